@@ -1,0 +1,13 @@
+"""Errors that end the command with one line saying what to do."""
+
+
+class UserError(Exception):
+    """Wrong use, or a machine that lacks what was asked for: exit status 2."""
+
+    exit_status = 2
+
+
+class RunBroken(UserError):
+    """The run could not go on (a full disk, say); what was measured is kept: exit status 1."""
+
+    exit_status = 1

@@ -1,0 +1,192 @@
+"""The run store: `run.json`, replaced atomically, and `records.jsonl`, appended and synced per point."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from datetime import datetime
+from pathlib import Path
+from typing import Any, Literal, TypeVar
+
+from filelock import FileLock, Timeout
+from pydantic import ValidationError
+
+from accelbench.errors import RunBroken, UserError
+from profiling.benchmark import Device, Point, Scalar
+from profiling.environment.model import Environment
+from profiling.record import SCHEMA_VERSION, Record, Stored
+
+M = TypeVar("M", bound=Stored)
+
+
+class PlannedPoint(Stored):
+    """A point as the plan lists it."""
+
+    benchmark: str
+    device: Device
+    backend: str | None = None
+    params: dict[str, Scalar]
+
+    def point(self, seed: int) -> Point:
+        return Point(self.benchmark, self.device, self.params, self.backend, seed)
+
+
+class Settings(Stored):
+    """What the user chose for the whole run; `resume` goes on with the same."""
+
+    seed: int = 1
+    time_limit_s: float = 300.0
+    """Wall time allowed to one point, its preparation included."""
+    max_seconds: float = 15.0
+    """Measuring time after which an unsteady point is taken as it is."""
+
+
+class RunInfo(Stored):
+    """`run.json`: what was asked for, on which machine, and how the run ended."""
+
+    schema_version: Literal[1] = SCHEMA_VERSION
+    run_id: str
+    created: datetime
+    status: Literal["running", "finished", "interrupted"]
+    command: list[str]
+    suite: str | None
+    device: Device
+    settings: Settings
+    plan: list[PlannedPoint]
+    environment: Environment
+    wall_s: float = 0.0
+    """Wall time of the run so far, summed over resumptions."""
+    worker_s: float = 0.0
+    """The part of it that workers spent on imports, preparing, warming up, measuring and verifying."""
+
+
+class RunStore:
+    """One run directory, read by everything and written by one process at a time."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.records_path = path / "records.jsonl"
+        self._lock = FileLock(path / ".lock")
+
+    @classmethod
+    def create(cls, path: Path, info: RunInfo) -> RunStore:
+        """Make a new run directory and hold its lock; `UserError` if it cannot be written or is taken."""
+        try:
+            path.mkdir(parents=True, exist_ok=True)
+            store = cls(path)
+            store._acquire()
+            taken = [p.name for p in path.iterdir() if p.name != ".lock"]
+            if "run.json" in taken:
+                raise UserError(
+                    f"{path} already holds a run: 'accelbench resume {path}' continues it; or choose another --out"
+                )
+            if taken:
+                raise UserError(f"{path} is not empty: choose a new directory with --out")
+            store.write_info(info)
+            store.records_path.touch()
+        except OSError as error:
+            raise UserError(f"cannot write the run directory {path}: {error.strerror}") from error
+        return store
+
+    @classmethod
+    def open(cls, path: Path) -> RunStore:
+        """Open an existing run directory for reading."""
+        if not (path / "run.json").is_file():
+            raise UserError(f"{path} is not a run directory: it has no run.json")
+        return cls(path)
+
+    def lock(self) -> None:
+        """Become the one writer, or `UserError` if another process is."""
+        try:
+            self._acquire()
+        except OSError as error:
+            raise UserError(f"cannot write the run directory {self.path}: {error.strerror}") from error
+
+    def _acquire(self) -> None:
+        try:
+            self._lock.acquire(timeout=0)
+        except Timeout:
+            raise UserError(
+                f"another accelbench is writing {self.path}: wait for it, or choose another --out"
+            ) from None
+
+    def close(self) -> None:
+        self._lock.release()
+
+    def info(self) -> RunInfo:
+        return _parse(
+            RunInfo,
+            (self.path / "run.json").read_text(encoding="utf-8", errors="replace"),
+            f"{self.path / 'run.json'}",
+        )
+
+    def write_info(self, info: RunInfo) -> None:
+        """Replace `run.json` in one step, so that no reader ever sees half of it."""
+        new = self.path / "run.json.new"
+        with new.open("w", encoding="utf-8") as file:
+            file.write(info.model_dump_json(indent=2) + "\n")
+            file.flush()
+            os.fsync(file.fileno())
+        new.replace(self.path / "run.json")
+
+    def append(self, record: Record) -> None:
+        """Add one record and sync it to the disk; a failed write leaves no partial line."""
+        line = (record.model_dump_json() + "\n").encode()
+        with self.records_path.open("ab", buffering=0) as file:
+            size = file.tell()
+            try:
+                written = file.write(line)
+                if written < len(line):
+                    file.write(line[written:])
+                os.fsync(file.fileno())
+            except OSError as error:
+                file.truncate(size)
+                raise RunBroken(
+                    f"cannot write {self.records_path}: {error.strerror}; "
+                    f"what was measured before is kept: make room, then 'accelbench resume {self.path}'"
+                ) from error
+
+    def records(self) -> list[Record]:
+        """The records, the last one of each point; `UserError` naming the line that is damaged."""
+        by_point = {str(record.point): record for record in self._lines()}
+        return list(by_point.values())
+
+    def _lines(self) -> Iterator[Record]:
+        if not self.records_path.exists():
+            raise UserError(f"{self.path} has no records.jsonl")
+        data = self.records_path.read_bytes()
+        for number, line in enumerate(data.splitlines(keepends=True), start=1):
+            where = f"{self.records_path} line {number}"
+            if not line.endswith(b"\n"):
+                raise UserError(
+                    f"{where} is cut off: 'accelbench resume {self.path}' measures that point again and keeps the rest"
+                )
+            yield _parse(Record, line.decode("utf-8", errors="replace"), where)
+
+    def drop_cut_off_line(self) -> None:
+        """Set aside a last line that a crash cut off, in `records.jsonl.cut`, so that the run can be continued."""
+        data = self.records_path.read_bytes()
+        end = data.rfind(b"\n") + 1
+        if end < len(data):
+            (self.path / "records.jsonl.cut").write_bytes(data[end:])
+            with self.records_path.open("r+b") as file:
+                file.truncate(end)
+
+
+def _parse(model: type[M], text: str, where: str) -> M:
+    try:
+        data: Any = json.loads(text)
+    except ValueError as error:
+        raise UserError(f"{where} is damaged: not JSON ({error})") from None
+    version = data.get("schema_version") if isinstance(data, dict) else None
+    if version != SCHEMA_VERSION:
+        raise UserError(
+            f"{where} has schema version {version}; this accelbench reads version {SCHEMA_VERSION}"
+        )
+    try:
+        return model.model_validate(data)
+    except ValidationError as error:
+        first = error.errors()[0]
+        field = ".".join(str(part) for part in first["loc"])
+        raise UserError(f"{where} is damaged: {field}: {first['msg']}") from None

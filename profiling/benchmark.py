@@ -1,0 +1,162 @@
+"""The declaration of a benchmark: what it varies over, what one execution does, how its answer is checked."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal
+
+if TYPE_CHECKING:
+    import numpy as np
+
+Device = Literal["cpu", "gpu", "tpu"]
+Figure = Literal["flops", "bytes", "items", "time"]
+Scalar = str | int
+Values = tuple[Scalar, ...]
+
+
+class Skip(Exception):
+    """This point cannot be measured here; the message is the reason, and it is no failure."""
+
+
+@dataclass(frozen=True)
+class Work:
+    """What one execution must do; each number is derived beside the code that does it."""
+
+    flops: float | None = None
+    bytes: float | None = None
+    items: float | None = None
+    item: str = "items"
+    """The plural name of one item: images, nodes, launches."""
+
+
+@dataclass(frozen=True)
+class Verification:
+    """The outcome of checking an answer: its error against the tolerance, or expected against found."""
+
+    passed: bool
+    method: str
+    error: float | None = None
+    tolerance: float | None = None
+    expected: str | None = None
+    found: str | None = None
+
+
+@dataclass(frozen=True)
+class Metric:
+    """A figure beside the timing: a quality, a clock, a share."""
+
+    value: float
+    unit: str = ""
+
+
+@dataclass(frozen=True)
+class Point:
+    """One value per axis of a benchmark, on one device."""
+
+    benchmark: str
+    device: Device
+    params: Mapping[str, Scalar]
+    backend: str | None = None
+    seed: int = 0
+
+    def __getitem__(self, axis: str) -> Any:
+        return self.params[axis]
+
+    def __str__(self) -> str:
+        """The point's name, equal for equal points of any two runs: `matmul cpu impl=numba n=1024`."""
+        backend = f" backend={self.backend}" if self.backend else ""
+        return " ".join(
+            [f"{self.benchmark} {self.device}{backend}", *(f"{a}={v}" for a, v in self.params.items())]
+        )
+
+    def rng(self) -> np.random.Generator:
+        """A generator of the run's seed, so that the same run draws the same inputs again."""
+        import numpy as np
+
+        return np.random.default_rng(self.seed)
+
+
+@dataclass(frozen=True)
+class Task:
+    """A prepared point, ready to run.
+
+    `run()` does one execution; on a GPU with the device timer it is `run(stream)`, which enqueues the work on
+    that CUDA stream (an integer handle) and does not wait. `verify` draws fresh random inputs, poisons the
+    output, runs once and checks the answer. `metrics` turns the median seconds of one execution into further figures.
+    """
+
+    run: Callable[..., object]
+    verify: Callable[[], Verification]
+    work: Work
+    timer: Literal["device", "host"] = "device"
+    """`host` times a GPU task with the host clock (for launch latency): `run()` must then wait for the device."""
+    metrics: Callable[[float], dict[str, Metric]] | None = None
+
+
+@dataclass(frozen=True)
+class Training:
+    """A prepared training experiment, measured by its steps.
+
+    `fit` trains with the given Keras callbacks and returns the history, one list of values per epoch and name;
+    `evaluate` returns qualities on held-out data; `verify` checks them. `work` is that of one training step.
+    """
+
+    fit: Callable[[list[Any]], Mapping[str, list[float]]]
+    evaluate: Callable[[], dict[str, Metric]]
+    verify: Callable[[Mapping[str, list[float]], dict[str, Metric]], Verification]
+    work: Work
+
+
+@dataclass(frozen=True)
+class Benchmark:
+    """A named thing to measure; see `benchmark` for the fields."""
+
+    name: str
+    prepare: Callable[[Point], Task | Training]
+    devices: tuple[Device, ...]
+    axes: Mapping[str, Values | Mapping[str, Values]]
+    figure: Figure
+    limits: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    backends: tuple[str, ...] = ()
+    ceiling: bool = False
+
+    @property
+    def summary(self) -> str:
+        """The first line of the declaring function's docstring."""
+        return (self.prepare.__doc__ or "").strip().splitlines()[0]
+
+    def axes_on(self, device: Device) -> dict[str, Values]:
+        """The default values of each axis on that device."""
+        return {axis: v[device] if isinstance(v, Mapping) else v for axis, v in self.axes.items()}
+
+
+REGISTRY: dict[str, Benchmark] = {}
+
+
+def benchmark(
+    name: str,
+    *,
+    devices: tuple[Device, ...],
+    axes: Mapping[str, Values | Mapping[str, Values]],
+    figure: Figure,
+    limits: Mapping[str, tuple[int, int]] | None = None,
+    backends: tuple[str, ...] = (),
+    ceiling: bool = False,
+) -> Callable[[Callable[[Point], Task | Training]], Callable[[Point], Task | Training]]:
+    """Declare the decorated function as the benchmark `name`; the function prepares one point.
+
+    `axes` maps an axis to its default values, or to one such tuple per device. Where the values are words, only
+    those words may be asked for; where they are integers, any integer within `limits` (at least 1 by default) may be.
+    `figure` is what the report leads with: the rate of flops, bytes or items, or the time itself.
+    `backends` names the Keras backends of a workload. `ceiling` says that the best rate measured
+    here is a ceiling for everything else on this device.
+    """
+
+    def declare(prepare: Callable[[Point], Task | Training]) -> Callable[[Point], Task | Training]:
+        if name in REGISTRY:
+            raise ValueError(f"two benchmarks are called {name!r}")
+        REGISTRY[name] = Benchmark(name, prepare, devices, axes, figure, limits or {}, backends, ceiling)
+        return prepare
+
+    return declare

@@ -1,0 +1,141 @@
+"""Everything known about one measured point, as it is stored: one JSON object per line of `records.jsonl`."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict
+
+from profiling.benchmark import Device, Figure, Metric, Point, Scalar, Verification, Work
+
+SCHEMA_VERSION = 1
+
+
+class Stored(BaseModel):
+    """Base of everything on disk: unchangeable, and strict about unknown fields."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Phases(Stored):
+    """Where the point's wall time went, in seconds; compilation is never mixed into the measurement."""
+
+    import_s: float = 0.0
+    prepare_s: float = 0.0
+    first_call_s: float = 0.0
+    """The first execution: JIT compilation, autotuning, graph tracing."""
+    warmup_s: float = 0.0
+    measure_s: float = 0.0
+    verify_s: float = 0.0
+
+
+class Summary(Stored):
+    """Statistics of the samples, in seconds per execution (`profiling.statistics.summarize`)."""
+
+    count: int
+    median: float
+    ci_low: float
+    ci_high: float
+    ci_confidence: float
+    """The coverage that the interval of the median really has; 0.95 unless the samples are too few."""
+    minimum: float
+    q1: float
+    q3: float
+    maximum: float
+    mean: float
+    relative_stdev: float
+    outliers: int
+
+
+class Timing(Stored):
+    """The raw samples and the rule that ended them."""
+
+    samples: list[float]
+    """Seconds per execution, in the order measured."""
+    loops: int = 1
+    """Executions per sample: short ones are looped until a sample stands clear of the timer."""
+    stop: Literal["relative spread", "steady noise", "time limit", "sample limit", "epochs done"]
+    timer: Literal["host", "nvbench", "steps"]
+    batch: float | None = None
+    """GPU: seconds per execution back to back, caches hot; the samples are isolated and cold."""
+    discarded: int = 0
+    """Samples thrown away because the device was throttled."""
+    summary: Summary
+
+
+class Gauge(Stored):
+    """What a sensor read while the point was measured."""
+
+    minimum: float
+    median: float
+    maximum: float
+    unit: str
+
+
+class Telemetry(Stored):
+    """The machine's state during the measurement; a sensor that cannot be read is absent from `gauges`."""
+
+    interval_s: float
+    gauges: dict[str, Gauge]
+    """`gpu.sm_clock`, `gpu.power`, `gpu.temperature`, `gpu.utilization`, `cpu.load.0`, `process.rss`, …"""
+    counters: dict[str, float]
+    """Differences over the measurement: `cpu.steal_s`, `cpu.other_s`, `cgroup.throttled_s`, `gpu.energy_j`, …"""
+    throttle_reasons: list[str] = []
+
+
+class Peak(Stored):
+    """A vendor's figure for (device, dtype), or null with the reason."""
+
+    value: float | None
+    """FLOP/s for flops, byte/s for bytes, dense."""
+    reason: str | None = None
+    unit_kind: str | None = None
+    """The unit that reaches it: `tensor`, `plain`, `memory`."""
+    clock_mhz: float | None = None
+    """The clock at which the vendor states it."""
+    source: str | None = None
+
+
+class Record(Stored):
+    """One point: measured, failed or skipped."""
+
+    schema_version: Literal[1] = SCHEMA_VERSION
+    benchmark: str
+    device: Device
+    backend: str | None = None
+    params: dict[str, Scalar]
+    seed: int
+    figure: Figure
+    ceiling: bool = False
+    status: Literal["measured", "failed", "skipped"]
+    reason: str | None = None
+    output_tail: list[str] = []
+    """The worker's last lines of output, where it failed."""
+    started: datetime
+    elapsed_s: float = 0.0
+    phases: Phases = Phases()
+    work: Work | None = None
+    verification: Verification | None = None
+    timing: Timing | None = None
+    metrics: dict[str, Metric] = {}
+    curves: dict[str, list[float]] = {}
+    """Training history: one value per epoch."""
+    peak: Peak | None = None
+    telemetry: Telemetry | None = None
+    noise: list[str] = []
+    """What disturbed this measurement, in words; empty when nothing was seen."""
+
+    @property
+    def point(self) -> Point:
+        return Point(self.benchmark, self.device, self.params, self.backend, self.seed)
+
+    def rate(self, figure: Figure | None = None) -> float | None:
+        """Work per second at the median (flops, bytes or items), or the median seconds for `time`."""
+        figure = figure or self.figure
+        if self.status != "measured" or self.timing is None:
+            return None
+        if figure == "time":
+            return self.timing.summary.median
+        amount: float | None = getattr(self.work, figure)
+        return None if amount is None else amount / self.timing.summary.median

@@ -1,0 +1,1 @@
+"""What is measured at the level of training: one module per published experiment."""
