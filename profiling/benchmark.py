@@ -66,9 +66,7 @@ class Point:
     def __str__(self) -> str:
         """The point's name, equal for equal points of any two runs: `matmul cpu impl=numba n=1024`."""
         backend = f" backend={self.backend}" if self.backend else ""
-        return " ".join(
-            [f"{self.benchmark} {self.device}{backend}", *(f"{a}={v}" for a, v in self.params.items())]
-        )
+        return " ".join([f"{self.benchmark} {self.device}{backend}", *(f"{a}={v}" for a, v in self.params.items())])
 
     def rng(self) -> np.random.Generator:
         """A generator of the run's seed, so that the same run draws the same inputs again."""
