@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Literal, TypeVar
@@ -17,6 +18,7 @@ from profiling.benchmark import Device, Point, Scalar
 from profiling.environment.model import Environment
 from profiling.record import SCHEMA_VERSION, Record, Stored
 
+LOCK = ".lock"
 M = TypeVar("M", bound=Stored)
 
 
@@ -67,27 +69,33 @@ class RunStore:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.records_path = path / "records.jsonl"
-        self._lock = FileLock(path / ".lock")
+        self._lock = FileLock(path / LOCK)
 
     @classmethod
     def create(cls, path: Path, info: RunInfo) -> RunStore:
         """Make a new run directory and hold its lock; `UserError` if it cannot be written or is taken."""
+        store = cls(path)
         try:
             path.mkdir(parents=True, exist_ok=True)
-            store = cls(path)
+            if not (path / LOCK).exists():
+                store._refuse_if_taken()  # before the lock's file is put there
             store._acquire()
-            taken = [p.name for p in path.iterdir() if p.name != ".lock"]
-            if "run.json" in taken:
-                raise UserError(
-                    f"{path} already holds a run: 'accelbench resume {path}' continues it; or choose another --out"
-                )
-            if taken:
-                raise UserError(f"{path} is not empty: choose a new directory with --out")
+            store._refuse_if_taken()
             store.write_info(info)
             store.records_path.touch()
+        except RunBroken as error:
+            raise UserError(str(error)) from error
         except OSError as error:
             raise UserError(f"cannot write the run directory {path}: {error.strerror}") from error
         return store
+
+    def _refuse_if_taken(self) -> None:
+        taken = {file.name for file in self.path.iterdir()} - {LOCK}
+        if "run.json" in taken:
+            advice = f"'accelbench resume {self.path}' continues it; or choose another --out"
+            raise UserError(f"{self.path} already holds a run: {advice}")
+        if taken:
+            raise UserError(f"{self.path} is not empty: choose a new directory with --out")
 
     @classmethod
     def open(cls, path: Path) -> RunStore:
@@ -124,7 +132,7 @@ class RunStore:
     def write_info(self, info: RunInfo) -> None:
         """Replace `run.json` in one step, so that no reader ever sees half of it."""
         new = self.path / "run.json.new"
-        with new.open("w", encoding="utf-8") as file:
+        with self._telling_what_is_kept(), new.open("w", encoding="utf-8") as file:
             file.write(info.model_dump_json(indent=2) + "\n")
             file.flush()
             os.fsync(file.fileno())
@@ -133,19 +141,24 @@ class RunStore:
     def append(self, record: Record) -> None:
         """Add one record and sync it to the disk; a failed write leaves no partial line."""
         line = (record.model_dump_json() + "\n").encode()
-        with self.records_path.open("ab", buffering=0) as file:
+        with self._telling_what_is_kept(), self.records_path.open("ab", buffering=0) as file:
             size = file.tell()
             try:
                 written = file.write(line)
                 if written < len(line):
-                    file.write(line[written:])
+                    file.write(line[written:])  # a disk that is full says so only now
                 os.fsync(file.fileno())
-            except OSError as error:
+            except OSError:
                 file.truncate(size)
-                raise RunBroken(
-                    f"cannot write {self.records_path}: {error.strerror}; "
-                    f"what was measured before is kept: make room, then 'accelbench resume {self.path}'"
-                ) from error
+                raise
+
+    @contextmanager
+    def _telling_what_is_kept(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            advice = f"what was measured is kept: make room, then 'accelbench resume {self.path}'"
+            raise RunBroken(f"cannot write to {self.path}: {error.strerror}; {advice}") from error
 
     def records(self) -> list[Record]:
         """The records, the last one of each point; `UserError` naming the line that is damaged."""

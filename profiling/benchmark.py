@@ -68,6 +68,12 @@ class Point:
         backend = f" backend={self.backend}" if self.backend else ""
         return " ".join([f"{self.benchmark} {self.device}{backend}", *(f"{a}={v}" for a, v in self.params.items())])
 
+    @property
+    def dtype(self) -> str:
+        """The arithmetic that the point runs in: its axis `dtype`, or its training precision, or float32."""
+        named = str(self.params.get("dtype") or self.params.get("precision") or "float32")
+        return named.removeprefix("mixed_")
+
     def rng(self) -> np.random.Generator:
         """A generator of the run's seed, so that the same run draws the same inputs again."""
         import numpy as np

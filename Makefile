@@ -1,0 +1,94 @@
+# accelbench: `make bench` measures this machine, `make test` proves the suite. `make help` lists every target.
+
+PYTHON ?= python3
+VENV ?= .venv
+DEVICE ?= auto
+SUITE ?=
+BENCH ?=
+PARAMS ?=
+BACKEND ?=
+OUT ?=
+RUN ?= latest
+PYTEST ?=
+
+# The dependency set: that of the device asked for; `auto` takes the GPU's where a driver answers.
+SET ?= $(if $(filter auto,$(DEVICE)),$(if $(shell command -v nvidia-smi 2>/dev/null),gpu,cpu),$(DEVICE))
+
+# With VENV empty the given PYTHON is used as it is, and nothing is created or installed.
+PY = $(if $(VENV),$(VENV)/bin/python,$(PYTHON))
+INSTALLED = $(if $(VENV),$(VENV)/.installed-$(SET))
+DEVELOPMENT = $(if $(VENV),$(VENV)/.installed-dev)
+
+.DEFAULT_GOAL := help
+.PHONY: help bench list resume report doctor install test test-gpu lint format bench-self schema pins clean
+
+help:  ## list every target
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@echo
+	@echo '  DEVICE=auto|cpu|gpu|tpu  SUITE=quick|full|FILE.toml  BENCH="matmul nqueens"  PARAMS="dtype=float32 n=1024,2048"'
+	@echo '  BACKEND=tensorflow|jax|torch  OUT=DIR  RUN=latest|ID|DIR  SET=cpu|gpu|gpu13|tpu (dependencies)'
+	@echo '  PYTHON=python3 VENV= uses an interpreter that already has what is needed, and installs nothing'
+
+bench: $(INSTALLED)  ## measure this machine: a table, runs/<run-id>/ and its report.html
+	@$(PY) -m accelbench run $(BENCH) --device $(DEVICE) $(if $(SUITE),--suite $(SUITE)) \
+	  $(foreach param,$(PARAMS),--param $(param)) $(if $(BACKEND),--backend $(BACKEND)) $(if $(OUT),--out $(OUT))
+
+list: $(INSTALLED)  ## list the benchmarks and the suites
+	@$(PY) -m accelbench list
+
+resume: $(INSTALLED)  ## go on with an interrupted run (RUN=…)
+	@$(PY) -m accelbench resume $(RUN)
+
+report: $(INSTALLED)  ## rebuild a run's table and report.html (RUN=…)
+	@$(PY) -m accelbench report $(RUN)
+
+doctor: $(INSTALLED)  ## tell what this machine has and lacks
+	@$(PY) -m accelbench doctor
+
+install: $(INSTALLED)  ## only create the environment (VENV=.venv)
+
+test: $(DEVELOPMENT)  ## run the whole test suite (PYTEST="-k matmul" for a part)
+	$(PY) -m pytest -m "not gpu" $(PYTEST)
+
+test-gpu:  ## verify every GPU kernel on the device; fails where there is none
+	$(PY) -m pytest -m gpu tests/gpu $(PYTEST)
+
+lint: $(DEVELOPMENT)  ## ruff and mypy
+	$(PY) -m ruff check .
+	$(PY) -m ruff format --check .
+	$(PY) -m mypy
+
+format: $(DEVELOPMENT)  ## let ruff format the source
+	$(PY) -m ruff format .
+	$(PY) -m ruff check --fix .
+
+bench-self: $(INSTALLED)  ## the suite's own figures: against likwid, start-up times, harness share, memory
+	@$(PY) tests/bench_self.py
+
+schema: $(INSTALLED)  ## print the JSON Schema of a record
+	@$(PY) -m accelbench schema
+
+pins:  ## resolve the pinned dependency sets in requirements/ anew
+	$(PYTHON) requirements/resolve.py
+
+clean:  ## remove the environment and caches, never the runs
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis *.egg-info
+
+$(VENV)/bin/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10))' || \
+	  { echo 'accelbench needs Python 3.10 or newer: make PYTHON=python3.11 …' >&2; exit 2; }
+	@$(PYTHON) -m venv $(VENV) || \
+	  { rm -rf $(VENV); echo 'this Python cannot create environments: on Debian, apt install python3-venv' >&2; exit 2; }
+
+$(VENV)/.installed-%: pyproject.toml requirements/%.txt | $(VENV)/bin/python
+	@echo 'installing the $* set into $(VENV) (once, some minutes)'
+	@$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check \
+	  --constraint requirements/$*.txt --editable '.[$*]'
+	@touch $@
+
+# The tests run the CPU's kernels and compile the GPU's, whatever the device.
+$(VENV)/.installed-dev: pyproject.toml requirements/dev.txt | $(VENV)/bin/python
+	@echo 'installing the development set into $(VENV) (once, some minutes)'
+	@$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check \
+	  --constraint requirements/dev.txt --editable '.[cpu,dev]'
+	@touch $@ $(VENV)/.installed-cpu

@@ -1,0 +1,329 @@
+"""The command line: `accelbench` and `python -m accelbench`.
+
+Exit status: 0 all measured and verified; 1 a point failed, or the run broke off; 2 wrong use, something unknown or a
+device that is not there; 3 a regression found by `compare --fail-on`; 130 interrupted.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from accelbench import __version__
+from accelbench.errors import UserError
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from accelbench.store import RunStore
+
+RUNS = Path("runs")
+DEVICES = click.Choice(["auto", "cpu", "gpu", "tpu"])
+BACKENDS = click.Choice(["tensorflow", "jax", "torch"])
+EXIT_FAILED, EXIT_REGRESSION, EXIT_INTERRUPTED = 1, 3, 130
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Run the command line and return its exit status."""
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="replace")  # a locale that lacks µ or × costs a character, never the run
+    try:
+        return cli.main(argv, prog_name="accelbench", standalone_mode=False) or 0
+    except click.ClickException as error:
+        return _complain(error.format_message(), 2)
+    except UserError as error:
+        return _complain(str(error), error.exit_status)
+    except (KeyboardInterrupt, click.Abort):
+        return _complain("interrupted", EXIT_INTERRUPTED)
+    except BrokenPipeError:
+        # The reader (head, less) has seen enough; keep Python from complaining about it at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+
+
+def _complain(message: str, status: int) -> int:
+    print(f"accelbench: {' '.join(message.split())}", file=sys.stderr)
+    return status
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.version_option(__version__)
+def cli() -> None:
+    """Measure how fast this machine is for GPU computing and deep learning, and what holds it back."""
+
+
+@cli.command("list")
+def list_command() -> None:
+    """List the benchmarks with their axes, and the suites."""
+    from rich.table import Table
+
+    from accelbench.plan import discover
+    from accelbench.suite import load_suite, suite_names
+
+    console = _console()
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for column in ("benchmark", "devices", "axes (default values)", "what it measures"):
+        table.add_column(column, overflow="fold")
+    for benchmark in discover().values():
+        axes = "\n".join(
+            f"{axis}={','.join(map(str, values))}"
+            for device in benchmark.devices[:1]
+            for axis, values in benchmark.axes_on(device).items()
+        )
+        table.add_row(benchmark.name, ", ".join(benchmark.devices), axes, benchmark.summary)
+    console.print(table)
+    console.print("\n[bold]suites[/bold]")
+    for name in suite_names():
+        console.print(f"  {name:10} {load_suite(name).description}")
+
+
+@cli.command()
+@click.argument("benchmarks", nargs=-1, metavar="[BENCHMARK]...")
+@click.option(
+    "--suite", metavar="NAME|FILE", help="A suite's name or TOML file. Default: quick, if no benchmark is named."
+)
+@click.option(
+    "--device", type=DEVICES, default="auto", show_default=True, help="Where to measure; auto: the best there is."
+)
+@click.option(
+    "--param",
+    "params",
+    multiple=True,
+    metavar="AXIS=V1,V2",
+    help="Values of an axis; BENCHMARK.AXIS=… for one benchmark.",
+)
+@click.option("--backend", type=BACKENDS, help="The framework under Keras. Default: tensorflow.")
+@click.option(
+    "--out", type=click.Path(path_type=Path), help="The run's directory, new or empty. Default: runs/<run-id>."
+)
+@click.option("--seed", type=click.IntRange(min=0), default=1, show_default=True, help="Seed of all random inputs.")
+@click.option(
+    "--time-limit", type=click.FloatRange(min=1), default=300.0, show_default=True, help="Seconds allowed to one point."
+)
+@click.option(
+    "--max-seconds",
+    type=click.FloatRange(min=0.1),
+    help="Sampling time of an unsteady point. Default: the suite's, else 15.",
+)
+@click.option("--no-ceilings", is_flag=True, help="Do not measure the device's ceilings beside what was asked for.")
+def run(
+    benchmarks: tuple[str, ...],
+    suite: str | None,
+    device: str,
+    params: tuple[str, ...],
+    backend: str | None,
+    out: Path | None,
+    seed: int,
+    time_limit: float,
+    max_seconds: float | None,
+    no_ceilings: bool,
+) -> int:
+    """Measure benchmarks (all of a suite, or the named ones) and write a run directory."""
+    from accelbench.plan import Choice, make_plan
+    from accelbench.store import RunInfo, RunStore, Settings
+    from accelbench.suite import load_suite
+
+    chosen = load_suite(suite or "quick") if suite or not benchmarks else None
+    found = _find_device(device)
+    plan = make_plan(benchmarks, chosen, found, [Choice.parse(p) for p in params], backend, not no_ceilings)
+    from profiling.environment import collect
+
+    settings = Settings(
+        seed=seed,
+        time_limit_s=time_limit,
+        max_seconds=max_seconds or (chosen and chosen.max_seconds) or Settings().max_seconds,
+    )
+    now = datetime.now().astimezone()
+    label = chosen.name if chosen else benchmarks[0]
+    run_id = f"{now:%Y%m%d-%H%M%S}-{label}-{os.urandom(2).hex()}"
+    info = RunInfo(
+        run_id=run_id,
+        created=now,
+        status="running",
+        command=["accelbench", *sys.argv[1:]],
+        suite=chosen.name if chosen else None,
+        device=found,
+        settings=settings,
+        plan=plan,
+        environment=collect(),
+    )
+    return _measure(RunStore.create(out or RUNS / run_id, info))
+
+
+@cli.command()
+@click.argument("run", metavar="RUN")
+@click.option("--failed", is_flag=True, help="Measure the points that failed once more, too.")
+def resume(run: str, failed: bool) -> int:
+    """Go on with an interrupted run: measure only what is missing."""
+    from profiling.environment import collect
+
+    store = _open_run(run)
+    store.lock()
+    store.drop_cut_off_line()
+    info = store.info()
+    _find_device(info.device)
+    then, now = info.environment, collect()
+    if (then.cpu.model, [gpu.uuid_hash for gpu in then.gpus]) != (now.cpu.model, [gpu.uuid_hash for gpu in now.gpus]):
+        raise UserError(f"{store.path} was measured on another machine: its figures and this one's do not mix")
+    return _measure(store, retry_failed=failed)
+
+
+def _measure(store: RunStore, retry_failed: bool = False) -> int:
+    from accelbench.progress import Progress
+    from accelbench.report.terminal import print_table
+    from accelbench.runner import run_plan
+
+    console = _console()
+    console.print(f"run {store.path}", highlight=False)
+    try:
+        run_plan(store, Progress(console), retry_failed=retry_failed)
+        interrupted = False
+    except KeyboardInterrupt:
+        interrupted = True
+    info, records = store.info(), store.records()
+    print_table(info, records, console)
+    if records:
+        # A process of its own: the report's libraries would not fit the runner's 200 MB.
+        subprocess.run([sys.executable, "-m", "accelbench", "report", "--quiet", str(store.path)], check=False)
+    store.close()
+    if interrupted:
+        left = len(info.plan) - len(records)
+        return _complain(
+            f"interrupted with {left} of {len(info.plan)} points unmeasured: 'accelbench resume {store.path}' goes on",
+            EXIT_INTERRUPTED,
+        )
+    return EXIT_FAILED if any(record.status == "failed" for record in records) else 0
+
+
+@cli.command()
+@click.argument("run", metavar="RUN")
+@click.option("--quiet", is_flag=True, help="Write the files only; do not print the table.")
+def report(run: str, quiet: bool) -> None:
+    """Print a run's table again and rebuild its report.html, CSV and Parquet from the stored records."""
+    from accelbench.report import write_report
+    from accelbench.report.terminal import print_table
+
+    store = _open_run(run)
+    if not quiet:
+        print_table(store.info(), store.records(), _console())
+    path = write_report(store)
+    print(f"report {path}")
+
+
+@cli.command()
+@click.argument("run_a", metavar="RUN_A")
+@click.argument("run_b", metavar="RUN_B")
+@click.option("--fail-on", metavar="slower:5%", help="Exit with status 3 if a point of B is that much slower than A's.")
+@click.option(
+    "--equivalence",
+    default=3.0,
+    show_default=True,
+    type=click.FloatRange(0, 100),
+    help="Percent within which two medians are the same.",
+)
+def compare(run_a: str, run_b: str, fail_on: str | None, equivalence: float) -> int:
+    """Compare run B with run A: faster, slower, same or cannot tell, point by point."""
+    from accelbench.compare import compare as compare_runs
+    from accelbench.compare import parse_fail_on, regressions, render_comparison
+
+    rule = parse_fail_on(fail_on) if fail_on else None
+    comparison = compare_runs(_open_run(run_a), _open_run(run_b), equivalence / 100)
+    render_comparison(comparison, _console())
+    return EXIT_REGRESSION if rule and regressions(comparison, rule) else 0
+
+
+@cli.command()
+def doctor() -> None:
+    """Tell what this machine has, what is missing for good measurements, and how to mend it."""
+    from accelbench.doctor import checks, render_doctor
+    from profiling.environment import collect
+
+    render_doctor(collect(), checks(), _console())
+
+
+@cli.command()
+@click.argument("card", default="")
+def peaks(card: str) -> None:
+    """Show the vendors' peak figures with their sources, of all cards or those whose name contains CARD."""
+    from accelbench.peaks_table import render_peaks
+
+    render_peaks(_console(), card)
+
+
+@cli.group()
+def data() -> None:
+    """List and fetch the data sets that workloads train on."""
+
+
+@data.command("list")
+def data_list() -> None:
+    """List the data sets, their licences, and which are here."""
+    from accelbench.data_table import render_catalogue
+
+    render_catalogue(_console())
+
+
+@data.command("fetch")
+@click.argument("name")
+@click.option("--from", "source", type=click.Path(path_type=Path), help="Take this file instead of downloading it.")
+def data_fetch(name: str, source: Path | None) -> None:
+    """Fetch a data set, checked by its SHA-256; measuring itself never uses the network."""
+    from workloads.datasets import DataError, fetch
+
+    try:
+        path = fetch(name, source)
+    except DataError as error:
+        raise UserError(str(error)) from None
+    print(f"{name} is at {path}")
+
+
+@cli.command()
+@click.argument("what", type=click.Choice(["record", "run"]), default="record")
+def schema(what: str) -> None:
+    """Print the JSON Schema of a line of records.jsonl, or of run.json."""
+    import json
+
+    from accelbench.store import RunInfo
+    from profiling.record import Record
+
+    model = Record if what == "record" else RunInfo
+    print(json.dumps(model.model_json_schema(), indent=2))
+
+
+def _console() -> Console:
+    from rich.console import Console
+
+    return Console(highlight=False)
+
+
+def _find_device(name: str) -> Any:
+    from profiling.devices import DeviceMissing, find_device
+
+    try:
+        return find_device(name)
+    except DeviceMissing as error:
+        raise UserError(str(error)) from None
+
+
+def _open_run(run: str) -> RunStore:
+    """The run at that path, or of that id under `runs`, or the last one by the word `latest`."""
+    from accelbench.store import RunStore
+
+    if run == "latest":
+        found = sorted(RUNS.glob("*/run.json"), key=lambda path: path.stat().st_mtime)
+        if not found:
+            raise UserError(f"there is no run under {RUNS}: 'accelbench run' makes one")
+        return RunStore.open(found[-1].parent)
+    path = Path(run)
+    return RunStore.open(path if path.exists() else RUNS / run)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

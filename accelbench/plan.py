@@ -1,0 +1,208 @@
+"""From suite and command line to the list of points to measure."""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+import itertools
+import os
+import pkgutil
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from types import ModuleType
+
+from accelbench.errors import UserError
+from accelbench.store import PlannedPoint
+from accelbench.suite import Selection, Suite, load_suite
+from profiling.benchmark import REGISTRY, Benchmark, Device, Scalar, Values
+
+OWN_BENCHMARKS = "ACCELBENCH_PATH"
+CEILINGS = "ceilings"
+"""The suite that joins every run whose figures are shares of a ceiling."""
+
+
+@cache
+def discover() -> dict[str, Benchmark]:
+    """Every benchmark by name: found by importing the declaring modules of `kernels` and `workloads`.
+
+    A module directly in one of the two declares, and so does the `__init__.py` of any package below them; the
+    other files of such a package implement and are imported only when a point is prepared. Benchmarks of your
+    own are found in the folders that the variable ACCELBENCH_PATH names.
+    """
+    for name in ("kernels", "workloads"):
+        _import_declarations(importlib.import_module(name), top=True)
+    for folder in filter(None, os.environ.get(OWN_BENCHMARKS, "").split(os.pathsep)):
+        _import_own(folder)
+    return dict(sorted(REGISTRY.items()))
+
+
+def _import_own(folder: str) -> None:
+    if not Path(folder).is_dir():
+        raise UserError(f"{OWN_BENCHMARKS} names {folder}, which is not a folder")
+    sys.path.append(folder)
+    for found in pkgutil.iter_modules([folder]):
+        try:
+            importlib.import_module(found.name)
+        except Exception as error:
+            raise UserError(f"{OWN_BENCHMARKS}: cannot import {folder}/{found.name}: {error}") from error
+
+
+def _import_declarations(package: ModuleType, top: bool) -> None:
+    for found in pkgutil.iter_modules(package.__path__, package.__name__ + "."):
+        if found.ispkg:
+            _import_declarations(importlib.import_module(found.name), top=False)
+        elif top:
+            importlib.import_module(found.name)
+
+
+@dataclass(frozen=True)
+class Choice:
+    """`--param`: these values for an axis, of one benchmark (`matmul.n=1024`) or of all that have it."""
+
+    benchmark: str | None
+    axis: str
+    values: tuple[str, ...]
+
+    @classmethod
+    def parse(cls, text: str) -> Choice:
+        """Read `axis=v1,v2` or `benchmark.axis=v1,v2`."""
+        name, equals, values = text.partition("=")
+        benchmark, _, axis = name.rpartition(".")
+        chosen = tuple(value.strip() for value in values.split(","))
+        if not equals or not axis or not all(chosen):
+            raise UserError(f"--param {text!r} is not of the form axis=value,value or benchmark.axis=value,value")
+        return cls(benchmark or None, axis, chosen)
+
+    def concerns(self, benchmark: Benchmark) -> bool:
+        return self.axis in benchmark.axes and self.benchmark in (None, benchmark.name)
+
+
+def make_plan(
+    names: Sequence[str],
+    suite: Suite | None,
+    device: Device,
+    choices: Sequence[Choice],
+    backend: str | None,
+    with_ceilings: bool = True,
+) -> list[PlannedPoint]:
+    """The points to measure, in order and without repetition; `UserError` for whatever does not exist."""
+    benchmarks = discover()
+    selections = list(_select(names, suite, device, benchmarks))
+    chosen = [benchmarks[selection.name] for selection in selections]
+    for choice in choices:
+        if not any(choice.concerns(benchmark) for benchmark in chosen):
+            axes = sorted({axis for benchmark in chosen for axis in benchmark.axes})
+            raise UserError(f"no chosen benchmark has an axis {choice.axis!r}{_suggest(choice.axis, axes)}")
+    points = [
+        point
+        for selection in selections
+        for point in _points(benchmarks[selection.name], selection.axes, device, choices, backend)
+    ]
+    if not points:
+        raise UserError(f"nothing of this selection runs on {device}: 'accelbench list' shows what does")
+    if with_ceilings and any(b.figure in ("flops", "bytes") or b.backends for b in chosen):
+        ceilings = [
+            point
+            for selection in load_suite(CEILINGS).selections(device)
+            for point in _points(benchmarks[selection.name], selection.axes, device, (), None)
+        ]
+        points = ceilings + points
+    return list({str(point.point(seed=0)): point for point in points}.values())
+
+
+def _select(
+    names: Sequence[str], suite: Suite | None, device: Device, benchmarks: Mapping[str, Benchmark]
+) -> Iterable[Selection]:
+    for name in names:
+        if name not in benchmarks:
+            raise UserError(f"no benchmark is called {name!r}{_suggest(name, benchmarks)}")
+    if suite is None:
+        selections: Iterable[Selection] = (Selection(name=name) for name in names)
+    elif suite.all:
+        selections = (Selection(name=name) for name in benchmarks if not names or name in names)
+    else:
+        selections = (selection for selection in suite.selections(device) if not names or selection.name in names)
+    for selection in selections:
+        if selection.name not in benchmarks:
+            raise UserError(
+                f"the suite names an unknown benchmark {selection.name!r}{_suggest(selection.name, benchmarks)}"
+            )
+        if device in benchmarks[selection.name].devices:
+            yield selection
+        elif selection.name in names:
+            devices = ", ".join(benchmarks[selection.name].devices)
+            raise UserError(f"{selection.name} does not run on {device}: it runs on {devices}")
+
+
+def _points(
+    benchmark: Benchmark,
+    overrides: Mapping[str, Values],
+    device: Device,
+    choices: Sequence[Choice],
+    backend: str | None,
+) -> list[PlannedPoint]:
+    axes = benchmark.axes_on(device)
+    for axis, values in overrides.items():
+        if axis not in axes:
+            raise UserError(f"{benchmark.name} has no axis {axis!r}{_suggest(axis, axes)}")
+        axes[axis] = tuple(_check(benchmark, axis, value, device) for value in values)
+    for choice in choices:
+        if choice.concerns(benchmark):
+            axes[choice.axis] = tuple(_check(benchmark, choice.axis, value, device) for value in choice.values)
+    return [
+        PlannedPoint(
+            benchmark=benchmark.name,
+            device=device,
+            backend=_backend(benchmark, backend),
+            params=dict(zip(axes, values, strict=True)),
+        )
+        for values in itertools.product(*axes.values())
+    ]
+
+
+def _backend(benchmark: Benchmark, asked: str | None) -> str | None:
+    if not benchmark.backends:
+        return None
+    if asked is not None and asked not in benchmark.backends:
+        raise UserError(f"{benchmark.name} does not run on backend {asked!r}: {', '.join(benchmark.backends)}")
+    return asked or benchmark.backends[0]
+
+
+def _check(benchmark: Benchmark, axis: str, value: Scalar, device: Device) -> Scalar:
+    """The value in the axis's own type, if the axis admits it."""
+    known = benchmark.axes_on(device)[axis]
+    name = f"{benchmark.name}: {axis}={value}"
+    if isinstance(known[0], str):
+        if value in known:
+            return value
+        raise UserError(f"{name}: {axis} is one of {', '.join(map(str, known))}{_suggest(str(value), map(str, known))}")
+    number = _integer(value)
+    if number is None:
+        raise UserError(f"{name}: {axis} is a whole number")
+    low, high = benchmark.limits.get(axis, (1, None))
+    if number < low:
+        raise UserError(f"{name}: {axis} is at least {low}")
+    if high is not None and number > high:
+        raise UserError(f"{name}: {axis} is at most {high}")
+    return number
+
+
+def _integer(value: Scalar) -> int | None:
+    """A whole number, written plainly or as 1e9; None for anything else."""
+    try:
+        return int(value)
+    except ValueError:
+        try:
+            number = float(value)
+        except ValueError:
+            return None
+        return int(number) if number.is_integer() else None
+
+
+def _suggest(word: str, known: Iterable[str]) -> str:
+    options = list(known)
+    close = difflib.get_close_matches(word, options, n=1)
+    return f": did you mean {close[0]!r}?" if close else f"; there is: {', '.join(options)}"

@@ -1,0 +1,151 @@
+"""One point from its declaration to its record: prepare, first call, verify, warm up, measure."""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import datetime, timezone
+from time import perf_counter
+from typing import Any
+
+from profiling.benchmark import Benchmark, Device, Figure, Point, Skip, Task, Training, Verification
+from profiling.environment.model import Environment
+from profiling.noise import noise_flags
+from profiling.peaks import peak
+from profiling.record import Phases, Record, Timing
+from profiling.telemetry import TelemetrySampler
+from profiling.timing import soak, time_host
+from profiling.training import measure_training
+
+TRACEBACK_LINES = 30
+
+Outcome = dict[str, Any]
+"""Fields of a Record."""
+
+
+class PhaseClock:
+    """Wall seconds spent in each phase, by the field names of `Phases`."""
+
+    def __init__(self) -> None:
+        self.seconds: dict[str, float] = {}
+
+    @contextmanager
+    def __call__(self, name: str) -> Iterator[None]:
+        begin = perf_counter()
+        try:
+            yield
+        finally:
+            self.seconds[name] = self.seconds.get(name, 0.0) + perf_counter() - begin
+
+
+def measure(benchmark: Benchmark, point: Point, environment: Environment, max_seconds: float) -> Record:
+    """Measure one point; whatever goes wrong is in the record, and only Ctrl-C and death are not.
+
+    `max_seconds` bounds the sampling of a kernel; a training experiment runs for its epochs.
+    """
+    started, begin, phase = datetime.now(timezone.utc), perf_counter(), PhaseClock()
+    try:
+        with phase("prepare_s"):
+            task = benchmark.prepare(point)
+        if isinstance(task, Training):
+            outcome = _train(task, point, environment, phase)
+        else:
+            outcome = _sample(task, point, environment, phase, max_seconds)
+        figure: Figure = "flops" if isinstance(task, Training) else benchmark.figure
+        if figure in ("flops", "bytes"):
+            outcome["peak"] = peak(environment, point.device, point.dtype, figure)
+    except Skip as skip:
+        outcome = {"status": "skipped", "reason": str(skip)}
+    except Exception as error:  # noqa: BLE001 - whatever a benchmark does wrong is that point's failed record
+        outcome = {
+            "status": "failed",
+            "reason": " ".join(f"{type(error).__name__}: {error}".split()),
+            "output_tail": traceback.format_exc().splitlines()[-TRACEBACK_LINES:],
+        }
+    return Record(
+        benchmark=point.benchmark,
+        device=point.device,
+        backend=point.backend,
+        params=dict(point.params),
+        seed=point.seed,
+        figure=benchmark.figure,
+        ceiling=benchmark.ceiling,
+        started=started,
+        elapsed_s=perf_counter() - begin,
+        phases=Phases(**phase.seconds),
+        **outcome,
+    )
+
+
+def _sample(task: Task, point: Point, environment: Environment, phase: PhaseClock, max_seconds: float) -> Outcome:
+    run, time = _timer(task, point.device)
+    with phase("first_call_s"):
+        run()
+    with phase("verify_s"):
+        verification = task.verify()
+    if not verification.passed:
+        return _wrong_answer(verification) | {"work": task.work}
+    with phase("warmup_s"):
+        soak(run)
+    with TelemetrySampler(point.device) as sampler, phase("measure_s"):
+        timing = time(max_seconds)
+    metrics = task.metrics(timing.summary.median) if task.metrics else {}
+    return _observed(sampler, environment, phase) | {
+        "status": "measured",
+        "work": task.work,
+        "verification": verification,
+        "timing": timing,
+        "metrics": metrics,
+    }
+
+
+def _timer(task: Task, device: Device) -> tuple[Callable[[], object], Callable[[float], Timing]]:
+    """How to run the task once to its end, and how to time it: by the host clock, or by NVBench on a GPU."""
+    if device == "gpu" and task.timer == "device":
+        from profiling.cuda import synchronize
+        from profiling.gpu_timing import time_nvbench
+
+        def run_and_wait() -> None:
+            task.run(0)
+            synchronize()
+
+        return run_and_wait, lambda max_seconds: time_nvbench(task.run, max_seconds)
+    return task.run, lambda max_seconds: time_host(task.run, max_seconds)
+
+
+def _train(task: Training, point: Point, environment: Environment, phase: PhaseClock) -> Outcome:
+    with TelemetrySampler(point.device) as sampler:
+        training = measure_training(task)
+    phase.seconds |= training.phases
+    if not training.verification.passed:
+        outcome = _wrong_answer(training.verification)
+    else:
+        outcome = {"status": "measured", "verification": training.verification, "timing": training.timing}
+    return (
+        _observed(sampler, environment, phase)
+        | outcome
+        | {
+            "work": task.work,
+            "metrics": training.metrics,
+            "curves": training.curves,
+        }
+    )
+
+
+def _observed(sampler: TelemetrySampler, environment: Environment, phase: PhaseClock) -> Outcome:
+    telemetry = sampler.result()
+    flags = noise_flags(telemetry, phase.seconds["measure_s"], environment.cpu.logical)
+    return {"telemetry": telemetry, "noise": flags}
+
+
+def _wrong_answer(verification: Verification) -> Outcome:
+    if verification.error is not None:
+        detail = f"error {verification.error:.3g}, tolerated {verification.tolerance:.3g}"
+    else:
+        detail = f"expected {verification.expected}, found {verification.found}"
+    return {
+        "status": "failed",
+        "reason": f"wrong answer: {verification.method}: {detail}",
+        "verification": verification,
+    }

@@ -1,0 +1,132 @@
+"""Wrong use ends at once, in one line that says what to do, with status 2."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import Run
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["run", "matmull"], "did you mean 'matmul'?"),
+        (["run", "matmul", "--param", "m=3"], "no chosen benchmark has an axis 'm'"),
+        (["run", "matmul", "--param", "dtype=float33"], "did you mean 'float32'?"),
+        (["run", "matmul", "--param", "n=0"], "n is at least 1"),
+        (["run", "matmul", "--param", "n=-1"], "n is at least 1"),
+        (["run", "matmul", "--param", "n=1.5"], "n is a whole number"),
+        (["run", "matmul", "--param", "n=big"], "n is a whole number"),
+        (["run", "matmul", "--param", "n"], "not of the form axis=value"),
+        (["run", "matmul", "--param", "n="], "not of the form axis=value"),
+        (["run", "nqueens", "--param", "queens=23"], "queens is at most 22"),
+        (["run", "--suite", "quik"], "no suite is called 'quik'"),
+        (["run", "--suite", "missing.toml"], "cannot read the suite missing.toml"),
+        (["run", "launch", "--device", "cpu"], "launch does not run on cpu"),
+        (["run", "--device", "abacus"], "abacus"),
+        (["run", "--backend", "theano"], "theano"),
+        (["run", "--seed", "-1"], "seed"),
+        (["measure"], "measure"),
+        (["resume", "nothing"], "not a run directory"),
+        (["report", "nothing"], "not a run directory"),
+        (["report", "latest"], "there is no run"),
+        (["compare", "a", "b"], "not a run directory"),
+        (["data", "fetch", "minst"], "minst"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else None,
+)
+def test_wrong_use_is_one_line_and_status_2(accelbench: Run, arguments: list[str], message: str) -> None:
+    process = accelbench(*arguments)
+    assert process.returncode == 2
+    assert message in process.stderr
+    assert process.stderr.startswith("accelbench: ")
+    assert process.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("description = ", "not valid TOML"),
+        ("all = true", "description: Field required"),
+        ('description = "d"\nspeed = 1', "speed: Extra inputs"),
+        ('description = "d"\nmax_seconds = -1', "max_seconds"),
+        ('description = "d"\n[[benchmark]]\nname = "matmull"', "did you mean 'matmul'?"),
+        ('description = "d"\n[[benchmark]]\nname = "matmul"\naxes = { m = [1] }', "no axis 'm'"),
+        ('description = "d"\n[[benchmark]]\nname = "matmul"\naxes = { n = [0] }', "n is at least 1"),
+        ('description = "d"\n[[benchmark]]\nname = "matmul"\naxes = { n = [] }', "n"),
+        ('description = "d"', "nothing of this selection"),
+    ],
+)
+def test_a_malformed_suite_is_one_line_and_status_2(accelbench: Run, tmp_path: Path, text: str, message: str) -> None:
+    (tmp_path / "mine.toml").write_text(text)
+    process = accelbench("run", "--suite", "mine.toml", "--device", "cpu")
+    assert process.returncode == 2
+    assert message in process.stderr
+    assert process.stderr.count("\n") == 1
+
+
+def test_a_binary_suite_file_is_one_line(accelbench: Run, tmp_path: Path) -> None:
+    (tmp_path / "mine.toml").write_bytes(b"\xff\xfe\x00")
+    process = accelbench("run", "--suite", "mine.toml")
+    assert (process.returncode, "not UTF-8" in process.stderr) == (2, True)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        [],
+        ["run"],
+        ["resume"],
+        ["report"],
+        ["compare"],
+        ["doctor"],
+        ["peaks"],
+        ["data"],
+        ["data", "fetch"],
+        ["list"],
+        ["schema"],
+    ],
+    ids=lambda a: " ".join(a),
+)
+def test_every_command_explains_itself(accelbench: Run, arguments: list[str]) -> None:
+    process = accelbench(*arguments, "--help")
+    assert process.returncode == 0
+    assert "Usage: accelbench" in process.stdout
+
+
+def test_list_names_every_benchmark_and_suite(accelbench: Run) -> None:
+    process = accelbench("list")
+    assert process.returncode == 0
+    for name in ("matmul", "stream", "nqueens", "launch", "peak-arith", "cnn-mnist", "quick", "full"):
+        assert name in process.stdout
+
+
+def test_list_imports_no_framework(accelbench: Run, tmp_path: Path) -> None:
+    blocked = ("tensorflow", "keras", "jax", "torch", "cupy", "numba", "numpy", "pandas", "matplotlib", "scipy")
+    for name in blocked:
+        (tmp_path / f"{name}.py").write_text(f"raise ImportError('{name} is imported')")
+    process = accelbench("list", PYTHONPATH=str(tmp_path))
+    assert process.returncode == 0, process.stderr
+
+
+def test_the_schema_describes_a_record(accelbench: Run) -> None:
+    process = accelbench("schema")
+    assert process.returncode == 0
+    assert '"benchmark"' in process.stdout
+    assert '"title": "Record"' in process.stdout
+
+
+def test_a_reader_that_stops_early_is_no_error(accelbench: Run) -> None:
+    import subprocess
+
+    from tests.conftest import command, environment
+
+    pipe = subprocess.Popen(
+        command("schema"), env=environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, bufsize=0
+    )
+    assert pipe.stdout is not None
+    assert pipe.stderr is not None
+    pipe.stdout.close()
+    assert pipe.stderr.read() == b""

@@ -1,0 +1,225 @@
+"""Runs as a user starts them: real workers, real signals, real full disks."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import time
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from tests.conftest import Run, command, environment
+
+RUN = ("run", "--no-ceilings", "--max-seconds", "0.5", "--out", "out")
+
+
+def records(run: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (run / "records.jsonl").read_text(encoding="utf-8").splitlines()]
+
+
+def info(run: Path) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((run / "run.json").read_text(encoding="utf-8"))
+    return found
+
+
+def test_a_good_run_ends_with_status_0_and_a_report(accelbench: Run, tmp_path: Path) -> None:
+    process = accelbench(*RUN, "behave", "--param", "us=100,300")
+    assert process.returncode == 0, process.stderr
+    first, second = records(tmp_path / "out")
+    assert (first["status"], first["params"]) == ("measured", {"us": 100})
+    assert second["verification"]["passed"]
+    assert first["timing"]["summary"]["median"] >= 100e-6
+    assert len(first["timing"]["samples"]) == first["timing"]["summary"]["count"]
+    assert first["phases"]["import_s"] > 0
+    assert second["phases"]["import_s"] == 0
+    assert info(tmp_path / "out")["status"] == "finished"
+    assert (tmp_path / "out" / "report.html").is_file()
+    assert (tmp_path / "out" / "records.csv").is_file()
+    assert "[2/2]" in process.stdout
+
+
+@pytest.mark.parametrize(
+    ("how", "reason", "last_words"),
+    [
+        ("crash", "SIGSEGV", "about to crash"),
+        ("vanish", "exit status 7", "about to vanish"),
+        ("fill-memory", "MemoryError: cannot allocate 1 EB", "MemoryError"),
+        ("raise", "ValueError: the input is odd", "break_off"),
+    ],
+)
+def test_a_death_costs_one_point_and_the_run_goes_on(
+    accelbench: Run, tmp_path: Path, how: str, reason: str, last_words: str
+) -> None:
+    process = accelbench(*RUN, "misbehave", "--param", f"how={how},well")
+    assert process.returncode == 1
+    failed, well = records(tmp_path / "out")
+    assert failed["status"] == "failed"
+    assert reason in failed["reason"]
+    assert last_words in "\n".join(failed["output_tail"])
+    assert well["status"] == "measured"
+    assert reason in process.stdout
+
+
+def test_a_failed_check_is_a_failed_record(accelbench: Run, tmp_path: Path) -> None:
+    assert accelbench(*RUN, "misbehave", "--param", "how=wrong").returncode == 1
+    (record,) = records(tmp_path / "out")
+    assert record["status"] == "failed"
+    assert record["timing"] is None
+    assert record["reason"] == "wrong answer: expected value: expected 1, found 2"
+
+
+def test_a_skipped_point_keeps_its_reason_and_is_no_failure(accelbench: Run, tmp_path: Path) -> None:
+    assert accelbench(*RUN, "misbehave", "--param", "how=skip").returncode == 0
+    (record,) = records(tmp_path / "out")
+    assert (record["status"], record["reason"]) == ("skipped", "this machine lacks what it needs")
+
+
+def test_a_hang_is_ended_and_the_record_says_where_it_stood(accelbench: Run, tmp_path: Path) -> None:
+    process = accelbench(*RUN, "--time-limit", "5", "misbehave", "--param", "how=hang,well")
+    assert process.returncode == 1
+    hung, well = records(tmp_path / "out")
+    assert hung["reason"] == "hung: no result within 5 s"
+    assert "hang (" in "\n".join(hung["output_tail"])
+    assert well["status"] == "measured"
+
+
+def start_long_run(tmp_path: Path) -> subprocess.Popen[str]:
+    """A run of one short point and of one that takes seconds, caught in the middle of the second."""
+    process = subprocess.Popen(
+        command(*RUN, "--max-seconds", "60", "behave", "--param", "us=100,5000000"),
+        cwd=tmp_path,
+        env=environment(),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    stored = tmp_path / "out" / "records.jsonl"
+    while process.poll() is None and not (stored.exists() and stored.read_text()):
+        time.sleep(0.05)
+    return process
+
+
+@pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupted_run_is_valid_and_resume_measures_only_what_is_missing(
+    accelbench: Run, tmp_path: Path, signum: signal.Signals
+) -> None:
+    process = start_long_run(tmp_path)
+    workers = psutil.Process(process.pid).children(recursive=True)
+    process.send_signal(signum)
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert "resume out" in errors
+    assert not any(worker.is_running() and worker.status() != psutil.STATUS_ZOMBIE for worker in workers)
+    assert info(tmp_path / "out")["status"] == "interrupted"
+    (before,) = records(tmp_path / "out")
+    # The long point would take a minute: what is resumed is the plan as it stands on disk.
+    shorten_plan(tmp_path / "out")
+    assert accelbench("resume", "out").returncode == 0
+    kept, new = records(tmp_path / "out")
+    assert kept == before
+    assert new["params"] == {"us": 200}
+    assert info(tmp_path / "out")["status"] == "finished"
+
+
+def shorten_plan(run: Path) -> None:
+    stored = info(run)
+    stored["plan"][1]["params"]["us"] = 200
+    stored["settings"]["max_seconds"] = 0.5
+    (run / "run.json").write_text(json.dumps(stored), encoding="utf-8")
+
+
+def test_resume_mends_a_cut_off_line_and_loses_nothing(accelbench: Run, tmp_path: Path) -> None:
+    accelbench(*RUN, "behave", "--param", "us=100,200")
+    stored = tmp_path / "out" / "records.jsonl"
+    whole = stored.read_bytes()
+    stored.write_bytes(whole[:-40])
+    process = accelbench("report", "out")
+    assert process.returncode == 2
+    assert "records.jsonl line 2 is cut off" in process.stderr
+    assert process.stderr.count("\n") == 1
+    assert accelbench("resume", "out").returncode == 0
+    assert [record["params"]["us"] for record in records(tmp_path / "out")] == [100, 200]
+    assert stored.read_bytes().startswith(whole.splitlines(keepends=True)[0])
+
+
+def test_resume_can_try_failed_points_again(accelbench: Run, tmp_path: Path) -> None:
+    accelbench(*RUN, "misbehave", "--param", "how=wrong,well")
+    assert accelbench("resume", "out").returncode == 1
+    assert len(records(tmp_path / "out")) == 2
+    assert accelbench("resume", "out", "--failed").returncode == 1
+    assert [record["params"]["how"] for record in records(tmp_path / "out")] == ["wrong", "well", "wrong"]
+
+
+def test_a_second_run_in_the_same_directory_is_refused(accelbench: Run, tmp_path: Path) -> None:
+    process = start_long_run(tmp_path)
+    try:
+        second = accelbench(*RUN, "behave")
+        resumed = accelbench("resume", "out")
+    finally:
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=60)
+    assert second.returncode == resumed.returncode == 2
+    assert "another accelbench is writing out" in second.stderr
+    assert "another accelbench is writing out" in resumed.stderr
+    assert len(records(tmp_path / "out")) == 1
+
+
+def test_another_runs_directory_and_a_foreign_one_are_refused(accelbench: Run, tmp_path: Path) -> None:
+    accelbench(*RUN, "behave")
+    before = (tmp_path / "out" / "run.json").read_bytes()
+    process = accelbench(*RUN, "behave")
+    assert process.returncode == 2
+    assert "already holds a run" in process.stderr
+    assert (tmp_path / "out" / "run.json").read_bytes() == before
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "thesis.tex").write_text("precious")
+    process = accelbench("run", "behave", "--out", "mine")
+    assert (process.returncode, "not empty" in process.stderr) == (2, True)
+    assert sorted(os.listdir(tmp_path / "mine")) == ["thesis.tex"]
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="mounting a small file system needs root")
+def test_a_full_disk_ends_the_run_with_one_line_and_keeps_what_was_measured(accelbench: Run, tmp_path: Path) -> None:
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=96k", "tmpfs", str(disk)], check=True)
+    try:
+        process = accelbench(*RUN[:-1], disk / "out", "behave", "--param", "us=" + ",".join(map(str, range(100, 200))))
+        kept = records(disk / "out")
+    finally:
+        subprocess.run(["umount", str(disk)], check=True)
+    assert process.returncode == 1
+    assert "No space left on device" in process.stderr
+    assert process.stderr.count("\n") == 1
+    assert kept
+    assert all(record["status"] == "measured" for record in kept)
+
+
+def test_an_unwritable_directory_is_one_line(accelbench: Run) -> None:
+    process = accelbench("run", "behave", "--out", "/proc/accelbench")
+    assert process.returncode == 2
+    assert process.stderr.startswith("accelbench: cannot write the run directory /proc/accelbench")
+    assert process.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"LC_ALL": "C", "LANG": None, "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"},
+        {"LC_ALL": "en_US.ISO-8859-1", "PYTHONIOENCODING": "latin-1"},
+        {"HOME": None},
+        {"HOME": "/nonexistent"},
+    ],
+    ids=["C locale", "latin-1", "no HOME", "missing HOME"],
+)
+def test_odd_locales_and_missing_homes_cost_nothing(
+    accelbench: Run, tmp_path: Path, changes: dict[str, str | None]
+) -> None:
+    process = accelbench(*RUN, "behave", **changes)
+    assert process.returncode == 0, process.stderr
+    assert (tmp_path / "out" / "report.html").is_file()

@@ -1,0 +1,37 @@
+"""What every test may use: the command line as a user runs it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+OWN_BENCHMARKS = Path(__file__).parent / "accelbench" / "own_benchmarks"
+
+Run = Callable[..., "subprocess.CompletedProcess[str]"]
+
+
+def command(*arguments: str | Path) -> list[str]:
+    return [sys.executable, "-m", "accelbench", *map(str, arguments)]
+
+
+def environment(**changes: str | None) -> dict[str, str]:
+    """This process's environment with the tests' own benchmarks in it; None removes a variable."""
+    merged = {**os.environ, "ACCELBENCH_PATH": str(OWN_BENCHMARKS), "COLUMNS": "200", **changes}
+    return {name: value for name, value in merged.items() if value is not None}
+
+
+@pytest.fixture
+def accelbench(tmp_path: Path) -> Run:
+    """Run the real command in an empty folder and return its finished process."""
+
+    def run(*arguments: str | Path, **changes: str | None) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            command(*arguments), cwd=tmp_path, env=environment(**changes), capture_output=True, text=True, timeout=240
+        )
+
+    return run
