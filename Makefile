@@ -75,8 +75,8 @@ clean:  ## remove the environment and caches, never the runs
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis *.egg-info
 
 $(VENV)/bin/python:
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10))' || \
-	  { echo 'accelbench needs Python 3.10 or newer: make PYTHON=python3.11 …' >&2; exit 2; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo 'accelbench needs Python 3.11 or newer: make PYTHON=python3.12 …' >&2; exit 2; }
 	@$(PYTHON) -m venv $(VENV) || \
 	  { rm -rf $(VENV); echo 'this Python cannot create environments: on Debian, apt install python3-venv' >&2; exit 2; }
 

@@ -105,7 +105,9 @@ def list_command() -> None:
 )
 @click.option("--seed", type=click.IntRange(min=0), default=1, show_default=True, help="Seed of all random inputs.")
 @click.option(
-    "--time-limit", type=click.FloatRange(min=1), default=300.0, show_default=True, help="Seconds allowed to one point."
+    "--time-limit",
+    type=click.FloatRange(min=1),
+    help="Seconds allowed to one point. Default: the benchmark's, mostly 300.",
 )
 @click.option(
     "--max-seconds",
@@ -121,7 +123,7 @@ def run(
     backend: str | None,
     out: Path | None,
     seed: int,
-    time_limit: float,
+    time_limit: float | None,
     max_seconds: float | None,
     no_ceilings: bool,
 ) -> int:
@@ -252,7 +254,7 @@ def doctor() -> None:
 @click.argument("card", default="")
 def peaks(card: str) -> None:
     """Show the vendors' peak figures with their sources, of all cards or those whose name contains CARD."""
-    from accelbench.peaks_table import render_peaks
+    from accelbench.tables import render_peaks
 
     render_peaks(_console(), card)
 
@@ -265,9 +267,9 @@ def data() -> None:
 @data.command("list")
 def data_list() -> None:
     """List the data sets, their licences, and which are here."""
-    from accelbench.data_table import render_catalogue
+    from accelbench.tables import render_data
 
-    render_catalogue(_console())
+    render_data(_console())
 
 
 @data.command("fetch")

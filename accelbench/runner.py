@@ -12,7 +12,7 @@ import subprocess
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from pathlib import Path
 from time import monotonic
 from types import FrameType
@@ -87,15 +87,17 @@ def _measure_group(
     """The records of one benchmark's points; a worker that dies is replaced for the points after the fatal one."""
     log = store.path / "logs" / f"{points[0].benchmark}.log"
     log.parent.mkdir(exist_ok=True)
+    limit = info.settings.time_limit_s or discover()[points[0].benchmark].time_limit_s
     while points:
-        with _Worker(info, points, log) as worker:
-            for index, point in enumerate(points):
+        # NVBench runs once per process; and a CUDA error that sticks to its context then costs one point only.
+        batch = points[:1] if points[0].device == "gpu" else points
+        with _Worker(info, batch, log) as worker:
+            for done, point in enumerate(batch):
                 progress.started(point)
-                record = worker.next_record(index, info.settings.time_limit_s)
-                yield record
+                yield worker.next_record(done, limit)
                 if not worker.alive:
                     break
-        points = points[index + 1 :]
+        points = points[done + 1 :]
 
 
 class _Worker:
@@ -147,7 +149,7 @@ class _Worker:
 
     def next_record(self, index: int, time_limit: float) -> Record:
         """The record of that point, made here if the worker dies or outlasts the limit."""
-        started, deadline = datetime.now(timezone.utc), monotonic() + time_limit
+        started, deadline = datetime.now(UTC), monotonic() + time_limit
         for line in self._lines(deadline):
             event = json.loads(line)
             if "point" not in event:
@@ -187,7 +189,7 @@ class _Worker:
             reason=reason,
             output_tail=self._tail() + stack,
             started=started,
-            elapsed_s=(datetime.now(timezone.utc) - started).total_seconds(),
+            elapsed_s=(datetime.now(UTC) - started).total_seconds(),
         )
 
     def _tail(self) -> list[str]:

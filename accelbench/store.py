@@ -38,8 +38,8 @@ class Settings(Stored):
     """What the user chose for the whole run; `resume` goes on with the same."""
 
     seed: int = 1
-    time_limit_s: float = 300.0
-    """Wall time allowed to one point, its preparation included."""
+    time_limit_s: float | None = None
+    """Wall time allowed to one point, its preparation included; null for the benchmark's own limit."""
     max_seconds: float = 15.0
     """Measuring time after which an unsteady point is taken as it is."""
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import sys
+import tomllib
 from importlib.resources import files
 from pathlib import Path
 
@@ -11,11 +11,6 @@ from pydantic import Field, ValidationError
 from accelbench.errors import UserError
 from profiling.benchmark import Device, Scalar
 from profiling.record import Stored
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
 
 SUITES = files("accelbench") / "suites"
 

@@ -124,6 +124,7 @@ class Benchmark:
     limits: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     backends: tuple[str, ...] = ()
     ceiling: bool = False
+    time_limit_s: float = 300.0
 
     @property
     def summary(self) -> str:
@@ -147,6 +148,7 @@ def benchmark(
     limits: Mapping[str, tuple[int, int]] | None = None,
     backends: tuple[str, ...] = (),
     ceiling: bool = False,
+    time_limit_s: float = 300.0,
 ) -> Callable[[Callable[[Point], Task | Training]], Callable[[Point], Task | Training]]:
     """Declare the decorated function as the benchmark `name`; the function prepares one point.
 
@@ -154,13 +156,13 @@ def benchmark(
     those words may be asked for; where they are integers, any integer within `limits` (at least 1 by default) may be.
     `figure` is what the report leads with: the rate of flops, bytes or items, or the time itself.
     `backends` names the Keras backends of a workload. `ceiling` says that the best rate measured
-    here is a ceiling for everything else on this device.
+    here is a ceiling for everything else on this device. A point that takes longer than `time_limit_s` counts as hung.
     """
 
     def declare(prepare: Callable[[Point], Task | Training]) -> Callable[[Point], Task | Training]:
         if name in REGISTRY:
             raise ValueError(f"two benchmarks are called {name!r}")
-        REGISTRY[name] = Benchmark(name, prepare, devices, axes, figure, limits or {}, backends, ceiling)
+        REGISTRY[name] = Benchmark(name, prepare, devices, axes, figure, limits or {}, backends, ceiling, time_limit_s)
         return prepare
 
     return declare

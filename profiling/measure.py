@@ -5,7 +5,7 @@ from __future__ import annotations
 import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from time import perf_counter
 from typing import Any
 
@@ -44,7 +44,7 @@ def measure(benchmark: Benchmark, point: Point, environment: Environment, max_se
 
     `max_seconds` bounds the sampling of a kernel; a training experiment runs for its epochs.
     """
-    started, begin, phase = datetime.now(timezone.utc), perf_counter(), PhaseClock()
+    started, begin, phase = datetime.now(UTC), perf_counter(), PhaseClock()
     try:
         with phase("prepare_s"):
             task = benchmark.prepare(point)
@@ -135,7 +135,7 @@ def _train(task: Training, point: Point, environment: Environment, phase: PhaseC
 
 def _observed(sampler: TelemetrySampler, environment: Environment, phase: PhaseClock) -> Outcome:
     telemetry = sampler.result()
-    flags = noise_flags(telemetry, phase.seconds["measure_s"], environment.cpu.logical)
+    flags = noise_flags(telemetry, telemetry.counters["wall_s"], environment.cpu.logical)
     return {"telemetry": telemetry, "noise": flags}
 
 

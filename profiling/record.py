@@ -10,6 +10,7 @@ from pydantic import BaseModel, ConfigDict
 from profiling.benchmark import Device, Figure, Metric, Point, Scalar, Verification, Work
 
 SCHEMA_VERSION: Final = 1
+StopReason = Literal["relative spread", "steady noise", "time limit", "sample limit", "epochs done"]
 
 
 class Stored(BaseModel):
@@ -55,7 +56,7 @@ class Timing(Stored):
     """Seconds per execution, in the order measured."""
     loops: int = 1
     """Executions per sample: short ones are looped until a sample stands clear of the timer."""
-    stop: Literal["relative spread", "steady noise", "time limit", "sample limit", "epochs done"]
+    stop: StopReason
     timer: Literal["host", "nvbench", "steps"]
     batch: float | None = None
     """GPU: seconds per execution back to back, caches hot; the samples are isolated and cold."""

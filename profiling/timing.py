@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Callable
 from time import perf_counter_ns
 
-from profiling.record import Timing
+from profiling.record import StopReason, Timing
 from profiling.statistics import summarize
 
 MIN_SAMPLES = 10
@@ -57,7 +57,7 @@ class StoppingRule:
 
     def __init__(self, max_seconds: float) -> None:
         self.max_seconds = max_seconds
-        self.reason: str | None = None
+        self.reason: StopReason | None = None
         self._count = 0
         self._total = 0.0
         self._mean = 0.0
@@ -75,7 +75,7 @@ class StoppingRule:
         self.reason = self._decide()
         return self.reason is not None
 
-    def _decide(self) -> str | None:
+    def _decide(self) -> StopReason | None:
         if self._count >= MIN_SAMPLES:
             noise = math.sqrt(self._squares / (self._count - 1)) / self._mean
             self._noise.append(noise)

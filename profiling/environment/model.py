@@ -28,9 +28,10 @@ class Cpu(Stored):
     affinity: list[int] | None = None
     caches: list[Cache] = []
     isa: list[str] = []
-    """The instruction-set extensions that matter here: avx2, fma, avx512f, amx-bf16, asimd, …"""
+    """The instruction-set extensions that matter here: avx2, fma, avx512f, amx_bf16, asimd, … (the kernel's names)."""
     governor: str | None = None
     frequency_mhz: float | None = None
+    """The highest clock that the kernel states; a virtual machine states its nominal one."""
     hypervisor: str | None = None
     numa_nodes: int | None = None
 

@@ -1,0 +1,110 @@
+"""`report.html`: one file that needs no network, rebuilt from the store alone and the same every time."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import timezone
+from typing import Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+
+from accelbench.report import figures, plots, telemetry
+from accelbench.report.machine import machine
+from accelbench.report.roofline_plot import roofline
+from accelbench.report.rows import Group, Row, count_text, make_groups, make_rows, point_text, reproduce
+from accelbench.store import RunInfo
+from profiling.record import Record
+from profiling.roofline import Ceiling, ceilings, share_of_peak
+
+TAIL_LINES = 40
+
+
+@dataclass(frozen=True)
+class Section:
+    """A benchmark's part of the page: its rows and its drawings."""
+
+    group: Group
+    slug: str
+    samples: Markup
+    curves: tuple[tuple[Row, Markup], ...]
+    notes: tuple[str, ...]
+    """Why a share is unknown, and what the flags mean."""
+
+
+def render_page(info: RunInfo, records: Sequence[Record]) -> str:
+    """The whole page as HTML text."""
+    measured = ceilings(records)
+    rows = make_rows(records)
+    groups = make_groups(rows)
+    environment = Environment(
+        loader=PackageLoader("accelbench.report", "."),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters |= {
+        "bound": figures.bound,
+        "digits": figures.digits,
+        "metric": figures.metric,
+        "percent": figures.percent,
+        "plain": figures.plain,
+        "point": point_text,
+        "seconds": figures.seconds,
+        "share": figures.share,
+        "share_of_peak": share_of_peak,
+    }
+    return environment.get_template("report.html").render(_content(info, records, measured, rows, groups))
+
+
+def _content(
+    info: RunInfo, records: Sequence[Record], measured: Sequence[Ceiling], rows: Sequence[Row], groups: Sequence[Group]
+) -> dict[str, Any]:
+    devices = list(dict.fromkeys(record.device for record in records))
+    return {
+        "info": info,
+        "created": info.created.astimezone(timezone.utc).strftime("%Y-%m-%d %H:%M UTC"),
+        "counts": count_text(info, records),
+        "failed": [record for record in records if record.status == "failed"],
+        "skipped": [record for record in records if record.status == "skipped"],
+        "missing": max(0, len(info.plan) - len(records)),
+        "noisy": [(group, row) for group in groups for row in group.rows if row.flags],
+        "machine": machine(info.environment),
+        "ceilings": [(ceiling, figures.read(ceiling.value, figures.UNITS[ceiling.figure])) for ceiling in measured],
+        "rooflines": [(device, drawing) for device in devices if (drawing := roofline(device, rows, measured))],
+        "sections": [_section(group, number) for number, group in enumerate(groups, start=1)],
+        "telemetry": telemetry.tables(rows),
+        "UNKNOWN": figures.UNKNOWN,
+        "TAIL_LINES": TAIL_LINES,
+        "command": lambda record: reproduce(record, info.settings),
+        "whole_run": figures.plain(shlex.join(info.command)),
+        "several_devices": len(devices) > 1,
+    }
+
+
+def _section(group: Group, number: int) -> Section:
+    slug = f"benchmark-{number}"
+    curves = []
+    for place, row in enumerate(group.rows, start=1):
+        drawing = plots.training_curves(row.record, f"{slug}-curves-{place}")
+        if drawing is not None:
+            curves.append((row, drawing))
+    return Section(group, slug, plots.samples(group, f"{slug}-samples"), tuple(curves), tuple(_notes(group)))
+
+
+def _notes(group: Group) -> list[str]:
+    if not group.bounded:
+        return []
+    reasons = {
+        "vendor's peak": [row.of_peak.reason for row in group.rows],
+        "measured ceiling": [row.of_ceiling.reason for row in group.rows],
+    }
+    return [
+        f"Share of the {name} unknown: {figures.plain(reason)}."
+        for name, found in reasons.items()
+        for reason in dict.fromkeys(found)
+        if reason is not None
+    ]

@@ -1,0 +1,128 @@
+"""The report's drawings of single benchmarks: the samples of their points, the curves of a training."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from markupsafe import Markup
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter, MaxNLocator
+from numpy.typing import NDArray
+
+from accelbench.report.figures import plain
+from accelbench.report.rows import Group, Row
+from accelbench.report.svg import INK, MUTED, SERIES, WIDTH, inline_svg, plot_style
+from profiling.record import Record
+
+TICKS = 240
+"""Samples drawn per point: evenly through the sorted ones, so that the shape stays and the page stays small."""
+HIDDEN_SHARE = 0.02
+"""The part of the samples at either end that may lie outside the drawing, where it is said how many do."""
+MAX_LABEL = 40
+
+
+def samples(group: Group, name: str) -> Markup:
+    """The samples of each point of a benchmark as deviations from its median: a tick each, quartiles and interval."""
+    rows = group.rows
+    labels = [_label(group, row) for row in rows]
+    deviations = [_deviations(row.record) for row in rows]
+    low, high = _limits(deviations)
+    height = 0.42 * len(rows) + 0.62
+    label_width = min(0.36, 0.012 * max(map(len, labels)) + 0.03)
+    with plot_style():
+        figure = Figure(figsize=(WIDTH, height))
+        axes = figure.add_axes((label_width, 0.48 / height, 0.83 - label_width, 1 - 0.6 / height))
+        axes.grid(visible=False, axis="y")
+        axes.spines["left"].set_visible(False)
+        axes.axvline(0, color=MUTED, linewidth=1)
+        for place, (row, values) in enumerate(zip(rows, deviations, strict=True)):
+            _draw_samples(axes, place, row, values, low, high)
+        axes.set_yticks(range(len(rows)), labels)
+        axes.tick_params(axis="y", length=0, labelcolor=INK)
+        axes.set_ylim(len(rows) - 0.5, -0.5)
+        axes.set_xlim(low, high)
+        axes.xaxis.set_major_locator(MaxNLocator(7))
+        axes.xaxis.set_major_formatter(
+            FuncFormatter(lambda value, _: f"{value:+g} %".replace("-", "−") if value else "median")
+        )
+        axes.set_xlabel("time of a sample, from the point's median")
+        title = f"Samples of {plain(group.benchmark)} on {group.device}, as deviations from each point's median"
+        return inline_svg(figure, name, title)
+
+
+def _label(group: Group, row: Row) -> str:
+    text = group.short(row) or row.point or plain(group.benchmark)
+    return text if len(text) <= MAX_LABEL else f"{text[: MAX_LABEL - 1]}…"
+
+
+def _deviations(record: Record) -> NDArray[np.float64]:
+    """The samples in percent from their median, sorted."""
+    assert record.timing is not None
+    return 100 * (np.sort(np.asarray(record.timing.samples)) / record.timing.summary.median - 1)
+
+
+def _limits(deviations: Sequence[NDArray[np.float64]]) -> tuple[float, float]:
+    """What all points but their outermost samples span, at least ±0.5 %."""
+    low = min(float(np.quantile(values, HIDDEN_SHARE)) for values in deviations)
+    high = max(float(np.quantile(values, 1 - HIDDEN_SHARE)) for values in deviations)
+    margin = 0.04 * (high - low)
+    return min(low - margin, -0.5), max(high + margin, 0.5)
+
+
+def _draw_samples(axes: Axes, place: int, row: Row, values: NDArray[np.float64], low: float, high: float) -> None:
+    inside = values[(values >= low) & (values <= high)]
+    drawn = inside[np.linspace(0, len(inside) - 1, min(TICKS, len(inside))).round().astype(int)]
+    # One path for all ticks of a row: not-a-number lifts the pen.
+    gap = np.full(len(drawn), np.nan)
+    x = np.column_stack((drawn, drawn, gap)).ravel()
+    y = np.tile([place - 0.3, place + 0.3, np.nan], len(drawn))
+    axes.plot(x, y, color=SERIES[0], alpha=0.55, linewidth=0.8)
+    q1, q3 = np.quantile(values, (0.25, 0.75))
+    axes.plot([q1, q3], [place, place], color=SERIES[0], linewidth=7, alpha=0.3, solid_capstyle="butt")
+    assert row.record.timing is not None
+    summary = row.record.timing.summary
+    interval = [100 * (summary.ci_low / summary.median - 1), 100 * (summary.ci_high / summary.median - 1)]
+    axes.plot(interval, [place, place], color=INK, linewidth=2.2, solid_capstyle="butt")
+    outside = int(np.count_nonzero(values > high)), int(np.count_nonzero(values < low))
+    text = f"{summary.count:,} samples" + "".join(
+        f"\n{count:,} {where}" for count, where in zip(outside, ("slower →", "faster ←"), strict=True) if count
+    )
+    axes.annotate(
+        text,
+        (1, place),
+        xycoords=("axes fraction", "data"),
+        xytext=(8, 0),
+        textcoords="offset points",
+        va="center",
+        color=MUTED,
+        fontsize=8,
+        annotation_clip=False,
+    )
+
+
+def training_curves(record: Record, name: str) -> Markup | None:
+    """One panel per quality, over the epochs: of the training data and of held-out data (`val_`); None if none."""
+    bases = list(dict.fromkeys(key.removeprefix("val_") for key in record.curves))[:3]
+    if not bases:
+        return None
+    with plot_style():
+        figure = Figure(figsize=(WIDTH, 2.6))
+        for index, base in enumerate(bases):
+            width = 0.9 / len(bases)
+            axes = figure.add_axes((0.07 + index * (width + 0.02), 0.19, width - 0.06, 0.66))
+            for key, label, style in ((base, "training data", "-o"), (f"val_{base}", "held-out data", "-s")):
+                values = record.curves.get(key)
+                if values:
+                    epochs = np.arange(1, len(values) + 1)
+                    color = SERIES[0] if key == base else SERIES[1]
+                    axes.plot(epochs, values, style, color=color, label=label, markersize=3, linewidth=1.6)
+            axes.set_title(plain(base).replace("_", " "), fontsize=9.5, loc="left")
+            axes.set_xlabel("epoch")
+            axes.xaxis.set_major_locator(MaxNLocator(6, integer=True))
+            axes.yaxis.set_major_locator(MaxNLocator(5))
+            if index == 0:
+                axes.legend(loc="best")
+        title = f"Training curves of {plain(str(record.point))}: {', '.join(map(plain, bases))} by epoch"
+        return inline_svg(figure, name, title)

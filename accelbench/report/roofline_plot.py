@@ -1,0 +1,173 @@
+"""The roofline drawing of a device: what was attained, under what was measured and what the vendor states."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from itertools import cycle
+
+from markupsafe import Markup
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+
+from accelbench.report.figures import digits, plain, read
+from accelbench.report.rows import Row
+from accelbench.report.svg import INK, MUTED, SERIES, SURFACE, WIDTH, inline_svg, plot_style
+from profiling.roofline import Ceiling, arithmetic_intensity, ridge
+
+FIGURE_SIZE = (WIDTH, 4.3)
+MARKERS = ("o", "s", "^", "D", "v", "P")
+
+
+def roofline(device: str, rows: Sequence[Row], measured: Sequence[Ceiling]) -> Markup | None:
+    """Attained FLOP/s over arithmetic intensity, under the measured roofs and the vendor's; None without a point.
+
+    A point is a benchmark whose flops and bytes are both known; the roofs are those of the whole device.
+    """
+    points = [
+        (row, intensity, rate)
+        for row in rows
+        if row.record.device == device
+        and row.record.params.get("cores") != "one"
+        and (intensity := arithmetic_intensity(row.record))
+        and (rate := row.record.rate("flops"))
+    ]
+    roofs = [c for c in measured if c.device == device and c.cores == "all"]
+    memory = next((c.value for c in roofs if c.figure == "bytes"), None)
+    compute = {c.dtype: c.value for c in roofs if c.dtype is not None}
+    if not points or (memory is None and not compute):
+        return None
+    dtypes = list(dict.fromkeys([*compute, *(row.record.point.dtype for row, _, _ in points)]))
+    colors = dict(zip(dtypes, cycle(SERIES), strict=False))
+    markers = dict(zip(dict.fromkeys(row.record.benchmark for row, _, _ in points), cycle(MARKERS), strict=False))
+    with plot_style():
+        figure = Figure(figsize=FIGURE_SIZE)
+        axes = figure.add_axes((0.1, 0.13, 0.66, 0.8))
+        axes.set_xscale("log")
+        axes.set_yscale("log")
+        left, right = _span([i for _, i, _ in points], [ridge(c, memory) for c in compute.values()] if memory else [])
+        low, high = _span([rate for _, _, rate in points], list(compute.values()))
+        axes.set_xlim(left, right)
+        axes.set_ylim(low, high)
+        _draw_roofs(axes, compute, memory, colors, left, right)
+        _draw_vendor_roofs(axes, rows, device, colors, memory)
+        for row, intensity, rate in points:
+            color, marker = colors[row.record.point.dtype], markers[row.record.benchmark]
+            axes.plot([intensity], [rate], marker, color=color, markeredgecolor=SURFACE, markersize=7, clip_on=False)
+        _roofline_legend(figure, axes, colors, markers)
+        axes.set_xlabel("arithmetic intensity in FLOP/byte")
+        axes.set_ylabel("attained rate")
+        axes.xaxis.set_major_locator(LogLocator(numticks=12))
+        axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: digits(value, 1)))
+        axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: _short(value)))
+        axes.xaxis.set_minor_formatter(NullFormatter())
+        axes.yaxis.set_minor_formatter(NullFormatter())
+        axes.tick_params(which="minor", length=0)
+        title = f"Roofline of the {device}: {len(points)} points under the roofs measured in this run"
+        return inline_svg(figure, f"roofline-{device}", title)
+
+
+def _span(values: Sequence[float], roofs: Sequence[float]) -> tuple[float, float]:
+    """Whole decades around everything that is drawn, with room to breathe."""
+    every = [*values, *roofs]
+    return 10 ** math.floor(math.log10(min(every)) - 0.15), 10 ** math.ceil(math.log10(max(every)) + 0.15)
+
+
+def _short(value: float) -> str:
+    reading = read(value, "FLOP/s")
+    return f"{digits(float(reading.value.replace(',', '')), 1)} {reading.unit}"
+
+
+def _draw_roofs(
+    axes: Axes,
+    compute: Mapping[str, float],
+    memory: float | None,
+    colors: Mapping[str, str],
+    left: float,
+    right: float,
+) -> None:
+    low, high = axes.get_ylim()
+    if memory is not None:
+        top = max(compute.values(), default=high)
+        end = min(right, ridge(top, memory))
+        axes.plot([left, end], [left * memory, end * memory], color=INK, linewidth=1.6)
+        reading = read(memory, "B/s")
+        # The label follows the slope, from where the roof enters the drawing.
+        start = max(left, low / memory)
+        at = start * (end / start) ** 0.42
+        axes.annotate(
+            f"memory {reading.value} {reading.unit}",
+            (at, at * memory),
+            xytext=(-5, 5),
+            textcoords="offset points",
+            rotation=math.degrees(math.atan2(*_slope(axes))),
+            rotation_mode="anchor",
+            ha="center",
+            color=INK,
+            fontsize=8.5,
+        )
+    for dtype, value in compute.items():
+        start = ridge(value, memory) if memory is not None else left
+        axes.plot([max(left, start), right], [value, value], color=colors[dtype], linewidth=1.6)
+    _label_right(axes, compute, right, colors)
+
+
+def _slope(axes: Axes) -> tuple[float, float]:
+    """Rise and run on paper of one decade on both axes."""
+    (left, right), (low, high) = axes.get_xlim(), axes.get_ylim()
+    box, (width, height) = axes.get_position(), FIGURE_SIZE
+    return box.height * height / math.log10(high / low), box.width * width / math.log10(right / left)
+
+
+def _label_right(axes: Axes, values: Mapping[str, float], right: float, colors: Mapping[str, str]) -> None:
+    """Label each roof at its right end, pushed apart where two would touch."""
+    decade = _slope(axes)[0] * 72
+    spacing = 11.5 / decade  # a line of text, in decades
+    last = -math.inf
+    for dtype, value in sorted(values.items(), key=lambda item: item[1]):
+        place = max(math.log10(value), last + spacing)
+        last = place
+        reading = read(value, "FLOP/s")
+        axes.annotate(
+            f"{plain(dtype)} {reading.value} {reading.unit}",
+            (right, 10**place),
+            xytext=(6, 0),
+            textcoords="offset points",
+            va="center",
+            color=colors[dtype],
+            fontsize=8.5,
+            annotation_clip=False,
+        )
+
+
+def _draw_vendor_roofs(
+    axes: Axes, rows: Sequence[Row], device: str, colors: Mapping[str, str], memory: float | None
+) -> None:
+    """The vendor's peaks, dashed."""
+    left, right = axes.get_xlim()
+    peaks = {
+        (row.of_peak.figure, row.record.point.dtype if row.of_peak.figure == "flops" else None): row.of_peak.bound
+        for row in rows
+        if row.record.device == device and row.of_peak.bound is not None
+    }
+    bandwidth = peaks.get(("bytes", None))
+    flops = {dtype: value for (_, dtype), value in peaks.items() if dtype is not None and value is not None}
+    if bandwidth is not None:
+        end = ridge(max(flops.values()), bandwidth) if flops else right
+        axes.plot([left, end], [left * bandwidth, end * bandwidth], "--", color=MUTED, linewidth=1)
+    for dtype, value in flops.items():
+        if dtype not in colors:
+            continue
+        slope = bandwidth or memory
+        start = ridge(value, slope) if slope else left
+        axes.plot([max(left, start), right], [value, value], "--", color=colors[dtype], linewidth=1)
+
+
+def _roofline_legend(figure: Figure, axes: Axes, colors: Mapping[str, str], markers: Mapping[str, str]) -> None:
+    handles = [
+        *(axes.plot([], [], marker, color=MUTED, label=plain(name))[0] for name, marker in markers.items()),
+        axes.plot([], [], "-", color=MUTED, label="measured roof")[0],
+        axes.plot([], [], "--", color=MUTED, linewidth=1, label="vendor's peak")[0],
+    ]
+    figure.legend(handles=handles, loc="lower left", bbox_to_anchor=(0.775, 0.1))

@@ -1,0 +1,174 @@
+"""What the table and the page say of each record: its figure, its shares of the bounds, its flags, how to repeat it."""
+
+from __future__ import annotations
+
+import itertools
+import shlex
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from accelbench.report.figures import Reading, plain, read_figure, seconds
+from accelbench.store import RunInfo, Settings
+from profiling.record import Record
+from profiling.roofline import (
+    Share,
+    bounded_figure,
+    ceilings,
+    share_of_ceiling,
+    share_of_peak,
+    share_of_peak_at_clock,
+)
+
+WANTED_CONFIDENCE = 0.949
+BEYOND = 1.005
+"""A share above this is more than a rounding past its bound, and asks for an explanation."""
+
+
+@dataclass(frozen=True)
+class Flag:
+    """A reason for looking twice at a figure: a word for the table, and what it means."""
+
+    word: str
+    meaning: str
+
+
+@dataclass(frozen=True)
+class Row:
+    """A measured record and what is derived from it."""
+
+    record: Record
+    reading: Reading
+    of_peak: Share
+    of_peak_at_clock: Share
+    of_ceiling: Share
+    flags: tuple[Flag, ...]
+
+    @property
+    def point(self) -> str:
+        return point_text(self.record)
+
+    @property
+    def training(self) -> bool:
+        return self.record.timing is not None and self.record.timing.timer == "steps"
+
+
+@dataclass(frozen=True)
+class Group:
+    """The measured rows of one benchmark on one device and backend, in the order measured."""
+
+    benchmark: str
+    device: str
+    backend: str | None
+    rows: tuple[Row, ...]
+
+    @property
+    def bounded(self) -> bool:
+        """Whether a peak or a ceiling could bound these figures at all."""
+        return any(bounded_figure(row.record) for row in self.rows)
+
+    @property
+    def training(self) -> bool:
+        return any(row.training for row in self.rows)
+
+    @property
+    def best(self) -> Row:
+        """The row nearest its ceiling; without ceilings the one of the highest rate, or of the shortest time."""
+
+        def rank(row: Row) -> tuple[float, float]:
+            rate = row.record.rate() or 0.0
+            return row.of_ceiling.value or 0.0, -rate if row.record.figure == "time" else rate
+
+        return max(self.rows, key=rank)
+
+    @property
+    def varying(self) -> list[str]:
+        """The axes in which the rows differ."""
+        axes = dict.fromkeys(axis for row in self.rows for axis in row.record.params)
+        return [axis for axis in axes if len({row.record.params.get(axis) for row in self.rows}) > 1]
+
+    @property
+    def common(self) -> str:
+        """What the rows share: the backend, and the axes in which they do not differ."""
+        record, varying = self.rows[0].record, self.varying
+        backend = [f"backend={plain(self.backend)}"] if self.backend else []
+        return " ".join(
+            [*backend, params_text(record, [axis for axis in record.params if axis not in varying])]
+        ).strip()
+
+    def short(self, row: Row) -> str:
+        """The row's point by the axes that tell it from the others of its group."""
+        return params_text(row.record, [axis for axis in self.varying if axis in row.record.params])
+
+
+def make_rows(records: Sequence[Record]) -> list[Row]:
+    """A row for each measured record."""
+    measured = ceilings(records)
+    rows = []
+    for record in records:
+        reading = read_figure(record)
+        if reading is not None:
+            of_peak, of_ceiling = share_of_peak(record), share_of_ceiling(record, measured)
+            flags = tuple(_flags(record, of_peak, of_ceiling))
+            rows.append(Row(record, reading, of_peak, share_of_peak_at_clock(record), of_ceiling, flags))
+    return rows
+
+
+def make_groups(rows: Iterable[Row]) -> list[Group]:
+    """The rows by benchmark, device and backend, each group where its first row stands."""
+    found: dict[tuple[str, str, str | None], list[Row]] = {}
+    for row in rows:
+        record = row.record
+        found.setdefault((record.benchmark, record.device, record.backend), []).append(row)
+    return [Group(*key, tuple(rows)) for key, rows in found.items()]
+
+
+def _flags(record: Record, of_peak: Share, of_ceiling: Share) -> Iterable[Flag]:
+    timing = record.timing
+    assert timing is not None
+    if record.noise:
+        yield Flag("noisy", "; ".join(map(plain, record.noise)))
+    if timing.discarded:
+        yield Flag("throttled", f"{timing.discarded} samples were discarded because the device was throttled")
+    if timing.stop == "time limit":
+        yield Flag("unsteady", "the time limit ended the sampling before the spread was small or settled")
+    if timing.summary.ci_confidence < WANTED_CONFIDENCE:
+        summary = timing.summary
+        of = "1 sample" if summary.count == 1 else f"{summary.count} samples"
+        yield Flag("few samples", f"{of}: the interval covers the median with {summary.ci_confidence:.0%}, not 95%")
+    for bound, share in (("vendor's peak", of_peak), ("ceiling", of_ceiling)):
+        if share.value is not None and share.value > BEYOND:
+            yield Flag("over 100 %", f"faster than the {bound} of {share.of}, which is another unit's or was disturbed")
+
+
+def point_text(record: Record) -> str:
+    """`impl=numba n=1024`, with the backend first where there is one."""
+    backend = [f"backend={record.backend}"] if record.backend else []
+    return " ".join([*backend, *filter(None, [params_text(record, record.params)])])
+
+
+def params_text(record: Record, axes: Iterable[str]) -> str:
+    return plain(" ".join(f"{axis}={record.params[axis]}" for axis in axes))
+
+
+def count_text(info: RunInfo, records: Sequence[Record]) -> str:
+    """`38 of 41 points measured and verified, 1 failed, 2 skipped`"""
+    counts = {status: sum(r.status == status for r in records) for status in ("measured", "failed", "skipped")}
+    missing = max(0, len(info.plan) - len(records))
+    parts = [f"{counts['measured']} of {max(len(info.plan), len(records))} points measured and verified"]
+    parts += [f"{counts[status]} {status}" for status in ("failed", "skipped") if counts[status]]
+    parts += [f"{missing} not reached"] if missing else []
+    return ", ".join(parts) + f", in {seconds(info.wall_s)}" * bool(info.wall_s)
+
+
+def reproduce(record: Record, settings: Settings) -> str:
+    """The exact command line that measures this point again, quoted for a POSIX shell."""
+    words = ["accelbench", "run", record.benchmark, "--device", record.device]
+    words += itertools.chain.from_iterable(("--param", f"{axis}={value}") for axis, value in record.params.items())
+    words += ["--backend", record.backend] if record.backend else []
+    words += ["--seed", str(record.seed)]
+    default = Settings()
+    if settings.max_seconds != default.max_seconds:
+        words += ["--max-seconds", f"{settings.max_seconds:g}"]
+    if settings.time_limit_s != default.time_limit_s:
+        words += ["--time-limit", f"{settings.time_limit_s:g}"]
+    return plain(shlex.join(words))

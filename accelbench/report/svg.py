@@ -1,0 +1,117 @@
+"""A matplotlib figure as SVG to stand inside a page: themed by the page's CSS, accessible, and the same every time.
+
+Colours are written as stand-ins that become CSS variables, so that one drawing is legible in light and in dark; text
+stays text, in the page's own font; and every id carries the figure's name, since a page has one space of ids.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+from xml.etree import ElementTree
+
+import matplotlib
+from cycler import cycler
+from markupsafe import Markup
+from matplotlib.figure import Figure
+
+WIDTH = 7.6
+"""Inches; the page scales a drawing down, never up."""
+INK, MUTED, GRID, SURFACE = "#010101", "#020202", "#030303", "#040404"
+SERIES = ("#010001", "#010002", "#010003", "#010004", "#010005", "#010006")
+
+_VARIABLES = {INK: "--ink", MUTED: "--muted", GRID: "--grid", SURFACE: "--surface"} | {
+    color: f"--series-{number}" for number, color in enumerate(SERIES, start=1)
+}
+_COLOR = re.compile("|".join(_VARIABLES))
+_FONT = re.compile(r"font: (?:(?P<weight>\w+) )?(?P<size>[\d.]+)px [^;]+")
+_REFERENCE = re.compile(r"url\(#([^)]+)\)")
+_SVG, _XLINK = "http://www.w3.org/2000/svg", "http://www.w3.org/1999/xlink"
+_STYLE: dict[str, Any] = {
+    "svg.hashsalt": "accelbench",
+    "svg.fonttype": "none",
+    "text.parse_math": False,
+    "font.family": "sans-serif",
+    "font.sans-serif": ["DejaVu Sans"],
+    "font.size": 9.0,
+    "text.color": INK,
+    "axes.edgecolor": MUTED,
+    "axes.labelcolor": MUTED,
+    "axes.titlecolor": INK,
+    "axes.facecolor": "none",
+    "axes.grid": True,
+    "axes.axisbelow": True,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.linewidth": 0.8,
+    "axes.unicode_minus": True,
+    "axes.prop_cycle": cycler(color=SERIES),
+    "grid.color": GRID,
+    "grid.linewidth": 0.8,
+    "xtick.color": MUTED,
+    "ytick.color": MUTED,
+    "xtick.labelsize": 8.5,
+    "ytick.labelsize": 8.5,
+    "legend.frameon": False,
+    "legend.fontsize": 8.5,
+    "figure.facecolor": "none",
+    "savefig.facecolor": "none",
+    "savefig.edgecolor": "none",
+}
+
+
+@contextmanager
+def plot_style() -> Iterator[None]:
+    """Draw in the page's style, whatever this machine's matplotlib settings are."""
+    with matplotlib.rc_context():
+        matplotlib.rcdefaults()
+        matplotlib.rcParams.update(_STYLE)
+        yield
+
+
+def inline_svg(figure: Figure, name: str, title: str) -> Markup:
+    """The figure as an `<svg>` element; `name` is unique in the page, `title` tells a screen reader what is shown."""
+    buffer = io.StringIO()
+    figure.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None, "Format": None, "Type": None})
+    root = ElementTree.fromstring(buffer.getvalue())
+    for element in root.iter():
+        _rewrite(element, name)
+    _remove(root, "metadata")
+    _remove(root, "defs", "style")  # it styles `*`, which inside a page is the whole page; report.css says the same
+    width, height = (float(root.attrib.pop(side).removesuffix("pt")) for side in ("width", "height"))
+    root.attrib |= {"class": "plot", "role": "img", "aria-labelledby": f"{name}-title"}
+    root.set("style", f"--width: {width / 72 * 96:.0f}px; aspect-ratio: {width:g} / {height:g}")
+    label = ElementTree.Element(f"{{{_SVG}}}title", {"id": f"{name}-title"})
+    label.text = title
+    root.insert(0, label)
+    ElementTree.register_namespace("", _SVG)
+    ElementTree.register_namespace("xlink", _XLINK)
+    return Markup(ElementTree.tostring(root, encoding="unicode"))
+
+
+def _remove(root: ElementTree.Element, *path: str) -> None:
+    """Take out the element at the end of the path, wherever the path begins below `root`."""
+    *parents, tag = (f"{{{_SVG}}}{name}" for name in path)
+    for parent in root.iterfind("/".join(parents)) if parents else [root]:
+        for element in parent.findall(tag):
+            parent.remove(element)
+
+
+def _rewrite(element: ElementTree.Element, name: str) -> None:
+    for key, value in element.attrib.items():
+        if key == "id":
+            value = f"{name}-{value}"
+        elif key == f"{{{_XLINK}}}href":
+            value = f"#{name}-{value.removeprefix('#')}"
+        elif key == "style":
+            value = _FONT.sub(_font, value)
+        value = _REFERENCE.sub(rf"url(#{name}-\1)", value)
+        element.set(key, _COLOR.sub(lambda match: f"var({_VARIABLES[match[0]]})", value))
+
+
+def _font(match: re.Match[str]) -> str:
+    weight = f"; font-weight: {match['weight']}" if match["weight"] else ""
+    return f"font-size: {match['size']}px{weight}"

@@ -1,0 +1,222 @@
+"""The records as flat tables, one line per point: `records.csv`, and `records.parquet` with each column described."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from accelbench.report import write_atomically
+from accelbench.report.figures import UNITS
+from accelbench.report.rows import reproduce
+from accelbench.report.telemetry import summarize_gauges
+from profiling.record import Record
+from profiling.roofline import (
+    Ceiling,
+    arithmetic_intensity,
+    ceilings,
+    share_of_ceiling,
+    share_of_peak,
+    share_of_peak_at_clock,
+)
+
+if TYPE_CHECKING:
+    from accelbench.store import RunInfo, RunStore
+
+COLUMNS: Mapping[str, tuple[str, str]] = {
+    "run_id": ("str", "the run"),
+    "benchmark": ("str", "the benchmark"),
+    "device": ("str", "cpu, gpu or tpu"),
+    "backend": ("str", "the framework under Keras; null for a kernel"),
+    "seed": ("int", "seed of the random inputs"),
+    "status": ("str", "measured, failed or skipped"),
+    "reason": ("str", "why it failed or was skipped"),
+    "started": ("time", "when the point was begun, UTC"),
+    "elapsed_s": ("float", "wall seconds of the point, all phases"),
+    "median_s": ("float", "median seconds of one execution, or of one training step"),
+    "ci_low_s": ("float", "lower bound of the median's interval, seconds"),
+    "ci_high_s": ("float", "upper bound of the median's interval, seconds"),
+    "ci_confidence": ("float", "the coverage that the interval really has"),
+    "minimum_s": ("float", "the fastest sample, seconds"),
+    "q1_s": ("float", "first quartile, seconds"),
+    "q3_s": ("float", "third quartile, seconds"),
+    "maximum_s": ("float", "the slowest sample, seconds"),
+    "mean_s": ("float", "mean, seconds"),
+    "relative_stdev": ("float", "standard deviation over mean"),
+    "samples": ("int", "how many samples were taken"),
+    "outliers": ("int", "samples beyond Tukey's inner fences"),
+    "discarded": ("int", "samples thrown away because the device was throttled"),
+    "loops": ("int", "executions per sample"),
+    "stop": ("str", "the rule that ended the sampling"),
+    "timer": ("str", "host, nvbench or steps"),
+    "batch_s": ("float", "GPU: seconds per execution back to back"),
+    "figure": ("str", "what the rate counts: flops, bytes, items, or time"),
+    "rate": ("float", "work per second at the median, or the median seconds where the figure is time"),
+    "rate_low": ("float", "the same at the slower bound of the interval (of a time: the lower bound)"),
+    "rate_high": ("float", "the same at the faster bound of the interval (of a time: the upper bound)"),
+    "unit": ("str", "unit of the rate"),
+    "flops": ("float", "floating-point operations of one execution"),
+    "bytes": ("float", "bytes that one execution must move"),
+    "items": ("float", "items of one execution"),
+    "item": ("str", "what an item is"),
+    "arithmetic_intensity": ("float", "flops over bytes"),
+    "dtype": ("str", "the arithmetic whose peak and ceiling are the point's"),
+    "peak": ("float", "the vendor's peak, FLOP/s or byte/s"),
+    "peak_reason": ("str", "why no peak is known"),
+    "peak_unit_kind": ("str", "the hardware unit that reaches the peak"),
+    "peak_source": ("str", "where the vendor states it"),
+    "share_of_peak": ("float", "rate over peak; for training the MFU"),
+    "share_of_peak_at_clock": ("float", "the same with the peak scaled to the observed clock"),
+    "ceiling": ("float", "the best such rate measured in this run, FLOP/s or byte/s"),
+    "share_of_ceiling": ("float", "rate over ceiling"),
+    "share_of_ceiling_reason": ("str", "why that share is unknown"),
+    "verified": ("bool", "whether the answer was right; null if it was not checked"),
+    "verification": ("str", "how the answer was checked"),
+    "error": ("float", "the answer's error"),
+    "tolerance": ("float", "the error tolerated"),
+    "import_s": ("float", "seconds of imports, at the first point of a worker"),
+    "prepare_s": ("float", "seconds of preparation"),
+    "first_call_s": ("float", "seconds of the first execution: compilation, autotuning, tracing"),
+    "warmup_s": ("float", "seconds of warm-up"),
+    "measure_s": ("float", "seconds of measurement"),
+    "verify_s": ("float", "seconds of verification"),
+    "noise": ("str", "what disturbed the measurement, separated by semicolons; empty if nothing was seen"),
+    "throttle_reasons": ("str", "the device's own throttle reasons, separated by semicolons"),
+    "command": ("str", "the command line that measures the point again"),
+}
+"""Type and meaning of the columns that every table has.
+
+Further ones, as the records have them: `param.<axis>`; `metric.<name>` in the unit that its description gives;
+`telemetry.<gauge>`, the median reading, over all cores where there is one gauge per core; `counter.<name>`.
+"""
+
+_TYPES = {"str": "string", "int": "Int64", "float": "Float64", "bool": "boolean"}
+
+
+def write_tables(store: RunStore) -> None:
+    """Write `records.csv` and `records.parquet` into the run directory."""
+    frame, descriptions = make_table(store.info(), store.records())
+    write_atomically(store.path / "records.csv", lambda path: frame.to_csv(path, index=False, lineterminator="\n"))
+    table = pa.Table.from_pandas(frame, preserve_index=False)
+    fields = [field.with_metadata({"description": descriptions[field.name]}) for field in table.schema]
+    table = table.cast(pa.schema(fields, metadata=table.schema.metadata))
+    write_atomically(store.path / "records.parquet", lambda path: pq.write_table(table, path))
+
+
+def make_table(info: RunInfo, records: Sequence[Record]) -> tuple[pd.DataFrame, dict[str, str]]:
+    """The table, and what each of its columns means."""
+    measured = ceilings(records)
+    lines = [_line(info, record, measured) for record in records]
+    descriptions = {name: meaning for name, (_, meaning) in COLUMNS.items()}
+    for record in records:
+        descriptions |= _descriptions(record)
+    columns = [*COLUMNS, *sorted(descriptions.keys() - COLUMNS.keys())]
+    series = {name: _series([line.get(name) for line in lines], COLUMNS.get(name, ("", ""))[0]) for name in columns}
+    return pd.DataFrame(series), descriptions
+
+
+def _series(values: Sequence[Any], kind: str) -> pd.Series[Any]:
+    if kind == "time":
+        return pd.Series(pd.to_datetime(values, utc=True).as_unit("us"))
+    if not kind:
+        present = [value for value in values if value is not None]
+        # An axis whose values are words in one benchmark and numbers in another is written as words.
+        kind = "str" if any(isinstance(value, str) for value in present) else "float"
+        kind = "int" if present and all(isinstance(value, int) for value in present) else kind
+    if kind == "str":
+        values = [None if value is None else str(value) for value in values]
+    return pd.Series(values, dtype=_TYPES[kind])
+
+
+def _line(info: RunInfo, record: Record, measured: Sequence[Ceiling]) -> dict[str, Any]:
+    of_ceiling = share_of_ceiling(record, measured)
+    work, checked = record.work, record.verification
+    peak = record.peak
+    line: dict[str, Any] = {
+        "run_id": info.run_id,
+        "benchmark": record.benchmark,
+        "device": record.device,
+        "backend": record.backend,
+        "seed": record.seed,
+        "status": record.status,
+        "reason": record.reason,
+        "started": record.started,
+        "elapsed_s": record.elapsed_s,
+        "figure": record.figure,
+        "dtype": record.point.dtype,
+        "arithmetic_intensity": arithmetic_intensity(record),
+        "share_of_peak": share_of_peak(record).value,
+        "share_of_peak_at_clock": share_of_peak_at_clock(record).value,
+        "ceiling": of_ceiling.bound,
+        "share_of_ceiling": of_ceiling.value,
+        "share_of_ceiling_reason": of_ceiling.reason,
+        "noise": "; ".join(record.noise),
+        "command": reproduce(record, info.settings),
+    }
+    line |= record.phases.model_dump()
+    line |= {f"param.{axis}": value for axis, value in record.params.items()}
+    line |= {f"metric.{name}": metric.value for name, metric in record.metrics.items()}
+    if work is not None:
+        line |= {"flops": work.flops, "bytes": work.bytes, "items": work.items, "item": work.item}
+    if peak is not None:
+        line |= {"peak": peak.value, "peak_reason": peak.reason}
+        line |= {"peak_unit_kind": peak.unit_kind, "peak_source": peak.source}
+    if checked is not None:
+        line |= {"verified": checked.passed, "verification": checked.method}
+        line |= {"error": checked.error, "tolerance": checked.tolerance}
+    if record.telemetry is not None:
+        line |= {f"telemetry.{kind}": gauge.median for kind, gauge in summarize_gauges(record.telemetry).items()}
+        line |= {f"counter.{name}": value for name, value in record.telemetry.counters.items()}
+        line["throttle_reasons"] = "; ".join(record.telemetry.throttle_reasons)
+    return line | _timing(record)
+
+
+def _timing(record: Record) -> dict[str, Any]:
+    timing = record.timing
+    if timing is None:
+        return {}
+    summary = timing.summary
+    line: dict[str, Any] = {
+        "median_s": summary.median,
+        "ci_low_s": summary.ci_low,
+        "ci_high_s": summary.ci_high,
+        "ci_confidence": summary.ci_confidence,
+        "minimum_s": summary.minimum,
+        "q1_s": summary.q1,
+        "q3_s": summary.q3,
+        "maximum_s": summary.maximum,
+        "mean_s": summary.mean,
+        "relative_stdev": summary.relative_stdev,
+        "samples": summary.count,
+        "outliers": summary.outliers,
+        "discarded": timing.discarded,
+        "loops": timing.loops,
+        "stop": timing.stop,
+        "timer": timing.timer,
+        "batch_s": timing.batch,
+    }
+    rate = record.rate()
+    if rate is None:
+        return line
+    if record.figure == "time":
+        return line | {"rate": rate, "rate_low": summary.ci_low, "rate_high": summary.ci_high, "unit": "s"}
+    amount = rate * summary.median
+    unit = UNITS.get(record.figure) or f"{record.work.item if record.work else 'items'}/s"
+    return line | {
+        "rate": rate,
+        "rate_low": amount / summary.ci_high,
+        "rate_high": amount / summary.ci_low,
+        "unit": unit,
+    }
+
+
+def _descriptions(record: Record) -> dict[str, str]:
+    found = {f"param.{axis}": f"the point's value of the axis {axis}" for axis in record.params}
+    found |= {f"metric.{name}": f"{name} in {m.unit}" if m.unit else name for name, m in record.metrics.items()}
+    gauges = summarize_gauges(record.telemetry)
+    found |= {f"telemetry.{kind}": f"median of {kind} in {gauge.unit}" for kind, gauge in gauges.items()}
+    counters = record.telemetry.counters if record.telemetry else {}
+    return found | {f"counter.{name}": f"{name} over the measurement" for name in counters}

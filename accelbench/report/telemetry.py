@@ -1,0 +1,86 @@
+"""What the sensors read while each point was measured, as a table per device with the sensors that were readable."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import fmean
+
+from accelbench.report.figures import digits, plain, read, size
+from accelbench.report.rows import Row
+from profiling.record import Gauge, Telemetry
+
+_ONE_OF_MANY = re.compile(r"\.\d+$")
+
+
+@dataclass(frozen=True)
+class Table:
+    device: str
+    columns: tuple[str, ...]
+    lines: tuple[tuple[Row, tuple[str | None, ...]], ...]
+    """A row and its cells; None where the sensor was not readable."""
+
+
+def tables(rows: Sequence[Row]) -> list[Table]:
+    """One table per device; devices without any telemetry have none."""
+    found = []
+    for device in dict.fromkeys(row.record.device for row in rows):
+        lines = [(row, _cells(row.record.telemetry)) for row in rows if row.record.device == device]
+        columns = sorted({column for _, cells in lines for column in cells})
+        if columns:
+            cells = tuple((row, tuple(cells.get(column) for column in columns)) for row, cells in lines)
+            found.append(Table(device, tuple(map(plain, columns)), cells))
+    return found
+
+
+def summarize_gauges(telemetry: Telemetry | None) -> dict[str, Gauge]:
+    """The gauges, with those of one kind (`cpu.load.0`, `cpu.load.1`, …) taken together as their mean."""
+    kinds: dict[str, list[Gauge]] = {}
+    for name, gauge in telemetry.gauges.items() if telemetry else ():
+        kinds.setdefault(_ONE_OF_MANY.sub("", name), []).append(gauge)
+    return {kind: _together(gauges) for kind, gauges in kinds.items()}
+
+
+def _together(gauges: Sequence[Gauge]) -> Gauge:
+    """Lowest minimum, mean of the medians, highest maximum."""
+    return Gauge(
+        minimum=min(gauge.minimum for gauge in gauges),
+        median=fmean(gauge.median for gauge in gauges),
+        maximum=max(gauge.maximum for gauge in gauges),
+        unit=gauges[0].unit,
+    )
+
+
+def _cells(telemetry: Telemetry | None) -> dict[str, str]:
+    cells = {name: _gauge(gauge) for name, gauge in summarize_gauges(telemetry).items()}
+    if telemetry is not None:
+        cells |= {name: _counter(name, value) for name, value in telemetry.counters.items()}
+        if telemetry.throttle_reasons:
+            cells["throttled by"] = plain(", ".join(telemetry.throttle_reasons))
+    return cells
+
+
+def _gauge(gauge: Gauge) -> str:
+    low, middle, high = (_with_unit(value, gauge.unit) for value in (gauge.minimum, gauge.median, gauge.maximum))
+    return middle if low == high else f"{middle} ({_bare(low, middle)}–{_bare(high, middle)})"
+
+
+def _with_unit(value: float, unit: str) -> str:
+    if unit == "B":
+        return size(value)
+    return f"{digits(value)} {plain(unit)}".strip()
+
+
+def _bare(text: str, like: str) -> str:
+    """The text without its unit, where that is the other's too."""
+    number, _, unit = text.partition(" ")
+    return number if like.endswith(f" {unit}") else text
+
+
+def _counter(name: str, value: float) -> str:
+    for suffix, unit in (("_s", "s"), ("_j", "J")):
+        if name.endswith(suffix):
+            reading = read(value, unit)
+            return f"{reading.value} {reading.unit}" if value else f"0 {unit}"
+    return digits(value)

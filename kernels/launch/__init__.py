@@ -1,0 +1,24 @@
+"""Kernel-launch latency: what a framework pays for each kernel before any of its work is done."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import cast
+
+from profiling.benchmark import Point, Task, benchmark
+
+
+@benchmark(
+    "launch",
+    devices=("gpu",),
+    axes={"impl": ("numba", "cupy"), "mode": ("latency", "throughput")},
+    figure="time",
+)
+def launch(point: Point) -> Task:
+    """Time of launching an empty kernel: one and wait for it, or a thousand back to back.
+
+    Timed by the host clock, since what is measured is the host's work: the launch itself, the driver, and for
+    `latency` the way to the device and back. The figure is the time of one execution; the time per launch is a
+    metric beside it.
+    """
+    return cast(Task, import_module(f"kernels.launch.{point.device}_{point['impl']}").prepare(point))

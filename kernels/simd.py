@@ -1,0 +1,330 @@
+"""Vector instructions for Numba kernels: what automatic vectorisation does not give.
+
+Loads, non-temporal stores and fused multiply-adds of whole vector registers, a block of independent FMA chains, and the
+inner kernel of a matrix product with its sums in registers. They are written as LLVM IR, not as assembly, so that they
+work on every CPU that LLVM knows; only the speed depends on the registers that this CPU has.
+"""
+
+from __future__ import annotations
+
+from functools import cache, reduce
+from typing import Any
+
+import llvmlite.binding as llvm
+from llvmlite import ir
+from numba import config, types
+from numba.core import cgutils
+from numba.core.datamodel import models, register_default
+from numba.extending import intrinsic
+
+INDEX = ir.IntType(64)
+VECTORS_WIDE = 2
+"""Vectors in a row of the matrix product's tile: each broadcast element of A is used twice."""
+
+
+@cache
+def features() -> frozenset[str]:
+    """The instruction-set extensions that Numba compiles for: NUMBA_CPU_FEATURES if set, else this CPU's."""
+    if config.CPU_FEATURES is not None:
+        named = config.CPU_FEATURES.split(",")
+        return frozenset(name.strip().removeprefix("+") for name in named if not name.strip().startswith("-"))
+    return frozenset(name for name, present in llvm.get_host_cpu_features().items() if present)
+
+
+def vector_bytes() -> int:
+    """Width of one vector register: 64 with AVX-512, 32 with AVX, else 16 (SSE2, NEON, the least of SVE)."""
+    if "avx512f" in features():
+        return 64
+    return 32 if "avx" in features() else 16
+
+
+def vector_registers() -> int:
+    """How many vector registers there are to keep sums in."""
+    many = "avx512f" in features() or llvm.get_process_triple().startswith(("aarch64", "arm64", "powerpc64"))
+    return 32 if many else 16
+
+
+def lanes(itemsize: int) -> int:
+    """Elements of that many bytes in one vector."""
+    return vector_bytes() // itemsize
+
+
+def fma_chains() -> int:
+    """Independent sums of the arithmetic ceiling, one register each.
+
+    To keep u FMA units of latency l busy takes u·l: 8 on AMD Zen 3 or Intel Skylake (2·4), 10 on Haswell (2·5),
+    16 on Arm Neoverse V and Apple M (4·4). Four registers stay free for the operands.
+    """
+    return vector_registers() - 4
+
+
+def tile_shape(itemsize: int) -> tuple[int, int]:
+    """Rows and columns of C that the matrix product's inner kernel keeps in registers.
+
+    Two vectors wide; as many rows as leave registers for two vectors of B and two broadcasts of A: 6 rows of 16
+    registers, 14 of 32. With 6 rows a step is 12 FMAs for 2 + 6 loads, within the two loads and two FMAs per cycle of
+    every x86-64 CPU since Haswell.
+    """
+    return (vector_registers() - VECTORS_WIDE - 2) // VECTORS_WIDE, VECTORS_WIDE * lanes(itemsize)
+
+
+class Vector(types.Type):  # type: ignore[misc]
+    """One vector register of float32 or float64, as a value inside a kernel."""
+
+    def __init__(self, dtype: types.Float) -> None:
+        self.dtype = dtype
+        super().__init__(name=f"vector({dtype})")
+
+
+@register_default(Vector)
+class VectorModel(models.PrimitiveModel):  # type: ignore[misc]
+    def __init__(self, manager: Any, kind: Vector) -> None:
+        super().__init__(manager, kind, _vector_ir(kind.dtype))
+
+
+def _element_ir(dtype: types.Float) -> ir.Type:
+    return ir.FloatType() if dtype.bitwidth == 32 else ir.DoubleType()
+
+
+def _vector_ir(dtype: types.Float) -> ir.VectorType:
+    return ir.VectorType(_element_ir(dtype), lanes(dtype.bitwidth // 8))
+
+
+def _is_flat(array: types.Type) -> bool:
+    """One-dimensional, contiguous, of float32 or float64: what the memory operations below accept."""
+    return (
+        isinstance(array, types.Array)
+        and array.ndim == 1
+        and array.layout == "C"
+        and array.dtype in (types.float32, types.float64)
+    )
+
+
+def _element_pointer(context: Any, builder: Any, array_type: Any, array: Any, index: Any) -> Any:
+    data = context.make_array(array_type)(context, builder, array).data
+    return builder.gep(data, [index])
+
+
+def _vector_pointer(context: Any, builder: Any, array_type: Any, array: Any, index: Any) -> Any:
+    pointer = _element_pointer(context, builder, array_type, array, index)
+    return builder.bitcast(pointer, _vector_ir(array_type.dtype).as_pointer())
+
+
+def _fma_function(builder: Any, vector: ir.VectorType) -> Any:
+    """LLVM's `fmuladd`: one FMA where the CPU has it, a multiplication and an addition where it has not."""
+    suffix = f"v{vector.count}f{32 if isinstance(vector.element, ir.FloatType) else 64}"
+    kind = ir.FunctionType(vector, [vector] * 3)
+    return cgutils.get_or_insert_function(builder.module, kind, f"llvm.fmuladd.{suffix}")
+
+
+def _prefetch_for_writing(builder: Any, pointer: Any) -> None:
+    flags = [ir.IntType(32)] * 3
+    kind = ir.FunctionType(ir.VoidType(), [ir.IntType(8).as_pointer(), *flags])
+    prefetch = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0")
+    write, keep_in_all_caches, data = 1, 3, 1
+    options = [ir.Constant(ir.IntType(32), value) for value in (write, keep_in_all_caches, data)]
+    builder.call(prefetch, [builder.bitcast(pointer, ir.IntType(8).as_pointer()), *options])
+
+
+def _splat(builder: Any, vector: ir.VectorType, element: Any) -> Any:
+    first = builder.insert_element(ir.Constant(vector, ir.Undefined), element, ir.Constant(ir.IntType(32), 0))
+    zeros = ir.Constant(ir.VectorType(ir.IntType(32), vector.count), [0] * vector.count)
+    return builder.shuffle_vector(first, first, zeros)
+
+
+def _index_arguments(*indices: types.Type) -> bool:
+    return all(isinstance(index, types.Integer) for index in indices)
+
+
+@intrinsic
+def load(typing: Any, array: Any, index: Any) -> Any:
+    """The vector at array[index:], at any alignment."""
+    if not (_is_flat(array) and _index_arguments(index)):
+        return None
+
+    def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        pointer = _vector_pointer(context, builder, array, *arguments)
+        return builder.load(pointer, align=array.dtype.bitwidth // 8)
+
+    return Vector(array.dtype)(array, types.intp), codegen
+
+
+@intrinsic
+def lanes_of(typing: Any, array: Any) -> Any:
+    """Elements in one vector of that array's type: a constant of the compiled kernel, so that loops can be unrolled."""
+    if not _is_flat(array):
+        return None
+
+    def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return INDEX(lanes(array.dtype.bitwidth // 8))
+
+    return types.intp(array), codegen
+
+
+@intrinsic
+def store_past_cache(typing: Any, array: Any, index: Any, value: Any) -> Any:
+    """Write a vector to array[index:], aligned to its size, by a non-temporal store: no cache line is read first.
+
+    End with `fence` before another thread reads the array.
+    """
+    if not (_is_flat(array) and _index_arguments(index) and value == Vector(array.dtype)):
+        return None
+
+    def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        pointer = _vector_pointer(context, builder, array, *arguments[:2])
+        written = builder.store(arguments[2], pointer, align=vector_bytes())
+        written.set_metadata("nontemporal", builder.module.add_metadata([ir.Constant(ir.IntType(32), 1)]))
+        return context.get_dummy_value()
+
+    return types.void(array, types.intp, value), codegen
+
+
+@intrinsic
+def fence(typing: Any) -> Any:
+    """Order everything written before, non-temporal stores included, before everything after."""
+
+    def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        builder.fence("seq_cst")
+        return context.get_dummy_value()
+
+    return types.void(), codegen
+
+
+@intrinsic
+def splat(typing: Any, value: Any) -> Any:
+    """A vector of that one number."""
+    if value not in (types.float32, types.float64):
+        return None
+
+    def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return _splat(builder, _vector_ir(value), arguments[0])
+
+    return Vector(value)(value), codegen
+
+
+@intrinsic
+def fma(typing: Any, a: Any, b: Any, c: Any) -> Any:
+    """a·b + c, lane by lane, rounded once where the CPU has FMA."""
+    if not (isinstance(a, Vector) and a == b == c):
+        return None
+
+    def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return builder.call(_fma_function(builder, _vector_ir(a.dtype)), arguments)
+
+    return a(a, b, c), codegen
+
+
+@intrinsic
+def add_lanes(typing: Any, vector: Any) -> Any:
+    """The sum of a vector's elements."""
+    if not isinstance(vector, Vector):
+        return None
+
+    def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        elements = [
+            builder.extract_element(arguments[0], ir.Constant(ir.IntType(32), i))
+            for i in range(_vector_ir(vector.dtype).count)
+        ]
+        return reduce(builder.fadd, elements)
+
+    return vector.dtype(vector), codegen
+
+
+def _counted_loop(builder: Any, steps: Any, initial: list[Any], step: Any) -> list[Any]:
+    """Emit `for i in range(steps): values = step(i, values)` with the values in registers; steps ≥ 1."""
+    before = builder.block
+    loop = builder.append_basic_block("loop")
+    after = builder.append_basic_block("after")
+    builder.branch(loop)
+    builder.position_at_end(loop)
+    index = builder.phi(INDEX)
+    values = [builder.phi(value.type) for value in initial]
+    results = step(index, values)
+    following = builder.add(index, INDEX(1))
+    end = builder.block
+    for phi, first, later in zip([index, *values], [INDEX(0), *initial], [following, *results], strict=True):
+        phi.add_incoming(first, before)
+        phi.add_incoming(later, end)
+    builder.cbranch(builder.icmp_signed("<", following, steps), loop, after)
+    builder.position_at_end(after)
+    return list(results)
+
+
+@intrinsic
+def run_fma_chains(typing: Any, sums: Any, start: Any, factor: Any, other: Any, steps: Any) -> Any:
+    """sums[start:] += factor·other, `steps` ≥ 1 times, for `fma_chains()` vectors that stay in registers meanwhile."""
+    if not (_is_flat(sums) and factor == other == Vector(sums.dtype) and _index_arguments(start, steps)):
+        return None
+
+    def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        array, first, a, b, count = arguments
+        vector = _vector_ir(sums.dtype)
+        multiply_add = _fma_function(builder, vector)
+        places = [builder.add(first, INDEX(i * vector.count)) for i in range(fma_chains())]
+        pointers = [_vector_pointer(context, builder, sums, array, place) for place in places]
+        initial = [builder.load(pointer, align=sums.dtype.bitwidth // 8) for pointer in pointers]
+
+        def step(index: Any, values: list[Any]) -> list[Any]:
+            return [builder.call(multiply_add, [a, b, value]) for value in values]
+
+        for pointer, value in zip(pointers, _counted_loop(builder, count, initial, step), strict=True):
+            builder.store(value, pointer, align=sums.dtype.bitwidth // 8)
+        return context.get_dummy_value()
+
+    return types.void(sums, types.intp, factor, other, types.intp), codegen
+
+
+@intrinsic
+def multiply_tile(
+    typing: Any, depth: Any, a: Any, a_start: Any, b: Any, b_start: Any, c: Any, c_start: Any, c_stride: Any
+) -> Any:
+    """C += A·B for one tile of `tile_shape`, its sums in registers.
+
+    `a` holds the tile's rows of A as `depth` ≥ 1 columns of MR elements one after the other, `b` its columns of B as
+    `depth` rows of NR; row i of the tile of C begins at c[c_start + i·c_stride].
+    """
+    if not (all(_is_flat(x) and x.dtype == c.dtype for x in (a, b, c)) and _index_arguments(depth, c_stride)):
+        return None
+
+    def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        steps, a_array, a_first, b_array, b_first, c_array, c_first, stride = arguments
+        vector = _vector_ir(c.dtype)
+        itemsize = c.dtype.bitwidth // 8
+        rows, columns = tile_shape(itemsize)
+        multiply_add = _fma_function(builder, vector)
+        a_pointer = _element_pointer(context, builder, a, a_array, a_first)
+        b_pointer = _element_pointer(context, builder, b, b_array, b_first)
+
+        def step(index: Any, sums: list[Any]) -> list[Any]:
+            a_column = builder.gep(a_pointer, [builder.mul(index, INDEX(rows))])
+            b_row = builder.gep(b_pointer, [builder.mul(index, INDEX(columns))])
+            b_vectors = []
+            for j in range(VECTORS_WIDE):
+                place = builder.gep(b_row, [INDEX(j * vector.count)])
+                b_vectors.append(builder.load(builder.bitcast(place, vector.as_pointer()), align=itemsize))
+            results = []
+            for i in range(rows):
+                element = _splat(builder, vector, builder.load(builder.gep(a_column, [INDEX(i)])))
+                for j in range(VECTORS_WIDE):
+                    call = [element, b_vectors[j], sums[i * VECTORS_WIDE + j]]
+                    results.append(builder.call(multiply_add, call))
+            return results
+
+        def row_of_c(i: int, column: int) -> Any:
+            place = builder.add(builder.add(c_first, builder.mul(stride, INDEX(i))), INDEX(column))
+            return _vector_pointer(context, builder, c, c_array, place)
+
+        # The tile of C comes from far away: it is asked for now, and needed when the sums are done.
+        for i in range(rows):
+            _prefetch_for_writing(builder, row_of_c(i, 0))
+            _prefetch_for_writing(builder, row_of_c(i, columns - 1))
+        zeros = [ir.Constant(vector, None)] * (rows * VECTORS_WIDE)
+        sums = _counted_loop(builder, steps, zeros, step)
+        for i in range(rows):
+            for j in range(VECTORS_WIDE):
+                pointer = row_of_c(i, j * vector.count)
+                total = builder.fadd(builder.load(pointer, align=itemsize), sums[i * VECTORS_WIDE + j])
+                builder.store(total, pointer, align=itemsize)
+        return context.get_dummy_value()
+
+    return types.void(types.intp, a, types.intp, b, types.intp, c, types.intp, types.intp), codegen

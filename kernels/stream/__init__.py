@@ -1,0 +1,24 @@
+"""Memory bandwidth by BabelStream's five operations on arrays far larger than the caches."""
+
+from __future__ import annotations
+
+from importlib import import_module
+
+from profiling.benchmark import Point, Task, benchmark
+
+
+@benchmark(
+    "stream",
+    devices=("cpu", "gpu"),
+    axes={
+        "impl": {"cpu": ("numba",), "gpu": ("cupy", "numba")},
+        "op": ("copy", "mul", "add", "triad", "dot"),
+        "dtype": ("float64", "float32"),
+    },
+    figure="bytes",
+    ceiling=True,
+)
+def stream(point: Point) -> Task:
+    """Memory bandwidth by BabelStream's operations: c=a, b=s·c, c=a+b, a=b+s·c, Σa·b."""
+    task: Task = import_module(f"kernels.stream.{point.device}_{point['impl']}").prepare(point)
+    return task

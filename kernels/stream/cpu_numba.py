@@ -1,0 +1,242 @@
+"""BabelStream's five operations on all cores, each thread on a contiguous part that it touched first.
+
+Bound: memory. Bytes as BabelStream counts them (https://github.com/UoB-HPC/BabelStream): every element read and every
+element written once, so 2 per element for copy, mul and dot and 3 for add and triad. An ordinary store makes the
+cache read the line before it is overwritten, which moves 4 elements where 3 are counted; the stores here go past it.
+
+Measured on two cores of an AMD Zen 3 virtual machine: triad 1.5 times likwid-bench's `stream_avx_fma` (ordinary stores)
+and 0.97 times or more its `stream_mem_avx_fma` (stores past the cache).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+import numpy as np
+from numba import prange
+
+from kernels.caches import last_level_bytes
+from kernels.simd import add_lanes, fence, fma, lanes_of, load, splat, store_past_cache
+from kernels.threads import compiled, parallel, thread_count
+from profiling.benchmark import Metric, Point, Task, Verification, Work
+from profiling.memory import require_memory
+from profiling.verification import relative_error, verify_close
+
+SCALAR = 0.4
+"""BabelStream's own."""
+SMALLEST = 64 << 20
+"""Bytes of an array where the caches are small, or are not listed."""
+ALIGNMENT = 4096
+CHUNK = 64
+"""Elements that every thread's part is a multiple of: whole cache lines, and four vectors of either type."""
+VERIFIED_AT_ONCE = 1 << 20
+UNIT = {"float64": 2.0**-53, "float32": 2.0**-24}
+"""Unit roundoff: half the distance from 1 to the next number."""
+
+
+@compiled
+def copy(a: Any, b: Any, c: Any, scalar: Any, begin: int, end: int) -> None:
+    for i in range(begin, end, lanes_of(a)):
+        store_past_cache(c, i, load(a, i))
+    fence()
+
+
+@compiled
+def mul(a: Any, b: Any, c: Any, scalar: Any, begin: int, end: int) -> None:
+    # Memory is the bound: the addition that the FMA throws in is free.
+    factor, zero = splat(scalar), splat(scalar - scalar)
+    for i in range(begin, end, lanes_of(a)):
+        store_past_cache(b, i, fma(factor, load(c, i), zero))
+    fence()
+
+
+@compiled
+def add(a: Any, b: Any, c: Any, scalar: Any, begin: int, end: int) -> None:
+    one = splat(scalar / scalar)
+    for i in range(begin, end, lanes_of(a)):
+        store_past_cache(c, i, fma(one, load(a, i), load(b, i)))
+    fence()
+
+
+@compiled
+def triad(a: Any, b: Any, c: Any, scalar: Any, begin: int, end: int) -> None:
+    factor = splat(scalar)
+    for i in range(begin, end, lanes_of(a)):
+        store_past_cache(a, i, fma(factor, load(c, i), load(b, i)))
+    fence()
+
+
+@compiled
+def dot_part(a: Any, b: Any, begin: int, end: int) -> Any:
+    """The sum of one thread's products, in four chains so that the latency of the FMA does not bound it."""
+    lanes = lanes_of(a)
+    s0 = s1 = s2 = s3 = splat(a[begin] - a[begin])
+    for i in range(begin, end, 4 * lanes):
+        s0 = fma(load(a, i), load(b, i), s0)
+        s1 = fma(load(a, i + lanes), load(b, i + lanes), s1)
+        s2 = fma(load(a, i + 2 * lanes), load(b, i + 2 * lanes), s2)
+        s3 = fma(load(a, i + 3 * lanes), load(b, i + 3 * lanes), s3)
+    return (add_lanes(s0) + add_lanes(s1)) + (add_lanes(s2) + add_lanes(s3))
+
+
+@parallel
+def dot(a: Any, b: Any, partial: Any) -> None:
+    part = len(a) // len(partial)
+    for thread in prange(len(partial)):
+        partial[thread] = dot_part(a, b, thread * part, (thread + 1) * part)
+
+
+@parallel
+def touch(array: Any, value: Any, threads: int) -> None:
+    """Fill, every thread its own part, so that the pages lie in the memory next to it."""
+    part = len(array) // threads
+    for thread in prange(threads):
+        array[thread * part : (thread + 1) * part] = value
+
+
+@cache
+def on_all_threads(part_of: Any) -> Any:
+    """The parallel function that gives every thread its contiguous part of the arrays."""
+
+    @parallel
+    def run(a: Any, b: Any, c: Any, scalar: Any, threads: int) -> None:
+        part = len(a) // threads
+        for thread in prange(threads):
+            part_of(a, b, c, scalar, thread * part, (thread + 1) * part)
+
+    return run
+
+
+def elements_per_array(itemsize: int, threads: int) -> int:
+    """At least four times the last-level caches, as the STREAM rules ask, in equal parts of whole vectors."""
+    step = threads * CHUNK
+    wanted = max(4 * (last_level_bytes() or 0), SMALLEST) // itemsize
+    return -(-wanted // step) * step
+
+
+def aligned_empty(count: int, dtype: Any) -> Any:
+    """An untouched page-aligned array; NumPy asks the kernel for huge pages when it is that large."""
+    size = count * np.dtype(dtype).itemsize
+    memory = np.empty(size + ALIGNMENT, np.uint8)
+    offset = -memory.ctypes.data % ALIGNMENT
+    return memory[offset : offset + size].view(dtype)
+
+
+def prepare(point: Point) -> Task:
+    """Three arrays; Skip where they would take more than half of the available memory."""
+    op, dtype = str(point["op"]), np.dtype(str(point["dtype"]))
+    threads = thread_count()
+    n = elements_per_array(dtype.itemsize, threads)
+    require_memory(3 * n * dtype.itemsize)
+    arrays = [aligned_empty(n, dtype) for _ in range(3)]
+    for array in arrays:
+        touch(array, dtype.type(1), threads)
+    rng = point.rng()
+    prepared = Dot(arrays, rng, threads) if op == "dot" else Elementwise(op, arrays, rng, threads)
+    prepared.draw()
+    moved = 2 if op in ("copy", "mul", "dot") else 3
+    metrics = {
+        "array": Metric(n * dtype.itemsize / 2**20, "MiB"),
+        "threads": Metric(threads),
+    }
+    return Task(
+        run=prepared.run,
+        verify=prepared.verify,
+        work=Work(bytes=moved * n * dtype.itemsize),
+        metrics=lambda _seconds: metrics,
+    )
+
+
+class Elementwise:
+    """copy, mul, add or triad: one array is written, element by element, from the others."""
+
+    def __init__(self, op: str, arrays: list[Any], rng: np.random.Generator, threads: int) -> None:
+        self.arrays, self.rng, self.threads = arrays, rng, threads
+        self.scalar = arrays[0].dtype.type(SCALAR)
+        part, self.written, self.expected = OPERATIONS[op]
+        self.kernel = on_all_threads(part)
+
+    def run(self) -> None:
+        self.kernel(*self.arrays, self.scalar, self.threads)
+
+    def draw(self) -> None:
+        """Normal inputs, and NaN in the array that is to be written."""
+        for position, array in enumerate(self.arrays):
+            if position == self.written:
+                array.fill(np.nan)
+            else:
+                self.rng.standard_normal(dtype=array.dtype.type, out=array)
+
+    def verify(self) -> Verification:
+        """Every element against the closed form in float64.
+
+        Rounding: the scalar product and the sum err by one unit roundoff each at most, here and again in a float64
+        reference, relative to the magnitudes that enter the sum: 4 in all.
+        """
+        self.draw()
+        self.run()
+        largest = 0.0
+        for begin in range(0, len(self.arrays[0]), VERIFIED_AT_ONCE):
+            a, b, c = (array[begin : begin + VERIFIED_AT_ONCE].astype(np.float64) for array in self.arrays)
+            terms = self.expected(a, b, c, np.float64(self.scalar))
+            found = (a, b, c)[self.written]
+            scale = np.sum(np.abs(terms), axis=0)
+            largest = max(largest, relative_error(found, np.sum(terms, axis=0), scale))
+        tolerance = 4 * UNIT[self.arrays[0].dtype.name]
+        return verify_close(largest, 0.0, tolerance, "closed form of every element", scale=1.0)
+
+
+class Dot:
+    """Σ a·b, as one partial sum per thread."""
+
+    def __init__(self, arrays: list[Any], rng: np.random.Generator, threads: int) -> None:
+        self.a, self.b = arrays[:2]
+        self.rng = rng
+        self.partial = np.empty(threads, self.a.dtype)
+
+    def run(self) -> float:
+        dot(self.a, self.b, self.partial)
+        return float(self.partial.sum(dtype=np.float64))
+
+    def draw(self) -> None:
+        """Inputs of one sign, uniform in [1, 2): the sum does not cancel, so that a missing part shows."""
+        for array in (self.a, self.b):
+            self.rng.random(dtype=array.dtype.type, out=array)
+            array += 1
+        self.partial.fill(np.nan)
+
+    def verify(self) -> Verification:
+        """The sum against float64 sums of short pieces.
+
+        A running sum of k terms of one sign errs at step i by up to u·i/k of its final size, independently: together
+        u·√(Σi²)/k = u·√(k/3), and four times that is allowed. k is at most a thread's part; in float64 this tells a
+        single missing element apart.
+        """
+        self.draw()
+        found = self.run()
+        pieces = range(0, len(self.a), VERIFIED_AT_ONCE)
+        expected = math.fsum(
+            float(
+                np.sum(
+                    self.a[i : i + VERIFIED_AT_ONCE].astype(np.float64)
+                    * self.b[i : i + VERIFIED_AT_ONCE].astype(np.float64)
+                )
+            )
+            for i in pieces
+        )
+        k = len(self.a) // len(self.partial)
+        tolerance = 4 * UNIT[self.a.dtype.name] * math.sqrt(k / 3)
+        return verify_close(found, expected, tolerance, "sum of all products in float64")
+
+
+Terms = Callable[[Any, Any, Any, Any], list[Any]]
+OPERATIONS: dict[str, tuple[Any, int, Terms]] = {
+    "copy": (copy, 2, lambda a, b, c, s: [a]),
+    "mul": (mul, 1, lambda a, b, c, s: [s * c]),
+    "add": (add, 2, lambda a, b, c, s: [a, b]),
+    "triad": (triad, 0, lambda a, b, c, s: [b, s * c]),
+}
+"""The kernel, which array it writes, and the terms whose sum it must write there."""

@@ -1,0 +1,40 @@
+"""Sharing work among the threads of a Numba kernel.
+
+Kernels here are compiled anew in every process rather than cached on disk (`cache=True`): a cache beside the source
+fails in a read-only checkout without a home directory, it is not renewed when a function in another file changes, and a
+first call that is sometimes a compilation and sometimes a file read is no figure.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from llvmlite import ir
+from numba import get_num_threads, njit, types
+from numba.extending import intrinsic
+
+compiled = njit(nogil=True, error_model="numpy")
+"""For kernels that one thread runs: without the interpreter's lock, so that a sampling thread can go on beside them."""
+parallel = njit(nogil=True, error_model="numpy", parallel=True)
+"""For kernels that spread a `prange` over all threads."""
+
+
+def thread_count() -> int:
+    """Threads that a parallel kernel uses: the CPUs this process may run on, or NUMBA_NUM_THREADS."""
+    return int(get_num_threads())
+
+
+@intrinsic
+def take_next(typing: Any, counter: Any) -> Any:
+    """Add 1 to counter[0], an int64 array's, in one indivisible step and return what it was: the next task to do.
+
+    Threads that take tasks this way finish together, whatever the tasks cost and whatever threading layer Numba uses.
+    """
+    if not (isinstance(counter, types.Array) and counter.dtype == types.int64 and counter.layout == "C"):
+        return None
+
+    def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        data = context.make_array(counter)(context, builder, arguments[0]).data
+        return builder.atomic_rmw("add", data, ir.Constant(ir.IntType(64), 1), "seq_cst")
+
+    return types.int64(counter), codegen

@@ -1,0 +1,94 @@
+"""What GPU benchmarks ask of the CUDA device they run on: its size, its streams, whether it can do what they need."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from importlib import import_module
+from types import ModuleType
+from typing import Any
+
+from profiling.benchmark import Skip
+
+DISTRIBUTIONS = {
+    "cupy": "CuPy",
+    "numba.cuda": "Numba-CUDA",
+    "cuda.bindings.runtime": "cuda-bindings",
+    "cuda.bench": "cuda-bench",
+}
+BYTES_PER_GIB = 1024**3
+
+
+def library(module: str) -> ModuleType:
+    """The imported module of a GPU library; Skip, with what to install, where it is missing."""
+    try:
+        return import_module(module)
+    except ImportError as error:
+        name = DISTRIBUTIONS.get(module, module)
+        raise Skip(
+            f"{name} cannot be imported ({error}): install the extra gpu (CUDA 12) or gpu13 (CUDA 13)"
+        ) from error
+
+
+def _call(function: str, *args: Any) -> Any:
+    """The result of a CUDA runtime function of that name; RuntimeError with CUDA's own name for what went wrong.
+
+    Source: CUDA Runtime API, as `cuda.bindings.runtime` offers it: a tuple of the error code and the results.
+    """
+    error, *results = getattr(library("cuda.bindings.runtime"), function)(*args)
+    if int(error) != 0:
+        raise RuntimeError(f"{function}: {error.name}")
+    return results[0] if len(results) == 1 else results
+
+
+def synchronize() -> None:
+    """Wait until the device has done all its work; RuntimeError if any of it failed."""
+    _call("cudaDeviceSynchronize")
+
+
+def attribute(name: str) -> int:
+    """A device attribute by its name without the prefix `cudaDevAttr`, such as `L2CacheSize` (bytes)."""
+    attributes = library("cuda.bindings.runtime").cudaDeviceAttr
+    return int(_call("cudaDeviceGetAttribute", getattr(attributes, f"cudaDevAttr{name}"), _call("cudaGetDevice")))
+
+
+def free_memory() -> int:
+    """Bytes of device memory that are free now."""
+    free, _ = _call("cudaMemGetInfo")
+    return int(free)
+
+
+def require_device_memory(needed: int) -> None:
+    """Skip unless that many bytes fit into half of the free device memory."""
+    free = free_memory()
+    if needed > free // 2:
+        raise Skip(
+            f"needs {needed / BYTES_PER_GIB:.2f} GiB of device memory, "
+            f"and half of what is free is {free / 2 / BYTES_PER_GIB:.2f} GiB"
+        )
+
+
+def compute_capability() -> tuple[int, int]:
+    """The compute capability of the current device, (9, 0) for Hopper."""
+    return attribute("ComputeCapabilityMajor"), attribute("ComputeCapabilityMinor")
+
+
+def require_compute_capability(needed: tuple[int, int], what: str) -> None:
+    """Skip unless the device has that compute capability; `what` names the thing that needs it."""
+    found = compute_capability()
+    if found < needed:
+        raise Skip(
+            f"{what} needs compute capability {needed[0]}.{needed[1]}, and this device has {found[0]}.{found[1]}"
+        )
+
+
+@lru_cache(maxsize=8)
+def cupy_stream(handle: int) -> Any:
+    """A CUDA stream handle as a CuPy stream, to be entered with `with`; 0 is the default stream."""
+    return library("cupy").cuda.ExternalStream(handle)
+
+
+@lru_cache(maxsize=8)
+def numba_stream(handle: int) -> Any:
+    """A CUDA stream handle as a Numba stream, to be given to a kernel's launch; 0 is the default stream."""
+    cuda = library("numba.cuda")
+    return cuda.external_stream(handle) if handle else cuda.default_stream()

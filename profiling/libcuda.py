@@ -1,0 +1,97 @@
+"""The CUDA driver's own library, asked for its devices: no context is made and no toolkit is needed.
+
+Source: CUDA Driver API reference (cuInit, cuDeviceGet…, CUresult, CUdevice_attribute).
+"""
+
+from __future__ import annotations
+
+import ctypes
+import uuid
+from dataclasses import dataclass
+
+LIBCUDA = "libcuda.so.1"
+
+# CUdevice_attribute
+MULTIPROCESSOR_COUNT = 16
+COMPUTE_CAPABILITY_MAJOR = 75
+COMPUTE_CAPABILITY_MINOR = 76
+
+
+class NoDriver(Exception):
+    """The driver's library cannot be loaded; the message is the loader's own."""
+
+
+class CudaError(Exception):
+    """A driver call failed: the call and the error's name, such as `CUDA_ERROR_NO_DEVICE`."""
+
+    def __init__(self, call: str, name: str) -> None:
+        super().__init__(f"{call} answered {name}")
+        self.name = name
+
+
+@dataclass(frozen=True)
+class CudaDevice:
+    """A device that CUDA programs see; a MIG slice shows its own share."""
+
+    name: str
+    uuid: str
+    pci_bus_id: str
+    memory_bytes: int
+    multiprocessors: int
+    compute_capability: str
+
+
+class Driver:
+    """The loaded library; `NoDriver` if there is none."""
+
+    def __init__(self, library: str = LIBCUDA) -> None:
+        try:
+            self._library = ctypes.CDLL(library)
+        except OSError as error:
+            raise NoDriver(str(error)) from None
+
+    def cuda_version(self) -> tuple[int, int]:
+        """The newest CUDA that this driver serves, such as (13, 0)."""
+        version = ctypes.c_int()
+        self._call("cuDriverGetVersion", ctypes.byref(version))
+        return version.value // 1000, version.value % 1000 // 10
+
+    def devices(self) -> list[CudaDevice]:
+        """The devices visible to this process, in CUDA's order; `CudaError` where the driver refuses."""
+        self._call("cuInit", 0)
+        count = ctypes.c_int()
+        self._call("cuDeviceGetCount", ctypes.byref(count))
+        return [self._device(ordinal) for ordinal in range(count.value)]
+
+    def _device(self, ordinal: int) -> CudaDevice:
+        handle, memory, identity = ctypes.c_int(), ctypes.c_size_t(), (ctypes.c_ubyte * 16)()
+        name, bus = ctypes.create_string_buffer(256), ctypes.create_string_buffer(32)
+        self._call("cuDeviceGet", ctypes.byref(handle), ordinal)
+        self._call("cuDeviceGetName", name, len(name), handle)
+        self._call("cuDeviceGetUuid", identity, handle)
+        self._call("cuDeviceGetPCIBusId", bus, len(bus), handle)
+        self._call("cuDeviceTotalMem_v2", ctypes.byref(memory), handle)
+        major, minor = (self._attribute(a, handle) for a in (COMPUTE_CAPABILITY_MAJOR, COMPUTE_CAPABILITY_MINOR))
+        return CudaDevice(
+            name=name.value.decode(),
+            uuid=f"GPU-{uuid.UUID(bytes=bytes(identity))}",
+            pci_bus_id=bus.value.decode(),
+            memory_bytes=memory.value,
+            multiprocessors=self._attribute(MULTIPROCESSOR_COUNT, handle),
+            compute_capability=f"{major}.{minor}",
+        )
+
+    def _attribute(self, attribute: int, handle: ctypes.c_int) -> int:
+        value = ctypes.c_int()
+        self._call("cuDeviceGetAttribute", ctypes.byref(value), attribute, handle)
+        return value.value
+
+    def _call(self, function: str, *arguments: object) -> None:
+        code = self._library[function](*arguments)
+        if code != 0:
+            raise CudaError(function, self._error_name(code))
+
+    def _error_name(self, code: int) -> str:
+        text = ctypes.c_char_p()
+        self._library.cuGetErrorName(code, ctypes.byref(text))
+        return text.value.decode() if text.value else f"CUDA error {code}"

@@ -1,0 +1,390 @@
+"""Run directories as real runs leave them, for tests of what reads them: a GPU node, and hostile or odd records."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta, timezone
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from accelbench.store import PlannedPoint, RunInfo, RunStore, Settings
+from profiling.benchmark import Metric, Verification, Work
+from profiling.environment.model import Cache, Cpu, Cuda, Environment, Gpu, Limits, Memory, Software, System
+from profiling.record import Gauge, Peak, Phases, Record, Telemetry, Timing
+from profiling.statistics import summarize
+
+STARTED = datetime(2026, 3, 14, 9, 26, 53, tzinfo=timezone.utc)  # noqa: UP017 - Python 3.10 has no datetime.UTC
+HOSTILE = "<script>document.title='owned'</script><img src=http://tracker.invalid/x.png onerror=alert(1)>\x1b[31m$x^{"
+
+
+def environment(**changes: Any) -> Environment:
+    facts: dict[str, Any] = {
+        "cpu": Cpu(
+            model="AMD EPYC 9454 48-Core Processor",
+            vendor="AuthenticAMD",
+            family=25,
+            model_number=17,
+            architecture="x86_64",
+            sockets=1,
+            cores=48,
+            logical=96,
+            usable=16,
+            affinity=list(range(16)),
+            caches=[
+                Cache(level=1, kind="Data", size_bytes=32 << 10, shared_by=2),
+                Cache(level=2, kind="Unified", size_bytes=1 << 20, shared_by=2),
+                Cache(level=3, kind="Unified", size_bytes=32 << 20, shared_by=12),
+            ],
+            isa=["sse4_2", "avx", "f16c", "fma", "avx2", "avx512f", "avx512bw", "avx512_bf16"],
+            hypervisor="KVM",
+            numa_nodes=1,
+        ),
+        "memory": Memory(total_bytes=128 << 30, available_bytes=117 << 30, swap_bytes=0, huge_pages="madvise"),
+        "limits": Limits(cpu_quota=16.0, memory_bytes=128 << 30),
+        "system": System(
+            os="Debian GNU/Linux 12 (bookworm)", kernel="6.1.0-28-amd64", container="apptainer", scheduler="slurm"
+        ),
+        "gpus": [
+            Gpu(
+                index=0,
+                name="NVIDIA H200",
+                uuid_hash="5f1d0c9a77be",
+                memory_bytes=143_771 << 20,
+                compute_capability="9.0",
+                multiprocessors=132,
+                sm_clock_max_mhz=1980,
+                memory_clock_max_mhz=3201,
+                power_limit_w=700,
+                ecc=True,
+                mig=False,
+                pcie_generation=5,
+                pcie_width=16,
+            )
+        ],
+        "cuda": Cuda(driver="570.86.15", driver_cuda="12.8", runtime="12.8"),
+        "software": Software(
+            python="3.11.7",
+            implementation="CPython",
+            libraries={"numpy": "2.2.4", "numba": "0.61.0", "keras": "3.9.0", "tensorflow": "2.19.0", "cupy": "13.4.1"},
+            blas="openblas 0.3.28 SkylakeX pthreads",
+            threads={"OMP_NUM_THREADS": "16"},
+            accelbench="0.1.0",
+            revision="1138671",
+        ),
+        "unknown": {
+            "cpu.governor": "the kernel shows no frequency governor, as in most virtual machines",
+            "cpu.frequency_mhz": "the kernel states no clock",
+        },
+    }
+    return Environment(**facts | changes)
+
+
+def timing(median: float, spread: float = 0.004, count: int = 40, seed: int = 0, **changes: Any) -> Timing:
+    """Samples with a tail to the slow side, as real ones have."""
+    rng = np.random.default_rng(seed)
+    samples = median * (1 + spread * (rng.gamma(2.0, 1.0, count) - 1.678))
+    fields: dict[str, Any] = {"samples": samples.tolist(), "stop": "relative spread", "timer": "host"}
+    return Timing(**fields | {"summary": summarize(samples)} | changes)
+
+
+def record(benchmark: str, device: str = "cpu", **changes: Any) -> Record:
+    """A measured record of a benchmark that takes a millisecond, but for what is given."""
+    fields: dict[str, Any] = {
+        "benchmark": benchmark,
+        "device": device,
+        "params": {},
+        "seed": 1,
+        "figure": "time",
+        "status": "measured",
+        "started": STARTED,
+        "elapsed_s": 4.2,
+        "phases": Phases(import_s=0.8, prepare_s=0.2, first_call_s=1.4, warmup_s=0.3, measure_s=1.2, verify_s=0.1),
+        "timing": timing(1e-3),
+        "verification": Verification(passed=True, method="float64 reference", error=3.1e-7, tolerance=1e-5),
+    }
+    return Record(**fields | changes)
+
+
+def unmeasured(benchmark: str, status: str, reason: str, **changes: Any) -> Record:
+    nothing: dict[str, Any] = {"timing": None, "verification": None, "phases": Phases(prepare_s=0.4)}
+    return record(benchmark, status=status, reason=reason, **nothing | changes)
+
+
+def gpu_telemetry(clock: float = 1755.0, **changes: Any) -> Telemetry:
+    gauges = {
+        "gpu.sm_clock": Gauge(minimum=clock - 60, median=clock, maximum=1980, unit="MHz"),
+        "gpu.power": Gauge(minimum=212, median=641.5, maximum=698, unit="W"),
+        "gpu.temperature": Gauge(minimum=41, median=58, maximum=63, unit="°C"),
+        "gpu.utilization": Gauge(minimum=60, median=99, maximum=100, unit="%"),
+        "process.rss": Gauge(minimum=1.9e9, median=2.1e9, maximum=2.1e9, unit="B"),
+    }
+    fields: dict[str, Any] = {"interval_s": 0.1, "gauges": gauges, "counters": {"gpu.energy_j": 1810.0}}
+    return Telemetry(**fields | changes)
+
+
+def cpu_telemetry(steal_s: float = 0.0) -> Telemetry:
+    gauges = {
+        f"cpu.load.{core}": Gauge(minimum=88, median=97.5 + core / 10, maximum=100, unit="%") for core in range(16)
+    }
+    gauges["process.rss"] = Gauge(minimum=4.1e8, median=4.2e8, maximum=4.4e8, unit="B")
+    return Telemetry(interval_s=0.1, gauges=gauges, counters={"cpu.steal_s": steal_s, "cgroup.throttled_s": 0.0})
+
+
+def flops_peak(value: float | None, kind: str = "plain", **changes: Any) -> Peak:
+    fields: dict[str, Any] = {
+        "value": value,
+        "unit_kind": kind,
+        "clock_mhz": 1830.0 if kind == "tensor" else 1980.0,
+        "source": "NVIDIA H200 Tensor Core GPU datasheet",
+    }
+    return Peak(**fields | changes)
+
+
+NO_CPU_PEAK = Peak(value=None, reason="a virtual machine hides the clock and the vector units of AMD EPYC 9454")
+HBM = Peak(value=4.8e12, unit_kind="memory", source="NVIDIA H200 Tensor Core GPU datasheet")
+
+
+def gpu_records() -> list[Record]:
+    found = []
+    peaks = {"float32": 67e12, "float64": 67e12, "tf32": 494.7e12, "float16": 989.4e12, "bfloat16": 989.4e12}
+    rates = {"float32": 51.9e12, "float64": 61.2e12, "tf32": 402e12, "float16": 712e12, "bfloat16": 783e12}
+    sizes = {"float32": 4, "float64": 8, "tf32": 4, "float16": 2, "bfloat16": 2}
+    for seed, (dtype, rate) in enumerate(rates.items()):
+        n, tensor = 8192, dtype != "float32"
+        params = {"impl": "vendor", "dtype": dtype, "n": n}
+        found.append(
+            record(
+                "matmul",
+                "gpu",
+                params=params,
+                figure="flops",
+                ceiling=True,
+                work=Work(flops=2 * n**3, bytes=3 * n * n * sizes[dtype]),
+                timing=timing(
+                    2 * n**3 / rate, seed=seed, timer="nvbench", batch=2 * n**3 / rate * 0.97, stop="steady noise"
+                ),
+                peak=flops_peak(peaks[dtype], "tensor" if tensor else "plain"),
+                telemetry=gpu_telemetry(1395 if dtype == "bfloat16" else 1755),
+                noise=["power limit reached: the SM clock fell to 1395 MHz"] if dtype == "bfloat16" else [],
+            )
+        )
+    for n in (1024, 4096):
+        found.append(
+            record(
+                "matmul",
+                "gpu",
+                params={"impl": "numba", "dtype": "float32", "n": n},
+                figure="flops",
+                ceiling=True,
+                work=Work(flops=2 * n**3, bytes=12 * n * n),
+                timing=timing(2 * n**3 / (5.6e12 + n * 4e8), spread=0.02, seed=n, timer="nvbench", discarded=3),
+                peak=flops_peak(67e12),
+                telemetry=gpu_telemetry(),
+            )
+        )
+    for seed, (op, arrays, rate) in enumerate(
+        (("copy", 2, 4.21e12), ("mul", 2, 4.2e12), ("add", 3, 4.28e12), ("triad", 3, 4.27e12), ("dot", 2, 4.36e12))
+    ):
+        n = 1 << 27
+        flops = {"copy": None, "mul": n, "add": n, "triad": 2 * n, "dot": 2 * n}[op]
+        found.append(
+            record(
+                "stream",
+                "gpu",
+                params={"impl": "numba", "op": op, "dtype": "float64"},
+                figure="bytes",
+                ceiling=True,
+                work=Work(flops=flops, bytes=8 * n * arrays),
+                timing=timing(8 * n * arrays / rate, spread=0.002, seed=20 + seed, timer="nvbench"),
+                peak=HBM,
+                telemetry=gpu_telemetry(1980),
+            )
+        )
+    for mode, us in (("latency", 5.9), ("throughput", 1850.0)):
+        found.append(
+            record(
+                "launch",
+                "gpu",
+                params={"impl": "cupy", "mode": mode},
+                timing=timing(us * 1e-6, spread=0.05, count=900, seed=40),
+                metrics={"per_launch": Metric(us * 1e-6 / (1000 if mode == "throughput" else 1), "s")},
+                verification=Verification(passed=True, method="launches counted", expected="1000", found="1000"),
+                telemetry=gpu_telemetry(1200),
+            )
+        )
+    found.append(training("gpu", "mixed_float16", 0.0021))
+    return found
+
+
+def training(device: str, precision: str, step: float, **changes: Any) -> Record:
+    epochs = np.arange(1, 13)
+    loss = 0.9 * np.exp(-epochs / 3) + 0.03
+    fields: dict[str, Any] = {
+        "backend": "tensorflow",
+        "params": {"precision": precision, "batch": 128},
+        "figure": "items",
+        "work": Work(flops=9.1e9, bytes=None, items=128, item="images"),
+        "timing": timing(step, spread=0.06, count=31, seed=7, timer="steps", stop="epochs done"),
+        "metrics": {
+            "test_accuracy": Metric(0.9731),
+            "step_jitter": Metric(step * 0.03, "s"),
+            "input_wait": Metric(4.1, "%"),
+        },
+        "curves": {
+            "loss": loss.tolist(),
+            "val_loss": (loss * 1.1 + 0.02).tolist(),
+            "accuracy": (0.99 - 0.3 * loss).tolist(),
+            "val_accuracy": (0.975 - 0.3 * loss).tolist(),
+        },
+        "phases": Phases(
+            import_s=4.1, prepare_s=1.2, first_call_s=3.7, warmup_s=0.6, measure_s=12 * 31 * step, verify_s=0.2
+        ),
+        "verification": Verification(
+            passed=True, method="held-out digits", expected="accuracy ≥ 0.93", found="accuracy 0.9731"
+        ),
+        "peak": flops_peak(989.4e12, "tensor") if device == "gpu" else NO_CPU_PEAK,
+        "telemetry": gpu_telemetry() if device == "gpu" else cpu_telemetry(),
+    }
+    return record("cnn-mnist", device, **fields | changes)
+
+
+def cpu_records() -> list[Record]:
+    found = []
+    for seed, (dtype, cores, rate) in enumerate(
+        (
+            ("float32", "one", 118e9),
+            ("float32", "all", 1.71e12),
+            ("float64", "one", 59e9),
+            ("float64", "all", 0.86e12),
+        )
+    ):
+        found.append(
+            record(
+                "peak-arith",
+                params={"dtype": dtype, "cores": cores},
+                figure="flops",
+                ceiling=True,
+                work=Work(flops=1e9),
+                timing=timing(1e9 / rate, spread=0.001, seed=60 + seed),
+                peak=NO_CPU_PEAK,
+                telemetry=cpu_telemetry(),
+            )
+        )
+    for seed, (op, rate) in enumerate((("copy", 171e9), ("triad", 183e9), ("dot", 205e9))):
+        n = 1 << 26
+        arrays = {"copy": 2, "triad": 3, "dot": 2}[op]
+        found.append(
+            record(
+                "stream",
+                params={"impl": "numba", "op": op, "dtype": "float64"},
+                figure="bytes",
+                ceiling=True,
+                work=Work(flops=None if op == "copy" else 2 * n, bytes=8 * n * arrays),
+                timing=timing(8 * n * arrays / rate, spread=0.03, seed=70 + seed),
+                peak=NO_CPU_PEAK,
+                telemetry=cpu_telemetry(steal_s=0.31 if op == "triad" else 0.0),
+                noise=["steal time: the hypervisor took 2.6 % of the CPU time"] if op == "triad" else [],
+            )
+        )
+    for seed, (impl, dtype, rate) in enumerate(
+        (
+            ("vendor", "float32", 1.52e12),
+            ("vendor", "float64", 0.77e12),
+            ("numba", "float32", 0.92e12),
+            ("numba", "float64", 0.5e12),
+        )
+    ):
+        n, itemsize = 2048, 4 if dtype == "float32" else 8
+        found.append(
+            record(
+                "matmul",
+                params={"impl": impl, "dtype": dtype, "n": n},
+                figure="flops",
+                work=Work(flops=2 * n**3, bytes=3 * n * n * itemsize),
+                timing=timing(2 * n**3 / rate, spread=0.015, seed=80 + seed),
+                peak=NO_CPU_PEAK,
+                telemetry=cpu_telemetry(),
+            )
+        )
+    for n, nodes in ((12, 856_189), (14, 27_358_553)):
+        found.append(
+            record(
+                "nqueens",
+                params={"impl": "numba", "n": n},
+                figure="items",
+                work=Work(items=nodes, item="nodes"),
+                timing=timing(nodes / 1.31e9, spread=0.01, seed=n),
+                verification=Verification(passed=True, method="published solutions", expected="365596", found="365596"),
+                telemetry=cpu_telemetry(),
+            )
+        )
+    slow = timing(0.061, spread=0.1, count=5, seed=9, timer="steps", stop="epochs done")
+    found.append(training("cpu", "float32", 0.061, timing=slow))
+    return found
+
+
+def unmeasured_records() -> list[Record]:
+    return [
+        unmeasured(
+            "matmul",
+            "failed",
+            "the worker was killed by SIGSEGV",
+            device="gpu",
+            params={"impl": "numba", "dtype": "float64", "n": 4096},
+            figure="flops",
+            output_tail=[
+                "Fatal Python error: Segmentation fault",
+                "",
+                'File "gpu_numba.py", line 81 in launch',
+                HOSTILE,
+            ],
+        ),
+        unmeasured(
+            "nqueens",
+            "failed",
+            "wrong answer: published solutions: expected 14772512, found 14772511",
+            params={"impl": "numba", "n": 16},
+            figure="items",
+            verification=Verification(
+                passed=False, method="published solutions", expected="14772512", found="14772511"
+            ),
+        ),
+        unmeasured(
+            "matmul",
+            "skipped",
+            "n=1000000 needs 11.2 TB and half of the free memory is 62.9 GB",
+            params={"impl": "vendor", "dtype": "float32", "n": 1_000_000},
+            figure="flops",
+        ),
+        unmeasured("cnn-mnist", "skipped", "jax is not installed: pip install 'accelbench[jax]'", backend="jax"),
+    ]
+
+
+def rich_records() -> list[Record]:
+    """What a GPU node's run holds: both devices, every kind of benchmark, noise, failures and skipped points."""
+    return [*cpu_records(), *gpu_records(), *unmeasured_records()]
+
+
+def make_run(path: Path, records: list[Record], **changes: Any) -> RunStore:
+    """A run directory with these records, planned and finished."""
+    fields: dict[str, Any] = {
+        "run_id": "20260314-092653-full-a1b2",
+        "created": STARTED,
+        "status": "finished",
+        "command": ["accelbench", "run", "--suite", "full"],
+        "suite": "full",
+        "device": "gpu",
+        "settings": Settings(seed=1, max_seconds=3.0),
+        "plan": [
+            PlannedPoint(benchmark=r.benchmark, device=r.device, backend=r.backend, params=r.params) for r in records
+        ],
+        "environment": environment(),
+        "wall_s": 312.4,
+        "worker_s": 304.0,
+    }
+    store = RunStore.create(path, RunInfo(**fields | changes))
+    for number, found in enumerate(records):
+        store.append(found.model_copy(update={"started": STARTED + timedelta(seconds=7 * number)}))
+    store.close()
+    return store

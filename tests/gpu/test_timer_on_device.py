@@ -1,0 +1,41 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from profiling.record import Timing
+
+pytestmark = pytest.mark.gpu
+
+SCRIPT = Path(__file__).with_name("time_an_addition.py")
+
+
+def timed(behaviour: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, str(SCRIPT), behaviour], cwd=SCRIPT.parents[2], capture_output=True, text=True, timeout=120
+    )
+
+
+def test_nvbench_returns_isolated_samples_and_a_batch_time() -> None:
+    outcome = timed("works")
+    assert outcome.returncode == 0, outcome.stderr
+    timing = Timing.model_validate_json(outcome.stdout.splitlines()[-1])
+    assert len(timing.samples) >= 10
+    assert timing.batch is not None
+    assert timing.batch > 0
+    assert timing.timer == "nvbench"
+
+
+def test_an_error_in_the_work_is_raised_as_it_is() -> None:
+    outcome = timed("fails")
+    assert outcome.returncode != 0
+    assert "ArithmeticError: the work itself failed" in outcome.stderr
+
+
+def test_a_second_timing_in_one_process_says_why_it_cannot_be() -> None:
+    outcome = timed("twice")
+    assert outcome.returncode != 0
+    assert "NVBench times once per process" in outcome.stderr

@@ -1,0 +1,31 @@
+"""Times an addition on the device with NVBench and prints the Timing; run by `test_timer_on_device.py`.
+
+NVBench times once per process, so each test needs a process of its own. The argument says what the work does:
+`works`, or `fails` by raising an error, or `twice` to be timed a second time.
+"""
+
+from __future__ import annotations
+
+import sys
+
+import cupy
+
+from profiling.cuda import cupy_stream
+from profiling.gpu_timing import time_nvbench
+
+behaviour = sys.argv[1]
+x = cupy.random.standard_normal(1 << 24).astype(cupy.float32)
+y = cupy.empty_like(x)
+
+
+def run(stream: int) -> None:
+    if behaviour == "fails":
+        raise ArithmeticError("the work itself failed")
+    with cupy_stream(stream):
+        cupy.add(x, x, out=y)
+
+
+timing = time_nvbench(run, 5.0)
+if behaviour == "twice":
+    time_nvbench(run, 5.0)
+print(timing.model_dump_json())

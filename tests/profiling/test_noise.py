@@ -1,0 +1,91 @@
+"""Noise flags: silence on a quiet machine, and each disturbance in words with its figure."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from profiling.noise import noise_flags
+from profiling.record import Gauge, Telemetry
+
+
+def telemetry(
+    counters: dict[str, float] | None = None, reasons: list[str] | None = None, processes: float | None = None
+) -> Telemetry:
+    gauges = {}
+    if processes is not None:
+        gauges["gpu.processes"] = Gauge(minimum=processes, median=processes, maximum=processes, unit="")
+    return Telemetry(interval_s=0.5, gauges=gauges, counters=counters or {}, throttle_reasons=reasons or [])
+
+
+def test_a_quiet_measurement_has_no_flag() -> None:
+    quiet = telemetry(
+        {
+            "cpu.steal_s": 0.01,
+            "cpu.other_s": 0.2,
+            "cpu.own_s": 19.0,
+            "cgroup.throttled_s": 0.0,
+            "process.run_queue_wait_s": 0.02,
+            "process.major_faults": 1,
+            "memory.swapped_bytes": 4096,
+            "cpu.thermal_throttles": 0,
+        },
+        processes=1,
+    )
+    assert noise_flags(quiet, elapsed_s=10, logical_cpus=2) == []
+
+
+def test_nothing_known_is_no_flag() -> None:
+    assert noise_flags(telemetry(), elapsed_s=10, logical_cpus=2) == []
+    assert noise_flags(telemetry({"cpu.steal_s": 1}), elapsed_s=0, logical_cpus=2) == []
+
+
+@pytest.mark.parametrize(
+    ("counters", "flag"),
+    [
+        ({"cpu.steal_s": 1.4}, "steal: the hypervisor gave 7% of the CPU time to others"),
+        ({"cpu.other_s": 6.0}, "other processes used 0.6 of 2 CPUs"),
+        ({"cgroup.throttled_s": 1.2}, "CPU quota throttled the process for 1.2 s (over all CPUs)"),
+        (
+            {"process.run_queue_wait_s": 4.0, "cpu.own_s": 16.0},
+            "threads waited 4.0 s for a free CPU, 20% of the time they wanted one",
+        ),
+        ({"cpu.thermal_throttles": 3}, "CPU throttled by its temperature 3 times"),
+        ({"memory.swapped_bytes": 64 << 20}, "the machine swapped 64 MiB"),
+        ({"process.major_faults": 500}, "the process waited for the disk 500 times (major page faults)"),
+    ],
+)
+def test_a_disturbance_is_named_with_its_figure(counters: dict[str, float], flag: str) -> None:
+    assert noise_flags(telemetry(counters), elapsed_s=10, logical_cpus=2) == [flag]
+
+
+def test_a_throttled_gpu_names_the_reason_and_the_share() -> None:
+    held = telemetry({"gpu.throttled_s.power limit": 8.0}, ["power limit"])
+    assert noise_flags(held, elapsed_s=10, logical_cpus=2) == ["GPU throttled for 80% of the time: power limit"]
+
+
+def test_a_gpu_held_back_for_a_moment_is_not_flagged() -> None:
+    held = telemetry({"gpu.throttled_s.power limit": 0.5}, ["power limit"])
+    assert noise_flags(held, elapsed_s=10, logical_cpus=2) == []
+
+
+def test_a_shared_gpu_is_flagged() -> None:
+    assert noise_flags(telemetry(processes=3), 10, 2) == ["GPU shared: 3 processes held a context on it"]
+
+
+def test_half_a_cpu_of_others_counts_on_any_machine_and_less_only_on_small_ones() -> None:
+    assert noise_flags(telemetry({"cpu.other_s": 6.0}), elapsed_s=10, logical_cpus=256)
+    assert noise_flags(telemetry({"cpu.other_s": 3.0}), elapsed_s=10, logical_cpus=2)
+    assert not noise_flags(telemetry({"cpu.other_s": 3.0}), elapsed_s=10, logical_cpus=256)
+
+
+NAMES = ("cpu.steal_s", "cpu.other_s", "cgroup.throttled_s", "process.run_queue_wait_s", "cpu.thermal_throttles")
+
+
+@settings(deadline=None)
+@given(st.dictionaries(st.sampled_from(NAMES), st.floats(0, 1e4)), st.floats(0.01, 1e4), st.integers(1, 512))
+def test_more_of_a_disturbance_never_removes_its_flag(counters: dict[str, float], elapsed: float, cpus: int) -> None:
+    doubled = {name: 2 * value for name, value in counters.items()}
+    fewer, more = (noise_flags(telemetry(c), elapsed, cpus) for c in (counters, doubled))
+    assert len(more) >= len(fewer)
