@@ -17,8 +17,6 @@ from profiling.benchmark import Device
 from profiling.environment.model import Environment
 from profiling.record import Peak, Stored
 
-Unit = Literal["plain", "tensor"]
-Dtype = Literal["float64", "float32", "tf32", "float16", "bfloat16", "fp8", "int8"]
 PREFIXES = re.compile(r"^(NVIDIA |Tesla |GeForce )*")
 
 
@@ -31,7 +29,8 @@ class Card(Stored):
     clock_mhz: float | None = Field(default=None, gt=0)
     bandwidth: float | None = Field(default=None, gt=0)
     source: str
-    flops: dict[Dtype, dict[Unit, float]]
+    flops: dict[str, dict[str, float]]
+    """FLOP/s by dtype and unit (`plain` or `tensor`)."""
 
 
 @cache
@@ -67,13 +66,8 @@ def peak(environment: Environment, device: Device, dtype: str, figure: Literal["
 
 def card_peak(card: Card, dtype: str, figure: Literal["flops", "bytes"]) -> Peak:
     """The card's best unit for the dtype, or its memory."""
-    units: dict[str, float] = {}
-    if figure == "flops":
-        units = {
-            unit: value for known, by_unit in card.flops.items() if known == dtype for unit, value in by_unit.items()
-        }
-    elif card.bandwidth is not None:
-        units = {"memory": card.bandwidth}
+    memory = {"memory": card.bandwidth} if card.bandwidth else {}
+    units = card.flops.get(dtype, {}) if figure == "flops" else memory
     if not units:
         what = dtype if figure == "flops" else "memory"
         return Peak(value=None, reason=f"no vendor's figure for {what} on {card.title}")

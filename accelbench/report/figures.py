@@ -113,6 +113,11 @@ def digits(value: float, significant: int = 3) -> str:
     return f"{rounded:,.{max(0, significant - 1 - magnitude)}f}"
 
 
+def scientific(value: float) -> str:
+    """An error, by its order of magnitude: `3.1e−07`, with a minus sign that no line breaks at."""
+    return f"{value:.1e}".replace("-", "−")
+
+
 def percent(fraction: float) -> str:
     """`0.04 %`, `3.2 %`, `92 %`: whole percents from ten on, a tenth below, one significant digit below a tenth."""
     if not math.isfinite(fraction):
@@ -129,11 +134,11 @@ def share(of: Share) -> str:
 
 
 def bound(of: Share) -> str:
-    """What a share is a share of, with its size: `float32 arithmetic 67.0 TFLOP/s`; empty where it is unknown."""
+    """The bound that a share is a share of: `67.0 TFLOP/s`; empty where it is unknown."""
     if of.bound is None or of.figure is None:
         return ""
     reading = read(of.bound, UNITS[of.figure])
-    return f"{plain(of.of)} {reading.value} {reading.unit}"
+    return f"{reading.value} {reading.unit}"
 
 
 def metric(of: Metric) -> str:

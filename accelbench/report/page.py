@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import timezone
+from datetime import UTC
 from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -48,11 +48,10 @@ def render_page(info: RunInfo, records: Sequence[Record]) -> str:
     )
     environment.filters |= {
         "bound": figures.bound,
-        "digits": figures.digits,
         "metric": figures.metric,
-        "percent": figures.percent,
         "plain": figures.plain,
         "point": point_text,
+        "scientific": figures.scientific,
         "seconds": figures.seconds,
         "share": figures.share,
         "share_of_peak": share_of_peak,
@@ -66,7 +65,7 @@ def _content(
     devices = list(dict.fromkeys(record.device for record in records))
     return {
         "info": info,
-        "created": info.created.astimezone(timezone.utc).strftime("%Y-%m-%d %H:%M UTC"),
+        "created": info.created.astimezone(UTC).strftime("%Y-%m-%d %H:%M UTC"),
         "counts": count_text(info, records),
         "failed": [record for record in records if record.status == "failed"],
         "skipped": [record for record in records if record.status == "skipped"],

@@ -43,7 +43,7 @@ def roofline(device: str, rows: Sequence[Row], measured: Sequence[Ceiling]) -> M
     markers = dict(zip(dict.fromkeys(row.record.benchmark for row, _, _ in points), cycle(MARKERS), strict=False))
     with plot_style():
         figure = Figure(figsize=FIGURE_SIZE)
-        axes = figure.add_axes((0.1, 0.13, 0.66, 0.8))
+        axes = figure.add_axes((0.115, 0.13, 0.645, 0.83))
         axes.set_xscale("log")
         axes.set_yscale("log")
         left, right = _span([i for _, i, _ in points], [ridge(c, memory) for c in compute.values()] if memory else [])

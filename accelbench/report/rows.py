@@ -48,6 +48,11 @@ class Row:
         return point_text(self.record)
 
     @property
+    def sets_ceiling(self) -> bool:
+        """Whether this very record is the ceiling that it would be a share of."""
+        return self.record.ceiling and self.of_ceiling.value == 1.0
+
+    @property
     def training(self) -> bool:
         return self.record.timing is not None and self.record.timing.timer == "steps"
 

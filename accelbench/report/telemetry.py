@@ -69,7 +69,8 @@ def _gauge(gauge: Gauge) -> str:
 def _with_unit(value: float, unit: str) -> str:
     if unit == "B":
         return size(value)
-    return f"{digits(value)} {plain(unit)}".strip()
+    number = f"{value:,.4g}" if abs(value) < 10_000 else f"{value:,.0f}"
+    return f"{number} {plain(unit)}".strip()
 
 
 def _bare(text: str, like: str) -> str:

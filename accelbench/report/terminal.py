@@ -83,7 +83,7 @@ def _print_bounds(groups: Sequence[Group], console: Console) -> None:
         ("peak", "the vendor's figure", [row.of_peak for row in rows]),
         ("ceiling", "the best of this run", [row.of_ceiling for row in rows]),
     ):
-        bounds = dict.fromkeys(bound(share) for share in shares if share.value is not None)
+        bounds = dict.fromkeys(f"{plain(share.of)} {bound(share)}" for share in shares if share.value is not None)
         reasons = dict.fromkeys(plain(share.reason) for share in shares if share.reason is not None)
         if bounds:
             console.print(Text(f"{name}, {meaning}: {'; '.join(bounds)}", style="dim"))

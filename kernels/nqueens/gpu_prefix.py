@@ -15,9 +15,10 @@ from typing import Any
 import numpy as np
 from numba import cuda, uint32, uint64
 
+from kernels.nqueens.counts import require_published, verify_counts
 from kernels.nqueens.prefixes import enumerate_prefixes
-from kernels.nqueens.published import NODES, SOLUTIONS
-from profiling.benchmark import Point, Skip, Task, Verification, Work
+from kernels.nqueens.published import NODES
+from profiling.benchmark import Point, Task, Verification, Work
 from profiling.cuda import numba_stream, require_device_memory, synchronize
 
 THREADS = 64
@@ -81,8 +82,7 @@ def search(columns: Any, left: Any, right: Any, rows: Any, board: Any, nodes: An
 def prepare(point: Point) -> Task:
     """Enumerate the prefixes and put them on the device; Skip for a board whose node count is not published."""
     queens = int(point["queens"])
-    if queens not in NODES:
-        raise Skip(f"node counts are published up to {max(NODES)} queens, so {queens} could not be verified")
+    require_published(queens)
     prefixes = enumerate_prefixes(queens, MIN_PREFIXES)
     require_device_memory(28 * len(prefixes))
     inputs = [cuda.to_device(x) for x in (prefixes.columns, prefixes.left, prefixes.right)]
@@ -105,15 +105,3 @@ def prepare(point: Point) -> Task:
 
     # The levels above the prefixes were counted by the CPU beforehand, and are no work of the device.
     return Task(run=run, verify=verify, work=Work(items=NODES[queens] - prefixes.nodes, item="nodes"))
-
-
-def verify_counts(queens: int, nodes: int, solutions: int) -> Verification:
-    """Both counts of the whole tree against the published ones, exactly."""
-    expected = f"{SOLUTIONS[queens]} solutions, {NODES[queens]} nodes"
-    found = f"{solutions} solutions, {nodes} nodes"
-    return Verification(
-        passed=found == expected,
-        method="published counts of solutions and nodes",
-        expected=expected,
-        found=found,
-    )

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numba import njit
+
+from kernels.threads import compiled
 
 MAX_QUEENS = 31
 """A row of columns must fit a 32-bit word, with a bit to spare for the shift to the left."""
@@ -52,7 +53,7 @@ def enumerate_prefixes(queens: int, at_least: int) -> Prefixes:
     return level
 
 
-@njit(cache=True)
+@compiled
 def next_row(board: Any, columns: Any, left: Any, right: Any) -> Any:
     """The placements of one more queen: count them, then write them."""
     count = 0

@@ -9,6 +9,8 @@ from hypothesis import strategies as st
 from profiling.environment.model import Cpu, Environment, Gpu, Limits, Memory, Software, System
 from profiling.peaks import card_peak, cards, find_card, peak, peak_at_clock
 
+DTYPES = ("float64", "float32", "tf32", "float16", "bfloat16", "fp8", "int8")
+
 
 def machine(*names: str, mig: bool | None = None) -> Environment:
     return Environment(
@@ -89,6 +91,8 @@ def test_every_card_has_a_source_and_sane_figures() -> None:
     for card in cards():
         assert len(card.source) > 10, card.title
         for dtype, units in card.flops.items():
+            assert dtype in DTYPES
+            assert units.keys() <= {"plain", "tensor"}
             assert all(1e11 < flops < 1e16 for flops in units.values()), (card.title, dtype)
             if "plain" in units and "tensor" in units:
                 assert units["tensor"] >= units["plain"], (card.title, dtype)
