@@ -26,14 +26,15 @@ CEILINGS = "ceilings"
 
 @cache
 def discover() -> dict[str, Benchmark]:
-    """Every benchmark by name: found by importing the declaring modules of `kernels` and `workloads`.
+    """Every benchmark by name, found by importing what declares it.
 
-    A module directly in one of the two declares, and so does the `__init__.py` of any package below them; the
-    other files of such a package implement and are imported only when a point is prepared. Benchmarks of your
-    own are found in the folders that the variable ACCELBENCH_PATH names.
+    In `kernels` that is the `__init__.py` of every package, at any depth; the files beside it implement, and are
+    imported only when a point is prepared. In `workloads` it is every module. Benchmarks of your own are found in the
+    folders that the variable ACCELBENCH_PATH names.
     """
-    for name in ("kernels", "workloads"):
-        _import_declarations(importlib.import_module(name), top=True)
+    _import_packages(importlib.import_module("kernels"))
+    for found in pkgutil.iter_modules(importlib.import_module("workloads").__path__, "workloads."):
+        importlib.import_module(found.name)
     for folder in filter(None, os.environ.get(OWN_BENCHMARKS, "").split(os.pathsep)):
         _import_own(folder)
     return dict(sorted(REGISTRY.items()))
@@ -50,12 +51,10 @@ def _import_own(folder: str) -> None:
             raise UserError(f"{OWN_BENCHMARKS}: cannot import {folder}/{found.name}: {error}") from error
 
 
-def _import_declarations(package: ModuleType, top: bool) -> None:
-    for found in pkgutil.iter_modules(package.__path__, package.__name__ + "."):
+def _import_packages(parent: ModuleType) -> None:
+    for found in pkgutil.iter_modules(parent.__path__, parent.__name__ + "."):
         if found.ispkg:
-            _import_declarations(importlib.import_module(found.name), top=False)
-        elif top:
-            importlib.import_module(found.name)
+            _import_packages(importlib.import_module(found.name))
 
 
 @dataclass(frozen=True)

@@ -27,11 +27,8 @@ def resolve(extras: str) -> list[str]:
     """The exact versions that `pip install accelbench[extras]` takes today, sorted by name."""
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder) / "report.json"
-        subprocess.run(
-            [sys.executable, "-m", "pip", "install", "--quiet", "--dry-run", "--ignore-installed"]
-            + ["--report", str(report), f"{HERE.parent}[{extras}]"],
-            check=True,
-        )
+        pip = [sys.executable, "-m", "pip", "install", "--quiet", "--dry-run", "--ignore-installed"]
+        subprocess.run([*pip, "--report", str(report), f"{HERE.parent}[{extras}]"], check=True)
         found = [item["metadata"] for item in json.loads(report.read_text())["install"]]
     names = {item["name"].lower().replace("_", "-"): item["version"].partition("+")[0] for item in found}
     names.pop("accelbench")

@@ -31,7 +31,13 @@ def accelbench(tmp_path: Path) -> Run:
 
     def run(*arguments: str | Path, **changes: str | None) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
-            command(*arguments), cwd=tmp_path, env=environment(**changes), capture_output=True, text=True, timeout=240
+            command(*arguments),
+            cwd=tmp_path,
+            env=environment(**changes),
+            capture_output=True,
+            encoding="utf-8",
+            errors="replace",
+            timeout=240,
         )
 
     return run
