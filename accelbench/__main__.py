@@ -62,26 +62,22 @@ def cli() -> None:
 @cli.command("list")
 def list_command() -> None:
     """List the benchmarks with their axes, and the suites."""
-    from rich.table import Table
-
     from accelbench.plan import discover
     from accelbench.suite import load_suite, suite_names
 
     console = _console()
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for column in ("benchmark", "devices", "axes (default values)", "what it measures"):
-        table.add_column(column, overflow="fold")
     for benchmark in discover().values():
-        axes = "\n".join(
-            f"{axis}={','.join(map(str, values))}"
-            for device in benchmark.devices[:1]
-            for axis, values in benchmark.axes_on(device).items()
-        )
-        table.add_row(benchmark.name, ", ".join(benchmark.devices), axes, benchmark.summary)
-    console.print(table)
-    console.print("\n[bold]suites[/bold]")
+        console.print(f"[bold]{benchmark.name:11}[/bold] {', '.join(benchmark.devices)}: {benchmark.summary}")
+        by_axes: dict[str, list[str]] = {}
+        for device in benchmark.devices:
+            values = benchmark.axes_on(device).items()
+            axes = "  ".join(f"{axis}={','.join(map(str, defaults))}" for axis, defaults in values)
+            by_axes.setdefault(axes, []).append(device)
+        for axes, devices in by_axes.items():
+            console.print(f"{'':11} {axes}" + (f"  [dim]({', '.join(devices)})[/dim]" if len(by_axes) > 1 else ""))
+    console.print("\nsuites")
     for name in suite_names():
-        console.print(f"  {name:10} {load_suite(name).description}")
+        console.print(f"[bold]{name:11}[/bold] {load_suite(name).description}")
 
 
 @cli.command()
@@ -135,7 +131,7 @@ def run(
     chosen = load_suite(suite or "quick") if suite or not benchmarks else None
     found = _find_device(device)
     plan = make_plan(benchmarks, chosen, found, [Choice.parse(p) for p in params], backend, not no_ceilings)
-    from profiling.environment import collect
+    from profiling.environment.collect import collect
 
     settings = Settings(
         seed=seed,
@@ -164,7 +160,7 @@ def run(
 @click.option("--failed", is_flag=True, help="Measure the points that failed once more, too.")
 def resume(run: str, failed: bool) -> int:
     """Go on with an interrupted run: measure only what is missing."""
-    from profiling.environment import collect
+    from profiling.environment.collect import collect
 
     store = _open_run(run)
     store.lock()
@@ -245,7 +241,7 @@ def compare(run_a: str, run_b: str, fail_on: str | None, equivalence: float) -> 
 def doctor() -> None:
     """Tell what this machine has, what is missing for good measurements, and how to mend it."""
     from accelbench.doctor import checks, render_doctor
-    from profiling.environment import collect
+    from profiling.environment.collect import collect
 
     render_doctor(collect(), checks(), _console())
 

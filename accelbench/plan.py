@@ -15,9 +15,9 @@ from pathlib import Path
 from types import ModuleType
 
 from accelbench.errors import UserError
-from accelbench.store import PlannedPoint
 from accelbench.suite import Selection, Suite, load_suite
-from profiling.benchmark import REGISTRY, Benchmark, Device, Scalar, Values
+from profiling.benchmark import REGISTRY, Benchmark, Device, Point, Scalar, Values
+from profiling.stored import Stored
 
 OWN_BENCHMARKS = "ACCELBENCH_PATH"
 CEILINGS = "ceilings"
@@ -55,6 +55,18 @@ def _import_packages(parent: ModuleType) -> None:
     for found in pkgutil.iter_modules(parent.__path__, parent.__name__ + "."):
         if found.ispkg:
             _import_packages(importlib.import_module(found.name))
+
+
+class PlannedPoint(Stored):
+    """A point as the plan lists it."""
+
+    benchmark: str
+    device: Device
+    backend: str | None = None
+    params: dict[str, Scalar]
+
+    def point(self, seed: int) -> Point:
+        return Point(self.benchmark, self.device, self.params, self.backend, seed)
 
 
 @dataclass(frozen=True)

@@ -9,8 +9,8 @@ from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsed
 from rich.progress import Progress as Bar
 from rich.text import Text
 
+from accelbench.plan import PlannedPoint
 from accelbench.report.figures import headline
-from accelbench.store import PlannedPoint
 from profiling.record import Record
 
 STYLES = {"measured": "green", "failed": "bold red", "skipped": "yellow"}

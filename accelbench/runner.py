@@ -18,9 +18,9 @@ from time import monotonic
 from types import FrameType
 from typing import Any, BinaryIO
 
-from accelbench.plan import discover
+from accelbench.plan import PlannedPoint, discover
 from accelbench.progress import Progress
-from accelbench.store import PlannedPoint, RunInfo, RunStore
+from accelbench.store import RunInfo, RunStore
 from accelbench.worker import Job, JobPoint
 from profiling.record import Record
 

@@ -14,24 +14,14 @@ from filelock import FileLock, Timeout
 from pydantic import ValidationError
 
 from accelbench.errors import RunBroken, UserError
-from profiling.benchmark import Device, Point, Scalar
+from accelbench.plan import PlannedPoint
+from profiling.benchmark import Device
 from profiling.environment.model import Environment
-from profiling.record import SCHEMA_VERSION, Record, Stored
+from profiling.record import SCHEMA_VERSION, Record
+from profiling.stored import Stored
 
 LOCK = ".lock"
 M = TypeVar("M", bound=Stored)
-
-
-class PlannedPoint(Stored):
-    """A point as the plan lists it."""
-
-    benchmark: str
-    device: Device
-    backend: str | None = None
-    params: dict[str, Scalar]
-
-    def point(self, seed: int) -> Point:
-        return Point(self.benchmark, self.device, self.params, self.backend, seed)
 
 
 class Settings(Stored):

@@ -10,7 +10,7 @@ from pydantic import Field, ValidationError
 
 from accelbench.errors import UserError
 from profiling.benchmark import Device, Scalar
-from profiling.record import Stored
+from profiling.stored import Stored
 
 SUITES = files("accelbench") / "suites"
 

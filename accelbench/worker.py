@@ -21,7 +21,7 @@ from accelbench.plan import discover
 from profiling.benchmark import Point
 from profiling.environment.model import Environment
 from profiling.measure import measure
-from profiling.record import Stored
+from profiling.stored import Stored
 
 PR_SET_PDEATHSIG = 1  # prctl(2)
 

@@ -15,7 +15,8 @@ from pydantic import Field
 
 from profiling.benchmark import Device
 from profiling.environment.model import Environment
-from profiling.record import Peak, Stored
+from profiling.record import Peak
+from profiling.stored import Stored
 
 PREFIXES = re.compile(r"^(NVIDIA |Tesla |GeForce )*")
 

@@ -5,18 +5,11 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Final, Literal
 
-from pydantic import BaseModel, ConfigDict
-
 from profiling.benchmark import Device, Figure, Metric, Point, Scalar, Verification, Work
+from profiling.stored import Stored
 
 SCHEMA_VERSION: Final = 1
 StopReason = Literal["relative spread", "steady noise", "time limit", "sample limit", "epochs done"]
-
-
-class Stored(BaseModel):
-    """Base of everything on disk: unchangeable, and strict about unknown fields."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
 
 class Phases(Stored):

@@ -142,9 +142,10 @@ def bound(of: Share) -> str:
 
 
 def metric(of: Metric) -> str:
-    """A metric with its unit; a bare number keeps four digits."""
+    """A metric with its unit; of bare numbers a count is exact and any other keeps four digits."""
     if not of.unit:
-        return digits(of.value, 4)
+        is_count = of.value.is_integer() and abs(of.value) >= 10
+        return f"{of.value:,.0f}" if is_count else digits(of.value, 4)
     reading = read(of.value, of.unit)
     return f"{reading.value} {reading.unit}"
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from itertools import cycle
 
 from markupsafe import Markup
@@ -41,23 +41,24 @@ def roofline(device: str, rows: Sequence[Row], measured: Sequence[Ceiling]) -> M
     dtypes = list(dict.fromkeys([*compute, *(row.record.point.dtype for row, _, _ in points)]))
     colors = dict(zip(dtypes, cycle(SERIES), strict=False))
     markers = dict(zip(dict.fromkeys(row.record.benchmark for row, _, _ in points), cycle(MARKERS), strict=False))
+    peaks, bandwidth = _vendor_peaks([row for row in rows if row.record.device == device], colors)
     with plot_style():
         figure = Figure(figsize=FIGURE_SIZE)
-        axes = figure.add_axes((0.115, 0.13, 0.645, 0.83))
+        axes = figure.add_axes((0.115, 0.13, 0.645, 0.79))
         axes.set_xscale("log")
         axes.set_yscale("log")
         left, right = _span([i for _, i, _ in points], [ridge(c, memory) for c in compute.values()] if memory else [])
-        low, high = _span([rate for _, _, rate in points], list(compute.values()))
+        low, high = _span([rate for _, _, rate in points], [*compute.values(), *peaks.values()])
         axes.set_xlim(left, right)
         axes.set_ylim(low, high)
         _draw_roofs(axes, compute, memory, colors, left, right)
-        _draw_vendor_roofs(axes, rows, device, colors, memory)
+        _draw_peaks(axes, peaks, bandwidth, colors, left, right)
         for row, intensity, rate in points:
             color, marker = colors[row.record.point.dtype], markers[row.record.benchmark]
             axes.plot([intensity], [rate], marker, color=color, markeredgecolor=SURFACE, markersize=7, clip_on=False)
-        _roofline_legend(figure, axes, colors, markers)
+        _draw_legend(figure, axes, markers, bool(peaks or bandwidth))
         axes.set_xlabel("arithmetic intensity in FLOP/byte")
-        axes.set_ylabel("attained rate")
+        axes.set_title("attained rate", loc="left", fontsize=9, color=MUTED)
         axes.xaxis.set_major_locator(LogLocator(numticks=12))
         axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: digits(value, 1)))
         axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: _short(value)))
@@ -141,33 +142,32 @@ def _label_right(axes: Axes, values: Mapping[str, float], right: float, colors: 
         )
 
 
-def _draw_vendor_roofs(
-    axes: Axes, rows: Sequence[Row], device: str, colors: Mapping[str, str], memory: float | None
+def _vendor_peaks(rows: Sequence[Row], dtypes: Collection[str]) -> tuple[dict[str, float], float | None]:
+    """The vendor's arithmetic peaks of these dtypes in FLOP/s, and of memory in byte/s, where the rows know them."""
+    known = [(row.of_peak.figure, row.record.point.dtype, row.of_peak.bound) for row in rows]
+    flops = {dtype: bound for figure, dtype, bound in known if figure == "flops" and bound and dtype in dtypes}
+    return flops, next((bound for figure, _, bound in known if figure == "bytes"), None)
+
+
+def _draw_peaks(
+    axes: Axes,
+    peaks: Mapping[str, float],
+    bandwidth: float | None,
+    colors: Mapping[str, str],
+    left: float,
+    right: float,
 ) -> None:
-    """The vendor's peaks, dashed."""
-    left, right = axes.get_xlim()
-    peaks = {
-        (row.of_peak.figure, row.record.point.dtype if row.of_peak.figure == "flops" else None): row.of_peak.bound
-        for row in rows
-        if row.record.device == device and row.of_peak.bound is not None
-    }
-    bandwidth = peaks.get(("bytes", None))
-    flops = {dtype: value for (_, dtype), value in peaks.items() if dtype is not None and value is not None}
     if bandwidth is not None:
-        end = ridge(max(flops.values()), bandwidth) if flops else right
+        end = min(right, ridge(max(peaks.values()), bandwidth)) if peaks else right
         axes.plot([left, end], [left * bandwidth, end * bandwidth], "--", color=MUTED, linewidth=1)
-    for dtype, value in flops.items():
-        if dtype not in colors:
-            continue
-        slope = bandwidth or memory
-        start = ridge(value, slope) if slope else left
+    for dtype, value in peaks.items():
+        start = ridge(value, bandwidth) if bandwidth else left
         axes.plot([max(left, start), right], [value, value], "--", color=colors[dtype], linewidth=1)
 
 
-def _roofline_legend(figure: Figure, axes: Axes, colors: Mapping[str, str], markers: Mapping[str, str]) -> None:
-    handles = [
-        *(axes.plot([], [], marker, color=MUTED, label=plain(name))[0] for name, marker in markers.items()),
-        axes.plot([], [], "-", color=MUTED, label="measured roof")[0],
-        axes.plot([], [], "--", color=MUTED, linewidth=1, label="vendor's peak")[0],
-    ]
+def _draw_legend(figure: Figure, axes: Axes, markers: Mapping[str, str], has_peaks: bool) -> None:
+    handles = [axes.plot([], [], marker, color=MUTED, label=plain(name))[0] for name, marker in markers.items()]
+    handles += axes.plot([], [], "-", color=MUTED, label="measured roof")
+    if has_peaks:
+        handles += axes.plot([], [], "--", color=MUTED, linewidth=1, label="vendor's peak")
     figure.legend(handles=handles, loc="lower left", bbox_to_anchor=(0.775, 0.1))

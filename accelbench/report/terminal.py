@@ -15,6 +15,9 @@ from accelbench.store import RunInfo
 from profiling.record import Record
 
 WIDTH = 100
+ROOMY, ENOUGH = 92, 72
+"""Below so many columns the flags stand under the point's name, and below the second the intervals are left out."""
+MEANINGS_SHOWN = 2
 TAIL_SHOWN = 3
 """Lines of a failed point's output; the report has them all."""
 
@@ -25,7 +28,8 @@ def print_table(info: RunInfo, records: Sequence[Record], console: Console) -> N
     console.print()
     console.print(Text.assemble((_machine(info), "bold"), f"  {plain(info.run_id)}"), soft_wrap=True)
     if groups:
-        console.print(_table(groups), width=min(WIDTH, console.width))
+        width = min(WIDTH, console.width)
+        console.print(_table(groups, width), width=width)
         console.print()
         _print_bounds(groups, console)
         _print_flags(groups, console)
@@ -42,38 +46,57 @@ def _machine(info: RunInfo) -> str:
     return " · ".join(parts + [f"{names.count(name)}× {name}" for name in dict.fromkeys(names)])
 
 
-def _table(groups: Sequence[Group]) -> Table:
+def _table(groups: Sequence[Group], width: int) -> Table:
     table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, header_style="bold", padding=(0, 1, 0, 0))
     table.add_column("benchmark and point", overflow="fold", ratio=1)
-    table.add_column("figure", justify="right", no_wrap=True)
-    table.add_column("interval", justify="right", no_wrap=True)
-    table.add_column("of peak", justify="right", no_wrap=True)
-    table.add_column("of ceiling", justify="right", no_wrap=True)
-    table.add_column("flags", max_width=9)
+    columns = _columns([row for group in groups for row in group.rows], width)
+    for column in columns:
+        if column == "flags":
+            table.add_column(column, max_width=9)
+        else:
+            table.add_column(column, justify="right", no_wrap=True)
     for group in groups:
         heading = Text.assemble((plain(f"{group.benchmark} {group.device}"), "bold"), f" {group.common}")
         single = len(group.rows) == 1
         if not single:
             table.add_row(heading)
         for row in group.rows:
-            table.add_row(
-                _with_metrics(heading if single else Text(f"  {group.short(row)}"), row),
-                Text(f"{row.reading.value} {row.reading.unit}"),
-                Text(row.reading.interval, style="dim"),
-                Text(share(row.of_peak)),
-                Text(share(row.of_ceiling)),
-                Text(", ".join(flag.word for flag in row.flags), style="yellow"),
-            )
+            name = heading if single else Text(f"  {group.short(row)}")
+            _add_details(name, row, with_flags="flags" not in columns)
+            table.add_row(name, *(_cell(row, column) for column in columns))
         table.add_section()
     return table
 
 
-def _with_metrics(name: Text, row: Row) -> Text:
-    """A training experiment's speed means little without what it learnt, nor a time without what it is made of."""
+def _columns(rows: Sequence[Row], width: int) -> list[str]:
+    """The columns that say something here: a share that no row knows has its reason under the table instead."""
+    says = {
+        "figure": True,
+        "interval": width >= ENOUGH,
+        "of peak": any(row.of_peak.value is not None for row in rows),
+        "of ceiling": any(row.of_ceiling.value is not None for row in rows),
+        "flags": width >= ROOMY and any(row.flags for row in rows),
+    }
+    return [column for column, something in says.items() if something]
+
+
+def _cell(row: Row, column: str) -> Text:
+    if column == "figure":
+        return Text(f"{row.reading.value} {row.reading.unit}")
+    if column == "interval":
+        return Text(row.reading.interval, style="dim")
+    if column == "flags":
+        return Text(", ".join(flag.word for flag in row.flags), style="yellow")
+    return Text(share(row.of_peak if column == "of peak" else row.of_ceiling))
+
+
+def _add_details(name: Text, row: Row, with_flags: bool) -> None:
+    """Under the name: a training experiment's metrics (what it learnt), those of a time (what it is made of), flags."""
     if row.training or row.record.figure == "time":
         for key, value in row.record.metrics.items():
             name.append(f"\n  {plain(key)} {metric(value)}", style="dim")
-    return name
+    if with_flags and row.flags:
+        name.append(f"\n  {', '.join(flag.word for flag in row.flags)}", style="yellow")
 
 
 def _print_bounds(groups: Sequence[Group], console: Console) -> None:
@@ -92,15 +115,21 @@ def _print_bounds(groups: Sequence[Group], console: Console) -> None:
 
 
 def _print_flags(groups: Sequence[Group], console: Console) -> None:
+    """What each flag means, with the points it concerns; the report has what is too long for here."""
     meanings: dict[str, dict[str, list[str]]] = {}
     for group in groups:
         for row in group.rows:
             for flag in row.flags:
                 meanings.setdefault(flag.word, {}).setdefault(flag.meaning, []).append(f"{group.benchmark} {row.point}")
     for word, by_meaning in meanings.items():
-        for meaning, points in by_meaning.items():
+        shown = list(by_meaning.items())[:MEANINGS_SHOWN]
+        for meaning, points in shown:
             where = plain(points[0].strip()) if len(points) == 1 else f"{len(points)} points"
             console.print(Text.assemble((word, "yellow"), (f": {meaning} ({where})", "dim")))
+        more = sum(map(len, by_meaning.values())) - sum(len(points) for _, points in shown)
+        if more:
+            points = "1 more point" if more == 1 else f"{more} more points"
+            console.print(Text.assemble((word, "yellow"), (f": {points}, each explained in the report", "dim")))
 
 
 def _print_unmeasured(records: Sequence[Record], status: str, style: str, console: Console) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from profiling.record import Stored
+from profiling.stored import Stored
 
 
 class Cache(Stored):

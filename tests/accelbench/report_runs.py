@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from accelbench.store import PlannedPoint, RunInfo, RunStore, Settings
+from accelbench.plan import PlannedPoint
+from accelbench.store import RunInfo, RunStore, Settings
 from profiling.benchmark import Metric, Verification, Work
 from profiling.environment.model import Cache, Cpu, Cuda, Environment, Gpu, Limits, Memory, Software, System
 from profiling.record import Gauge, Peak, Phases, Record, Telemetry, Timing

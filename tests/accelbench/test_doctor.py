@@ -9,7 +9,7 @@ import pytest
 from rich.console import Console
 
 from accelbench.doctor import Check, check_cache, check_home, check_temporary, checks, describe, render_doctor
-from profiling.environment import collect
+from profiling.environment.collect import collect
 from profiling.environment.model import Environment
 from profiling.environment.system import CONTAINER_VARIABLES, SCHEDULER_VARIABLES
 from tests.conftest import Run
@@ -149,7 +149,7 @@ def test_the_table_shows_every_check_and_takes_brackets_literally() -> None:
 
 
 def test_a_machine_with_a_gpu_is_described() -> None:
-    text = run_with_driver("from profiling.environment import collect; print(collect().model_dump_json())")
+    text = run_with_driver("from profiling.environment.collect import collect; print(collect().model_dump_json())")
     lines = dict(describe(Environment.model_validate_json(text)))
     assert lines["GPU"] == "0: Stub GPU 0, 80 GiB, compute capability 9.0"
     assert lines["CUDA"] == "driver 580.95.05, serves CUDA 12.8"

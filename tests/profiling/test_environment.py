@@ -17,7 +17,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from profiling.environment import collect
+from profiling.environment.collect import collect
 from profiling.environment.cpu import collect_cpu, collect_energy, collect_throttle_count, parse_size
 from profiling.environment.files import format_cpu_list, parse_cpu_list
 from profiling.environment.limits import Throttling, collect_limits, collect_throttling, parse_cpu_max
@@ -332,14 +332,14 @@ def test_nothing_names_the_person_the_host_or_a_folder(monkeypatch: pytest.Monke
 
 def test_collecting_loads_no_framework() -> None:
     heavy = {"tensorflow", "keras", "cupy", "numba", "torch", "jax", "pandas", "scipy"}
-    script = "import sys; from profiling.environment import collect; collect(); print(*sys.modules)"
+    script = "import sys; from profiling.environment.collect import collect; collect(); print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert set(done.stdout.split()).isdisjoint(heavy)
 
 
 # --- GPUs, as a stub of the driver shows them ---
 
-COLLECT = "from profiling.environment import collect; print(collect().model_dump_json())"
+COLLECT = "from profiling.environment.collect import collect; print(collect().model_dump_json())"
 
 
 def test_a_gpu_is_described_without_naming_it() -> None:
