@@ -77,7 +77,9 @@ clean:  ## remove the environment and caches, never the runs
 $(VENV)/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 	  { echo 'accelbench needs Python 3.11 or newer: make PYTHON=python3.12 …' >&2; exit 2; }
-	@$(PYTHON) -m venv $(VENV) || \
+	@$(PYTHON) -m venv $(VENV) 2>/dev/null || \
+	  { rm -rf $(VENV); $(PYTHON) -m venv --without-pip $(VENV) && \
+	    $(PYTHON) -m pip --python $(VENV)/bin/python install --quiet pip; } || \
 	  { rm -rf $(VENV); echo 'this Python cannot create environments: on Debian, apt install python3-venv' >&2; exit 2; }
 
 $(VENV)/.installed-%: pyproject.toml requirements/%.txt | $(VENV)/bin/python

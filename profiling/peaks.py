@@ -14,7 +14,7 @@ from typing import Literal
 from pydantic import Field
 
 from profiling.benchmark import Device
-from profiling.environment.model import Environment
+from profiling.environment.model import Cpu, Environment, Gpu
 from profiling.record import Peak
 from profiling.stored import Stored
 
@@ -27,18 +27,48 @@ class Card(Stored):
     name: str
     """A regular expression for the driver's whole name of the card, less the vendor's prefixes."""
     title: str
+    memory_gb: tuple[float, ...]
+    """The sizes that the card is sold with, as the vendor counts them."""
     clock_mhz: float | None = Field(default=None, gt=0)
+    clocks: dict[str, dict[str, float]] = {}
+    """MHz by dtype and unit where a figure is stated at another clock than `clock_mhz`."""
     bandwidth: float | None = Field(default=None, gt=0)
     source: str
     flops: dict[str, dict[str, float]]
     """FLOP/s by dtype and unit (`plain` or `tensor`)."""
 
 
+class Core(Stored):
+    """A CPU core's floating-point operations per cycle, an FMA counted as two."""
+
+    title: str
+    vendor: str
+    family: int | None = None
+    models: tuple[tuple[int, int], ...] = ()
+    """x86: inclusive ranges of the model number."""
+    model: str | None = None
+    """Arm: the core's name, as the environment record has it."""
+    isa: str
+    """The extension without which the figures cannot be reached."""
+    source: str
+    flops_per_cycle: dict[str, int]
+
+
+@cache
+def _table() -> dict[str, list[dict[str, object]]]:
+    return tomllib.loads((files("profiling") / "peaks.toml").read_text(encoding="utf-8"))
+
+
 @cache
 def cards() -> tuple[Card, ...]:
     """Every card of `peaks.toml`, in its order."""
-    data = tomllib.loads((files("profiling") / "peaks.toml").read_text(encoding="utf-8"))
-    return tuple(Card.model_validate(card) for card in data["card"])
+    return tuple(Card.model_validate(card) for card in _table()["card"])
+
+
+@cache
+def cores() -> tuple[Core, ...]:
+    """Every CPU core of `peaks.toml`, in its order."""
+    return tuple(Core.model_validate(core) for core in _table()["core"])
 
 
 def find_card(name: str) -> Card | None:
@@ -57,12 +87,22 @@ def peak(environment: Environment, device: Device, dtype: str, figure: Literal["
     if not environment.gpus:
         return Peak(value=None, reason="the environment record names no GPU")
     gpu = environment.gpus[0]
-    if gpu.mig:
+    if gpu.mig or " MIG " in gpu.name:
         return Peak(value=None, reason=f"{gpu.name} is divided (MIG): no vendor's figure for the part")
     card = find_card(gpu.name)
     if card is None:
         return Peak(value=None, reason=f"{gpu.name} is not among the cards that 'accelbench peaks' lists")
+    if not _has_its_memory(gpu, card):
+        return Peak(value=None, reason=f"{gpu.name} shows another memory size than the {card.title}: a part of a card?")
     return card_peak(card, dtype, figure)
+
+
+def _has_its_memory(gpu: Gpu, card: Card) -> bool:
+    """Whether the memory that the driver shows, if it does, is a size the card is sold with, within 10 %.
+
+    Vendors' 80 GB are 80 GiB (7 % more) less what ECC and the driver keep back.
+    """
+    return gpu.memory_bytes is None or any(0.9 < gpu.memory_bytes / (size * 1e9) < 1.1 for size in card.memory_gb)
 
 
 def card_peak(card: Card, dtype: str, figure: Literal["flops", "bytes"]) -> Peak:
@@ -73,7 +113,8 @@ def card_peak(card: Card, dtype: str, figure: Literal["flops", "bytes"]) -> Peak
         what = dtype if figure == "flops" else "memory"
         return Peak(value=None, reason=f"no vendor's figure for {what} on {card.title}")
     unit_kind = max(units, key=lambda unit: units[unit])
-    return Peak(value=units[unit_kind], unit_kind=unit_kind, clock_mhz=card.clock_mhz, source=card.source)
+    clock = card.clocks.get(dtype, {}).get(unit_kind, card.clock_mhz) if figure == "flops" else None
+    return Peak(value=units[unit_kind], unit_kind=unit_kind, clock_mhz=clock, source=card.source)
 
 
 def peak_at_clock(peak: Peak, observed_mhz: float) -> float | None:
@@ -81,3 +122,20 @@ def peak_at_clock(peak: Peak, observed_mhz: float) -> float | None:
     if peak.value is None or peak.clock_mhz is None or peak.unit_kind == "memory":
         return None
     return peak.value * observed_mhz / peak.clock_mhz
+
+
+def cpu_flops_per_cycle(cpu: Cpu, dtype: str) -> int | None:
+    """FLOP per cycle of one core of this CPU; None where the core is not in the table or its vectors are hidden.
+
+    Times cores and clock this is the CPU's peak, but under vector load the clock is not the nominal one, and a
+    virtual machine hides it: the measured ceiling is the better bound.
+    """
+    for core in cores():
+        if core.vendor != cpu.vendor or core.isa not in cpu.isa:
+            continue
+        by_number = core.family == cpu.family and any(
+            low <= cpu.model_number <= high for low, high in core.models if cpu.model_number is not None
+        )
+        if by_number or (core.model is not None and core.model == cpu.model):
+            return core.flops_per_cycle.get(dtype)
+    return None

@@ -6,6 +6,6 @@ from pydantic import BaseModel, ConfigDict
 
 
 class Stored(BaseModel):
-    """Unchangeable, and strict about unknown fields."""
+    """Unchangeable, and strict about unknown fields; what JSON has no number for is the word NaN or Infinity."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", ser_json_inf_nan="strings")

@@ -32,8 +32,10 @@ class TrainingMeasurement:
 class StepClock:
     """The end of every training step, on the host clock.
 
-    Keras hands a callback the step's loss as a Python number, so the device has finished the step by then: the
-    clock adds the one synchronisation that a sample needs, and no other.
+    A callback of one's own that overrides `on_train_batch_end` makes Keras call it in the training thread, after each
+    step, with the loss as a Python number (keras/src/callbacks/callback_list.py: `_configure_async_dispatch` and
+    `pythonify_logs`, on every backend). To have the number Keras must wait for the device: that is the one
+    synchronisation that a sample needs, and the clock adds no other.
     """
 
     def __init__(self) -> None:
@@ -42,7 +44,7 @@ class StepClock:
         """Nanoseconds at the end of each step, epoch by epoch."""
 
     def callback(self) -> Any:
-        """A Keras callback that drives this clock; `on_train_batch_end` being overridden makes `fit` wait for it."""
+        """A Keras callback that drives this clock."""
         import keras
 
         clock = self
@@ -66,8 +68,9 @@ class StepClock:
 
     @property
     def warmup(self) -> float:
-        """Seconds of the steps between the first and the first sample."""
-        return (self.epochs[0][min(WARMUP_STEPS, len(self.epochs[0]) - 1)] - self.epochs[0][0]) * 1e-9
+        """Seconds from the end of the first step to the end of the last one that is warm-up."""
+        ends = [end for epoch in self.epochs for end in epoch]
+        return (ends[min(WARMUP_STEPS, len(ends) - 1)] - ends[0]) * 1e-9
 
     def samples(self) -> list[float]:
         """Seconds per step, input and callbacks included.
@@ -75,12 +78,11 @@ class StepClock:
         Left out: the first step and the warm-up after it; each epoch's first step, which has the epoch's turn in
         it; and each epoch's last step, which may be a smaller batch and is then compiled anew.
         """
-        seconds = []
-        for epoch, ends in enumerate(self.epochs):
-            first = 1 + WARMUP_STEPS if epoch == 0 else 1
-            seconds += [
-                (after - before) * 1e-9 for before, after in zip(ends[first - 1 : -2], ends[first:-1], strict=True)
-            ]
+        seconds, before = [], 0
+        for ends in self.epochs:
+            first = max(1, 1 + WARMUP_STEPS - before)
+            seconds += [(ends[step] - ends[step - 1]) * 1e-9 for step in range(first, len(ends) - 1)]
+            before += len(ends)
         return seconds
 
     def epoch_seconds(self) -> list[float]:
@@ -90,9 +92,9 @@ class StepClock:
 
 
 def measure_training(training: Training) -> TrainingMeasurement:
-    """Train once and evaluate.
+    """Train once, then evaluate and verify, all of it timed.
 
-    ValueError if no epoch is long enough to hold a sample (three full batches, and more in the first).
+    ValueError if no epoch is long enough to hold a sample: three steps, and `WARMUP_STEPS` before them in all.
     """
     clock = StepClock()
     begin = perf_counter()
@@ -114,6 +116,7 @@ def measure_training(training: Training) -> TrainingMeasurement:
             "first_step": Metric(clock.first_step, "s"),
             "step_jitter": Metric(median_absolute_deviation(samples), "s"),
             "epoch": Metric(float(np.median(epochs[1:] or epochs)), "s"),
+            "training": Metric(fit_s, "s"),
         },
         curves=curves | {"epoch_s": epochs},
         verification=verification,

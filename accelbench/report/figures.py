@@ -90,6 +90,8 @@ def read(
 
 def _scale(value: float, unit: str) -> tuple[float, str]:
     """By what to divide, and the unit with its prefix."""
+    if value == 0:
+        return 1.0, unit
     magnitude = abs(value) * (1 + 5e-4)  # 999.96 reads as the next prefix's 1.00
     if unit == "s":
         return next(((s, name) for s, name in TIMES if magnitude >= s), TIMES[-1])
@@ -114,8 +116,8 @@ def digits(value: float, significant: int = 3) -> str:
 
 
 def scientific(value: float) -> str:
-    """An error, by its order of magnitude: `3.1e−07`, with a minus sign that no line breaks at."""
-    return f"{value:.1e}".replace("-", "−")
+    """An error, by its order of magnitude: `3.1e−07`, with a minus sign that no line breaks at, or `0`."""
+    return "0" if value == 0 else f"{value:.1e}".replace("-", "−")
 
 
 def percent(fraction: float) -> str:
@@ -142,10 +144,9 @@ def bound(of: Share) -> str:
 
 
 def metric(of: Metric) -> str:
-    """A metric with its unit; of bare numbers a count is exact and any other keeps four digits."""
+    """A metric with its unit; of bare numbers a count is exact and any other has four digits at most."""
     if not of.unit:
-        is_count = of.value.is_integer() and abs(of.value) >= 10
-        return f"{of.value:,.0f}" if is_count else digits(of.value, 4)
+        return f"{of.value:,.0f}" if float(of.value).is_integer() else f"{of.value:.4g}"
     reading = read(of.value, of.unit)
     return f"{reading.value} {reading.unit}"
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 import numpy as np
@@ -118,11 +119,11 @@ def training_curves(record: Record, name: str) -> Markup | None:
                     epochs = np.arange(1, len(values) + 1)
                     color = SERIES[0] if key == base else SERIES[1]
                     axes.plot(epochs, values, style, color=color, label=label, markersize=3, linewidth=1.6)
-            axes.set_title(plain(base).replace("_", " "), fontsize=9.5, loc="left")
+            axes.set_title(re.sub("_s$", " in s", plain(base)).replace("_", " "), fontsize=9.5, loc="left")
             axes.set_xlabel("epoch")
             axes.xaxis.set_major_locator(MaxNLocator(6, integer=True))
             axes.yaxis.set_major_locator(MaxNLocator(5))
-            if index == 0:
+            if index == 0 and f"val_{base}" in record.curves:
                 axes.legend(loc="best")
         title = f"Training curves of {plain(str(record.point))}: {', '.join(map(plain, bases))} by epoch"
         return inline_svg(figure, name, title)

@@ -17,6 +17,8 @@ from accelbench.report.svg import INK, MUTED, SERIES, SURFACE, WIDTH, inline_svg
 from profiling.roofline import Ceiling, arithmetic_intensity, ridge
 
 FIGURE_SIZE = (WIDTH, 4.3)
+SLOPE_SHOWN = 20.0
+"""How far below its bend the memory roof is drawn at least, where every point lies to the right of it."""
 MARKERS = ("o", "s", "^", "D", "v", "P")
 
 
@@ -47,8 +49,10 @@ def roofline(device: str, rows: Sequence[Row], measured: Sequence[Ceiling]) -> M
         axes = figure.add_axes((0.115, 0.13, 0.645, 0.79))
         axes.set_xscale("log")
         axes.set_yscale("log")
-        left, right = _span([i for _, i, _ in points], [ridge(c, memory) for c in compute.values()] if memory else [])
-        low, high = _span([rate for _, _, rate in points], [*compute.values(), *peaks.values()])
+        bends = [ridge(rate, memory) for rate in compute.values()] if memory else []
+        left, right = _span([i for _, i, _ in points] + bends + [bend / SLOPE_SHOWN for bend in bends])
+        floors = [rate / SLOPE_SHOWN for rate in compute.values()] if memory else []
+        low, high = _span([rate for _, _, rate in points] + [*compute.values(), *peaks.values()] + floors)
         axes.set_xlim(left, right)
         axes.set_ylim(low, high)
         _draw_roofs(axes, compute, memory, colors, left, right)
@@ -69,10 +73,9 @@ def roofline(device: str, rows: Sequence[Row], measured: Sequence[Ceiling]) -> M
         return inline_svg(figure, f"roofline-{device}", title)
 
 
-def _span(values: Sequence[float], roofs: Sequence[float]) -> tuple[float, float]:
+def _span(values: Sequence[float]) -> tuple[float, float]:
     """Whole decades around everything that is drawn, with room to breathe."""
-    every = [*values, *roofs]
-    return 10 ** math.floor(math.log10(min(every)) - 0.15), 10 ** math.ceil(math.log10(max(every)) + 0.15)
+    return 10 ** math.floor(math.log10(min(values)) - 0.15), 10 ** math.ceil(math.log10(max(values)) + 0.15)
 
 
 def _short(value: float) -> str:

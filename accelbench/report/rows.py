@@ -19,6 +19,8 @@ from profiling.roofline import (
     share_of_peak_at_clock,
 )
 
+UNSTEADY = 0.02
+"""A median known to one per cent either way is steady enough, whatever ended the sampling."""
 WANTED_CONFIDENCE = 0.949
 BEYOND = 1.005
 """A share above this is more than a rounding past its bound, and asks for an explanation."""
@@ -134,10 +136,10 @@ def _flags(record: Record, of_peak: Share, of_ceiling: Share) -> Iterable[Flag]:
         yield Flag("noisy", "; ".join(map(plain, record.noise)))
     if timing.discarded:
         yield Flag("throttled", f"{timing.discarded} samples were discarded because the device was throttled")
-    if timing.stop == "time limit":
+    summary = timing.summary
+    if timing.stop == "time limit" and summary.ci_high - summary.ci_low > UNSTEADY * summary.median:
         yield Flag("unsteady", "the time limit ended the sampling before the spread was small or settled")
-    if timing.summary.ci_confidence < WANTED_CONFIDENCE:
-        summary = timing.summary
+    if summary.ci_confidence < WANTED_CONFIDENCE:
         of = "1 sample" if summary.count == 1 else f"{summary.count} samples"
         yield Flag("few samples", f"{of}: the interval covers the median with {summary.ci_confidence:.0%}, not 95%")
     for bound, share in (("vendor's peak", of_peak), ("ceiling", of_ceiling)):

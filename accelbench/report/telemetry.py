@@ -7,11 +7,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
-from accelbench.report.figures import digits, plain, read, size
+from accelbench.report.figures import plain, read, size
 from accelbench.report.rows import Row
 from profiling.record import Gauge, Telemetry
 
 _ONE_OF_MANY = re.compile(r"\.\d+$")
+_UNIT = re.compile(r"_[sj](?=\.|$)")
 
 
 @dataclass(frozen=True)
@@ -20,6 +21,8 @@ class Table:
     columns: tuple[str, ...]
     lines: tuple[tuple[Row, tuple[str | None, ...]], ...]
     """A row and its cells; None where the sensor was not readable."""
+    zero: tuple[str, ...]
+    """Counters that counted nothing at any point, and so have no column."""
 
 
 def tables(rows: Sequence[Row]) -> list[Table]:
@@ -27,11 +30,22 @@ def tables(rows: Sequence[Row]) -> list[Table]:
     found = []
     for device in dict.fromkeys(row.record.device for row in rows):
         lines = [(row, _cells(row.record.telemetry)) for row in rows if row.record.device == device]
-        columns = sorted({column for _, cells in lines for column in cells})
-        if columns:
+        names = sorted({name for _, cells in lines for name in cells})
+        zero = [name for name in names if all(_counted_nothing(row.record.telemetry, name) for row, _ in lines)]
+        columns = [name for name in names if name not in zero]
+        if names:
             cells = tuple((row, tuple(cells.get(column) for column in columns)) for row, cells in lines)
-            found.append(Table(device, tuple(map(plain, columns)), cells))
+            found.append(Table(device, tuple(map(_title, columns)), cells, tuple(map(_title, zero))))
     return found
+
+
+def _title(name: str) -> str:
+    """`cpu.steal_s` as words; the unit stands in the cells."""
+    return plain(_UNIT.sub("", name)).replace(".", " ").replace("_", " ")
+
+
+def _counted_nothing(telemetry: Telemetry | None, name: str) -> bool:
+    return telemetry is not None and telemetry.counters.get(name) == 0
 
 
 def summarize_gauges(telemetry: Telemetry | None) -> dict[str, Gauge]:
@@ -80,8 +94,8 @@ def _bare(text: str, like: str) -> str:
 
 
 def _counter(name: str, value: float) -> str:
-    for suffix, unit in (("_s", "s"), ("_j", "J")):
-        if name.endswith(suffix):
-            reading = read(value, unit)
-            return f"{reading.value} {reading.unit}" if value else f"0 {unit}"
-    return digits(value)
+    unit = _UNIT.search(name)
+    if unit is not None:
+        reading = read(value, {"_s": "s", "_j": "J"}[unit[0]])
+        return f"{reading.value} {reading.unit}"
+    return size(value) if name.endswith("_bytes") else f"{value:,.0f}"

@@ -128,8 +128,8 @@ def _print_flags(groups: Sequence[Group], console: Console) -> None:
             console.print(Text.assemble((word, "yellow"), (f": {meaning} ({where})", "dim")))
         more = sum(map(len, by_meaning.values())) - sum(len(points) for _, points in shown)
         if more:
-            points = "1 more point" if more == 1 else f"{more} more points"
-            console.print(Text.assemble((word, "yellow"), (f": {points}, each explained in the report", "dim")))
+            rest = "1 more point" if more == 1 else f"{more} more points"
+            console.print(Text.assemble((word, "yellow"), (f": {rest}, each explained in the report", "dim")))
 
 
 def _print_unmeasured(records: Sequence[Record], status: str, style: str, console: Console) -> None:

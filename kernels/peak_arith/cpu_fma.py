@@ -12,6 +12,7 @@ too few, in any lane, fails.
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from time import perf_counter
 from typing import Any
 
@@ -31,7 +32,7 @@ LARGEST_FACTOR = 11
 """|start| + STEPS·11·11 < 2²³ + 2²³: exact in float32, whose integers are exact up to 2²⁴."""
 LARGEST_START = 1 << 23
 CLOCK_STEPS = 1 << 17
-"""2 million cycles: well above the cost of waking the threads, well below a time slice of the scheduler."""
+"""2 million cycles: well above the cost of reading the timer, well below a time slice of the scheduler."""
 CLOCK_REPEATS = 100
 CYCLES_PER_STEP = 16
 
@@ -70,27 +71,26 @@ def integer_chain(x: Any, a: Any, b: Any, steps: int) -> Any:
     return x
 
 
-@parallel
-def integer_chains(results: Any, a: Any, b: Any, steps: int) -> None:
-    """One such chain on every thread at once, from and to results[thread]."""
-    for thread in prange(len(results)):
-        results[thread] = integer_chain(results[thread], a, b, steps)
-
-
 def observed_clock(threads: int, seed: int) -> float:
-    """Hertz that the cores run at while that many are busy: cycles of a dependent chain over the shortest of 100 times.
+    """Hertz that the cores run at while that many are busy: each thread's best of 100 chains, averaged.
 
-    Whatever disturbs the chain can only lengthen it.
+    Whatever disturbs a chain can only lengthen it. Plain threads, each timing its own chain, disturb each other less
+    than Numba's pool does, whose threads spin while they wait.
     """
-    results = np.random.default_rng(seed).integers(1, 1 << 62, max(threads, 1), dtype=np.uint64)
-    a, b = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xD1B54A32D192ED03)
-    integer_chains(results, a, b, 1)  # compile
-    shortest = float("inf")
-    for _ in range(CLOCK_REPEATS):
-        begin = perf_counter()
-        integer_chains(results, a, b, CLOCK_STEPS)
-        shortest = min(shortest, perf_counter() - begin)
-    return CLOCK_STEPS * CYCLES_PER_STEP / shortest
+    start, a, b = np.random.default_rng(seed).integers(1, 1 << 62, 3, dtype=np.uint64)
+    integer_chain(start, a, b, 1)  # compile
+
+    def shortest(_thread: int) -> float:
+        best = float("inf")
+        for _ in range(CLOCK_REPEATS):
+            begin = perf_counter()
+            integer_chain(start, a, b, CLOCK_STEPS)
+            best = min(best, perf_counter() - begin)
+        return best
+
+    with ThreadPoolExecutor(threads) as pool:
+        times = list(pool.map(shortest, range(threads)))
+    return CLOCK_STEPS * CYCLES_PER_STEP * threads / sum(times)
 
 
 def prepare(point: Point) -> Task:

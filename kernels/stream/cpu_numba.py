@@ -20,13 +20,12 @@ from numba import prange
 
 from kernels.caches import last_level_bytes
 from kernels.simd import add_lanes, fence, fma, lanes_of, load, splat, store_past_cache
+from kernels.stream.operations import SCALAR, work_of
 from kernels.threads import compiled, parallel, thread_count
-from profiling.benchmark import Metric, Point, Task, Verification, Work
+from profiling.benchmark import Metric, Point, Task, Verification
 from profiling.memory import require_memory
 from profiling.verification import relative_error, verify_close
 
-SCALAR = 0.4
-"""BabelStream's own."""
 SMALLEST = 64 << 20
 """Bytes of an array where the caches are small, or are not listed."""
 ALIGNMENT = 4096
@@ -137,7 +136,6 @@ def prepare(point: Point) -> Task:
     rng = point.rng()
     prepared = Dot(arrays, rng, threads) if op == "dot" else Elementwise(op, arrays, rng, threads)
     prepared.draw()
-    moved = 2 if op in ("copy", "mul", "dot") else 3
     metrics = {
         "array": Metric(n * dtype.itemsize / 2**20, "MiB"),
         "threads": Metric(threads),
@@ -145,7 +143,7 @@ def prepare(point: Point) -> Task:
     return Task(
         run=prepared.run,
         verify=prepared.verify,
-        work=Work(bytes=moved * n * dtype.itemsize),
+        work=work_of(op, n, dtype.itemsize),
         metrics=lambda _seconds: metrics,
     )
 

@@ -1,8 +1,6 @@
-"""What both GPU implementations of stream share: how long the arrays are, what an operation moves, what it must yield.
+"""What both GPU implementations of stream share: how long the arrays are, and what an operation must yield.
 
-The operations and their bytes are BabelStream's (Deakin et al. 2016), on inputs x and y and a scalar s:
-copy out = x · mul out = s·x · add out = x + y · triad out = x + s·y · dot Σ x·y. Bytes count what the operation
-reads and writes; a cache that fetches a line before overwriting it is not counted.
+On inputs x and y: copy out = x · mul out = s·x · add out = x + y · triad out = x + s·y · dot Σ x·y.
 """
 
 from __future__ import annotations
@@ -11,13 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from profiling.benchmark import Skip, Verification, Work
+from kernels.stream.operations import SCALAR
+from profiling.benchmark import Skip, Verification
 from profiling.cuda import BYTES_PER_GIB, attribute, free_memory
 
-SCALAR = 0.4
-"""BabelStream's."""
-ARRAYS_MOVED = {"copy": 2, "mul": 2, "add": 3, "triad": 3, "dot": 2}
-FLOPS_PER_ELEMENT = {"copy": 0, "mul": 1, "add": 1, "triad": 2, "dot": 2}
 MIN_BYTES = 256 * 1024**2
 CACHES = 4
 """Arrays this many times the L2 cache leave little of one pass for the next to find."""
@@ -35,12 +30,6 @@ def array_length(itemsize: int) -> int:
             f"and half of what is free is {free / 2 / BYTES_PER_GIB:.2f} GiB"
         )
     return size // itemsize
-
-
-def work_of(op: str, length: int, itemsize: int) -> Work:
-    """The bytes that one execution moves, and its floating-point operations."""
-    flops = FLOPS_PER_ELEMENT[op] * length
-    return Work(flops=flops or None, bytes=ARRAYS_MOVED[op] * length * itemsize)
 
 
 def draw(rng: np.random.Generator, length: int, dtype: Any) -> tuple[Any, Any]:

@@ -12,7 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from kernels.stream.gpu_arrays import SCALAR, array_length, draw, longest_chain, verify_dot, verify_elements, work_of
+from kernels.stream.gpu_arrays import array_length, draw, longest_chain, verify_dot, verify_elements
+from kernels.stream.operations import SCALAR, work_of
 from profiling.benchmark import Point, Task, Verification
 from profiling.cuda import attribute, cupy_stream, library, synchronize
 

@@ -8,6 +8,7 @@ import shlex
 import subprocess
 import sys
 from html.parser import HTMLParser
+from math import inf, nan
 from pathlib import Path
 from typing import Any
 
@@ -139,8 +140,14 @@ def test_the_page_says_what_each_share_is_of(page: str) -> None:
     assert "89 % of the measured float32 arithmetic, 1.71 TFLOP/s" in text
     assert "of 989 TFLOP/s" in text
     assert "at the observed clock" in text
-    assert "MFU: model FLOP/s of vendor's peak" in text
+    assert "MFU: of vendor's peak" in text
     assert "a virtual machine hides the clock and the vector units" in text
+
+
+def test_counters_that_counted_nothing_share_one_line(page: str) -> None:
+    text = " ".join(Tags(page).text.split())
+    assert "Zero at every point on the cpu: cgroup throttled." in text
+    assert "cpu steal" in text
 
 
 def test_unknown_facts_of_the_machine_are_unknown_with_their_reason(page: str) -> None:
@@ -224,9 +231,9 @@ def test_a_page_of_nothing_measured_is_still_a_page(tmp_path: Path) -> None:
 
 def test_a_single_sample_an_unfinished_run_and_training_that_diverged_are_shown(tmp_path: Path) -> None:
     once = record("queens", figure="items", work=Work(items=10, item="nodes"), timing=timing(2.0, count=1))
-    diverged = training("cpu", "float32", 0.01, curves={"loss": [1.0, float("inf"), float("inf")], "never": []})
+    diverged = training("cpu", "float32", 0.01, curves={"loss": [1.0, inf, nan], "val_loss": [nan, nan, nan]})
     store = make_run(tmp_path / "run", [once, diverged], plan=[], status="interrupted")
-    html = render_page(store.info(), [once, diverged])
+    html = render_page(store.info(), store.records())
     assert "1 sample: the interval covers the median with 0%" in html
     assert "interrupted" in html
 
@@ -388,6 +395,7 @@ def test_plain_text_has_no_control_characters_and_loses_nothing_else(text: str) 
         ((1.31e9, "nodes/s"), "1.31 G nodes/s"),
         ((5.87e-6, "s", 5.8e-6, 5.95e-6), "5.87 µs ±1.4 %"),
         ((61e-3, "s"), "61.0 ms"),
+        ((0.0, "s"), "0 s"),
         ((float("nan"), "s"), "nan s"),
     ],
 )
@@ -406,9 +414,9 @@ def test_small_shares_keep_a_digit() -> None:
     ]
 
 
-def test_a_count_is_exact_and_a_quality_keeps_four_digits() -> None:
+def test_a_count_is_exact_and_a_quality_has_four_digits() -> None:
     found = [metric(Metric(*of)) for of in ((1_199_882.0,), (0.97312,), (1.0,), (0.0021, "s"), (4.1, "%"))]
-    assert found == ["1,199,882", "0.9731", "1.000", "2.10 ms", "4.10 %"]
+    assert found == ["1,199,882", "0.9731", "1", "2.10 ms", "4.10 %"]
 
 
 def test_the_headline_of_an_unmeasured_point_is_its_reason() -> None:

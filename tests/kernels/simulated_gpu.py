@@ -16,7 +16,8 @@ from kernels.matmul.accuracy import verify_product
 from kernels.nqueens import gpu_prefix as nqueens
 from kernels.nqueens.prefixes import enumerate_prefixes
 from kernels.stream import gpu_numba as stream
-from kernels.stream.gpu_arrays import SCALAR, longest_chain, verify_dot, verify_elements
+from kernels.stream.gpu_arrays import longest_chain, verify_dot, verify_elements
+from kernels.stream.operations import SCALAR
 
 assert config.ENABLE_CUDASIM, "run with NUMBA_ENABLE_CUDASIM=1"
 

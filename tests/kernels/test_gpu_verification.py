@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from kernels.matmul.accuracy import verify_product
 from kernels.matmul.gpu_vendor import from_storage, to_storage
-from kernels.stream.gpu_arrays import SCALAR, longest_chain, verify_dot, verify_elements
+from kernels.stream.gpu_arrays import longest_chain, verify_dot, verify_elements
+from kernels.stream.operations import SCALAR
 
 
 def rounded_to_tf32(x: Any) -> Any:

@@ -1,7 +1,8 @@
-"""Model FLOPs, by hand and against TensorFlow's own counter."""
+"""Model FLOPs, by hand and against the counters of TensorFlow and PyTorch."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import keras
@@ -85,7 +86,164 @@ def test_layers_without_products_count_nothing() -> None:
     assert model_flops(model, 1).forward == 2 * 16 * 2
 
 
-def test_a_layer_that_is_not_known_is_named_and_never_counted_as_nothing() -> None:
-    model = sequential(keras.Input((5, 3)), layers.SimpleRNN(4, name="recurrent"))
-    with pytest.raises(TypeError, match="recurrent"):
+def papers_network() -> Any:
+    return sequential(
+        keras.Input((28, 28, 1)),
+        layers.Conv2D(32, 3, activation="relu"),
+        layers.Conv2D(64, 3, activation="relu"),
+        layers.MaxPooling2D(2),
+        layers.Dropout(0.25),
+        layers.Flatten(),
+        layers.Dense(128, activation="relu"),
+        layers.Dropout(0.5),
+        layers.Dense(10, activation="softmax"),
+    )
+
+
+def padded_and_strided() -> Any:
+    return sequential(
+        keras.Input((11, 9, 3)),
+        layers.Conv2D(8, 3, strides=2, padding="same"),
+        layers.Conv2D(6, 5, padding="same"),
+        layers.GlobalMaxPooling2D(),
+    )
+
+
+def one_dimensional() -> Any:
+    return sequential(keras.Input((12, 3)), layers.Conv1D(4, 3), layers.Conv1D(5, 3, strides=2))
+
+
+def volumes() -> Any:
+    return sequential(
+        keras.Input((6, 6, 6, 2)), layers.Conv3D(4, 3), layers.Conv3D(5, 2), layers.Flatten(), layers.Dense(2)
+    )
+
+
+def stacked_lstm() -> Any:
+    return sequential(keras.Input((6, 9)), layers.LSTM(4, return_sequences=True), layers.LSTM(5), layers.Dense(3))
+
+
+def gru() -> Any:
+    return sequential(keras.Input((6, 9)), layers.GRU(4), layers.Dense(3))
+
+
+def words_in_both_directions() -> Any:
+    return sequential(
+        keras.Input((6,)),
+        layers.Embedding(50, 9),
+        layers.Bidirectional(layers.LSTM(4, return_sequences=True)),
+        layers.Bidirectional(layers.GRU(5)),
+        layers.Dense(3),
+    )
+
+
+def branches() -> Any:
+    image = keras.Input((8, 8, 3))
+    both = layers.Add()([layers.Conv2D(4, 3, padding="same")(image), layers.Conv2D(4, 1)(image)])
+    normal = layers.BatchNormalization()(both)
+    residual = layers.Add()([normal, layers.Conv2D(4, 3, padding="same")(normal)])
+    return keras.Model(image, layers.Dense(5)(layers.GlobalAveragePooling2D()(residual)))
+
+
+def partly_frozen() -> Any:
+    return sequential(
+        keras.Input((10,)),
+        layers.Dense(20, trainable=False),
+        layers.Dense(7),
+        layers.Dense(9, trainable=False),
+        layers.Dense(3),
+    )
+
+
+@pytest.mark.parametrize(
+    ("build", "batch", "forward", "backward"),
+    [
+        (papers_network, 8, 191_879_168, 380_643_328),
+        (padded_and_strided, 4, 339_840, 627_840),
+        (one_dimensional, 3, 3_600, 5_040),
+        (volumes, 3, 110_484, 138_024),
+        (stacked_lstm, 5, 23_430, 36_580),
+        (gru, 5, 9_480, 12_000),
+        (words_in_both_directions, 5, 48_660, 94_540),
+        (branches, 3, 101_496, 156_912),
+        (partly_frozen, 7, 6_020, 3_598),
+    ],
+)
+def test_forward_and_backward_agree_with_pytorchs_counter(
+    build: Callable[[], Any], batch: int, forward: int, backward: int
+) -> None:
+    """The figures are those of torch 2.13's FlopCounterMode on Keras 3.15's torch backend, on these very models.
+
+    `with FlopCounterMode() as count: y = model(x, training=True)`, then the same around `y.sum().backward()`. It is no
+    judge of grouped and depthwise convolutions, whose backward pass it counts as if there were no groups, nor of
+    SimpleRNN and GRU(reset_after=False), whose first step that backend computes twice.
+    """
+    flops = model_flops(build(), batch)
+    assert (flops.forward, flops.backward) == (forward, backward)
+
+
+def test_a_depthwise_convolution_sums_over_its_taps_only() -> None:
+    model = sequential(
+        keras.Input((9, 9, 4)),
+        layers.Conv2D(6, 1, use_bias=False),
+        layers.DepthwiseConv2D(3, depth_multiplier=2, use_bias=False),
+    )
+    pointwise, depthwise = 9 * 9 * 4 * 6, 7 * 7 * 9 * 6 * 2
+    assert model_flops(model, 2).forward == 2 * 2 * (pointwise + depthwise)
+    assert model_flops(model, 2).backward == 2 * 2 * (pointwise + 2 * depthwise)
+
+
+@settings(max_examples=10, deadline=None)
+@given(
+    steps=st.integers(1, 6),
+    inputs=st.integers(1, 5),
+    units=st.integers(1, 5),
+    layer=st.sampled_from([(layers.SimpleRNN, 1), (layers.GRU, 3), (layers.LSTM, 4)]),
+)
+def test_a_recurrent_layer_is_its_gates_at_every_step(steps: int, inputs: int, units: int, layer: Any) -> None:
+    kind, gates = layer
+    model = sequential(keras.Input((steps, inputs)), kind(units))
+    from_input, from_state = inputs * gates * units, units * gates * units
+    flops = model_flops(model, 3)
+    assert flops.forward == 2 * 3 * steps * (from_input + from_state)
+    # The input of the first layer needs no gradient, nor does the constant state before the first step.
+    assert flops.backward == flops.forward + 2 * 3 * (steps - 1) * from_state
+
+
+def test_flops_are_proportional_to_the_batch() -> None:
+    one, many = (model_flops(papers_network(), batch) for batch in (1, 128))
+    assert (many.forward, many.training) == (128 * one.forward, 128 * one.training)
+
+
+@pytest.mark.parametrize(
+    "layer",
+    [layers.ConvLSTM1D(2, 1, name="unheard"), layers.EinsumDense("abc,cd->abd", (None, 3), name="unheard")],
+    ids=["recurrent convolution", "einsum"],
+)
+def test_a_layer_that_is_not_known_is_named_and_never_counted_as_nothing(layer: Any) -> None:
+    shape = (5, 3, 2) if isinstance(layer, layers.ConvLSTM1D) else (5, 3)
+    with pytest.raises(TypeError, match=r"'unheard' \(\w+\) are not known"):
+        model_flops(sequential(keras.Input(shape), layer), 1)
+
+
+def test_products_without_weights_are_not_counted_as_nothing_either() -> None:
+    words = keras.Input((5, 3))
+    model = keras.Model(words, layers.Dot(axes=1, name="gram")([words, words]))
+    with pytest.raises(TypeError, match="gram"):
+        model_flops(model, 1)
+
+
+@pytest.mark.parametrize("after", [[], [layers.Dense(2)]], ids=["at the end", "inside"])
+def test_a_shared_layer_is_refused_and_not_counted_once(after: list[Any]) -> None:
+    shared, image = layers.Dense(4), keras.Input((4,))
+    output = shared(shared(image))
+    for layer in after:
+        output = layer(output)
+    with pytest.raises(TypeError, match="shared layer"):
+        model_flops(keras.Model(image, output), 1)
+
+
+def test_a_sequence_of_any_length_has_no_count() -> None:
+    model = sequential(keras.Input((None, 3)), layers.LSTM(4, name="endless"))
+    with pytest.raises(TypeError, match="'endless' depend on its input"):
         model_flops(model, 1)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Mapping
+from functools import wraps
 from typing import Any
 
 import keras
@@ -55,6 +57,29 @@ def test_the_first_step_is_a_figure_of_its_own_and_no_sample() -> None:
     assert min(measured.phases.values()) >= 0
 
 
+def test_the_phases_and_the_epochs_account_for_the_whole_training() -> None:
+    measured = measure_training(small_training(samples=20 * BATCH, epochs=3))
+    training = measured.metrics["training"].value
+    assert sum(measured.phases[name] for name in ("first_call_s", "warmup_s", "measure_s")) == pytest.approx(training)
+    assert sum(measured.timing.samples) < sum(measured.curves["epoch_s"]) <= training
+    assert measured.metrics["epoch"].value == pytest.approx(np.median(measured.curves["epoch_s"][1:]))
+
+
+def test_a_step_ends_when_its_loss_is_a_number_in_the_training_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    callback = StepClock().callback()
+    seen = []
+    timed = type(callback).on_train_batch_end
+
+    @wraps(timed)  # with Keras's own mark of a method that nobody overrode, by which it calls asynchronously
+    def spy(self: Any, batch: int, logs: Mapping[str, float]) -> None:
+        seen.append((type(logs["loss"]), threading.current_thread()))
+        timed(self, batch, logs)
+
+    monkeypatch.setattr(type(callback), "on_train_batch_end", spy)
+    small_training(samples=3 * BATCH, epochs=2).fit([callback])
+    assert seen == [(float, threading.main_thread())] * 6
+
+
 def test_an_epoch_too_short_to_hold_a_sample_is_an_error() -> None:
     with pytest.raises(ValueError, match="2 steps an epoch are too few"):
         measure_training(small_training(samples=2 * BATCH, epochs=1))
@@ -71,6 +96,15 @@ def test_samples_are_the_differences_of_step_ends_within_an_epoch() -> None:
     assert clock.warmup == pytest.approx(0.050)
     assert clock.samples() == pytest.approx([0.010, 0.011, 0.012, 0.013])
     assert clock.epoch_seconds() == pytest.approx([0.199, 0.191])
+
+
+def test_warm_up_goes_on_over_short_epochs() -> None:
+    clock = StepClock()
+    clock.epochs = [[10, 20, 30, 40], [50, 60, 71, 80], [90, 102, 115, 130]]
+    clock.epochs = [[end * 1_000_000 for end in ends] for ends in clock.epochs]
+    assert WARMUP_STEPS == 5  # the steps at 20 … 60 after the first one at 10
+    assert clock.warmup == pytest.approx(0.050)
+    assert clock.samples() == pytest.approx([0.011, 0.012, 0.013])
 
 
 def test_jitter_is_not_blown_up_by_one_slow_step() -> None:
