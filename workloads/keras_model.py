@@ -1,4 +1,4 @@
-"""What every Keras workload needs before its model: the backend asked for, the seeds, and quiet logs."""
+"""What every Keras workload needs before its model: the backend asked for, its device, the seeds, and quiet logs."""
 
 from __future__ import annotations
 
@@ -8,20 +8,46 @@ from importlib.util import find_spec
 from profiling.benchmark import Point, Skip
 
 INSTALL = {"tensorflow": "the set cpu, gpu or tpu", "jax": "the extra jax", "torch": "the extra torch"}
+ONLY_CPU = {"CUDA_VISIBLE_DEVICES": "-1", "JAX_PLATFORMS": "cpu"}
+"""Frameworks take a GPU wherever they see one, and would train there in the CPU's name."""
+QUIET = {"TF_CPP_MIN_LOG_LEVEL": "2", "TF_FORCE_GPU_ALLOW_GROWTH": "true"}
+"""TensorFlow without its start-up chatter, and taking of the GPU's memory what it needs, not all there is."""
 
 
 def use_backend(point: Point) -> None:
-    """Make Keras run on the point's backend with its seed; Skip if that framework is not installed.
+    """Make Keras run on the point's backend, device and seed; Skip if that framework is not here or lacks the device.
 
-    Keras reads its backend once, when it is imported: one process serves one backend.
+    Keras reads its backend once, when it is imported, and the frameworks their devices: one process serves one of each.
     """
     backend = str(point.backend)
     if find_spec(backend) is None:
         raise Skip(f"{backend} is not installed: install {INSTALL[backend]}, or choose another --backend")
     os.environ["KERAS_BACKEND"] = backend
-    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+    for variable, value in QUIET.items():
+        os.environ.setdefault(variable, value)
+    if point.device == "cpu":
+        os.environ.update(ONLY_CPU)
     import keras
 
     if keras.backend.backend() != backend:
         raise RuntimeError(f"this process already runs Keras on {keras.backend.backend()}")
+    found = _default_device(backend)
+    if found != point.device:
+        raise Skip(f"{backend} would train on the {found}: this build of it, or this process, sees no {point.device}")
     keras.utils.set_random_seed(point.seed)
+
+
+def _default_device(backend: str) -> str:
+    """Where the framework puts a model unless told otherwise: cpu, gpu or tpu."""
+    if backend == "torch":
+        import torch
+
+        return "gpu" if torch.cuda.is_available() else "cpu"
+    if backend == "jax":
+        import jax
+
+        return str(jax.default_backend())
+    import tensorflow as tf
+
+    # A TPU that TensorFlow sees is used through its TPUStrategy only.
+    return "gpu" if tf.config.list_physical_devices("GPU") else "cpu"
