@@ -179,7 +179,7 @@ def _measure(store: RunStore, retry_failed: bool = False) -> int:
     from accelbench.runner import run_plan
 
     console = _console()
-    console.print(f"run {store.path}", highlight=False)
+    console.print(f"run {store.path} on {store.info().device}", highlight=False)
     try:
         run_plan(store, Progress(console), retry_failed=retry_failed)
         interrupted = False

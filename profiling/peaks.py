@@ -80,8 +80,12 @@ def find_card(name: str) -> Card | None:
 def peak(environment: Environment, device: Device, dtype: str, figure: Literal["flops", "bytes"]) -> Peak:
     """The vendor's peak of this machine's device for arithmetic in `dtype` (FLOP/s) or for its memory (byte/s)."""
     if device == "cpu":
-        what = "FLOP/s" if figure == "flops" else "memory bandwidth"
-        return Peak(value=None, reason=f"no vendor's figure for the {what} of this CPU; see the measured ceiling")
+        per_cycle = cpu_flops_per_cycle(environment.cpu, dtype) if figure == "flops" else None
+        if per_cycle:
+            stated = f"the vendor states {per_cycle} FLOP per cycle of a core, but no clock under such load"
+        else:
+            stated = f"no vendor's figure for the {'FLOP/s' if figure == 'flops' else 'memory bandwidth'} of this CPU"
+        return Peak(value=None, reason=f"{stated}; see the measured ceiling")
     if device == "tpu":
         return Peak(value=None, reason="the environment record does not name the TPU")
     if not environment.gpus:

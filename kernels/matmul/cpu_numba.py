@@ -27,11 +27,10 @@ import numpy as np
 from numba import prange
 
 from kernels.caches import cache_bytes
-from kernels.matmul.accuracy import verify_product
+from kernels.matmul.cpu_task import cpu_task
 from kernels.simd import multiply_tile, tile_shape
 from kernels.threads import compiled, parallel, take_next, thread_count
-from profiling.benchmark import Point, Task, Verification, Work
-from profiling.memory import require_memory
+from profiling.benchmark import Point, Task
 
 BLOCKS_PER_THREAD = 6
 """At least so many blocks of A per thread: one that is held up leaves at most a sixth of its part to wait for."""
@@ -182,26 +181,9 @@ class Multiplier:
 
 
 def prepare(point: Point) -> Task:
-    """Random normal A and B; Skip where three n×n matrices would take more than half of the available memory."""
-    n, dtype = int(point["n"]), np.dtype(str(point["dtype"]))
-    matrix = n * n * dtype.itemsize
-    require_memory(3 * matrix)
-    rng = point.rng()
-    a, b, c = (np.empty((n, n), dtype) for _ in range(3))
-    multiply = Multiplier(n, dtype, thread_count())
+    """Random normal matrices, multiplied by the kernel above on all threads."""
 
-    def draw() -> None:
-        for array in (a, b):
-            rng.standard_normal(dtype=dtype.type, out=array)
+    def multiplier(n: int, dtype: Any) -> Multiplier:
+        return Multiplier(n, dtype, thread_count())
 
-    def run() -> None:
-        multiply(a, b, c)
-
-    def verify() -> Verification:
-        draw()
-        c.fill(np.nan)
-        run()
-        return verify_product(a, b, c, dtype.name, rng)
-
-    draw()
-    return Task(run=run, verify=verify, work=Work(flops=2 * n**3, bytes=3 * matrix))
+    return cpu_task(point, multiplier)

@@ -10,31 +10,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from kernels.matmul.accuracy import verify_product
-from profiling.benchmark import Point, Task, Verification, Work
-from profiling.memory import require_memory
+from kernels.matmul.cpu_task import cpu_task
+from profiling.benchmark import Point, Task
 
 
 def prepare(point: Point) -> Task:
-    """Random normal A and B; Skip where three n×n matrices would take more than half of the available memory."""
-    n, dtype = int(point["n"]), np.dtype(str(point["dtype"]))
-    matrix = n * n * dtype.itemsize
-    require_memory(3 * matrix)
-    rng = point.rng()
-    a, b, c = (np.empty((n, n), dtype) for _ in range(3))
-
-    def draw() -> None:
-        for array in (a, b):
-            rng.standard_normal(dtype=dtype.type, out=array)
-
-    def run() -> None:
-        np.matmul(a, b, out=c)
-
-    def verify() -> Verification:
-        draw()
-        c.fill(np.nan)
-        run()
-        return verify_product(a, b, c, dtype.name, rng)
-
-    draw()
-    return Task(run=run, verify=verify, work=Work(flops=2 * n**3, bytes=3 * matrix))
+    """Random normal matrices, multiplied by `numpy.matmul`."""
+    return cpu_task(point, lambda _n, _dtype: lambda a, b, c: np.matmul(a, b, out=c))

@@ -57,10 +57,11 @@ BEHAVIOURS = {
 
 @benchmark("behave", devices=("cpu",), axes={"us": (200,)}, figure="items", limits={"us": (1, 10_000_000)})
 def behave(point: Point) -> Task:
-    """Spin for some microseconds."""
+    """Spin for some microseconds, and for longer where a test pretends that this machine is slower."""
     microseconds = point["us"]
+    spun = round(microseconds * float(os.environ.get("TEST_SLOWDOWN", "1")))
     return Task(
-        run=lambda: spin(microseconds),
+        run=lambda: spin(spun),
         verify=passing,
         work=Work(items=microseconds, item="spins"),
         metrics=lambda seconds: {"spin": Metric(seconds, "s")},

@@ -1,0 +1,61 @@
+"""What a stranger tries first: the Makefile's targets, and the README's example."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+from tests.conftest import Run, environment
+
+ROOT = Path(__file__).parent.parent
+
+
+def make(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        ["make", "--no-print-directory", *arguments], cwd=ROOT, env=environment(), capture_output=True, text=True
+    )
+
+
+def test_help_lists_every_target() -> None:
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    (phony,) = re.findall(r"^\.PHONY: (.*)$", makefile, re.MULTILINE)
+    shown = make("help").stdout
+    assert all(f"make {target} " in shown for target in phony.split())
+
+
+def test_bench_with_a_given_interpreter_installs_nothing(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    process = make(
+        *("bench", f"PYTHON={sys.executable}", "VENV=", "DEVICE=cpu", f"OUT={out}"),
+        *("BENCH=behave nqueens", "PARAMS=us=100,200 queens=6"),
+    )
+    assert process.returncode == 0, process.stderr
+    records = [json.loads(line) for line in (out / "records.jsonl").read_text(encoding="utf-8").splitlines()]
+    assert [record["params"] for record in records] == [
+        {"us": 100},
+        {"us": 200},
+        {"impl": "prefix", "queens": 6},
+    ]
+
+
+def test_bench_passes_on_a_wrong_suite_and_a_failure() -> None:
+    process = make("bench", f"PYTHON={sys.executable}", "VENV=", "SUITE=quik")
+    assert process.returncode != 0
+    assert "no suite is called 'quik'" in process.stderr
+
+
+def test_the_readmes_benchmark_runs_as_it_stands(accelbench: Run, tmp_path: Path) -> None:
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    (example,) = re.findall(r"```python\n(.*?)```", readme, re.DOTALL)
+    (imports,) = re.findall(r"with `(from profiling.benchmark import [^`]*)`", readme)
+    folder = tmp_path / "mine"
+    folder.mkdir()
+    (folder / "saxpy.py").write_text(f"from __future__ import annotations\n\n{imports}\n\n\n{example}")
+    process = accelbench(
+        "run", "saxpy", "--param", "n=1000", "--no-ceilings", "--device", "cpu", ACCELBENCH_PATH=str(folder)
+    )
+    assert process.returncode == 0, process.stdout + process.stderr
+    assert "1 of 1 points measured and verified" in process.stdout
