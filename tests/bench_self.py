@@ -24,6 +24,7 @@ from rich.table import Table
 
 ROUNDS = 3
 STARTS = 10
+REPORT_WIDTH = 120
 RUNNER_MEMORY_LIMIT = 200e6
 Ratios = dict[str, list[float]]
 
@@ -52,7 +53,7 @@ class Bound:
 
 def main() -> int:
     """Measure and print every bound; the exit status is 1 if one was missed."""
-    console = Console(highlight=False)
+    console = Console(highlight=False, width=None if sys.stdout.isatty() else REPORT_WIDTH)
     bounds = [*against_likwid(console), *start_up(console), *quick_suite(console)]
     table = Table("bound", "median", "range", "must be", "", box=None, header_style="bold")
     for bound in bounds:
