@@ -20,6 +20,7 @@ INSTALLED = $(if $(VENV),$(VENV)/.installed-$(SET))
 DEVELOPMENT = $(if $(VENV),$(VENV)/.installed-dev)
 
 .DEFAULT_GOAL := help
+.PHONY: device-there
 .PHONY: help bench list resume report doctor install test test-gpu lint format bench-self schema pins clean
 
 help:  ## list every target
@@ -29,9 +30,13 @@ help:  ## list every target
 	@echo '  BACKEND=tensorflow|jax|torch  OUT=DIR  RUN=latest|ID|DIR  SET=cpu|gpu|gpu13|tpu (dependencies)'
 	@echo '  PYTHON=python3 VENV= uses an interpreter that already has what is needed, and installs nothing'
 
-bench: $(INSTALLED)  ## measure this machine: a table, runs/<run-id>/ and its report.html
+bench: device-there $(INSTALLED)  ## measure this machine: a table, runs/<run-id>/ and its report.html
 	@$(PY) -m accelbench run $(BENCH) --device $(DEVICE) $(if $(SUITE),--suite $(SUITE)) \
 	  $(foreach param,$(PARAMS),--param $(param)) $(if $(BACKEND),--backend $(BACKEND)) $(if $(OUT),--out $(OUT))
+
+# A device that is not there is said before gigabytes are installed for it.
+device-there: $(if $(VENV),$(VENV)/bin/python)
+	@$(PY) -m profiling.devices $(DEVICE)
 
 list: $(INSTALLED)  ## list the benchmarks and the suites
 	@$(PY) -m accelbench list

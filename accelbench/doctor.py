@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Literal
 import platformdirs
 
 from profiling.devices import DeviceMissing, find_device
-from profiling.environment import cpu, limits, memory, software, system
+from profiling.environment import container, cpu, limits, memory, software, system
 from profiling.environment.files import format_cpu_list, read_int, read_pairs, read_text
 from profiling.environment.gpu import collect_gpus
 from profiling.libcuda import LIBCUDA, CudaError, Driver, NoDriver
@@ -219,7 +219,7 @@ def check_py_spy(root: Path) -> Check:
         return Check("py-spy", "ok", "may attach to this user's processes")
     advice = (
         "start the container with --cap-add SYS_PTRACE"
-        if system.collect_container(root)
+        if container.collect_container(root)
         else "sudo sysctl kernel.yama.ptrace_scope=0"
         if scope < 3
         else "boot anew with kernel.yama.ptrace_scope=0: 3 cannot be taken back"
@@ -246,7 +246,7 @@ def check_gpu_counters(root: Path) -> Check | None:
         return Check("GPU performance counters", "ok", "allowed")
     on_host = "on the host: options nvidia NVreg_RestrictProfilingToAdminUsers=0 in /etc/modprobe.d, then reboot"
     advice = (
-        f"start the container with --cap-add SYS_ADMIN, or {on_host}" if system.collect_container(root) else on_host
+        f"start the container with --cap-add SYS_ADMIN, or {on_host}" if container.collect_container(root) else on_host
     )
     return Check("GPU performance counters", "warn", "for administrators only", advice)
 

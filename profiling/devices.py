@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable
 from importlib.machinery import PathFinder
 from importlib.util import find_spec
 from pathlib import Path
 
 from profiling.benchmark import Device
+from profiling.environment.container import collect_container
 from profiling.environment.files import read_text
-from profiling.environment.system import collect_container
 from profiling.libcuda import LIBCUDA, CudaError, Driver, NoDriver
 
 OLDEST_CUDA = (12, 0)
@@ -78,6 +79,20 @@ def find_device(name: str, root: Path = Path("/"), libcuda: str = LIBCUDA) -> De
 
 def require_gpu(root: Path = Path("/"), libcuda: str = LIBCUDA) -> None:
     """Raise `DeviceMissing` unless there is a driver, a device and the libraries that measure it."""
+    name, version = find_gpu(root, libcuda)
+    missing = [name for name, modules in GPU_LIBRARIES.items() if not any(map(is_installed, modules))]
+    if missing:
+        extra = "gpu13" if version >= (13, 0) else "gpu"
+        install = "make install DEVICE=gpu" if extra == "gpu" else "make install DEVICE=gpu SET=gpu13"
+        raise DeviceMissing(
+            f"no usable GPU: {name} is here (driver for CUDA {version[0]}.{version[1]}), "
+            f"but Python has no {', no '.join(missing)}",
+            f"{install}, or pip install 'accelbench[{extra}]'",
+        )
+
+
+def find_gpu(root: Path = Path("/"), libcuda: str = LIBCUDA) -> tuple[str, tuple[int, int]]:
+    """The first GPU's name and the newest CUDA that its driver serves, whatever Python has; else `DeviceMissing`."""
     try:
         driver = Driver(libcuda)
     except NoDriver as error:
@@ -93,15 +108,7 @@ def require_gpu(root: Path = Path("/"), libcuda: str = LIBCUDA) -> None:
             f"no usable GPU: {devices[0].name} is here, but its driver serves CUDA {version[0]}.{version[1]} at most"
         )
         raise DeviceMissing(found, "install driver 525 or newer, which serves CUDA 12")
-    missing = [name for name, modules in GPU_LIBRARIES.items() if not any(map(is_installed, modules))]
-    if missing:
-        extra = "gpu13" if version >= (13, 0) else "gpu"
-        install = "make install DEVICE=gpu" if extra == "gpu" else "make install DEVICE=gpu SET=gpu13"
-        raise DeviceMissing(
-            f"no usable GPU: {devices[0].name} is here (driver for CUDA {version[0]}.{version[1]}), "
-            f"but Python has no {', no '.join(missing)}",
-            f"{install}, or pip install 'accelbench[{extra}]'",
-        )
+    return devices[0].name, version
 
 
 def _no_library(root: Path, libcuda: str, loader_message: str) -> DeviceMissing:
@@ -193,6 +200,19 @@ def _has_pci_device(root: Path, vendor: str, devices: tuple[str, ...] = (), clas
 
 def require_tpu(root: Path = Path("/")) -> None:
     """Raise `DeviceMissing` unless there is a TPU and a library that reaches it."""
+    where = find_tpu(root)
+    frameworks = [name for name in TPU_LIBRARIES if is_installed(name)]
+    # A TPU behind an address brings its own libtpu; one in this machine needs ours.
+    if not frameworks or not (is_installed("libtpu") or _tpu_address()):
+        lacking = "libtpu" if frameworks else f"neither {' nor '.join(TPU_LIBRARIES)}"
+        raise DeviceMissing(
+            f"no usable TPU: {where} is here, but Python has {'no ' if frameworks else ''}{lacking}",
+            "make install DEVICE=tpu, or pip install 'accelbench[tpu]'",
+        )
+
+
+def find_tpu(root: Path = Path("/")) -> str:
+    """The variable or device file that leads to a TPU, whatever Python has; else `DeviceMissing`."""
     where = _tpu_address() or _tpu_node(root)
     if where is None:
         on_bus = _has_pci_device(root, TPU_PCI_VENDOR, devices=TPU_PCI_DEVICES)
@@ -204,14 +224,7 @@ def require_tpu(root: Path = Path("/")) -> None:
             f"no TPU{_inside(engine)}: looked for /dev/accel*, /dev/vfio, TPU_NAME and COLAB_TPU_ADDR, found {found}",
             start if on_bus else elsewhere,
         )
-    frameworks = [name for name in TPU_LIBRARIES if is_installed(name)]
-    # A TPU behind an address brings its own libtpu; one in this machine needs ours.
-    if not frameworks or not (is_installed("libtpu") or _tpu_address()):
-        lacking = "libtpu" if frameworks else f"neither {' nor '.join(TPU_LIBRARIES)}"
-        raise DeviceMissing(
-            f"no usable TPU: {where} is here, but Python has {'no ' if frameworks else ''}{lacking}",
-            "make install DEVICE=tpu, or pip install 'accelbench[tpu]'",
-        )
+    return where
 
 
 def _tpu_address() -> str | None:
@@ -241,3 +254,22 @@ def is_installed(module: str) -> bool:
         name = ".".join([first, *rest[: number + 1]])
         spec = PathFinder.find_spec(name, list(spec.submodule_search_locations))
     return spec is not None
+
+
+def main() -> int:
+    """Before anything is installed for it (`make bench`): is the device named on the command line there at all?"""
+    find = {"auto": None, "cpu": None, "gpu": find_gpu, "tpu": find_tpu}
+    name = sys.argv[1]
+    try:
+        if name not in find:
+            raise DeviceMissing(f"no device is called {name!r}", f"choose {', '.join(find)}")
+        if (look := find[name]) is not None:
+            look()
+    except DeviceMissing as missing:
+        print(f"accelbench: {missing}", file=sys.stderr)
+        return 2
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

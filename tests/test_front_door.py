@@ -21,7 +21,7 @@ def make(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 def test_help_lists_every_target() -> None:
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
-    (phony,) = re.findall(r"^\.PHONY: (.*)$", makefile, re.MULTILINE)
+    (phony,) = re.findall(r"^\.PHONY: (help .*)$", makefile, re.MULTILINE)
     shown = make("help").stdout
     assert all(f"make {target} " in shown for target in phony.split())
 
@@ -45,6 +45,13 @@ def test_bench_passes_on_a_wrong_suite_and_a_failure() -> None:
     process = make("bench", f"PYTHON={sys.executable}", "VENV=", "SUITE=quik")
     assert process.returncode != 0
     assert "no suite is called 'quik'" in process.stderr
+
+
+def test_a_device_that_is_not_there_is_said_before_anything_is_installed(tmp_path: Path) -> None:
+    process = make("bench", f"PYTHON={sys.executable}", f"VENV={tmp_path / 'venv'}", "DEVICE=tpu")
+    assert process.returncode != 0
+    assert "accelbench: no TPU" in process.stderr
+    assert not list((tmp_path / "venv").glob(".installed*"))
 
 
 def test_the_readmes_benchmark_runs_as_it_stands(accelbench: Run, tmp_path: Path) -> None:

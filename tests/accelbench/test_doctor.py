@@ -10,8 +10,9 @@ from rich.console import Console
 
 from accelbench.doctor import Check, check_cache, check_home, check_temporary, checks, describe, render_doctor
 from profiling.environment.collect import collect
+from profiling.environment.container import CONTAINER_VARIABLES
 from profiling.environment.model import Environment
-from profiling.environment.system import CONTAINER_VARIABLES, SCHEDULER_VARIABLES
+from profiling.environment.system import SCHEDULER_VARIABLES
 from tests.conftest import Run
 from tests.profiling.machines import CGROUP_V2, GRACE, XEON, build
 from tests.profiling.stub_driver import run_with_driver

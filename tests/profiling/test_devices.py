@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from profiling.devices import DeviceMissing, find_device, is_installed
-from profiling.environment.system import CONTAINER_VARIABLES
+from profiling.environment.container import CONTAINER_VARIABLES
 from tests.profiling.machines import XEON, build
 from tests.profiling.stub_driver import run_with_driver
 

@@ -18,13 +18,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from profiling.environment.collect import collect
+from profiling.environment.container import CONTAINER_VARIABLES
 from profiling.environment.cpu import collect_cpu, collect_energy, collect_throttle_count, parse_size
 from profiling.environment.files import format_cpu_list, parse_cpu_list
 from profiling.environment.limits import Throttling, collect_limits, collect_throttling, parse_cpu_max
 from profiling.environment.memory import collect_memory
 from profiling.environment.model import Environment
 from profiling.environment.software import collect_libraries, collect_revision, collect_variables, without_paths
-from profiling.environment.system import CONTAINER_VARIABLES, RUNTIME_VARIABLES, SCHEDULER_VARIABLES, collect_system
+from profiling.environment.system import RUNTIME_VARIABLES, SCHEDULER_VARIABLES, collect_system
 from tests.profiling.machines import CGROUP_V1, CGROUP_V2, GRACE, XEON, build
 from tests.profiling.stub_driver import run_with_driver
 
