@@ -20,7 +20,7 @@ INSTALLED = $(if $(VENV),$(VENV)/.installed-$(SET))
 DEVELOPMENT = $(if $(VENV),$(VENV)/.installed-dev)
 
 .DEFAULT_GOAL := help
-.PHONY: device-there
+.PHONY: device-there on-the-gpu
 .PHONY: help bench list resume report doctor install test test-gpu lint format bench-self schema pins clean
 
 help:  ## list every target
@@ -56,6 +56,10 @@ test: $(DEVELOPMENT)  ## run the whole test suite (PYTEST="-k matmul" for a part
 	$(PY) -m pytest -m "not gpu" $(PYTEST)
 
 test-gpu:  ## verify every GPU kernel on the device; fails where there is none
+	@$(MAKE) --no-print-directory on-the-gpu DEVICE=gpu
+
+on-the-gpu: device-there $(INSTALLED)
+	$(if $(VENV),@$(PY) -m pip install --quiet --constraint requirements/dev.txt hypothesis pytest pytest-timeout)
 	$(PY) -m pytest -m gpu tests/gpu $(PYTEST)
 
 lint: $(DEVELOPMENT)  ## ruff and mypy
