@@ -37,6 +37,10 @@ bench: device-there $(INSTALLED)  ## measure this machine: a table, runs/<run-id
 # A device that is not there is said before gigabytes are installed for it.
 device-there: $(if $(VENV),$(VENV)/bin/python)
 	@$(PY) -m profiling.devices $(DEVICE)
+ifeq ($(VENV),)
+	@$(PY) -m accelbench --version >/dev/null || \
+	  { echo 'this Python lacks what accelbench needs: leave out VENV=, or pip install the packages' >&2; exit 2; }
+endif
 
 list: $(INSTALLED)  ## list the benchmarks and the suites
 	@$(PY) -m accelbench list

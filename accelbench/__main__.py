@@ -234,7 +234,10 @@ def compare(run_a: str, run_b: str, fail_on: str | None, equivalence: float) -> 
     rule = parse_fail_on(fail_on) if fail_on else None
     comparison = compare_runs(_open_run(run_a), _open_run(run_b), equivalence / 100)
     render_comparison(comparison, _console())
-    return EXIT_REGRESSION if rule and regressions(comparison, rule) else 0
+    found = regressions(comparison, rule) if rule else []
+    for regression in found:
+        print(f"regression: {regression.point}: {regression.reason}")
+    return EXIT_REGRESSION if found else 0
 
 
 @cli.command()

@@ -22,7 +22,9 @@ def test_a_regression_is_named_and_is_status_3_only_if_asked_for(accelbench: Run
     plain = accelbench("compare", "before", "after")
     assert plain.returncode == 0
     assert "slower" in plain.stdout
-    assert accelbench("compare", "before", "after", "--fail-on", "slower:5%").returncode == 3
+    asked = accelbench("compare", "before", "after", "--fail-on", "slower:5%")
+    assert asked.returncode == 3
+    assert "regression: behave cpu us=200: " in asked.stdout
     assert accelbench("compare", "before", "after", "--fail-on", "slower:90%").returncode == 0
     assert accelbench("compare", "after", "before", "--fail-on", "slower:5%").returncode == 0
 
