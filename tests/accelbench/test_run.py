@@ -223,3 +223,18 @@ def test_odd_locales_and_missing_homes_cost_nothing(
     process = accelbench(*RUN, "behave", **changes)
     assert process.returncode == 0, process.stderr
     assert (tmp_path / "out" / "report.html").is_file()
+
+
+@pytest.mark.parametrize("impl", ["vendor", "numba"])
+def test_a_matrix_that_does_not_fit_memory_is_skipped_with_the_figure(
+    accelbench: Run, tmp_path: Path, impl: str
+) -> None:
+    process = accelbench(
+        *(*RUN, "matmul", "--device", "cpu", "--param", "n=1e9"),
+        *("--param", f"impl={impl}", "--param", "dtype=float32"),
+    )
+    assert process.returncode == 0, process.stderr
+    (record,) = records(tmp_path / "out")
+    assert (record["status"], record["params"]["n"]) == ("skipped", 1_000_000_000)
+    assert "needs 10.4 EiB of memory" in record["reason"]
+    assert record["reason"] in process.stdout.replace("\n", " ")
