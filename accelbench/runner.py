@@ -21,7 +21,7 @@ from typing import Any, BinaryIO
 from accelbench.plan import PlannedPoint, discover
 from accelbench.progress import Progress
 from accelbench.store import RunInfo, RunStore
-from accelbench.worker import Job, JobPoint
+from accelbench.worker import Job
 from profiling.record import Record
 
 TAIL_LINES = 30
@@ -125,7 +125,7 @@ class _Worker:
         self._buffer = b""
         seed = self._info.settings.seed
         job = Job(
-            points=[JobPoint(**point.model_dump(), seed=seed) for point in self._points],
+            points=[point.point(seed) for point in self._points],
             environment=self._info.environment,
             max_seconds=self._info.settings.max_seconds,
         )

@@ -26,20 +26,10 @@ from profiling.stored import Stored
 PR_SET_PDEATHSIG = 1  # prctl(2)
 
 
-class JobPoint(Stored):
-    """A point by its fields, as `Point` has them."""
-
-    benchmark: str
-    device: str
-    backend: str | None
-    params: dict[str, str | int]
-    seed: int
-
-
 class Job(Stored):
     """What one worker is to measure."""
 
-    points: list[JobPoint]
+    points: list[Point]
     environment: Environment
     max_seconds: float
 
@@ -52,9 +42,8 @@ def main() -> None:
         job = Job.model_validate_json(sys.stdin.read())
         benchmark = discover()[job.points[0].benchmark]
         import_s = time.time() - psutil.Process().create_time()
-        for index, planned in enumerate(job.points):
+        for index, point in enumerate(job.points):
             print(json.dumps({"point": index}), file=events)
-            point = Point(**planned.model_dump())
             record = measure(benchmark, point, job.environment, job.max_seconds)
             if index == 0:
                 record = record.model_copy(update={"phases": record.phases.model_copy(update={"import_s": import_s})})

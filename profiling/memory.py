@@ -7,16 +7,16 @@ from pathlib import Path
 import psutil
 
 from profiling.benchmark import Skip
+from profiling.environment.files import read_int, read_pairs
+from profiling.environment.limits import MEMORY_LIMIT_FILES, UNLIMITED_BYTES, groups
 
 SHARE = 0.5
-CONTROL_GROUP = Path("/sys/fs/cgroup")
 
 
-def available_bytes(control_group: Path = CONTROL_GROUP) -> int:
-    """Memory that can still be used: the machine's, or what the control group leaves if that is less."""
-    machine = int(psutil.virtual_memory().available)
-    granted = _control_group_bytes(control_group)
-    return machine if granted is None else min(machine, granted)
+def available_bytes(root: Path = Path("/")) -> int:
+    """Memory that can still be used: the machine's, or what the process's control groups leave if that is less."""
+    granted = (_left_in_group(group) for group in groups("memory", root))
+    return min(int(psutil.virtual_memory().available), *(left for left in granted if left is not None), UNLIMITED_BYTES)
 
 
 def require_memory(needed: float, available: int | None = None) -> None:
@@ -38,32 +38,14 @@ def format_bytes(count: float) -> str:
     return f"{count:,.3g} EiB" if count < 1000 else f"{count:,.0f} EiB"
 
 
-def _control_group_bytes(group: Path) -> int | None:
-    """The limit less what is in use and cannot be reclaimed, by either version of the interface; None without one."""
-    for limit, usage, folder in (
-        ("memory.max", "memory.current", group),
-        ("memory.limit_in_bytes", "memory.usage_in_bytes", group / "memory"),
-    ):
-        granted, used = _read(folder / limit), _read(folder / usage)
-        if granted is not None and used is not None:
-            return max(0, granted - used + _file_cache(folder / "memory.stat"))
+def _left_in_group(group: Path) -> int | None:
+    """The group's limit less what is in use and cannot be reclaimed; None without a limit.
+
+    Inactive file pages count as in use, but the kernel drops them when asked for memory.
+    """
+    for limit, usage in zip(MEMORY_LIMIT_FILES, ("memory.current", "memory.usage_in_bytes"), strict=True):
+        granted, used = read_int(group / limit), read_int(group / usage)
+        if granted is not None and granted < UNLIMITED_BYTES and used is not None:
+            pages = read_pairs(group / "memory.stat")
+            return max(0, granted - used + int(pages.get("total_inactive_file", pages.get("inactive_file", "0"))))
     return None
-
-
-def _read(path: Path) -> int | None:
-    """The number in the file; None for `max`, and where there is no such file."""
-    try:
-        text = path.read_text(encoding="ascii").strip()
-    except OSError:
-        return None
-    return int(text) if text.isdigit() else None
-
-
-def _file_cache(path: Path) -> int:
-    """Bytes of inactive file pages, which the kernel drops when asked for memory, though it counts them as in use."""
-    try:
-        lines = path.read_text(encoding="ascii").splitlines()
-    except OSError:
-        return 0
-    values = dict(line.split(maxsplit=1) for line in lines)
-    return int(values.get("total_inactive_file", values.get("inactive_file", "0")))

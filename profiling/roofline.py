@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from profiling.benchmark import Device
+from profiling.peaks import peak_at_clock
 from profiling.record import Record
 
 Bounded = Literal["flops", "bytes"]
@@ -144,12 +145,12 @@ def share_of_peak_at_clock(record: Record) -> Share:
         return share
     if bounded_figure(record) != "flops":
         return Share(None, "memory bandwidth does not follow the SM clock")
-    if not record.peak.clock_mhz:
-        return Share(None, "the vendor does not state the clock of this peak")
     clock = record.telemetry.gauges.get("gpu.sm_clock") if record.telemetry else None
     if clock is None or clock.median <= 0:
         return Share(None, "the clock was not observed")
-    bound = share.bound * clock.median / record.peak.clock_mhz
+    bound = peak_at_clock(record.peak, clock.median)
+    if bound is None:
+        return Share(None, "the vendor does not state the clock of this peak")
     return Share(
         share.value * share.bound / bound, of=f"{share.of} at {clock.median:.0f} MHz", bound=bound, figure="flops"
     )

@@ -20,28 +20,51 @@ def test_a_point_that_does_not_fit_is_skipped_with_both_figures():
         require_memory(3 * 4 * 1e18, available=8 << 30)
 
 
+def control_group(root, below="", version=2):
+    """The folder of this process's memory group in a fake tree: the mount, and a group below its top."""
+    mount, kind = ("memory", "cgroup rw,memory") if version == 1 else ("", "cgroup2 rw")
+    (root / "proc/self").mkdir(parents=True)
+    (root / "proc/self/mountinfo").write_text(f"35 25 0:30 / /sys/fs/cgroup/{mount} rw - {kind.split()[0]} {kind}\n")
+    (root / "proc/self/cgroup").write_text(f"5:memory:/{below}\n" if version == 1 else f"0::/{below}\n")
+    group = root / "sys/fs/cgroup" / mount / below
+    group.mkdir(parents=True)
+    return group
+
+
 def test_a_control_group_grants_its_limit_less_what_it_cannot_reclaim(tmp_path):
-    (tmp_path / "memory.max").write_text("1000000\n")
-    (tmp_path / "memory.current").write_text("400000\n")
+    group = control_group(tmp_path)
+    (group / "memory.max").write_text("1000000\n")
+    (group / "memory.current").write_text("400000\n")
     assert available_bytes(tmp_path) == 600_000
-    (tmp_path / "memory.stat").write_text("anon 1\nfile 9\ninactive_file 100000\n")
+    (group / "memory.stat").write_text("anon 1\nfile 9\ninactive_file 100000\n")
     assert available_bytes(tmp_path) == 700_000
-    (tmp_path / "memory.current").write_text("9000000\n")
+    (group / "memory.current").write_text("9000000\n")
     assert available_bytes(tmp_path) == 0
 
 
 def test_the_older_control_group_interface_is_read_too(tmp_path):
-    old = tmp_path / "memory"
-    old.mkdir()
+    old = control_group(tmp_path, version=1)
     (old / "memory.limit_in_bytes").write_text("500000\n")
     (old / "memory.usage_in_bytes").write_text("100000\n")
     (old / "memory.stat").write_text("inactive_file 7\ntotal_inactive_file 50000\n")
-    assert available_bytes(old.parent) == 450_000
+    assert available_bytes(tmp_path) == 450_000
+
+
+def test_a_jobs_own_group_counts_and_so_does_the_one_above_it(tmp_path):
+    """As under Slurm without a container: the process's group lies deep below the top, which has no limit."""
+    job = control_group(tmp_path, "slurm/job_7/step_0")
+    (job / "memory.max").write_text("800000\n")
+    (job / "memory.current").write_text("100000\n")
+    assert available_bytes(tmp_path) == 700_000
+    (job.parent / "memory.max").write_text("500000\n")
+    (job.parent / "memory.current").write_text("100000\n")
+    assert available_bytes(tmp_path) == 400_000
 
 
 def test_without_a_limit_the_machine_decides(tmp_path):
-    (tmp_path / "memory.max").write_text("max\n")
-    (tmp_path / "memory.current").write_text("400000\n")
+    group = control_group(tmp_path)
+    (group / "memory.max").write_text("max\n")
+    (group / "memory.current").write_text("400000\n")
     assert 0 < available_bytes(tmp_path) <= psutil.virtual_memory().total
     assert 0 < available_bytes(tmp_path / "absent") <= psutil.virtual_memory().total
 
