@@ -9,6 +9,8 @@ PARAMS ?=
 BACKEND ?=
 OUT ?=
 RUN ?= latest
+PART ?=
+KERNELS ?=
 PYTEST ?=
 
 # The dependency set: that of the device asked for; `auto` takes the GPU's where a driver answers.
@@ -21,12 +23,12 @@ DEVELOPMENT = $(if $(VENV),$(VENV)/.installed-dev)
 
 .DEFAULT_GOAL := help
 .PHONY: device-there on-the-gpu
-.PHONY: help bench list resume report doctor install test test-gpu lint format bench-self schema pins clean
+.PHONY: help bench list resume report doctor install test test-gpu kernels-report lint format bench-self schema pins clean
 
 help:  ## list every target
-	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 	@echo
-	@echo '  DEVICE=auto|cpu|gpu|tpu  SUITE=quick|full|FILE.toml  BENCH="matmul nqueens"  PARAMS="dtype=float32 n=1024,2048"'
+	@echo '  DEVICE=auto|cpu|gpu|tpu  SUITE=quick|kernels|full|FILE.toml  BENCH="matmul nqueens"  PARAMS="dtype=float32 n=1024,2048"'
 	@echo '  BACKEND=tensorflow|jax|torch  OUT=DIR  RUN=latest|ID|DIR  SET=cpu|gpu|gpu13|tpu (dependencies)'
 	@echo '  PYTHON=python3 VENV= uses an interpreter that already has what is needed, and installs nothing'
 
@@ -66,6 +68,9 @@ on-the-gpu: device-there $(INSTALLED)
 	$(if $(VENV),@$(PY) -m pip install --quiet --constraint requirements/dev.txt hypothesis pytest pytest-timeout)
 	$(PY) -m pytest -m gpu tests/gpu $(PYTEST)
 
+kernels-report: $(DEVELOPMENT)  ## compile every GPU kernel: registers, shared memory, spills (KERNELS="nqueens tuned")
+	@$(PY) -m kernels.report $(KERNELS)
+
 lint: $(DEVELOPMENT)  ## ruff and mypy
 	$(PY) -m ruff check .
 	$(PY) -m ruff format --check .
@@ -75,8 +80,8 @@ format: $(DEVELOPMENT)  ## let ruff format the source
 	$(PY) -m ruff format .
 	$(PY) -m ruff check --fix .
 
-bench-self: $(INSTALLED)  ## the suite's own figures: against likwid, start-up times, harness share, memory
-	@$(PY) tests/bench_self.py
+bench-self: $(DEVELOPMENT)  ## the suite's own figures: against likwid and C, start-up, harness share (PART=…)
+	@$(PY) -m tests.bench_self $(PART)
 
 schema: $(INSTALLED)  ## print the JSON Schema of a record
 	@$(PY) -m accelbench schema

@@ -75,6 +75,8 @@ def list_command() -> None:
             by_axes.setdefault(axes, []).append(device)
         for axes, devices in by_axes.items():
             console.print(f"{'':11} {axes}" + (f"  [dim]({', '.join(devices)})[/dim]" if len(by_axes) > 1 else ""))
+        for axis, choices in benchmark.choices.items():
+            console.print(f"{'':11} [dim]{axis} is one of {', '.join(map(str, choices))}[/dim]")
     console.print("\nsuites")
     for name in suite_names():
         console.print(f"[bold]{name:11}[/bold] {load_suite(name).description}")

@@ -184,7 +184,7 @@ def _backend(benchmark: Benchmark, asked: str | None) -> str | None:
 
 def _check(benchmark: Benchmark, axis: str, value: Scalar, device: Device) -> Scalar:
     """The value in the axis's own type, if the axis admits it."""
-    known = benchmark.axes_on(device)[axis]
+    known = benchmark.choices.get(axis, benchmark.axes_on(device)[axis])
     name = f"{benchmark.name}: {axis}={value}"
     if isinstance(known[0], str):
         if value in known:
@@ -193,6 +193,8 @@ def _check(benchmark: Benchmark, axis: str, value: Scalar, device: Device) -> Sc
     number = _integer(value)
     if number is None:
         raise UserError(f"{name}: {axis} is a whole number")
+    if axis in benchmark.choices and number not in known:
+        raise UserError(f"{name}: {axis} is one of {', '.join(map(str, known))}")
     low, high = benchmark.limits.get(axis, (1, None))
     if number < low:
         raise UserError(f"{name}: {axis} is at least {low}")

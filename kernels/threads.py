@@ -38,3 +38,17 @@ def take_next(typing: Any, counter: Any) -> Any:
         return builder.atomic_rmw("add", data, ir.Constant(ir.IntType(64), 1), "seq_cst")
 
     return types.int64(counter), codegen
+
+
+@intrinsic
+def atomic_add(typing: Any, array: Any, index: Any, value: Any) -> Any:
+    """Add to one element of an int64 array in one indivisible step."""
+    if not (isinstance(array, types.Array) and array.dtype == types.int64 and array.ndim == 1 and array.layout == "C"):
+        return None
+
+    def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        data = context.make_array(array)(context, builder, arguments[0]).data
+        builder.atomic_rmw("add", builder.gep(data, [arguments[1]]), arguments[2], "seq_cst")
+        return context.get_dummy_value()
+
+    return types.void(array, types.intp, types.int64), codegen

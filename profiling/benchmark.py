@@ -122,6 +122,7 @@ class Benchmark:
     axes: Mapping[str, Values | Mapping[str, Values]]
     figure: Figure
     limits: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    choices: Mapping[str, Values] = field(default_factory=dict)
     backends: tuple[str, ...] = ()
     ceiling: bool = False
     time_limit_s: float = 300.0
@@ -146,6 +147,7 @@ def benchmark(
     axes: Mapping[str, Values | Mapping[str, Values]],
     figure: Figure,
     limits: Mapping[str, tuple[int, int]] | None = None,
+    choices: Mapping[str, Values] | None = None,
     backends: tuple[str, ...] = (),
     ceiling: bool = False,
     time_limit_s: float = 300.0,
@@ -154,7 +156,9 @@ def benchmark(
 
     `axes` maps an axis to its default values, or to one such tuple per device. Where the values are words, only
     those words may be asked for; where they are integers, any integer within `limits` (at least 1 by default) may be.
-    `figure` is what the report leads with: the rate of flops, bytes or items, or the time itself.
+    `choices` lists all values that may be asked for, of an axis whose defaults are only some of them.
+    `figure` is what the report leads with: the rate of flops, bytes or items, or the time: of one item where the work
+    counts items, else of one execution.
     `backends` names the Keras backends of a workload. `ceiling` says that the best rate measured
     here is a ceiling for everything else on this device. A point that takes longer than `time_limit_s` counts as hung.
     """
@@ -162,7 +166,9 @@ def benchmark(
     def declare(prepare: Callable[[Point], Task | Training]) -> Callable[[Point], Task | Training]:
         if name in REGISTRY:
             raise ValueError(f"two benchmarks are called {name!r}")
-        REGISTRY[name] = Benchmark(name, prepare, devices, axes, figure, limits or {}, backends, ceiling, time_limit_s)
+        REGISTRY[name] = Benchmark(
+            name, prepare, devices, axes, figure, limits or {}, choices or {}, backends, ceiling, time_limit_s
+        )
         return prepare
 
     return declare

@@ -13,6 +13,7 @@ LIBCUDA = "libcuda.so.1"
 
 # CUdevice_attribute
 MULTIPROCESSOR_COUNT = 16
+L2_CACHE_SIZE = 38
 COMPUTE_CAPABILITY_MAJOR = 75
 COMPUTE_CAPABILITY_MINOR = 76
 
@@ -38,6 +39,7 @@ class CudaDevice:
     pci_bus_id: str
     memory_bytes: int
     multiprocessors: int
+    l2_bytes: int
     compute_capability: str
 
 
@@ -78,6 +80,7 @@ class Driver:
             pci_bus_id=bus.value.decode(),
             memory_bytes=memory.value,
             multiprocessors=self._attribute(MULTIPROCESSOR_COUNT, handle),
+            l2_bytes=self._attribute(L2_CACHE_SIZE, handle),
             compute_capability=f"{major}.{minor}",
         )
 

@@ -124,12 +124,17 @@ class Record(Stored):
     def point(self) -> Point:
         return Point(self.benchmark, self.device, self.params, self.backend, self.seed)
 
+    @property
+    def items_timed(self) -> float:
+        """What a figure of time is the time of: the items of one execution where they are counted, else all of it."""
+        return (self.work and self.work.items) or 1.0
+
     def rate(self, figure: Figure | None = None) -> float | None:
-        """Work per second at the median (flops, bytes or items), or the median seconds for `time`."""
+        """Work per second at the median (flops, bytes or items); for `time` the median seconds (`items_timed`)."""
         figure = figure or self.figure
         if self.status != "measured" or self.timing is None:
             return None
         if figure == "time":
-            return self.timing.summary.median
+            return self.timing.summary.median / self.items_timed
         amount: float | None = getattr(self.work, figure)
         return None if amount is None else amount / self.timing.summary.median

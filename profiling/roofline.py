@@ -62,7 +62,12 @@ class Share:
 
 
 def bounded_figure(record: Record) -> Bounded | None:
-    """Which bound holds a record: that of its figure, or arithmetic for training, whose model FLOPs are counted."""
+    """Which bound holds a record: that of its figure, or arithmetic for training, whose model FLOPs are counted.
+
+    None holds the bytes of a working set of chosen size (the axis `kib`): a cache may serve them.
+    """
+    if record.figure == "bytes" and "kib" in record.params:
+        return None
     if record.figure in ("flops", "bytes"):
         return record.figure
     trained = record.timing is not None and record.timing.timer == "steps"
@@ -176,6 +181,8 @@ def _bounded_rate(record: Record) -> tuple[Bounded | None, float | None, str | N
     if record.status != "measured" or record.timing is None:
         return None, None, f"the point was {record.status}"
     figure = bounded_figure(record)
+    if figure is None and record.figure == "bytes":
+        return None, None, "a working set may lie in a cache, which memory's peak and ceiling do not bound"
     if figure is None:
         what = record.work.item if record.figure == "items" and record.work else "time"
         return None, None, f"{what} has no peak or ceiling" if what == "time" else f"no peak or ceiling counts {what}"

@@ -30,14 +30,14 @@ def test_bench_with_a_given_interpreter_installs_nothing(tmp_path: Path) -> None
     out = tmp_path / "out"
     process = make(
         *("bench", f"PYTHON={sys.executable}", "VENV=", "DEVICE=cpu", f"OUT={out}"),
-        *("BENCH=behave nqueens", "PARAMS=us=100,200 queens=6"),
+        *("BENCH=behave nqueens", "PARAMS=us=100,200 impl=tuned cores=all queens=6"),
     )
     assert process.returncode == 0, process.stderr
     records = [json.loads(line) for line in (out / "records.jsonl").read_text(encoding="utf-8").splitlines()]
     assert [record["params"] for record in records] == [
         {"us": 100},
         {"us": 200},
-        {"impl": "prefix", "queens": 6},
+        {"impl": "tuned", "cores": "all", "queens": 6},
     ]
 
 

@@ -52,7 +52,7 @@ def headline(record: Record) -> str:
 
 
 def read_figure(record: Record) -> Reading | None:
-    """The figure that the report leads with: a rate of flops, bytes or items, or the time of one execution.
+    """The figure that the report leads with: a rate of flops, bytes or items, or the time of one item or execution.
 
     None for a point that was not measured. Where the benchmark's work is not known, the time is the figure.
     """
@@ -61,7 +61,8 @@ def read_figure(record: Record) -> Reading | None:
     summary = record.timing.summary
     rate = None if record.figure == "time" else record.rate()
     if not rate:
-        middle, low, high, unit = summary.median, summary.ci_low, summary.ci_high, "s"
+        items = record.items_timed if record.figure == "time" else 1.0
+        middle, low, high, unit = summary.median / items, summary.ci_low / items, summary.ci_high / items, "s"
     else:
         amount = rate * summary.median
         middle, low, high = rate, amount / summary.ci_high, amount / summary.ci_low

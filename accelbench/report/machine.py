@@ -82,6 +82,7 @@ def _gpu(gpu: Gpu) -> Iterable[Fact]:
     yield Fact("memory", None if gpu.memory_bytes is None else size(gpu.memory_bytes))
     yield Fact("compute capability", gpu.compute_capability)
     yield Fact("multiprocessors", _text(gpu.multiprocessors))
+    yield Fact("L2 cache", None if gpu.l2_bytes is None else size(gpu.l2_bytes))
     yield Fact("highest SM clock", _with_unit(gpu.sm_clock_max_mhz, "MHz"))
     yield Fact("highest memory clock", _with_unit(gpu.memory_clock_max_mhz, "MHz"))
     yield Fact("power limit", _with_unit(gpu.power_limit_w, "W"))

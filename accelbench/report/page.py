@@ -15,7 +15,9 @@ from accelbench.report import figures, plots, telemetry
 from accelbench.report.machine import machine
 from accelbench.report.roofline_plot import roofline
 from accelbench.report.rows import Group, Row, count_text, make_groups, make_rows, point_text, reproduce
+from accelbench.report.sweep_plot import sweep
 from accelbench.store import RunInfo
+from profiling.environment.model import Environment as Machine
 from profiling.record import Record
 from profiling.roofline import Ceiling, ceilings, share_of_peak
 
@@ -28,6 +30,8 @@ class Section:
 
     group: Group
     slug: str
+    sweep: Markup | None
+    """The figure against the size that the points sweep, where they do."""
     samples: Markup
     curves: tuple[tuple[Row, Markup], ...]
     notes: tuple[str, ...]
@@ -74,7 +78,7 @@ def _content(
         "machine": machine(info.environment),
         "ceilings": [(ceiling, figures.read(ceiling.value, figures.UNITS[ceiling.figure])) for ceiling in measured],
         "rooflines": [(device, drawing) for device in devices if (drawing := roofline(device, rows, measured))],
-        "sections": [_section(group, number) for number, group in enumerate(groups, start=1)],
+        "sections": [_section(group, number, info.environment) for number, group in enumerate(groups, start=1)],
         "telemetry": telemetry.tables(rows),
         "UNKNOWN": figures.UNKNOWN,
         "TAIL_LINES": TAIL_LINES,
@@ -84,14 +88,21 @@ def _content(
     }
 
 
-def _section(group: Group, number: int) -> Section:
+def _section(group: Group, number: int, machine: Machine) -> Section:
     slug = f"benchmark-{number}"
     curves = []
     for place, row in enumerate(group.rows, start=1):
         drawing = plots.training_curves(row.record, f"{slug}-curves-{place}")
         if drawing is not None:
             curves.append((row, drawing))
-    return Section(group, slug, plots.samples(group, f"{slug}-samples"), tuple(curves), tuple(_notes(group)))
+    return Section(
+        group,
+        slug,
+        sweep(group, machine, f"{slug}-sweep"),
+        plots.samples(group, f"{slug}-samples"),
+        tuple(curves),
+        tuple(_notes(group)),
+    )
 
 
 def _notes(group: Group) -> list[str]:

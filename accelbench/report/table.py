@@ -54,7 +54,7 @@ COLUMNS: Mapping[str, tuple[str, str]] = {
     "timer": ("str", "host, nvbench or steps"),
     "batch_s": ("float", "GPU: seconds per execution back to back"),
     "figure": ("str", "what the rate counts: flops, bytes, items, or time"),
-    "rate": ("float", "work per second at the median, or the median seconds where the figure is time"),
+    "rate": ("float", "work per second at the median; of a figure of time the median seconds, of one item if counted"),
     "rate_low": ("float", "the same at the slower bound of the interval (of a time: the lower bound)"),
     "rate_high": ("float", "the same at the faster bound of the interval (of a time: the upper bound)"),
     "unit": ("str", "unit of the rate"),
@@ -202,7 +202,8 @@ def _timing(record: Record) -> dict[str, Any]:
     if rate is None:
         return line
     if record.figure == "time":
-        return line | {"rate": rate, "rate_low": summary.ci_low, "rate_high": summary.ci_high, "unit": "s"}
+        low, high = summary.ci_low / record.items_timed, summary.ci_high / record.items_timed
+        return line | {"rate": rate, "rate_low": low, "rate_high": high, "unit": "s"}
     amount = rate * summary.median
     unit = UNITS.get(record.figure) or f"{record.work.item if record.work else 'items'}/s"
     return line | {

@@ -11,14 +11,14 @@ from profiling.benchmark import Point, Task, benchmark
 @benchmark(
     "launch",
     devices=("gpu",),
-    axes={"impl": ("numba", "cupy"), "mode": ("latency", "throughput")},
+    axes={"impl": ("numba", "cupy"), "mode": ("latency", "throughput", "graph")},
     figure="time",
 )
 def launch(point: Point) -> Task:
-    """Time of launching an empty kernel: one and wait for it, or a thousand back to back.
+    """Time of launching an empty kernel: one and wait for it, a thousand back to back, or a graph of a thousand.
 
     Timed by the host clock, since what is measured is the host's work: the launch itself, the driver, and for
-    `latency` the way to the device and back. The figure is the time of one execution; the time per launch is a
-    metric beside it.
+    `latency` the way to the device and back. A `graph` is captured before it is timed, and then replayed by a single
+    call. The figure is the time of one launch, the way back included.
     """
     return cast(Task, import_module(f"kernels.launch.{point.device}_{point['impl']}").prepare(point))

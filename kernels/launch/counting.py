@@ -1,31 +1,80 @@
-"""What both implementations of launch share: how many launches an execution makes, and how they are verified."""
+"""What both implementations of launch share: what one execution is, and that it launches as often as it says."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
-from profiling.benchmark import Metric, Point, Task, Verification, Work
+from profiling.benchmark import Point, Task, Verification, Work
+from profiling.cuda import library, synchronize
 
-LAUNCHES = {"latency": 1, "throughput": 1000}
+LAUNCHES = {"latency": 1, "throughput": 1000, "graph": 1000}
 """1,000 launches take milliseconds, and stay under the 1,024 that the driver queues before a launch blocks."""
 
+Launch = Callable[[], object]
 
-def make_task(
-    point: Point,
-    launch_empty: Callable[[], object],
-    synchronize: Callable[[], object],
-    count_launches: Callable[[], int],
-) -> Task:
-    """A host-timed task around `launch_empty`; `count_launches` launches a counting kernel as often and reads it."""
-    launches = LAUNCHES[point["mode"]]
+
+@dataclass(frozen=True)
+class Kernels:
+    """Two kernels of one block of one thread, and how many launches the second has counted."""
+
+    empty: Callable[[int], Launch]
+    """What launches the kernel that does nothing on the stream of that handle, which is CuPy's current stream."""
+    count: Callable[[int], Launch]
+    """The same for the one that adds 1 to a counter in device memory."""
+    take_count: Callable[[], int]
+    """The counter's value, once the device is done; it is 0 again afterwards."""
+
+
+def execution(mode: str, launch_on: Callable[[int], Launch]) -> Callable[[], object]:
+    """What one execution of that mode is; it returns when the device is done."""
+    launches = LAUNCHES[mode]
+    if mode == "graph":
+        return replay(launches, launch_on)
+    launch = launch_on(0)
 
     def run() -> None:
         for _ in range(launches):
-            launch_empty()
+            launch()
         synchronize()
 
+    return run
+
+
+def replay(launches: int, launch_on: Callable[[int], Launch]) -> Callable[[], object]:
+    """What replays a CUDA graph of so many nodes in a row, captured from launches on a stream.
+
+    A capture admits launches and little else; what a first launch does besides (compile, load the code) is done before.
+    """
+    stream = library("cupy").cuda.Stream(non_blocking=True)
+    launch = launch_on(stream.ptr)
+    with stream:
+        launch()
+        stream.synchronize()
+        stream.begin_capture()
+        try:
+            for _ in range(launches):
+                launch()
+        finally:
+            graph = stream.end_capture()
+
+    def run() -> None:
+        graph.launch(stream)
+        stream.synchronize()
+
+    return run
+
+
+def make_task(point: Point, kernels: Kernels) -> Task:
+    """A host-timed task of launching the empty kernel, verified by the counting one."""
+    mode = str(point["mode"])
+    launches = LAUNCHES[mode]
+    count = execution(mode, kernels.count)
+
     def verify() -> Verification:
-        found = count_launches()
+        kernels.take_count()
+        count()
+        found = kernels.take_count()
         return Verification(
             passed=found == launches,
             method="a counting kernel launched the same way",
@@ -33,7 +82,9 @@ def make_task(
             found=str(found),
         )
 
-    def metrics(seconds: float) -> dict[str, Metric]:
-        return {"time_per_launch": Metric(seconds / launches, "s")}
-
-    return Task(run=run, verify=verify, work=Work(items=launches, item="launches"), timer="host", metrics=metrics)
+    return Task(
+        run=execution(mode, kernels.empty),
+        verify=verify,
+        work=Work(items=launches, item="launches"),
+        timer="host",
+    )

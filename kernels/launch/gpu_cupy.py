@@ -1,13 +1,18 @@
 """Launching an empty CUDA C++ kernel through CuPy: CuPy's thin dispatcher, then the driver.
 
-Bound: none of flops or bytes; an empty kernel takes the device about 2 µs, and the host's path to it is the rest.
+Bound: none of flops or bytes; an empty kernel takes the device about 2 µs, and the host's path to it is the rest. Not
+measured yet on a GPU.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 
-from kernels.launch.counting import LAUNCHES, make_task
+from kernels.device_code import CudaKernel, DeviceKernel
+from kernels.launch.counting import Kernels, Launch, make_task
 from profiling.benchmark import Point, Task
 from profiling.cuda import library, synchronize
 
@@ -17,20 +22,27 @@ extern "C" __global__ void count(unsigned long long* launches) { atomicAdd(launc
 """
 
 
+def device_code() -> list[DeviceKernel]:
+    return [CudaKernel(f"launch cupy {entry}", entry, SOURCE, tuned=True) for entry in ("empty", "count")]
+
+
+def launches_of(kernel: Any, *args: Any) -> Callable[[int], Launch]:
+    """CuPy launches on its current stream."""
+    return lambda _stream: lambda: kernel((1,), (1,), args)
+
+
 def prepare(point: Point) -> Task:
     """Compile both kernels before anything is measured."""
     cupy = library("cupy")
     module = cupy.RawModule(code=SOURCE)
     empty, count = module.get_function("empty"), module.get_function("count")
+    counter = cupy.empty(1, np.uint64)
 
-    def launch_empty() -> None:
-        empty((1,), (1,), ())
-
-    def count_launches() -> int:
-        counter = cupy.zeros(1, np.uint64)
-        for _ in range(LAUNCHES[point["mode"]]):
-            count((1,), (1,), (counter,))
+    def take_count() -> int:
         synchronize()
-        return int(counter.get()[0])
+        counted = int(counter.get()[0])
+        counter.set(np.zeros(1, np.uint64))
+        synchronize()
+        return counted
 
-    return make_task(point, launch_empty, synchronize, count_launches)
+    return make_task(point, Kernels(launches_of(empty), launches_of(count, counter), take_count))

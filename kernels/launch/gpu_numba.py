@@ -1,18 +1,21 @@
 """Launching an empty Numba-CUDA kernel: Numba's Python dispatcher, then the driver.
 
-Bound: none of flops or bytes; an empty kernel takes the device about 2 µs, and the host's path to it is the rest.
+Bound: none of flops or bytes; an empty kernel takes the device about 2 µs, and the host's path to it is the rest. Not
+measured yet on a GPU.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from numba import cuda
+from numba import cuda, int64, void
 
-from kernels.launch.counting import LAUNCHES, make_task
+from kernels.device_code import DeviceKernel, NumbaKernel
+from kernels.launch.counting import Kernels, Launch, make_task
 from profiling.benchmark import Point, Task
-from profiling.cuda import synchronize
+from profiling.cuda import numba_stream, synchronize
 
 
 @cuda.jit
@@ -25,15 +28,31 @@ def count(launches: Any) -> None:
     cuda.atomic.add(launches, 0, 1)
 
 
+def device_code() -> list[DeviceKernel]:
+    return [
+        NumbaKernel("launch numba empty", empty, void(), tuned=True),
+        NumbaKernel("launch numba count", count, void(int64[::1]), tuned=True),
+    ]
+
+
+def launches_of(kernel: Any, *args: Any) -> Callable[[int], Launch]:
+    """Configured once for a stream, as a program does that launches often."""
+
+    def on(stream: int) -> Launch:
+        configured = kernel[1, 1, numba_stream(stream)]
+        return lambda: configured(*args)
+
+    return on
+
+
 def prepare(point: Point) -> Task:
-    """Configure the kernel once, as a program that launches it often does."""
-    launch_empty = empty[1, 1]
+    """Both kernels, and a counter on the device."""
+    counter = cuda.to_device(np.zeros(1, np.int64))
 
-    def count_launches() -> int:
-        counter = cuda.to_device(np.zeros(1, np.int64))
-        for _ in range(LAUNCHES[point["mode"]]):
-            count[1, 1](counter)
+    def take_count() -> int:
         synchronize()
-        return int(counter.copy_to_host()[0])
+        counted = int(counter.copy_to_host()[0])
+        counter.copy_to_device(np.zeros(1, np.int64))
+        return counted
 
-    return make_task(point, launch_empty, synchronize, count_launches)
+    return make_task(point, Kernels(launches_of(empty), launches_of(count, counter), take_count))

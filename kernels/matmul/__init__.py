@@ -1,24 +1,48 @@
-"""Products of square matrices: what the vendor's library reaches, and what our own kernel reaches beside it."""
+"""Products of matrices: what the vendor's library reaches, and what our own kernels reach beside it."""
 
 from __future__ import annotations
 
 from importlib import import_module
 
+from kernels.matmul.shapes import CPU_SHAPES, SHAPES
 from profiling.benchmark import Point, Task, benchmark
+
+IMPLS = {"cpu": ("vendor", "numba"), "gpu": ("vendor", "numba", "mma", "wgmma")}
+DTYPES = {
+    "cpu": ("float32", "float64"),
+    "gpu": ("float64", "float32", "tf32", "float16", "bfloat16", "int8", "fp8"),
+}
+
+
+def prepare(point: Point) -> Task:
+    """The task of the implementation that the point names."""
+    task: Task = import_module(f"kernels.matmul.{point.device}_{point['impl']}").prepare(point)
+    return task
 
 
 @benchmark(
     "matmul",
     devices=("cpu", "gpu"),
-    axes={
-        "impl": ("vendor", "numba"),
-        "dtype": {"cpu": ("float32", "float64"), "gpu": ("float32", "float64", "tf32", "float16", "bfloat16")},
-        "n": {"cpu": (1024, 2048), "gpu": (4096, 8192)},
-    },
+    axes={"impl": IMPLS, "dtype": DTYPES, "n": {"cpu": (1024, 2048), "gpu": (4096, 8192)}},
     figure="flops",
     ceiling=True,
 )
 def matmul(point: Point) -> Task:
     """C = A·B for square matrices; 2n³ floating-point operations."""
-    task: Task = import_module(f"kernels.matmul.{point.device}_{point['impl']}").prepare(point)
-    return task
+    return prepare(point)
+
+
+@benchmark(
+    "gemm",
+    devices=("cpu", "gpu"),
+    axes={
+        "impl": IMPLS,
+        "dtype": {"cpu": ("float32",), "gpu": ("float32", "bfloat16")},
+        "shape": {"cpu": CPU_SHAPES, "gpu": tuple(SHAPES)},
+    },
+    choices={"shape": tuple(SHAPES)},
+    figure="flops",
+)
+def gemm(point: Point) -> Task:
+    """C = A·B for the tall, skinny, deep and batched shapes of deep learning, m×n×k; 2·m·n·k operations each."""
+    return prepare(point)

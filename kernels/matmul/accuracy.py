@@ -1,7 +1,11 @@
-"""Is C the product of A and B? Freivalds' check in float64, and how far rounding alone may move its answer.
+"""Is C the product of A and B? Freivalds' check row by row, and how far rounding alone may move its answer.
 
 Freivalds (1979): for a random matrix X of a few columns, C·X = A·(B·X) for every X only if C = A·B. It reads every
-element of C at O(n²) cost. With normal X the relative residual estimates ‖Ĉ − A·B‖ / ‖A·B‖ in the Frobenius norm.
+element of C at O(n²) cost. Row i of the residual (C − A·B)·X has the expected norm ‖cᵢ − aᵢB‖·√(columns of X), so each
+row of C answers for itself: a fault in a few elements is not lost among the others.
+
+Floating-point types are checked in float64 with normal X, against the rounding derived in `tolerance`. int8 products
+are checked with whole numbers, small enough that float64 computes every sum exactly, and must agree exactly.
 """
 
 from __future__ import annotations
@@ -14,47 +18,109 @@ import numpy as np
 from profiling.benchmark import Verification
 
 PROBES = 4
-ROWS_AT_ONCE = 1024
-"""Bounds the float64 copies to a few rows of each matrix."""
+AT_ONCE = 1 << 23
+"""Elements of a matrix copied to float64 at a time: 64 MiB, or one row."""
 SAFETY = 4.0
-"""Times the expected error: random rounding stays below, a missing block or a lower precision does not."""
+"""Times the expected error: random rounding stays below in the worst of all rows, whose estimate from four probes is
+2 to 3 times its expectation; a lower precision, a missing block or a few wrong elements of a row do not."""
 UNIT = {"float64": 2.0**-53, "float32": 2.0**-24, "tf32": 2.0**-11, "float16": 2.0**-11, "bfloat16": 2.0**-8}
 """Unit roundoff: half the distance from 1 to the next number."""
+ACCUMULATION = {"float64": UNIT["float64"], "float32": UNIT["float32"], "fp8": 2.0**-13}
+"""Rounding of a partial sum. All narrow types accumulate in float32, where tensor cores may truncate: 2⁻²³. Those of
+Hopper keep 13 bits behind the point of what they add up of fp8 (DeepSeek-V3 Technical Report, 2024, section 3.3.2)."""
+OUTPUT = {"tf32": UNIT["float32"], "fp8": UNIT["bfloat16"]}
+"""Rounding of C itself where it is not of A's and B's type."""
+SMALLEST_NORMAL = {"float16": 2.0**-14}
+"""Of the type of C, where a product may well be smaller."""
+LARGEST_PROBE = 1023
+EXACT_IN_FLOAT64 = 2**53
 
 
-def tolerance(dtype: str, n: int) -> float:
+def tolerance(dtype: str, k: int) -> float:
     """The largest relative error that rounding explains, for A and B of independent standard normal elements.
 
-    An element of C is a sum of n products with mean 0 and variance 1. After k of them the partial sum is about √k, and
-    rounding it errs by u·√k, independently each time: together u·√(Σk) = u·n/√2, relative to the result's √n that is
-    u·√(n/2). Rounding C itself adds its own unit roundoff, and rounding A and B to tf32 first adds √2 of tf32's to
-    every product, and so to their sum. Narrow types accumulate in float32, where tensor cores may truncate: u = 2⁻²³.
+    An element of C is a sum of k products with mean 0 and variance 1. After j of them the partial sum is about √j, and
+    rounding it errs by u·√j, independently each time: together u·√(Σj) = u·k/√2, relative to the result's √k that is
+    u·√(k/2). Rounding C itself adds its own unit roundoff, and rounding A and B to tf32 first adds √2 of tf32's to
+    every product, and so to their sum. A and B of float16, bfloat16 and fp8 are what was rounded: they count as exact.
     """
-    narrow = dtype in ("tf32", "float16", "bfloat16")
-    accumulation = 2.0**-23 if narrow else UNIT[dtype]
+    accumulation = ACCUMULATION.get(dtype, 2.0**-23)
     inputs = math.sqrt(2) * UNIT["tf32"] if dtype == "tf32" else 0.0
-    output = UNIT["float32" if dtype == "tf32" else dtype]
-    return SAFETY * (inputs + output + accumulation * math.sqrt(n / 2))
+    output = OUTPUT[dtype] if dtype in OUTPUT else UNIT[dtype]
+    return SAFETY * (inputs + output + accumulation * math.sqrt(k / 2))
+
+
+def _reference_error(k: int, n: int) -> float:
+    """What float64 rounds in checking: two sums of n terms, one of k. It shows where C is float64 itself."""
+    return SAFETY * UNIT["float64"] * (2 * math.sqrt(n / 2) + math.sqrt(k / 2))
 
 
 def verify_product(a: Any, b: Any, c: Any, dtype: str, rng: np.random.Generator) -> Verification:
-    """Check C = A·B for n×n arrays of any float type, as they were given to the multiplication."""
-    probes = rng.standard_normal((a.shape[1], PROBES))
-    with np.errstate(invalid="ignore"):  # what was not written is NaN, and must fail the check rather than warn
-        found = _times(c, probes)
-        expected = _times(a, _times(b, probes))
-        error = float(np.linalg.norm(found - expected) / np.linalg.norm(expected))
-    limit = tolerance(dtype, a.shape[1])
-    # NaN compares false: an unwritten element fails. JSON has no NaN, so the record holds the largest float instead.
+    """Check C = A·B for A (…, m, k), B (…, k, n) and C (…, m, n), as numbers that were given to the multiplication."""
+    a, b, c = (array.reshape(-1, *array.shape[-2:]) for array in (a, b, c))
+    if dtype == "int8":
+        return _verify_exactly(a, b, c, rng)
+    least = SMALLEST_NORMAL.get(dtype, 0.0)
+    error = max(_largest_row_error(a[i], b[i], c[i], least, rng) for i in range(len(a)))
+    limit = tolerance(dtype, a.shape[-1]) + _reference_error(*b.shape[-2:])
+    # JSON has no infinity: the record holds the largest float instead.
     return Verification(
         passed=error <= limit,
-        method="Freivalds in float64, relative Frobenius norm",
+        method="Freivalds in float64, relative norm of the worst row",
         error=error if math.isfinite(error) else float(np.finfo(np.float64).max),
         tolerance=limit,
     )
 
 
+def _largest_row_error(a: Any, b: Any, c: Any, least: float, rng: np.random.Generator) -> float:
+    """The largest ‖residual of a row‖ over the size that its row of C is expected to give; infinity for NaN.
+
+    Row i of C has the norm ‖aᵢ‖·‖B‖/√k if A and B are independent, or a larger one; a row r gives r·X the norm
+    ‖r‖·‖X‖/√n. `least` is added for each element: below the smallest normal number, rounding errors no longer shrink
+    with what is rounded.
+    """
+    k, n = b.shape
+    probes = rng.standard_normal((n, PROBES))
+    residual = np.sqrt(_sums_of_squares(_residual(a, b, c, probes)))
+    expected = np.sqrt(_sums_of_squares(a) * _sums_of_squares(b).sum() / k)
+    rows = np.maximum(expected, np.sqrt(_sums_of_squares(c))) + least * math.sqrt(n)
+    scale = rows * np.linalg.norm(probes) / math.sqrt(n)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        errors = np.where(residual == 0, 0.0, residual / scale)
+    return float(np.max(np.where(np.isnan(errors), np.inf, errors)))
+
+
+def _verify_exactly(a: Any, b: Any, c: Any, rng: np.random.Generator) -> Verification:
+    """Whole numbers: a difference in a row goes unseen by one probe of ±p once in 2p + 1, by all of them never.
+
+    Every partial sum of A·(B·X) is at most k·n·2¹⁴·p, of C·X as much: p keeps that within what float64 holds exactly.
+    Raises ValueError where even p = 1 would not.
+    """
+    batch, k, n = b.shape
+    largest = min(LARGEST_PROBE, EXACT_IN_FLOAT64 // (k * n * 2**14))
+    if largest < 1:
+        raise ValueError(f"a product with k={k} and n={n} is too large to be checked exactly in float64")
+    wrong = 0.0
+    for i in range(batch):
+        probes = rng.integers(-largest, largest + 1, (n, PROBES)).astype(np.float64)
+        wrong = max(wrong, float(np.max(np.abs(_residual(a[i], b[i], c[i], probes)))))
+    return Verification(passed=wrong == 0, method="Freivalds with whole numbers, exact", error=wrong, tolerance=0.0)
+
+
+def _residual(a: Any, b: Any, c: Any, probes: Any) -> Any:
+    with np.errstate(invalid="ignore"):  # what was not written is NaN: it must fail the check, not warn
+        return _times(c, probes) - _times(a, _times(b, probes))
+
+
 def _times(matrix: Any, probes: Any) -> Any:
-    return np.concatenate(
-        [matrix[i : i + ROWS_AT_ONCE].astype(np.float64) @ probes for i in range(0, matrix.shape[0], ROWS_AT_ONCE)]
-    )
+    return np.concatenate([rows @ probes for rows in _in_float64(matrix)])
+
+
+def _sums_of_squares(matrix: Any) -> Any:
+    """Of each row."""
+    return np.concatenate([np.einsum("ij,ij->i", rows, rows) for rows in _in_float64(matrix)])
+
+
+def _in_float64(matrix: Any) -> Any:
+    rows = max(1, AT_ONCE // matrix.shape[1])
+    return (matrix[i : i + rows].astype(np.float64) for i in range(0, matrix.shape[0], rows))

@@ -1,4 +1,4 @@
-"""What both CPU implementations of matmul do around the product: matrices, and the check of the answer."""
+"""What both CPU implementations of the matrix product do around it: matrices, and the check of the answer."""
 
 from __future__ import annotations
 
@@ -8,24 +8,26 @@ from typing import Any
 import numpy as np
 
 from kernels.matmul.accuracy import verify_product
+from kernels.matmul.shapes import Product
 from profiling.benchmark import Point, Task, Verification, Work
 from profiling.memory import require_memory
 
 Multiply = Callable[[Any, Any, Any], object]
-"""Writes A·B into C, for contiguous n×n arrays (A, B, C)."""
+"""Writes A·B into C, for contiguous arrays A (batch, m, k), B (batch, k, n) and C (batch, m, n)."""
 
 
-def cpu_task(point: Point, multiplier: Callable[[int, Any], Multiply]) -> Task:
-    """The task of multiplying random normal matrices by what `multiplier(n, dtype)` makes.
+def cpu_task(point: Point, multiplier: Callable[[Product, Any], Multiply]) -> Task:
+    """The task of multiplying random normal matrices by what `multiplier(product, dtype)` makes.
 
-    Skip where three n×n matrices would take more than half of the available memory.
+    Skip where the matrices would take more than half of the available memory.
     """
-    n, dtype = int(point["n"]), np.dtype(str(point["dtype"]))
-    matrix = n * n * dtype.itemsize
-    require_memory(3 * matrix)
+    product, dtype = Product.of(point), np.dtype(str(point["dtype"]))
+    batch, m, n, k = product.batch, product.m, product.n, product.k
+    size = product.bytes(dtype.itemsize)
+    require_memory(size)
     rng = point.rng()
-    a, b, c = (np.empty((n, n), dtype) for _ in range(3))
-    multiply = multiplier(n, dtype)
+    a, b, c = (np.empty((batch, *shape), dtype) for shape in ((m, k), (k, n), (m, n)))
+    multiply = multiplier(product, dtype)
 
     def draw() -> None:
         for array in (a, b):
@@ -41,4 +43,4 @@ def cpu_task(point: Point, multiplier: Callable[[int, Any], Multiply]) -> Task:
         return verify_product(a, b, c, dtype.name, rng)
 
     draw()
-    return Task(run=run, verify=verify, work=Work(flops=2 * n**3, bytes=3 * matrix))
+    return Task(run=run, verify=verify, work=Work(flops=product.flops, bytes=size))

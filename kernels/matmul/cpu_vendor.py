@@ -16,4 +16,4 @@ from profiling.benchmark import Point, Task
 
 def prepare(point: Point) -> Task:
     """Random normal matrices, multiplied by `numpy.matmul`."""
-    return cpu_task(point, lambda _n, _dtype: lambda a, b, c: np.matmul(a, b, out=c))
+    return cpu_task(point, lambda _product, _dtype: lambda a, b, c: np.matmul(a, b, out=c))

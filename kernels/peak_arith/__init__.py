@@ -1,4 +1,4 @@
-"""The arithmetic ceiling: how many floating-point operations per second this CPU can do at most."""
+"""The arithmetic ceiling: how many floating-point operations per second a device can do at most."""
 
 from __future__ import annotations
 
@@ -9,12 +9,15 @@ from profiling.benchmark import Point, Task, benchmark
 
 @benchmark(
     "peak-arith",
-    devices=("cpu",),
-    axes={"dtype": ("float32", "float64"), "cores": ("one", "all")},
+    devices=("cpu", "gpu"),
+    axes={
+        "dtype": {"cpu": ("float32", "float64"), "gpu": ("float32", "float64", "float16", "bfloat16")},
+        "cores": {"cpu": ("one", "all"), "gpu": ("all",)},
+    },
     figure="flops",
     ceiling=True,
 )
 def peak_arith(point: Point) -> Task:
-    """The rate of independent fused multiply-adds in registers: the ceiling of all arithmetic here."""
+    """The rate of independent fused multiply-adds in registers: the ceiling of all but matrix instructions."""
     task: Task = import_module(f"kernels.peak_arith.{point.device}_fma").prepare(point)
     return task

@@ -11,7 +11,7 @@ from profiling.benchmark import Point, Task, benchmark
     "stream",
     devices=("cpu", "gpu"),
     axes={
-        "impl": {"cpu": ("numba",), "gpu": ("cupy", "numba")},
+        "impl": {"cpu": ("numba",), "gpu": ("vendor", "cupy", "numba")},
         "op": ("copy", "mul", "add", "triad", "dot"),
         "dtype": ("float64", "float32"),
     },

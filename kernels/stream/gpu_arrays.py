@@ -1,4 +1,4 @@
-"""What both GPU implementations of stream share: how long the arrays are, and what an operation must yield.
+"""What the GPU implementations of stream share: how long the arrays are, and what an operation must yield.
 
 On inputs x and y: copy out = x · mul out = s·x · add out = x + y · triad out = x + s·y · dot Σ x·y.
 """
@@ -10,9 +10,11 @@ from typing import Any
 import numpy as np
 
 from kernels.stream.operations import SCALAR
-from profiling.benchmark import Skip, Verification
-from profiling.cuda import BYTES_PER_GIB, attribute, free_memory
+from profiling.benchmark import Verification
+from profiling.cuda import attribute, require_device_memory
 
+ACCESS_BYTES = 16
+"""The widest access of one thread; an array is a multiple of it."""
 MIN_BYTES = 256 * 1024**2
 CACHES = 4
 """Arrays this many times the L2 cache leave little of one pass for the next to find."""
@@ -21,15 +23,10 @@ CHUNK = 1 << 22
 
 
 def array_length(itemsize: int) -> int:
-    """Elements per array, 256 MiB or four L2 caches; Skip unless three arrays fit in half of the free memory."""
+    """Elements of an array, 256 MiB or four L2 caches if that is more; Skip if three exceed half of the free memory."""
     size = max(MIN_BYTES, CACHES * attribute("L2CacheSize"))
-    free = free_memory()
-    if 3 * size > free // 2:
-        raise Skip(
-            f"needs {3 * size / BYTES_PER_GIB:.2f} GiB of device memory for arrays of {CACHES} times the L2 cache, "
-            f"and half of what is free is {free / 2 / BYTES_PER_GIB:.2f} GiB"
-        )
-    return size // itemsize
+    require_device_memory(3 * size)
+    return size // ACCESS_BYTES * ACCESS_BYTES // itemsize
 
 
 def draw(rng: np.random.Generator, length: int, dtype: Any) -> tuple[Any, Any]:

@@ -1,9 +1,9 @@
 """copy, mul, add, triad and dot in CUDA C++ through CuPy, with 16-byte accesses.
 
 Bound: device memory; 2 or 3 arrays pass through it per execution, for at most 2 FLOP per element. A thread reads
-and writes 16 bytes at once, four independent pieces before it goes on, so that enough of them are under way. dot
+and writes 16 bytes at once, and has four loads of each input under way before it goes on. dot
 sums in registers, then in shared memory, then a second kernel of one block sums the blocks: no atomics, so the same
-inputs give the same bits.
+inputs give the same bits. Not measured yet on a GPU.
 """
 
 from __future__ import annotations
@@ -12,18 +12,20 @@ from typing import Any
 
 import numpy as np
 
-from kernels.stream.gpu_arrays import array_length, draw, longest_chain, verify_dot, verify_elements
+from kernels.device_code import CudaKernel, DeviceKernel
+from kernels.stream.gpu_arrays import ACCESS_BYTES, array_length, draw, longest_chain, verify_dot, verify_elements
 from kernels.stream.operations import SCALAR, work_of
 from profiling.benchmark import Point, Task, Verification
 from profiling.cuda import attribute, cupy_stream, library, synchronize
 
 THREADS = 256
-BLOCKS_PER_MULTIPROCESSOR = 8
-"""8 × 256 threads fill the 2,048 that a multiprocessor holds."""
-VECTOR_BYTES = 16
+BLOCKS_PER_MULTIPROCESSOR = 4
+"""All at once, with up to 64 registers per thread."""
+AHEAD = 4
+"""Loads of 16 bytes that a thread has under way, of each input: 64 KiB of it per multiprocessor. A card that reads
+4.8 TB/s with a latency of a microsecond has 5 MB under way, 36 KiB on each of 132 multiprocessors (Little's law)."""
 
 SOURCE = r"""
-#define THREADS 256
 #ifdef USE_DOUBLE
 typedef double real;
 #define LANES 2
@@ -35,24 +37,35 @@ typedef float real;
 struct __align__(16) vec { real lane[LANES]; };
 
 // The arrays are whole numbers of vectors: their size is a multiple of 16 bytes.
-#define ELEMENTWISE(NAME, EXPRESSION)                                                          \
-extern "C" __global__ void __launch_bounds__(THREADS)                                          \
-NAME(const vec* __restrict__ x, const vec* __restrict__ y, real s, vec* __restrict__ out, long long vectors) {  \
-    const long long step = (long long)gridDim.x * THREADS;                                     \
-    _Pragma("unroll 4")                                                                        \
-    for (long long i = (long long)blockIdx.x * THREADS + threadIdx.x; i < vectors; i += step) {\
-        vec r;                                                                                 \
-        const vec a = x[i];                                                                    \
-        _Pragma("unroll")                                                                      \
-        for (int k = 0; k < LANES; ++k) r.lane[k] = EXPRESSION;                                \
-        out[i] = r;                                                                            \
-    }                                                                                          \
+#define ELEMENTWISE(NAME, READS_Y, EXPRESSION)                                                                 \
+extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)                                                  \
+NAME(const vec* __restrict__ x, const vec* __restrict__ y, real s, vec* __restrict__ out, long long vectors) { \
+    const long long step = (long long)gridDim.x * THREADS;                                                     \
+    _Pragma("unroll 1")                                                                                        \
+    for (long long i = (long long)blockIdx.x * THREADS + threadIdx.x; i < vectors; i += AHEAD * step) {        \
+        vec as[AHEAD], bs[AHEAD];                                                                              \
+        _Pragma("unroll")                                                                                      \
+        for (int k = 0; k < AHEAD; ++k)                                                                        \
+            if (i + k * step < vectors) {                                                                      \
+                as[k] = x[i + k * step];                                                                       \
+                if (READS_Y) bs[k] = y[i + k * step];                                                          \
+            }                                                                                                  \
+        _Pragma("unroll")                                                                                      \
+        for (int k = 0; k < AHEAD; ++k)                                                                        \
+            for (int lane = 0; lane < LANES; ++lane) {                                                         \
+                const real a = as[k].lane[lane], b = bs[k].lane[lane];                                         \
+                as[k].lane[lane] = EXPRESSION;                                                                 \
+            }                                                                                                  \
+        _Pragma("unroll")                                                                                      \
+        for (int k = 0; k < AHEAD; ++k)                                                                        \
+            if (i + k * step < vectors) out[i + k * step] = as[k];                                             \
+    }                                                                                                          \
 }
 
-ELEMENTWISE(copy, a.lane[k])
-ELEMENTWISE(mul, s * a.lane[k])
-ELEMENTWISE(add, a.lane[k] + y[i].lane[k])
-ELEMENTWISE(triad, a.lane[k] + s * y[i].lane[k])
+ELEMENTWISE(copy, false, a)
+ELEMENTWISE(mul, false, s * a)
+ELEMENTWISE(add, true, a + b)
+ELEMENTWISE(triad, true, a + s * b)
 
 __device__ void sum_block(real mine, real* result) {
     __shared__ real lanes[THREADS];
@@ -64,15 +77,20 @@ __device__ void sum_block(real mine, real* result) {
     if (threadIdx.x == 0) *result = lanes[0];
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS)
+extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
 dot_partial(const vec* __restrict__ x, const vec* __restrict__ y, real* sums, long long vectors) {
     const long long step = (long long)gridDim.x * THREADS;
     real mine = 0;
-    #pragma unroll 4
-    for (long long i = (long long)blockIdx.x * THREADS + threadIdx.x; i < vectors; i += step) {
-        const vec a = x[i], b = y[i];
+    #pragma unroll 1
+    for (long long i = (long long)blockIdx.x * THREADS + threadIdx.x; i < vectors; i += AHEAD * step) {
+        vec a[AHEAD] = {}, b[AHEAD] = {};
         #pragma unroll
-        for (int k = 0; k < LANES; ++k) mine += a.lane[k] * b.lane[k];
+        for (int k = 0; k < AHEAD; ++k)
+            if (i + k * step < vectors) a[k] = x[i + k * step], b[k] = y[i + k * step];
+        #pragma unroll
+        for (int k = 0; k < AHEAD; ++k)
+            #pragma unroll
+            for (int lane = 0; lane < LANES; ++lane) mine += a[k].lane[lane] * b[k].lane[lane];
     }
     sum_block(mine, sums + blockIdx.x);
 }
@@ -88,7 +106,24 @@ dot_total(const real* sums, int count, real* out) {
 
 def options(dtype: str) -> tuple[str, ...]:
     """How NVRTC compiles SOURCE for that type."""
-    return ("--std=c++17", *(("-DUSE_DOUBLE",) if dtype == "float64" else ()))
+    sizes = f"-DTHREADS={THREADS}", f"-DBLOCKS={BLOCKS_PER_MULTIPROCESSOR}", f"-DAHEAD={AHEAD}"
+    return ("--std=c++17", *sizes, *(("-DUSE_DOUBLE",) if dtype == "float64" else ()))
+
+
+def device_code() -> list[DeviceKernel]:
+    entries = {
+        "copy": "copy",
+        "mul": "mul",
+        "add": "add",
+        "triad": "triad",
+        "dot": "dot_partial",
+        "dot-total": "dot_total",
+    }
+    return [
+        CudaKernel(f"stream cupy {name} {dtype}", entry, SOURCE, options(dtype), tuned=True, unit="4 × 16 bytes")
+        for dtype in ("float32", "float64")
+        for name, entry in entries.items()
+    ]
 
 
 def prepare(point: Point) -> Task:
@@ -96,9 +131,9 @@ def prepare(point: Point) -> Task:
     cupy = library("cupy")
     op, dtype = str(point["op"]), str(point["dtype"])
     itemsize = np.dtype(dtype).itemsize
-    lanes = VECTOR_BYTES // itemsize
-    vectors = array_length(itemsize) // lanes
-    length = vectors * lanes
+    lanes = ACCESS_BYTES // itemsize
+    length = array_length(itemsize)
+    vectors = length // lanes
     blocks = BLOCKS_PER_MULTIPROCESSOR * attribute("MultiProcessorCount")
     rng, s = point.rng(), np.dtype(dtype).type(SCALAR)
     x, y = (cupy.empty(length, dtype) for _ in range(2))

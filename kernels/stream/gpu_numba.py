@@ -1,8 +1,9 @@
-"""copy, mul, add, triad and dot in Numba-CUDA: one thread walks the array in steps of the whole grid.
+"""copy, mul, add, triad and dot in Numba-CUDA, with 16-byte accesses.
 
 Bound: device memory; 2 or 3 arrays pass through it per execution, for at most 2 FLOP per element. Neighbouring
-threads touch neighbouring elements, so every access is coalesced. dot sums in registers, then in shared memory, then a
-second kernel of one block sums the blocks: no atomics, so the same inputs give the same bits.
+threads access neighbouring 16 bytes, and a thread has four loads of each input under way before it goes on. dot sums in
+registers, then in shared memory, then a second kernel of one block sums the blocks: no atomics, so the same inputs
+give the same bits. Not measured yet on a GPU.
 """
 
 from __future__ import annotations
@@ -10,85 +11,167 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import cuda, float32, float64
+from numba import config, cuda, float32, float64, void
 
+from kernels.device_code import DeviceKernel, NumbaKernel
 from kernels.stream.gpu_arrays import array_length, draw, longest_chain, verify_dot, verify_elements
 from kernels.stream.operations import SCALAR, work_of
+from kernels.wide_access import lanes, load_wide, store_wide
 from profiling.benchmark import Point, Task, Verification
 from profiling.cuda import attribute, numba_stream, synchronize
 
 THREADS = 256
-BLOCKS_PER_MULTIPROCESSOR = 8
-"""8 × 256 threads fill the 2,048 that a multiprocessor holds."""
+BLOCKS_PER_MULTIPROCESSOR = 4
+"""All at once, with up to 64 registers per thread."""
+AHEAD = 4
+"""Loads of 16 bytes that a thread has under way, of each input: 64 KiB of it per multiprocessor. A card that reads
+4.8 TB/s with a latency of a microsecond has 5 MB under way, 36 KiB on each of 132 multiprocessors (Little's law)."""
+REAL = {"float32": float32, "float64": float64}
 
 
-@cuda.jit
-def copy(x: Any, y: Any, s: Any, out: Any) -> None:
-    for i in range(cuda.grid(1), out.shape[0], cuda.gridsize(1)):
-        out[i] = x[i]
+@cuda.jit(device=True)
+def copied(x: Any, y: Any, s: Any) -> Any:
+    return x
 
 
-@cuda.jit
-def mul(x: Any, y: Any, s: Any, out: Any) -> None:
-    for i in range(cuda.grid(1), out.shape[0], cuda.gridsize(1)):
-        out[i] = s * x[i]
+@cuda.jit(device=True)
+def multiplied(x: Any, y: Any, s: Any) -> Any:
+    return s * x
 
 
-@cuda.jit
-def add(x: Any, y: Any, s: Any, out: Any) -> None:
-    for i in range(cuda.grid(1), out.shape[0], cuda.gridsize(1)):
-        out[i] = x[i] + y[i]
+@cuda.jit(device=True)
+def added(x: Any, y: Any, s: Any) -> Any:
+    return x + y
 
 
-@cuda.jit
-def triad(x: Any, y: Any, s: Any, out: Any) -> None:
-    for i in range(cuda.grid(1), out.shape[0], cuda.gridsize(1)):
-        out[i] = x[i] + s * y[i]
+@cuda.jit(device=True)
+def triad_of(x: Any, y: Any, s: Any) -> Any:
+    return x + s * y
 
 
-ELEMENTWISE = {"copy": copy, "mul": mul, "add": add, "triad": triad}
+OPERATIONS = {"copy": (copied, False), "mul": (multiplied, False), "add": (added, True), "triad": (triad_of, True)}
+"""What an element of the result is, and whether it needs y."""
+
+
+def define_elementwise(real: Any, operation: Any, reads_y: bool) -> Any:
+    """The Python function `elementwise(x, y, s, out)`; without `reads_y` it does not touch y."""
+    width = lanes(real)
+    held = AHEAD * width
+
+    def elementwise(x: Any, y: Any, s: Any, out: Any) -> None:
+        a = cuda.local.array(held, real)
+        b = cuda.local.array(held, real)
+        step = cuda.gridsize(1)
+        vectors = out.shape[0] // width
+        i = cuda.grid(1)
+        while i < vectors:
+            for k in range(AHEAD):
+                if i + k * step < vectors:
+                    load_wide(a, k * width, x, (i + k * step) * width)
+                    if reads_y:
+                        load_wide(b, k * width, y, (i + k * step) * width)
+            for k in range(held):
+                a[k] = operation(a[k], b[k], s)
+            for k in range(AHEAD):
+                if i + k * step < vectors:
+                    store_wide(out, (i + k * step) * width, a, k * width)
+            i += AHEAD * step
+        i = vectors * width + cuda.grid(1)
+        if i < out.shape[0]:
+            out[i] = operation(x[i], y[i], s)
+
+    return elementwise
 
 
 def define_dot(real: Any) -> tuple[Any, Any]:
     """The Python functions of the two kernels of dot: `partial(x, y, sums)` and `total(sums, out)`."""
+    width = lanes(real)
+    held = AHEAD * width
+
+    @cuda.jit(device=True)
+    def sum_block(lanes: Any, mine: Any) -> Any:
+        """The sum over the block of what its threads bring; only the first thread gets it."""
+        thread = cuda.threadIdx.x
+        lanes[thread] = mine
+        half = THREADS // 2
+        while half > 0:
+            cuda.syncthreads()
+            if thread < half:
+                lanes[thread] += lanes[thread + half]
+            half //= 2
+        return lanes[0]
 
     def partial(x: Any, y: Any, sums: Any) -> None:
         lanes = cuda.shared.array(THREADS, real)
-        thread = cuda.threadIdx.x
-        mine = real(0)
-        for i in range(cuda.grid(1), x.shape[0], cuda.gridsize(1)):
+        a = cuda.local.array(held, real)
+        b = cuda.local.array(held, real)
+        step = cuda.gridsize(1)
+        vectors = x.shape[0] // width
+        mine = zero = real(0)
+        i = cuda.grid(1)
+        while i < vectors:
+            for k in range(held):
+                a[k] = b[k] = zero
+            for k in range(AHEAD):
+                if i + k * step < vectors:
+                    load_wide(a, k * width, x, (i + k * step) * width)
+                    load_wide(b, k * width, y, (i + k * step) * width)
+            for k in range(held):
+                mine += a[k] * b[k]
+            i += AHEAD * step
+        i = vectors * width + cuda.grid(1)
+        if i < x.shape[0]:
             mine += x[i] * y[i]
-        lanes[thread] = mine
-        half = THREADS // 2
-        while half > 0:
-            cuda.syncthreads()
-            if thread < half:
-                lanes[thread] += lanes[thread + half]
-            half //= 2
-        if thread == 0:
-            sums[cuda.blockIdx.x] = lanes[0]
+        whole = sum_block(lanes, mine)
+        if cuda.threadIdx.x == 0:
+            sums[cuda.blockIdx.x] = whole
 
     def total(sums: Any, out: Any) -> None:
         lanes = cuda.shared.array(THREADS, real)
-        thread = cuda.threadIdx.x
         mine = real(0)
-        for i in range(thread, sums.shape[0], THREADS):
+        for i in range(cuda.threadIdx.x, sums.shape[0], THREADS):
             mine += sums[i]
-        lanes[thread] = mine
-        half = THREADS // 2
-        while half > 0:
-            cuda.syncthreads()
-            if thread < half:
-                lanes[thread] += lanes[thread + half]
-            half //= 2
-        if thread == 0:
-            out[0] = lanes[0]
+        whole = sum_block(lanes, mine)
+        if cuda.threadIdx.x == 0:
+            out[0] = whole
 
     return partial, total
 
 
-DOT_FUNCTIONS = {"float32": define_dot(float32), "float64": define_dot(float64)}
-DOT = {dtype: (cuda.jit(partial), cuda.jit(total)) for dtype, (partial, total) in DOT_FUNCTIONS.items()}
+def compile_kernel(function: Any) -> Any:
+    """The kernel, with no more registers than all the blocks leave to a thread; the simulator knows no registers."""
+    bounds = {} if config.ENABLE_CUDASIM else {"launch_bounds": (THREADS, BLOCKS_PER_MULTIPROCESSOR)}
+    return cuda.jit(**bounds)(function)
+
+
+ELEMENTWISE = {
+    (op, dtype): compile_kernel(define_elementwise(real, operation, reads_y))
+    for op, (operation, reads_y) in OPERATIONS.items()
+    for dtype, real in REAL.items()
+}
+DOT = {dtype: tuple(compile_kernel(function) for function in define_dot(real)) for dtype, real in REAL.items()}
+
+
+def device_code() -> list[DeviceKernel]:
+    elementwise: list[DeviceKernel] = [
+        NumbaKernel(
+            f"stream numba {op} {dtype}",
+            kernel,
+            void(REAL[dtype][::1], REAL[dtype][::1], REAL[dtype], REAL[dtype][::1]),
+            tuned=True,
+            unit=f"{AHEAD} × 16 bytes",
+        )
+        for (op, dtype), kernel in ELEMENTWISE.items()
+    ]
+    for dtype, (partial, total) in DOT.items():
+        array = REAL[dtype][::1]
+        elementwise += [
+            NumbaKernel(
+                f"stream numba dot {dtype}", partial, void(array, array, array), tuned=True, unit=f"{AHEAD} × 16 bytes"
+            ),
+            NumbaKernel(f"stream numba dot-total {dtype}", total, void(array, array), tuned=True),
+        ]
+    return elementwise
 
 
 def prepare(point: Point) -> Task:
@@ -109,7 +192,7 @@ def prepare(point: Point) -> Task:
             partial[blocks, THREADS, queue](x, y, sums)
             total[1, THREADS, queue](sums, out)
         else:
-            ELEMENTWISE[op][blocks, THREADS, queue](x, y, s, out)
+            ELEMENTWISE[op, dtype][blocks, THREADS, queue](x, y, s, out)
 
     def load() -> tuple[Any, Any]:
         inputs = draw(rng, length, dtype)

@@ -28,6 +28,7 @@ def _describe(index: int, device: CudaDevice, card: Any | None) -> Gpu:
         memory_bytes=device.memory_bytes,
         compute_capability=device.compute_capability,
         multiprocessors=device.multiprocessors,
+        l2_bytes=device.l2_bytes or None,
         **(_settings(card) if card is not None else {}),
     )
 

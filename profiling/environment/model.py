@@ -72,6 +72,8 @@ class Gpu(Stored):
     memory_bytes: int | None = None
     compute_capability: str | None = None
     multiprocessors: int | None = None
+    l2_bytes: int | None = None
+    """The L2 cache that all multiprocessors share."""
     sm_clock_max_mhz: float | None = None
     memory_clock_max_mhz: float | None = None
     power_limit_w: float | None = None

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from accelbench.plan import Choice, make_plan
 from tests.conftest import Run
 
 
@@ -22,6 +23,9 @@ from tests.conftest import Run
         (["run", "matmul", "--param", "n"], "not of the form axis=value"),
         (["run", "matmul", "--param", "n="], "not of the form axis=value"),
         (["run", "nqueens", "--param", "queens=23"], "queens is at most 22"),
+        (["run", "uts", "--param", "tree=T7"], "tree is one of T1, T2, T3, T5, T1L, T3L, T1XL"),
+        (["run", "flowshop", "--param", "instance=121"], "instance is one of 2, 3, 4,"),
+        (["run", "flowshop", "--param", "instance=none"], "instance is a whole number"),
         (["run", "--suite", "quik"], "no suite is called 'quik'"),
         (["run", "--suite", "missing.toml"], "cannot read the suite missing.toml"),
         (["run", "launch", "--device", "cpu"], "launch does not run on cpu"),
@@ -101,6 +105,15 @@ def test_list_names_every_benchmark_and_suite(accelbench: Run) -> None:
     assert process.returncode == 0
     for name in ("matmul", "stream", "nqueens", "launch", "peak-arith", "cnn-mnist", "quick", "full"):
         assert name in process.stdout
+
+
+def test_list_says_what_may_be_asked_for_beyond_the_defaults(accelbench: Run) -> None:
+    assert "tree is one of T1, T2, T3, T5, T1L, T3L, T1XL" in accelbench("list").stdout
+
+
+def test_a_value_beyond_the_defaults_may_be_asked_for() -> None:
+    points = make_plan(["flowshop"], None, "cpu", [Choice.parse("instance=2,19")], None)
+    assert [point.params["instance"] for point in points] == [2, 19]
 
 
 def test_list_imports_no_framework(accelbench: Run, tmp_path: Path) -> None:

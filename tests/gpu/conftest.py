@@ -1,10 +1,14 @@
 from __future__ import annotations
 
 import importlib
+from collections.abc import Callable
 
 import pytest
 
+from profiling.benchmark import Point, Skip, Task
 from profiling.cuda import compute_capability
+
+Prepare = Callable[..., Task]
 
 
 @pytest.fixture(autouse=True)
@@ -13,3 +17,23 @@ def device() -> tuple[int, int]:
     for module in ("cupy", "numba.cuda", "cuda.bench"):
         importlib.import_module(module)
     return compute_capability()
+
+
+@pytest.fixture
+def prepared() -> Prepare:
+    """`prepared("matmul.gpu_numba", dtype="float32", n=7)`: the task of that point of a module under kernels.
+
+    A device that lacks a unit, a type or the memory skips the test, with the reason.
+    """
+
+    def prepare(module: str, **params: str | int) -> Task:
+        package, _, name = module.rpartition(".")
+        params = {"impl": name.removeprefix("gpu_"), **params}
+        point = Point(package.rpartition(".")[2], "gpu", params, seed=7)
+        try:
+            task: Task = importlib.import_module(f"kernels.{module}").prepare(point)
+        except Skip as skip:
+            pytest.skip(str(skip))
+        return task
+
+    return prepare

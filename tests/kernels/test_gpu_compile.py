@@ -1,102 +1,166 @@
-"""Every GPU kernel compiled without a GPU, for the architectures in use: by NVVM for Numba, by NVRTC for CUDA C++."""
+"""Every GPU kernel compiled without a GPU, for the architectures in use, and what its machine code must be like."""
 
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 from importlib.util import find_spec
-from typing import Any
+from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
-from numba import cuda, float32, float64, int32, int64, uint32, uint64, void
 
-from kernels.launch import gpu_cupy as cupy_launch
-from kernels.launch import gpu_numba as launch
-from kernels.matmul import gpu_numba as matmul
-from kernels.nqueens import gpu_prefix as nqueens
-from kernels.stream import gpu_cupy as cupy_stream
-from kernels.stream import gpu_numba as stream
+import kernels
+from kernels.device_code import CudaKernel, DeviceKernel, NumbaKernel
 
 pytestmark = pytest.mark.skipif(
     find_spec("numba_cuda") is None, reason="numba-cuda is not installed (extra dev on Linux has it)"
 )
+if find_spec("numba_cuda") is not None:
+    from numba import cuda, float32, void
 
-CAPABILITIES = [(8, 0), (9, 0), (10, 0)]
-REAL = {"float32": float32, "float64": float64}
+    from kernels.compilation import architectures, compile_kernel, device_kernels, main_loop, to_ptx
+
+    KERNELS = device_kernels()
+else:
+    KERNELS = []
+
+JOBS = [
+    pytest.param(kernel, capability, id=f"{kernel.name}-{capability[0]}.{capability[1]}")
+    for kernel in KERNELS
+    for capability in architectures(kernel)
+]
 
 
-def numba_kernels() -> dict[str, tuple[Any, Any]]:
-    """Name → Python function and signature, with the types that `prepare` passes."""
-    kernels: dict[str, tuple[Any, Any]] = {
-        "launch empty": (launch.empty.py_func, void()),
-        "launch count": (launch.count.py_func, void(int64[::1])),
-        "nqueens search": (
-            nqueens.search.py_func,
-            void(uint32[::1], uint32[::1], uint32[::1], uint32, uint32, uint64[::1], uint64[::1]),
-        ),
+def named(*words: str) -> list[DeviceKernel]:
+    found = [kernel for kernel in KERNELS if set(words) <= set(kernel.name.split())]
+    assert found
+    return found
+
+
+@pytest.mark.parametrize(("kernel", "capability"), JOBS)
+def test_a_kernel_compiles_and_keeps_its_arrays_in_registers(kernel: DeviceKernel, capability: tuple[int, int]) -> None:
+    code = compile_kernel(kernel, capability)
+    assert 0 < code.registers <= 255
+    assert code.stack_bytes == 0, "an array went to local memory"
+    if kernel.tuned:
+        assert code.spill_bytes == 0
+
+
+def test_every_file_that_defines_kernels_declares_them() -> None:
+    defining = {
+        path
+        for path in Path(kernels.__path__[0]).rglob("gpu_*.py")
+        if re.search(r"cuda\.jit|RawModule|RawKernel", path.read_text(encoding="utf-8"))
     }
-    for dtype, real in REAL.items():
-        vector, square = real[::1], real[:, ::1]
-        kernels[f"matmul {dtype}"] = (matmul.DEFINITIONS[dtype][0], void(square, square, square, int32))
-        for op, kernel in stream.ELEMENTWISE.items():
-            kernels[f"stream {op} {dtype}"] = (kernel.py_func, void(vector, vector, real, vector))
-        partial, total = stream.DOT_FUNCTIONS[dtype]
-        kernels[f"stream dot partial {dtype}"] = (partial, void(vector, vector, vector))
-        kernels[f"stream dot total {dtype}"] = (total, void(vector, vector))
-    return kernels
+    assert defining
+    assert [path.name for path in defining if "def device_code()" not in path.read_text(encoding="utf-8")] == []
 
 
-@pytest.mark.parametrize("capability", CAPABILITIES, ids=str)
-@pytest.mark.parametrize("name", numba_kernels())
-def test_numba_kernel_compiles_and_keeps_its_arrays_in_registers(name: str, capability: tuple[int, int]) -> None:
-    function, signature = numba_kernels()[name]
-    ptx, _ = cuda.compile_ptx(function, signature, cc=capability)
-    assert f".target sm_{capability[0]}{capability[1]}" in ptx
-    assert ".entry" in ptx
-    assert not re.search(r"\.local\b", ptx), "an array went to local memory"
+def test_no_two_kernels_have_one_name() -> None:
+    names = [kernel.name for kernel in KERNELS]
+    assert sorted(names) == sorted(set(names))
 
 
-def test_matmul_uses_fused_multiply_adds_of_its_own_precision() -> None:
-    for dtype, count, instruction in (("float32", 64, "fma.rn.f32"), ("float64", 16, "fma.rn.f64")):
-        ptx, _ = cuda.compile_ptx(*numba_kernels()[f"matmul {dtype}"], cc=(9, 0))
-        assert ptx.count(instruction) >= count
-    ptx, _ = cuda.compile_ptx(*numba_kernels()["matmul float32"], cc=(9, 0))
-    assert ".f64" not in ptx, "float32 arithmetic was widened"
-
-
-def compile_cuda_cpp(source: str, options: tuple[str, ...], capability: tuple[int, int]) -> str:
-    """The PTX that NVRTC makes of the source; fails with its log."""
-    from cuda.bindings import nvrtc
-
-    def call(function: Any, *args: Any) -> Any:
-        error, *results = function(*args)
-        if error != nvrtc.nvrtcResult.NVRTC_SUCCESS:
-            raise RuntimeError(str(error))
-        return results[0] if results else None
-
-    program = call(nvrtc.nvrtcCreateProgram, source.encode(), b"kernels.cu", 0, [], [])
-    flags = [f"--gpu-architecture=compute_{capability[0]}{capability[1]}".encode(), *(o.encode() for o in options)]
-    (outcome,) = nvrtc.nvrtcCompileProgram(program, len(flags), flags)
-    log = b" " * call(nvrtc.nvrtcGetProgramLogSize, program)
-    call(nvrtc.nvrtcGetProgramLog, program, log)
-    assert outcome == nvrtc.nvrtcResult.NVRTC_SUCCESS, log.decode()
-    ptx = b" " * call(nvrtc.nvrtcGetPTXSize, program)
-    call(nvrtc.nvrtcGetPTX, program, ptx)
-    return ptx.decode()
-
-
-@pytest.mark.parametrize("capability", CAPABILITIES, ids=str)
-@pytest.mark.parametrize(("dtype", "access"), [("float32", r"v4\.[fb]32"), ("float64", r"v2\.[fb]64")])
-def test_stream_in_cuda_cpp_reads_and_writes_sixteen_bytes_at_once(
-    capability: tuple[int, int], dtype: str, access: str
+@pytest.mark.parametrize(
+    ("words", "instruction", "at_least"),
+    [
+        (("matmul", "numba", "float32"), "FFMA", 64),
+        (("matmul", "numba", "float64"), "DFMA", 16),
+        (("stream", "cupy", "triad", "float32"), "LDG.E.128", 2),
+        (("stream", "cupy", "triad", "float64"), "STG.E.128", 1),
+        (("stream", "numba", "triad", "float32"), "LDG.E.128", 2),
+        (("stream", "numba", "copy", "float64"), "STG.E.128", 1),
+        (("nqueens", "tuned"), "LDS.128", 1),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, tuple) else None,
+)
+@pytest.mark.parametrize("capability", [(8, 0), (9, 0), (10, 0)], ids=str)
+def test_the_main_loop_has_the_instructions_that_make_it_fast(
+    words: tuple[str, ...], instruction: str, at_least: int, capability: tuple[int, int]
 ) -> None:
-    ptx = compile_cuda_cpp(cupy_stream.SOURCE, cupy_stream.options(dtype), capability)
-    assert len(re.findall(r"\.entry (copy|mul|add|triad|dot_partial|dot_total)\b", ptx)) == 6
-    assert re.search(rf"ld\.global(\.nc)?(\.\w+)*\.{access}", ptx)
-    assert re.search(rf"st\.global(\.\w+)*\.{access}", ptx)
-    assert not re.search(r"\.local\b", ptx)
+    for kernel in named(*words):
+        loop = compile_kernel(kernel, capability).loop
+        assert sum(instruction in line for line in loop) >= at_least, "\n".join(loop)
 
 
-@pytest.mark.parametrize("capability", CAPABILITIES, ids=str)
-def test_launch_kernels_in_cuda_cpp_compile(capability: tuple[int, int]) -> None:
-    ptx = compile_cuda_cpp(cupy_launch.SOURCE, (), capability)
-    assert re.findall(r"\.entry (\w+)", ptx) == ["empty", "count"]
+def test_the_tuned_search_takes_the_instructions_per_node_that_it_states() -> None:
+    from kernels.treesearch.nqueens.gpu_tuned import INSTRUCTIONS_PER_NODE
+
+    (kernel,) = [kernel for kernel in named("nqueens", "tuned") if kernel.tuned]
+    loop = compile_kernel(kernel, (9, 0)).loop
+    branches = [place for place, line in enumerate(loop) if "BRA" in line]
+    end = next(place for place, line in enumerate(loop) if "BSYNC" in line)
+    next_task = loop[branches[1] + 1 : end]
+    assert any("ATOMG" in line for line in next_task)
+    assert abs(len(loop) - len(next_task) - INSTRUCTIONS_PER_NODE) <= 2
+
+
+def test_float32_arithmetic_is_not_widened() -> None:
+    for kernel in named("matmul", "numba", "float32"):
+        assert ".f64" not in to_ptx(kernel, (9, 0))
+
+
+def test_the_main_loop_is_the_innermost_that_holds_most_of_the_work() -> None:
+    lines = [(16 * i, f"I{i}") for i in range(20)]
+    assert main_loop(lines) == ()
+    lines[19] = (16 * 19, f"BRA {16 * 19:#x}")  # the trap that ends every kernel
+    assert main_loop(lines) == ()
+    lines[17] = (16 * 17, "@P0 BRA 0x10")  # 1..17
+    lines[9] = (16 * 9, "@!P1 BRA.U 0x80")  # 8..9: too small to be where the time goes
+    assert main_loop(lines) == tuple(text for _, text in lines[1:18])
+    lines[16] = (16 * 16, "@P2 BRA P3, 0x40")  # 4..16
+    assert main_loop(lines) == tuple(text for _, text in lines[4:17])
+
+
+def hungry(values, out):  # type: ignore[no-untyped-def]
+    """120 sums that all live through the loop: more than 64 registers."""
+    sums = cuda.local.array(120, float32)
+    for i in range(120):
+        sums[i] = values[i]
+    for step in range(values.shape[0] - 240):
+        for i in range(120):
+            sums[i] = sums[i] * sums[(i + 7) % 120] + values[i + step]
+    for i in range(120):
+        out[i] = sums[i]
+
+
+def test_spills_and_local_memory_are_seen() -> None:
+    kernel = NumbaKernel("hungry", cuda.jit(hungry, launch_bounds=(1024, 1)), void(float32[::1], float32[::1]))
+    generous = NumbaKernel("generous", cuda.jit(hungry), kernel.signature)
+    starved = compile_kernel(kernel, (9, 0))
+    assert starved.registers <= 64
+    assert starved.spill_bytes + starved.stack_bytes > 0
+    assert compile_kernel(generous, (9, 0)).registers > 64
+
+
+def test_a_kernel_that_does_not_compile_says_why() -> None:
+    with pytest.raises(RuntimeError, match="undefined"):
+        compile_kernel(CudaKernel("broken", "broken", 'extern "C" __global__ void broken() { undefined(); }'), (9, 0))
+
+
+def test_the_report_is_a_table_that_says_what_was_compiled() -> None:
+    command = [sys.executable, "-m", "kernels.report", "nqueens", "prefix", "--sass"]
+    outcome = subprocess.run(command, capture_output=True, text=True, cwd=Path(kernels.__path__[0]).parent)
+    assert outcome.returncode == 0, outcome.stderr
+    assert re.search(r"nqueens prefix\s+8\.0\s+\d+\s+20,480\s+0\s+0\s+\d+ instr\.\s+node", outcome.stdout)
+    assert "LDS" in outcome.stdout
+
+
+def test_the_report_refuses_a_name_that_no_kernel_has() -> None:
+    command = [sys.executable, "-m", "kernels.report", "nothing"]
+    outcome = subprocess.run(command, capture_output=True, text=True, cwd=Path(kernels.__path__[0]).parent)
+    assert outcome.returncode == 2
+    assert "no kernel's name" in outcome.stderr
+
+
+def test_a_tuned_kernel_that_spills_is_a_failure(monkeypatch: pytest.MonkeyPatch, capsys) -> None:  # type: ignore[no-untyped-def]
+    from kernels import report
+
+    code = SimpleNamespace(registers=255, shared_bytes=0, stack_bytes=96, spill_bytes=96, loop=("FFMA",))
+    monkeypatch.setattr(report, "compile_kernel", lambda kernel, capability: code)
+    monkeypatch.setattr(report, "device_kernels", lambda: [NumbaKernel("greedy", None, None, tuned=True)])
+    monkeypatch.setattr(sys, "argv", ["kernels.report"])
+    assert report.main() == 1
+    assert "spilled: greedy" in capsys.readouterr().out

@@ -1,58 +1,129 @@
-"""The CPU search counts every node and every solution."""
+"""The CPU searches count every node and every solution."""
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+
+import numpy as np
 import pytest
 
-from kernels.nqueens import cpu_prefix, nqueens
-from kernels.nqueens.counts import verify_counts
-from kernels.nqueens.published import NODES, SOLUTIONS
-from profiling.benchmark import Point, Skip
+from kernels.treesearch.nqueens import cpu_prefix, cpu_tuned, nqueens
+from kernels.treesearch.nqueens.published import NODES, NODES_INSIDE_BORDERS, SOLUTIONS
+from profiling.benchmark import Point
+from tests.nqueens_baselines import half_board, textbook
+
+SEARCHES = [(impl, cores) for impl in ("tuned", "prefix") for cores in ("one", "all")]
+MODULES = {"tuned": cpu_tuned, "prefix": cpu_prefix}
+TREES = {"tuned": NODES_INSIDE_BORDERS[cpu_tuned.LOOK_AHEAD], "prefix": NODES}
 
 
-def point(queens):
-    return Point("nqueens", "cpu", {"impl": "prefix", "queens": queens})
+def point(impl, queens, cores="all"):
+    return Point("nqueens", "cpu", {"impl": impl, "cores": cores, "queens": queens})
 
 
 @pytest.mark.parametrize("queens", range(1, 13))
-def test_both_counts_are_the_published_ones(queens):
-    task = nqueens(point(queens))
+@pytest.mark.parametrize(("impl", "cores"), SEARCHES)
+def test_both_counts_are_the_known_ones_also_after_several_executions(impl, cores, queens):
+    task = nqueens(point(impl, queens, cores))
+    task.run()
     task.run()
     verification = task.verify()
     assert verification.passed, verification
-    assert verification.found == f"{SOLUTIONS[queens]} solutions, {NODES[queens]} nodes"
+    assert verification.found == f"{SOLUTIONS[queens]} solutions, {TREES[impl][queens]} nodes"
 
 
 @pytest.mark.parametrize("tasks", [1, 3, 100_000])
-def test_the_counts_do_not_depend_on_how_the_tree_is_cut(monkeypatch, tasks):
-    monkeypatch.setattr(cpu_prefix, "TASKS_PER_THREAD", tasks)
-    assert nqueens(point(9)).verify().passed
+@pytest.mark.parametrize("impl", MODULES)
+@pytest.mark.parametrize("queens", [5, 9, 11])
+def test_the_counts_do_not_depend_on_how_the_tree_is_cut(monkeypatch, impl, tasks, queens):
+    monkeypatch.setattr(MODULES[impl], "TASKS_PER_THREAD", tasks)
+    assert nqueens(point(impl, queens)).verify().passed
 
 
-def test_one_node_or_one_solution_more_or_less_fails():
-    right = NODES[8], SOLUTIONS[8]
-    assert verify_counts(8, *right).passed
-    for nodes, solutions in ((1, 0), (-1, 0), (0, 1), (0, -1)):
-        assert not verify_counts(8, right[0] + nodes, right[1] + solutions).passed
+@pytest.mark.parametrize("queens", [5, 8, 11])
+@pytest.mark.parametrize("cores", ["one", "all"])
+def test_a_board_too_wide_for_two_masks_in_a_word_takes_four_words(monkeypatch, queens, cores):
+    monkeypatch.setattr(cpu_tuned, "HALF", 0)
+    assert nqueens(point("tuned", queens, cores)).verify().passed
 
 
-def test_a_lost_task_fails(monkeypatch):
-    honest = cpu_prefix.search_all
+def test_the_counts_do_not_depend_on_how_many_states_wait():
+    """In a process of its own, as the size is compiled into the search."""
+    program = """
+import sys
+from kernels.treesearch.nqueens import cpu_tuned
+cpu_tuned.BLOCK = 8
+cpu_tuned.CAPACITY = 2 * cpu_tuned.BLOCK + cpu_tuned.LANES
+cpu_tuned.BUFFER = 4 * cpu_tuned.CAPACITY
+from tests.kernels.test_nqueens_cpu import nqueens, point
+sys.exit(not all(nqueens(point("tuned", queens, "one")).verify().passed for queens in range(1, 13)))
+"""
+    assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
 
-    def loses_the_last(board, columns, left, right, rows, stacks, counter, results):
-        honest(board, columns[:-1], left[:-1], right[:-1], rows, stacks, counter, results)
 
-    monkeypatch.setattr(cpu_prefix, "search_all", loses_the_last)
-    assert not nqueens(point(10)).verify().passed
+def test_without_vector_registers_the_same_search_takes_one_state_at_a_time():
+    program = """
+import sys
+from kernels.treesearch.nqueens.lanes import LANES
+from tests.kernels.test_nqueens_cpu import nqueens, point
+assert LANES == 1
+sys.exit(not all(nqueens(point("tuned", queens)).verify().passed for queens in range(1, 13)))
+"""
+    plain = os.environ | {"NUMBA_CPU_NAME": "generic", "NUMBA_CPU_FEATURES": ""}
+    assert subprocess.run([sys.executable, "-c", program], env=plain, check=False).returncode == 0
 
 
-def test_a_board_whose_count_is_not_published_is_skipped():
-    with pytest.raises(Skip, match="could not be verified"):
-        nqueens(point(max(NODES) + 1))
+@pytest.mark.parametrize("impl", MODULES)
+@pytest.mark.parametrize("counted", ["nodes", "solutions"])
+@pytest.mark.parametrize("table", ["known", "not known"])
+def test_a_task_that_is_lost_or_miscounted_fails(monkeypatch, impl, counted, table):
+    """Beyond the table too, where only a sample of tasks is recounted: here every task is drawn."""
+    if table == "not known":
+        monkeypatch.delitem(TREES[impl], 10)
+    task = nqueens(point(impl, 10, "one"))
+    assert task.verify().passed
+    honest = MODULES[impl].search_tasks
+
+    def one_off(*arguments):
+        honest(*arguments)
+        arguments[-2 if counted == "nodes" else -1][7] += 1
+
+    def lost(*arguments):
+        tasks = len(arguments[-1])
+        honest(*(a[:-1] if isinstance(a, np.ndarray) and len(a) == tasks else a for a in arguments))
+
+    for dishonest in (one_off, lost):
+        monkeypatch.setattr(MODULES[impl], "search_tasks", dishonest)
+        verification = nqueens(point(impl, 10, "one")).verify()
+        assert not verification.passed
+        assert verification.expected != verification.found
 
 
-def test_the_figures_beside_the_rate_are_those_of_the_whole_board():
-    metrics = nqueens(point(10)).metrics(2.0)
+@pytest.mark.parametrize("impl", MODULES)
+def test_a_board_beyond_the_table_is_measured_without_a_known_number_of_nodes(monkeypatch, impl):
+    known = TREES[impl][11]
+    monkeypatch.delitem(TREES[impl], 11)
+    task = nqueens(point(impl, 11))
+    assert task.work.items is None
+    verification = task.verify()
+    assert verification.passed
+    assert "recounted" in verification.method
+    assert task.metrics(1.0)["nodes"].value == known
+
+
+@pytest.mark.parametrize("impl", MODULES)
+def test_the_figures_beside_the_rate_are_those_of_the_whole_board(impl):
+    task = nqueens(point(impl, 10, "one"))
+    task.run()
+    metrics = task.metrics(2.0)
     assert metrics["solutions"].value == 724
     assert metrics["solutions per second"].value == 362
-    assert metrics["nodes"].value == NODES[10]
+    assert metrics["nodes"].value == TREES[impl][10]
+    assert metrics["threads"].value == 1
+
+
+@pytest.mark.parametrize("queens", range(3, 12))
+def test_the_searches_that_ours_is_compared_with_count_right(queens):
+    assert textbook(queens) == half_board(queens) == SOLUTIONS[queens]

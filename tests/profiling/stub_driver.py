@@ -28,7 +28,7 @@ int cuDeviceGetName(char *s, int n, int d) { snprintf(s, n, "Stub GPU %d", d); r
 int cuDeviceGetUuid(unsigned char *u, int d) { memset(u, 0x11 * (d + 1), 16); return 0; }
 int cuDeviceGetPCIBusId(char *s, int n, int d) { snprintf(s, n, "0000:4%d:00.0", d); return 0; }
 int cuDeviceTotalMem_v2(size_t *m, int d) { *m = 85899345920; return 0; }
-int cuDeviceGetAttribute(int *v, int a, int d) { *v = a == 16 ? 132 : a == 75 ? 9 : 0; return 0; }
+int cuDeviceGetAttribute(int *v, int a, int d) { *v = a == 16 ? 132 : a == 38 ? 50 << 20 : a == 75 ? 9 : 0; return 0; }
 int cuGetErrorName(int code, const char **s) {
   *s = code == 100 ? "CUDA_ERROR_NO_DEVICE" : code == 802 ? "CUDA_ERROR_SYSTEM_NOT_READY" : 0;
   return *s ? 0 : 1;

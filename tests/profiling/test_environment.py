@@ -348,7 +348,7 @@ def test_a_gpu_is_described_without_naming_it() -> None:
     environment = Environment.model_validate_json(text)
     (gpu,) = environment.gpus
     assert (gpu.index, gpu.name, gpu.memory_bytes) == (0, "Stub GPU 0", 80 << 30)
-    assert (gpu.compute_capability, gpu.multiprocessors) == ("9.0", 132)
+    assert (gpu.compute_capability, gpu.multiprocessors, gpu.l2_bytes) == ("9.0", 132, 50 << 20)
     assert (gpu.sm_clock_max_mhz, gpu.memory_clock_max_mhz, gpu.power_limit_w) == (1980, 2619, 700)
     assert (gpu.ecc, gpu.mig, gpu.persistence) == (True, None, False)  # MIG is not supported there
     assert gpu.pcie_width is None

@@ -1,0 +1,149 @@
+"""The report's drawing of a benchmark whose points sweep a size in bytes: its figure against the size."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from itertools import cycle
+
+from markupsafe import Markup
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullFormatter, NullLocator
+
+from accelbench.report.figures import UNITS, digits, plain, read, size
+from accelbench.report.rows import Group, Row, params_text
+from accelbench.report.svg import MUTED, SERIES, SURFACE, WIDTH, inline_svg, plot_style
+from profiling.environment.model import Environment
+
+SIZE_AXES = {"bytes": 1, "kib": 1 << 10, "mib": 1 << 20}
+"""The axes that are sizes, and their unit in bytes."""
+LEAST_SIZES = 4
+"""Fewer are read more easily in the table."""
+MARKERS = ("o", "s", "^", "D", "v", "P")
+TICKS = 12
+"""Sizes that the axis names at most."""
+CROWDED = 0.06
+"""Caches whose sizes lie closer than this part of the drawing's width are named one above the other."""
+
+Line = tuple[str, list[tuple[float, float]]]
+"""What its points have in common, and (bytes, rate or seconds) in order."""
+
+
+def sweep(group: Group, environment: Environment, name: str) -> Markup | None:
+    """The figure of a benchmark's points against their size, a line for each choice of the other axes.
+
+    Both axes are logarithmic, and the machine's caches are marked. None where no axis is a size, or the sizes are few.
+    """
+    axis = next((axis for axis in group.varying if axis in SIZE_AXES), None)
+    if axis is None or len({row.record.params.get(axis) for row in group.rows}) < LEAST_SIZES:
+        return None
+    lines = _lines(group, axis)
+    sizes = [place for _, points in lines for place, _ in points]
+    values = [value for _, points in lines for _, value in points]
+    if not values:
+        return None
+    unit = _unit(group.rows[0])
+    with plot_style():
+        figure = Figure(figsize=(WIDTH, 3.6))
+        axes = figure.add_axes((0.115, 0.14, 0.865, 0.70))
+        axes.set_xscale("log", base=2)
+        axes.set_yscale("log")
+        axes.set_xlim(min(sizes) / 1.25, max(sizes) * 1.25)
+        axes.set_ylim(*_span(values))
+        _mark_caches(axes, group.device, environment)
+        for (label, points), color, marker in zip(lines, cycle(SERIES), cycle(MARKERS), strict=False):
+            x, y = zip(*points, strict=True)
+            axes.plot(x, y, color=color, marker=marker, markersize=4.5, markeredgecolor=SURFACE, label=label)
+        if len(lines) > 1:
+            axes.legend(loc="best")
+        axes.set_xlabel(f"size ({plain(axis)})" if axis == "bytes" else "size")
+        axes.set_title(_what(group.rows[0]), loc="left", fontsize=9, color=MUTED, pad=22)
+        axes.xaxis.set_major_locator(FixedLocator(_size_ticks(min(sizes), max(sizes))))
+        axes.xaxis.set_minor_locator(NullLocator())
+        axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: size(value)))
+        axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5), numticks=20))
+        axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: _short(value, unit)))
+        axes.yaxis.set_minor_formatter(NullFormatter())
+        axes.tick_params(which="minor", length=0)
+        title = (
+            f"{plain(group.benchmark)} on {group.device} against size, from {size(min(sizes))} to {size(max(sizes))}"
+        )
+        return inline_svg(figure, name, title)
+
+
+def _lines(group: Group, axis: str) -> list[Line]:
+    """The points by the other axes in which they differ, in order of size; those without a rate are left out."""
+    found: dict[str, list[tuple[float, float]]] = {}
+    others = [other for other in group.varying if other != axis]
+    for row in group.rows:
+        amount, value = row.record.params.get(axis), row.record.rate()
+        if isinstance(amount, int) and value and math.isfinite(value):
+            label = params_text(row.record, [other for other in others if other in row.record.params])
+            found.setdefault(label, []).append((float(amount * SIZE_AXES[axis]), value))
+    return [(label, sorted(points)) for label, points in found.items()]
+
+
+def _unit(row: Row) -> str:
+    record = row.record
+    if record.figure == "time":
+        return "s"
+    return UNITS.get(record.figure) or f"{record.work.item if record.work else 'items'}/s"
+
+
+def _what(row: Row) -> str:
+    """What the drawing shows upwards."""
+    if row.record.figure != "time":
+        return "rate"
+    work = row.record.work
+    return plain(f"time of each of the {work.item}") if work and work.items else "time of one execution"
+
+
+def _short(value: float, unit: str) -> str:
+    reading = read(value, unit)
+    return f"{digits(float(reading.value.replace(',', '')), 1)} {reading.unit}"
+
+
+def _span(values: Sequence[float]) -> tuple[float, float]:
+    """Room above and below, so that no line touches the frame."""
+    return min(values) / 1.5, max(values) * 1.5
+
+
+def _size_ticks(least: float, most: float) -> list[float]:
+    """Powers of two in equal steps, from the first that is drawn."""
+    first, last = math.ceil(math.log2(least)), math.floor(math.log2(most))
+    step = max(1, -(-(last - first + 1) // TICKS))
+    return [float(2**power) for power in range(first, last + 1, step)]
+
+
+def _caches(device: str, environment: Environment) -> Iterator[tuple[str, int]]:
+    """The name and size of every cache that data of this device pass, where the record knows it."""
+    if device == "cpu":
+        for cache in environment.cpu.caches:
+            if cache.kind != "Instruction":
+                yield f"L{cache.level}", cache.size_bytes
+    elif device == "gpu" and environment.gpus and environment.gpus[0].l2_bytes:
+        yield "L2", environment.gpus[0].l2_bytes
+
+
+def _mark_caches(axes: Axes, device: str, environment: Environment) -> None:
+    left, right = axes.get_xlim()
+    last, raised = -math.inf, 0
+    for name, end in sorted(_caches(device, environment), key=lambda cache: cache[1]):
+        if not left < end < right:
+            continue
+        place = math.log(end / left) / math.log(right / left)
+        raised = (raised + 1) % 2 if place - last < CROWDED * 2 else 0
+        last = place
+        axes.axvline(end, color=MUTED, linewidth=1, linestyle=(0, (4, 3)))
+        axes.annotate(
+            f"{name} {size(end)}",
+            (end, 1),
+            xycoords=("data", "axes fraction"),
+            xytext=(0, 3 + 10 * raised),
+            textcoords="offset points",
+            ha="center",
+            color=MUTED,
+            fontsize=8,
+            annotation_clip=False,
+        )

@@ -1,0 +1,27 @@
+"""The rate of atomic additions to memory, contended and not."""
+
+from __future__ import annotations
+
+from importlib import import_module
+
+from profiling.benchmark import Point, Task, benchmark
+
+
+@benchmark(
+    "atomics",
+    devices=("cpu", "gpu"),
+    axes={
+        "target": {"cpu": ("one", "own"), "gpu": ("one", "warp", "own", "random", "block")},
+        "dtype": {"cpu": ("int64",), "gpu": ("int32", "int64", "float32")},
+    },
+    figure="items",
+)
+def atomics(point: Point) -> Task:
+    """Atomic additions per second, all threads at once, by what they add to.
+
+    `one`: all to one counter. `own`: each thread to its own; on a CPU that is a cache line. `warp`: the 32 threads
+    of a warp to one. `random`: each addition to one of a million, as in a histogram. `block`: the threads of a block
+    to one in shared memory, whose sum is added to memory at the end.
+    """
+    task: Task = import_module(f"kernels.atomics.{point.device}_numba").prepare(point)
+    return task

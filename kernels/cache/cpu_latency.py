@@ -1,0 +1,83 @@
+"""A chase of pointers on one core: each access needs the address that the access before it has read.
+
+Bound: the latency of whatever level holds the working set. There is one pointer per cache line, and the lines follow
+one another in a random order that is a single cycle, so no prefetcher can tell the next one; the memory lies on huge
+pages where the kernel grants them (the share is reported), so that the TLB misses little.
+
+Measured on an AMD Zen 3 virtual machine: 4.1 cycles in L1 (the manual says 4), 12.0 in L2 (12), 46 at the near end of
+L3 (46), 125 to 150 ns in memory.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from llvmlite import ir
+from numba import types
+from numba.extending import intrinsic
+
+from kernels.cache.cycle import Cycle
+from kernels.cache.pages import huge_empty, huge_share
+from kernels.peak_arith.cpu_fma import observed_clock
+from kernels.threads import compiled
+from profiling.benchmark import Metric, Point, Task, Verification, Work
+from profiling.memory import require_memory
+
+LINE = 64
+"""Bytes from one pointer to the next: a cache line of x86-64 and of most Arm cores."""
+STEPS = 1 << 18
+"""Accesses of one execution: 0.3 ms in L1, 30 ms in memory. The next execution goes on where this one ended."""
+
+
+@intrinsic
+def read_pointer(typing: Any, address: Any) -> Any:
+    """The pointer that is stored at that address: one load, and no arithmetic before it."""
+    if address != types.uint64:
+        return None
+
+    def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return builder.load(builder.inttoptr(arguments[0], ir.IntType(64).as_pointer()))
+
+    return types.uint64(types.uint64), codegen
+
+
+@compiled
+def chase(address: Any, steps: int) -> Any:
+    """Where one arrives after that many steps."""
+    for _ in range(steps):
+        address = read_pointer(address)
+    return address
+
+
+def prepare(point: Point) -> Task:
+    """A random cycle through the working set; Skip where it would take more than half of the available memory."""
+    lines = int(point["kib"]) * 1024 // LINE
+    require_memory(2 * lines * LINE)  # the cycle's order, and what drawing it takes, are less than the lines
+    pointers = huge_empty(lines * LINE // 8, np.uint64)
+    cycle = Cycle(pointers.ctypes.data, lines, LINE, point.rng())
+    position = np.uint64(0)
+
+    def run() -> None:
+        nonlocal position
+        position = np.uint64(chase(position, STEPS))
+
+    def draw() -> None:
+        nonlocal position
+        cycle.draw(pointers)
+        position = np.uint64(cycle.after(0))
+
+    def verify() -> Verification:
+        draw()
+        run()
+        return cycle.verify(STEPS, int(position))
+
+    def metrics(seconds: float) -> dict[str, Metric]:
+        clock, huge = observed_clock(1, point.seed), huge_share(pointers)
+        return {
+            "cycles per access": Metric(seconds / STEPS * clock),
+            "clock": Metric(clock / 1e6, "MHz"),
+        } | ({} if huge is None else {"on huge pages": Metric(100 * huge, "%")})
+
+    draw()
+    return Task(run=run, verify=verify, work=Work(items=STEPS, item="accesses"), metrics=metrics)

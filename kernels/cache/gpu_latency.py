@@ -1,0 +1,98 @@
+"""A chase of pointers by one thread: each access needs the address that the access before it has read.
+
+Bound: the latency of whatever level holds the working set, L1 of one multiprocessor, L2 or device memory; from some
+tens of MiB on, misses of the address translation are part of it. There is one pointer per cache line of 128 bytes, and
+the lines follow one another in a random order that is a single cycle.
+
+The timer empties L2 before each isolated sample, so the whole block first reads as many lines as fill the caches, a
+thousand at a time; then one thread chases. The time is that of both, and the first is estimated at 3 % of it at most;
+the cycles are those of the chase alone. It is in CUDA C++ because a chase of indices, which is what Numba-CUDA has,
+would add the arithmetic of an address to every access. Not measured yet on a GPU.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from kernels.cache.cycle import Cycle
+from kernels.device_code import CudaKernel, DeviceKernel
+from profiling.benchmark import Metric, Point, Task, Verification, Work
+from profiling.cuda import attribute, cupy_stream, library, require_device_memory, synchronize
+
+LINE = 128
+"""Bytes from one pointer to the next: a cache line of every NVIDIA GPU."""
+STEPS = 1 << 16
+"""Accesses of one execution: 1 ms in L1, 40 ms in memory. The next execution goes on where this one ended."""
+THREADS = 1024
+FILLING = 2
+"""Lines of so many L2 caches, at most, are read before the chase."""
+
+SOURCE = r"""
+#ifndef CUDA_ON_HOST
+// An ordinary load, through L1 and L2, which the compiler neither moves nor leaves out.
+__device__ __forceinline__ unsigned long long read(unsigned long long address) {
+    unsigned long long value;
+    asm volatile("ld.global.u64 %0, [%1];" : "=l"(value) : "l"(address));
+    return value;
+}
+#endif
+
+// state[0]: the address to start at, then the one arrived at; state[1]: the clock cycles of the chase.
+extern "C" __global__ void __launch_bounds__(THREADS)
+chase(unsigned long long first, unsigned int filling, unsigned int steps, unsigned long long* state) {
+    for (unsigned long long line = threadIdx.x; line < filling; line += THREADS) read(first + line * LINE);
+    __syncthreads();
+    if (threadIdx.x != 0) return;
+    unsigned long long address = state[0];
+    const long long begin = clock64();
+    #pragma unroll 16
+    for (unsigned int step = 0; step < steps; ++step) address = read(address);
+    state[0] = address;
+    state[1] = clock64() - begin;
+}
+"""
+OPTIONS = ("--std=c++17", f"-DTHREADS={THREADS}", f"-DLINE={LINE}")
+
+
+def device_code() -> list[DeviceKernel]:
+    return [CudaKernel("cache latency", "chase", SOURCE, OPTIONS, tuned=True, unit="16 accesses")]
+
+
+def prepare(point: Point) -> Task:
+    """A random cycle through the working set; Skip where it does not fit in half of the free device memory."""
+    cupy = library("cupy")
+    lines = int(point["kib"]) * 1024 // LINE
+    filling = min(lines, FILLING * attribute("L2CacheSize") // LINE)
+    require_device_memory(lines * LINE)
+    pointers = cupy.empty(lines * LINE // 8, np.uint64)
+    first = int(pointers.data.ptr)
+    cycle = Cycle(first, lines, LINE, point.rng())
+    state = cupy.empty(2, np.uint64)
+    kernel = cupy.RawModule(code=SOURCE, options=OPTIONS).get_function("chase")
+    kernel.preferred_shared_memory_carveout = 0  # what is not shared memory is L1
+
+    def run(stream: int = 0) -> None:
+        with cupy_stream(stream):
+            kernel((1,), (THREADS,), (np.uint64(first), np.uint32(filling), np.uint32(STEPS), state))
+
+    def draw() -> None:
+        host = np.zeros(pointers.shape, np.uint64)
+        cycle.draw(host)
+        pointers.set(host)
+        state.set(np.array([cycle.after(0), 0], np.uint64))
+        synchronize()
+
+    def verify() -> Verification:
+        draw()
+        run()
+        synchronize()
+        return cycle.verify(STEPS, int(state.get()[0]))
+
+    def metrics(seconds: float) -> dict[str, Metric]:
+        cycles: Any = state.get()[1]  # those of the last execution
+        return {"cycles per access": Metric(float(cycles) / STEPS)}
+
+    draw()
+    return Task(run=run, verify=verify, work=Work(items=STEPS, item="accesses"), metrics=metrics)

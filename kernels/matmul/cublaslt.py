@@ -1,0 +1,170 @@
+"""int8 and fp8 products by NVIDIA's cuBLASLt, the few calls of it that they need, through ctypes.
+
+Numbers are those of library_types.h, cublas_api.h and cublasLt.h of CUDA 12.9, each beside its name. cuBLASLt is
+column-major and wants both types with the first matrix transposed and the second not ("TN", cuBLAS manual,
+cublasLtMatmul): a row-major product with B stored by columns is that, as Cᵀ = Bᵀ·Aᵀ.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import weakref
+from collections.abc import Callable
+from ctypes import byref, c_float, c_int, c_int32, c_int64, c_size_t, c_uint64, c_void_p
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from kernels.matmul.gpu_task import Operands
+from profiling.benchmark import Skip
+from profiling.cuda import library
+
+CUBLAS_STATUS_SUCCESS = 0
+CUBLAS_STATUS_NOT_SUPPORTED = 15
+CUBLAS_OP_N, CUBLAS_OP_T = 0, 1
+CUBLASLT_MATMUL_DESC_TRANSA, CUBLASLT_MATMUL_DESC_TRANSB = 3, 4
+CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET = 5, 6
+CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES = 1
+WORKSPACE = 32 << 20
+"""Bytes; what the cuBLAS manual gives Hopper and later (cublasSetWorkspace), and no less for other cards."""
+
+
+@dataclass(frozen=True)
+class Arithmetic:
+    """How cuBLASLt is asked for a type."""
+
+    data_type: int
+    result_type: int
+    compute_type: int
+    scale_type: int
+    scalar: Any
+
+
+ARITHMETIC = {
+    # CUDA_R_8I, CUDA_R_32I, CUBLAS_COMPUTE_32I, CUDA_R_32I
+    "int8": Arithmetic(3, 10, 72, 10, c_int32),
+    # CUDA_R_8F_E4M3, CUDA_R_16BF, CUBLAS_COMPUTE_32F, CUDA_R_32F; sums in full precision, not the "fast" ones
+    "fp8": Arithmetic(28, 14, 68, 0, c_float),
+}
+
+
+class Algorithm(ctypes.Structure):
+    """cublasLtMatmulAlgo_t."""
+
+    _fields_ = [("data", c_uint64 * 8)]
+
+
+class HeuristicResult(ctypes.Structure):
+    """cublasLtMatmulHeuristicResult_t."""
+
+    _fields_ = [
+        ("algo", Algorithm),
+        ("workspace_size", c_size_t),
+        ("state", c_int),
+        ("waves_count", c_float),
+        ("reserved", c_int * 4),
+    ]
+
+
+class Library:
+    """The functions of cuBLASLt, which raise RuntimeError with the library's own name of what went wrong."""
+
+    def __init__(self, path: str) -> None:
+        self._functions = ctypes.CDLL(path)
+        self._functions.cublasLtGetStatusName.restype = ctypes.c_char_p
+
+    def status(self, name: str, *args: Any) -> int:
+        """Call `cublasLt<name>` and return its status."""
+        status: int = getattr(self._functions, f"cublasLt{name}")(*args)
+        return status
+
+    def call(self, name: str, *args: Any) -> None:
+        """Call `cublasLt<name>`; RuntimeError unless it succeeds."""
+        status = self.status(name, *args)
+        if status != CUBLAS_STATUS_SUCCESS:
+            raise RuntimeError(f"cublasLt{name}: {self._functions.cublasLtGetStatusName(status).decode()}")
+
+    def create(self, owner: Any, kind: str, *args: Any) -> c_void_p:
+        """A new handle or descriptor, `cublasLt<kind>Create`, which is destroyed with its owner."""
+        made = c_void_p()
+        self.call(f"{kind}Create", byref(made), *args)
+        # Not at the end of the process, where the device may be gone before.
+        weakref.finalize(owner, self.call, f"{kind}Destroy", made).atexit = False
+        return made
+
+    def set(self, kind: str, made: c_void_p, attribute: int, value: Any) -> None:
+        """`cublasLt<kind>SetAttribute` to a ctypes value."""
+        self.call(f"{kind}SetAttribute", made, attribute, byref(value), c_size_t(ctypes.sizeof(value)))
+
+
+class Multiplication:
+    """Descriptors of one product, and the algorithm that cuBLASLt's heuristic prefers for it."""
+
+    def __init__(self, lt: Library, dtype: str, m: int, n: int, k: int, batch: int) -> None:
+        how = ARITHMETIC[dtype]
+        self.lt, self.scalar = lt, how.scalar
+        self.operation = lt.create(self, "MatmulDesc", how.compute_type, how.scale_type)
+        for attribute, value in (
+            (CUBLASLT_MATMUL_DESC_TRANSA, CUBLAS_OP_T),
+            (CUBLASLT_MATMUL_DESC_TRANSB, CUBLAS_OP_N),
+        ):
+            lt.set("MatmulDesc", self.operation, attribute, c_int32(value))
+        self.first = self._layout(how.data_type, k, n, batch)
+        self.second = self._layout(how.data_type, k, m, batch)
+        self.result = self._layout(how.result_type, n, m, batch)
+        self.algorithm = Algorithm()
+        """Nothing to run before `choose` has filled it."""
+
+    def choose(self, handle: c_void_p) -> bool:
+        """Ask the heuristic for the device of the handle; False where cuBLASLt has no algorithm for it."""
+        preference = self.lt.create(self, "MatmulPreference")
+        self.lt.set("MatmulPreference", preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, c_uint64(WORKSPACE))
+        found, count = HeuristicResult(), c_int(0)
+        arguments = (
+            handle, self.operation, self.first, self.second, self.result, self.result, preference,
+            1, byref(found), byref(count),
+        )  # fmt: skip
+        status = self.lt.status("MatmulAlgoGetHeuristic", *arguments)
+        if status == CUBLAS_STATUS_NOT_SUPPORTED or (status == CUBLAS_STATUS_SUCCESS and count.value == 0):
+            return False
+        if status != CUBLAS_STATUS_SUCCESS:
+            self.lt.call("MatmulAlgoGetHeuristic", *arguments)
+        self.algorithm = found.algo
+        return True
+
+    def enqueue(self, handle: c_void_p, a: int, b: int, c: int, workspace: int, stream: int) -> None:
+        """C = A·B on a stream, by the addresses of the matrices, B by columns, and of `WORKSPACE` bytes."""
+        self.lt.call(
+            "Matmul", handle, self.operation, byref(self.scalar(1)), c_void_p(b), self.first, c_void_p(a), self.second,
+            byref(self.scalar(0)), c_void_p(c), self.result, c_void_p(c), self.result,
+            byref(self.algorithm), c_void_p(workspace), c_size_t(WORKSPACE), c_void_p(stream),
+        )  # fmt: skip
+
+    def _layout(self, data_type: int, rows: int, columns: int, batch: int) -> c_void_p:
+        """A column-major matrix without gaps, one after the other in a batch."""
+        sizes = c_uint64(rows), c_uint64(columns), c_int64(rows)
+        layout = self.lt.create(self, "MatrixLayout", data_type, *sizes)
+        self.lt.set("MatrixLayout", layout, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, c_int32(batch))
+        self.lt.set("MatrixLayout", layout, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, c_int64(rows * columns))
+        return layout
+
+
+@cache
+def _library() -> Library:
+    return Library(library("cuda.pathfinder").load_nvidia_dynamic_lib("cublasLt").abs_path)
+
+
+def bind(operands: Operands) -> Callable[[int], None]:
+    """What enqueues the product on a stream; Skip where cuBLASLt has no algorithm for it on this device."""
+    lt, sizes = _library(), operands.padded
+    product = Multiplication(lt, operands.dtype, sizes.m, sizes.n, sizes.k, sizes.batch)
+    handle = lt.create(product, "")
+    if not product.choose(handle):
+        raise Skip(f"cuBLASLt has no algorithm for this product of {operands.dtype} matrices on this device")
+    workspace = library("cupy").empty(WORKSPACE, "uint8")
+    a, b, c = (matrix.data.ptr for matrix in (operands.a, operands.b, operands.c))
+
+    def run(stream: int) -> None:
+        product.enqueue(handle, a, b, c, workspace.data.ptr, stream)
+
+    return run

@@ -1,0 +1,105 @@
+"""What every GPU implementation of the matrix product does around it: matrices on the device, the check of the answer.
+
+An implementation is a function of `Operands` that sets up what it needs and returns `run(stream)`:
+
+    def prepare(point: Point) -> Task:
+        def bind(operands: Operands) -> Callable[[int], None]:
+            def run(stream: int) -> None:
+                ...  # enqueue C = A·B
+            return run
+
+        return gpu_task(point, bind)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from kernels.matmul.accuracy import verify_product
+from kernels.matmul.formats import FORMATS, draw, from_storage, poison
+from kernels.matmul.shapes import Product
+from profiling.benchmark import Point, Task, Verification, Work
+from profiling.cuda import library, require_device_memory, synchronize
+
+ALIGNMENT = 16
+"""Bytes that each row starts at a multiple of, as `cudaMallocPitch` would place it: the widest load of a thread and
+the bulk copy engine want it. Every implementation gets the same matrices."""
+
+
+@dataclass(frozen=True)
+class Operands:
+    """The matrices of a product in device memory, contiguous CuPy arrays (`.data.ptr` is the address).
+
+    Every size is rounded up to whole multiples of 16 bytes of A's and B's elements; what A and B hold beyond the
+    product is zero, and what C does is not looked at. So a kernel may multiply the rounded sizes.
+    """
+
+    product: Product
+    dtype: str
+    a: Any
+    """(batch, m′, k′), as `FORMATS[dtype].storage`."""
+    b: Any
+    """(batch, k′, n′); by columns (batch, n′, k′), which is where fp8 and int8 tensor cores want it."""
+    c: Any
+    """(batch, m′, n′), of the type `FORMATS[dtype].result`."""
+
+    @property
+    def padded(self) -> Product:
+        """The product of the whole arrays."""
+        batch, m, k = self.a.shape
+        return Product(m, self.c.shape[2], k, batch)
+
+
+Bind = Callable[[Operands], Callable[[int], object]]
+
+
+def gpu_task(point: Point, bind: Bind, *, b_by_columns: bool = False) -> Task:
+    """The task of multiplying fresh random matrices of the point's type and sizes by what `bind` returns.
+
+    Skip where the matrices would take more than half of the free device memory. Units that the device may lack are for
+    the caller to require before this allocates.
+    """
+    cupy = library("cupy")
+    product, dtype = Product.of(point), str(point["dtype"])
+    kind = FORMATS[dtype]
+    stored, result = kind.storage, FORMATS[kind.result].storage
+    m, n, k = (_round_up(size, ALIGNMENT // kind.itemsize) for size in (product.m, product.n, product.k))
+    padded = Product(m, n, k, product.batch)
+    require_device_memory(padded.bytes(kind.itemsize, kind.result_itemsize))
+    rng = point.rng()
+    shape_a, shape_b = (product.batch, product.m, product.k), (product.batch, product.k, product.n)
+    a = cupy.empty((product.batch, m, k), stored)
+    b = cupy.empty((product.batch, n, k) if b_by_columns else (product.batch, k, n), stored)
+    c = cupy.empty((product.batch, m, n), result)
+    run_on = bind(Operands(product, dtype, a, b, c))
+
+    def upload() -> tuple[Any, Any]:
+        host_a, host_b = draw(rng, shape_a, dtype), draw(rng, shape_b, dtype)
+        for device, host in ((a, host_a), (b, host_b.swapaxes(1, 2) if b_by_columns else host_b)):
+            whole = np.zeros(device.shape, stored)
+            whole[:, : host.shape[1], : host.shape[2]] = host
+            device.set(whole)
+        return host_a, host_b
+
+    def run(stream: int = 0) -> None:
+        run_on(stream)
+
+    def verify() -> Verification:
+        host_a, host_b = upload()
+        c.set(poison(c.shape, kind.result))
+        synchronize()
+        run()
+        synchronize()
+        found = from_storage(c[:, : product.m, : product.n].get(), kind.result)
+        return verify_product(from_storage(host_a, dtype), from_storage(host_b, dtype), found, dtype, rng)
+
+    upload()
+    return Task(run=run, verify=verify, work=Work(product.flops, product.bytes(kind.itemsize, kind.result_itemsize)))
+
+
+def _round_up(size: int, multiple: int) -> int:
+    return -(-size // multiple) * multiple

@@ -1,0 +1,226 @@
+// C = A*B with the tensor cores of a warp (mma.sync), compute capability 8.0 and later: gpu_mma.py describes it.
+// -DBFLOAT16 multiplies bfloat16, without it float16. No header is needed. CUDA_ON_HOST leaves out the inline PTX, for
+// the tests to put an emulation in its place.
+
+#ifdef BFLOAT16
+#define OPERAND "bf16"
+#else
+#define OPERAND "f16"
+#endif
+
+typedef unsigned short element;  // 16 bits of either type
+
+constexpr int TILE_M = 128, TILE_N = 256, TILE_K = 32;  // what a block computes, and how deep a stage of A and B is
+constexpr int STAGES = 4;
+constexpr int WARPS_M = 2, WARPS_N = 4, THREADS = 32 * WARPS_M * WARPS_N;
+constexpr int WARP_M = TILE_M / WARPS_M, WARP_N = TILE_N / WARPS_N;  // 64 x 64
+constexpr int MMA_M = 16, MMA_N = 8, MMA_K = 16;
+constexpr int ROWS = WARP_M / MMA_M, COLUMNS = WARP_N / MMA_N, STEPS = TILE_K / MMA_K;
+constexpr int CHUNK = 8;  // elements of 16 bytes, which cp.async, ldmatrix and the stores of C move
+constexpr int BYTES_A = TILE_M * TILE_K * 2, BYTES_B = TILE_K * TILE_N * 2, BYTES_STAGE = BYTES_A + BYTES_B;
+constexpr int GROUP = 8;  // rows of tiles that are walked together: concurrent blocks share both A and B in L2
+
+#ifndef CUDA_ON_HOST
+__device__ __forceinline__ unsigned char* dynamic_shared() {
+    extern __shared__ __align__(128) unsigned char storage[];
+    return storage;
+}
+
+__device__ __forceinline__ unsigned shared_address(const void* pointer) {
+    return (unsigned)__cvta_generic_to_shared(pointer);
+}
+
+// Copy 16 bytes into shared memory, of which the first `bytes` (0 or 16) are read and the others are zeros.
+__device__ __forceinline__ void cp_async_16(unsigned to, const void* from, int bytes) {
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(bytes) : "memory");
+}
+
+__device__ __forceinline__ void cp_async_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
+
+// Wait until at most N of this thread's latest groups are unfinished.
+template <int N>
+__device__ __forceinline__ void cp_async_wait() {
+    asm volatile("cp.async.wait_group %0;" ::"n"(N) : "memory");
+}
+
+__device__ __forceinline__ void ldmatrix_x4(unsigned (&r)[4], unsigned address) {
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3]) : "r"(address) : "memory");
+}
+
+__device__ __forceinline__ void ldmatrix_x4_trans(unsigned (&r)[4], unsigned address) {
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3]) : "r"(address) : "memory");
+}
+
+__device__ __forceinline__ void mma_m16n8k16(float (&d)[4], const unsigned (&a)[4], unsigned b0, unsigned b1) {
+    asm volatile("mma.sync.aligned.m16n8k16.row.col.f32." OPERAND "." OPERAND ".f32 "
+                 "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+                 : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+}
+
+// Two numbers rounded to 16 bits each, the first in the lower half.
+__device__ __forceinline__ unsigned round_pair(float low, float high) {
+    unsigned pair;
+    asm("cvt.rn." OPERAND "x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(high), "f"(low));
+    return pair;
+}
+#endif
+
+// Where a chunk of a stage lies. ldmatrix reads 8 rows of one column of chunks at once: the exclusive or puts those
+// into different banks. A row of A has 4 chunks, so that two rows fill the 128 bytes of all banks; a row of B has 32.
+__device__ __forceinline__ int place_a(int row, int chunk) {
+    return (row * (TILE_K / CHUNK) + (chunk ^ ((row >> 1) & 3))) * 16;
+}
+__device__ __forceinline__ int place_b(int row, int chunk) {
+    return BYTES_A + (row * (TILE_N / CHUNK) + (chunk ^ (row & 7))) * 16;
+}
+
+// The copies that one thread makes for every stage: chunks of A and B, TILE_K further on from stage to stage.
+struct Copies {
+    static constexpr int OF_A = TILE_M * TILE_K / CHUNK / THREADS, OF_B = TILE_K * TILE_N / CHUNK / THREADS;
+    static constexpr int STRIDE_A = THREADS / (TILE_K / CHUNK), STRIDE_B = THREADS / (TILE_N / CHUNK);
+
+    const element *a, *b;
+    int row_a, column_a, row_b, column_b;  // of the first chunk, within the stage
+    int rows_left, columns_left, depth_left;  // of A, of B and of both, from the block's or stage's first on
+    int k, n;
+
+    __device__ __forceinline__ Copies(const element* a_tile, const element* b_tile, int rows, int columns, int n, int k)
+        : rows_left(rows), columns_left(columns), depth_left(k), k(k), n(n) {
+        const int thread = threadIdx.x;
+        row_a = thread / (TILE_K / CHUNK), column_a = thread % (TILE_K / CHUNK);
+        row_b = thread / (TILE_N / CHUNK), column_b = thread % (TILE_N / CHUNK);
+        a = a_tile + (long long)row_a * k + column_a * CHUNK;
+        b = b_tile + (long long)row_b * n + column_b * CHUNK;
+    }
+
+    // Start the next stage. What lies outside the matrices becomes zero; its address stays inside, unread.
+    __device__ __forceinline__ void start(unsigned stage, const element* valid) {
+        #pragma unroll
+        for (int i = 0; i < OF_A; ++i) {
+            const bool inside = row_a + i * STRIDE_A < rows_left && column_a * CHUNK < depth_left;
+            const element* from = inside ? a + (long long)i * STRIDE_A * k : valid;
+            cp_async_16(stage + place_a(row_a + i * STRIDE_A, column_a), from, inside ? 16 : 0);
+        }
+        #pragma unroll
+        for (int i = 0; i < OF_B; ++i) {
+            const bool inside = column_b * CHUNK < columns_left && row_b + i * STRIDE_B < depth_left;
+            const element* from = inside ? b + (long long)i * STRIDE_B * n : valid;
+            cp_async_16(stage + place_b(row_b + i * STRIDE_B, column_b), from, inside ? 16 : 0);
+        }
+        a += TILE_K;
+        b += (long long)TILE_K * n;
+        depth_left -= TILE_K;
+    }
+};
+
+// A warp's operands of one step of 16 along k.
+struct Fragments {
+    unsigned a[ROWS][4], b[COLUMNS / 2][4];
+
+    // ldmatrix gives the four 8 x 8 matrices at the rows whose addresses lanes 0-7, 8-15, 16-23 and 24-31 name: for A
+    // the upper and lower halves of the left and then the right 8 columns, as mma wants them. B lies by rows, so that
+    // `.trans` turns its 8 x 8 matrices: k 0-7 and 8-15 of one 8 columns, then of the next.
+    __device__ __forceinline__ void load(unsigned stage, int step, int warp_m, int warp_n, int lane) {
+        const int row = lane % 16, half = lane / 16;
+        #pragma unroll
+        for (int i = 0; i < ROWS; ++i)
+            ldmatrix_x4(a[i], stage + place_a(warp_m * WARP_M + i * MMA_M + row, step * (MMA_K / CHUNK) + half));
+        #pragma unroll
+        for (int j = 0; j < COLUMNS / 2; ++j)
+            ldmatrix_x4_trans(b[j], stage + place_b(step * MMA_K + row, warp_n * (WARP_N / CHUNK) + 2 * j + half));
+    }
+};
+
+// n and k are multiples of 8, and so is every row's first address in bytes of 16. Blocks: one per tile and batch.
+extern "C" __global__ void __launch_bounds__(THREADS, 1)
+matmul_mma(const element* a, const element* b, element* c, int m, int n, int k) {
+    const int tiles_m = (m + TILE_M - 1) / TILE_M, tiles_n = (n + TILE_N - 1) / TILE_N;
+    const int batch = blockIdx.x / (tiles_m * tiles_n), tile = blockIdx.x % (tiles_m * tiles_n);
+    const int first = tile / (GROUP * tiles_n) * GROUP, within = tile % (GROUP * tiles_n);
+    const int rows_of_tiles = min(GROUP, tiles_m - first);
+    const int m0 = (first + within % rows_of_tiles) * TILE_M, n0 = within / rows_of_tiles * TILE_N;
+    a += (long long)batch * m * k + (long long)m0 * k;
+    b += (long long)batch * k * n + n0;
+    c += (long long)batch * m * n + (long long)m0 * n + n0;
+
+    const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, warp_m = warp / WARPS_N, warp_n = warp % WARPS_N;
+    unsigned char* const shared = dynamic_shared();
+    const unsigned stages = shared_address(shared);
+    Copies copies(a, b, m - m0, n - n0, n, k);
+    #pragma unroll
+    for (int stage = 0; stage < STAGES - 1; ++stage) {
+        copies.start(stages + stage * BYTES_STAGE, a);
+        cp_async_commit();
+    }
+
+    float sums[ROWS][COLUMNS][4];
+    #pragma unroll
+    for (int i = 0; i < ROWS; ++i)
+        #pragma unroll
+        for (int j = 0; j < COLUMNS; ++j)
+            #pragma unroll
+            for (int e = 0; e < 4; ++e) sums[i][j][e] = 0;
+
+    // Each step multiplies one set of fragments while the next one is loaded.
+    Fragments fragments[2];
+    unsigned reading = stages, writing = stages + (STAGES - 1) * BYTES_STAGE;
+    const unsigned end = stages + STAGES * BYTES_STAGE;
+    cp_async_wait<STAGES - 2>();
+    __syncthreads();
+    fragments[0].load(reading, 0, warp_m, warp_n, lane);
+    const int turns = (k + TILE_K - 1) / TILE_K;
+    #pragma unroll 1
+    for (int turn = 0; turn < turns; ++turn) {
+        #pragma unroll
+        for (int step = 0; step < STEPS; ++step) {
+            if (step == STEPS - 1) {
+                reading = reading + BYTES_STAGE == end ? stages : reading + BYTES_STAGE;
+                // The next stage has arrived, and nobody reads the present one any more.
+                cp_async_wait<STAGES - 2>();
+                __syncthreads();
+            }
+            fragments[(step + 1) % 2].load(reading, (step + 1) % STEPS, warp_m, warp_n, lane);
+            if (step == 0) {
+                // The stage that was multiplied in the turn before takes the one that is STAGES - 1 turns ahead: all
+                // of zeros beyond the last, so that the number of groups stays that of the turns.
+                copies.start(writing, a);
+                cp_async_commit();
+                writing = writing + BYTES_STAGE == end ? stages : writing + BYTES_STAGE;
+            }
+            #pragma unroll
+            for (int i = 0; i < ROWS; ++i)
+                #pragma unroll
+                for (int j = 0; j < COLUMNS; ++j) {
+                    const Fragments& now = fragments[step % 2];
+                    mma_m16n8k16(sums[i][j], now.a[i], now.b[j / 2][j % 2 * 2], now.b[j / 2][j % 2 * 2 + 1]);
+                }
+        }
+    }
+
+    // C goes through shared memory, 64 x 64 per warp, so that 8 lanes store 128 bytes of a row together.
+    cp_async_wait<0>();
+    __syncthreads();
+    unsigned char* const mine = shared + warp * (WARP_M * WARP_N * 2);
+    #pragma unroll
+    for (int i = 0; i < ROWS; ++i)
+        #pragma unroll
+        for (int j = 0; j < COLUMNS; ++j)
+            #pragma unroll
+            for (int half = 0; half < 2; ++half) {
+                const int row = i * MMA_M + half * 8 + lane / 4;
+                unsigned* const to = (unsigned*)(mine + row * (WARP_N * 2) + (j ^ (row & 7)) * 16) + lane % 4;
+                *to = round_pair(sums[i][j][2 * half], sums[i][j][2 * half + 1]);
+            }
+    __syncwarp();
+    #pragma unroll
+    for (int i = 0; i < WARP_M / 4; ++i) {
+        const int row = i * 4 + lane / 8, chunk = lane % 8;
+        const int row_c = warp_m * WARP_M + row, column_c = warp_n * WARP_N + chunk * CHUNK;
+        if (m0 + row_c < m && n0 + column_c < n)
+            *(uint4*)(c + (long long)row_c * n + column_c) =
+                *(const uint4*)(mine + row * (WARP_N * 2) + (chunk ^ (row & 7)) * 16);
+    }
+}

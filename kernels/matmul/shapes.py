@@ -1,0 +1,63 @@
+"""The sizes of a product of matrices, and the list of those that deep learning asks for."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from profiling.benchmark import Point
+
+DEEPBENCH = "Baidu Research, DeepBench, code/kernels/gemm_problems.h"
+BERT = "Devlin et al., BERT, 2019, section 3 and appendix A: hidden sizes 768 and 1024, 12 and 16 heads of 64"
+
+SHAPES = {
+    "5124x700x2048": f"{DEEPBENCH}, inference_server_set: the output layer of a speech recogniser; tall",
+    "35x700x2048": f"{DEEPBENCH}, inference_server_set: few rows",
+    "7680x1x2560": f"{DEEPBENCH}, inference_server_set: a recurrent layer for one listener, matrix times vector",
+    "7680x64x2560": f"{DEEPBENCH}, training_set: a recurrent layer on a batch of 64; skinny",
+    "512x8x500000": f"{DEEPBENCH}, training_set: a deep inner dimension and a small result",
+    "1760x7133x1760": f"{DEEPBENCH}, training_set: a recurrent layer's gradient; wide, an odd number of columns",
+    "4096x1024x1024": f"{BERT}; the large model's projections, 32 sequences of 128 tokens",
+    "4096x4096x1024": f"{BERT}; the large model's feed-forward layer, 32 sequences of 128 tokens",
+    "192x512x512x64": f"{BERT}; the base model's attention scores, 16 sequences of 512 tokens by 12 heads",
+    "192x512x64x512": f"{BERT}; the base model's attention times values, 16 sequences of 512 tokens by 12 heads",
+}
+"""Shape, as `Product.parse` reads it → where it is published and what it computes."""
+CPU_SHAPES = ("35x700x2048", "7680x1x2560", "7680x64x2560", "4096x1024x1024", "192x512x512x64")
+"""Those that a CPU measures unless asked for others: each kind once, under 10 GFLOP."""
+
+
+@dataclass(frozen=True)
+class Product:
+    """C = A·B, A m×k, B k×n, C m×n; `batch` such products, of matrices that follow each other in memory."""
+
+    m: int
+    n: int
+    k: int
+    batch: int = 1
+
+    @classmethod
+    def parse(cls, shape: str) -> Product:
+        """Read `m×n×k` or `batch×m×n×k`, written with the letter x; ValueError for anything else."""
+        if not re.fullmatch(r"[1-9]\d*(x[1-9]\d*){2,3}", shape):
+            raise ValueError(f"{shape!r} is no shape: m x n x k or batch x m x n x k, such as 5124x700x2048")
+        *batch, m, n, k = (int(size) for size in shape.split("x"))
+        return cls(m, n, k, *batch)
+
+    @classmethod
+    def of(cls, point: Point) -> Product:
+        """The product that a point of `matmul` (axis n) or `gemm` (axis shape) asks for."""
+        if "shape" in point.params:
+            return cls.parse(str(point["shape"]))
+        n = int(point["n"])
+        return cls(n, n, n)
+
+    @property
+    def flops(self) -> int:
+        """A multiplication and an addition for each of the k products that an element of C sums."""
+        return 2 * self.batch * self.m * self.n * self.k
+
+    def bytes(self, item: int, result: int | None = None) -> int:
+        """A and B read once, of `item` bytes an element, and C written once, of `result` bytes (`item` if None)."""
+        read = self.m * self.k + self.k * self.n
+        return self.batch * (read * item + self.m * self.n * (item if result is None else result))

@@ -1,0 +1,57 @@
+"""The descriptors by which Hopper's bulk copy engine (TMA) finds a box of a matrix in device memory.
+
+Made by the driver's cuTensorMapEncodeTiled through ctypes, into memory aligned as it demands: the object that
+cuda.bindings would have it write into is not.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from profiling.libcuda import LIBCUDA
+
+TENSOR_MAP = np.dtype("V128")
+ALIGNMENT = 128
+BYTES = 2
+SWIZZLE_BYTES = 128
+"""Of a row of a box: the widest that the 128-byte swizzle takes."""
+
+# cuda.h: CUtensorMapDataType, -Interleave, -Swizzle, -L2promotion, -FloatOOBfill
+UINT16 = 1
+NOT_INTERLEAVED = 0
+SWIZZLE_128B = 3
+PROMOTE_TO_256_BYTES = 3
+ZEROS_OUTSIDE = 0
+
+
+def tensor_map(address: int, shape: tuple[int, int, int], rows: int, driver: str = LIBCUDA) -> Any:
+    """The map of a contiguous (batch, rows, columns) array of 2-byte elements, for boxes of `rows` × 64 elements.
+
+    The result is an array of one element, which CuPy passes to a kernel by value. The columns must be a multiple of 8,
+    so that rows start at multiples of 16 bytes. RuntimeError if the driver refuses.
+    """
+    room = np.zeros(TENSOR_MAP.itemsize + ALIGNMENT, np.uint8)
+    start = -room.ctypes.data % ALIGNMENT
+    encoded = room[start : start + TENSOR_MAP.itemsize]
+    batch, height, width = shape
+    error = _encode(driver)(
+        encoded.ctypes.data, UINT16, 3, address,
+        (ctypes.c_uint64 * 3)(width, height, batch), (ctypes.c_uint64 * 2)(width * BYTES, height * width * BYTES),
+        (ctypes.c_uint32 * 3)(SWIZZLE_BYTES // BYTES, rows, 1), (ctypes.c_uint32 * 3)(1, 1, 1),
+        NOT_INTERLEAVED, SWIZZLE_128B, PROMOTE_TO_256_BYTES, ZEROS_OUTSIDE,
+    )  # fmt: skip
+    if error != 0:
+        raise RuntimeError(f"cuTensorMapEncodeTiled: CUDA error {error} for {shape} in boxes of {rows} rows")
+    return encoded.view(TENSOR_MAP)
+
+
+@cache
+def _encode(driver: str) -> Any:
+    function = ctypes.CDLL(driver).cuTensorMapEncodeTiled
+    pointer, enumeration = ctypes.c_void_p, ctypes.c_int
+    function.argtypes = (pointer, enumeration, ctypes.c_uint32, *(pointer,) * 5, *(enumeration,) * 4)
+    return function

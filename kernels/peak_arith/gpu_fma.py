@@ -1,0 +1,224 @@
+"""Independent chains of fused multiply-adds in the registers of every thread: no matrix instructions.
+
+Bound: the FMA units. A multiprocessor has four schedulers, each of which issues one instruction of a warp per clock.
+Here each has 8 warps of 8 chains: 64 independent FMAs, and a latency of 4 to 8 clocks needs no more than 8 of them. So
+the rate is multiprocessors × clock × FMAs per clock × 2. An instruction on 16-bit numbers does two FMAs, one in either
+half of a register; on compute capability 9.0 every other one is sent to a second unit (HFMA2.MMA).
+
+A turn of the loop makes 64 FMAs in each chain and adds the bits of all sums to the thread's answer. On compute
+capability 8.0, 9.0 and 10.0 it is of 520 or 521 instructions, 512 of them FMA (0.98); in float64 of 525 or 526 (0.97),
+but there the others find room, because an FMA takes two clocks or more.
+
+The sums are whole numbers small enough to be exact in every format: a turn adds 64·a·b to them, the next subtracts it,
+so that they stay small however long it runs. Every turn's sums take part in the answers, and those of all threads are
+checked to the last bit: one FMA too few, in any lane, fails. Measured share of the bound: not measured yet on a GPU;
+`FLOP per cycle per multiprocessor` tells it (256 in float32 on 9.0) whatever the clock does.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from kernels.device_code import CudaKernel, DeviceKernel
+from profiling.benchmark import Metric, Point, Task, Verification, Work
+from profiling.cuda import attribute, cupy_stream, library, require_compute_capability, synchronize
+
+THREADS = 1024
+"""One block on each multiprocessor: 8 warps for each scheduler, spread evenly whatever else fits."""
+CHAINS = 8
+STEPS = 64
+"""FMAs of a chain in one turn of the loop."""
+TURNS = 1024
+"""Some 2 ms where a scheduler issues an FMA per clock: launching takes microseconds."""
+
+SOURCE = r"""
+// WORD is what a register holds (one number, or two of 16 bits), BITS the same as an integer, SIGN its sign bits.
+#ifndef CUDA_ON_HOST
+__device__ __forceinline__ void add_product(WORD& sum, WORD a, WORD b) {
+    asm volatile("fma.rn." TYPE " %0, %1, %2, %0;" : "+" REGISTER(sum) : REGISTER(a), REGISTER(b));
+}
+#endif
+
+union Word { WORD value; BITS bits; };
+
+// `starts` has CHAINS words for each thread of the grid, `factors` two, `answers` one; `cycles` one for each block.
+extern "C" __global__ void __launch_bounds__(THREADS)
+run_chains(const WORD* starts, const WORD* factors, int turns, BITS* answers, long long* cycles) {
+    const int threads = gridDim.x * THREADS, thread = blockIdx.x * THREADS + threadIdx.x;
+    Word sums[CHAINS], a;
+    #pragma unroll
+    for (int chain = 0; chain < CHAINS; ++chain) sums[chain].value = starts[chain * threads + thread];
+    a.value = factors[thread];
+    const WORD b = factors[threads + thread];
+    BITS answer = 0;
+    __syncthreads();
+    const long long begin = clock64();
+    #pragma unroll 1
+    for (int turn = 0; turn < turns; ++turn) {
+        #pragma unroll
+        for (int step = 0; step < STEPS; ++step)
+            #pragma unroll
+            for (int chain = 0; chain < CHAINS; ++chain) add_product(sums[chain].value, a.value, b);
+        #pragma unroll
+        for (int chain = 0; chain < CHAINS; ++chain) answer += sums[chain].bits;
+        a.bits ^= SIGN;
+    }
+    __syncthreads();
+    if (threadIdx.x == 0) cycles[blockIdx.x] = clock64() - begin;
+    answers[thread] = answer;
+}
+"""
+
+
+@dataclass(frozen=True)
+class Format:
+    """How one dtype lies in the registers, and what whole numbers keep its sums exact."""
+
+    lanes: int
+    """Numbers in one register."""
+    word: str
+    """The register in CUDA C++."""
+    instruction: str
+    """The type suffix of PTX's `fma.rn`."""
+    constraint: str
+    """What inline assembly calls the register."""
+    bits: Any
+    """The integer of the register's size."""
+    largest_start: int
+    largest_factors: tuple[int, int]
+    capability: tuple[int, int]
+
+    @property
+    def sign(self) -> int:
+        """The bits that negate every number of a register."""
+        width = np.dtype(self.bits).itemsize * 8 // self.lanes
+        return sum(1 << ((lane + 1) * width - 1) for lane in range(self.lanes))
+
+    @property
+    def options(self) -> tuple[str, ...]:
+        """How NVRTC compiles SOURCE for it."""
+        defined = {
+            "THREADS": THREADS,
+            "CHAINS": CHAINS,
+            "STEPS": STEPS,
+            "WORD": self.word,
+            "BITS": {np.uint32: "unsigned int", np.uint64: "unsigned long long"}[self.bits],
+            "TYPE": f'"{self.instruction}"',
+            "REGISTER": f'"{self.constraint}"',
+            "SIGN": f"{self.sign:#x}u" + "ll" * (self.bits is np.uint64),
+        }
+        return ("--std=c++17", *(f"-D{name}={value}" for name, value in defined.items()))
+
+
+# |start| + STEPS·|a·b| is at most 2²⁴ in float32 (2⁵³ in float64), 2¹¹ in float16 and 2⁸ in bfloat16: up to there all
+# whole numbers are exact. The compute capability is the first with the instruction (PTX ISA, fma).
+FORMATS = {
+    "float64": Format(1, "double", "f64", "d", np.uint64, 1 << 23, (255, 255), (5, 0)),
+    "float32": Format(1, "float", "f32", "f", np.uint32, 1 << 23, (255, 255), (5, 0)),
+    "float16": Format(2, "unsigned int", "f16x2", "r", np.uint32, 512, (6, 4), (5, 3)),
+    "bfloat16": Format(2, "unsigned int", "bf16x2", "r", np.uint32, 128, (2, 1), (8, 0)),
+}
+
+
+def device_code() -> list[DeviceKernel]:
+    return [
+        CudaKernel(
+            f"peak-arith {dtype}",
+            "run_chains",
+            SOURCE,
+            kind.options,
+            tuned=True,
+            unit=f"{STEPS * CHAINS} FMA",
+            capability=kind.capability,
+        )
+        for dtype, kind in FORMATS.items()
+    ]
+
+
+def to_words(numbers: Any, dtype: str) -> Any:
+    """Whole numbers (…, lanes) in the registers' format: (…), as integers of the same bits."""
+    kind = FORMATS[dtype]
+    if dtype == "bfloat16":  # the upper half of a float32, whose lower half is zero in whole numbers up to 2⁸
+        stored = (numbers.astype(np.float32).view(np.uint32) >> 16).astype(np.uint16)
+    else:
+        stored = numbers.astype(dtype)
+    return np.ascontiguousarray(stored).view(kind.bits).reshape(numbers.shape[:-1])
+
+
+def expected_answers(starts: Any, factors: Any, turns: int, dtype: str) -> Any:
+    """The bits of the sums after each turn, added up: `starts` (CHAINS, threads, lanes), `factors` (2, threads, lanes).
+
+    After an odd number of turns a sum is start + STEPS·a·b, after an even number it is start.
+    """
+    after_odd = to_words(starts + STEPS * factors[0] * factors[1], dtype).sum(axis=0, dtype=np.uint64)
+    after_even = to_words(starts, dtype).sum(axis=0, dtype=np.uint64)
+    answers = np.uint64(turns - turns // 2) * after_odd + np.uint64(turns // 2) * after_even
+    return answers.astype(FORMATS[dtype].bits)  # modulo the size of a register
+
+
+def draw(rng: np.random.Generator, threads: int, dtype: str) -> tuple[Any, Any]:
+    """Random whole starting values and factors, never 0, of both signs."""
+    kind = FORMATS[dtype]
+    starts = rng.integers(-kind.largest_start, kind.largest_start, (CHAINS, threads, kind.lanes), endpoint=True)
+    largest = np.reshape(kind.largest_factors, (2, 1, 1))
+    shape = 2, threads, kind.lanes
+    return starts, rng.integers(1, largest, shape, endpoint=True) * rng.choice((-1, 1), shape)
+
+
+def prepare(point: Point) -> Task:
+    """Random starting values and factors for every thread of the device; Skip where it lacks the type's FMA."""
+    cupy = library("cupy")
+    dtype = str(point["dtype"])
+    kind = FORMATS[dtype]
+    require_compute_capability(kind.capability, f"the {dtype} FMA of the plain units")
+    blocks = attribute("MultiProcessorCount")
+    threads = blocks * THREADS
+    rng = point.rng()
+    starts, factors = cupy.empty((CHAINS, threads), kind.bits), cupy.empty((2, threads), kind.bits)
+    answers, cycles = cupy.empty(threads, kind.bits), cupy.empty(blocks, np.int64)
+    kernel = cupy.RawModule(code=SOURCE, options=kind.options).get_function("run_chains")
+
+    def run(stream: int = 0) -> None:
+        with cupy_stream(stream):
+            kernel((blocks,), (THREADS,), (starts, factors, np.int32(TURNS), answers, cycles))
+
+    def load() -> Any:
+        drawn = draw(rng, threads, dtype)
+        for array, numbers in zip((starts, factors), drawn, strict=True):
+            array.set(to_words(numbers, dtype))
+        return expected_answers(*drawn, TURNS, dtype)
+
+    def verify() -> Verification:
+        expected = load()
+        answers.set(~expected)
+        synchronize()
+        run()
+        synchronize()
+        return verify_answers(answers.get(), expected)
+
+    flops = threads * TURNS * STEPS * CHAINS * kind.lanes * 2
+
+    def metrics(_seconds: float) -> dict[str, Metric]:
+        counted = float(np.median(cycles.get()))  # of the last execution
+        return {
+            "FLOP per cycle per multiprocessor": Metric(flops / blocks / counted, "FLOP"),
+            "multiprocessors": Metric(blocks),
+        }
+
+    load()
+    return Task(run=run, verify=verify, work=Work(flops=flops), metrics=metrics)
+
+
+def verify_answers(found: Any, expected: Any) -> Verification:
+    """Every thread's answer, bit by bit."""
+    wrong = np.flatnonzero(found != expected)
+    shown = int(wrong[0]) if wrong.size else 0
+    return Verification(
+        passed=wrong.size == 0,
+        method="the bits of every sum after every turn, added up by each thread",
+        expected=f"{int(expected[shown]):#x} of thread {shown:,}, and all others as computed",
+        found=f"{int(found[shown]):#x}, and {wrong.size:,} of {found.size:,} threads wrong",
+    )

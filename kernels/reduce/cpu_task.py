@@ -1,0 +1,44 @@
+"""What both CPU implementations of reduce share: the array, and how the sum is checked."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from kernels.reduce.exact import draw, verify_sum
+from kernels.stream.cpu_numba import aligned_empty, elements_per_array, touch
+from kernels.threads import thread_count
+from profiling.benchmark import Metric, Point, Task, Verification, Work
+from profiling.memory import require_memory
+
+
+def make_task(point: Point, total: Callable[[Any, int], Any], threads: int | None = None) -> Task:
+    """The sum `total(array, threads)` of random whole numbers.
+
+    The array is as long as stream's, in equal parts for `threads`, all there are unless given, which touch it first.
+    Skip where it would take more than half of the available memory.
+    """
+    threads = threads or thread_count()
+    dtype = np.dtype(str(point["dtype"]))
+    n = elements_per_array(dtype.itemsize, threads)
+    require_memory(n * dtype.itemsize)
+    array = aligned_empty(n, dtype)
+    touch(array, dtype.type(1), threads)
+    rng, found = point.rng(), math.nan
+
+    def run() -> None:
+        nonlocal found
+        found = total(array, threads)
+
+    def verify() -> Verification:
+        nonlocal found
+        expected, found = draw(rng, array), math.nan
+        run()
+        return verify_sum(expected, found)
+
+    metrics = {"array": Metric(n * dtype.itemsize / 2**20, "MiB"), "threads": Metric(threads)}
+    draw(rng, array)
+    return Task(run=run, verify=verify, work=Work(bytes=n * dtype.itemsize), metrics=lambda _seconds: metrics)

@@ -1,0 +1,41 @@
+"""What every implementation of reduce sums: whole numbers so small that their sum is exact in any order.
+
+A sum of n numbers of at most LARGEST, of random sign, reaches 2²⁴, up to where float32 holds every whole number, with a
+chance of at most 2·exp(−2⁴⁸ / (2·n·LARGEST²)) (Hoeffding's inequality): below 10⁻²⁰⁰ for the 4 GiB of n = 2³⁰. So the
+order of the additions does not matter, and every element that is left out, or added twice, shows unless it is 0.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from profiling.benchmark import Verification
+
+LARGEST = 15
+SUM_TYPE = {"float64": "float64", "float32": "float32", "int32": "int64"}
+"""What the elements are added up in: NumPy's rule."""
+AT_ONCE = 1 << 22
+"""Elements drawn and summed at a time: bounds the memory beside the array."""
+
+
+def draw(rng: np.random.Generator, array: Any) -> int:
+    """Fill a one-dimensional host array and return its sum."""
+    total = 0
+    for begin in range(0, len(array), AT_ONCE):
+        part = array[begin : begin + AT_ONCE]
+        numbers = rng.integers(-LARGEST, LARGEST, len(part), np.int8, endpoint=True)
+        part[:] = numbers
+        total += int(numbers.sum(dtype=np.int64))
+    return total
+
+
+def verify_sum(expected: int, found: float) -> Verification:
+    """A sum, equal to the last bit; NaN, which stands for one that was not written, is not."""
+    return Verification(
+        passed=bool(found == expected),
+        method="sum of whole numbers, exactly",
+        expected=str(expected),
+        found=f"{found:.17g}",
+    )

@@ -1,0 +1,35 @@
+"""The sum by CuPy, which has NVIDIA's CUB do it where input and sum are of one type: what others are compared with.
+
+Bound: device memory; every element is read once. Not measured yet on a GPU.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from kernels.device_code import DeviceKernel
+from kernels.reduce.gpu_task import make_task
+from profiling.benchmark import Point, Task
+from profiling.cuda import cupy_stream, library
+
+
+def device_code() -> list[DeviceKernel]:
+    return []  # the kernels are CuPy's and CUB's own
+
+
+def prepare(point: Point) -> Task:
+    """See `make_task`."""
+    cupy = library("cupy")
+
+    def bind(x: Any, out: Any) -> Callable[[int], None]:
+        array, total = cupy.asarray(x), cupy.asarray(out)[0]  # the same memory
+
+        def run(stream: int = 0) -> None:
+            # What CUB needs beside comes from CuPy's pool, which keeps it for the next time.
+            with cupy_stream(stream):
+                cupy.sum(array, out=total)
+
+        return run
+
+    return make_task(point, bind)

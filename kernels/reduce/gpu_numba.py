@@ -1,0 +1,97 @@
+"""The sum in Numba-CUDA: each thread in registers, each block in shared memory, then one block the sums of the blocks.
+
+Bound: device memory; every element is read once. A thread has four loads of 16 bytes under way, neighbouring
+threads read neighbouring ones. There are no atomics, so the same input gives the same bits. Not measured yet on a GPU.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from numba import cuda, float32, float64, int32, int64, void
+
+from kernels.device_code import DeviceKernel, NumbaKernel
+from kernels.reduce.exact import SUM_TYPE
+from kernels.reduce.gpu_task import make_task
+from kernels.wide_access import lanes, load_wide
+from profiling.benchmark import Point, Task
+from profiling.cuda import attribute, numba_stream
+
+THREADS = 256
+BLOCKS_PER_MULTIPROCESSOR = 8
+"""8 × 256 threads fill the 2,048 that a multiprocessor holds."""
+AHEAD = 4
+"""Loads of 16 bytes that a thread has under way."""
+TYPES = {"float64": float64, "float32": float32, "int32": int32, "int64": int64}
+
+
+def define_kernel(element: Any, number: Any) -> Any:
+    """The Python function `sum_blocks(x, sums)`: the sum of x, of Numba type `element`, in `number`, by each block."""
+    width = lanes(element)
+    held = AHEAD * width
+
+    def sum_blocks(x: Any, sums: Any) -> None:
+        partial = cuda.shared.array(THREADS, number)
+        values = cuda.local.array(held, element)
+        thread = cuda.threadIdx.x
+        step = cuda.gridsize(1)
+        vectors = x.shape[0] // width
+        total = number(0)
+        i = cuda.grid(1)
+        while i + (AHEAD - 1) * step < vectors:
+            for k in range(AHEAD):
+                load_wide(values, k * width, x, (i + k * step) * width)
+            for k in range(held):
+                total += number(values[k])
+            i += AHEAD * step
+        while i < vectors:
+            load_wide(values, 0, x, i * width)
+            for k in range(width):
+                total += number(values[k])
+            i += step
+        i = vectors * width + cuda.grid(1)
+        if i < x.shape[0]:
+            total += number(x[i])
+        partial[thread] = total
+        half = THREADS // 2
+        while half > 0:
+            cuda.syncthreads()
+            if thread < half:
+                partial[thread] += partial[thread + half]
+            half //= 2
+        if thread == 0:
+            sums[cuda.blockIdx.x] = partial[0]
+
+    return sum_blocks
+
+
+KERNELS = {
+    (dtype, sum_type): cuda.jit(define_kernel(TYPES[dtype], TYPES[sum_type]))
+    for dtype, sum_type in [*SUM_TYPE.items(), ("int64", "int64")]
+}
+"""By the type of the elements and that of the sum."""
+
+
+def launch(x: Any, sums: Any, out: Any, stream: Any = 0) -> None:
+    """Enqueue out[0] = Σx on a Numba stream, by as many blocks as there are `sums`."""
+    KERNELS[x.dtype.name, sums.dtype.name][len(sums), THREADS, stream](x, sums)
+    KERNELS[sums.dtype.name, sums.dtype.name][1, THREADS, stream](sums, out)
+
+
+def device_code() -> list[DeviceKernel]:
+    return [
+        NumbaKernel(f"reduce numba {dtype}", kernel, void(TYPES[dtype][::1], TYPES[sum_type][::1]), tuned=True)
+        for (dtype, sum_type), kernel in KERNELS.items()
+    ]
+
+
+def prepare(point: Point) -> Task:
+    """See `make_task`."""
+    blocks = BLOCKS_PER_MULTIPROCESSOR * attribute("MultiProcessorCount")
+    sums = cuda.device_array(blocks, SUM_TYPE[str(point["dtype"])])
+
+    def bind(x: Any, out: Any) -> Callable[[int], None]:
+        return lambda stream: launch(x, sums, out, numba_stream(stream))
+
+    return make_task(point, bind)

@@ -1,0 +1,45 @@
+"""What both GPU implementations of reduce share: the array on the device, and how the sum is checked."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numba import cuda
+
+from kernels.reduce.exact import SUM_TYPE, draw, verify_sum
+from kernels.stream.gpu_arrays import CACHES, MIN_BYTES
+from profiling.benchmark import Metric, Point, Task, Verification, Work
+from profiling.cuda import attribute, require_device_memory, synchronize
+
+
+def make_task(point: Point, bind: Callable[[Any, Any], Callable[[int], None]]) -> Task:
+    """The sum of random whole numbers; `bind(x, out)` returns what enqueues it on a stream.
+
+    The array is as long as stream's. Skip where it would take more than half of the free device memory.
+    """
+    dtype = np.dtype(str(point["dtype"]))
+    n = max(MIN_BYTES, CACHES * attribute("L2CacheSize")) // dtype.itemsize
+    require_device_memory(n * dtype.itemsize)
+    x, out = cuda.device_array(n, dtype), cuda.device_array(1, SUM_TYPE[dtype.name])
+    run, rng = bind(x, out), point.rng()
+
+    def load() -> int:
+        host = np.empty(n, dtype)
+        expected = draw(rng, host)
+        x.copy_to_device(host)
+        return expected
+
+    def verify() -> Verification:
+        expected = load()
+        # A sum that is not written stays at one that no such array has.
+        out.copy_to_device(np.array([np.iinfo(np.int64).max], out.dtype))
+        synchronize()
+        run(0)
+        synchronize()
+        return verify_sum(expected, out.copy_to_host()[0])
+
+    load()
+    array = Metric(n * dtype.itemsize / 2**20, "MiB")
+    return Task(run=run, verify=verify, work=Work(bytes=n * dtype.itemsize), metrics=lambda _seconds: {"array": array})

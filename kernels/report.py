@@ -1,0 +1,74 @@
+"""`make kernels-report`: what the compilers made of every GPU kernel, without a GPU.
+
+The exit status is 1 if a kernel that is declared tuned spills registers, 0 otherwise.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+
+from rich.console import Console
+from rich.progress import track
+from rich.table import Table
+
+from kernels.compilation import MachineCode, architectures, compile_kernel, device_kernels
+from kernels.device_code import DeviceKernel
+
+WIDTH = 120
+"""Of the table where the output is no terminal."""
+
+
+def main() -> int:
+    """Compile what was asked for, print the table, say what is at fault."""
+    parser = argparse.ArgumentParser(prog="python -m kernels.report", description=__doc__)
+    parser.add_argument("name", nargs="*", help="only kernels whose name has all of these words in it")
+    parser.add_argument("--sass", action="store_true", help="also print the instructions of the main loop")
+    asked = parser.parse_args()
+    kernels = [kernel for kernel in device_kernels() if all(word in kernel.name.split() for word in asked.name)]
+    if not kernels:
+        parser.error(f"no kernel's name has the words {' '.join(asked.name)}")
+    console = Console(highlight=False, width=None if sys.stdout.isatty() else WIDTH)
+    jobs = [(kernel, capability) for kernel in kernels for capability in architectures(kernel)]
+    found = [
+        (kernel, capability, compile_kernel(kernel, capability))
+        for kernel, capability in track(jobs, "compiling", console=Console(stderr=True), transient=True)
+    ]
+    console.print(table(found))
+    if asked.sass:
+        for kernel, (major, minor), code in found:
+            console.print(f"\n{kernel.name}, compute capability {major}.{minor}", style="bold")
+            console.print("\n".join(code.loop), markup=False)
+    spilling = sorted({kernel.name for kernel, _, code in found if kernel.tuned and code.spill_bytes})
+    if spilling:
+        console.print(f"registers of tuned kernels are spilled: {', '.join(spilling)}", style="bold red")
+    return int(bool(spilling))
+
+
+def table(found: Sequence[tuple[DeviceKernel, tuple[int, int], MachineCode]]) -> Table:
+    """A row per kernel and architecture."""
+    drawn = Table(box=None, header_style="bold", pad_edge=False)
+    drawn.add_column("kernel")
+    for title in ("capability", "registers", "shared B", "local B", "spilled B", "main loop"):
+        drawn.add_column(title, justify="right")
+    drawn.add_column("per")
+    before = None
+    for kernel, (major, minor), code in found:
+        spilled = f"[bold red]{code.spill_bytes}[/]" if kernel.tuned and code.spill_bytes else str(code.spill_bytes)
+        drawn.add_row(
+            kernel.name if kernel.name != before else "",
+            f"{major}.{minor}",
+            str(code.registers),
+            f"{code.shared_bytes:,}",
+            str(code.stack_bytes),
+            spilled,
+            f"{len(code.loop)} instr." if code.loop else "none",
+            kernel.unit if code.loop else "",
+        )
+        before = kernel.name
+    return drawn
+
+
+if __name__ == "__main__":
+    sys.exit(main())

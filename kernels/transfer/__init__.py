@@ -1,0 +1,48 @@
+"""Copies between the host's memory and the device's, which frameworks make for every batch."""
+
+from __future__ import annotations
+
+from importlib import import_module
+
+from profiling.benchmark import Point, Task, benchmark
+
+MEMORY = ("pinned", "pageable")
+DIRECTION = ("to-device", "from-device", "both")
+KIB = (4, 16, 64, 256, 1024, 16384, 262144, 1048576)
+SMALLEST_KIB, LARGEST_KIB = 4, 1 << 20
+
+
+@benchmark(
+    "transfer",
+    devices=("gpu",),
+    axes={"memory": MEMORY, "direction": DIRECTION, "kib": KIB},
+    limits={"kib": (SMALLEST_KIB, LARGEST_KIB)},
+    figure="bytes",
+)
+def transfer(point: Point) -> Task:
+    """The rate of a copy between host and device memory, against its size.
+
+    Timed by the host clock, from the call to the end of the wait, as a program pays for it. `both` copies that many
+    bytes each way at once, on two streams, and counts them both. Memory is `pinned` if the system may not move it, so
+    that the device can read it by itself; a copy of `pageable` memory passes through a staging buffer of the driver,
+    filled or emptied by the calling thread, and so both directions follow one another.
+    """
+    task: Task = import_module(f"kernels.transfer.{point.device}_size").prepare(point)
+    return task
+
+
+@benchmark(
+    "transfer-fit",
+    devices=("gpu",),
+    axes={"memory": MEMORY, "direction": DIRECTION, "kib": (LARGEST_KIB,)},
+    limits={"kib": (1024, LARGEST_KIB)},
+    figure="time",
+)
+def transfer_fit(point: Point) -> Task:
+    """Latency and bandwidth of copies between host and device memory, by a fit over sizes from 4 KiB to the given.
+
+    The line seconds = latency + bytes / bandwidth through the median times of each size, weighted so that the relative
+    errors count (`fit_line`). The figure is the mean time of a copy over all the sizes.
+    """
+    task: Task = import_module(f"kernels.transfer.{point.device}_fit").prepare(point)
+    return task

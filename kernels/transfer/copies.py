@@ -1,0 +1,125 @@
+"""Copies between host and device memory, each waited for, and the check that every byte arrives and none beside."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from profiling.benchmark import Point, Verification
+from profiling.cuda import library, require_device_memory, synchronize
+from profiling.memory import require_memory
+
+PIECE = 1 << 26
+"""Bytes drawn and compared at once: bounds the further memory."""
+BEYOND = 4096
+"""Bytes after the copied ones that must stay as they were."""
+
+
+@dataclass(frozen=True)
+class Way:
+    """One direction: a buffer in host memory, one in the device's, and the stream that copies between them."""
+
+    to_device: bool
+    host: Any
+    device: Any
+    stream: Any
+
+    def enqueue(self, size: int) -> None:
+        """Copy the first `size` bytes."""
+        runtime = library("cupy").cuda.runtime
+        host, device, stream = self.host.ctypes.data, self.device.data.ptr, self.stream.ptr
+        if self.to_device:
+            runtime.memcpyAsync(device, host, size, runtime.memcpyHostToDevice, stream)
+        else:
+            runtime.memcpyAsync(host, device, size, runtime.memcpyDeviceToHost, stream)
+
+    def fill(self, data: Pieces) -> None:
+        """The drawn bytes where they are copied from, and where they are copied to the complement of each of them."""
+        for begin, end, drawn in data:
+            at_host, at_device = (drawn, ~drawn) if self.to_device else (~drawn, drawn)
+            self.host[begin:end] = at_host
+            self.device[begin:end].set(at_device)
+
+    def wrong_bytes(self, data: Pieces, size: int) -> int:
+        """Of the first `size` bytes those that did not arrive, and of the others those that were changed."""
+        wrong = 0
+        for begin, end, drawn in data:
+            found = self.device[begin:end].get() if self.to_device else self.host[begin:end]
+            copied = max(0, min(size, end) - begin)
+            wrong += int(np.count_nonzero(found[:copied] != drawn[:copied]))
+            wrong += int(np.count_nonzero(found[copied:] != ~drawn[copied:]))
+        return wrong
+
+
+@dataclass(frozen=True)
+class Pieces:
+    """Random bytes, (begin, end, bytes) piece by piece, the same each time they are asked for."""
+
+    seed: int
+    size: int
+
+    def __iter__(self) -> Iterator[tuple[int, int, Any]]:
+        rng = np.random.default_rng(self.seed)
+        for begin in range(0, self.size, PIECE):
+            end = min(begin + PIECE, self.size)
+            yield begin, end, np.frombuffer(rng.bytes(end - begin), np.uint8)
+
+
+class Copies:
+    """The copies of a point's memory and direction, of any size up to its `kib`."""
+
+    def __init__(self, point: Point) -> None:
+        """Allocate and fill; Skip where host or device memory does not suffice."""
+        cupy = library("cupy")
+        direction = str(point["direction"])
+        ways = ("to-device", "from-device") if direction == "both" else (direction,)
+        self.largest = int(point["kib"]) * 1024
+        require_memory(len(ways) * self.largest)
+        require_device_memory(len(ways) * self.largest)
+        self.rng = point.rng()
+        self.ways = [
+            Way(
+                to_device=way == "to-device",
+                host=host_memory(str(point["memory"]), self.largest),
+                device=cupy.empty(self.largest, np.uint8),
+                stream=cupy.cuda.Stream(non_blocking=True),
+            )
+            for way in ways
+        ]
+        self.fill(self.largest)
+
+    def copy(self, size: int) -> None:
+        """One copy of that many bytes each way, and the wait for it."""
+        for way in self.ways:
+            way.enqueue(size)
+        for way in self.ways:
+            way.stream.synchronize()
+
+    def fill(self, size: int) -> list[Pieces]:
+        """Fresh random bytes in each source, and none of them in its destination."""
+        data = [Pieces(int(self.rng.integers(1 << 62)), size) for _ in self.ways]
+        for way, pieces in zip(self.ways, data, strict=True):
+            way.fill(pieces)
+        synchronize()
+        return data
+
+    def verify(self, sizes: tuple[int, ...]) -> Verification:
+        """Copy each of the sizes once, of fresh bytes."""
+        wrong = 0
+        for size in sizes:
+            data = self.fill(min(size + BEYOND, self.largest))
+            self.copy(size)
+            wrong += sum(way.wrong_bytes(pieces, size) for way, pieces in zip(self.ways, data, strict=True))
+        return Verification(
+            passed=wrong == 0, method="random bytes, each compared", expected="0 wrong", found=f"{wrong:,} wrong"
+        )
+
+
+def host_memory(memory: str, size: int) -> Any:
+    """That many bytes of the host's memory."""
+    if memory == "pinned":
+        return np.frombuffer(library("cupy").cuda.alloc_pinned_memory(size), np.uint8, size)
+    return np.empty(size, np.uint8)

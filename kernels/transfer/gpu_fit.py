@@ -1,0 +1,61 @@
+"""Copies of all sizes between host and device memory, and the line through their times.
+
+Bound: the link (PCIe 4.0 x16: 32 GB/s each way, 5.0: 63, less some 10 % for its packets), for small sizes the time of
+the call. Not measured yet on a GPU.
+"""
+
+from __future__ import annotations
+
+from statistics import median
+from time import perf_counter_ns
+
+from kernels.device_code import DeviceKernel
+from kernels.transfer import SMALLEST_KIB
+from kernels.transfer.copies import Copies
+from kernels.transfer.fit import fit_line
+from profiling.benchmark import Metric, Point, Task, Verification, Work
+
+APART = 4
+"""The factor from one size to the next: ten of them from 4 KiB to 1 GiB."""
+
+
+def device_code() -> list[DeviceKernel]:
+    """None: the copy engines work."""
+    return []
+
+
+def sizes_up_to(largest: int) -> tuple[int, ...]:
+    """Bytes of each copy, from the smallest to the largest."""
+    sizes = []
+    size = SMALLEST_KIB * 1024
+    while size < largest:
+        sizes.append(size)
+        size *= APART
+    return (*sizes, largest)
+
+
+def prepare(point: Point) -> Task:
+    """Random bytes; Skip where host or device memory does not suffice."""
+    copies = Copies(point)
+    sizes = sizes_up_to(copies.largest)
+    times: dict[int, list[float]] = {size: [] for size in sizes}
+    each_way = len(copies.ways)
+
+    def run() -> None:
+        for size in sizes:
+            begin = perf_counter_ns()
+            copies.copy(size)
+            times[size].append((perf_counter_ns() - begin) * 1e-9)
+
+    def verify() -> Verification:
+        return copies.verify(sizes)
+
+    def metrics(_seconds: float) -> dict[str, Metric]:
+        line = fit_line([each_way * size for size in sizes], [median(times[size]) for size in sizes])
+        return {
+            "latency": Metric(line.latency, "s"),
+            "bandwidth": Metric(line.bandwidth, "B/s"),
+            "relative residual": Metric(line.residual),
+        }
+
+    return Task(run=run, verify=verify, work=Work(items=len(sizes), item="copies"), timer="host", metrics=metrics)

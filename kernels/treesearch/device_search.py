@@ -1,0 +1,120 @@
+"""The host's side of a tree search by a GPU: the memory of `gpu_pool.py`, one search, and what it found."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numba import cuda
+
+from kernels.treesearch.gpu_pool import COUNTS, NAME, RESERVED, THREADS, Problem, define_search, reset
+from profiling.benchmark import Verification
+from profiling.cuda import attribute, numba_stream, require_device_memory
+
+BLOCKS_PER_MULTIPROCESSOR = 8
+"""At up to 64 registers a thread all are there at once; if not, the rest find nothing to do when they start."""
+SLOTS_IN_ALL = 1 << 25
+LEAST_SLOTS, MOST_SLOTS = 1 << 11, 1 << 16
+"""Places of all stacks together, and of one: few blocks need longer stacks than many that share."""
+POISON = 0x5A5A5A5A
+
+
+@dataclass(frozen=True)
+class Counts:
+    """What a search found below the root."""
+
+    nodes: int
+    """Entries popped: every node that was looked at."""
+    parents: int
+    """Those with children."""
+    depth: int
+    """Of the deepest; 0 if there is none below the root."""
+    shared: int
+    """Shelves filled."""
+    lost: int
+    """Children that found no room: 0, or all other numbers are wrong."""
+
+
+class Search:
+    """A tree below its root, with the memory to search it.
+
+    `root` are the root's words, `names` its children's, `most_children` those of any other node. ValueError if a round
+    could push more than can be counted, or a name is too large.
+    """
+
+    def __init__(
+        self, problem: Problem, tables: Any, root: Any, names: Sequence[int], most_children: int, *, blocks: int,
+        slots: int, threads: int = THREADS, keep: int | None = None,
+    ) -> None:  # fmt: skip
+        if threads * most_children > int(RESERVED):
+            raise ValueError(f"{threads} nodes at a time with up to {most_children} children: more than {RESERVED}")
+        if max(names, default=0) > int(NAME):
+            raise ValueError(f"a child is called {max(names)}: more than {NAME}")
+        self.kernel = define_search(problem, threads, slots, keep)
+        self.blocks, self.threads, self.slots = blocks, threads, slots
+        chunks = [names[i : i + threads] for i in range(0, len(names), threads)]
+        shelves = blocks + len(chunks)
+        ready = np.zeros(-(-shelves // 32), np.uint32)
+        shelf_sizes = np.zeros(shelves, np.uint32)
+        shelf_entries = np.zeros((shelves, threads), np.uint32)
+        shelf_frames = np.zeros((shelves, problem.words, threads), np.uint32)
+        for shelf, chunk in enumerate(chunks, blocks):
+            ready[shelf // 32] |= np.uint32(1 << shelf % 32)
+            shelf_sizes[shelf] = len(chunk)
+            shelf_entries[shelf, : len(chunk)] = chunk
+            shelf_frames[shelf, :, 0] = root
+        self._chunks = np.uint32(len(chunks))
+        self._ready_first = cuda.to_device(ready)
+        self._tables = cuda.to_device(tables)
+        self._stacks = tuple(cuda.device_array(blocks * slots * words, np.uint32) for words in (1, problem.words))
+        self._shelves = tuple(cuda.to_device(x.reshape(-1)) for x in (shelf_entries, shelf_frames, shelf_sizes))
+        self._flags = tuple(cuda.device_array(n, np.uint32) for n in (len(ready), shelves, 1))
+        self._counts = cuda.device_array(COUNTS * blocks, np.uint64)
+        self._deepest = cuda.device_array(1, np.uint32)
+
+    def run(self, stream: int = 0) -> None:
+        """Enqueue one search of the whole tree."""
+        queue = numba_stream(stream)
+        shelves = self._flags[1].shape[0]
+        reset[-(-shelves // THREADS), THREADS, queue](self._ready_first, self._chunks, *self._flags, self._deepest)
+        self.kernel[self.blocks, self.threads, queue](
+            self._tables, *self._stacks, *self._shelves, *self._flags, self._counts, self._deepest
+        )
+
+    def poison(self) -> None:
+        """Overwrite the counts by what no search finds."""
+        self._counts.copy_to_device(np.full(COUNTS * self.blocks, POISON, np.uint64))
+        self._deepest.copy_to_device(np.full(1, POISON, np.uint32))
+
+    def counts(self) -> Counts:
+        """What the last search found; the device must have finished."""
+        nodes, parents, shared, lost = (int(n) for n in self._counts.copy_to_host().reshape(-1, COUNTS).sum(axis=0))
+        return Counts(nodes, parents, int(self._deepest.copy_to_host()[0]), shared, lost)
+
+    def nodes_by_block(self) -> Any:
+        """How many nodes each block looked at in the last search."""
+        return self._counts.copy_to_host().reshape(-1, COUNTS)[:, 0]
+
+    def check(self, outcome: Verification) -> Verification:
+        """The outcome, failed with the reason if the last search lost nodes for want of room."""
+        lost = self.counts().lost
+        if lost == 0:
+            return outcome
+        found = f"{outcome.found}; {lost} children found no room on a stack of {self.slots}"
+        return replace(outcome, passed=False, found=found)
+
+
+def whole_device(words: int) -> dict[str, int]:
+    """The `blocks` and `slots` that suit this device for nodes of so many words; Skip if its memory is too small."""
+    blocks = BLOCKS_PER_MULTIPROCESSOR * attribute("MultiProcessorCount")
+    slots = slots_for(blocks)
+    require_device_memory(4 * (words + 1) * blocks * (slots + THREADS))
+    return {"blocks": blocks, "slots": slots}
+
+
+def slots_for(blocks: int) -> int:
+    """Places of each block's stack, if there are so many blocks."""
+    share = max(1, SLOTS_IN_ALL // blocks)
+    return min(MOST_SLOTS, max(LEAST_SLOTS, 1 << share.bit_length() - 1))

@@ -1,0 +1,21 @@
+"""Branch and bound on the permutation flow shop: a tree that a bound prunes, on Taillard's instances."""
+
+from __future__ import annotations
+
+from importlib import import_module
+
+from profiling.benchmark import Point, Task, benchmark
+
+
+@benchmark(
+    "flowshop",
+    devices=("cpu", "gpu"),
+    axes={"impl": ("sharing",), "instance": (3, 14)},
+    choices={"instance": (2, 3, 4, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 19)},
+    figure="items",
+    time_limit_s=600,  # the largest takes minutes on a few cores
+)
+def flowshop(point: Point) -> Task:
+    """Prove a flow shop's optimum by branch and bound; one item is one partial schedule that is branched from."""
+    task: Task = import_module(f"kernels.treesearch.flowshop.{point.device}_{point['impl']}").prepare(point)
+    return task

@@ -1,0 +1,124 @@
+"""Flow shop branch and bound on all cores: depth first in each thread, work sharing, one child per vector lane.
+
+Bound: integer instructions of vectors. All children of a node are bounded in one pass over the machines, six operations
+on 32 jobs for each, two instructions apiece with AVX2; what is left is copying a node's few words from the stack and
+those of the children to keep onto it. Memory traffic stays in the first-level cache.
+
+Measured on one thread of an AMD EPYC 7003 at 3.24 GHz: instance 14, with ten machines, at 15 million nodes/s. The 120
+vector instructions of the bound, at four per clock, are 14 % of that time; copying and branches take the rest.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numba import prange
+
+from kernels.threads import compiled, parallel, thread_count
+from kernels.treesearch.flowshop.bounds import LANES, bound_children
+from kernels.treesearch.flowshop.instances import Instance, find_instance
+from kernels.treesearch.lowest_bit import lowest_bit
+from kernels.treesearch.sharing import GIVEN, begin, give, make_room, new_control, new_pool, someone_waits, take
+from profiling.benchmark import Metric, Point, Task, Verification, Work
+
+CAPACITY = 64 * LANES
+"""Columns of a thread's stack at first: four times what a search of 32 jobs can leave pending, one node at a time."""
+SHARE = 8
+"""Pending nodes from which on a thread gives some away."""
+PAD = 16
+"""Words between the results of two threads: 128 bytes, so that they share no cache line and no pair of lines."""
+
+
+def padded_times(instance: Instance) -> Any:
+    """int16[machines · LANES]: the processing times, machine after machine, with zeros for jobs that do not exist."""
+    rows = np.zeros((instance.machines, LANES), np.int16)
+    rows[:, : instance.jobs] = instance.times
+    return rows.reshape(-1)
+
+
+def empty_schedule(instance: Instance) -> Any:
+    """The node from which the search starts: uint32[1 + machines, 1].
+
+    Word 0 is the set of jobs not yet scheduled; then, for each machine, when it has finished the scheduled jobs
+    (`front`, the lower half of the word), and the time that the other jobs need on it (`remain`, the upper half).
+    """
+    remain = instance.times.sum(axis=1).astype(np.uint32)
+    return np.concatenate([[(1 << instance.jobs) - 1], remain << 16]).astype(np.uint32)[:, None]
+
+
+@compiled
+def search(times: Any, tails: Any, optimum: Any, pool: Any, control: Any, stack: Any, result: Any) -> None:
+    """One thread's part of the search: result[0] = nodes."""
+    machines = len(tails)
+    state = np.empty(machines, np.uint32)
+    ends = np.empty(machines * LANES, np.int16)
+    nodes = 0
+    base = 0
+    top = take(pool, control, stack, False)
+    while top > 0:
+        while top > base:
+            if top - base >= SHARE and someone_waits(control):
+                base = give(pool, control, stack, base, top)
+            if top + LANES > stack.shape[1]:
+                stack = make_room(stack, base, top, LANES)
+                top -= base
+                base = 0
+            top -= 1
+            waiting = stack[0, top]
+            for machine in range(machines):
+                state[machine] = stack[1 + machine, top]
+            kept = np.uint32(bound_children(times, tails, state, optimum, ends) & waiting)
+            while kept != 0:
+                job = lowest_bit(kept)
+                kept = np.uint32(kept & (kept - np.uint32(1)))
+                stack[0, top] = waiting ^ np.uint32(1 << job)
+                for machine in range(machines):
+                    place = machine * LANES + job
+                    remain = np.uint32((state[machine] >> np.uint32(16)) - np.uint32(times[place]))
+                    stack[1 + machine, top] = (remain << np.uint32(16)) | np.uint32(ends[place])
+                top += 1
+                nodes += 1
+        base = 0
+        top = take(pool, control, stack, True)
+    result[0] = nodes
+
+
+@parallel
+def search_all(
+    times: Any, tails: Any, optimum: Any, first: Any, pool: Any, control: Any, stacks: Any, results: Any
+) -> None:
+    """Search the whole tree; thread t leaves its number of nodes in results[t, 0]."""
+    begin(first, pool, control)
+    for thread in prange(len(results)):
+        search(times, tails, optimum, pool, control, stacks[thread], results[thread])
+
+
+def prepare(point: Point) -> Task:
+    """Draw the instance and make the stacks."""
+    instance = find_instance(int(point["instance"]))
+    times, tails = padded_times(instance), instance.tails.astype(np.int16)
+    first = empty_schedule(instance)
+    threads = thread_count()
+    pool, control = new_pool(first), new_control()
+    stacks = np.zeros((threads, len(first), CAPACITY), np.uint32)
+    results = np.zeros((threads, PAD), np.int64)
+
+    def run() -> None:
+        search_all(times, tails, np.int16(instance.optimum), first, pool, control, stacks, results)
+
+    def verify() -> Verification:
+        results.fill(-1)
+        run()
+        return instance.verify(int(results[:, 0].sum()))
+
+    def metrics(seconds: float) -> dict[str, Metric]:
+        return {
+            "jobs": Metric(instance.jobs),
+            "machines": Metric(instance.machines),
+            "optimum": Metric(instance.optimum),
+            "threads": Metric(threads),
+            "nodes given away": Metric(int(control[GIVEN])),
+        }
+
+    return Task(run=run, verify=verify, work=Work(items=instance.nodes, item="nodes"), metrics=metrics)

@@ -1,0 +1,25 @@
+"""Going through the bits of a word: which one is the lowest."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from llvmlite import ir
+from numba import types
+from numba.core import cgutils
+from numba.extending import intrinsic
+
+
+@intrinsic
+def lowest_bit(typing: Any, word: Any) -> Any:
+    """The place of the lowest set bit of a uint32, counted from 0; 32 if none is set."""
+    if word != types.uint32:
+        return None
+
+    def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        bits, flag = ir.IntType(32), ir.IntType(1)
+        kind = ir.FunctionType(bits, [bits, flag])
+        count = cgutils.get_or_insert_function(builder.module, kind, "llvm.cttz.i32")
+        return builder.zext(builder.call(count, [arguments[0], flag(0)]), ir.IntType(64))
+
+    return types.int64(word), codegen

@@ -1,0 +1,301 @@
+"""The eight symmetries of the board, used once and exactly: the queens of the four borders are placed first.
+
+The first and last row and the first and last column of a board hold 3 or 4 queens (a corner serves two borders; two
+corners attack each other; a single square is all four). A symmetry of the square takes one such placement to another
+one, below which there are as many solutions. Of each orbit one representative is searched, and its solutions count as
+often as the orbit has members: 8 times, or 4 or 2 where a half or quarter turn maps the placement to itself. No
+solution is ever tested for symmetry. (A board of one square has an orbit of one.)
+
+What is left to fill is the inner board: rows and columns 1 to N−2 without those that a border queen holds. It is
+searched row by row, with inner column x as bit x−1 of a 32-bit word. A placement of queens in the first k rows that are
+left is four words:
+
+- `border`: which border placement it belongs to;
+- `columns`: inner columns taken, by border queens too;
+- `left`, `right`: inner columns of row k that the queens of the rows 0 to k−1 *of the inner board* attack along
+  diagonals to higher and to lower columns.
+
+What the border queens attack, from above, below and the sides, depends on the row alone. It stands in the table
+`Borders.rows`, one word for the k-th row that is left (k from 0):
+
+- bits 0 to N−3: inner columns that border queens attack in it;
+- bits from `STEP_SHIFT` on: its distance to the next row that is left: 1, or 2 or 3 where rows between are taken; 0 for
+  the last.
+
+So the search steps from row k to row k+1 with a queen `q` (one bit of `free`), and `board` = 2^(N−2) − 1:
+
+    step    = rows[border, k] >> STEP_SHIFT
+    columns = columns | q
+    left    = (left | q) << step
+    right   = (right | q) >> step
+    free    = board & ~(columns | left | right | rows[border, k + 1])
+
+`board` cuts off the step, and what a shift moves beyond the board. After the last of `Borders.length[border]` rows
+there is nothing to be free: every queen placed there is a solution.
+
+The *tree* of a search is what it places on the inner board: one node is one queen on a free square. With
+`look_ahead` = 1 that is every way to fill the first k ≥ 1 rows that are left. With `look_ahead` = 2 a queen is placed
+below a placement only if, beside the next row, the row after the next one has a free square as well.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from kernels.threads import compiled
+
+MAX_QUEENS = 28
+"""The attacked columns of a row and the step to the next share 32 bits."""
+STEP_SHIFT = 28
+
+ONE = np.uint32(1)
+
+
+@dataclass(frozen=True)
+class Borders:
+    """One placement of border queens for each orbit; arrays with one element, or row, per placement."""
+
+    queens: int
+    positions: Any
+    """int64 (placements, 4): the columns of the first and last row's queen, the rows of the first and last column's."""
+    weight: Any
+    """uint32: members of the orbit."""
+    columns: Any
+    """uint32: inner columns that border queens hold."""
+    length: Any
+    """uint32: rows left, N−4 without and N−3 with a corner; 0 for a single square."""
+    rows: Any
+    """uint32 (placements, max(N−3, 1)): attacked columns and step of each row left; 0 beyond the last."""
+
+    def __len__(self) -> int:
+        return len(self.weight)
+
+    @property
+    def board(self) -> Any:
+        """uint32: all inner columns."""
+        return np.uint32((1 << max(self.queens - 2, 0)) - 1)
+
+
+@dataclass(frozen=True)
+class Tasks:
+    """Placements of `depth` queens in the first rows that are left, each with something to search below it."""
+
+    borders: Borders
+    look_ahead: int
+    depth: int
+    border: Any
+    """uint32: the row of `borders`."""
+    columns: Any
+    """uint32, as `left` and `right`: the state that the module describes."""
+    left: Any
+    right: Any
+    nodes: int
+    """Queens placed on the inner board on the way to all of these."""
+    solutions: int
+    """Solutions, all members of an orbit counted, that were complete on the way."""
+
+    def __len__(self) -> int:
+        return len(self.columns)
+
+    @property
+    def queens(self) -> int:
+        return self.borders.queens
+
+    @property
+    def weight(self) -> Any:
+        """uint32: how often the solutions below each task count."""
+        return self.borders.weight[self.border]
+
+    def __getitem__(self, chosen: Any) -> Tasks:
+        """Those tasks, in that order."""
+        border, columns, left, right = (array[chosen] for array in (self.border, self.columns, self.left, self.right))
+        return replace(self, border=border, columns=columns, left=left, right=right)
+
+
+def place_borders(queens: int) -> Borders:
+    """One representative of each orbit of border placements; ValueError unless 1 ≤ queens ≤ 28."""
+    if not 1 <= queens <= MAX_QUEENS:
+        raise ValueError(f"{queens} queens: a board of 1 to {MAX_QUEENS} is needed")
+    images = np.array(symmetries(queens, valid_placements(queens)))
+    names = images @ queens ** np.arange(3, -1, -1)
+    first = names[0] == names.min(axis=0)  # one member of each orbit
+    images, names = images[:, first], np.sort(names[:, first], axis=0)
+    weight = (1 + np.count_nonzero(np.diff(names, axis=0), axis=0)).astype(np.uint32)
+    estimates = [estimate(uncut(describe(queens, image, weight), look_ahead=1)) for image in images]
+    return describe(queens, images[np.argmin(estimates, axis=0), np.arange(len(weight))], weight)
+
+
+def valid_placements(queens: int) -> Any:
+    """Every placement of queens that occupies all four borders, none attacking another: int64 (placements, 4)."""
+    last = queens - 1
+    squares = np.indices((queens,) * 4).reshape(4, -1)
+    top, bottom, left, right = squares
+    # Each corner is on two borders: both have their queen there, or neither.
+    valid = ((top == 0) == (left == 0)) & ((top == last) == (right == 0))
+    valid &= ((bottom == 0) == (left == last)) & ((bottom == last) == (right == last))
+    placed = border_queens(queens, squares.T)
+    for i, (y, x) in enumerate(placed):
+        for v, u in placed[:i]:
+            same = (y == v) & (x == u)
+            valid &= same | ((y != v) & (x != u) & (abs(y - v) != abs(x - u)))
+    return squares.T[valid]
+
+
+def border_queens(queens: int, positions: Any) -> list[tuple[Any, Any]]:
+    """(row, column) of the queen on the first row, last row, first column and last column of each placement."""
+    top, bottom, left, right = positions.T
+    first, last = np.zeros_like(top), np.full_like(top, queens - 1)
+    return [(first, top), (last, bottom), (left, first), (right, last)]
+
+
+def symmetries(queens: int, positions: Any) -> list[Any]:
+    """The placements as they are, and their seven images."""
+    images = [positions]
+    for _ in range(3):  # a quarter turn takes (y, x) to (x, N−1−y)
+        top, bottom, left, right = images[-1].T
+        images.append(np.stack([queens - 1 - left, queens - 1 - right, bottom, top], axis=1))
+    return images + [image[:, [2, 3, 0, 1]] for image in images]  # mirrored at the main diagonal
+
+
+def column_bit(queens: int, column: Any) -> Any:
+    """uint32: an inner column's bit; 0 for a column outside the inner board."""
+    inside = (column >= 1) & (column <= queens - 2)
+    return np.where(inside, ONE << np.where(inside, column - 1, 0).astype(np.uint32), 0).astype(np.uint32)
+
+
+def describe(queens: int, positions: Any, weight: Any) -> Borders:
+    """The inner board of those placements, row by row."""
+    length = np.zeros(len(positions), np.uint32)
+    rows = np.zeros((len(positions), max(queens - 3, 1)), np.uint32)
+    before = np.zeros(len(positions), np.int64)
+    for y in range(1, queens - 1):
+        here = np.flatnonzero((positions[:, 2] != y) & (positions[:, 3] != y))
+        attacked = np.zeros(len(here), np.uint32)
+        for v, u in border_queens(queens, positions[here]):
+            attacked |= column_bit(queens, u - (y - v)) | column_bit(queens, u + (y - v))
+        later = here[length[here] > 0]
+        rows[later, length[later] - 1] |= (y - before[later]).astype(np.uint32) << np.uint32(STEP_SHIFT)
+        rows[here, length[here]] = attacked
+        length[here] += 1
+        before[here] = y
+    columns = column_bit(queens, positions[:, 0]) | column_bit(queens, positions[:, 1])
+    return Borders(queens, positions, weight, columns, length, rows)
+
+
+def cut(queens: int, at_least: int, look_ahead: int) -> Tasks:
+    """The shallowest level of the tree with that many tasks, or its widest, but never the last row; largest first."""
+    level = living(uncut(place_borders(queens), look_ahead))
+    while len(level) < at_least and level.depth < queens - 5:
+        deeper = next_row(level)
+        if len(deeper) < len(level):
+            break  # the tree narrows from here on
+        level = deeper
+    return level[np.argsort(-estimate(level), kind="stable")]
+
+
+def uncut(borders: Borders, look_ahead: int) -> Tasks:
+    """Each border placement as one task, also those that leave nothing to search."""
+    none = np.zeros(len(borders), np.uint32)
+    complete = int(borders.weight[borders.length == 0].sum())
+    every = np.arange(len(borders), dtype=np.uint32)
+    return Tasks(borders, look_ahead, 0, every, borders.columns, none, none, nodes=0, solutions=complete)
+
+
+def living(tasks: Tasks) -> Tasks:
+    """Those below which there is something to search."""
+    borders, state = tasks.borders, (tasks.border, tasks.columns, tasks.left, tasks.right)
+    return tasks[are_alive(borders.board, borders.rows, borders.length, *state, tasks.depth, tasks.look_ahead)]
+
+
+def next_row(level: Tasks) -> Tasks:
+    """The tasks with one queen more."""
+    borders = level.borders
+    state = level.border, level.columns, level.left, level.right, level.depth
+    children, placed, finished = place_next(
+        borders.board, borders.rows, borders.length, borders.weight, *state, level.look_ahead
+    )
+    border, columns, left, right = children
+    nodes, solutions = level.nodes + int(placed), level.solutions + int(finished)
+    return Tasks(borders, level.look_ahead, level.depth + 1, border, columns, left, right, nodes, solutions)
+
+
+def estimate(tasks: Tasks) -> Any:
+    """int64: the size of each task's tree in some unit, for choosing and ordering only.
+
+    A tree grows while few of its own queens attack, so its size goes with the product of the squares that are free now
+    in the rows of the board's upper half. Of a border placement's eight images that with the smallest product has
+    three quarters of the average image's nodes; always the truly best would have 7 % fewer (N = 12 to 15).
+    """
+    borders, left, right = tasks.borders, tasks.left, tasks.right
+    product = np.ones(len(tasks), np.int64)
+    for row in range(tasks.depth, min(max((tasks.queens - 1) // 2, tasks.depth + 2), borders.rows.shape[1])):
+        words = borders.rows[tasks.border, row]
+        free = np.bitwise_count(borders.board & ~(tasks.columns | left | right | words))
+        product *= np.where(row < borders.length[tasks.border], free, 1)
+        step = words >> np.uint32(STEP_SHIFT)
+        left, right = left << step, right >> step
+    return product
+
+
+@compiled
+def free_squares(board: Any, rows: Any, row: int, columns: Any, left: Any, right: Any) -> Any:
+    """The free columns in one row that is left, of a state that is in this row."""
+    return np.uint32(board & ~(columns | left | right | rows[row]))
+
+
+@compiled
+def is_alive(
+    board: Any, rows: Any, length: Any, row: int, columns: Any, left: Any, right: Any, look_ahead: int
+) -> bool:
+    """Whether a state that is in that row is searched on: rows are left, and the next ones have free squares."""
+    if row == length or free_squares(board, rows, row, columns, left, right) == 0:
+        return False
+    if look_ahead == 1 or row + 1 == length:
+        return True
+    step = rows[row] >> np.uint32(STEP_SHIFT)
+    return bool(free_squares(board, rows, row + 1, columns, left << step, right >> step) != 0)
+
+
+@compiled
+def are_alive(
+    board: Any, rows: Any, length: Any, border: Any, columns: Any, left: Any, right: Any, row: int, look_ahead: int
+) -> Any:
+    """`is_alive` of many states in the same row."""
+    found = np.empty(len(border), np.bool_)
+    for i, b in enumerate(border):
+        found[i] = is_alive(board, rows[b], length[b], row, columns[i], left[i], right[i], look_ahead)
+    return found
+
+
+@compiled
+def place_next(
+    board: Any, rows: Any, length: Any, weight: Any, border: Any, columns: Any, left: Any, right: Any, row: int,
+    look_ahead: int,
+) -> Any:  # fmt: skip
+    """The living states with one queen more, as four rows of words, the queens placed, the solutions completed."""
+    children = np.empty((4, 0), np.uint32)
+    placed, finished = 0, 0
+    for writing in (False, True):  # once to count them, once to write them
+        kept, placed, finished = 0, 0, 0
+        for i, b in enumerate(border):
+            free = free_squares(board, rows[b], row, columns[i], left[i], right[i])
+            step = rows[b, row] >> np.uint32(STEP_SHIFT)
+            while free:
+                queen = np.uint32(free & (~free + np.uint32(1)))
+                free ^= queen
+                placed += 1
+                if row + 1 == length[b]:
+                    finished += weight[b]
+                    continue
+                state = columns[i] | queen, (left[i] | queen) << step, (right[i] | queen) >> step
+                if is_alive(board, rows[b], length[b], row + 1, *state, look_ahead):
+                    if writing:
+                        children[0, kept] = b
+                        children[1, kept], children[2, kept], children[3, kept] = state
+                    kept += 1
+        if not writing:
+            children = np.empty((4, kept), np.uint32)
+    return children, placed, finished

@@ -1,0 +1,99 @@
+"""The check of every N-Queens implementation, exactly: the solutions of the whole board, and the nodes of its tree.
+
+The number of solutions is published for every board up to 22. The number of nodes depends on the tree, and is known for
+the boards of two tables (`published.py`). For a larger board single tasks, drawn at random, are counted once more by a
+plain search (`recount.py`): of each, nodes and solutions must agree.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from kernels.treesearch.nqueens.borders import Tasks
+from kernels.treesearch.nqueens.prefixes import Prefixes
+from kernels.treesearch.nqueens.published import NODES, NODES_INSIDE_BORDERS, SOLUTIONS
+from kernels.treesearch.nqueens.recount import recount_prefix, recount_task
+from profiling.benchmark import Metric, Verification, Work
+
+RECOUNTED_NODES = 20_000_000
+"""Tasks are drawn until that many nodes were counted once more: about a second."""
+
+
+def known_nodes(cut: Prefixes | Tasks) -> int | None:
+    """Nodes of the whole tree that was cut into these tasks; None for a board beyond the tables."""
+    if isinstance(cut, Prefixes):
+        return NODES.get(cut.queens)
+    return NODES_INSIDE_BORDERS[cut.look_ahead].get(cut.queens)
+
+
+def work_below(cut: Prefixes | Tasks) -> Work:
+    """What one execution does: the nodes below the cut. Those above were counted by the CPU beforehand."""
+    nodes = known_nodes(cut)
+    return Work(items=None if nodes is None else nodes - cut.nodes, item="nodes")
+
+
+def totals(cut: Prefixes | Tasks, nodes: Any, solutions: Any) -> tuple[int, int]:
+    """(nodes, solutions) of the whole tree from those below each task; symmetric solutions counted apart."""
+    nodes, solutions = nodes.astype(np.uint64), solutions.astype(np.uint64)
+    found = np.sum(solutions * cut.weight.astype(np.uint64))
+    return cut.nodes + int(np.sum(nodes)), cut.solutions + int(found)
+
+
+def verify_search(cut: Prefixes | Tasks, nodes: Any, solutions: Any, rng: np.random.Generator) -> Verification:
+    """Check what a search found below each task: arrays of whole numbers, in the order of the tasks."""
+    if not len(cut) == len(nodes) == len(solutions):
+        raise ValueError(f"{len(cut)} tasks, but nodes of {len(nodes)} and solutions of {len(solutions)}")
+    expected_nodes = known_nodes(cut)
+    if expected_nodes is None:
+        return _verify_sample(cut, nodes, solutions, rng)
+    found_nodes, found_solutions = totals(cut, nodes, solutions)
+    expected = f"{SOLUTIONS[cut.queens]} solutions, {expected_nodes} nodes"
+    found = f"{found_solutions} solutions, {found_nodes} nodes"
+    return Verification(
+        passed=found == expected,
+        method="published number of solutions, known number of nodes of this tree",
+        expected=expected,
+        found=found,
+    )
+
+
+def _verify_sample(cut: Prefixes | Tasks, nodes: Any, solutions: Any, rng: np.random.Generator) -> Verification:
+    recount: Callable[[int], tuple[int, int]] = (
+        (lambda task: recount_prefix(cut, task))
+        if isinstance(cut, Prefixes)
+        else (lambda task: recount_task(cut, task))
+    )
+    recounted = tasks = wrong = 0
+    for task in rng.permutation(len(cut)):
+        right = recount(int(task))
+        wrong += right != (int(nodes[task]), int(solutions[task]))
+        tasks += 1
+        recounted += right[0]
+        if recounted >= RECOUNTED_NODES:
+            break
+    checked = f"of {tasks} tasks recounted"
+    expected = f"{SOLUTIONS[cut.queens]} solutions, {checked} 0 differ"
+    found = f"{totals(cut, nodes, solutions)[1]} solutions, {checked} {wrong} differ"
+    return Verification(
+        passed=found == expected,
+        method=f"published number of solutions, and {recounted} nodes of tasks drawn at random recounted",
+        expected=expected,
+        found=found,
+    )
+
+
+def search_metrics(
+    cut: Prefixes | Tasks, nodes: Any, solutions: Any, seconds: float, threads: int | None = None
+) -> dict[str, Metric]:
+    """The figures beside the timing; "solutions per second" is what compares searches of different trees."""
+    placed, found = totals(cut, nodes, solutions)
+    metrics = {
+        "solutions": Metric(found),
+        "nodes": Metric(placed),
+        "solutions per second": Metric(found / seconds, "1/s"),
+        "tasks": Metric(len(cut)),
+    }
+    return metrics if threads is None else metrics | {"threads": Metric(threads)}

@@ -1,0 +1,56 @@
+"""What both GPU implementations of N-Queens do around the search: an array of nodes and one of solutions per task."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numba import cuda
+
+from kernels.treesearch.nqueens.borders import Tasks
+from kernels.treesearch.nqueens.counts import search_metrics, verify_search, work_below
+from kernels.treesearch.nqueens.prefixes import Prefixes
+from profiling.benchmark import Metric, Point, Task, Verification
+from profiling.cuda import synchronize
+
+POISON = 0x5A5A5A5A
+"""No subtree of a task has that many nodes or solutions."""
+
+
+class DeviceCounts:
+    """Nodes and solutions below each task, uint32 on the device; an element at least, as no array there is empty."""
+
+    def __init__(self, cut: Prefixes | Tasks) -> None:
+        self.cut = cut
+        self.nodes, self.solutions = (cuda.device_array(max(len(cut), 1), np.uint32) for _ in range(2))
+
+    def poison(self) -> None:
+        for array in (self.nodes, self.solutions):
+            array.copy_to_device(np.full(array.shape, POISON, np.uint32))
+
+    def on_host(self) -> tuple[Any, Any]:
+        """(nodes, solutions) in the order of the tasks."""
+        return self.nodes.copy_to_host()[: len(self.cut)], self.solutions.copy_to_host()[: len(self.cut)]
+
+
+def gpu_task(
+    point: Point,
+    counts: DeviceCounts,
+    run: Callable[..., None],
+    bound: Callable[[int, float], dict[str, Metric]] | None = None,
+) -> Task:
+    """The task whose `run(stream)` fills `counts`; `bound(nodes, seconds)` are figures about its bound."""
+
+    def verify() -> Verification:
+        counts.poison()
+        run()
+        synchronize()
+        return verify_search(counts.cut, *counts.on_host(), point.rng())
+
+    def metrics(seconds: float) -> dict[str, Metric]:
+        nodes, solutions = counts.on_host()
+        shares = bound(int(nodes.sum(dtype=np.uint64)), seconds) if bound else {}
+        return search_metrics(counts.cut, nodes, solutions, seconds) | shares
+
+    return Task(run=run, verify=verify, work=work_below(counts.cut), metrics=metrics)

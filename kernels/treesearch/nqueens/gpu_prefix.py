@@ -1,0 +1,102 @@
+"""N-Queens on a GPU: the CPU enumerates placements of the first rows, one GPU thread searches below each of them.
+
+Bound: integer instructions; a node takes some 30 of them, and memory traffic is 12 bytes in and 8 out per prefix.
+What is lost against the bound is lanes that idle because the subtrees of a warp's 32 prefixes differ in size. No
+symmetry is used, so that every node and every solution can be checked against the published counts.
+
+A thread keeps its stack of rows in shared memory, one word of each thread in turn, so that the 32 lanes of a warp
+always hit 32 different banks whatever their depth.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numba import cuda, uint32, void
+
+from kernels.device_code import DeviceKernel, NumbaKernel
+from kernels.treesearch.nqueens.device_counts import DeviceCounts, gpu_task
+from kernels.treesearch.nqueens.prefixes import enumerate_prefixes
+from profiling.benchmark import Point, Task
+from profiling.cuda import numba_stream, require_device_memory
+
+THREADS = 64
+STACK = 20
+"""Rows below a prefix at most: 4 words × 20 rows × 64 threads are 20 KiB of shared memory a block."""
+MIN_PREFIXES = 500_000
+"""Several times the 270,336 threads that 132 multiprocessors hold, so that the small subtrees fill in for the large."""
+
+
+@cuda.jit
+def search(columns: Any, left: Any, right: Any, rows: Any, board: Any, nodes: Any, solutions: Any) -> None:
+    """Count the queens placed and the solutions found below each prefix, in the last `rows` ≥ 1 rows of the board."""
+    stack_free = cuda.shared.array((STACK, THREADS), uint32)
+    stack_columns = cuda.shared.array((STACK, THREADS), uint32)
+    stack_left = cuda.shared.array((STACK, THREADS), uint32)
+    stack_right = cuda.shared.array((STACK, THREADS), uint32)
+    prefix = cuda.grid(1)
+    thread = cuda.threadIdx.x
+    if prefix >= columns.shape[0]:
+        return
+    one = uint32(1)
+    placed = uint32(0)
+    found = uint32(0)
+    # Unsigned, or every index would be checked for Python's counting from the end.
+    row = uint32(0)
+    last = uint32(rows - one)
+    c = columns[prefix]
+    l = left[prefix]  # noqa: E741 - column, left and right are c, l and r wherever this algorithm is written
+    r = right[prefix]
+    # Numba widens every operation to 64 bits; cut back at once, the compiler keeps 32-bit registers.
+    free = uint32(board & ~(c | l | r))
+    while True:
+        if free == 0:
+            if row == 0:
+                break
+            row = uint32(row - one)
+            free = stack_free[row, thread]
+            c = stack_columns[row, thread]
+            l = stack_left[row, thread]  # noqa: E741
+            r = stack_right[row, thread]
+        else:
+            queen = uint32(free & (~free + one))
+            free = uint32(free ^ queen)
+            placed = uint32(placed + one)
+            if row == last:
+                found = uint32(found + one)
+            else:
+                stack_free[row, thread] = free
+                stack_columns[row, thread] = c
+                stack_left[row, thread] = l
+                stack_right[row, thread] = r
+                row = uint32(row + one)
+                c = uint32(c | queen)
+                l = uint32((l | queen) << one)  # noqa: E741
+                r = uint32((r | queen) >> one)
+                free = uint32(board & ~(c | l | r))
+    nodes[prefix] = placed
+    solutions[prefix] = found
+
+
+def prepare(point: Point) -> Task:
+    """Enumerate the prefixes and put them on the device."""
+    queens = int(point["queens"])
+    prefixes = enumerate_prefixes(queens, MIN_PREFIXES)
+    require_device_memory(20 * len(prefixes))
+    counts = DeviceCounts(prefixes)
+    inputs = [cuda.to_device(x) for x in (prefixes.columns, prefixes.left, prefixes.right)]
+    grid = -(-len(prefixes) // THREADS)
+    rows, board = np.uint32(queens - prefixes.depth), np.uint32((1 << queens) - 1)
+
+    def run(stream: int = 0) -> None:
+        search[grid, THREADS, numba_stream(stream)](*inputs, rows, board, counts.nodes, counts.solutions)
+
+    return gpu_task(point, counts, run)
+
+
+def device_code() -> list[DeviceKernel]:
+    """The search, as `run` launches it."""
+    words = uint32[::1]
+    signature = void(words, words, words, uint32, uint32, words, words)
+    return [NumbaKernel("nqueens prefix", search, signature, unit="node")]

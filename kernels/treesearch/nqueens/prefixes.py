@@ -1,0 +1,86 @@
+"""The first rows of the N-Queens tree, enumerated on the CPU: every valid placement down to a cut-off depth.
+
+Each is a bitmask state from which its subtree can be searched independently, one per thread. Row by row, with the
+columns as bits of a word: `columns` are those taken, `left` and `right` those that a diagonal attacks in the next row
+(Richards, "Backtracking algorithms in MCPL using bit patterns and recursion", 1997).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from kernels.threads import compiled
+
+MAX_QUEENS = 31
+"""A row of columns must fit a 32-bit word, with a bit to spare for the shift to the left."""
+
+
+@dataclass(frozen=True)
+class Prefixes:
+    """All valid placements of `depth` queens in the first `depth` rows, in the order of a depth-first search."""
+
+    depth: int
+    columns: Any
+    """uint32, one element per placement: columns taken."""
+    left: Any
+    """uint32: columns of the next row attacked along diagonals that run to higher columns."""
+    right: Any
+    """uint32: the same, to lower columns."""
+    nodes: int
+    """Queens placed on the way: nodes of the tree's levels 1 to `depth`."""
+    queens: int
+    solutions: int = 0
+    """None is complete on the way."""
+
+    def __len__(self) -> int:
+        return len(self.columns)
+
+    @property
+    def weight(self) -> Any:
+        """uint32: how often the solutions below each count, which is once, as no symmetry is used."""
+        return np.ones(len(self), np.uint32)
+
+
+def enumerate_prefixes(queens: int, at_least: int) -> Prefixes:
+    """The shallowest level of the tree with that many placements, or its widest, but never the last row.
+
+    ValueError unless 1 ≤ queens ≤ 31.
+    """
+    if not 1 <= queens <= MAX_QUEENS:
+        raise ValueError(f"{queens} queens: a board of 1 to {MAX_QUEENS} is needed")
+    empty = np.zeros(1, np.uint32)
+    level = Prefixes(0, empty, empty, empty, nodes=0, queens=queens)
+    while len(level) < at_least and level.depth < queens - 1:
+        columns, left, right = next_row(np.uint32((1 << queens) - 1), level.columns, level.left, level.right)
+        if len(columns) < len(level):
+            break  # the tree narrows from here on
+        level = Prefixes(level.depth + 1, columns, left, right, level.nodes + len(columns), queens)
+    return level
+
+
+@compiled
+def next_row(board: Any, columns: Any, left: Any, right: Any) -> Any:
+    """The placements of one more queen: count them, then write them."""
+    count = 0
+    for i in range(len(columns)):
+        free = board & ~(columns[i] | left[i] | right[i])
+        while free:
+            free &= free - np.uint32(1)
+            count += 1
+    next_columns = np.empty(count, np.uint32)
+    next_left = np.empty(count, np.uint32)
+    next_right = np.empty(count, np.uint32)
+    count = 0
+    for i in range(len(columns)):
+        free = board & ~(columns[i] | left[i] | right[i])
+        while free:
+            queen = free & (~free + np.uint32(1))
+            free ^= queen
+            next_columns[count] = columns[i] | queen
+            next_left[count] = (left[i] | queen) << np.uint32(1)
+            next_right[count] = (right[i] | queen) >> np.uint32(1)
+            count += 1
+    return next_columns, next_left, next_right

@@ -1,0 +1,21 @@
+"""UTS, the Unbalanced Tree Search: a tree that nobody can cut into equal parts beforehand."""
+
+from __future__ import annotations
+
+from importlib import import_module
+
+from profiling.benchmark import Point, Task, benchmark
+
+
+@benchmark(
+    "uts",
+    devices=("cpu", "gpu"),
+    axes={"impl": ("sharing",), "tree": {"cpu": ("T1", "T3"), "gpu": ("T1L", "T3L")}},
+    choices={"tree": ("T1", "T2", "T3", "T5", "T1L", "T3L", "T1XL")},
+    figure="items",
+    time_limit_s=600,  # the largest takes minutes on a few cores
+)
+def uts(point: Point) -> Task:
+    """Search an unbalanced tree whose shape only SHA-1 knows; one item is one node, hashed from its parent."""
+    task: Task = import_module(f"kernels.treesearch.uts.{point.device}_{point['impl']}").prepare(point)
+    return task

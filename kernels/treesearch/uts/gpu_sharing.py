@@ -1,0 +1,133 @@
+"""UTS on a GPU: every lane hashes one node at a time, and blocks that run out of nodes take some from others.
+
+Bound: integer instructions. SHA-1 of a node takes HASH_INSTRUCTIONS, nearly all of them on a pipe that starts one for
+16 lanes per clock and scheduler at compute capability 8.0 and 9.0: hashing can use half of the issue rate, or 3.0e10
+nodes per second on 132 multiprocessors at 1.98 GHz. Popping a node, finding its number of children and pushing them
+takes 150 to 250 more, by the most children in a warp. Memory traffic, some 30 bytes per node, stays in the caches. A
+deep thin tree is bound by latency instead: T3L has 17,844 levels, and a round takes at least the time of one hash.
+
+Measured share of the bound: not measured yet on a GPU.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numba import cuda, uint32, uint64
+
+from kernels.device_code import DeviceKernel
+from kernels.treesearch.device_search import Search, whole_device
+from kernels.treesearch.gpu_pool import Problem, search_code
+from kernels.treesearch.uts.device_sha1 import HASH_INSTRUCTIONS, hash_child
+from kernels.treesearch.uts.trees import MAX_CHILDREN, RANDOM_VALUES, STATE_WORDS, TREES, Geometric, Tree, thresholds_of
+from profiling.benchmark import Metric, Point, Task, Verification, Work
+from profiling.cuda import attribute, synchronize
+
+WARP = 32
+ISSUED_PER_CLOCK = 4
+"""Warp instructions that a multiprocessor issues per clock at most: one per scheduler."""
+PITCH = 128
+"""Words of a row of thresholds: a power of two above the most children, so that bisection needs no other bound."""
+LAW_WORDS = 2
+"""Before the rows: the last row's number, and what turns the random numbers around."""
+RANDOM = uint32(RANDOM_VALUES - 1)
+ONE = uint32(1)
+
+
+def tables_of(tree: Tree) -> Any:
+    """uint32: the last row's number, `flip`, and rows of `PITCH` thresholds by depth, the last also for all below.
+
+    A node has as many children as thresholds of its row are ≤ its random number ^ flip. Rows ascend and end with 2³¹,
+    which is never reached. `flip` is for binomial trees, whose nodes have children if their random number is small.
+    """
+    if isinstance(tree.law, Geometric):
+        rows = np.full((tree.law.levels + 1, PITCH), RANDOM_VALUES, np.uint32)
+        rows[:-1, : MAX_CHILDREN + 1] = thresholds_of(tree.law)
+        flip = 0
+    else:
+        rows = np.full((1, PITCH), RANDOM_VALUES, np.uint32)
+        rows[0, : tree.law.m] = RANDOM_VALUES - tree.law.below
+        flip = RANDOM_VALUES - 1
+    return np.concatenate([np.array([len(rows) - 1, flip], np.uint32), rows.reshape(-1)])
+
+
+@cuda.jit(device=True)
+def expand(node: Any, name: Any, tables: Any) -> Any:
+    """Hash the child of that name; how many children it has."""
+    depth = uint32(node[0] + ONE)
+    a, b, c, d, e = hash_child(node[1], node[2], node[3], node[4], node[5], name)
+    node[0], node[1], node[2], node[3], node[4], node[5] = depth, a, b, c, d, e
+    random = uint32(uint32(e & RANDOM) ^ tables[1])
+    row = uint64(uint32(uint32(LAW_WORDS) + uint32(min(depth, tables[0]) * uint32(PITCH))))
+    above = row
+    if tables[row] <= random:
+        step = uint64(PITCH // 2)
+        while step != uint64(0):
+            if tables[above + uint64(step - uint64(1))] <= random:
+                above = uint64(above + step)
+            step = uint64(step >> uint64(1))
+    return uint32(above - row)
+
+
+@cuda.jit(device=True)
+def number(children: Any) -> Any:
+    """Children are called 0, 1, …; the word is how many are left."""
+    return children
+
+
+@cuda.jit(device=True)
+def last(children: Any) -> Any:
+    """The last one's name, and at once the word of the others."""
+    return uint32(children - ONE)
+
+
+PROBLEM = Problem(words=1 + STATE_WORDS, expand=expand, number=number, first=last, others=last)
+
+
+def search_of(tree: Tree, **size: int) -> Search:
+    """The search below a tree's root; `size` as in `Search`."""
+    root = np.concatenate([[0], tree.root]).astype(np.uint32)
+    most = MAX_CHILDREN if isinstance(tree.law, Geometric) else tree.law.m
+    return Search(PROBLEM, tables_of(tree), root, range(tree.root_children), most, **size)
+
+
+def verify_search(tree: Tree, search: Search) -> Verification:
+    """Search once, and compare with what is published; the root was counted beforehand."""
+    search.poison()
+    search.run()
+    synchronize()
+    found = search.counts()
+    leaves = found.nodes - found.parents + (tree.root_children == 0)
+    return search.check(tree.verify(found.nodes + 1, leaves, found.depth))
+
+
+def prepare(point: Point) -> Task:
+    """Make a stack for every block that the device can run at once."""
+    tree = TREES[point["tree"]]
+    search = search_of(tree, **whole_device(PROBLEM.words))
+    multiprocessors = attribute("MultiProcessorCount")
+
+    def metrics(seconds: float) -> dict[str, Metric]:
+        found = search.counts()
+        issued = found.nodes * HASH_INSTRUCTIONS / WARP
+        at_most = multiprocessors * ISSUED_PER_CLOCK * attribute("ClockRate") * 1e3 * seconds
+        return {
+            "leaves": Metric(tree.leaves),
+            "depth": Metric(found.depth),
+            "shelves shared": Metric(found.shared),
+            "instructions per hash": Metric(HASH_INSTRUCTIONS),
+            "share of instruction issue at the highest clock": Metric(issued / at_most),
+        }
+
+    return Task(
+        run=search.run,
+        verify=lambda: verify_search(tree, search),
+        work=Work(items=tree.nodes, item="nodes"),
+        metrics=metrics,
+    )
+
+
+def device_code() -> list[DeviceKernel]:
+    """The search, as `run` launches it but for the length of the stacks."""
+    return [search_code("uts sharing", PROBLEM, unit="node")]

@@ -1,0 +1,50 @@
+"""The suite's own figures: its kernels beside independent programs, its start-up, its share of a run, its memory.
+
+Run by `make bench-self`. Machines are shared and noisy: every comparison is a ratio of neighbours in time, repeated in
+rounds, and shown with its range.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import sys
+
+from rich.console import Console
+from rich.table import Table
+
+from tests.bench_self.harness import quick_suite, start_up
+from tests.bench_self.likwid import against_likwid
+from tests.bench_self.treesearch import nqueens, uts
+
+REPORT_WIDTH = 120
+PARTS = {"likwid": (against_likwid,), "treesearch": (nqueens, uts), "harness": (start_up, quick_suite)}
+
+
+def main() -> int:
+    """Measure and print every bound; the exit status is 1 if one was missed."""
+    parser = argparse.ArgumentParser(prog="python -m tests.bench_self", description=__doc__)
+    parser.add_argument("part", nargs="*", help=f"only these: {', '.join(PARTS)}")
+    asked = parser.parse_args()
+    unknown = [part for part in asked.part if part not in PARTS]
+    if unknown:
+        parser.error(f"no part is called {' or '.join(unknown)}: {', '.join(PARTS)}")
+    console = Console(highlight=False, width=None if sys.stdout.isatty() else REPORT_WIDTH)
+    bounds = [bound for part in asked.part or PARTS for measure in PARTS[part] for bound in measure(console)]
+    table = Table("bound", "median", "range", "must be", "", box=None, header_style="bold")
+    for bound in bounds:
+        if bound.found:
+            spread = f"{min(bound.found):.3g} – {max(bound.found):.3g}"
+            table.add_row(
+                bound.name,
+                f"{statistics.median(bound.found):.3g} {bound.unit}",
+                spread,
+                bound.limit(),
+                bound.verdict(),
+            )
+    console.print(table)
+    return int(any("missed" in bound.verdict() for bound in bounds if bound.found))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,61 @@
+"""A bound of the suite on itself, and the runs that it is measured by."""
+
+from __future__ import annotations
+
+import json
+import statistics
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+ROUNDS = 3
+
+
+@dataclass
+class Bound:
+    """One bound of the suite on itself: its ratios or figures, and what they must reach."""
+
+    name: str
+    unit: str
+    at_least: float | None = None
+    at_most: float | None = None
+    found: list[float] = field(default_factory=list)
+
+    def verdict(self) -> str:
+        middle = statistics.median(self.found)
+        low = self.at_least is None or middle >= self.at_least
+        high = self.at_most is None or middle <= self.at_most
+        return "[green]held[/green]" if low and high else "[bold red]missed[/bold red]"
+
+    def limit(self) -> str:
+        parts = [f"≥ {self.at_least:g}"] if self.at_least is not None else []
+        parts += [f"≤ {self.at_most:g}"] if self.at_most is not None else []
+        return " and ".join(parts) or "shown only"
+
+
+def accelbench(*arguments: str) -> list[str]:
+    return [sys.executable, "-m", "accelbench", *arguments]
+
+
+def rates(*arguments: str) -> dict[str, float]:
+    """Work per second of each point of one run, by the point's parameters."""
+    with tempfile.TemporaryDirectory() as folder:
+        out = Path(folder) / "run"
+        command = accelbench("run", *arguments, "--device", "cpu", "--no-ceilings", "--out", str(out))
+        subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+        return {name(record): rate(record) for record in read(out)}
+
+
+def read(run: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (run / "records.jsonl").read_text(encoding="utf-8").splitlines()]
+
+
+def name(record: dict[str, Any]) -> str:
+    return " ".join([record["benchmark"], *map(str, record["params"].values())])
+
+
+def rate(record: dict[str, Any]) -> float:
+    return float(record["work"][record["figure"]] / record["timing"]["summary"]["median"])

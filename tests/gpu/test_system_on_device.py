@@ -1,0 +1,97 @@
+"""Transfers, launches, the vendor's copy and the arithmetic ceiling on a real device: every answer is right."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from kernels.transfer import DIRECTION, MEMORY
+from profiling.benchmark import Task
+from profiling.cuda import synchronize
+
+pytestmark = pytest.mark.gpu
+
+Prepare = Callable[..., Task]
+DTYPES = ("float32", "float64", "float16", "bfloat16")
+
+
+def check(task: Task) -> None:
+    outcome = task.verify()
+    assert outcome.passed, outcome
+
+
+@pytest.mark.parametrize("kib", [4, 100, 1024, 65536])
+@pytest.mark.parametrize("direction", DIRECTION)
+@pytest.mark.parametrize("memory", MEMORY)
+def test_every_byte_arrives(prepared: Prepare, memory: str, direction: str, kib: int) -> None:
+    task = prepared("transfer.gpu_size", memory=memory, direction=direction, kib=kib)
+    task.run()
+    check(task)
+
+
+@pytest.mark.parametrize("direction", DIRECTION)
+@pytest.mark.parametrize("memory", MEMORY)
+def test_copies_have_a_latency_and_a_bandwidth(prepared: Prepare, memory: str, direction: str) -> None:
+    task = prepared("transfer.gpu_fit", memory=memory, direction=direction, kib=65536)
+    check(task)
+    for _ in range(5):
+        task.run()
+    assert task.metrics is not None
+    found = task.metrics(1.0)
+    assert 1e8 < found["bandwidth"].value < 1e13
+    assert found["latency"].value < 1e-2
+
+
+@pytest.mark.parametrize("implementation", ["numba", "cupy"])
+def test_a_replayed_graph_launches_every_node_each_time(prepared: Prepare, implementation: str) -> None:
+    task = prepared(f"launch.gpu_{implementation}", mode="graph")
+    for _ in range(3):
+        task.run()
+        check(task)
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_the_vendor_copies_every_element(prepared: Prepare, dtype: str) -> None:
+    check(prepared("stream.gpu_vendor", op="copy", dtype=dtype))
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_every_sum_of_every_thread_is_exact(prepared: Prepare, dtype: str) -> None:
+    task = prepared("peak_arith.gpu_fma", dtype=dtype, cores="all")
+    for _ in range(2):
+        task.run()
+        check(task)
+    assert task.metrics is not None
+    # No multiprocessor makes more than 1,024 floating-point operations per clock without matrix instructions.
+    assert 1 < task.metrics(1.0)["FLOP per cycle per multiprocessor"].value <= 1024
+
+
+@pytest.mark.parametrize(
+    ("module", "params"),
+    [
+        ("stream.gpu_vendor", {"op": "copy", "dtype": "float32"}),
+        ("stream.gpu_numba", {"op": "triad", "dtype": "float64"}),
+        ("stream.gpu_cupy", {"op": "triad", "dtype": "float64"}),
+        ("peak_arith.gpu_fma", {"dtype": "float32", "cores": "all"}),
+    ],
+)
+def test_work_is_enqueued_on_the_stream_that_is_handed_over(
+    prepared: Prepare, module: str, params: dict[str, str | int]
+) -> None:
+    import cupy
+
+    stream = cupy.cuda.Stream()
+    task = prepared(module, **params)
+    task.run(stream.ptr)  # compiles, loads and allocates what it needs
+    synchronize()
+    with stream:
+        stream.begin_capture(mode=cupy.cuda.runtime.streamCaptureModeGlobal)
+    try:
+        # In this mode it is an error to use the default stream, to wait or to allocate.
+        task.run(stream.ptr)
+    finally:
+        with stream:
+            graph = stream.end_capture()
+    graph.launch(stream)
+    stream.synchronize()

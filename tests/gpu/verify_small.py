@@ -1,0 +1,43 @@
+"""Verifies every kernel once on small inputs, in one process; run by `test_sanitizer.py` under compute-sanitizer."""
+
+from __future__ import annotations
+
+import sys
+from importlib import import_module
+
+from profiling.benchmark import Point, Skip
+
+SMALL: dict[str, dict[str, str | int]] = {
+    "matmul.gpu_numba": {"dtype": "float32", "n": 150},
+    "matmul.gpu_mma": {"dtype": "float16", "n": 150},
+    "matmul.gpu_wgmma": {"dtype": "bfloat16", "n": 150},
+    "stream.gpu_cupy": {"dtype": "float64", "op": "dot"},
+    "stream.gpu_numba": {"dtype": "float32", "op": "dot"},
+    "reduce.gpu_numba": {"dtype": "float32"},
+    "launch.gpu_cupy": {"mode": "graph"},
+    "launch.gpu_numba": {"mode": "latency"},
+    "treesearch.nqueens.gpu_prefix": {"queens": 10},
+    "treesearch.nqueens.gpu_tuned": {"queens": 12},
+    "treesearch.uts.gpu_sharing": {"tree": "T1"},
+    "treesearch.flowshop.gpu_sharing": {"instance": 3},
+}
+
+
+def main() -> int:
+    """Print a line per kernel; the exit status is 1 if one computed a wrong answer."""
+    wrong = 0
+    for module, params in SMALL.items():
+        package, _, name = module.rpartition(".")
+        point = Point(package.rpartition(".")[2], "gpu", {"impl": name.removeprefix("gpu_"), **params}, seed=7)
+        try:
+            outcome = import_module(f"kernels.{module}").prepare(point).verify()
+        except Skip as skip:
+            print(f"{point}: skipped: {skip}")
+            continue
+        print(f"{point}: {outcome}")
+        wrong += not outcome.passed
+    return int(wrong > 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,39 @@
+"""CuPy's arrays in host memory: as much of CuPy as the matrix products use, so that they run without a GPU."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+
+
+class HostArray(np.ndarray[Any, Any]):
+    """A NumPy array with what CuPy's have beyond it."""
+
+    def set(self, host: Any) -> None:
+        assert host.shape == self.shape
+        assert host.dtype == self.dtype
+        self[...] = host
+
+    def get(self) -> Any:
+        return np.array(self)
+
+    @property
+    def data(self) -> Any:
+        return SimpleNamespace(ptr=self.ctypes.data)
+
+
+def empty(shape: Any, dtype: Any) -> HostArray:
+    return np.empty(shape, dtype).view(HostArray)
+
+
+def at(pointer: int, count: int, dtype: str) -> Any:
+    """The array of that many elements at an address of host memory."""
+    import ctypes
+
+    size = count * np.dtype(dtype).itemsize
+    return np.frombuffer((ctypes.c_char * size).from_address(pointer), dtype)
+
+
+cupy = SimpleNamespace(empty=empty)

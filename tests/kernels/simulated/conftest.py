@@ -1,0 +1,59 @@
+"""A device for `prepare` and `verify`: Numba's simulator, and stand-ins for what profiling.cuda asks of CUDA."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from numba import config, cuda
+from numba.cuda.simulator import kernelapi
+
+from profiling.benchmark import Point, Task
+
+assert config.ENABLE_CUDASIM, "run with NUMBA_ENABLE_CUDASIM=1"
+
+ATTRIBUTES = {"MultiProcessorCount": 2, "ClockRate": 1_980_000, "L2CacheSize": 1 << 12}
+
+Prepare = Callable[..., Task]
+
+
+@pytest.fixture(autouse=True)
+def aligned_shared_arrays(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The simulator refuses to align a shared array, which changes no answer; an array is known by its source line."""
+
+    def array(self: Any, shape: Any, dtype: Any, alignment: int | None = None) -> Any:
+        caller = sys._getframe(1)
+        place = caller.f_code.co_filename, caller.f_lineno
+        return self._allocations.setdefault(place, np.empty(shape, np.dtype(str(dtype))))
+
+    monkeypatch.setattr(kernelapi.FakeCUDAShared, "array", array)
+
+
+@pytest.fixture
+def prepared(monkeypatch: pytest.MonkeyPatch) -> Prepare:
+    """`prepared("stream.gpu_numba", op="dot", dtype="float32")`: the task of that point on the simulated device."""
+    stand_ins: dict[str, Any] = {
+        "attribute": ATTRIBUTES.__getitem__,
+        "free_memory": lambda: 1 << 30,
+        "numba_stream": lambda handle: cuda.default_stream(),
+        "require_compute_capability": lambda needed, what: None,
+        "require_device_memory": lambda needed: None,
+        "synchronize": lambda: None,
+    }
+    for name, stand_in in stand_ins.items():
+        for module in [module for key, module in sys.modules.items() if key.startswith(("kernels.", "profiling."))]:
+            if hasattr(module, name):
+                monkeypatch.setattr(module, name, stand_in)
+
+    def prepare(module: str, **params: str | int) -> Task:
+        package, _, name = module.rpartition(".")
+        params = {"impl": name.removeprefix("gpu_"), **params}
+        point = Point(package.rpartition(".")[2], "gpu", params, seed=7)
+        task: Task = importlib.import_module(f"kernels.{module}").prepare(point)
+        return task
+
+    return prepare

@@ -1,0 +1,135 @@
+"""The check that every matrix product is held to: it passes what rounding explains, and fails what it does not."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kernels.matmul.accuracy import tolerance, verify_product
+from kernels.matmul.formats import FORMATS, draw, from_storage, poison, to_storage
+
+DTYPES = ("float64", "float32", "float16", "bfloat16", "fp8", "int8")
+SHAPES = [(1, 1, 1, 1), (40, 1, 1, 1), (1, 1, 300, 50), (20_000, 1, 1, 1), (129, 65, 40, 3), (64, 64, 5000, 1)]
+
+
+def numbers(rng: np.random.Generator, dtype: str, m: int, n: int, k: int, batch: int = 1) -> tuple[Any, Any]:
+    a, b = (from_storage(draw(rng, (batch, *shape), dtype), dtype) for shape in ((m, k), (k, n)))
+    return a, b
+
+
+def product(a: Any, b: Any, dtype: str) -> Any:
+    """A·B as a device computes it: summed in the wide type, rounded to the type of C."""
+    wide = np.float32 if dtype in ("float32", "float16", "bfloat16", "fp8") else np.float64
+    result = FORMATS[dtype].result
+    return from_storage(to_storage(a.astype(wide) @ b.astype(wide), result), result)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize(("m", "n", "k", "batch"), SHAPES)
+def test_a_product_computed_in_its_own_precision_passes(dtype: str, m: int, n: int, k: int, batch: int) -> None:
+    rng = np.random.default_rng(m * n)
+    a, b = numbers(rng, dtype, m, n, k, batch)
+    outcome = verify_product(a, b, product(a, b, dtype), dtype, rng)
+    assert outcome.passed, outcome
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize(
+    "fault", ["poisoned", "transposed", "zeros", "a part unwritten", "a row off by one", "a deep part missing"]
+)
+def test_a_wrong_product_fails(dtype: str, fault: str) -> None:
+    rng = np.random.default_rng(4)
+    a, b = numbers(rng, dtype, 128, 128, 256)
+    c = product(a, b, dtype)
+    assert verify_product(a, b, c, dtype, rng).passed
+    result = FORMATS[dtype].result
+    poisoned = from_storage(poison(c.shape, result), result)
+    if fault == "poisoned":
+        c = poisoned
+    elif fault == "transposed":
+        c = c.swapaxes(1, 2).copy()
+    elif fault == "zeros":
+        c = np.zeros_like(c)
+    elif fault == "a part unwritten":
+        c[0, 96:, 127] = poisoned[0, 96:, 127]
+    elif fault == "a row off by one":
+        c[:, 1:] = c[:, :-1].copy()
+    else:
+        c = product(a[:, :, :-16], b[:, :-16], dtype)
+    assert not verify_product(a, b, c, dtype, rng).passed
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32", "int8"])
+@given(data=st.data())
+@settings(max_examples=25, deadline=None)
+def test_one_wrong_element_of_one_matrix_of_a_batch_fails(dtype: str, data: st.DataObject) -> None:
+    m, n, k, batch = (data.draw(st.integers(1, 30)) for _ in range(4))
+    rng = np.random.default_rng(m)
+    a, b = numbers(rng, dtype, m, n, k, batch)
+    c = product(a, b, dtype)
+    place = tuple(data.draw(st.integers(0, size - 1)) for size in c.shape)
+    c[place] += 1
+    assert not verify_product(a, b, c, dtype, rng).passed
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "fp8"])
+def test_a_few_wrong_elements_of_a_row_are_not_lost_among_the_others(dtype: str) -> None:
+    rng = np.random.default_rng(5)
+    a, b = numbers(rng, dtype, 256, 512, 512)
+    c = product(a, b, dtype)
+    c[0, 7, 504:] = c[0, 8, 504:]
+    assert not verify_product(a, b, c, dtype, rng).passed
+
+
+def test_a_product_of_int8_that_saturates_or_rounds_fails() -> None:
+    rng = np.random.default_rng(6)
+    a, b = numbers(rng, "int8", 64, 64, 1024)
+    assert {a.min(), a.max()} == {-128, 127}
+    exact = product(a, b, "int8")
+    assert verify_product(a, b, exact, "int8", rng).passed
+    assert not verify_product(a, b, np.clip(exact, -(2**18), 2**18), "int8", rng).passed
+    assert not verify_product(a, b, exact & ~1, "int8", rng).passed
+
+
+def test_an_int8_product_that_float64_cannot_check_exactly_is_refused() -> None:
+    a, b = np.zeros((1, 1, 2**20), np.int8), np.broadcast_to(np.int8(0), (1, 2**20, 2**20))
+    with pytest.raises(ValueError, match="too large to be checked exactly"):
+        verify_product(a, b, np.zeros((1, 1, 2**20), np.int32), "int8", np.random.default_rng(0))
+
+
+def rounded_to_tf32(x: Any) -> Any:
+    return ((x.view(np.uint32) + 0x1000) & 0xFFFFE000).view(np.float32)
+
+
+def test_tensor_cores_cannot_pass_their_tf32_off_as_float32() -> None:
+    rng = np.random.default_rng(1)
+    a, b = numbers(rng, "float32", 512, 512, 512)
+    c = rounded_to_tf32(a) @ rounded_to_tf32(b)
+    assert verify_product(a, b, c, "tf32", rng).passed
+    assert not verify_product(a, b, c, "float32", rng).passed
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32", "tf32", "float16", "bfloat16", "fp8"])
+def test_the_tolerance_is_less_than_what_a_missing_128th_of_the_sum_would_show(dtype: str) -> None:
+    assert all(tolerance(dtype, k) < (1 / 128) ** 0.5 for k in (1, 64, 4096, 8192))
+
+
+def test_a_product_too_small_for_the_normal_numbers_of_float16_passes() -> None:
+    a, b = np.full((1, 9, 1), 0.7, np.float16), np.full((1, 1, 3), 2e-5, np.float16)
+    c = (a.astype(np.float32) * b.astype(np.float32)).astype(np.float16)
+    assert verify_product(a, b, c, "float16", np.random.default_rng(0)).passed
+
+
+@pytest.mark.parametrize(("dtype", "kind"), [("bfloat16", ml_dtypes.bfloat16), ("fp8", ml_dtypes.float8_e4m3fn)])
+def test_small_floats_are_stored_as_their_bits(dtype: str, kind: Any) -> None:
+    x = np.array([0.0, 1.0, -1.0, 0.3, 1.0625, 17.0, 19.0, 300.0, 2**-9, np.nan], np.float32)
+    stored = to_storage(x, dtype)
+    assert stored.dtype == FORMATS[dtype].storage
+    np.testing.assert_array_equal(from_storage(stored, dtype), x.astype(kind).astype(np.float32))
+    # 1.0625 lies halfway between two numbers of e4m3, and goes to the even one.
+    assert from_storage(stored, dtype)[4] == (1.0 if dtype == "fp8" else 1.0625)

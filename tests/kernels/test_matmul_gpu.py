@@ -1,0 +1,202 @@
+"""What the GPU implementations of the matrix product share, and cuBLASLt's calls, with arrays in host memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+import profiling.cuda
+from kernels.matmul import cublaslt, gpu_numba, gpu_task, gpu_vendor
+from kernels.matmul.formats import FORMATS, from_storage, to_storage
+from kernels.matmul.gpu_task import Operands
+from profiling.benchmark import Point, Skip
+from tests.kernels.host_cupy import at, cupy
+
+DTYPES = ("float64", "float32", "tf32", "float16", "bfloat16", "fp8", "int8")
+
+
+@pytest.fixture(autouse=True)
+def host(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gpu_task, "library", lambda name: {"cupy": cupy}[name])
+    monkeypatch.setattr(cublaslt, "library", lambda name: {"cupy": cupy}[name])
+    monkeypatch.setattr(gpu_task, "require_device_memory", lambda needed: None)
+    monkeypatch.setattr(gpu_task, "synchronize", lambda: None)
+
+
+def point(dtype: str, impl: str = "vendor", **params: str | int) -> Point:
+    return Point("gemm" if "shape" in params else "matmul", "gpu", {"impl": impl, "dtype": dtype, **params}, seed=3)
+
+
+def multiply(operands: Operands, b_by_columns: bool) -> None:
+    b = operands.b.swapaxes(1, 2) if b_by_columns else operands.b
+    result = FORMATS[operands.dtype].result
+    a, b = (from_storage(np.array(x), operands.dtype).astype(np.float64) for x in (operands.a, b))
+    operands.c[...] = to_storage(a @ b, result)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("b_by_columns", [False, True])
+@pytest.mark.parametrize("params", [{"n": 1}, {"n": 48}, {"shape": "3x5x7x11"}], ids=str)
+def test_the_padded_arrays_hold_the_product(dtype: str, b_by_columns: bool, params: dict[str, str | int]) -> None:
+    seen: list[Operands] = []
+
+    def bind(operands: Operands) -> Callable[[int], None]:
+        seen.append(operands)
+        return lambda stream: multiply(operands, b_by_columns)
+
+    task = gpu_task.gpu_task(point(dtype, **params), bind, b_by_columns=b_by_columns)
+    assert task.verify().passed
+    (operands,) = seen
+    assert operands.padded.batch == operands.product.batch
+    for matrix in (operands.a, operands.b, operands.c):
+        assert matrix.shape[2] * matrix.itemsize % gpu_task.ALIGNMENT == 0
+        assert matrix.shape[1] >= 1
+    assert not operands.a[:, operands.product.m :].any()
+    assert not operands.a[:, :, operands.product.k :].any()
+    assert task.work.flops == operands.product.flops
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("fault", ["nothing written", "the last row unwritten", "B misread", "one batch only"])
+def test_a_kernel_that_is_wrong_fails(dtype: str, fault: str) -> None:
+    def bind(operands: Operands) -> Callable[[int], None]:
+        def run(stream: int) -> None:
+            poisoned = np.array(operands.c)
+            if fault != "nothing written":
+                multiply(operands, b_by_columns=fault == "B misread")
+            if fault == "the last row unwritten":
+                operands.c[:, operands.product.m - 1] = poisoned[:, operands.product.m - 1]
+            if fault == "one batch only":
+                operands.c[1:] = operands.c[0]
+
+        return run
+
+    assert not gpu_task.gpu_task(point(dtype, shape="3x33x33x33"), bind).verify().passed
+
+
+def test_inputs_are_fresh_at_each_verification() -> None:
+    drawn: list[Any] = []
+
+    def bind(operands: Operands) -> Callable[[int], None]:
+        def run(stream: int) -> None:
+            drawn.append(np.array(operands.a))
+            multiply(operands, b_by_columns=False)
+
+        return run
+
+    task = gpu_task.gpu_task(point("float32", n=8), bind)
+    assert task.verify().passed
+    assert task.verify().passed
+    assert not np.array_equal(*drawn)
+
+
+def test_matrices_that_do_not_fit_are_skipped_before_they_are_allocated(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gpu_task, "require_device_memory", profiling.cuda.require_device_memory)
+    monkeypatch.setattr(profiling.cuda, "free_memory", lambda: 3 * 4096**2 * 4)
+    with pytest.raises(Skip, match=r"needs 0\.19 GiB of device memory"):
+        gpu_task.gpu_task(point("float32", n=4096), lambda operands: pytest.fail("allocated"))
+
+
+@pytest.mark.parametrize(
+    ("dtype", "found", "needed"),
+    [("fp8", (8, 0), "8.9"), ("fp8", (8, 6), "8.9"), ("tf32", (7, 5), "8.0"), ("bfloat16", (7, 0), "8.0"),
+     ("int8", (7, 0), "7.5"), ("float16", (5, 2), "5.3")],
+)  # fmt: skip
+def test_a_card_without_the_units_is_skipped_with_the_capability_it_needs(
+    monkeypatch: pytest.MonkeyPatch, dtype: str, found: tuple[int, int], needed: str
+) -> None:
+    monkeypatch.setattr(profiling.cuda, "compute_capability", lambda: found)
+    message = f"{dtype} needs compute capability {needed}, and this device has {found[0]}.{found[1]}"
+    with pytest.raises(Skip, match=message):
+        gpu_vendor.prepare(point(dtype, n=16))
+
+
+@pytest.mark.parametrize("dtype", ["tf32", "float16", "int8", "fp8"])
+def test_our_kernel_says_which_types_it_multiplies(dtype: str) -> None:
+    with pytest.raises(Skip, match=f"our kernel multiplies float32 and float64, not {dtype}"):
+        gpu_numba.prepare(point(dtype, "numba", n=16))
+
+
+NUMPY_TYPES = {3: "int8", 28: "fp8", 10: "int32", 14: "bfloat16"}
+
+
+class HostLibrary(cublaslt.Library):
+    """cuBLASLt as its manual defines it: D = α·op(A)·op(B) + β·C, column-major, in host memory."""
+
+    def __init__(self, heuristic: int = cublaslt.CUBLAS_STATUS_SUCCESS, count: int = 1) -> None:
+        self.heuristic, self.count = heuristic, count
+        self.made: list[Any] = []
+
+    def create(self, owner: Any, kind: str, *args: Any) -> Any:
+        self.made.append(SimpleNamespace(kind=kind, args=[getattr(a, "value", a) for a in args], attributes={}))
+        return len(self.made) - 1
+
+    def set(self, kind: str, made: Any, attribute: int, value: Any) -> None:
+        assert self.made[made].kind == kind
+        self.made[made].attributes[attribute] = value.value
+
+    def status(self, name: str, *args: Any) -> int:
+        if name == "MatmulAlgoGetHeuristic":
+            args[-1]._obj.value = self.count
+            return self.heuristic
+        assert name == "Matmul"
+        _, operation, alpha, a, a_layout, b, b_layout, beta, _, _, d, d_layout, *_ = args
+        transposed = self.made[operation].attributes
+        dtype = NUMPY_TYPES[self.made[a_layout].args[0]]
+        result = NUMPY_TYPES[self.made[d_layout].args[0]]
+        first, second = (self.matrices(x, layout) for x, layout in ((a, a_layout), (b, b_layout)))
+        first = first.swapaxes(1, 2) if transposed[cublaslt.CUBLASLT_MATMUL_DESC_TRANSA] else first
+        second = second.swapaxes(1, 2) if transposed[cublaslt.CUBLASLT_MATMUL_DESC_TRANSB] else second
+        numbers = [from_storage(np.ascontiguousarray(x), dtype).astype(np.float64) for x in (first, second)]
+        assert (alpha._obj.value, beta._obj.value) == (1, 0)
+        self.matrices(d, d_layout)[...] = to_storage(numbers[0] @ numbers[1], result)
+        return cublaslt.CUBLAS_STATUS_SUCCESS
+
+    def matrices(self, pointer: Any, layout: int) -> Any:
+        """A batch of column-major matrices, (batch, rows, columns)."""
+        data_type, rows, columns, leading = self.made[layout].args
+        batch, stride = self.made[layout].attributes[5], self.made[layout].attributes[6]
+        assert leading >= rows
+        assert leading * columns <= stride
+        flat = at(pointer.value, batch * stride, FORMATS[NUMPY_TYPES[data_type]].storage)
+        return np.lib.stride_tricks.as_strided(
+            flat, (batch, rows, columns), tuple(flat.itemsize * step for step in (stride, 1, leading))
+        )
+
+
+@pytest.mark.parametrize("dtype", ["int8", "fp8"])
+@pytest.mark.parametrize("params", [{"n": 1}, {"n": 40}, {"shape": "37x5x70"}, {"shape": "4x17x33x5"}], ids=str)
+def test_cublaslt_is_asked_for_the_row_major_product(
+    monkeypatch: pytest.MonkeyPatch, dtype: str, params: dict[str, str | int]
+) -> None:
+    library = HostLibrary()
+    monkeypatch.setattr(cublaslt, "_library", lambda: library)
+    monkeypatch.setattr(profiling.cuda, "compute_capability", lambda: (9, 0))
+    task = gpu_vendor.prepare(point(dtype, **params))
+    outcome = task.verify()
+    assert outcome.passed, outcome
+    layouts = [made for made in library.made if made.kind == "MatrixLayout"]
+    assert all(size % 16 == 0 for layout in layouts for size in layout.args[1:]), "tensor cores need whole 16 bytes"
+
+
+@pytest.mark.parametrize(("status", "count"), [(cublaslt.CUBLAS_STATUS_NOT_SUPPORTED, 0), (0, 0)])
+def test_a_product_that_cublaslt_has_no_algorithm_for_is_skipped(
+    monkeypatch: pytest.MonkeyPatch, status: int, count: int
+) -> None:
+    monkeypatch.setattr(cublaslt, "_library", lambda: HostLibrary(status, count))
+    monkeypatch.setattr(profiling.cuda, "compute_capability", lambda: (9, 0))
+    with pytest.raises(Skip, match="cuBLASLt has no algorithm for this product of fp8 matrices"):
+        gpu_vendor.prepare(point("fp8", n=32))
+
+
+def test_an_error_of_cublaslt_is_raised_by_its_name() -> None:
+    library = cublaslt.Library.__new__(cublaslt.Library)
+    library._functions = SimpleNamespace(
+        cublasLtMatmul=lambda *args: 13, cublasLtGetStatusName=lambda status: b"CUBLAS_STATUS_EXECUTION_FAILED"
+    )
+    with pytest.raises(RuntimeError, match="cublasLtMatmul: CUBLAS_STATUS_EXECUTION_FAILED"):
+        library.call("Matmul")

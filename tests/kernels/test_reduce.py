@@ -1,0 +1,98 @@
+"""The sum is exact, of every type and by every implementation, and a wrong one fails."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kernels.reduce import cpu_numba, cpu_task, reduce
+from kernels.reduce.exact import LARGEST, SUM_TYPE, draw, verify_sum
+from kernels.reduce.vectors import CHAINS, sum_vectors
+from kernels.simd import lanes
+from kernels.threads import thread_count
+from profiling.benchmark import Point, Skip
+
+DTYPES = sorted(SUM_TYPE)
+CHUNK = 1024
+"""Elements of the smallest array here: whole vectors for any number of chains."""
+
+
+@pytest.fixture
+def small_arrays(monkeypatch: Any) -> None:
+    monkeypatch.setattr(cpu_task, "elements_per_array", lambda itemsize, threads: 10 * threads * CHUNK)
+
+
+def point(impl: str, dtype: str) -> Point:
+    return Point("reduce", "cpu", {"impl": impl, "dtype": dtype}, seed=7)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("impl", ["numba", "vendor"])
+@pytest.mark.usefixtures("small_arrays")
+def test_every_implementation_is_verified_and_reads_every_element_once(impl: str, dtype: str) -> None:
+    task = reduce(point(impl, dtype))
+    task.run()
+    assert task.verify().passed
+    threads = thread_count() if impl == "numba" else 1
+    assert task.work.bytes == 10 * threads * CHUNK * np.dtype(dtype).itemsize
+
+
+@settings(deadline=None, max_examples=30)
+@given(
+    threads=st.integers(1, 5), steps=st.integers(1, 4), dtype=st.sampled_from(DTYPES), seed=st.integers(0, 2**32 - 1)
+)
+def test_threads_sum_every_part_once(threads: int, steps: int, dtype: str, seed: int) -> None:
+    array = np.empty(threads * steps * CHUNK, dtype)
+    expected = draw(np.random.default_rng(seed), array)
+    assert expected == int(array.sum(dtype=np.float64))
+    assert verify_sum(expected, cpu_numba.sum_on_all(array, threads)).passed
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_each_element_counts_once_in_each_pass(dtype: str) -> None:
+    step = CHAINS * lanes(np.dtype(dtype).itemsize)
+    array = np.zeros(3 * step, dtype)
+    for place in range(step, 2 * step):
+        array[place] = place
+        assert sum_vectors(array, step, 2 * step, 4) == 4 * place
+        assert sum_vectors(array, 0, step, 4) == sum_vectors(array, 2 * step, 3 * step, 4) == 0
+        array[place] = 0
+
+
+@pytest.mark.parametrize("impl", ["numba", "vendor"])
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("fault", ["one element left out", "one element twice", "not written"])
+def test_a_wrong_sum_fails(impl: str, dtype: str, fault: str, monkeypatch: Any) -> None:
+    monkeypatch.setattr(cpu_task, "elements_per_array", lambda itemsize, threads: 10 * threads * CHUNK)
+
+    def faulty(array: Any, threads: int) -> float:
+        if fault == "not written":
+            return float("nan")
+        total = float(array.sum(dtype=np.float64))
+        place = np.flatnonzero(array)[-1]
+        return total + float(array[place]) * (1 if fault == "one element twice" else -1)
+
+    assert not cpu_task.make_task(point(impl, dtype), faulty).verify().passed
+
+
+def test_integers_do_not_overflow() -> None:
+    array = np.full(4 * CHUNK, np.iinfo(np.int32).max, np.int32)
+    assert cpu_numba.sum_on_all(array, 2) == 4 * CHUNK * np.iinfo(np.int32).max
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_what_is_drawn_is_small_whole_numbers_and_their_sum(dtype: str) -> None:
+    array = np.empty(100_001, dtype)
+    total = draw(np.random.default_rng(3), array)
+    assert total == int(array.astype(np.int64).sum())
+    assert set(np.unique(array)) == set(range(-LARGEST, LARGEST + 1))
+
+
+def test_an_array_that_does_not_fit_is_skipped(monkeypatch: Any) -> None:
+    monkeypatch.setattr(cpu_task, "elements_per_array", lambda itemsize, threads: 10**15)
+    with pytest.raises(Skip, match="half of the available"):
+        reduce(point("numba", "float64"))

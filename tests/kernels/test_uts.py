@@ -1,0 +1,226 @@
+"""UTS: every published count is reproduced, and a search that loses a node fails."""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+import subprocess
+import threading
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kernels.threads import compiled
+from kernels.treesearch import sharing
+from kernels.treesearch.uts import cpu_sharing, trees, uts
+from kernels.treesearch.uts.sha1 import LANES, hash_child, hash_children
+from kernels.treesearch.uts.trees import RANDOM_VALUES, TREES, Binomial, Geometric, Tree, thresholds_of
+from profiling.benchmark import REGISTRY, Point
+
+SMALL = "T1", "T2", "T3", "T5"
+ONE_NODE = Tree("one", Geometric(4, "fixed", 0), seed=19, nodes=1, depth=0, leaves=1)
+CHILDLESS = Tree("childless", Binomial(0, 0.5, 2), seed=1, nodes=1, depth=0, leaves=1)
+ONLY_CHILDREN = Tree("flat", Binomial(5, 0.0, 2), seed=1, nodes=6, depth=1, leaves=5)
+
+words = st.integers(0, 2**32 - 1)
+
+
+def point(tree: str) -> Point:
+    return Point("uts", "cpu", {"impl": "sharing", "tree": tree})
+
+
+def count(tree: Tree) -> tuple[int, int, int]:
+    """Nodes, leaves and depth by hashlib and the published formula, one node after the other: no shared code."""
+    pending = [(hashlib.sha1(bytes(16) + tree.seed.to_bytes(4, "big")).digest(), 0)]
+    nodes = leaves = deepest = 0
+    while pending:
+        state, depth = pending.pop()
+        random = int.from_bytes(state[-4:], "big") & 0x7FFFFFFF
+        if isinstance(tree.law, Binomial):
+            children = tree.law.root if depth == 0 else tree.law.m if random / 2**31 < tree.law.q else 0
+        else:
+            children = tree.law.children(depth, random) if depth < tree.law.levels else 0
+        nodes, leaves, deepest = nodes + 1, leaves + (children == 0), max(deepest, depth)
+        pending += [(hashlib.sha1(state + i.to_bytes(4, "big")).digest(), depth + 1) for i in range(children)]
+    return nodes, leaves, deepest
+
+
+@compiled
+def run_hash_child(a, b, c, d, e, child):
+    return hash_child(a, b, c, d, e, child)
+
+
+@compiled
+def run_hash_children(nodes, column, digests):
+    hash_children(nodes, column, digests)
+
+
+@given(message=st.lists(words, min_size=6, max_size=6))
+@settings(deadline=None)
+def test_one_child_s_state_is_sha1_of_its_parent_s_and_its_number(message):
+    expected = hashlib.sha1(np.array(message, ">u4").tobytes()).digest()
+    found = run_hash_child(*(np.uint32(word) for word in message))
+    assert np.array(found, ">u4").tobytes() == expected
+
+
+@given(seed=words, column=st.integers(0, 5))
+@settings(deadline=None)
+def test_every_lane_holds_its_own_child(seed, column):
+    nodes = np.random.default_rng(seed).integers(0, 2**32, (7, column + LANES + 3), np.uint32)
+    digests = np.zeros((6, LANES), np.uint32)
+    run_hash_children(nodes, column, digests)
+    for lane in range(LANES):
+        message = nodes[:6, column + lane].astype(">u4").tobytes()
+        assert digests[:5, lane].astype(">u4").tobytes() == hashlib.sha1(message).digest()
+    assert not digests[5].any()
+
+
+def test_the_words_that_may_be_asked_for_are_the_trees():
+    assert REGISTRY["uts"].choices["tree"] == tuple(TREES)
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_the_published_counts_are_reproduced(name):
+    verification = uts(point(name)).verify()
+    assert verification.passed, verification
+    tree = TREES[name]
+    assert verification.found == f"{tree.nodes} nodes, {tree.leaves} leaves, depth {tree.depth}"
+
+
+@pytest.mark.parametrize("tree", [ONE_NODE, CHILDLESS, ONLY_CHILDREN], ids=lambda tree: tree.name)
+def test_a_tree_of_one_node_or_one_level_is_searched(monkeypatch, tree):
+    monkeypatch.setitem(TREES, tree.name, tree)
+    assert count(tree) == (tree.nodes, tree.leaves, tree.depth)
+    task = uts(point(tree.name))
+    task.run()
+    assert task.verify().passed, task.verify()
+
+
+@given(
+    law=st.builds(Geometric, st.floats(0.1, 3), st.sampled_from(["linear", "fixed"]), st.integers(0, 4))
+    | st.builds(Geometric, st.floats(1, 2), st.just("cyclic"), st.integers(1, 2))
+    | st.builds(Binomial, st.integers(0, 50), st.floats(0, 0.3), st.integers(1, 3)),
+    seed=st.integers(0, 2**31 - 1),
+)
+@settings(deadline=None, max_examples=25)
+def test_any_tree_is_counted_like_one_node_after_the_other(law, seed):
+    nodes, leaves, depth = count(Tree("any", law, seed, 0, 0, 0))
+    tree = Tree("any", law, seed, nodes, depth, leaves)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(TREES, "any", tree)
+        verification = uts(point("any")).verify()
+    assert verification.passed, verification
+
+
+@pytest.mark.parametrize("tree", [t for t in TREES.values() if isinstance(t.law, Geometric)], ids=lambda t: t.name)
+def test_thresholds_say_exactly_what_the_formula_says_on_both_sides_of_every_step(tree):
+    rows = thresholds_of(tree.law)
+    assert rows.shape == (tree.law.levels, trees.MAX_CHILDREN + 1)
+    for depth in range(tree.law.levels if tree.law.shape != "fixed" else 1):
+        assert (rows[depth, 1:] >= rows[depth, :-1]).all()
+        for threshold in map(int, set(rows[depth])):
+            for random in range(max(threshold - 2, 0), min(threshold + 3, RANDOM_VALUES)):
+                assert (rows[depth] <= random).sum() == tree.law.children(depth, random)
+
+
+@given(tree=st.sampled_from(SMALL), depth=st.integers(0, 80), random=st.integers(0, RANDOM_VALUES - 1))
+@settings(deadline=None)
+def test_the_search_s_table_says_what_the_law_says_anywhere(tree, depth, random):
+    law = TREES[tree].law
+    table, flip = cpu_sharing.table_of(TREES[tree])
+    children = (table[min(depth, len(table) - 1)] <= (random ^ int(flip))).sum()
+    if isinstance(law, Binomial):
+        assert children == (law.m if random / RANDOM_VALUES < law.q else 0)
+    else:
+        assert children == (law.children(depth, random) if depth < law.levels else 0)
+
+
+@pytest.mark.parametrize("q", [0.124875, 0.200014, 0.0, 0.5, 1 / 3, 2**-31, 1 - 2**-31])
+def test_the_binomial_limit_is_the_first_number_that_is_no_longer_below_q(q):
+    below = Binomial(1, q, 1).below
+    assert below / RANDOM_VALUES >= q
+    assert below == 0 or (below - 1) / RANDOM_VALUES < q
+
+
+def test_a_node_a_leaf_or_a_level_more_or_less_fails():
+    tree = TREES["T1"]
+    right = tree.nodes, tree.leaves, tree.depth
+    assert tree.verify(*right).passed
+    for change in np.vstack([np.eye(3, dtype=int), -np.eye(3, dtype=int)]):
+        assert not tree.verify(*(right + change)).passed
+
+
+def test_a_lost_subtree_fails(monkeypatch):
+    honest = cpu_sharing.root_children
+    monkeypatch.setattr(cpu_sharing, "root_children", lambda tree: honest(tree)[:, :-1].copy())
+    assert not uts(point("T1")).verify().passed
+
+
+def test_a_thread_that_leaves_no_counts_fails(monkeypatch):
+    honest = cpu_sharing.search_all
+
+    def forgets_the_last(*arguments):
+        honest(*arguments[:-1], arguments[-1][:-1])
+
+    monkeypatch.setattr(cpu_sharing, "search_all", forgets_the_last)
+    assert not uts(point("T3")).verify().passed
+
+
+def searchers(tree: Tree, threads: int, capacity: int = cpu_sharing.CAPACITY):
+    """One function per thread that does its part of the search, and where the parts' counts will be."""
+    table, flip = cpu_sharing.table_of(tree)
+    first = cpu_sharing.root_children(tree)
+    pool, control = sharing.new_pool(first), sharing.new_control()
+    stacks = np.zeros((threads, cpu_sharing.WORDS, capacity), np.uint32)
+    results = np.full((threads, cpu_sharing.PAD), -1)
+    sharing.begin(first, pool, control)
+
+    def part(thread):
+        return lambda: cpu_sharing.search(table, flip, pool, control, stacks[thread], results[thread])
+
+    return [part(thread) for thread in range(threads)], results, control
+
+
+def is_complete(tree: Tree, results) -> bool:
+    return tree.verify(1 + results[:, 0].sum(), results[:, 1].sum(), results[:, 2].max()).passed
+
+
+@pytest.mark.parametrize("threads", [1, 2, 3, 8])
+@pytest.mark.parametrize("name", ["T1", "T3"])
+def test_threads_that_share_work_count_every_node_once(name, threads):
+    parts, results, control = searchers(TREES[name], threads)
+    running = [threading.Thread(target=part) for part in parts]
+    for thread in running:
+        thread.start()
+    for thread in running:
+        thread.join()
+    assert is_complete(TREES[name], results)
+    assert [control[place] for place in (sharing.LOCK, sharing.POOLED, sharing.WORKING)] == [0, 0, 0]
+
+
+def test_threads_that_run_one_after_the_other_do_not_wait_for_each_other():
+    parts, results, _ = searchers(TREES["T3"], 4)
+    for part in parts:
+        part()
+    assert is_complete(TREES["T3"], results)
+    assert results[0, 0] == TREES["T3"].nodes - 1
+    assert not results[1:, :3].any()
+
+
+def test_a_stack_that_is_too_small_grows():
+    parts, results, _ = searchers(TREES["T3"], 1, capacity=cpu_sharing.ROOM)
+    parts[0]()
+    assert is_complete(TREES["T3"], results)
+
+
+@pytest.mark.skipif(shutil.which("gcc") is None, reason="the C version is built with gcc")
+def test_the_c_version_that_the_search_is_compared_with_counts_the_same(tmp_path):
+    source = Path(__file__).parents[1] / "baselines" / "uts.c"
+    subprocess.run(["gcc", "-O3", "-march=native", source, "-o", tmp_path / "uts", "-lm"], check=True)
+    for name in ("T1", "T3"):
+        output = subprocess.run([tmp_path / "uts", name], check=True, capture_output=True, text=True)
+        tree = TREES[name]
+        assert output.stdout.split()[:3] == [str(tree.nodes), str(tree.leaves), str(tree.depth)]
