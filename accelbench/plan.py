@@ -186,15 +186,16 @@ def _check(benchmark: Benchmark, axis: str, value: Scalar, device: Device) -> Sc
     """The value in the axis's own type, if the axis admits it."""
     known = benchmark.choices.get(axis, benchmark.axes_on(device)[axis])
     name = f"{benchmark.name}: {axis}={value}"
+    one_of = f"{name}: {axis} is one of {', '.join(map(str, known))}"
     if isinstance(known[0], str):
         if value in known:
             return value
-        raise UserError(f"{name}: {axis} is one of {', '.join(map(str, known))}{_suggest(str(value), map(str, known))}")
+        raise UserError(one_of + _did_you_mean(str(value), map(str, known)))
     number = _integer(value)
     if number is None:
         raise UserError(f"{name}: {axis} is a whole number")
     if axis in benchmark.choices and number not in known:
-        raise UserError(f"{name}: {axis} is one of {', '.join(map(str, known))}")
+        raise UserError(one_of)
     low, high = benchmark.limits.get(axis, (1, None))
     if number < low:
         raise UserError(f"{name}: {axis} is at least {low}")
@@ -217,5 +218,9 @@ def _integer(value: Scalar) -> int | None:
 
 def _suggest(word: str, known: Iterable[str]) -> str:
     options = list(known)
-    close = difflib.get_close_matches(word, options, n=1)
-    return f": did you mean {close[0]!r}?" if close else f"; there is: {', '.join(options)}"
+    return _did_you_mean(word, options) or f"; there is: {', '.join(options)}"
+
+
+def _did_you_mean(word: str, known: Iterable[str]) -> str:
+    close = difflib.get_close_matches(word, list(known), n=1)
+    return f": did you mean {close[0]!r}?" if close else ""

@@ -15,7 +15,7 @@ import subprocess
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
@@ -23,6 +23,8 @@ from typing import Any
 
 from kernels.device_code import CudaKernel, DeviceKernel, NumbaKernel
 
+TENSOR_CORE = re.compile(r"\b(?:[HIDQ]|HG|IG|QG|UTCH|UTCQ)MMA\b")
+"""A multiplication of matrices: mma.sync, wgmma, and the fifth generation's own."""
 CAPABILITIES = ((8, 0), (9, 0), (10, 0))
 """Ampere, Hopper, Blackwell: what data centres run."""
 
@@ -35,7 +37,7 @@ class MachineCode:
 
     registers: int
     shared_bytes: int
-    """Static shared memory; what a launch adds is not known to the compiler."""
+    """Shared memory of a block: what the source declares and what the launch adds."""
     stack_bytes: int
     """Local memory of a thread, spills included: 0 where every array is in registers."""
     spill_bytes: int
@@ -71,8 +73,9 @@ def architectures(kernel: DeviceKernel) -> list[Capability]:
 def compile_kernel(kernel: DeviceKernel, capability: Capability) -> MachineCode:
     """The machine code of a kernel; RuntimeError with the compiler's own words if it does not compile."""
     suffix = "a" if isinstance(kernel, CudaKernel) and kernel.exact else ""
-    entry = kernel.entry if isinstance(kernel, CudaKernel) else None
-    return _assemble(to_ptx(kernel, capability), f"sm_{capability[0]}{capability[1]}{suffix}", entry)
+    entry, at_launch = (kernel.entry, kernel.shared_bytes) if isinstance(kernel, CudaKernel) else (None, 0)
+    code = _assemble(to_ptx(kernel, capability), f"sm_{capability[0]}{capability[1]}{suffix}", entry)
+    return replace(code, shared_bytes=code.shared_bytes + at_launch)
 
 
 def to_ptx(kernel: DeviceKernel, capability: Capability) -> str:
@@ -86,8 +89,9 @@ def to_ptx(kernel: DeviceKernel, capability: Capability) -> str:
 def main_loop(lines: Sequence[tuple[int, str]]) -> tuple[str, ...]:
     """The loop in which the kernel spends its time, of (address, instruction) pairs.
 
-    A loop is what a backward branch spans. From the largest on, the one inside is taken as long as it holds more than
-    half of the instructions of the one around it. Instructions that only some turns execute are among them.
+    A loop is what a backward branch spans. Where tensor cores multiply, it is the smallest loop that has them multiply.
+    Else, from the largest on, the one inside is taken as long as it holds more than half of the instructions of the one
+    around it. Instructions that only some turns execute are among them.
     """
     loops = []
     for address, instruction in lines:
@@ -96,8 +100,13 @@ def main_loop(lines: Sequence[tuple[int, str]]) -> tuple[str, ...]:
             loops.append((int(target[1], 16), address))
     if not loops:
         return ()
-    present = max(loops, key=_span)
-    while True:
+    multiplying = [
+        (first, last)
+        for first, last in loops
+        if any(first <= address <= last and TENSOR_CORE.search(instruction) for address, instruction in lines)
+    ]
+    present = min(multiplying, key=_span) if multiplying else max(loops, key=_span)
+    while not multiplying:
         inside = [loop for loop in loops if loop != present and present[0] <= loop[0] and loop[1] <= present[1]]
         inside = [loop for loop in inside if _span(loop) > _span(present) / 2]
         if not inside:

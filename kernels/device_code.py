@@ -38,6 +38,8 @@ class CudaKernel:
     options: tuple[str, ...] = ()
     tuned: bool = False
     unit: str = "iteration"
+    shared_bytes: int = 0
+    """Shared memory that the launch adds to what the source declares."""
     capability: tuple[int, int] = (8, 0)
     """The lowest compute capability that has what the source uses."""
     exact: bool = False

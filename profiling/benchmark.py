@@ -28,6 +28,8 @@ class Work:
     items: float | None = None
     item: str = "items"
     """The plural name of one item: images, nodes, launches."""
+    unit_kind: Literal["plain", "tensor"] | None = None
+    """The hardware unit that the arithmetic is confined to, whose peak bounds it; None: the best one for the dtype."""
 
 
 @dataclass(frozen=True)

@@ -54,7 +54,7 @@ def measure(benchmark: Benchmark, point: Point, environment: Environment, max_se
             outcome = _sample(task, point, environment, phase, max_seconds)
         figure: Figure = "flops" if isinstance(task, Training) else benchmark.figure
         if figure in ("flops", "bytes"):
-            outcome["peak"] = peak(environment, point.device, point.dtype, figure)
+            outcome["peak"] = peak(environment, point.device, point.dtype, figure, task.work.unit_kind)
     except Skip as skip:
         outcome = {"status": "skipped", "reason": str(skip)}
     except Exception as error:  # noqa: BLE001 - whatever a benchmark does wrong is that point's failed record

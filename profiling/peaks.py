@@ -77,8 +77,17 @@ def find_card(name: str) -> Card | None:
     return next((card for card in cards() if re.fullmatch(card.name, bare)), None)
 
 
-def peak(environment: Environment, device: Device, dtype: str, figure: Literal["flops", "bytes"]) -> Peak:
-    """The vendor's peak of this machine's device for arithmetic in `dtype` (FLOP/s) or for its memory (byte/s)."""
+def peak(
+    environment: Environment,
+    device: Device,
+    dtype: str,
+    figure: Literal["flops", "bytes"],
+    unit_kind: str | None = None,
+) -> Peak:
+    """The vendor's peak of this machine's device for arithmetic in `dtype` (FLOP/s) or for its memory (byte/s).
+
+    Of a GPU's arithmetic it is that of `unit_kind`, `plain` or `tensor`; of the better one where that is None.
+    """
     if device == "cpu":
         per_cycle = cpu_flops_per_cycle(environment.cpu, dtype) if figure == "flops" else None
         if per_cycle:
@@ -98,7 +107,7 @@ def peak(environment: Environment, device: Device, dtype: str, figure: Literal["
         return Peak(value=None, reason=f"{gpu.name} is not among the cards that 'accelbench peaks' lists")
     if not _has_its_memory(gpu, card):
         return Peak(value=None, reason=f"{gpu.name} shows another memory size than the {card.title}: a part of a card?")
-    return card_peak(card, dtype, figure)
+    return card_peak(card, dtype, figure, unit_kind)
 
 
 def _has_its_memory(gpu: Gpu, card: Card) -> bool:
@@ -109,13 +118,16 @@ def _has_its_memory(gpu: Gpu, card: Card) -> bool:
     return gpu.memory_bytes is None or any(0.9 < gpu.memory_bytes / (size * 1e9) < 1.1 for size in card.memory_gb)
 
 
-def card_peak(card: Card, dtype: str, figure: Literal["flops", "bytes"]) -> Peak:
-    """The card's best unit for the dtype, or its memory."""
+def card_peak(card: Card, dtype: str, figure: Literal["flops", "bytes"], confined_to: str | None = None) -> Peak:
+    """The card's best unit for the dtype, or the one that the arithmetic is confined to, or its memory."""
     memory = {"memory": card.bandwidth} if card.bandwidth else {}
     units = card.flops.get(dtype, {}) if figure == "flops" else memory
+    if figure == "flops" and confined_to is not None:
+        units = {unit: value for unit, value in units.items() if unit == confined_to}
     if not units:
         what = dtype if figure == "flops" else "memory"
-        return Peak(value=None, reason=f"no vendor's figure for {what} on {card.title}")
+        place = f"the {confined_to} units of {card.title}" if figure == "flops" and confined_to else card.title
+        return Peak(value=None, reason=f"no vendor's figure for {what} on {place}")
     unit_kind = max(units, key=lambda unit: units[unit])
     clock = card.clocks.get(dtype, {}).get(unit_kind, card.clock_mhz) if figure == "flops" else None
     return Peak(value=units[unit_kind], unit_kind=unit_kind, clock_mhz=clock, source=card.source)

@@ -65,6 +65,15 @@ def bind(operands: Operands) -> Callable[[int], None]:
 def device_code() -> list[DeviceKernel]:
     """One kernel for each type."""
     return [
-        CudaKernel(f"matmul mma {dtype}", ENTRY, SOURCE, options, tuned=True, unit="128x256x32", capability=CAPABILITY)
+        CudaKernel(
+            f"matmul mma {dtype}",
+            ENTRY,
+            SOURCE,
+            options,
+            tuned=True,
+            unit="128x256x32",
+            shared_bytes=SHARED_BYTES,
+            capability=CAPABILITY,
+        )
         for dtype, options in OPTIONS.items()
     ]

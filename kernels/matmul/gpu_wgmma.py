@@ -120,7 +120,15 @@ def device_code() -> list[DeviceKernel]:
     """One kernel for each type."""
     return [
         CudaKernel(
-            f"matmul wgmma {dtype}", ENTRY, SOURCE, options, tuned=True, unit="tile", capability=CAPABILITY, exact=True
+            f"matmul wgmma {dtype}",
+            ENTRY,
+            SOURCE,
+            options,
+            tuned=True,
+            unit="128x256x64",
+            shared_bytes=SHARED_BYTES,
+            capability=CAPABILITY,
+            exact=True,
         )
         for dtype, options in OPTIONS.items()
     ]

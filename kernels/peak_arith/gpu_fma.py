@@ -209,7 +209,7 @@ def prepare(point: Point) -> Task:
         }
 
     load()
-    return Task(run=run, verify=verify, work=Work(flops=flops), metrics=metrics)
+    return Task(run=run, verify=verify, work=Work(flops=flops, unit_kind="plain"), metrics=metrics)
 
 
 def verify_answers(found: Any, expected: Any) -> Verification:

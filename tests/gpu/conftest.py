@@ -6,9 +6,10 @@ from collections.abc import Callable
 import pytest
 
 from profiling.benchmark import Point, Skip, Task
-from profiling.cuda import compute_capability
+from profiling.cuda import compute_capability, synchronize
 
 Prepare = Callable[..., Task]
+Enqueued = Callable[[Task], None]
 
 
 @pytest.fixture(autouse=True)
@@ -37,3 +38,27 @@ def prepared() -> Prepare:
         return task
 
     return prepare
+
+
+@pytest.fixture
+def enqueued() -> Enqueued:
+    """Checks that a task puts its work on the stream it is handed, and replays it from there."""
+
+    def check(task: Task) -> None:
+        import cupy
+
+        stream = cupy.cuda.Stream()
+        task.run(stream.ptr)  # compiles, loads and allocates what it needs
+        synchronize()
+        with stream:
+            stream.begin_capture(mode=cupy.cuda.runtime.streamCaptureModeGlobal)
+        try:
+            # In this mode it is an error to use the default stream, to wait or to allocate.
+            task.run(stream.ptr)
+        finally:
+            with stream:
+                graph = stream.end_capture()
+        graph.launch(stream)
+        stream.synchronize()
+
+    return check

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import pytest
 
 from profiling.benchmark import Task
-from profiling.cuda import synchronize
+from tests.gpu.conftest import Enqueued, Prepare
 
 pytestmark = pytest.mark.gpu
-
-Prepare = Callable[..., Task]
 
 
 def check(task: Task) -> None:
@@ -50,21 +46,6 @@ def test_launches_reach_the_device(prepared: Prepare, implementation: str, mode:
     ],
 )
 def test_work_is_enqueued_on_the_stream_that_is_handed_over(
-    prepared: Prepare, module: str, params: dict[str, str | int]
+    prepared: Prepare, enqueued: Enqueued, module: str, params: dict[str, str | int]
 ) -> None:
-    import cupy
-
-    stream = cupy.cuda.Stream()
-    task = prepared(module, **params)
-    task.run(stream.ptr)  # compiles and loads what it needs
-    synchronize()
-    with stream:
-        stream.begin_capture(mode=cupy.cuda.runtime.streamCaptureModeGlobal)
-    try:
-        # In this mode it is an error to use the default stream, to wait or to allocate.
-        task.run(stream.ptr)
-    finally:
-        with stream:
-            graph = stream.end_capture()
-    graph.launch(stream)
-    stream.synchronize()
+    enqueued(prepared(module, **params))

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import pytest
 
 from kernels.matmul.shapes import SHAPES, Product
 from profiling.benchmark import Task
+from tests.gpu.conftest import Enqueued, Prepare
 
 pytestmark = pytest.mark.gpu
 
-Prepare = Callable[..., Task]
 
 VENDOR = ("float64", "float32", "tf32", "float16", "bfloat16", "int8", "fp8")
 OURS = [
@@ -61,20 +59,7 @@ def test_the_listed_shapes_are_multiplied(prepared: Prepare, impl: str, dtype: s
 
 
 @pytest.mark.parametrize("dtype", ["int8", "fp8"])
-def test_cublaslt_is_enqueued_on_the_stream_that_is_handed_over(prepared: Prepare, dtype: str) -> None:
-    import cupy
-
-    task = prepared("matmul.gpu_vendor", dtype=dtype, n=512)
-    stream = cupy.cuda.Stream()
-    task.run(stream.ptr)  # loads what it needs
-    stream.synchronize()
-    with stream:
-        # In this mode it is an error to use the default stream, to wait or to allocate.
-        stream.begin_capture(mode=cupy.cuda.runtime.streamCaptureModeGlobal)
-    try:
-        task.run(stream.ptr)
-    finally:
-        with stream:
-            graph = stream.end_capture()
-    graph.launch(stream)
-    stream.synchronize()
+def test_cublaslt_is_enqueued_on_the_stream_that_is_handed_over(
+    prepared: Prepare, enqueued: Enqueued, dtype: str
+) -> None:
+    enqueued(prepared("matmul.gpu_vendor", dtype=dtype, n=512))

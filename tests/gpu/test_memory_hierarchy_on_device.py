@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import pytest
 
 from profiling.benchmark import Task
 from profiling.cuda import attribute, synchronize
+from tests.gpu.conftest import Enqueued, Prepare
 
 pytestmark = pytest.mark.gpu
 
-Prepare = Callable[..., Task]
 TARGETS = ("one", "warp", "own", "random", "block")
 
 
@@ -69,21 +67,6 @@ def test_no_addition_is_lost(prepared: Prepare, target: str, dtype: str) -> None
     ],
 )
 def test_work_is_enqueued_on_the_stream_that_is_handed_over(
-    prepared: Prepare, module: str, params: dict[str, str | int]
+    prepared: Prepare, enqueued: Enqueued, module: str, params: dict[str, str | int]
 ) -> None:
-    import cupy
-
-    stream = cupy.cuda.Stream()
-    task = prepared(module, **params)
-    task.run(stream.ptr)  # compiles, loads and allocates what it needs
-    synchronize()
-    with stream:
-        stream.begin_capture(mode=cupy.cuda.runtime.streamCaptureModeGlobal)
-    try:
-        # In this mode it is an error to use the default stream, to wait or to allocate.
-        task.run(stream.ptr)
-    finally:
-        with stream:
-            graph = stream.end_capture()
-    graph.launch(stream)
-    stream.synchronize()
+    enqueued(prepared(module, **params))

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import pytest
 
-from profiling.benchmark import Task
-from profiling.cuda import synchronize
+from tests.gpu.conftest import Enqueued, Prepare
 
 pytestmark = pytest.mark.gpu
 
-Prepare = Callable[..., Task]
 KERNELS = ("mma", "wgmma")
 DTYPES = ("float16", "bfloat16")
 
@@ -34,20 +30,7 @@ def test_every_run_of_a_large_product_is_right(prepared: Prepare, kernel: str, d
 
 
 @pytest.mark.parametrize("kernel", KERNELS)
-def test_the_product_is_enqueued_on_the_stream_that_is_handed_over(prepared: Prepare, kernel: str) -> None:
-    import cupy
-
-    task = prepared(f"matmul.gpu_{kernel}", dtype="bfloat16", n=512)
-    stream = cupy.cuda.Stream()
-    task.run(stream.ptr)  # loads what it needs
-    synchronize()
-    with stream:
-        stream.begin_capture(mode=cupy.cuda.runtime.streamCaptureModeGlobal)
-    try:
-        # In this mode it is an error to use the default stream, to wait or to allocate.
-        task.run(stream.ptr)
-    finally:
-        with stream:
-            graph = stream.end_capture()
-    graph.launch(stream)
-    stream.synchronize()
+def test_the_product_is_enqueued_on_the_stream_that_is_handed_over(
+    prepared: Prepare, enqueued: Enqueued, kernel: str
+) -> None:
+    enqueued(prepared(f"matmul.gpu_{kernel}", dtype="bfloat16", n=512))

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import pytest
 
 from kernels.treesearch.flowshop.instances import NODES, find_instance
 from kernels.treesearch.uts.trees import TREES
-from profiling.benchmark import Task
 from profiling.cuda import synchronize
+from tests.gpu.conftest import Prepare
 
 pytestmark = pytest.mark.gpu
-
-Prepare = Callable[..., Task]
 
 
 @pytest.mark.parametrize("tree", list(TREES))

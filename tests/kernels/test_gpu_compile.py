@@ -112,6 +112,14 @@ def test_the_main_loop_is_the_innermost_that_holds_most_of_the_work() -> None:
     assert main_loop(lines) == tuple(text for _, text in lines[1:18])
     lines[16] = (16 * 16, "@P2 BRA P3, 0x40")  # 4..16
     assert main_loop(lines) == tuple(text for _, text in lines[4:17])
+    lines[8] = (16 * 8, "HGMMA.64x256x16.F32 R24, gdesc[UR12]")  # small, but the tensor cores' time goes there
+    assert main_loop(lines) == tuple(text for _, text in lines[8:10])
+
+
+def test_the_shared_memory_of_a_launch_is_counted() -> None:
+    for kernel, shared in ((("matmul", "mma", "float16"), 96 * 1024), (("matmul", "wgmma", "float16"), 229_440)):
+        (found,) = named(*kernel)
+        assert compile_kernel(found, (9, 0)).shared_bytes == shared
 
 
 def hungry(values, out):  # type: ignore[no-untyped-def]

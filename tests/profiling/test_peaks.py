@@ -170,6 +170,15 @@ def test_the_h200s_peaks_are_those_of_its_datasheet() -> None:
     assert peak(gpu, "gpu", "float32", "bytes").value == 4.8e12
 
 
+def test_arithmetic_confined_to_the_plain_units_has_their_peak() -> None:
+    gpu = machine("NVIDIA H200")
+    assert peak(gpu, "gpu", "float64", "flops", "plain").value == 34e12
+    assert peak(gpu, "gpu", "float64", "bytes", "plain").value == 4.8e12
+    unknown = peak(gpu, "gpu", "float16", "flops", "plain")
+    assert unknown.value is None, "the tensor cores' figure"
+    assert unknown.reason == "no vendor's figure for float16 on the plain units of H200 SXM"
+
+
 def test_the_16_bit_tensor_peak_of_a_geforce_accumulates_in_float32() -> None:
     """Half of the rate with accumulation in float16 (330.4 TFLOP/s on the RTX 4090)."""
     assert peak(machine("NVIDIA GeForce RTX 4090"), "gpu", "float16", "flops").value == 165.2e12
