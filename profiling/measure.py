@@ -9,8 +9,10 @@ from datetime import UTC, datetime
 from time import perf_counter
 from typing import Any
 
-from profiling.benchmark import Benchmark, Device, Figure, Point, Skip, Task, Training, Verification
+from profiling.benchmark import Benchmark, Device, Figure, Metric, Point, Skip, Task, Training, Verification
 from profiling.environment.model import Environment
+from profiling.framework import framework_metrics
+from profiling.memory import available_bytes, format_bytes
 from profiling.noise import noise_flags
 from profiling.peaks import peak
 from profiling.record import Phases, Record, Timing
@@ -19,6 +21,9 @@ from profiling.timing import soak, time_host
 from profiling.training import measure_training
 
 TRACEBACK_LINES = 30
+
+OUT_OF_MEMORY = ("MemoryError", "OutOfMemoryError", "ResourceExhaustedError", "_ArrayMemoryError")
+"""What Python, PyTorch and CuPy, TensorFlow, and NumPy raise."""
 
 Outcome = dict[str, Any]
 """Fields of a Record."""
@@ -60,7 +65,7 @@ def measure(benchmark: Benchmark, point: Point, environment: Environment, max_se
     except Exception as error:  # noqa: BLE001 - whatever a benchmark does wrong is that point's failed record
         outcome = {
             "status": "failed",
-            "reason": " ".join(f"{type(error).__name__}: {error}".split()),
+            "reason": " ".join(f"{type(error).__name__}: {error}".split()) + _memory_left(error, point.device),
             "output_tail": traceback.format_exc().splitlines()[-TRACEBACK_LINES:],
         }
     return Record(
@@ -122,15 +127,24 @@ def _train(task: Training, point: Point, environment: Environment, phase: PhaseC
         outcome = _wrong_answer(training.verification)
     else:
         outcome = {"status": "measured", "verification": training.verification, "timing": training.timing}
-    return (
-        _observed(sampler, environment, phase)
-        | outcome
-        | {
-            "work": task.work,
-            "metrics": training.metrics,
-            "curves": training.curves,
-        }
-    )
+    observed = _observed(sampler, environment, phase)
+    metrics = training.metrics | framework_metrics(task.model, task.work)
+    energy = observed["telemetry"].counters.get("gpu.energy_j")
+    if energy is not None and task.work.items:
+        metrics[f"energy_per_1000_{task.work.item}"] = Metric(1e3 * energy / (training.steps * task.work.items), "J")
+    fields = {"work": task.work, "data": task.data, "metrics": metrics, "curves": training.curves}
+    return observed | outcome | fields
+
+
+def _memory_left(error: Exception, device: Device) -> str:
+    """Where memory ran out, how much is free: the error itself says what was asked."""
+    if type(error).__name__ not in OUT_OF_MEMORY and "RESOURCE_EXHAUSTED" not in str(error):
+        return ""
+    if device == "gpu":
+        from profiling.cuda import free_memory
+
+        return f" ({format_bytes(free_memory())} of device memory free)"
+    return f" ({format_bytes(available_bytes())} of memory available)" if device == "cpu" else ""
 
 
 def _observed(sampler: TelemetrySampler, environment: Environment, phase: PhaseClock) -> Outcome:

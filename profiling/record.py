@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Final, Literal
 
-from profiling.benchmark import Device, Figure, Metric, Point, Scalar, Verification, Work
+from profiling.benchmark import Data, Device, Figure, Metric, Point, Scalar, Verification, Work
 from profiling.stored import Stored
 
 SCHEMA_VERSION: Final = 1
@@ -110,6 +110,8 @@ class Record(Stored):
     elapsed_s: float = 0.0
     phases: Phases = Phases()
     work: Work | None = None
+    data: Data | None = None
+    """What was trained on, of a training experiment."""
     verification: Verification | None = None
     timing: Timing | None = None
     metrics: dict[str, Metric] = {}

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from time import perf_counter, perf_counter_ns
 from typing import Any
 
@@ -27,10 +28,24 @@ class TrainingMeasurement:
     verification: Verification
     phases: dict[str, float]
     """Seconds, by the field names of `profiling.record.Phases`."""
+    steps: int
+    """Of all epochs, the first and the warm-up included."""
+
+
+@dataclass
+class Epoch:
+    """Nanoseconds on the host clock: the beginning, and the end of each step."""
+
+    begin: int
+    ends: list[int] = field(default_factory=list)
+
+    @property
+    def seconds(self) -> float:
+        return (self.ends[-1] - self.begin) * 1e-9
 
 
 class StepClock:
-    """The end of every training step, on the host clock.
+    """The end of every training step, on the host clock; ends the training at a loss that is no number.
 
     A callback of one's own that overrides `on_train_batch_end` makes Keras call it in the training thread, after each
     step, with the loss as a Python number (keras/src/callbacks/callback_list.py: `_configure_async_dispatch` and
@@ -40,85 +55,133 @@ class StepClock:
 
     def __init__(self) -> None:
         self.train_begin = 0
-        self.epochs: list[list[int]] = []
-        """Nanoseconds at the end of each step, epoch by epoch."""
+        self.epochs: list[Epoch] = []
 
     def callback(self) -> Any:
-        """A Keras callback that drives this clock."""
+        """A Keras callback that drives this clock; ArithmeticError where the loss becomes NaN or infinite."""
         import keras
 
         clock = self
 
         class Callback(keras.callbacks.Callback):  # type: ignore[misc]
             def on_train_begin(self, logs: Mapping[str, float] | None = None) -> None:
-                clock.train_begin = perf_counter_ns()
+                clock.train_begin = clock.train_begin or perf_counter_ns()
 
             def on_epoch_begin(self, epoch: int, logs: Mapping[str, float] | None = None) -> None:
-                clock.epochs.append([])
+                clock.epochs.append(Epoch(perf_counter_ns()))
 
             def on_train_batch_end(self, batch: int, logs: Mapping[str, float] | None = None) -> None:
-                clock.epochs[-1].append(perf_counter_ns())
+                clock.epochs[-1].ends.append(perf_counter_ns())
+                loss = (logs or {}).get("loss", 0.0)
+                if not math.isfinite(loss):
+                    raise ArithmeticError(f"the loss became {loss} in step {batch + 1} of epoch {len(clock.epochs)}")
 
         return Callback()
 
     @property
     def first_step(self) -> float:
         """Seconds from the start of training to the end of the first step: tracing and compilation."""
-        return (self.epochs[0][0] - self.train_begin) * 1e-9
+        return (self.epochs[0].ends[0] - self.train_begin) * 1e-9
 
     @property
     def warmup(self) -> float:
-        """Seconds from the end of the first step to the end of the last one that is warm-up."""
-        ends = [end for epoch in self.epochs for end in epoch]
-        return (ends[min(WARMUP_STEPS, len(ends) - 1)] - ends[0]) * 1e-9
+        """Seconds of the steps after the first that are warm-up."""
+        return sum((ends[step] - ends[step - 1]) * 1e-9 for ends, first in self._sampled() for step in range(1, first))
 
     def samples(self) -> list[float]:
         """Seconds per step, input and callbacks included.
 
-        Left out: the first step and the warm-up after it; each epoch's first step, which has the epoch's turn in
-        it; and each epoch's last step, which may be a smaller batch and is then compiled anew.
+        Left out: the first step and the warm-up after it, and each epoch's first step, which has the epoch's turn in
+        it.
         """
-        seconds, before = [], 0
-        for ends in self.epochs:
-            first = max(1, 1 + WARMUP_STEPS - before)
-            seconds += [(ends[step] - ends[step - 1]) * 1e-9 for step in range(first, len(ends) - 1)]
-            before += len(ends)
-        return seconds
+        return [
+            (ends[step] - ends[step - 1]) * 1e-9 for ends, first in self._sampled() for step in range(first, len(ends))
+        ]
 
-    def epoch_seconds(self) -> list[float]:
-        """Wall seconds of each epoch; the first includes compilation."""
-        begins = [self.train_begin, *(ends[-1] for ends in self.epochs[:-1])]
-        return [(ends[-1] - begin) * 1e-9 for begin, ends in zip(begins, self.epochs, strict=True)]
+    def _sampled(self) -> Iterator[tuple[list[int], int]]:
+        """The ends of each epoch's steps, and which step is its first sample."""
+        before = 0
+        for epoch in self.epochs:
+            yield epoch.ends, min(max(1, 1 + WARMUP_STEPS - before), max(1, len(epoch.ends)))
+            before += len(epoch.ends)
+
+
+class QualityCurve:
+    """The quality after every epoch, and when it was first as good as the target; its time is not training time."""
+
+    def __init__(self, training: Training) -> None:
+        self.training = training
+        self.after: list[dict[str, Metric]] = []
+        self.seconds = 0.0
+
+    def callback(self) -> Any:
+        """A Keras callback that evaluates at the end of each epoch."""
+        import keras
+
+        quality = self
+
+        class Callback(keras.callbacks.Callback):  # type: ignore[misc]
+            def on_epoch_end(self, epoch: int, logs: Mapping[str, float] | None = None) -> None:
+                begin = perf_counter()
+                quality.after.append(quality.training.evaluate())
+                quality.seconds += perf_counter() - begin
+
+        return Callback()
+
+    def curves(self) -> dict[str, list[float]]:
+        """Each held-out quality epoch by epoch, `test_accuracy` as `val_accuracy`."""
+        names = [name for name in (self.after[0] if self.after else {}) if name.startswith("test_")]
+        return {"val_" + name.removeprefix("test_"): [found[name].value for found in self.after] for name in names}
+
+    def time_to_target(self, epochs: Sequence[Epoch]) -> float | None:
+        """Seconds of training until the end of the first epoch that reached the target; None if none did."""
+        assert self.training.target is not None
+        name, value = self.training.target
+        for done, found in enumerate(self.after, start=1):
+            if found[name].value >= value:
+                return sum(epoch.seconds for epoch in epochs[:done])
+        return None
 
 
 def measure_training(training: Training) -> TrainingMeasurement:
     """Train once, then evaluate and verify, all of it timed.
 
-    ValueError if no epoch is long enough to hold a sample: three steps, and `WARMUP_STEPS` before them in all.
+    ValueError if no epoch is long enough to hold a sample: two steps, and `WARMUP_STEPS` before them in all.
     """
-    clock = StepClock()
+    clock, quality = StepClock(), QualityCurve(training)
     begin = perf_counter()
-    curves = dict(training.fit([clock.callback()]))
-    fit_s = perf_counter() - begin
+    curves = dict(training.fit([clock.callback(), *([quality.callback()] if training.target else [])]))
+    fit_s = perf_counter() - begin - quality.seconds
     samples = clock.samples()
     if not samples:
-        steps = len(clock.epochs[-1]) if clock.epochs else 0
+        steps = len(clock.epochs[-1].ends) if clock.epochs else 0
         raise ValueError(f"{steps} steps an epoch are too few to measure one: take a smaller batch or more epochs")
     begin = perf_counter()
-    qualities = training.evaluate()
+    qualities = quality.after[-1] if quality.after else training.evaluate()
     verification = training.verify(curves, qualities)
-    verify_s = perf_counter() - begin
-    epochs = clock.epoch_seconds()
+    verify_s = quality.seconds + perf_counter() - begin
+    epochs = [epoch.seconds for epoch in clock.epochs]
+    summary = summarize(samples)
+    figures = {
+        "parameters": Metric(training.model.count_params()),
+        "first_step": Metric(clock.first_step, "s"),
+        "compile": Metric(max(0.0, clock.first_step - summary.median), "s"),
+        "step_jitter": Metric(median_absolute_deviation(samples), "s"),
+        "step_p95": Metric(float(np.percentile(samples, 95)), "s"),
+        "step_p99": Metric(float(np.percentile(samples, 99)), "s"),
+        "epoch": Metric(float(np.median(epochs[1:] or epochs)), "s"),
+        "training": Metric(fit_s, "s"),
+    }
+    if training.target is not None:
+        name, value = training.target
+        figures[f"target_{name}"] = Metric(value)
+        reached = quality.time_to_target(clock.epochs)
+        if reached is not None:
+            figures["time_to_target"] = Metric(reached, "s")
     return TrainingMeasurement(
-        timing=Timing(samples=samples, stop="epochs done", timer="steps", summary=summarize(samples)),
-        metrics=qualities
-        | {
-            "first_step": Metric(clock.first_step, "s"),
-            "step_jitter": Metric(median_absolute_deviation(samples), "s"),
-            "epoch": Metric(float(np.median(epochs[1:] or epochs)), "s"),
-            "training": Metric(fit_s, "s"),
-        },
-        curves=curves | {"epoch_s": epochs},
+        timing=Timing(samples=samples, stop="epochs done", timer="steps", summary=summary),
+        metrics=qualities | figures,
+        curves=curves | quality.curves() | {"epoch_s": epochs},
         verification=verification,
         phases={
             "first_call_s": clock.first_step,
@@ -126,6 +189,7 @@ def measure_training(training: Training) -> TrainingMeasurement:
             "measure_s": fit_s - clock.first_step - clock.warmup,
             "verify_s": verify_s,
         },
+        steps=sum(len(epoch.ends) for epoch in clock.epochs),
     )
 
 

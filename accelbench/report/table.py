@@ -62,6 +62,8 @@ COLUMNS: Mapping[str, tuple[str, str]] = {
     "bytes": ("float", "bytes that one execution must move"),
     "items": ("float", "items of one execution"),
     "item": ("str", "what an item is"),
+    "data": ("str", "what a training experiment was trained and tested on"),
+    "data_synthetic": ("bool", "whether that was drawn by rule; null where nothing was trained"),
     "arithmetic_intensity": ("float", "flops over bytes"),
     "dtype": ("str", "the arithmetic whose peak and ceiling are the point's"),
     "peak": ("float", "the vendor's peak, FLOP/s or byte/s"),
@@ -161,6 +163,8 @@ def _line(info: RunInfo, record: Record, measured: Sequence[Ceiling]) -> dict[st
     line |= {f"metric.{name}": metric.value for name, metric in record.metrics.items()}
     if work is not None:
         line |= {"flops": work.flops, "bytes": work.bytes, "items": work.items, "item": work.item}
+    if record.data is not None:
+        line |= {"data": record.data.source, "data_synthetic": record.data.synthetic}
     if peak is not None:
         line |= {"peak": peak.value, "peak_reason": peak.reason}
         line |= {"peak_unit_kind": peak.unit_kind, "peak_source": peak.source}

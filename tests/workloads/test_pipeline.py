@@ -1,0 +1,123 @@
+"""The model sees the same examples in the same order on every backend, however many workers make them."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from profiling.benchmark import Point, Skip
+from workloads.pipeline import feed
+
+ROOT = Path(__file__).parents[2]
+
+
+def point(backend: str, seed: int = 3, **params: int) -> Point:
+    return Point("some", "cpu", params, backend, seed)
+
+
+class Squares:
+    """Examples that are made one by one."""
+
+    def __init__(self, count: int) -> None:
+        self.count = count
+        self.threads: set[str] = set()
+
+    def __len__(self) -> int:
+        return self.count
+
+    def __getitem__(self, index: int) -> Any:
+        self.threads.add(threading.current_thread().name)
+        return {"number": np.full(2, index, np.float32)}, np.int64(index * index)
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    count=st.integers(1, 40),
+    batch=st.integers(1, 12),
+    epochs=st.integers(1, 3),
+    backend=st.sampled_from(["tensorflow", "jax"]),
+)
+def test_every_epoch_shows_full_batches_of_different_examples(
+    count: int, batch: int, epochs: int, backend: str
+) -> None:
+    arrays = np.arange(count), np.arange(count) * 2
+    if batch > count:
+        with pytest.raises(Skip, match=f"a batch of {batch} is more than the {count} examples"):
+            feed(point(backend), arrays, batch=batch, epochs=epochs)
+        return
+    fed = feed(point(backend), arrays, batch=batch, epochs=epochs)
+    batches = [(np.asarray(x), np.asarray(y)) for x, y in fed.data]
+    assert fed.steps == count // batch
+    assert len(batches) == epochs * fed.steps
+    for epoch in range(epochs):
+        seen = np.concatenate([x for x, _ in batches[epoch * fed.steps : (epoch + 1) * fed.steps]])
+        assert len(set(seen.tolist())) == fed.steps * batch
+    assert all((y == 2 * x).all() for x, y in batches)
+
+
+@pytest.mark.parametrize("workers", [1, 3])
+def test_backends_and_kinds_of_examples_agree_on_the_order(workers: int) -> None:
+    numbers = np.arange(20)
+    arrays = ({"number": np.stack([numbers, numbers], axis=1).astype(np.float32)}, numbers * numbers)
+    orders = []
+    for backend in ("tensorflow", "torch"):
+        for examples in (arrays, Squares(20)):
+            fed = feed(point(backend, workers=workers, prefetch=4), examples, batch=4, epochs=2)
+            orders.append([np.asarray(y).tolist() for _, y in fed.data])
+    assert orders[0] == orders[1] == orders[2] == orders[3]
+    assert orders[0][:5] != orders[0][5:], "both epochs have one order"
+    other = feed(point("torch", seed=4), arrays, batch=4, epochs=2)
+    assert [np.asarray(y).tolist() for _, y in other.data] != orders[0]
+
+
+def test_workers_are_threads_that_make_batches() -> None:
+    examples = Squares(32)
+    list(feed(point("torch", workers=3, prefetch=6), examples, batch=2, epochs=2).data)
+    assert len(examples.threads) > 1
+    assert threading.current_thread().name not in examples.threads
+
+
+def test_a_feed_that_is_left_early_leaves_no_thread_behind() -> None:
+    data = feed(point("jax", workers=2, prefetch=2), Squares(100), batch=2, epochs=5).data
+    next(data)
+    data.close()
+    assert not [thread for thread in threading.enumerate() if thread.name.startswith("input")]
+
+
+TRAIN = """
+import json, sys
+from profiling.benchmark import Point
+from workloads.keras_model import train, use_backend
+point = Point("some", "cpu", {"workers": 2}, sys.argv[1], 5)
+use_backend(point)
+import keras, numpy as np
+from workloads.pipeline import feed
+rng = np.random.default_rng(1)
+x = rng.normal(size=(64, 8)).astype("float32")
+y = np.tanh(x @ rng.normal(size=(8, 3))).astype("float32")
+model = keras.Sequential([keras.Input((8,)), keras.layers.Dense(16, activation="tanh"), keras.layers.Dense(3)])
+model.set_weights([np.random.default_rng(2).normal(size=w.shape) * 0.3 for w in model.get_weights()])
+model.compile("adam", "mse")
+print(json.dumps(train(model, feed(point, (x, y), batch=8, epochs=3), 3, [])["loss"]))
+"""
+
+
+def test_the_same_seed_trains_alike_on_all_three_backends() -> None:
+    losses = []
+    for backend in ("tensorflow", "jax", "torch"):
+        process = subprocess.run(
+            [sys.executable, "-c", TRAIN, backend], cwd=ROOT, capture_output=True, text=True, check=True
+        )
+        losses.append(json.loads(process.stdout))
+    assert losses[1] == pytest.approx(losses[0], rel=1e-4)
+    assert losses[2] == pytest.approx(losses[0], rel=1e-4)
+    assert losses[0][2] < losses[0][0]

@@ -1,0 +1,76 @@
+"""A classifier's quality is scikit-learn's, and one that did not learn is refused."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+
+from profiling.benchmark import Metric
+from workloads.quality import classification, verify_classifier
+
+LABELS = np.array([0, 0, 1, 1, 2, 2])
+
+
+def test_qualities_by_hand() -> None:
+    # Class 0: both right. Class 1: one taken for 2. Class 2: both right.
+    chosen = np.array([0, 0, 1, 2, 2, 2])
+    found = classification(LABELS, np.eye(3)[chosen] * 0.8 + 0.2 / 3)
+    assert found["test_accuracy"].value == pytest.approx(5 / 6)
+    assert found["test_recall"].value == pytest.approx((1 + 1 / 2 + 1) / 3)
+    assert found["test_precision"].value == pytest.approx((1 + 1 + 2 / 3) / 3)
+    assert found["test_f1"].value == pytest.approx((1 + 2 / 3 + 4 / 5) / 3)
+    right, wrong = 0.8 + 0.2 / 3, 0.2 / 3
+    assert found["test_loss"].value == pytest.approx(-(5 * math.log(right) + math.log(wrong)) / 6)
+
+
+def test_one_probability_is_that_of_the_second_class() -> None:
+    found = classification([0, 1, 1], np.array([[0.1], [0.9], [0.4]]))
+    assert found["test_accuracy"].value == pytest.approx(2 / 3)
+    assert found["test_loss"].value == pytest.approx(-(2 * math.log(0.9) + math.log(0.4)) / 3)
+
+
+@dataclass(frozen=True)
+class Trained:
+    """What a good training shows."""
+
+    losses: tuple[float, ...] = (2.3, 1.0)
+    accuracy: float = 0.97
+    sum_error: float = 3e-7
+    parameters: int = 100
+
+    def passes(self) -> bool:
+        qualities = {"test_accuracy": Metric(self.accuracy), "sum_error": Metric(self.sum_error)}
+        return verify_classifier(
+            {"loss": list(self.losses)},
+            qualities,
+            parameters=self.parameters,
+            expected_parameters=100,
+            floor=0.93,
+            source="digits",
+        ).passed
+
+
+def test_a_good_training_passes() -> None:
+    assert Trained().passes()
+    assert Trained(losses=(1.0,)).passes()
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        Trained(losses=(2.3, 2.4)),
+        Trained(losses=(2.3, math.nan)),
+        Trained(losses=(math.inf,)),
+        Trained(accuracy=0.92),
+        Trained(accuracy=math.nan),
+        Trained(sum_error=0.01),
+        Trained(sum_error=math.nan),
+        Trained(parameters=101),
+    ],
+    ids=["rising loss", "NaN", "infinite", "too bad", "no accuracy", "no probabilities", "NaN sums", "another network"],
+)
+def test_a_model_that_did_not_learn_fails(bad: Trained) -> None:
+    assert not bad.passes()

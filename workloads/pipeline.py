@@ -1,0 +1,121 @@
+"""How examples reach the model: in one order on every backend, made by workers, some batches ahead."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+from profiling.benchmark import Point, Skip
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+
+class Examples(Protocol):
+    """Examples that are made one by one: decoded, augmented, drawn. Several threads ask at once."""
+
+    def __len__(self) -> int: ...
+
+    def __getitem__(self, index: int) -> Any:
+        """One example: (x, y), each an array or a dict or tuple of arrays; every example has the same shapes."""
+
+
+@dataclass(frozen=True)
+class Feed:
+    """What `model.fit(feed.data, steps_per_epoch=feed.steps, epochs=…)` trains on."""
+
+    data: Any
+    """A `tf.data.Dataset` on TensorFlow, else a generator of batches; it lasts for all epochs, once."""
+    steps: int
+    """Full batches in an epoch; what is left over is not trained on, so that all batches have one shape."""
+
+
+def feed(point: Point, examples: Examples | tuple[Any, ...], *, batch: int, epochs: int, shuffle: bool = True) -> Feed:
+    """The examples in batches, for so many epochs; Skip if they do not fill one batch.
+
+    `examples` are arrays in memory, (x, y), or made one by one. Each epoch has an order of its own that depends on the
+    point's seed alone. The point's axes `workers` and `prefetch`, where it has them, are the number of threads
+    that make batches and the number of batches made ahead.
+    """
+    from keras import tree
+
+    arrays = examples if isinstance(examples, tuple) else None
+    count = len(tree.flatten(arrays)[0]) if arrays is not None else len(examples)
+    if batch > count:
+        raise Skip(f"a batch of {batch:,} is more than the {count:,} examples to train on")
+    order = _order(count, batch, epochs, point.seed, shuffle)
+    workers, prefetch = int(point.params.get("workers", 1)), int(point.params.get("prefetch", 2))
+    load = _gather(arrays) if arrays is not None else _stack(examples)
+    if point.backend == "tensorflow":
+        data = _tensorflow(arrays, load, order, workers, prefetch)
+    else:
+        data = _ahead(load, order, workers, prefetch)
+    return Feed(data, count // batch)
+
+
+def _order(count: int, batch: int, epochs: int, seed: int, shuffle: bool) -> NDArray[np.int64]:
+    """The examples of every step, (epochs × steps, batch)."""
+    import numpy as np
+
+    used = count // batch * batch
+    epoch_orders = (
+        np.random.default_rng([seed, epoch]).permutation(count)[:used] if shuffle else np.arange(used)
+        for epoch in range(epochs)
+    )
+    return np.concatenate([order.reshape(-1, batch) for order in epoch_orders])
+
+
+def _gather(arrays: tuple[Any, ...]) -> Callable[[Any], Any]:
+    from keras import tree
+
+    return lambda indices: tree.map_structure(lambda array: array[indices], arrays)
+
+
+def _stack(examples: Any) -> Callable[[Any], Any]:
+    import numpy as np
+    from keras import tree
+
+    return lambda indices: tree.map_structure(lambda *parts: np.stack(parts), *(examples[int(i)] for i in indices))
+
+
+def _ahead(load: Callable[[Any], Any], order: NDArray[np.int64], workers: int, prefetch: int) -> Iterator[Any]:
+    """Batches in order, each made by one of the workers, at most `prefetch` of them before they are asked for."""
+    with ThreadPoolExecutor(workers, "input") as pool:
+        made: deque[Future[Any]] = deque()
+        for indices in order:
+            made.append(pool.submit(load, indices))
+            if len(made) > prefetch:
+                yield made.popleft().result()
+        while made:
+            yield made.popleft().result()
+
+
+def _tensorflow(
+    arrays: tuple[Any, ...] | None, load: Callable[[Any], Any], order: NDArray[np.int64], workers: int, prefetch: int
+) -> Any:
+    import tensorflow as tf
+    from keras import tree
+
+    steps = tf.data.Dataset.from_tensor_slices(order)
+    if arrays is not None:
+        with tf.device("CPU"):
+            tensors = tree.map_structure(tf.convert_to_tensor, arrays)
+        batches = steps.map(
+            lambda indices: tree.map_structure(lambda tensor: tf.gather(tensor, indices), tensors),
+            num_parallel_calls=workers,
+        )
+        return batches.prefetch(prefetch)
+    first = load(order[0])
+    types = [tf.as_dtype(part.dtype) for part in tree.flatten(first)]
+
+    def make(indices: Any) -> Any:
+        flat = tf.numpy_function(lambda chosen: tree.flatten(load(chosen)), [indices], types)
+        for part, like in zip(flat, tree.flatten(first), strict=True):
+            part.set_shape(like.shape)
+        return tree.pack_sequence_as(first, flat)
+
+    return steps.map(make, num_parallel_calls=workers).prefetch(prefetch)

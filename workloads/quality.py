@@ -1,0 +1,62 @@
+"""How good a trained classifier is on held-out examples, and whether it trained at all."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from profiling.benchmark import Metric, Verification
+
+SUM_TOLERANCE = 1e-5
+"""Float32 probabilities of a softmax add up to 1 within some roundings of 6e-8 each."""
+
+
+def classification(labels: Any, probabilities: Any) -> dict[str, Metric]:
+    """Cross-entropy in nats, accuracy, and precision, recall and F1 averaged over the classes alike.
+
+    `labels` (N,) are whole numbers; `probabilities` are (N, classes), or (N, 1) or (N,) of the second of two classes.
+    """
+    from sklearn.metrics import accuracy_score, precision_recall_fscore_support
+
+    labels, probabilities = np.asarray(labels), np.asarray(probabilities, np.float64)
+    if probabilities.ndim == 1 or probabilities.shape[1] == 1:
+        second = probabilities.reshape(-1)
+        probabilities = np.stack([1 - second, second], axis=1)
+    chosen = probabilities.argmax(axis=1)
+    precision, recall, f1, _ = precision_recall_fscore_support(labels, chosen, average="macro", zero_division=0)
+    of_truth = np.clip(probabilities[np.arange(len(labels)), labels], 1e-7, 1)
+    return {
+        "test_accuracy": Metric(float(accuracy_score(labels, chosen))),
+        "test_precision": Metric(float(precision)),
+        "test_recall": Metric(float(recall)),
+        "test_f1": Metric(float(f1)),
+        "test_loss": Metric(float(-np.log(of_truth).mean())),
+        "sum_error": Metric(float(np.abs(probabilities.sum(axis=1) - 1).max())),
+    }
+
+
+def verify_classifier(
+    history: Mapping[str, Sequence[float]],
+    qualities: Mapping[str, Metric],
+    *,
+    parameters: int,
+    expected_parameters: int,
+    floor: float,
+    source: str,
+) -> Verification:
+    """A trained model has the parameters of its description, probabilities that add up, a loss that fell, and predicts.
+
+    `floor` is the held-out accuracy that it must reach. A loss of a single epoch need only be finite.
+    """
+    losses, accuracy, off = history["loss"], qualities["test_accuracy"].value, qualities["sum_error"].value
+    fell = math.isfinite(losses[-1]) and (len(losses) == 1 or losses[-1] < losses[0])
+    return Verification(
+        passed=parameters == expected_parameters and off <= SUM_TOLERANCE and fell and accuracy >= floor,
+        method=f"parameters, probabilities, loss and held-out accuracy on {source}",
+        expected=f"{expected_parameters:,} parameters, probability sums of 1, falling loss, accuracy ≥ {floor:.3g}",
+        found=f"{parameters:,} parameters, probability sums off by {off:.1g}, "
+        f"loss {losses[0]:.3g} to {losses[-1]:.3g}, accuracy {accuracy:.4f}",
+    )
