@@ -1,7 +1,7 @@
 """The command line: `accelbench` and `python -m accelbench`.
 
-Exit status: 0 all measured and verified; 1 a point failed, or the run broke off; 2 wrong use, something unknown or a
-device that is not there; 3 a regression found by `compare --fail-on`; 130 interrupted.
+Exit status: 0 all measured and verified; 1 a point failed, the run broke off, or data is damaged; 2 wrong use,
+something unknown or a device that is not there; 3 a regression found by `compare --fail-on`; 130 interrupted.
 """
 
 from __future__ import annotations
@@ -65,21 +65,21 @@ def list_command() -> None:
     from accelbench.plan import discover
     from accelbench.suite import load_suite, suite_names
 
-    console = _console()
+    console, indent = _console(), " " * 4
     for benchmark in discover().values():
-        console.print(f"[bold]{benchmark.name:11}[/bold] {', '.join(benchmark.devices)}: {benchmark.summary}")
+        console.print(f"[bold]{benchmark.name}[/bold]  {', '.join(benchmark.devices)}: {benchmark.summary}")
         by_axes: dict[str, list[str]] = {}
         for device in benchmark.devices:
             values = benchmark.axes_on(device).items()
             axes = "  ".join(f"{axis}={','.join(map(str, defaults))}" for axis, defaults in values)
             by_axes.setdefault(axes, []).append(device)
         for axes, devices in by_axes.items():
-            console.print(f"{'':11} {axes}" + (f"  [dim]({', '.join(devices)})[/dim]" if len(by_axes) > 1 else ""))
+            console.print(f"{indent}{axes}" + (f"  [dim]({', '.join(devices)})[/dim]" if len(by_axes) > 1 else ""))
         for axis, choices in benchmark.choices.items():
-            console.print(f"{'':11} [dim]{axis} is one of {', '.join(map(str, choices))}[/dim]")
+            console.print(f"{indent}[dim]{axis} is one of {', '.join(map(str, choices))}[/dim]")
     console.print("\nsuites")
     for name in suite_names():
-        console.print(f"[bold]{name:11}[/bold] {load_suite(name).description}")
+        console.print(f"[bold]{name}[/bold]  {load_suite(name).description}")
 
 
 @cli.command()
@@ -262,29 +262,43 @@ def peaks(card: str) -> None:
 
 @cli.group()
 def data() -> None:
-    """List and fetch the data sets that workloads train on."""
+    """List, fetch and verify the data sets that workloads train on."""
 
 
 @data.command("list")
 def data_list() -> None:
     """List the data sets, their licences, and which are here."""
-    from accelbench.tables import render_data
+    from accelbench.data import render_data
 
     render_data(_console())
 
 
 @data.command("fetch")
 @click.argument("name")
-@click.option("--from", "source", type=click.Path(path_type=Path), help="Take this file instead of downloading it.")
-def data_fetch(name: str, source: Path | None) -> None:
-    """Fetch a data set, checked by its SHA-256; measuring itself never uses the network."""
-    from workloads.datasets import DataError, fetch
+@click.option(
+    "--from",
+    "given",
+    type=click.Path(path_type=Path),
+    multiple=True,
+    help="Take this file, or what is in this folder, instead of downloading it; may be given for each file of a set.",
+)
+def data_fetch(name: str, given: tuple[Path, ...]) -> None:
+    """Fetch a data set, checked by its SHA-256; measuring itself never uses the network.
 
-    try:
-        path = fetch(name, source)
-    except DataError as error:
-        raise UserError(str(error)) from None
-    print(f"{name} is at {path}")
+    A download that broke off is continued. Data lies in $ACCELBENCH_DATA, else in the user's cache folder.
+    """
+    from accelbench.data import fetch_data
+
+    print(f"{name} is at {fetch_data(name, given, _console(stderr=True))}")
+
+
+@data.command("verify")
+@click.argument("names", nargs=-1, metavar="[NAME]...")
+def data_verify(names: tuple[str, ...]) -> int:
+    """Read what was fetched, or the named sets, and name what is damaged; exit status 1 if anything is."""
+    from accelbench.data import verify_data
+
+    return 0 if verify_data(names, _console()) else EXIT_FAILED
 
 
 @cli.command()
@@ -300,10 +314,10 @@ def schema(what: str) -> None:
     print(json.dumps(model.model_json_schema(), indent=2))
 
 
-def _console() -> Console:
+def _console(stderr: bool = False) -> Console:
     from rich.console import Console
 
-    return Console(highlight=False)
+    return Console(highlight=False, stderr=stderr)
 
 
 def _find_device(name: str) -> Any:

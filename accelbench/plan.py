@@ -110,7 +110,8 @@ def make_plan(
     points = [
         point
         for selection in selections
-        for point in _points(benchmarks[selection.name], selection.axes, device, choices, backend)
+        for chosen_backend in ((backend,) if backend else selection.backends or (None,))
+        for point in _points(benchmarks[selection.name], selection.axes, device, choices, chosen_backend)
     ]
     if not points:
         raise UserError(f"nothing of this selection runs on {device}: 'accelbench list' shows what does")

@@ -16,10 +16,12 @@ SUITES = files("accelbench") / "suites"
 
 
 class Selection(Stored):
-    """One benchmark of a suite: its axes' values where they are not the default ones, and the device it is for."""
+    """One benchmark of a suite: its axes' values where they are not the default ones, and what it is for."""
 
     name: str
     device: Device | None = None
+    backends: tuple[str, ...] = ()
+    """Those to compare; none for the benchmark's first one. `--backend` overrides both."""
     axes: dict[str, tuple[Scalar, ...]] = {}
 
 

@@ -1,13 +1,11 @@
-"""What the terminal shows that is not a run's: vendors' peaks, and data sets."""
+"""Vendors' peaks as the terminal shows them."""
 
 from __future__ import annotations
 
 from rich.console import Console
-from rich.table import Table
 
 from accelbench.errors import UserError
 from profiling.peaks import cards, cores
-from workloads.datasets import SOURCES
 
 
 def render_peaks(console: Console, part: str = "") -> None:
@@ -35,12 +33,3 @@ def render_peaks(console: Console, part: str = "") -> None:
 
 def _print_title(console: Console, title: str, source: str) -> None:
     console.print(f"[bold]{title}[/bold]\n[dim]{source}[/dim]", soft_wrap=True)
-
-
-def render_data(console: Console) -> None:
-    """Print every data set that can be fetched, and whether it is here."""
-    table = Table("data set", "size", "licence", "here", "without it", box=None, pad_edge=False, header_style="bold")
-    for source in SOURCES.values():
-        here = str(source.path) if source.present else "no"
-        table.add_row(source.name, f"{source.size / 1e6:.1f} MB", source.licence, here, source.offline)
-    console.print(table)

@@ -119,7 +119,8 @@ class Training:
     """A prepared training experiment, measured by its steps.
 
     `fit` trains with the given Keras callbacks and returns the history, one list of values per epoch and name;
-    `evaluate` returns qualities on held-out data; `verify` checks them. `work` is that of one training step.
+    `evaluate` returns qualities on held-out data, after an epoch and at the end; `verify` checks the latter. `work` is
+    that of one training step.
     """
 
     fit: Callable[[list[Any]], Mapping[str, list[float]]]

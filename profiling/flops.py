@@ -9,6 +9,7 @@ Recomputation is not model work and never counts.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -59,46 +60,65 @@ class Products(NamedTuple):
 
 
 def model_flops(model: Any, batch: int) -> ModelFlops:
-    """Count a built sequential or functional Keras model for one batch.
+    """Count a built sequential or functional Keras model for one batch; a layer called several times counts each time.
 
     The backward pass of a layer is two products of the forward one's size: the gradient of its weights, unless they are
     frozen, and that of its input, unless nothing before it learns (so the first layer with weights needs none).
-    TypeError for a layer whose products are not known here, and for one that is called more than once.
+    A layer of one's own says by a method `products()` how many multiply-adds it takes for one example.
+    TypeError for a layer whose products are not known here.
     """
-    from keras import tree
-
-    forward = backward = 0
-    learns = {id(tensor): False for tensor in tree.flatten(model.inputs)}
-    """Whether trainable weights lie before this tensor: then the backward pass has to reach it."""
-    for layer in model.layers:
-        products = _products(layer)
-        forward += products.forward
-        inputs = [id(tensor) for tensor in tree.flatten(layer.input)]
-        if not all(tensor in learns for tensor in inputs):
-            raise TypeError(
-                f"the FLOPs of {layer.name!r} are not known: its input comes from a shared layer or a bare op"
-            )
-        needs_input, trains = any(learns[tensor] for tensor in inputs), bool(layer.trainable_weights)
-        if needs_input or trains:
-            backward += products.state + needs_input * products.input + trains * products.weights
-        learns |= {id(tensor): needs_input or trains for tensor in tree.flatten(layer.output)}
-    if not all(id(tensor) in learns for tensor in tree.flatten(model.outputs)):
-        raise TypeError(f"the FLOPs of {model.name!r} are not known: its output comes from a shared layer or a bare op")
+    graph = _graph(model)
+    forward, backward, _ = _count(graph, [False] * len(graph.inputs))
     return ModelFlops(2 * batch * forward, 2 * batch * backward)
 
 
-def _products(layer: Any) -> Products:
+def _graph(model: Any) -> Any:
+    """The functional model that a sequential one keeps inside; a functional one itself."""
+    return getattr(model, "_functional", None) or model
+
+
+def _count(graph: Any, inputs_learn: Sequence[bool]) -> tuple[int, int, list[bool]]:
+    """Multiply-adds forward and backward, and for each output whether trainable weights lie before it."""
+    forward = backward = 0
+    learns = {id(tensor): learned for tensor, learned in zip(graph.inputs, inputs_learn, strict=True)}
+    """Whether trainable weights lie before this tensor: then the backward pass has to reach it."""
+    # Keras has no public way to a layer's single calls. From the inputs on: the outputs have depth 0.
+    nodes = (node for depth in sorted(graph._nodes_by_depth, reverse=True) for node in graph._nodes_by_depth[depth])
+    for node in nodes:
+        layer = node.operation
+        if node.is_input:
+            continue
+        before = [learns[id(tensor)] for tensor in node.input_tensors]
+        if hasattr(_graph(layer), "_nodes_by_depth"):
+            inner_forward, inner_backward, after = _count(_graph(layer), before)
+            forward, backward = forward + inner_forward, backward + inner_backward
+        else:
+            products = _products(layer, node)
+            needs_input, trains = any(before), bool(getattr(layer, "trainable_weights", ()))
+            forward += products.forward
+            if needs_input or trains:
+                backward += products.state + needs_input * products.input + trains * products.weights
+            after = [needs_input or trains] * len(node.output_tensors)
+        learns |= {id(tensor): learned for tensor, learned in zip(node.output_tensors, after, strict=True)}
+    return forward, backward, [learns[id(tensor)] for tensor in graph.outputs]
+
+
+def _products(layer: Any, call: Any) -> Products:
+    """Of one call of a layer: a node of Keras's graph with the tensors that go in and come out."""
     kind = type(layer).__name__
     if kind in WITHOUT_PRODUCTS:
         return Products()
+    if hasattr(layer, "products"):
+        count = layer.products()
+        return Products(forward=count, weights=count, input=count)
     if kind in PRODUCTS_PER_OUTPUT:
         taps = math.prod(layer.kernel.shape[: -PRODUCTS_PER_OUTPUT[kind]])
-        count = _size(layer, layer.output.shape) * taps  # every position of the output, and a sequence's every step
+        count = _size(layer, call.output_tensors[0].shape) * taps  # every position, and a sequence's every step
         return Products(forward=count, weights=count, input=count)
     if kind in RECURRENT:
-        return _recurrent(layer, _size(layer, layer.input.shape[:2]))
+        return _recurrent(layer, _size(layer, call.input_tensors[0].shape[:2]))
     if kind == "Bidirectional" and type(layer.forward_layer).__name__ in RECURRENT:
-        steps = _size(layer, layer.input.shape[:2])
+        steps = _size(layer, call.input_tensors[0].shape[:2])
         directions = (_recurrent(one, steps) for one in (layer.forward_layer, layer.backward_layer))
         return Products(*(sum(counts) for counts in zip(*directions, strict=True)))
     raise TypeError(f"the FLOPs of layer {layer.name!r} ({kind}) are not known to profiling.flops")

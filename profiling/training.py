@@ -157,7 +157,7 @@ def measure_training(training: Training) -> TrainingMeasurement:
         steps = len(clock.epochs[-1].ends) if clock.epochs else 0
         raise ValueError(f"{steps} steps an epoch are too few to measure one: take a smaller batch or more epochs")
     begin = perf_counter()
-    qualities = quality.after[-1] if quality.after else training.evaluate()
+    qualities = training.evaluate()
     verification = training.verify(curves, qualities)
     verify_s = quality.seconds + perf_counter() - begin
     epochs = [epoch.seconds for epoch in clock.epochs]

@@ -43,7 +43,7 @@ def cnn_mnist(point: Point) -> Training:
 
     from profiling.flops import model_flops
     from profiling.memory import require_memory
-    from workloads.datasets import load_mnist
+    from workloads.data import load_mnist
     from workloads.pipeline import feed
     from workloads.quality import classification, verify_classifier
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+from contextlib import AbstractContextManager, nullcontext
 from importlib.util import find_spec
+from types import SimpleNamespace
 from typing import Any
 
 from profiling.benchmark import Point, Scalar, Skip, Values
@@ -36,6 +38,7 @@ def use_backend(point: Point) -> None:
         os.environ.setdefault(variable, value)
     if point.device == "cpu":
         os.environ.update(ONLY_CPU)
+        _divide_cpu(backend, int(point.params.get("devices", 1)))
     import keras
 
     if keras.backend.backend() != backend:
@@ -44,6 +47,7 @@ def use_backend(point: Point) -> None:
     if found != point.device:
         raise Skip(f"{backend} would train on the {found}: this build of it, or this process, sees no {point.device}")
     keras.utils.set_random_seed(point.seed)
+    _draw_weights_alike(point.seed)
     precision = str(point.params.get("precision", "float32"))
     keras.config.set_dtype_policy(precision)
     if precision == "float32":
@@ -54,6 +58,79 @@ def jit_compile(point: Point) -> bool | str:
     """What `model.compile` takes for the axis `jit_compile`; `auto` leaves it to Keras."""
     chosen = str(point.params.get("jit_compile", "auto"))
     return {"on": True, "off": False}.get(chosen, chosen)
+
+
+def _draw_weights_alike(seed: int) -> None:
+    """Have initial weights drawn by NumPy: each framework's own generator draws others from the same seed.
+
+    Keras has no setting for it; its initialisers take their numbers from a module, which is replaced in this process.
+    """
+    import numpy as np
+    from keras import ops
+    from keras.src.initializers import random_initializers
+    from scipy.stats import truncnorm
+
+    generator = np.random.default_rng([seed, 0])
+
+    def normal(shape: Any, mean: float = 0.0, stddev: float = 1.0, dtype: Any = None, seed: Any = None) -> Any:
+        return ops.convert_to_tensor(generator.normal(mean, stddev, shape), dtype)
+
+    def uniform(shape: Any, minval: float = 0.0, maxval: float = 1.0, dtype: Any = None, seed: Any = None) -> Any:
+        return ops.convert_to_tensor(generator.uniform(minval, maxval, shape), dtype)
+
+    def truncated_normal(
+        shape: Any, mean: float = 0.0, stddev: float = 1.0, dtype: Any = None, seed: Any = None
+    ) -> Any:
+        drawn = truncnorm.rvs(-2, 2, loc=mean, scale=stddev, size=shape, random_state=generator)
+        return ops.convert_to_tensor(drawn, dtype)
+
+    own = {"normal": normal, "uniform": uniform, "truncated_normal": truncated_normal}
+    random_initializers.random = SimpleNamespace(**vars(random_initializers.random) | own)
+
+
+def _divide_cpu(backend: str, devices: int) -> None:
+    """Several devices out of one CPU, which share its cores: a way to try what runs on several GPUs."""
+    if devices > 1 and backend == "tensorflow":
+        import tensorflow as tf
+
+        (cpu,) = tf.config.list_physical_devices("CPU")
+        tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * devices)
+    elif devices > 1 and backend == "jax":
+        flag = f"--xla_force_host_platform_device_count={devices}"
+        os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} {flag}".strip()
+
+
+def replicas(point: Point) -> AbstractContextManager[Any]:
+    """The scope in which to build and compile a model that is copied to the point's `devices`; a batch is shared out.
+
+    Skip where there are fewer devices, or on PyTorch, whose `fit` would train each copy by itself.
+    """
+    wanted = int(point.params.get("devices", 1))
+    if wanted == 1:
+        return nullcontext()
+    if point.backend == "torch":
+        raise Skip("Keras trains on one device with PyTorch: choose devices=1 or another --backend")
+    if int(point["batch"]) % wanted:
+        raise Skip(f"a batch of {point['batch']} cannot be shared out evenly to {wanted} devices")
+    if point.backend == "tensorflow":
+        import tensorflow as tf
+
+        found = tf.config.list_logical_devices(point.device.upper())
+        _require_devices(len(found), wanted, point)
+        scope: AbstractContextManager[Any] = tf.distribute.MirroredStrategy([d.name for d in found[:wanted]]).scope()
+        return scope
+    import jax
+    import keras
+
+    _require_devices(jax.local_device_count(), wanted, point)
+    devices = [f"{device.platform}:{device.id}" for device in jax.local_devices()[:wanted]]
+    keras.distribution.set_distribution(keras.distribution.DataParallel(devices=devices, auto_shard_dataset=False))
+    return nullcontext()
+
+
+def _require_devices(found: int, wanted: int, point: Point) -> None:
+    if found < wanted:
+        raise Skip(f"{point.backend} sees {found} {point.device} devices, and {wanted} were asked for")
 
 
 def train(model: Any, batches: Feed, epochs: int, callbacks: list[Any]) -> dict[str, list[float]]:

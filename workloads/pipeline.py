@@ -34,12 +34,20 @@ class Feed:
     """Full batches in an epoch; what is left over is not trained on, so that all batches have one shape."""
 
 
-def feed(point: Point, examples: Examples | tuple[Any, ...], *, batch: int, epochs: int, shuffle: bool = True) -> Feed:
+def feed(
+    point: Point,
+    examples: Examples | tuple[Any, ...],
+    *,
+    batch: int,
+    epochs: int,
+    passes: int = 1,
+    shuffle: bool = True,
+) -> Feed:
     """The examples in batches, for so many epochs; Skip if they do not fill one batch.
 
-    `examples` are arrays in memory, (x, y), or made one by one. Each epoch has an order of its own that depends on the
-    point's seed alone. The point's axes `workers` and `prefetch`, where it has them, are the number of threads
-    that make batches and the number of batches made ahead.
+    `examples` are arrays in memory, (x, y), or made one by one. An epoch goes through them `passes` times, each time in
+    an order of its own that depends on the point's seed alone. The point's axes `workers` and `prefetch`, where it has
+    them, are the number of threads that make batches and the number of batches made ahead.
     """
     from keras import tree
 
@@ -47,26 +55,26 @@ def feed(point: Point, examples: Examples | tuple[Any, ...], *, batch: int, epoc
     count = len(tree.flatten(arrays)[0]) if arrays is not None else len(examples)
     if batch > count:
         raise Skip(f"a batch of {batch:,} is more than the {count:,} examples to train on")
-    order = _order(count, batch, epochs, point.seed, shuffle)
+    order = _order(count, batch, epochs * passes, point.seed, shuffle)
     workers, prefetch = int(point.params.get("workers", 1)), int(point.params.get("prefetch", 2))
     load = _gather(arrays) if arrays is not None else _stack(examples)
     if point.backend == "tensorflow":
         data = _tensorflow(arrays, load, order, workers, prefetch)
     else:
         data = _ahead(load, order, workers, prefetch)
-    return Feed(data, count // batch)
+    return Feed(data, passes * (count // batch))
 
 
-def _order(count: int, batch: int, epochs: int, seed: int, shuffle: bool) -> NDArray[np.int64]:
-    """The examples of every step, (epochs × steps, batch)."""
+def _order(count: int, batch: int, passes: int, seed: int, shuffle: bool) -> NDArray[np.int64]:
+    """The examples of every step, (passes × steps, batch)."""
     import numpy as np
 
     used = count // batch * batch
-    epoch_orders = (
-        np.random.default_rng([seed, epoch]).permutation(count)[:used] if shuffle else np.arange(used)
-        for epoch in range(epochs)
+    orders = (
+        np.random.default_rng([seed, number]).permutation(count)[:used] if shuffle else np.arange(used)
+        for number in range(passes)
     )
-    return np.concatenate([order.reshape(-1, batch) for order in epoch_orders])
+    return np.concatenate([order.reshape(-1, batch) for order in orders])
 
 
 def _gather(arrays: tuple[Any, ...]) -> Callable[[Any], Any]:

@@ -6,8 +6,6 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import numpy as np
-
 from profiling.benchmark import Metric, Verification
 
 SUM_TOLERANCE = 1e-5
@@ -19,6 +17,7 @@ def classification(labels: Any, probabilities: Any) -> dict[str, Metric]:
 
     `labels` (N,) are whole numbers; `probabilities` are (N, classes), or (N, 1) or (N,) of the second of two classes.
     """
+    import numpy as np
     from sklearn.metrics import accuracy_score, precision_recall_fscore_support
 
     labels, probabilities = np.asarray(labels), np.asarray(probabilities, np.float64)

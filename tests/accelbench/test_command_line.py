@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
+from accelbench.errors import UserError
 from accelbench.plan import Choice, make_plan
+from accelbench.suite import load_suite, suite_names
+from profiling.benchmark import Device
 from tests.conftest import Run
 
 
@@ -114,6 +118,29 @@ def test_list_says_what_may_be_asked_for_beyond_the_defaults(accelbench: Run) ->
 def test_a_value_beyond_the_defaults_may_be_asked_for() -> None:
     points = make_plan(["flowshop"], None, "cpu", [Choice.parse("instance=2,19")], None)
     assert [point.params["instance"] for point in points] == [2, 19]
+
+
+def test_a_suite_may_compare_backends_and_the_command_line_chooses_one(tmp_path: Path) -> None:
+    file = tmp_path / "frameworks.toml"
+    file.write_text('description = "x"\n[[benchmark]]\nname = "cnn-mnist"\nbackends = ["torch", "jax"]\n')
+    suite = load_suite(str(file))
+
+    def backends(asked: str | None) -> list[str | None]:
+        return [point.backend for point in make_plan((), suite, "cpu", (), asked, with_ceilings=False)]
+
+    assert backends(None) == ["torch", "jax"]
+    assert backends("tensorflow") == ["tensorflow"]
+
+
+@pytest.mark.parametrize("name", suite_names())
+def test_every_suite_can_be_planned_on_every_device(name: str) -> None:
+    suite, planned = load_suite(name), 0
+    for device in get_args(Device):
+        try:
+            planned += len(make_plan((), suite, device, (), None))
+        except UserError as error:
+            assert f"runs on {device}" in str(error)  # noqa: PT017 - a suite need not be for every device
+    assert planned
 
 
 def test_list_imports_no_framework(accelbench: Run, tmp_path: Path) -> None:

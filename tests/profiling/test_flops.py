@@ -233,14 +233,46 @@ def test_products_without_weights_are_not_counted_as_nothing_either() -> None:
         model_flops(model, 1)
 
 
-@pytest.mark.parametrize("after", [[], [layers.Dense(2)]], ids=["at the end", "inside"])
-def test_a_shared_layer_is_refused_and_not_counted_once(after: list[Any]) -> None:
+def test_a_shared_layer_counts_each_time_it_is_called() -> None:
     shared, image = layers.Dense(4), keras.Input((4,))
-    output = shared(shared(image))
-    for layer in after:
-        output = layer(output)
-    with pytest.raises(TypeError, match="shared layer"):
-        model_flops(keras.Model(image, output), 1)
+    flops = model_flops(keras.Model(image, layers.Dense(2)(shared(shared(image)))), 3)
+    assert flops.forward == 2 * 3 * (16 + 16 + 8)
+    # The first call's input needs no gradient, its weights do.
+    assert flops.backward == 2 * 3 * (16 + 2 * 16 + 2 * 8)
+
+
+def test_a_model_inside_a_model_counts_like_its_layers() -> None:
+    def build(inside: bool) -> Any:
+        image = keras.Input((8, 8, 3))
+        features = layers.Conv2D(5, 3)(layers.Conv2D(4, 3)(image))
+        if inside:
+            features = keras.Model(image, features)(outer := keras.Input((8, 8, 3)))
+            image = outer
+        return keras.Model(image, layers.Dense(2)(layers.Flatten()(features)))
+
+    assert model_flops(build(True), 2) == model_flops(build(False), 2)
+
+
+def test_a_sequential_model_made_step_by_step_counts_like_one_made_at_once() -> None:
+    model = keras.Sequential([keras.Input((6, 9))])
+    model.add(layers.Bidirectional(layers.LSTM(4, return_sequences=True)))
+    model.add(layers.LSTM(5))
+    at_once = sequential(
+        keras.Input((6, 9)), layers.Bidirectional(layers.LSTM(4, return_sequences=True)), layers.LSTM(5)
+    )
+    assert model_flops(model, 2) == model_flops(at_once, 2)
+
+
+def test_a_layer_of_ones_own_tells_its_products() -> None:
+    class Own(layers.Layer):  # type: ignore[misc]
+        def call(self, x: Any) -> Any:
+            return x
+
+        def products(self) -> int:
+            return 7
+
+    flops = model_flops(sequential(keras.Input((4,)), layers.Dense(3), Own()), 2)
+    assert flops.forward == 2 * 2 * (12 + 7)
 
 
 def test_a_sequence_of_any_length_has_no_count() -> None:

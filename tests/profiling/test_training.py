@@ -55,7 +55,7 @@ def test_steady_steps_are_the_samples() -> None:
 
 
 def test_the_quality_is_followed_to_its_target_and_its_time_is_not_training_time() -> None:
-    measured = measure_training(small_training(20 * BATCH, epochs=3, qualities=iter([0.5, 0.7, 0.6])))
+    measured = measure_training(small_training(20 * BATCH, epochs=3, qualities=iter([0.5, 0.7, 0.6, 0.6])))
     assert measured.curves["val_quality"] == [0.5, 0.7, 0.6]
     assert measured.metrics["test_quality"].value == 0.6, "not that of the last epoch"
     assert measured.metrics["time_to_target"].value == pytest.approx(sum(measured.curves["epoch_s"][:2]))
@@ -63,7 +63,7 @@ def test_the_quality_is_followed_to_its_target_and_its_time_is_not_training_time
 
 
 def test_a_target_that_was_not_reached_has_no_time() -> None:
-    measured = measure_training(small_training(20 * BATCH, epochs=2, qualities=iter([0.5, 0.6])))
+    measured = measure_training(small_training(20 * BATCH, epochs=2, qualities=iter([0.5, 0.6, 0.6])))
     assert "time_to_target" not in measured.metrics
 
 

@@ -13,9 +13,9 @@ import pytest
 from profiling import memory
 from profiling.benchmark import Point, Skip, Training
 from tests.conftest import Run
-from workloads import datasets, keras_model
+from workloads import data, keras_model
 from workloads.cnn_mnist import cnn_mnist, floor
-from workloads.datasets import Digits, load_mnist
+from workloads.data import Digits, load_mnist
 
 
 def train(accelbench: Run, tmp_path: Path, *arguments: str, **changes: str | None) -> dict[str, Any]:
@@ -66,7 +66,7 @@ def few_digits(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Digits:
     monkeypatch.setenv("ACCELBENCH_DATA", str(tmp_path))
     all_digits = load_mnist()
     digits = replace(all_digits, x_train=all_digits.x_train[::4], y_train=all_digits.y_train[::4])
-    monkeypatch.setattr(datasets, "load_mnist", lambda: digits)
+    monkeypatch.setattr(data, "load_mnist", lambda: digits)
     return digits
 
 
@@ -106,7 +106,7 @@ def test_the_longer_the_training_the_better_it_must_be() -> None:
 
 def test_a_model_trained_on_shuffled_labels_fails(few_digits: Digits, monkeypatch: pytest.MonkeyPatch) -> None:
     shuffled = replace(few_digits, y_train=np.random.default_rng(1).permutation(few_digits.y_train))
-    monkeypatch.setattr(datasets, "load_mnist", lambda: shuffled)
+    monkeypatch.setattr(data, "load_mnist", lambda: shuffled)
     task = prepare()
     assert not task.verify(task.fit([]), task.evaluate()).passed
 

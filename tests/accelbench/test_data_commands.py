@@ -1,0 +1,187 @@
+"""`accelbench data`, as a user gives it: against a real server, on a terminal and off it."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import Run, environment
+from tests.workloads.data.archives import pets_tars
+from tests.workloads.data.serving import NOWHERE, Served, serving, sha256
+
+DIGITS = os.urandom(2 << 20)
+
+COMMAND = """
+import json, os, sys
+from dataclasses import replace
+from workloads.data.sources import SOURCES
+for name, changes in json.loads(os.environ["TEST_SOURCES"]).items():
+    files = tuple(replace(file, **change) for file, change in zip(SOURCES[name].files, changes, strict=True))
+    SOURCES[name] = replace(SOURCES[name], files=files)
+from accelbench.__main__ import main
+sys.exit(main())
+"""
+"""The real command, with the data sets at the test's own server."""
+
+Data = Callable[..., "subprocess.CompletedProcess[str]"]
+
+
+@pytest.fixture
+def server() -> Iterator[Served]:
+    with serving() as served:
+        images, annotations = pets_tars()
+        served.files |= {"mnist.npz": DIGITS, "images.tar.gz": images, "annotations.tar.gz": annotations}
+        yield served
+
+
+@pytest.fixture
+def variables(server: Served, tmp_path: Path) -> dict[str, str]:
+    def changes(name: str, url: str = server.url) -> dict[str, object]:
+        content = server.files[name]
+        return {"url": url + name, "sha256": sha256(content), "size": len(content)}
+
+    sources = {"mnist": [changes("mnist.npz")], "pets": [changes("images.tar.gz"), changes("annotations.tar.gz")]}
+    return environment(ACCELBENCH_DATA=str(tmp_path / "cache"), TEST_SOURCES=json.dumps(sources))
+
+
+@pytest.fixture
+def data(variables: dict[str, str], tmp_path: Path) -> Data:
+    def run(*arguments: str, **changes: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [sys.executable, "-c", COMMAND, "data", *arguments],
+            cwd=tmp_path,
+            env=variables | changes,
+            capture_output=True,
+            encoding="utf-8",
+            timeout=120,
+        )
+
+    return run
+
+
+def test_a_set_is_fetched_listed_verified_damaged_and_mended(data: Data, tmp_path: Path) -> None:
+    fetched = data("fetch", "mnist")
+    path = tmp_path / "cache" / "mnist.npz"
+    assert (fetched.returncode, fetched.stdout, fetched.stderr) == (0, f"mnist is at {path}\n", "")
+    assert path.read_bytes() == DIGITS
+    assert f"         {path}\n" in data("list").stdout
+    verified = data("verify")
+    assert verified.returncode == 0
+    assert f"mnist  whole: {path}" in verified.stdout
+
+    path.write_bytes(b"damaged")
+    damaged = data("verify")
+    assert damaged.returncode == 1
+    assert "mnist  damaged: mnist.npz was changed: 'accelbench data fetch mnist' mends it" in damaged.stdout
+    assert data("verify", "pets").returncode == 1, "a set that was named is not here"
+    assert data("fetch", "mnist").returncode == 0
+    assert data("verify", "mnist").returncode == 0
+
+
+def test_a_download_that_breaks_off_is_continued_by_the_same_command(data: Data, server: Served) -> None:
+    server.breaks_after = 1 << 20
+    broken = data("fetch", "mnist")
+    assert broken.returncode == 2
+    assert "broke off at 1.0 of 2.1 MB" in broken.stderr
+    assert broken.stderr.count("\n") == 1
+    assert "have arrived: 'accelbench data fetch mnist' continues" in data("list").stdout
+    half = data("verify")
+    assert half.returncode == 1
+    assert "mnist  half downloaded: " in half.stdout
+    server.breaks_after = None
+    assert data("fetch", "mnist").returncode == 0
+    assert server.asked[-1] is not None, "downloaded from the beginning"
+
+
+def test_archives_are_unpacked_and_missing_files_named(data: Data, tmp_path: Path) -> None:
+    assert data("fetch", "pets").returncode == 0
+    image = tmp_path / "cache" / "pets" / "images" / "pug_2.jpg"
+    assert image.is_file()
+    image.unlink()
+    damaged = data("verify", "pets", "mnist")
+    assert damaged.returncode == 1
+    assert "pets   damaged: images/pug_2.jpg: No such file or directory" in damaged.stdout
+    assert "mnist  absent: not here" in damaged.stdout
+
+
+def test_each_file_of_a_set_may_be_given(data: Data, server: Served, tmp_path: Path) -> None:
+    for name in ("images.tar.gz", "annotations.tar.gz"):
+        (tmp_path / name).write_bytes(server.files[name])
+    fetched = data("fetch", "pets", "--from", "annotations.tar.gz", "--from", "images.tar.gz")
+    assert fetched.returncode == 0, fetched.stderr
+    assert server.asked == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["fetch", "minst"], "did you mean 'mnist'"),
+        (["verify", "pests"], "did you mean 'pets'"),
+        (["fetch", "imagenet"], "a folder of your own images"),
+        (["fetch", "mnist", "--from", "missing.npz"], "No such file or directory: missing.npz"),
+        (["fetch", "mnist", "--from", "."], "holds none of mnist.npz"),
+        (["verify", "mnist", "--all"], "No such option"),
+    ],
+    ids=" ".join,
+)
+def test_wrong_use_is_one_line_and_status_2(data: Data, arguments: list[str], message: str) -> None:
+    process = data(*arguments)
+    assert process.returncode == 2
+    assert message in process.stderr
+    assert process.stderr.count("\n") == 1
+
+
+def test_no_network_no_home_and_no_permission_are_one_line_each(data: Data, accelbench: Run, tmp_path: Path) -> None:
+    sources = {"mnist": [{"url": NOWHERE + "mnist.npz"}]}
+    processes = {
+        "fetch it where there is a network": data("fetch", "mnist", TEST_SOURCES=json.dumps(sources)),
+        "cannot fetch mnist": data("fetch", "mnist", ACCELBENCH_DATA="/proc/nothing"),
+        "no home directory": data("fetch", "mnist", ACCELBENCH_DATA="~nobody-of-that-name/data"),
+    }
+    for message, process in processes.items():
+        assert process.returncode == 2, process.stdout
+        assert message in process.stderr
+        assert process.stderr.count("\n") == 1
+    listed = data("list", ACCELBENCH_DATA="~nobody-of-that-name/data")
+    assert listed.returncode == 0
+    assert "no home directory" in listed.stdout
+
+
+def test_a_terminal_shows_how_far_it_is_and_is_left_clean(variables: dict[str, str], tmp_path: Path) -> None:
+    terminal, side = pty.openpty()
+    process = subprocess.Popen(
+        [sys.executable, "-c", COMMAND, "data", "fetch", "pets"],
+        cwd=tmp_path,
+        env=variables | {"TERM": "xterm-256color"},
+        stdout=subprocess.PIPE,
+        stderr=side,
+    )
+    os.close(side)
+    shown = b""
+    try:
+        while piece := os.read(terminal, 65536):
+            shown += piece
+    except OSError:  # the terminal's other side is closed
+        pass
+    assert process.wait(60) == 0
+    os.close(terminal)
+    assert b"pets-images.tar.gz" in shown
+    assert b"unpacking pets-annotations.tar.gz" in shown
+    assert process.stdout is not None
+    assert process.stdout.read().decode() == f"pets is at {tmp_path / 'cache' / 'pets'}\n"
+    process.stdout.close()
+
+
+def test_the_commands_need_neither_framework_nor_numpy(tmp_path: Path, accelbench: Run) -> None:
+    for name in ("tensorflow", "keras", "jax", "torch", "numpy", "pandas", "matplotlib", "scipy"):
+        (tmp_path / f"{name}.py").write_text(f"raise ImportError('{name} is imported')")
+    for arguments in (["list"], ["verify"], ["fetch", "embryo"]):
+        process = accelbench("data", *arguments, PYTHONPATH=str(tmp_path), ACCELBENCH_DATA=str(tmp_path / "cache"))
+        assert "is imported" not in process.stderr

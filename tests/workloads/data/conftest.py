@@ -1,0 +1,44 @@
+"""A data folder of the test's own, a server, and a user who is not root."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.workloads.data.serving import Served, serving
+from workloads.data import CACHE_VARIABLE
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv(CACHE_VARIABLE, str(tmp_path / "cache"))
+    return tmp_path / "cache"
+
+
+@pytest.fixture
+def server() -> Iterator[Served]:
+    with serving() as served:
+        yield served
+
+
+@pytest.fixture
+def plain_user(tmp_path: Path) -> Iterator[None]:
+    """Run as nobody where the tests run as root, who may read and write everything."""
+    user = os.geteuid()
+    if user != 0:
+        yield
+        return
+    opened = [folder for folder in tmp_path.parents if folder.stat().st_uid == 0 and not folder.stat().st_mode & 1]
+    modes = [folder.stat().st_mode for folder in opened]
+    for folder in (*opened, tmp_path):
+        folder.chmod(0o755)
+    os.seteuid(65534)
+    try:
+        yield
+    finally:
+        os.seteuid(user)
+        for folder, mode in zip(opened, modes, strict=True):
+            folder.chmod(mode)

@@ -1,0 +1,94 @@
+"""A real HTTP server on the loopback interface, and a data set that it serves."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+import pytest
+
+from workloads.data.sources import SOURCES, File, Source
+
+NOWHERE = "http://127.0.0.1:9/"
+"""The discard port, where nothing listens."""
+
+
+@dataclass
+class Served:
+    """What the server has, how it behaves, and what it was asked for."""
+
+    url: str = ""
+    files: dict[str, bytes] = field(default_factory=dict)
+    ranges: bool = True
+    breaks_after: int | None = None
+    """Bytes of an answer after which the connection is closed, though more were announced."""
+    length_known: bool = True
+    gate: threading.Event | None = None
+    """No answer before this is set."""
+    asked: list[str | None] = field(default_factory=list)
+    """The Range header of every request."""
+
+
+@contextmanager
+def serving() -> Iterator[Served]:
+    served = Served()
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            wanted = self.headers.get("Range")
+            served.asked.append(wanted)
+            if served.gate is not None:
+                served.gate.wait(30)
+            content = served.files.get(self.path.lstrip("/"))
+            if content is None:
+                self.send_error(404)
+                return
+            begin = int(re.findall(r"bytes=(\d+)-", wanted)[0]) if wanted and served.ranges else 0
+            if begin and begin >= len(content):
+                self.send_error(416)
+                return
+            self.send_response(206 if begin else 200)
+            if begin:
+                self.send_header("Content-Range", f"bytes {begin}-{len(content) - 1}/{len(content)}")
+            if served.length_known:
+                self.send_header("Content-Length", str(len(content) - begin))
+            self.end_headers()
+            end = None if served.breaks_after is None else begin + served.breaks_after
+            self.wfile.write(content[begin:end])
+
+        def log_message(self, *_: Any) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    served.url = f"http://127.0.0.1:{server.server_port}/"
+    threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
+    try:
+        yield served
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
+def sha256(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
+
+
+def declare(monkeypatch: pytest.MonkeyPatch, name: str, *contents: bytes, url: str = NOWHERE, **changes: Any) -> Source:
+    """Let the data set `name` be these contents of its files, at that address under their own names."""
+    files = tuple(
+        replace(file, url=url + file.path.name, sha256=sha256(content), size=len(content), inner_sha256=None, **changes)
+        for file, content in zip(SOURCES[name].files, contents, strict=True)
+    )
+    return redeclare(monkeypatch, name, files)
+
+
+def redeclare(monkeypatch: pytest.MonkeyPatch, name: str, files: tuple[File, ...]) -> Source:
+    source = replace(SOURCES[name], files=files)
+    monkeypatch.setitem(SOURCES, name, source)
+    return source

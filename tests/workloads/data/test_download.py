@@ -1,0 +1,167 @@
+"""A download is the whole right file or nothing, and goes on where an earlier one broke off."""
+
+from __future__ import annotations
+
+import os
+import threading
+from pathlib import Path
+
+import pytest
+
+from tests.workloads.data.serving import NOWHERE, Served, declare
+from workloads.data import DataError
+from workloads.data.fetch import fetch
+from workloads.data.sources import SOURCES
+
+CONTENT = os.urandom(3 << 20)
+
+
+@pytest.fixture
+def served(server: Served, monkeypatch: pytest.MonkeyPatch) -> Served:
+    server.files["mnist.npz"] = CONTENT
+    declare(monkeypatch, "mnist", CONTENT, url=server.url)
+    return server
+
+
+@pytest.fixture
+def part(cache: Path) -> Path:
+    cache.mkdir()
+    return cache / "mnist.npz.part"
+
+
+def visible(cache: Path) -> list[str]:
+    return sorted(path.name for path in cache.rglob("*") if not path.name.startswith("."))
+
+
+def test_a_download_is_the_file_and_may_be_read_by_everyone(served: Served, cache: Path) -> None:
+    old = os.umask(0o077)
+    try:
+        path = fetch("mnist")
+    finally:
+        os.umask(old)
+    assert path.read_bytes() == CONTENT
+    assert path.stat().st_mode & 0o777 == 0o644
+    assert cache.stat().st_mode & 0o777 == 0o755
+    assert visible(cache) == ["mnist.npz"]
+
+
+def test_fetching_again_asks_nobody(served: Served) -> None:
+    fetch("mnist")
+    fetch("mnist")
+    assert served.asked == [None]
+
+
+def test_a_download_that_breaks_off_is_continued(served: Served, part: Path) -> None:
+    served.breaks_after = 1_000_000
+    with pytest.raises(DataError, match=r"broke off at 1\.0 of 3\.1 MB: 'accelbench data fetch mnist' continues"):
+        fetch("mnist")
+    first = part.stat().st_size
+    assert part.read_bytes() == CONTENT[:first]
+    assert first > 1_000_000 - (1 << 16)
+    with pytest.raises(DataError, match=r"broke off at [12]\.\d of 3\.1 MB"):
+        fetch("mnist")
+    second = part.stat().st_size
+    served.breaks_after = None
+    assert fetch("mnist").read_bytes() == CONTENT
+    assert served.asked == [None, f"bytes={first}-", f"bytes={second}-"]
+    assert not part.exists()
+
+
+def test_what_is_there_is_not_sent_again(served: Served, part: Path) -> None:
+    part.write_bytes(CONTENT[:-1])
+    steps: list[tuple[str, int, int | None]] = []
+    fetch("mnist", progress=lambda *step: steps.append(step))
+    assert steps == [("mnist.npz", len(CONTENT), len(CONTENT))]
+
+
+def test_a_server_without_ranges_begins_again(served: Served, part: Path) -> None:
+    served.ranges = False
+    part.write_bytes(CONTENT[:1000])
+    assert fetch("mnist").read_bytes() == CONTENT
+
+
+def test_a_server_that_does_not_say_how_much_it_sends_is_no_hindrance(served: Served) -> None:
+    served.length_known = False
+    assert fetch("mnist").read_bytes() == CONTENT
+
+
+def test_half_of_an_older_file_is_noticed_and_replaced(served: Served, part: Path) -> None:
+    part.write_bytes(b"older" * 1000)
+    assert fetch("mnist").read_bytes() == CONTENT
+    assert served.asked == ["bytes=5000-", None]
+
+
+@pytest.mark.parametrize("surplus", [b"", b"more"], ids=["whole", "too long"])
+def test_a_part_with_nothing_missing_is_taken_or_replaced(served: Served, part: Path, surplus: bytes) -> None:
+    part.write_bytes(CONTENT + surplus)
+    assert fetch("mnist").read_bytes() == CONTENT
+
+
+def test_wrong_bytes_are_not_kept(served: Served, cache: Path) -> None:
+    served.files["mnist.npz"] = b"<html>Please log in</html>"
+    with pytest.raises(DataError, match=r"not the file it should be: its SHA-256 is .*not kept"):
+        fetch("mnist")
+    assert visible(cache) == []
+
+
+def test_wrong_bytes_after_a_right_half_are_asked_for_twice_and_not_kept(
+    served: Served, part: Path, cache: Path
+) -> None:
+    part.write_bytes(CONTENT[:10])
+    served.files["mnist.npz"] = b"another file"
+    with pytest.raises(DataError, match="SHA-256"):
+        fetch("mnist")
+    assert served.asked == ["bytes=10-", None]
+    assert visible(cache) == []
+
+
+def test_a_page_that_is_gone_is_one_line(served: Served, cache: Path) -> None:
+    served.files.clear()
+    with pytest.raises(DataError, match=r"cannot download .*\(404 Not Found\)") as raised:
+        fetch("mnist")
+    assert "\n" not in str(raised.value)
+    assert visible(cache) == []
+
+
+def test_no_network_says_how_to_do_without(monkeypatch: pytest.MonkeyPatch, cache: Path) -> None:
+    declare(monkeypatch, "mnist", CONTENT, url=NOWHERE)
+    with pytest.raises(DataError, match=r"\(ConnectionError\): fetch it where there is a network.*mnist --from FILE"):
+        fetch("mnist")
+
+
+def test_a_full_disk_is_named_and_what_arrived_is_kept(served: Served, part: Path) -> None:
+    part.symlink_to("/dev/full")
+    with pytest.raises(DataError, match=r"No space left on device.*ACCELBENCH_DATA to a larger disk"):
+        fetch("mnist")
+
+
+@pytest.mark.usefixtures("plain_user")
+def test_a_folder_that_may_not_be_written_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ACCELBENCH_DATA", "/usr/accelbench")
+    with pytest.raises(DataError, match=r"cannot fetch mnist: Permission denied.*folder that you may write to"):
+        fetch("mnist")
+
+
+def test_two_fetches_at_once_download_once(served: Served) -> None:
+    served.gate = threading.Event()
+    told: list[str] = []
+
+    def second() -> None:
+        def progress(what: str, done: int, total: int | None) -> None:
+            told.append(what)
+            assert served.gate is not None
+            served.gate.set()  # only now may the first one go on
+
+        fetch("mnist", progress=progress)
+
+    first = threading.Thread(target=fetch, args=("mnist",))
+    first.start()
+    while not served.asked:
+        first.join(0.01)
+    waiting = threading.Thread(target=second)
+    waiting.start()
+    waiting.join(60)
+    first.join(60)
+    assert told[0] == "waiting for another process that fetches mnist"
+    assert served.asked == [None]
+    assert SOURCES["mnist"].path.read_bytes() == CONTENT

@@ -1,0 +1,310 @@
+"""Archives are unpacked as a whole or not at all, and what is damaged later is found, named and mended."""
+
+from __future__ import annotations
+
+import io
+import os
+import pwd
+import tarfile
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tests.workloads.data.archives import har_zip, pets_tars, tar
+from tests.workloads.data.serving import NOWHERE, Served, declare, redeclare, sha256
+from workloads.data import CACHE_VARIABLE, DataError, load_har, load_mnist
+from workloads.data.fetch import fetch, find, state
+from workloads.data.sources import SOURCES, SUMS
+
+
+@pytest.fixture
+def pets(server: Served, monkeypatch: pytest.MonkeyPatch) -> Served:
+    images, annotations = pets_tars()
+    server.files |= {"pets-images.tar.gz": images, "pets-annotations.tar.gz": annotations}
+    declare(monkeypatch, "pets", images, annotations, url=server.url)
+    return server
+
+
+def tree(folder: Path) -> list[str]:
+    return sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file())
+
+
+def test_two_archives_become_one_folder_without_litter(pets: Served, cache: Path) -> None:
+    assert fetch("pets") == cache / "pets"
+    assert tree(cache / "pets") == [
+        SUMS,
+        "annotations/list.txt",
+        "annotations/trimaps/Abyssinian_1.png",
+        "annotations/trimaps/pug_2.png",
+        "annotations/xmls/Abyssinian_1.xml",
+        "annotations/xmls/pug_2.xml",
+        "images/Abyssinian_1.jpg",
+        "images/pug_2.jpg",
+    ]
+    assert sorted(path.name for path in cache.iterdir()) == [".pets.lock", "archives", "pets"]
+    assert state(SOURCES["pets"]).word == "whole"
+
+
+def test_every_user_may_read_what_was_unpacked(pets: Served, cache: Path) -> None:
+    fetch("pets")
+    for path in (cache / "pets").rglob("*"):
+        assert path.stat().st_mode & 0o777 == (0o755 if path.is_dir() else 0o644), path
+    assert (cache / "pets").stat().st_mode & 0o777 == 0o755
+
+
+def test_the_sums_are_in_the_form_that_sha256sum_reads(pets: Served, cache: Path) -> None:
+    fetch("pets")
+    assert os.system(f"cd '{cache}/pets' && sha256sum --check --quiet {SUMS}") == 0
+
+
+def test_the_second_archive_is_continued_and_the_first_not_fetched_again(pets: Served, cache: Path) -> None:
+    annotations = pets.files.pop("pets-annotations.tar.gz")
+    with pytest.raises(DataError, match="404"):
+        fetch("pets")
+    assert not (cache / "pets").exists(), "half a data set"
+    found = state(SOURCES["pets"])
+    assert found.word == "half"
+    assert "MB have arrived" in found.detail
+    pets.files["pets-annotations.tar.gz"] = annotations
+    pets.asked.clear()
+    fetch("pets")
+    assert pets.asked == [None]
+
+
+def test_an_archive_may_be_deleted_once_it_is_unpacked(pets: Served, cache: Path) -> None:
+    fetch("pets")
+    for archive in (cache / "archives").iterdir():
+        archive.unlink()
+    assert state(SOURCES["pets"]).word == "whole"
+    pets.asked.clear()
+    fetch("pets")
+    assert pets.asked == []
+
+
+@pytest.mark.parametrize(
+    ("file", "content", "named"),
+    [
+        ("pets/images/pug_2.jpg", b"changed", "images/pug_2.jpg was changed"),
+        ("pets/images/pug_2.jpg", None, "images/pug_2.jpg: No such file"),
+        ("pets/annotations/list.txt", b"", "annotations/list.txt was changed"),
+        (f"pets/{SUMS}", b"", "images is not in SHA256SUMS and 3 more"),
+        (f"pets/{SUMS}", b"\xff", "SHA256SUMS cannot be read"),
+        ("archives/pets-images.tar.gz", b"damaged", "archives/pets-images.tar.gz was changed"),
+    ],
+)
+def test_damage_is_named_and_mended(pets: Served, cache: Path, file: str, content: bytes | None, named: str) -> None:
+    fetch("pets")
+    if content is None:
+        (cache / file).unlink()
+    else:
+        (cache / file).write_bytes(content)
+    found = state(SOURCES["pets"])
+    assert found.word == "damaged"
+    assert named in found.detail
+    assert "'accelbench data fetch pets' mends it" in found.detail
+    fetch("pets")
+    assert state(SOURCES["pets"]).word == "whole"
+
+
+def test_damage_to_what_was_unpacked_is_mended_without_the_network(pets: Served, cache: Path) -> None:
+    fetch("pets")
+    (cache / "pets/images/pug_2.jpg").unlink()
+    pets.asked.clear()
+    fetch("pets")
+    assert (cache / "pets/images/pug_2.jpg").is_file()
+    assert pets.asked == []
+
+
+def test_a_folder_of_the_users_own_is_left_alone(pets: Served, cache: Path) -> None:
+    own = cache / "pets" / "images"
+    own.mkdir(parents=True)
+    (own / "mine.jpg").write_bytes(b"mine")
+    with pytest.raises(DataError, match=r"pets was not made by 'accelbench data fetch pets': move it away"):
+        fetch("pets")
+    assert (own / "mine.jpg").read_bytes() == b"mine"
+    assert pets.asked == [], "800 MB are downloaded before that is said"
+    assert "not made by" in state(SOURCES["pets"]).detail
+
+
+def test_what_a_killed_fetch_left_is_swept_away(pets: Served, cache: Path) -> None:
+    (cache / ".pets-killed" / "new").mkdir(parents=True)
+    fetch("pets")
+    assert not (cache / ".pets-killed").exists()
+
+
+def test_an_archive_cannot_write_outside_its_folder(
+    server: Served, monkeypatch: pytest.MonkeyPatch, cache: Path
+) -> None:
+    evil, annotations = tar({"../outside.txt": b"evil"}), pets_tars()[1]
+    server.files |= {"pets-images.tar.gz": evil, "pets-annotations.tar.gz": annotations}
+    declare(monkeypatch, "pets", evil, annotations, url=server.url)
+    with pytest.raises(DataError, match="cannot unpack"):
+        fetch("pets")
+    assert list(cache.rglob("outside.txt")) == []
+
+
+def test_a_link_out_of_the_folder_is_refused(server: Served, monkeypatch: pytest.MonkeyPatch, cache: Path) -> None:
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w:gz") as archive:
+        link = tarfile.TarInfo("images")
+        link.type, link.linkname = tarfile.SYMTYPE, "/etc"
+        archive.addfile(link)
+    annotations = pets_tars()[1]
+    server.files |= {"pets-images.tar.gz": buffer.getvalue(), "pets-annotations.tar.gz": annotations}
+    declare(monkeypatch, "pets", buffer.getvalue(), annotations, url=server.url)
+    with pytest.raises(DataError, match="cannot unpack"):
+        fetch("pets")
+    assert not (cache / "pets").exists()
+
+
+def test_an_archive_that_lacks_what_it_should_hold_is_refused(
+    server: Served, monkeypatch: pytest.MonkeyPatch, cache: Path
+) -> None:
+    images, annotations = pets_tars()[0], tar({"annotations/list.txt": b""})
+    server.files |= {"pets-images.tar.gz": images, "pets-annotations.tar.gz": annotations}
+    declare(monkeypatch, "pets", images, annotations, url=server.url)
+    with pytest.raises(DataError, match="lack annotations/xmls"):
+        fetch("pets")
+    assert not (cache / "pets").exists()
+
+
+def test_the_archive_inside_the_archive_is_unpacked_and_serves_alone(
+    monkeypatch: pytest.MonkeyPatch, cache: Path, tmp_path: Path
+) -> None:
+    outer, inner = har_zip()
+    source = declare(monkeypatch, "har", outer, url=NOWHERE)
+    redeclare(monkeypatch, "har", (replace(source.files[0], inner_sha256=sha256(inner)),))
+    trees = []
+    for content in (outer, inner):
+        local = tmp_path / "har of mine.zip"
+        local.write_bytes(content)
+        fetch("har", [local])
+        assert state(SOURCES["har"]).word == "whole"
+        trees.append(tree(cache / "har"))
+        (cache / "har").rename(tmp_path / f"har{len(trees)}")
+        (cache / "archives/har.zip").unlink()
+    assert trees[0] == trees[1]
+    assert len(trees[0]) == 1 + 1 + 2 * 11
+    assert not any("MACOSX" in name or "DS_Store" in name for name in trees[0])
+
+
+def test_an_inner_archive_that_is_another_is_refused(
+    server: Served, monkeypatch: pytest.MonkeyPatch, cache: Path
+) -> None:
+    outer, _ = har_zip()
+    server.files["har.zip"] = outer
+    source = declare(monkeypatch, "har", outer, url=server.url)
+    redeclare(monkeypatch, "har", (replace(source.files[0], inner_sha256="0" * 64),))
+    with pytest.raises(DataError, match=r"UCI HAR Dataset.zip in .* is not the file it should be"):
+        fetch("har")
+    assert not (cache / "har").exists()
+
+
+def test_given_files_are_recognised_by_what_they_are(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, cache: Path
+) -> None:
+    images, annotations = pets_tars()
+    declare(monkeypatch, "pets", images, annotations)
+    (tmp_path / "a").write_bytes(annotations)
+    (tmp_path / "b").write_bytes(images)
+    assert fetch("pets", [tmp_path / "a", tmp_path / "b"]) == cache / "pets"
+    assert (cache / "archives/pets-images.tar.gz").stat().st_mode & 0o777 == 0o644
+
+
+def test_a_given_folder_is_searched_for_the_published_names(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    images, annotations = pets_tars()
+    source = declare(monkeypatch, "pets", images, annotations)
+    published = ("images.tar.gz", "annotations.tar.gz")
+    redeclare(
+        monkeypatch,
+        "pets",
+        tuple(replace(file, url=NOWHERE + name) for file, name in zip(source.files, published, strict=True)),
+    )
+    stick = tmp_path / "stick"
+    stick.mkdir()
+    with pytest.raises(DataError, match=r"stick holds none of annotations\.tar\.gz, images\.tar\.gz"):
+        fetch("pets", [stick])
+    (stick / "images.tar.gz").write_bytes(images)
+    (stick / "annotations.tar.gz").write_bytes(annotations)
+    assert fetch("pets", [stick]).is_dir()
+
+
+def test_a_given_file_that_is_another_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, cache: Path) -> None:
+    declare(monkeypatch, "mnist", b"digits")
+    (tmp_path / "other.npz").write_bytes(b"other")
+    with pytest.raises(
+        DataError, match=r"other\.npz is not mnist: its SHA-256 is [0-9a-f]{64}, expected [0-9a-f]{64}$"
+    ):
+        fetch("mnist", [tmp_path / "other.npz"])
+    with pytest.raises(DataError, match="No such file"):
+        fetch("mnist", [tmp_path / "missing.npz"])
+    assert not cache.exists()
+
+
+def test_a_local_copy_serves_a_machine_without_a_network(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, cache: Path
+) -> None:
+    declare(monkeypatch, "mnist", b"digits")
+    (tmp_path / "copied").write_bytes(b"digits")
+    cache.mkdir()
+    (cache / "mnist.npz").write_bytes(b"damaged")
+    (cache / "mnist.npz.part").write_bytes(b"dig")
+    path = fetch("mnist", [tmp_path / "copied"])
+    assert path.read_bytes() == b"digits"
+    assert path.stat().st_mode & 0o777 == 0o644
+    assert sorted(file.name for file in cache.iterdir()) == [".mnist.lock", "mnist.npz"]
+
+
+def test_without_a_home_directory_the_offline_data_serves(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    def no_entry(user: int) -> None:
+        raise KeyError(user)
+
+    for variable in ("HOME", "XDG_CACHE_HOME", CACHE_VARIABLE):
+        monkeypatch.delenv(variable, raising=False)
+    monkeypatch.setattr(pwd, "getpwuid", no_entry)
+    monkeypatch.chdir(tmp_path)
+    assert len(load_mnist().x_train) == 4000
+    assert len(load_har().x_train) > 4000
+    with pytest.raises(DataError, match=f"no home directory.*{CACHE_VARIABLE}"):
+        fetch("mnist")
+    assert "no home directory" in state(SOURCES["mnist"]).detail
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_data_folder_that_may_not_be_entered_holds_nothing(cache: Path, request: pytest.FixtureRequest) -> None:
+    cache.mkdir()
+    cache.chmod(0)
+    request.getfixturevalue("plain_user")
+    assert not SOURCES["mnist"].present
+    found = state(SOURCES["mnist"])
+    assert (found.word, found.detail) == ("absent", f"cannot read {cache}: Permission denied")
+
+
+@pytest.mark.parametrize("folder", ["/proc/accelbench", "/dev/null/accelbench", "/dev/null"])
+def test_a_data_folder_that_cannot_be_is_one_line(folder: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(CACHE_VARIABLE, folder)
+    with pytest.raises(DataError, match=r"^cannot fetch mnist: .*") as raised:
+        fetch("mnist")
+    assert "\n" not in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("minst", "did you mean 'mnist'"),
+        ("pet", "did you mean 'pets'"),
+        ("cifar", r"there is \(mnist, imdb, har, pets\)"),
+        ("embryo", r"a folder of your own images.*embryo/CLASS/IMAGE"),
+    ],
+)
+def test_an_unknown_data_set_is_told_from_the_known_ones(name: str, message: str) -> None:
+    with pytest.raises(DataError, match=message):
+        find(name)
+
+
+def test_the_published_sums_are_sums(cache: Path) -> None:
+    for source in SOURCES.values():
+        for file in source.files:
+            assert all(len(sum_) == 64 and int(sum_, 16) for sum_ in file.sums)
+            assert file.url.startswith("https://")

@@ -1,0 +1,93 @@
+"""A folder like ImageNet's is listed, as images or as records, and what is wrong with it is said."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from workloads.data import DataError, ImageFolder, RecordFiles, image_folder
+
+
+@pytest.fixture
+def folder(cache: Path) -> Path:
+    for side, count in (("train", 3), ("val", 2)):
+        for name in ("n02", "n01"):
+            (cache / "imagenet" / side / name).mkdir(parents=True)
+            for number in range(count):
+                (cache / "imagenet" / side / name / f"{name}_{number}.JPEG").write_bytes(b"listed, not read")
+    return cache / "imagenet"
+
+
+def test_without_a_folder_there_is_nothing(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert image_folder() is None
+    assert image_folder(cache / "elsewhere") is None
+
+
+def test_images_are_listed_with_their_classes_in_order(folder: Path) -> None:
+    found = image_folder()
+    assert isinstance(found, ImageFolder)
+    assert found.source == f"6 + 4 images of {folder}, 2 classes"
+    assert found.classes == ("n01", "n02")
+    assert [path.parent.name for path in found.train] == ["n01"] * 3 + ["n02"] * 3
+    assert found.y_train.tolist() == [0, 0, 0, 1, 1, 1]
+    assert found.y_test.tolist() == [0, 0, 1, 1]
+    assert all(path.is_file() for path in found.held_out)
+    assert image_folder(folder).source == found.source  # type: ignore[union-attr]
+
+
+def test_a_class_that_nothing_is_held_out_of_keeps_its_number(folder: Path) -> None:
+    (folder / "val" / "n00").mkdir()
+    (folder / "val" / "n00" / "a.png").touch()
+    with pytest.raises(DataError, match=r"val has a class that .*train has not: n00"):
+        image_folder()
+    (folder / "train" / "n00").mkdir()
+    (folder / "train" / "n00" / "a.png").touch()
+    (folder / "val" / "n00" / "a.png").unlink()
+    (folder / "val" / "n00").rmdir()
+    found = image_folder()
+    assert isinstance(found, ImageFolder)
+    assert found.classes == ("n00", "n01", "n02")
+    assert found.y_test.tolist() == [1, 1, 2, 2]
+
+
+def test_records_are_listed(cache: Path) -> None:
+    (cache / "imagenet").mkdir(parents=True)
+    for name in ("train-00001-of-00002", "train-00000-of-00002", "validation-00000-of-00001", "labels.txt"):
+        (cache / "imagenet" / name).touch()
+    found = image_folder()
+    assert isinstance(found, RecordFiles)
+    assert [path.name for path in found.train] == ["train-00000-of-00002", "train-00001-of-00002"]
+    assert [path.name for path in found.held_out] == ["validation-00000-of-00001"]
+    assert not found.synthetic
+
+
+@pytest.mark.parametrize(
+    ("remove", "message"),
+    [
+        ("val/n01", r"val holds a single class, n02"),
+        ("train/n01/*", r"train/n01 holds no images"),
+        ("val", r"imagenet needs the folders train and val .*, or train-\* records"),
+        ("train", r"imagenet needs the folders train and val"),
+    ],
+)
+def test_what_is_missing_is_named(folder: Path, remove: str, message: str) -> None:
+    for path in sorted([*folder.glob(remove), *folder.glob(f"{remove}/**/*")], reverse=True):
+        path.unlink() if path.is_file() else path.rmdir()
+    with pytest.raises(DataError, match=message):
+        image_folder()
+
+
+def test_unsorted_validation_images_are_said_to_need_folders(folder: Path) -> None:
+    for path in sorted((folder / "val").rglob("*"), reverse=True):
+        path.unlink() if path.is_file() else path.rmdir()
+    (folder / "val" / "ILSVRC2012_val_00000001.JPEG").touch()
+    with pytest.raises(DataError, match="val holds images, but no folder per class"):
+        image_folder()
+
+
+def test_a_folder_that_may_not_be_read_is_named(folder: Path, request: pytest.FixtureRequest) -> None:
+    folder.chmod(0)
+    request.getfixturevalue("plain_user")
+    with pytest.raises(DataError, match=r"cannot read .*imagenet: Permission denied"):
+        image_folder()

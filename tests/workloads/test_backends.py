@@ -1,0 +1,85 @@
+"""Every workload trains alike on TensorFlow, JAX and PyTorch: from the same weights, on the same data."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+STEPS = 4
+
+TRAIN = """
+import json, sys
+from accelbench.plan import discover
+from profiling.benchmark import Point
+name, backend, params = sys.argv[1], sys.argv[2], json.loads(sys.argv[3])
+benchmark = discover()[name]
+params = {axis: values[0] for axis, values in benchmark.axes_on("cpu").items()} | params
+from workloads.keras_model import use_backend
+point = Point(name, "cpu", params, backend, seed=3)
+use_backend(point)
+import keras
+# What is dropped is drawn by the framework's own generator: without it nothing else differs.
+dropout = keras.layers.Dropout
+keras.layers.Dropout = lambda rate: dropout(0.0)
+task = benchmark.prepare(point)
+class Enough(Exception):
+    pass
+losses = []
+def seen(step, logs):
+    losses.append(logs["loss"])
+    if len(losses) == int(sys.argv[4]):
+        raise Enough
+try:
+    task.fit([keras.callbacks.LambdaCallback(on_train_batch_end=seen)])
+except Enough:
+    pass
+print(json.dumps({"losses": losses, "parameters": task.model.count_params(), "flops": task.work.flops}))
+"""
+
+TOLERANCE = {"resnet50": 0.02, "bilstm-imdb": 0.01, "bigru-imdb": 0.01}
+"""Relative. Batch normalisation over four tiny images magnifies rounding; on TensorFlow the gradient of an embedding
+is sparse, and Adam takes other steps than on JAX and PyTorch, which agree to 1e-6.
+"""
+
+
+def train(name: str, backend: str, params: dict[str, Any], data: Path) -> dict[str, Any]:
+    process = subprocess.run(
+        [sys.executable, "-c", TRAIN, name, backend, json.dumps(params), str(STEPS)],
+        cwd=ROOT,
+        env=os.environ | {"ACCELBENCH_DATA": str(data)},
+        capture_output=True,
+        text=True,
+    )
+    assert process.returncode == 0, process.stderr[-3000:]
+    found: dict[str, Any] = json.loads(process.stdout.splitlines()[-1])
+    return found
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize(
+    ("name", "params"),
+    [
+        ("cnn-mnist", {"batch": 16}),
+        ("bilstm-har", {"batch": 16, "units": 8, "layers": 1}),
+        ("bilstm-imdb", {"batch": 16, "units": 8, "length": 20}),
+        ("bigru-imdb", {"batch": 16, "units": 8, "length": 20}),
+        ("deep-mnist-embryo", {"batch": 8, "image": 16}),
+        ("resnet50", {"batch": 4, "image": 32}),
+    ],
+    ids=lambda value: value if isinstance(value, str) else None,
+)
+def test_the_same_steps_lose_alike_on_every_backend(name: str, params: dict[str, Any], tmp_path: Path) -> None:
+    reference, *others = (train(name, backend, params, tmp_path) for backend in ("tensorflow", "jax", "torch"))
+    assert len(reference["losses"]) == STEPS
+    assert len(set(reference["losses"])) == STEPS
+    for other in others:
+        assert other["losses"] == pytest.approx(reference["losses"], rel=TOLERANCE.get(name, 1e-3))
+        assert other["parameters"] == reference["parameters"]
+        assert other["flops"] == reference["flops"]

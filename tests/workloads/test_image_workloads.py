@@ -1,0 +1,146 @@
+"""The image workloads are the papers' networks, run on several devices, and are refused where they cannot learn."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from PIL import Image
+
+from profiling import memory
+from profiling.benchmark import Metric, Point, Skip, Training
+from tests.conftest import Run
+from workloads import data, deep_mnist_embryo, resnet50
+from workloads.data import load_embryos
+
+EMBRYO = {"image": 16, "batch": 10, "epochs": 1, "devices": 1}
+RESNET = {"image": 32, "batch": 4, "epochs": 1, "devices": 1, "workers": 2, "prefetch": 2}
+
+
+@pytest.fixture(autouse=True)
+def few(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Few drawn embryos, and no images of anybody's own."""
+    monkeypatch.setenv("ACCELBENCH_DATA", str(tmp_path))
+    monkeypatch.setattr(data, "load_embryos", lambda size: load_embryos(size, train=60, held_out=20))
+
+
+def embryo(**params: int) -> Training:
+    task = deep_mnist_embryo.deep_mnist_embryo(Point("deep-mnist-embryo", "cpu", EMBRYO | params, "tensorflow", seed=5))
+    assert isinstance(task, Training)
+    return task
+
+
+def residual(backend: str = "tensorflow", **params: int) -> Training:
+    task = resnet50.resnet50(Point("resnet50", "cpu", RESNET | params, backend, seed=5))
+    assert isinstance(task, Training)
+    return task
+
+
+def test_the_papers_network_has_16_8_million_parameters() -> None:
+    assert deep_mnist_embryo.parameters(64, 5) == 16_835_461
+    task = embryo()
+    assert task.model.count_params() == deep_mnist_embryo.parameters(16, 5)
+    assert task.data.synthetic
+    assert task.data.source.startswith("synthetic: ")
+
+
+def test_drawn_embryos_are_trained_on_and_a_bad_model_is_refused() -> None:
+    task = embryo()
+    history = task.fit([])
+    qualities = task.evaluate() | {"test_accuracy": Metric(0.5)}
+    assert task.verify(history, qualities).passed
+    assert not task.verify(history, qualities | {"test_accuracy": Metric(0.1)}).passed
+
+
+def test_a_folder_of_ones_own_is_trained_on_and_called_by_its_name(accelbench: Run, tmp_path: Path) -> None:
+    for name, brightness in (("one", 40), ("two", 200)):
+        folder = tmp_path / "data" / "embryo" / name
+        folder.mkdir(parents=True)
+        for number in range(25):
+            Image.new("RGB", (20 + number, 30), (brightness + number,) * 3).save(folder / f"{number}.png")
+    arguments = ["--param", "image=16", "--param", "batch=4", "--param", "epochs=3", "--no-ceilings", "--out", "out"]
+    where = {"ACCELBENCH_DATA": str(tmp_path / "data")}
+    process = accelbench("run", "deep-mnist-embryo", "--device", "cpu", *arguments, **where)
+    assert process.returncode == 0, process.stdout + process.stderr
+    record = json.loads((tmp_path / "out" / "records.jsonl").read_text(encoding="utf-8"))
+    assert record["data"]["synthetic"] is False
+    assert (record["data"]["train"], record["data"]["held_out"]) == (40, 10)
+    assert str(tmp_path / "data" / "embryo") in record["data"]["source"]
+
+
+def test_an_image_that_cannot_be_halved_is_skipped() -> None:
+    with pytest.raises(Skip, match="must be a multiple of 4, and 18 is none"):
+        embryo(image=18)
+    with pytest.raises(Skip, match="must be a multiple of 32, not 48"):
+        residual(image=48)
+
+
+def test_a_network_that_does_not_fit_memory_is_skipped(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(memory, "available_bytes", lambda: 1 << 20)
+    with pytest.raises(Skip, match="of memory; half of the available 1 MiB"):
+        embryo()
+    with pytest.raises(Skip, match="of memory; half of the available 1 MiB"):
+        residual()
+
+
+def test_resnet_50_has_the_published_parameters() -> None:
+    # 25,557,032 that learn, as torchvision's resnet50, and two running statistics of each of 26,560 filters.
+    assert resnet50.parameters(1000) == 25_557_032 + 2 * 26_560
+
+
+def test_the_fixed_batch_is_learnt_and_a_rising_loss_is_refused() -> None:
+    task = residual()
+    history = task.fit([])
+    qualities = task.evaluate()
+    assert task.verify(history, qualities).passed
+    risen = {"loss_first": qualities["loss_last"], "loss_last": qualities["loss_first"]}
+    assert not task.verify(history, qualities | risen).passed
+    assert task.data == replace(task.data, train=4, held_out=0, synthetic=True)
+
+
+def test_pytorch_is_not_asked_to_train_on_several_devices() -> None:
+    from workloads.keras_model import replicas
+
+    with pytest.raises(Skip, match="Keras trains on one device with PyTorch"):
+        replicas(Point("some", "cpu", {"devices": 2, "batch": 4}, "torch"))
+    with pytest.raises(Skip, match="a batch of 5 cannot be shared out evenly to 2 devices"):
+        replicas(Point("some", "cpu", {"devices": 2, "batch": 5}, "tensorflow"))
+
+
+DEVICES = """
+import json, sys
+from profiling.benchmark import Point
+from workloads import data
+from workloads.data import load_embryos
+data.load_embryos = lambda size: load_embryos(size, train=60, held_out=20)
+from workloads.keras_model import use_backend
+params = {"image": 16, "batch": 10, "epochs": 2, "devices": int(sys.argv[2])}
+point = Point("deep-mnist-embryo", "cpu", params, sys.argv[1], 5)
+use_backend(point)
+import keras
+dropout = keras.layers.Dropout
+keras.layers.Dropout = lambda rate: dropout(0.0)
+from workloads.deep_mnist_embryo import deep_mnist_embryo
+print(json.dumps(deep_mnist_embryo(point).fit([])["loss"]))
+"""
+
+
+@pytest.mark.parametrize("backend", ["tensorflow", "jax"])
+def test_two_devices_that_share_a_batch_train_as_one(backend: str, tmp_path: Path) -> None:
+    losses = []
+    for devices in (1, 2):
+        process = subprocess.run(
+            [sys.executable, "-c", DEVICES, backend, str(devices)],
+            cwd=Path(__file__).parents[2],
+            env=os.environ | {"ACCELBENCH_DATA": str(tmp_path)},
+            capture_output=True,
+            text=True,
+        )
+        assert process.returncode == 0, process.stderr[-3000:]
+        losses.append(json.loads(process.stdout.splitlines()[-1]))
+    assert losses[1] == pytest.approx(losses[0], rel=1e-3)

@@ -1,0 +1,105 @@
+"""The recurrent workloads are the papers' stacks, follow their quality and are refused when they did not learn."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from profiling.benchmark import Metric, Point, Skip, Training
+from workloads import bilstm_har, data, rnn_imdb
+from workloads.data import Activities, Reviews, load_har, load_imdb
+
+HAR = {"units": 4, "layers": 1, "batch": 32, "epochs": 1, "repeats": 1}
+IMDB = {"units": 4, "layers": 1, "length": 20, "batch": 32, "epochs": 1}
+
+
+@pytest.fixture(autouse=True)
+def few(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Few examples: enough for some steps."""
+    monkeypatch.setenv("ACCELBENCH_DATA", str(tmp_path_factory.mktemp("data")))
+
+    def cut(split: Any, train: int, held_out: int) -> Any:
+        return replace(
+            split,
+            x_train=split.x_train[:train],
+            y_train=split.y_train[:train],
+            x_test=split.x_test[:held_out],
+            y_test=split.y_test[:held_out],
+        )
+
+    har: Activities = cut(load_har(), 160, 60)
+    reviews: Reviews = cut(load_imdb(length=20, train=200, held_out=50), 160, 50)
+    monkeypatch.setattr(data, "load_har", lambda: har)
+    monkeypatch.setattr(data, "load_imdb", lambda words, length: reviews)
+
+
+def prepare(name: str, **params: int) -> Training:
+    declared = {
+        "bilstm-har": bilstm_har.bilstm_har,
+        "bilstm-imdb": rnn_imdb.bilstm_imdb,
+        "bigru-imdb": rnn_imdb.bigru_imdb,
+    }
+    defaults = HAR if name == "bilstm-har" else IMDB
+    task = declared[name](Point(name, "cpu", defaults | params, "tensorflow", seed=5))
+    assert isinstance(task, Training)
+    return task
+
+
+@settings(max_examples=6, deadline=None)
+@given(
+    name=st.sampled_from(["bilstm-har", "bilstm-imdb", "bigru-imdb"]), units=st.integers(1, 9), layers=st.integers(1, 3)
+)
+def test_the_stack_has_the_parameters_of_its_description(name: str, units: int, layers: int) -> None:
+    model = prepare(name, units=units, layers=layers).model
+    if name == "bilstm-har":
+        assert model.count_params() == bilstm_har.parameters(units, layers, channels=6)
+    else:
+        assert model.count_params() == rnn_imdb.parameters(
+            {"bilstm-imdb": "LSTM", "bigru-imdb": "GRU"}[name], units, layers
+        )
+
+
+def test_the_papers_largest_stack_by_hand() -> None:
+    # Two BiLSTM(128) on nine channels, LSTM(64), six classes.
+    first, second, last = 2 * 4 * 128 * (9 + 128 + 1), 2 * 4 * 128 * (256 + 128 + 1), 4 * 64 * (256 + 64 + 1)
+    assert bilstm_har.parameters(128, 2, 9) == first + second + last + 65 * 6
+
+
+def test_repeats_start_anew_and_give_mean_and_deviation() -> None:
+    task = prepare("bilstm-har", repeats=2, epochs=2)
+    history = task.fit([])
+    assert len(history["loss"]) == 4
+    assert history["loss"][2] > history["loss"][1], "the second repeat went on from the first one's weights"
+    found = task.evaluate()
+    assert found["test_accuracy_std"].value >= 0
+    assert found["test_f1_std"].value >= 0
+    again = prepare("bilstm-har", repeats=1, epochs=2)
+    assert again.fit([])["loss"] == pytest.approx(history["loss"][:2], rel=1e-3)
+    assert "test_accuracy_std" not in again.evaluate()
+
+
+def test_the_other_sensors_of_held_out_subjects_are_scaled_as_those_trained_on() -> None:
+    har = load_har()
+    assert not set(har.subjects_train) & set(har.subjects_test)
+
+
+@pytest.mark.parametrize("name", ["bilstm-har", "bilstm-imdb", "bigru-imdb"])
+def test_training_passes_and_a_better_claim_than_it_reached_does_not(name: str) -> None:
+    task = prepare(name, epochs=2)
+    history = task.fit([])
+    qualities = task.evaluate()
+    outcome = task.verify(history, qualities | {"test_accuracy": Metric(0.9)})
+    assert outcome.passed, outcome.found
+    assert not task.verify(history, qualities | {"test_accuracy": Metric(0.1)}).passed
+    assert not task.verify({"loss": [0.5, np.nan]}, qualities | {"test_accuracy": Metric(0.9)}).passed
+
+
+@pytest.mark.parametrize("name", ["bilstm-har", "bilstm-imdb"])
+def test_a_batch_larger_than_the_data_is_skipped(name: str) -> None:
+    with pytest.raises(Skip, match="a batch of 161 is more than the 160 examples"):
+        prepare(name, batch=161)

@@ -1,0 +1,54 @@
+"""Data sets: real ones that ship with a package or were fetched by an explicit step, checked by SHA-256.
+
+Measuring never uses the network: a loader takes the fetched files where there are some, else its offline stand-in, and
+says in `source` which of them it took. Nothing heavy is imported before it is used.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from workloads.data.cache import CACHE_VARIABLE, DataError, cache_directory
+
+if TYPE_CHECKING:
+    from workloads.data.embryos import Embryos, load_embryos
+    from workloads.data.har import Activities, load_har
+    from workloads.data.imagefiles import ImageFolder, RecordFiles, image_folder
+    from workloads.data.imdb import Reviews, load_imdb
+    from workloads.data.mnist import Digits, load_mnist
+    from workloads.data.split import Split
+
+__all__ = [
+    "CACHE_VARIABLE",
+    "Activities",
+    "DataError",
+    "Digits",
+    "Embryos",
+    "ImageFolder",
+    "RecordFiles",
+    "Reviews",
+    "Split",
+    "cache_directory",
+    "image_folder",
+    "load_embryos",
+    "load_har",
+    "load_imdb",
+    "load_mnist",
+]
+
+_MODULES = {
+    "embryos": ("Embryos", "load_embryos"),
+    "har": ("Activities", "load_har"),
+    "imagefiles": ("ImageFolder", "RecordFiles", "image_folder"),
+    "imdb": ("Reviews", "load_imdb"),
+    "mnist": ("Digits", "load_mnist"),
+    "split": ("Split",),
+}
+
+
+def __getattr__(name: str) -> Any:
+    for module, names in _MODULES.items():
+        if name in names:
+            return getattr(import_module(f"workloads.data.{module}"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

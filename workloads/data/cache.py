@@ -1,0 +1,53 @@
+"""Where fetched data lies, and that it is what it should be."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import os
+from pathlib import Path
+
+CACHE_VARIABLE = "ACCELBENCH_DATA"
+
+
+class DataError(Exception):
+    """A data set cannot be had; the message is one line that says what to do."""
+
+
+def cache_directory() -> Path:
+    """Where fetched files lie: $ACCELBENCH_DATA, else the user's cache directory; `DataError` if there is no home."""
+    from platformdirs import user_cache_path
+
+    chosen = os.environ.get(CACHE_VARIABLE)
+    try:
+        path = Path(chosen).expanduser().absolute() if chosen else user_cache_path("accelbench")
+    except RuntimeError:  # no home: Python's word for it, and platformdirs'; older versions answer with a relative path
+        path = Path()
+    if not path.is_absolute():
+        raise DataError(f"there is no home directory to keep data in: set {CACHE_VARIABLE} to a folder")
+    return path
+
+
+def sha256_of(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def check(path: Path, sha256: str) -> None:
+    """DataError unless the file has that SHA-256."""
+    _compare(path, sha256_of(path), sha256)
+
+
+def read_checked(path: Path, sha256: str, name: str) -> io.BytesIO:
+    """The file's content, read once, so that what was checked is what is used; `DataError` if it is another."""
+    try:
+        content = path.read_bytes()
+        _compare(path, hashlib.sha256(content).hexdigest(), sha256)
+    except (DataError, OSError) as error:
+        raise DataError(f"{error}; 'accelbench data fetch {name}' replaces it") from error
+    return io.BytesIO(content)
+
+
+def _compare(path: Path, found: str, sha256: str) -> None:
+    if found != sha256:
+        raise DataError(f"{path} is not the file it should be: its SHA-256 is {found}, expected {sha256}")

@@ -1,0 +1,88 @@
+"""Synthetic embryos: overlapping translucent cells with bright rims inside the zona, a circle that encloses them.
+
+Drawn to the shape and task of the images that were never published, not to their looks: how many cells are there?
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+MOST_CELLS = 5
+CHUNK = 256
+"""Images drawn at a time: at 64 × 64 some 20 MB per intermediate array."""
+
+
+def draw_cells(count: int, size: int, seed: int) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+    """Images (count, size, size) of bytes, and their number of cells, 1 to 5; the same for the same arguments."""
+    from scipy.ndimage import gaussian_filter
+
+    generator = np.random.default_rng([seed, 2])
+    cells = generator.integers(1, MOST_CELLS + 1, count)
+    images = np.empty((count, size, size), np.uint8)
+    for start in range(0, count, CHUNK):
+        part = slice(start, start + CHUNK)
+        drawn = _draw(generator, cells[part], size)
+        # Each image is somewhere between sharp and out of focus.
+        focus = generator.uniform(0, 1, (len(drawn), 1, 1)).astype(np.float32)
+        drawn += focus * (gaussian_filter(drawn, (0, size / 48, size / 48)) - drawn)
+        drawn += generator.normal(0, 0.03, drawn.shape).astype(np.float32)
+        images[part] = np.clip(drawn * 255, 0, 255)
+    return images, cells
+
+
+def _draw(generator: np.random.Generator, cells: NDArray[np.int64], size: int) -> NDArray[np.float32]:
+    """Brightness around 0 to 1; lengths are in half image widths, the image reaching from -1 to 1."""
+    count = len(cells)
+
+    def uniform(low: float, high: float, *more: int) -> NDArray[np.float32]:
+        return generator.uniform(low, high, (count, *more)).astype(np.float32)
+
+    middle, zona = uniform(-0.08, 0.08, 2), uniform(0.72, 0.85)
+    number = np.arange(MOST_CELLS)
+    there = number < cells[:, np.newaxis]
+    # Cells divide without growing: n of them have radii that fall with the cube root of n, each a bit its own.
+    radius = 0.72 * zona[:, np.newaxis] * (cells[:, np.newaxis] ** (-1 / 3)) * uniform(0.8, 1.1, MOST_CELLS)
+    # They lie around the middle at about equal angles, as far out as the zona lets them, or less.
+    angle = 2 * np.pi * (number / cells[:, np.newaxis] + uniform(0, 1, 1) + uniform(-0.06, 0.06, MOST_CELLS))
+    out = (zona[:, np.newaxis] - radius) * uniform(0.7, 1.0, MOST_CELLS)
+    x = (middle[:, :1] + out * np.cos(angle)).astype(np.float32)
+    y = (middle[:, 1:] + out * np.sin(angle)).astype(np.float32)
+
+    axis = np.linspace(-1, 1, size, dtype=np.float32)
+    # The light differs from image to image and across each, so that brightness tells little of the number of cells.
+    across, down = uniform(-0.08, 0.08, 1, 1), uniform(-0.08, 0.08, 1, 1)
+    image: NDArray[np.float32] = uniform(0.15, 0.35, 1, 1) + across * axis + down * axis[:, np.newaxis]
+    image += 0.4 * uniform(0.5, 1.0)[:, np.newaxis, np.newaxis] * _rim(axis, middle[:, 0], middle[:, 1], zona, 0.035)
+    for cell in range(MOST_CELLS):
+        weight = np.where(there[:, cell], uniform(0.5, 1.0), 0)[:, np.newaxis, np.newaxis]
+        place = (x[:, cell], y[:, cell], radius[:, cell].astype(np.float32))
+        image += weight * (0.15 * _disc(axis, *place) + 0.4 * _rim(axis, *place, 0.03))
+    return image
+
+
+def _distance(axis: NDArray[np.float32], x: NDArray[np.float32], y: NDArray[np.float32]) -> NDArray[np.float32]:
+    """From every pixel to a point per image."""
+    across, down = (axis - x[:, np.newaxis]) ** 2, (axis - y[:, np.newaxis]) ** 2
+    return np.sqrt(across[:, np.newaxis, :] + down[:, :, np.newaxis]).astype(np.float32)
+
+
+def _disc(
+    axis: NDArray[np.float32], x: NDArray[np.float32], y: NDArray[np.float32], radius: NDArray[np.float32]
+) -> NDArray[np.float32]:
+    """1 inside a circle, 0 outside, with an edge of about a pixel."""
+    edge = len(axis) / 2 * (radius[:, np.newaxis, np.newaxis] - _distance(axis, x, y))
+    inside: NDArray[np.float32] = np.clip(edge + 0.5, 0, 1)
+    return inside
+
+
+def _rim(
+    axis: NDArray[np.float32],
+    x: NDArray[np.float32],
+    y: NDArray[np.float32],
+    radius: NDArray[np.float32],
+    width: float,
+) -> NDArray[np.float32]:
+    """A circle's line, fading to both sides like a Gaussian of that width."""
+    off = (_distance(axis, x, y) - radius[:, np.newaxis, np.newaxis]) / width
+    return np.exp(-0.5 * off * off).astype(np.float32)

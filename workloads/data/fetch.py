@@ -1,0 +1,187 @@
+"""Bring a data set here, once for all jobs that share the data folder, and check later that it is still whole."""
+
+from __future__ import annotations
+
+import difflib
+import errno
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from workloads.data.cache import CACHE_VARIABLE, DataError, cache_directory, sha256_of
+from workloads.data.download import download
+from workloads.data.sources import OWN_FOLDERS, SOURCES, File, Source
+from workloads.data.unpack import Progress, damage, not_ours, unpack
+
+HINTS = {
+    errno.ENOSPC: f"free some space, or set {CACHE_VARIABLE} to a larger disk",
+    errno.EDQUOT: f"free some space, or set {CACHE_VARIABLE} to a larger disk",
+    errno.EACCES: f"set {CACHE_VARIABLE} to a folder that you may write to",
+    errno.EROFS: f"set {CACHE_VARIABLE} to a folder that you may write to",
+}
+
+
+@dataclass(frozen=True)
+class State:
+    """What is here of a data set."""
+
+    source: Source
+    word: Literal["whole", "damaged", "half", "absent"]
+    detail: str
+    """Where it is, what is wrong with it, or how much of it has arrived."""
+
+
+def find(name: str) -> Source:
+    """The data set of that name; `DataError` if there is none to fetch."""
+    if name in SOURCES:
+        return SOURCES[name]
+    if name in OWN_FOLDERS:
+        own = OWN_FOLDERS[name]
+        raise DataError(
+            f"{name} is a folder of your own images, and not fetched: put them into {own.path}/{own.layout}"
+        )
+    close = difflib.get_close_matches(name, SOURCES, n=1)
+    hint = f"did you mean {close[0]!r}?" if close else "there is"
+    raise DataError(f"no data set is called {name!r}: {hint} ({', '.join(SOURCES)})")
+
+
+def fetch(name: str, given: Sequence[Path] = (), progress: Progress = lambda what, done, total: None) -> Path:
+    """Make the data set whole: download what is missing of it, or copy it from `given` files or folders; its path.
+
+    Given files are recognised by their SHA-256. While one process fetches a set, others wait and then find it here.
+    """
+    source = find(name)
+    try:
+        if state(source).word == "whole":
+            return source.path
+        local = _recognise(source, given)
+        _make_folder(cache_directory())
+        with _alone(source, progress):
+            if state(source).word != "whole":  # nobody else fetched it meanwhile
+                _bring(source, local, progress)
+    except OSError as error:
+        hint = f": {HINTS[error.errno]}" if error.errno in HINTS else ""
+        where = error.filename or source.path.parent
+        raise DataError(f"cannot fetch {name}: {error.strerror or error}: {where}{hint}") from error
+    return source.path
+
+
+def _bring(source: Source, local: Mapping[str, Path], progress: Progress) -> None:
+    if source.folder and os.path.lexists(source.path) and not source.present:
+        raise DataError(not_ours(source))
+    for file in source.files:
+        if os.path.isfile(file.path) and sha256_of(file.path) in file.sums:
+            continue
+        _make_folder(file.path.parent)
+        if file.name in local:
+            _copy(local[file.name], file)
+        else:
+            download(file, source.name, progress)
+        file.path.chmod(0o644)  # temporary files are private, but a cluster's data is for every user
+    if source.folder:
+        unpack(source, progress)
+
+
+def _recognise(source: Source, given: Sequence[Path]) -> dict[str, Path]:
+    """The given path of each of the set's files, by the file's name; `DataError` for a path that is none of them."""
+    wanted = {sum_: file for file in source.files for sum_ in file.sums}
+    names = {name for file in source.files for name in (file.path.name, file.url.rsplit("/", 1)[-1])}
+    found: dict[str, Path] = {}
+    for path in given:
+        candidates = [path / name for name in sorted(names) if (path / name).is_file()] if path.is_dir() else [path]
+        if not candidates:
+            raise DataError(f"{path} holds none of {', '.join(sorted(names))}")
+        for candidate in candidates:
+            sha256 = sha256_of(candidate)
+            if sha256 not in wanted:
+                expected = " or ".join(wanted)
+                raise DataError(f"{candidate} is not {source.name}: its SHA-256 is {sha256}, expected {expected}")
+            found[wanted[sha256].name] = candidate
+    return found
+
+
+def _copy(local: Path, file: File) -> None:
+    with tempfile.NamedTemporaryFile(dir=file.path.parent, prefix=f".{file.path.name}-", delete=False) as temporary:
+        try:
+            with local.open("rb") as content:
+                shutil.copyfileobj(content, temporary)
+            temporary.close()
+            Path(temporary.name).replace(file.path)
+        except BaseException:
+            Path(temporary.name).unlink(missing_ok=True)
+            raise
+    file.part.unlink(missing_ok=True)
+
+
+def _make_folder(folder: Path) -> None:
+    """A folder that every user may read, unless it is there already."""
+    if not folder.is_dir():
+        folder.mkdir(parents=True, exist_ok=True)
+        folder.chmod(0o755)
+
+
+@contextmanager
+def _alone(source: Source, progress: Progress) -> Iterator[None]:
+    from filelock import FileLock, Timeout
+
+    # Writable by all: in a folder that several users fill, each can lock what another fetched before.
+    lock = FileLock(cache_directory() / f".{source.name}.lock", mode=0o666)
+    try:
+        lock.acquire(blocking=False)
+    except Timeout:
+        progress(f"waiting for another process that fetches {source.name}", 0, None)
+        lock.acquire()
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+def state(source: Source, *, read: bool = True) -> State:
+    """What is here of a set: every byte read and compared, or, much quicker, only by what is there."""
+    if not source.present:
+        return _incomplete(source)
+    wrong = _wrong(source) if read else []
+    if not wrong:
+        return State(source, "whole", str(source.path))
+    more = f" and {len(wrong) - 1} more" if len(wrong) > 1 else ""
+    return State(source, "damaged", f"{wrong[0]}{more}: 'accelbench data fetch {source.name}' mends it")
+
+
+def _wrong(source: Source) -> list[str]:
+    wrong = damage(source) if source.folder else []
+    for file in source.files:
+        if source.folder and not os.path.lexists(file.path):
+            continue  # an archive may be deleted once it is unpacked
+        try:
+            if sha256_of(file.path) not in file.sums:
+                wrong.append(f"{file.name} was changed")
+        except OSError as error:
+            wrong.append(f"{file.name}: {error.strerror}")
+    return wrong
+
+
+def _incomplete(source: Source) -> State:
+    try:
+        os.scandir(cache_directory()).close()
+    except FileNotFoundError:
+        return State(source, "absent", "not here")
+    except OSError as error:
+        return State(source, "absent", f"cannot read {error.filename}: {error.strerror}")
+    except DataError as error:
+        return State(source, "absent", str(error))
+    if source.folder and os.path.lexists(source.path):
+        return State(source, "damaged", not_ours(source))
+    arrived = [path for file in source.files for path in (file.part, file.path) if os.path.isfile(path)]
+    if not arrived:
+        return State(source, "absent", "not here")
+    of = f" of {source.size / 1e6:.1f}" if source.size else ""
+    bytes_here = sum(path.stat().st_size for path in arrived)
+    return State(
+        source, "half", f"{bytes_here / 1e6:.1f}{of} MB have arrived: 'accelbench data fetch {source.name}' continues"
+    )

@@ -1,0 +1,107 @@
+"""Recognition of six activities from a smartphone's sensors: UCI HAR (D. Anguita et al., ESANN 2013), or a sample.
+
+Both come from the same experiment: 30 volunteers, a phone at the waist, 50 readings a second, windows of 128 readings
+that overlap by half. Whole subjects are held out, never single windows: neighbouring windows share readings.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from workloads.data.cache import DataError
+from workloads.data.sources import SOURCES
+from workloads.data.split import Split
+
+ACTIVITIES = ("walking", "walking upstairs", "walking downstairs", "sitting", "standing", "laying")
+WINDOW, STEP = 128, 64
+SIGNALS = tuple(f"{signal}_{axis}" for signal in ("body_acc", "body_gyro", "total_acc") for axis in "xyz")
+"""The published channels: acceleration without gravity (g), angular velocity (rad/s), acceleration (g)."""
+SAMPLE = Path(__file__).with_name("har_sample.npz")
+SAMPLE_CHANNELS = ("total_acc_x", "total_acc_y", "total_acc_z", "body_gyro_x", "body_gyro_y", "body_gyro_z")
+SAMPLE_HELD_OUT = (12, 13, 18, 20, 24)
+"""Held-out subjects of the published split, too."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Activities(Split):
+    """Windows (N, 128, channels) of float32 in g and rad/s, labels (N,) that count `ACTIVITIES`."""
+
+    channels: tuple[str, ...]
+    subjects_train: NDArray[np.int64]
+    """Whose window it is, 1 to 30."""
+    subjects_test: NDArray[np.int64]
+
+
+def load_har() -> Activities:
+    """UCI HAR with its nine channels and its own split if it was fetched, else a sample of six channels, 20 subjects.
+
+    `DataError` if the fetched files are damaged.
+    """
+    source = SOURCES["har"]
+    if not source.begun:
+        return _sample()
+    from workloads.data.unpack import check_unpacked
+
+    check_unpacked(source)
+    root = source.path / "UCI HAR Dataset"
+    try:
+        x_train, y_train, subjects_train = _published(root / "train")
+        x_test, y_test, subjects_test = _published(root / "test")
+    except (OSError, ValueError) as error:
+        raise DataError(f"cannot read {root}: {error}; 'accelbench data fetch har' replaces it") from error
+    return Activities(
+        source="UCI HAR, nine channels",
+        x_train=x_train,
+        y_train=y_train,
+        x_test=x_test,
+        y_test=y_test,
+        channels=SIGNALS,
+        subjects_train=subjects_train,
+        subjects_test=subjects_test,
+    )
+
+
+def _published(folder: Path) -> tuple[NDArray[np.float32], NDArray[np.int64], NDArray[np.int64]]:
+    """Windows, labels and subjects of one side of the published split."""
+    labels = np.fromfile(folder / f"y_{folder.name}.txt", np.int64, sep=" ") - 1
+    subjects = np.fromfile(folder / f"subject_{folder.name}.txt", np.int64, sep=" ")
+    windows = np.empty((len(labels), WINDOW, len(SIGNALS)), np.float32)
+    for channel, signal in enumerate(SIGNALS):
+        path = folder / "Inertial Signals" / f"{signal}_{folder.name}.txt"
+        windows[:, :, channel] = np.fromfile(path, np.float32, sep=" ").reshape(len(labels), WINDOW)
+    return windows, labels, subjects
+
+
+def _sample() -> Activities:
+    with np.load(SAMPLE, allow_pickle=False) as arrays:
+        lengths, activities, subjects = (arrays[name].astype(np.int64) for name in ("length", "activity", "subject"))
+        readings = (np.cumsum(arrays["change"], axis=1) * arrays["scale"][:, np.newaxis]).T.astype(np.float32)
+    windows, owners = cut(readings, lengths)
+    labels, subjects = activities[owners], subjects[owners]
+    held_out = np.isin(subjects, SAMPLE_HELD_OUT)
+    return Activities(
+        source=f"{len(windows):,} windows of 20 subjects, six channels, of UCI's Activities and Postural Transitions",
+        x_train=windows[~held_out],
+        y_train=labels[~held_out],
+        x_test=windows[held_out],
+        y_test=labels[held_out],
+        channels=SAMPLE_CHANNELS,
+        subjects_train=subjects[~held_out],
+        subjects_test=subjects[held_out],
+    )
+
+
+def cut(readings: NDArray[np.float32], lengths: NDArray[np.int64]) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
+    """Windows (N, 128, channels) of the recordings of these lengths that follow each other, and each one's recording.
+
+    Windows overlap by half and none reaches beyond its recording; what is left at a recording's end is dropped.
+    """
+    counts = np.maximum(0, (lengths - WINDOW) // STEP + 1)
+    owners = np.repeat(np.arange(len(lengths)), counts)
+    within = np.arange(len(owners)) - np.repeat(np.cumsum(counts) - counts, counts)
+    starts = np.repeat(np.cumsum(lengths) - lengths, counts) + STEP * within
+    return readings[starts[:, np.newaxis] + np.arange(WINDOW)], owners

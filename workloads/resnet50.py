@@ -1,0 +1,157 @@
+"""Classification of ImageNet-sized images by ResNet-50.
+
+Wang et al., "Performance Evaluation of Distributed Deep Learning Frameworks in Cloud Environment" (2019), measure it
+under TensorFlow and Horovod. The network is He et al., "Deep Residual Learning for Image Recognition" (CVPR 2016) in
+the form called v1.5, which today's published results use: a block halves the image in its 3×3 convolution, not before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from profiling.benchmark import Data, Metric, Point, Skip, Training, Verification, Work, benchmark
+from workloads.keras_model import TRAINING_AXES, TRAINING_CHOICES
+
+CLASSES = 1000
+STAGES = ((64, 3), (128, 4), (256, 6), (512, 3))
+"""Filters of a block's 3×3 convolution, and the number of blocks."""
+SMALLEST = 32
+"""The network halves an image five times."""
+STEPS = {"cpu": 8, "gpu": 100, "tpu": 100}
+"""In an epoch on synthetic images."""
+
+
+@benchmark(
+    "resnet50",
+    devices=("cpu", "gpu", "tpu"),
+    axes={
+        "image": (224,),
+        "batch": {"cpu": (8,), "gpu": (64, 256), "tpu": (256,)},
+        "epochs": (1,),
+        "devices": (1,),
+        "workers": (4,),
+        "prefetch": (4,),
+        **TRAINING_AXES,
+    },
+    choices=TRAINING_CHOICES,
+    limits={"image": (SMALLEST, 1024), "devices": (1, 64)},
+    figure="items",
+    backends=("tensorflow", "jax", "torch"),
+    time_limit_s=7200,
+)
+def resnet50(point: Point) -> Training:
+    """Train ResNet-50 v1.5 on a folder of images, or on one synthetic batch again and again."""
+    from workloads.keras_model import jit_compile, replicas, train, use_backend
+
+    use_backend(point)
+    import keras
+    import numpy as np
+
+    from profiling.flops import model_flops
+    from profiling.memory import require_memory
+    from workloads.data.imagenet import load_imagenet
+    from workloads.pipeline import feed
+    from workloads.quality import classification
+
+    size, batch, epochs = point["image"], point["batch"], point["epochs"]
+    if size % SMALLEST:
+        raise Skip(f"the network halves an image five times: its size must be a multiple of {SMALLEST}, not {size}")
+    images = load_imagenet(size, point.seed)
+    classes = images.classes if images else CLASSES
+    if point.device == "cpu":
+        require_memory(batch * ACTIVATION_BYTES * (size / 224) ** 2 + 4 * 4 * parameters(classes))
+    if images:
+        batches = feed(point, images.train, batch=batch, epochs=epochs)
+        data = Data(images.source, len(images.train), len(images.held_out))
+    else:
+        rng = point.rng()
+        pixels = rng.integers(0, 256, (batch, size, size, 3), np.uint8)
+        labels = keras.utils.to_categorical(rng.integers(0, classes, batch), classes)
+        batches = feed(point, (pixels, labels), batch=batch, epochs=epochs, passes=STEPS[point.device])
+        data = Data("synthetic: one batch of random pixels and labels", batch, 0, synthetic=True)
+
+    with replicas(point):
+        model = build(size, classes)
+        # The step size of Goyal et al. (2017), 0.1 per 256 images; a single batch is learnt by heart with it, too.
+        sgd = keras.optimizers.SGD(0.1 * batch / 256, momentum=0.9, nesterov=True)
+        model.compile(sgd, "categorical_crossentropy", metrics=["accuracy"], jit_compile=jit_compile(point))
+
+    def fit(callbacks: list[Any]) -> Mapping[str, list[float]]:
+        first = keras.callbacks.LambdaCallback(on_train_batch_end=lambda step, logs: losses.append(logs["loss"]))
+        return train(model, batches, epochs, [*callbacks, first])
+
+    losses: list[float] = []
+    """The mean loss of the epoch so far, after each step."""
+
+    def evaluate() -> dict[str, Metric]:
+        fallen = {"loss_first": Metric(losses[0]), "loss_last": Metric(losses[-1])} if losses else {}
+        if not images:
+            return fallen
+        held_out = feed(point, images.held_out, batch=min(batch, len(images.held_out)), epochs=1, shuffle=False)
+        probabilities = model.predict(held_out.data, steps=held_out.steps, verbose=0)
+        return fallen | classification(images.labels[: len(probabilities)], probabilities)
+
+    def verify(history: Mapping[str, list[float]], qualities: dict[str, Metric]) -> Verification:
+        """On the fixed batch the loss must fall below that of guessing evenly among the classes."""
+        begin, end = qualities["loss_first"].value, qualities["loss_last"].value
+        return Verification(
+            passed=model.count_params() == parameters(classes) and end < begin,
+            method=f"parameters, and the falling loss on {data.source}",
+            expected=f"{parameters(classes):,} parameters, a mean loss below the first step's",
+            found=f"{model.count_params():,} parameters, loss {begin:.3g} to {end:.3g}",
+        )
+
+    work = Work(flops=model_flops(model, batch).training, items=batch, item="images")
+    return Training(fit, evaluate, verify, work, data, model)
+
+
+ACTIVATION_BYTES = 250e6
+"""Memory that a training step takes per image of 224×224 in float32: some 30 million activations, twice."""
+
+
+def build(size: int, classes: int) -> Any:
+    """The network on images of bytes, (size, size, 3)."""
+    import keras
+    from keras import layers
+
+    def convolve(x: Any, filters: int, width: int, stride: int = 1, *, zero: bool = False) -> Any:
+        x = layers.Conv2D(
+            filters, width, stride, padding="same", use_bias=False, kernel_initializer="he_normal"
+        )(x)  # fmt: skip
+        return layers.BatchNormalization(
+            momentum=0.9, epsilon=1e-5, gamma_initializer="zeros" if zero else "ones"
+        )(x)  # fmt: skip
+
+    def block(x: Any, filters: int, stride: int) -> Any:
+        inside = layers.ReLU()(convolve(x, filters, 1))
+        inside = layers.ReLU()(convolve(inside, filters, 3, stride))
+        inside = convolve(inside, 4 * filters, 1, zero=True)  # each block begins as the identity (Goyal et al. 2017)
+        if stride > 1 or x.shape[-1] != 4 * filters:
+            x = convolve(x, 4 * filters, 1, stride)
+        return layers.ReLU()(layers.Add()([x, inside]))
+
+    image = keras.Input((size, size, 3), dtype="uint8")
+    x = layers.Rescaling(1 / 127.5, offset=-1)(image)
+    x = layers.MaxPooling2D(3, 2, padding="same")(layers.ReLU()(convolve(x, 64, 7, 2)))
+    for stage, (filters, blocks) in enumerate(STAGES):
+        for number in range(blocks):
+            x = block(x, filters, stride=2 if stage and not number else 1)
+    x = layers.GlobalAveragePooling2D()(x)
+    return keras.Model(image, layers.Dense(classes, activation="softmax", dtype="float32")(x))
+
+
+def parameters(classes: int) -> int:
+    """Of the network: convolutions without biases, each normalised by four numbers per filter, and the classifier."""
+
+    def convolution(inputs: int, filters: int, width: int) -> int:
+        return inputs * filters * width**2 + 4 * filters
+
+    count, inputs = convolution(3, 64, 7), 64
+    for filters, blocks in STAGES:
+        count += convolution(inputs, 4 * filters, 1)  # the shortcut of a stage's first block
+        for _ in range(blocks):
+            count += convolution(inputs, filters, 1) + convolution(filters, filters, 3)
+            count += convolution(filters, 4 * filters, 1)
+            inputs = 4 * filters
+    return count + (inputs + 1) * classes
