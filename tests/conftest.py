@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Callable
@@ -23,6 +24,12 @@ def environment(**changes: str | None) -> dict[str, str]:
     """This process's environment with the tests' own benchmarks in it; None removes a variable."""
     merged = {**os.environ, "ACCELBENCH_PATH": str(OWN_BENCHMARKS), "COLUMNS": "200", **changes}
     return {name: value for name, value in merged.items() if value is not None}
+
+
+@pytest.fixture(autouse=True, scope="session")
+def interruptible() -> None:
+    """Ctrl-C reaches what the tests start: a shell's background jobs, and all they start, ignore it."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture

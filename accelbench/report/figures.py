@@ -17,6 +17,9 @@ STEADY = 0.005
 LOPSIDED = 2.0
 """An interval reaching this many times further to one side is written by its bounds."""
 
+MAX_LABEL = 40
+"""Characters of a label in a drawing."""
+
 PREFIXES = ((1e18, "E"), (1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"), (1.0, ""))
 TIMES = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns"))
 
@@ -43,6 +46,11 @@ class Reading:
 def plain(text: str) -> str:
     """The text without terminal escape sequences and control characters, which could act on whoever shows it."""
     return _ESCAPES.sub("", text)
+
+
+def clip(text: str) -> str:
+    """The text as a drawing has room for it, with an ellipsis where it was longer."""
+    return text if len(text) <= MAX_LABEL else f"{text[: MAX_LABEL - 1]}…"
 
 
 def headline(record: Record) -> str:

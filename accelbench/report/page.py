@@ -15,6 +15,8 @@ from accelbench.report import figures, plots, telemetry
 from accelbench.report.machine import machine
 from accelbench.report.roofline_plot import roofline
 from accelbench.report.rows import Group, Row, count_text, make_groups, make_rows, point_text, reproduce, trained_on
+from accelbench.report.study import Study, Sweep, make_studies
+from accelbench.report.study_plot import study_plot
 from accelbench.report.sweep_plot import sweep
 from accelbench.store import RunInfo
 from profiling.environment.model import Environment as Machine
@@ -79,6 +81,7 @@ def _content(
         "machine": machine(info.environment),
         "ceilings": [(ceiling, figures.read(ceiling.value, figures.UNITS[ceiling.figure])) for ceiling in measured],
         "rooflines": [(device, drawing) for device in devices if (drawing := roofline(device, rows, measured))],
+        "studies": [(s, _drawings(s, n)) for n, s in enumerate(make_studies(groups), start=1)],
         "sections": [_section(group, number, info.environment) for number, group in enumerate(groups, start=1)],
         "telemetry": telemetry.tables(rows),
         "UNKNOWN": figures.UNKNOWN,
@@ -87,6 +90,10 @@ def _content(
         "whole_run": figures.plain(shlex.join(info.command)),
         "several_devices": len(devices) > 1,
     }
+
+
+def _drawings(study: Study, number: int) -> list[tuple[Sweep, Markup]]:
+    return [(sweep, study_plot(sweep, f"study-{number}-{place}")) for place, sweep in enumerate(study.sweeps, start=1)]
 
 
 def _section(group: Group, number: int, machine: Machine) -> Section:

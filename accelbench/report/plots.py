@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 from numpy.typing import NDArray
 
-from accelbench.report.figures import plain
+from accelbench.report.figures import clip, plain
 from accelbench.report.rows import Group, Row
 from accelbench.report.svg import INK, MUTED, SERIES, WIDTH, inline_svg, plot_style
 from profiling.record import Record
@@ -21,7 +21,6 @@ TICKS = 240
 """Samples drawn per point: evenly through the sorted ones, so that the shape stays and the page stays small."""
 HIDDEN_SHARE = 0.02
 """The part of the samples at either end that may lie outside the drawing, where it is said how many do."""
-MAX_LABEL = 40
 FIRST_CURVES = ("loss", "accuracy", "precision", "recall")
 """The curves of a training that are drawn before any others, as many as there is room for."""
 CURVES = 4
@@ -57,8 +56,7 @@ def samples(group: Group, name: str) -> Markup:
 
 
 def _label(group: Group, row: Row) -> str:
-    text = group.short(row) or row.point or plain(group.benchmark)
-    return text if len(text) <= MAX_LABEL else f"{text[: MAX_LABEL - 1]}…"
+    return clip(group.short(row) or row.point or plain(group.benchmark))
 
 
 def _deviations(record: Record) -> NDArray[np.float64]:

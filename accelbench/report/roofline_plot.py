@@ -13,13 +13,12 @@ from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
 from accelbench.report.figures import digits, plain, read
 from accelbench.report.rows import Row
-from accelbench.report.svg import INK, MUTED, SERIES, SURFACE, WIDTH, inline_svg, plot_style
+from accelbench.report.svg import INK, MARKERS, MUTED, SERIES, SURFACE, WIDTH, inline_svg, plot_style
 from profiling.roofline import Ceiling, arithmetic_intensity, ridge
 
 FIGURE_SIZE = (WIDTH, 4.3)
 SLOPE_SHOWN = 20.0
 """How far below its bend the memory roof is drawn at least, where every point lies to the right of it."""
-MARKERS = ("o", "s", "^", "D", "v", "P")
 
 
 def roofline(device: str, rows: Sequence[Row], measured: Sequence[Ceiling]) -> Markup | None:

@@ -91,8 +91,7 @@ class Group:
     @property
     def varying(self) -> list[str]:
         """The axes in which the rows differ."""
-        axes = dict.fromkeys(axis for row in self.rows for axis in row.record.params)
-        return [axis for axis in axes if len({row.record.params.get(axis) for row in self.rows}) > 1]
+        return varying_axes(self.rows)
 
     @property
     def common(self) -> str:
@@ -106,6 +105,12 @@ class Group:
     def short(self, row: Row) -> str:
         """The row's point by the axes that tell it from the others of its group."""
         return params_text(row.record, [axis for axis in self.varying if axis in row.record.params])
+
+
+def varying_axes(rows: Sequence[Row]) -> list[str]:
+    """The axes in which these rows differ, in the order of their declaration."""
+    axes = dict.fromkeys(axis for row in rows for axis in row.record.params)
+    return [axis for axis in axes if len({row.record.params.get(axis) for row in rows}) > 1]
 
 
 def make_rows(records: Sequence[Record]) -> list[Row]:
@@ -150,7 +155,7 @@ def _flags(record: Record, of_peak: Share, of_ceiling: Share) -> Iterable[Flag]:
 
 def point_text(record: Record) -> str:
     """`impl=numba n=1024`, with the backend first where there is one."""
-    backend = [f"backend={record.backend}"] if record.backend else []
+    backend = [f"backend={plain(record.backend)}"] if record.backend else []
     return " ".join([*backend, *filter(None, [params_text(record, record.params)])])
 
 

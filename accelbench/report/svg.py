@@ -22,6 +22,8 @@ WIDTH = 7.6
 """Inches; the page scales a drawing down, never up."""
 INK, MUTED, GRID, SURFACE = "#010101", "#020202", "#030303", "#040404"
 SERIES = ("#010001", "#010002", "#010003", "#010004", "#010005", "#010006")
+MARKERS = ("o", "s", "^", "D", "v", "P", "X")
+"""One more than the colours, so that the two drawn in turn repeat only after 42 lines."""
 
 _VARIABLES = {INK: "--ink", MUTED: "--muted", GRID: "--grid", SURFACE: "--surface"} | {
     color: f"--series-{number}" for number, color in enumerate(SERIES, start=1)

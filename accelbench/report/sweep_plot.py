@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import cycle
+from operator import itemgetter
 
 from markupsafe import Markup
 from matplotlib.axes import Axes
@@ -13,14 +14,14 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullForma
 
 from accelbench.report.figures import UNITS, digits, plain, read, size
 from accelbench.report.rows import Group, Row, params_text
-from accelbench.report.svg import MUTED, SERIES, SURFACE, WIDTH, inline_svg, plot_style
+from accelbench.report.svg import MARKERS, MUTED, SERIES, SURFACE, WIDTH, inline_svg, plot_style
 from profiling.environment.model import Environment
+from profiling.record import Record
 
 SIZE_AXES = {"bytes": 1, "kib": 1 << 10, "mib": 1 << 20}
 """The axes that are sizes, and their unit in bytes."""
 LEAST_SIZES = 4
 """Fewer are read more easily in the table."""
-MARKERS = ("o", "s", "^", "D", "v", "P")
 TICKS = 12
 """Sizes that the axis names at most."""
 CROWDED = 0.06
@@ -38,9 +39,9 @@ def sweep(group: Group, environment: Environment, name: str) -> Markup | None:
     axis = next((axis for axis in group.varying if axis in SIZE_AXES), None)
     if axis is None or len({row.record.params.get(axis) for row in group.rows}) < LEAST_SIZES:
         return None
-    lines = _lines(group, axis)
-    sizes = [place for _, points in lines for place, _ in points]
-    values = [value for _, points in lines for _, value in points]
+    drawn = list(_lines(group, axis))
+    sizes = [place for _, points in drawn for place, _ in points]
+    values = [value for _, points in drawn for _, value in points]
     if not values:
         return None
     unit = _unit(group.rows[0])
@@ -52,10 +53,10 @@ def sweep(group: Group, environment: Environment, name: str) -> Markup | None:
         axes.set_xlim(min(sizes) / 1.25, max(sizes) * 1.25)
         axes.set_ylim(*_span(values))
         _mark_caches(axes, group.device, environment)
-        for (label, points), color, marker in zip(lines, cycle(SERIES), cycle(MARKERS), strict=False):
+        for (label, points), color, marker in zip(drawn, cycle(SERIES), cycle(MARKERS), strict=False):
             x, y = zip(*points, strict=True)
             axes.plot(x, y, color=color, marker=marker, markersize=4.5, markeredgecolor=SURFACE, label=label)
-        if len(lines) > 1:
+        if len(drawn) > 1:
             axes.legend(loc="best")
         axes.set_xlabel(f"size ({plain(axis)})" if axis == "bytes" else "size")
         axes.set_title(_what(group.rows[0]), loc="left", fontsize=9, color=MUTED, pad=22)
@@ -72,16 +73,24 @@ def sweep(group: Group, environment: Environment, name: str) -> Markup | None:
         return inline_svg(figure, name, title)
 
 
-def _lines(group: Group, axis: str) -> list[Line]:
-    """The points by the other axes in which they differ, in order of size; those without a rate are left out."""
-    found: dict[str, list[tuple[float, float]]] = {}
-    others = [other for other in group.varying if other != axis]
-    for row in group.rows:
-        amount, value = row.record.params.get(axis), row.record.rate()
-        if isinstance(amount, int) and value and math.isfinite(value):
-            label = params_text(row.record, [other for other in others if other in row.record.params])
-            found.setdefault(label, []).append((float(amount * SIZE_AXES[axis]), value))
-    return [(label, sorted(points)) for label, points in found.items()]
+def lines(rows: Iterable[Row], axis: str, others: Sequence[str]) -> dict[str, list[tuple[int, Record]]]:
+    """The records with their value of a numeric axis, in its order, by the values that they have of the other axes."""
+    found: dict[str, list[tuple[int, Record]]] = {}
+    for row in rows:
+        value, params = row.record.params.get(axis), row.record.params
+        if isinstance(value, int):
+            label = params_text(row.record, [other for other in others if other in params and other != axis])
+            found.setdefault(label, []).append((value, row.record))
+    return {label: sorted(points, key=itemgetter(0)) for label, points in found.items()}
+
+
+def _lines(group: Group, axis: str) -> Iterator[Line]:
+    """A line for each choice of the other axes; a point without a rate is left out."""
+    for label, points in lines(group.rows, axis, group.varying).items():
+        rates = [(float(amount * SIZE_AXES[axis]), record.rate()) for amount, record in points]
+        known = [(size, rate) for size, rate in rates if rate and math.isfinite(rate)]
+        if known:
+            yield label, known
 
 
 def _unit(row: Row) -> str:

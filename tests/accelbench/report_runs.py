@@ -251,6 +251,37 @@ def training(device: str, precision: str, step: float, **changes: Any) -> Record
     return record("cnn-mnist", device, **fields | changes)
 
 
+def studied(benchmark: str, device: str, seconds: float, accuracy: float, **changes: Any) -> Record:
+    """A training as the studies need it: its time, and a quality with its deviation over repeats."""
+    fields: dict[str, Any] = {
+        "metrics": {
+            "test_accuracy": Metric(accuracy),
+            "test_f1": Metric(accuracy - 0.01),
+            "test_loss": Metric(0.3),
+            "test_accuracy_std": Metric(0.004),
+            "training": Metric(seconds, "s"),
+        },
+        "curves": {"loss": [1.0, 0.3]},
+    }
+    return training(device, "float32", 0.01, **fields | changes).model_copy(update={"benchmark": benchmark})
+
+
+def study_records() -> list[Record]:
+    """Kimm et al. 2021 as a machine with a GPU repeats it: units and layers, on both devices."""
+    return [
+        studied(
+            "bilstm-har",
+            device,
+            slowest * layers * (units / 256) ** growth,
+            0.88 + 0.01 * layers,
+            params={"units": units, "layers": layers, "batch": 64, "repeats": 5},
+        )
+        for device, slowest, growth in (("cpu", 610.0, 1.6), ("gpu", 11.0, 0.3))
+        for layers in (1, 2, 3)
+        for units in (32, 64, 128, 256)
+    ]
+
+
 def cpu_records() -> list[Record]:
     found = []
     for seed, (dtype, cores, rate) in enumerate(

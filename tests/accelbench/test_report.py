@@ -192,7 +192,7 @@ def test_drawings_take_their_colours_from_the_page(page: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "where", ["reason", "output_tail", "noise", "params", "metrics", "unit", "item", "curves", "machine"]
+    "where", ["reason", "output_tail", "noise", "params", "backend", "metrics", "unit", "item", "curves", "machine"]
 )
 def test_a_hostile_string_is_shown_and_does_nothing(where: str, tmp_path: Path) -> None:
     found = training("cpu", "float32", 0.01)
@@ -201,6 +201,7 @@ def test_a_hostile_string_is_shown_and_does_nothing(where: str, tmp_path: Path) 
         "output_tail": {"status": "failed", "reason": "it crashed", "output_tail": [HOSTILE], "timing": None},
         "noise": {"noise": [HOSTILE]},
         "params": {"params": {"precision": HOSTILE, "batch": 1}},
+        "backend": {"backend": HOSTILE},
         "metrics": {"metrics": {HOSTILE: Metric(1.0, "s")}},
         "unit": {"metrics": {"m": Metric(1.0, HOSTILE)}},
         "item": {"work": Work(flops=1e9, items=3, item=HOSTILE)},

@@ -15,7 +15,7 @@ from selenium import webdriver
 from selenium.webdriver.chrome.service import Service
 
 from accelbench.report import write_report
-from tests.accelbench.report_runs import HOSTILE, make_run, rich_records, training
+from tests.accelbench.report_runs import HOSTILE, make_run, rich_records, study_records, training
 
 SWITCHES = (
     "--headless",
@@ -58,7 +58,8 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[webdriver.Chro
 @pytest.fixture(scope="module")
 def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
     hostile = training("gpu", "float32", 0.004, noise=[HOSTILE], curves={f"loss {HOSTILE}": [2.0, 1.0]})
-    return write_report(make_run(tmp_path_factory.mktemp("runs") / "rich", [*rich_records(), hostile]))
+    records = [*rich_records(), *study_records(), hostile]
+    return write_report(make_run(tmp_path_factory.mktemp("runs") / "rich", records))
 
 
 def show(browser: webdriver.Chrome, page: Path, width: int = 1280, scheme: str = "light", media: str = "") -> None:
@@ -122,6 +123,17 @@ def test_no_text_of_a_drawing_leaves_it(browser: webdriver.Chrome, page: Path, s
         return r.left < b.left - 1 || r.right > b.right + 1 || r.top < b.top - 2 || r.bottom > b.bottom + 2; })
         .map(t => t.textContent.slice(0, 60)) }).filter(t => !t.includes('<script>'))"""
     assert ask(browser, outside) == []
+
+
+def test_the_studies_are_found_from_the_top_and_their_texts_do_not_touch(browser: webdriver.Chrome, page: Path) -> None:
+    show(browser, page)
+    assert ask(browser, "document.querySelector('nav a[href=\"#studies\"]').textContent") == "Studies"
+    assert ask(browser, "document.querySelectorAll('#studies svg').length") == 2
+    touching = """[...document.querySelectorAll('#studies svg')].flatMap(s => {
+        const texts = [...s.querySelectorAll('text')].map(t => [t.textContent, t.getBoundingClientRect()]);
+        return texts.flatMap(([a, p], i) => texts.slice(i + 1).filter(([b, q]) => p.left < q.right && q.left < p.right
+        && p.top + 2 < q.bottom && q.top + 2 < p.bottom).map(([b]) => a + ' | ' + b)) })"""
+    assert ask(browser, touching) == []
 
 
 @pytest.mark.parametrize("scheme", SCHEMES)
