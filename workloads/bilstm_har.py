@@ -12,7 +12,7 @@ from statistics import mean, stdev
 from typing import Any
 
 from profiling.benchmark import Data, Metric, Point, Training, Verification, Work, benchmark
-from workloads.keras_model import TRAINING_AXES, TRAINING_CHOICES
+from workloads.training.keras_model import TRAINING_AXES, TRAINING_CHOICES
 
 LAST_UNITS = 64
 CLASSES = 6
@@ -32,7 +32,7 @@ TARGET = 0.85
 )
 def bilstm_har(point: Point) -> Training:
     """Train the paper's stack of bidirectional LSTMs on a smartphone's sensors, with whole subjects held out."""
-    from workloads.keras_model import jit_compile, train, use_backend
+    from workloads.training.keras_model import jit_compile, train, use_backend
 
     use_backend(point)
     import keras
@@ -40,8 +40,8 @@ def bilstm_har(point: Point) -> Training:
 
     from profiling.flops import model_flops
     from workloads.data import load_har
-    from workloads.pipeline import feed
-    from workloads.quality import classification, verify_classifier
+    from workloads.training.pipeline import feed
+    from workloads.training.quality import classification, verify_classifier
 
     har = load_har()
     centre, spread = har.x_train.mean(axis=(0, 1)), har.x_train.std(axis=(0, 1))

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from profiling.benchmark import Data, Metric, Point, Training, Verification, Work, benchmark
-from workloads.keras_model import TRAINING_AXES, TRAINING_CHOICES
+from workloads.training.keras_model import TRAINING_AXES, TRAINING_CHOICES
 
 PARAMETERS = 1_199_882
 PAPERS_BATCH = 128
@@ -34,7 +34,7 @@ gradient, and the convolutions' scratch space."""
 )
 def cnn_mnist(point: Point) -> Training:
     """Train the paper's MNIST convolutional network on real digits."""
-    from workloads.keras_model import jit_compile, train, use_backend
+    from workloads.training.keras_model import jit_compile, train, use_backend
 
     use_backend(point)
     import keras
@@ -44,8 +44,8 @@ def cnn_mnist(point: Point) -> Training:
     from profiling.flops import model_flops
     from profiling.memory import require_memory
     from workloads.data import load_mnist
-    from workloads.pipeline import feed
-    from workloads.quality import classification, verify_classifier
+    from workloads.training.pipeline import feed
+    from workloads.training.quality import classification, verify_classifier
 
     digits = load_mnist()
     x_train, x_test = (x[..., np.newaxis].astype("float32") / 255 for x in (digits.x_train, digits.x_test))

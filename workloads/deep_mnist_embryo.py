@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from profiling.benchmark import Data, Metric, Point, Skip, Training, Verification, Work, benchmark
-from workloads.keras_model import TRAINING_AXES, TRAINING_CHOICES
+from workloads.training.keras_model import TRAINING_AXES, TRAINING_CHOICES
 
 TARGET = 0.6
 """Held-out accuracy; of five classes, one in five is right by chance."""
@@ -29,7 +29,7 @@ TARGET = 0.6
 )
 def deep_mnist_embryo(point: Point) -> Training:
     """Train the paper's network to count cells, on a folder of images of your own or on drawn ones."""
-    from workloads.keras_model import jit_compile, replicas, train, use_backend
+    from workloads.training.keras_model import jit_compile, replicas, train, use_backend
 
     use_backend(point)
     import keras
@@ -39,8 +39,8 @@ def deep_mnist_embryo(point: Point) -> Training:
     from profiling.flops import model_flops
     from profiling.memory import require_memory
     from workloads.data import load_embryos
-    from workloads.pipeline import feed
-    from workloads.quality import classification, verify_classifier
+    from workloads.training.pipeline import feed
+    from workloads.training.quality import classification, verify_classifier
 
     size, batch, epochs = point["image"], point["batch"], point["epochs"]
     if size % 4:

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from profiling.benchmark import Data, Metric, Point, Skip, Training, Verification, Work, benchmark
-from workloads.keras_model import TRAINING_AXES, TRAINING_CHOICES
+from workloads.training.keras_model import TRAINING_AXES, TRAINING_CHOICES
 
 CLASSES = 1000
 STAGES = ((64, 3), (128, 4), (256, 6), (512, 3))
@@ -42,7 +42,7 @@ STEPS = {"cpu": 8, "gpu": 100, "tpu": 100}
 )
 def resnet50(point: Point) -> Training:
     """Train ResNet-50 v1.5 on a folder of images, or on one synthetic batch again and again."""
-    from workloads.keras_model import jit_compile, replicas, train, use_backend
+    from workloads.training.keras_model import jit_compile, replicas, train, use_backend
 
     use_backend(point)
     import keras
@@ -51,8 +51,8 @@ def resnet50(point: Point) -> Training:
     from profiling.flops import model_flops
     from profiling.memory import require_memory
     from workloads.data.imagenet import load_imagenet
-    from workloads.pipeline import feed
-    from workloads.quality import classification
+    from workloads.training.pipeline import feed
+    from workloads.training.quality import classification
 
     size, batch, epochs = point["image"], point["batch"], point["epochs"]
     if size % SMALLEST:

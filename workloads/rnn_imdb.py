@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from profiling.benchmark import Data, Metric, Point, Training, Verification, Work, benchmark
-from workloads.keras_model import TRAINING_AXES, TRAINING_CHOICES
+from workloads.training.keras_model import TRAINING_AXES, TRAINING_CHOICES
 
 WORDS, EMBEDDING = 20_000, 128
 TARGET = 0.83
@@ -50,7 +50,7 @@ def bigru_imdb(point: Point) -> Training:
 
 
 def _reviews(point: Point, cell: str) -> Training:
-    from workloads.keras_model import jit_compile, train, use_backend
+    from workloads.training.keras_model import embedding, jit_compile, train, use_backend
 
     use_backend(point)
     import keras
@@ -58,14 +58,14 @@ def _reviews(point: Point, cell: str) -> Training:
 
     from profiling.flops import model_flops
     from workloads.data import load_imdb
-    from workloads.pipeline import feed
-    from workloads.quality import classification, verify_classifier
+    from workloads.training.pipeline import feed
+    from workloads.training.quality import classification, verify_classifier
 
     reviews = load_imdb(WORDS, point["length"])
     batch, epochs = point["batch"], point["epochs"]
     batches = feed(point, (reviews.x_train, reviews.y_train.astype("float32")[:, None]), batch=batch, epochs=epochs)
 
-    model = keras.Sequential([keras.Input((point["length"],), dtype="int32"), layers.Embedding(WORDS, EMBEDDING)])
+    model = keras.Sequential([keras.Input((point["length"],), dtype="int32"), embedding(WORDS, EMBEDDING)])
     for layer in range(point["layers"]):
         sequences = layer + 1 < point["layers"]
         model.add(layers.Bidirectional(getattr(layers, cell)(point["units"], return_sequences=sequences)))

@@ -13,9 +13,10 @@ import pytest
 from profiling import memory
 from profiling.benchmark import Point, Skip, Training
 from tests.conftest import Run
-from workloads import data, keras_model
+from workloads import data
 from workloads.cnn_mnist import cnn_mnist, floor
 from workloads.data import Digits, load_mnist
+from workloads.training import keras_model
 
 
 def train(accelbench: Run, tmp_path: Path, *arguments: str, **changes: str | None) -> dict[str, Any]:

@@ -104,7 +104,7 @@ def test_the_fixed_batch_is_learnt_and_a_rising_loss_is_refused() -> None:
 
 
 def test_pytorch_is_not_asked_to_train_on_several_devices() -> None:
-    from workloads.keras_model import replicas
+    from workloads.training.keras_model import replicas
 
     with pytest.raises(Skip, match="Keras trains on one device with PyTorch"):
         replicas(Point("some", "cpu", {"devices": 2, "batch": 4}, "torch"))
@@ -118,7 +118,7 @@ from profiling.benchmark import Point
 from workloads import data
 from workloads.data import load_embryos
 data.load_embryos = lambda size: load_embryos(size, train=60, held_out=20)
-from workloads.keras_model import use_backend
+from workloads.training.keras_model import use_backend
 params = {"image": 16, "batch": 10, "epochs": 2, "devices": int(sys.argv[2])}
 point = Point("deep-mnist-embryo", "cpu", params, sys.argv[1], 5)
 use_backend(point)

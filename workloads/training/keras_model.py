@@ -9,7 +9,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from profiling.benchmark import Point, Scalar, Skip, Values
-from workloads.pipeline import Feed
+from workloads.training.pipeline import Feed
 
 TRAINING_AXES: dict[str, Values] = {"precision": ("float32",), "jit_compile": ("auto",)}
 """What every training experiment varies over besides its own axes."""
@@ -131,6 +131,17 @@ def replicas(point: Point) -> AbstractContextManager[Any]:
 def _require_devices(found: int, wanted: int, point: Point) -> None:
     if found < wanted:
         raise Skip(f"{point.backend} sees {found} {point.device} devices, and {wanted} were asked for")
+
+
+def embedding(words: int, size: int, **options: Any) -> Any:
+    """An embedding of words that all frameworks train alike.
+
+    TensorFlow keeps a gradient for each occurrence of a word apart, and Keras's optimisers square each of them, not
+    their sum. With a regulariser, though of no weight, the gradient is a whole one, as on JAX and PyTorch.
+    """
+    import keras
+
+    return keras.layers.Embedding(words, size, embeddings_regularizer=keras.regularizers.L2(0.0), **options)
 
 
 def train(model: Any, batches: Feed, epochs: int, callbacks: list[Any]) -> dict[str, list[float]]:

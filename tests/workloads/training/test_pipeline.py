@@ -16,9 +16,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from profiling.benchmark import Point, Skip
-from workloads.pipeline import feed
+from workloads.training.pipeline import feed
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 
 
 def point(backend: str, seed: int = 3, **params: int) -> Point:
@@ -97,11 +97,11 @@ def test_a_feed_that_is_left_early_leaves_no_thread_behind() -> None:
 TRAIN = """
 import json, sys
 from profiling.benchmark import Point
-from workloads.keras_model import train, use_backend
+from workloads.training.keras_model import train, use_backend
 point = Point("some", "cpu", {"workers": 2}, sys.argv[1], 5)
 use_backend(point)
 import keras, numpy as np
-from workloads.pipeline import feed
+from workloads.training.pipeline import feed
 rng = np.random.default_rng(1)
 x = rng.normal(size=(64, 8)).astype("float32")
 y = np.tanh(x @ rng.normal(size=(8, 3))).astype("float32")

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from profiling.benchmark import Metric
-from workloads.quality import classification, verify_classifier
+from workloads.training.quality import classification, verify_classifier
 
 LABELS = np.array([0, 0, 1, 1, 2, 2])
 

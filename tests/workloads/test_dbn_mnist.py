@@ -1,0 +1,273 @@
+"""Contrastive divergence is what its theory says, and a pre-trained network of digits is a better network."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import subprocess
+import sys
+from dataclasses import replace
+from importlib.util import find_spec
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from profiling import memory
+from profiling.benchmark import Metric, Point, Skip, Training
+from workloads import data
+from workloads.data import Digits, load_mnist
+from workloads.dbn_mnist import check, dbn_mnist, parameters
+from workloads.training.keras_model import use_backend
+from workloads.training.rbm import rbm
+
+ROOT = Path(__file__).parents[2]
+DEFAULTS = {"layers": 2, "units": 500, "k": 1, "batch": 50, "pretraining_epochs": 10, "epochs": 10}
+Array = NDArray[np.float64]
+
+
+def prepare(**params: int) -> Training:
+    # Without XLA, which takes longer to compile than these short trainings last.
+    point = Point("dbn-mnist", "cpu", DEFAULTS | params | {"jit_compile": "off"}, "tensorflow", seed=5)
+    task = dbn_mnist(point)
+    assert isinstance(task, Training)
+    return task
+
+
+# --- A machine of four visible and three hidden units, small enough to sum over all its states. ---
+
+VISIBLE = np.array(list(product((0.0, 1.0), repeat=4)))
+HIDDEN = np.array(list(product((0.0, 1.0), repeat=3)))
+W = np.random.default_rng(5).normal(0, 1.5, (4, 3))
+B, C = -W.sum(axis=1) / 2, -W.sum(axis=0) / 2  # balanced: no unit is nearly always on, nor nearly always off
+ENERGIES = -(VISIBLE @ B)[:, np.newaxis] - (HIDDEN @ C)[np.newaxis] - VISIBLE @ W @ HIDDEN.T
+JOINT = np.exp(-ENERGIES) / np.exp(-ENERGIES).sum()
+SEEN = np.zeros(16)
+SEEN[[3, 5, 12]] = 0.5, 0.3, 0.2
+"""What the machine is to learn: three of the sixteen visible states."""
+
+
+def tiny(k: int) -> Any:
+    use_backend(Point("dbn-mnist", "cpu", {}, "tensorflow", seed=7))
+    import keras
+
+    machine = rbm(4, 3, k=k, seed=7)
+    machine.set_weights([W, B, C])
+    machine.compile(keras.optimizers.SGD(1.0), jit_compile=False)
+    return machine
+
+
+def free_energy_gradient(states: Array) -> list[Array]:
+    """−E[∂F] by the weights, the visible biases and the hidden ones, over a distribution of the sixteen states."""
+    on = 1 / (1 + np.exp(-(VISIBLE @ W + C)))
+    return [(VISIBLE * states[:, np.newaxis]).T @ on, states @ VISIBLE, states @ on]
+
+
+def gibbs(states: Array, steps: int) -> Array:
+    """The distribution after so many steps: all hidden states given the visible one, all visible ones given those."""
+    step = (JOINT / JOINT.sum(axis=1, keepdims=True)) @ (JOINT / JOINT.sum(axis=0, keepdims=True)).T
+    for _ in range(steps):
+        states = states @ step
+    return states
+
+
+def test_the_free_energy_is_that_of_the_sum_over_all_hidden_states() -> None:
+    machine = tiny(1)
+    found = np.asarray(machine.free_energy(VISIBLE.astype("float32"), machine(VISIBLE)))
+    assert found == pytest.approx(-np.log(np.exp(-ENERGIES).sum(axis=1)), abs=1e-5)
+
+
+@pytest.mark.parametrize("k", [1, 3, 30])
+def test_a_step_of_contrastive_divergence_is_the_enumerated_one(k: int) -> None:
+    machine, count = tiny(k), 100_000
+    machine.train_on_batch(np.repeat(VISIBLE, np.rint(SEEN * count).astype(int), axis=0).astype("float32"))
+    end = gibbs(SEEN, k)
+    # Means of as many numbers between 0 and 1: five of their standard errors, which are at most ½/√count.
+    tolerance = 5 * 0.5 / math.sqrt(count)
+    steps = [after - before for after, before in zip(machine.get_weights(), (W, B, C), strict=True)]
+    for step, of_data, of_chain in zip(steps, free_energy_gradient(SEEN), free_energy_gradient(end), strict=True):
+        assert step == pytest.approx(of_data - of_chain, abs=tolerance)
+    if k == 30:
+        # So long a chain has forgotten where it began: its end is the model's own distribution, and the step is the
+        # exact gradient of the likelihood.
+        assert end == pytest.approx(JOINT.sum(axis=1), abs=1e-6)
+    if k == 1:  # so short a one is another gradient, and the difference shows at this tolerance
+        own = free_energy_gradient(JOINT.sum(axis=1))[0]
+        assert np.abs(steps[0] - (free_energy_gradient(SEEN)[0] - own)).max() > 5 * tolerance
+
+
+# --- The same on every backend, where every unit whose probability exceeds a half is on: nothing else is random. ---
+
+SAME_EVERYWHERE = """
+import json, sys
+from dataclasses import replace
+from profiling.benchmark import Point
+from workloads import data, dbn_mnist
+from workloads.data import load_mnist
+from workloads.training.keras_model import use_backend
+params = {"layers": 2, "units": 64, "k": 2, "batch": 20, "pretraining_epochs": 2, "epochs": 2}
+params["jit_compile"] = "off" if sys.argv[1] == "tensorflow" else "auto"  # without: two compilers are compared
+point = Point("dbn-mnist", "cpu", params, sys.argv[1], seed=3)
+use_backend(point)
+import keras
+keras.random.uniform = lambda shape, **_: keras.ops.full(shape, 0.5)
+digits = load_mnist()
+few = replace(
+    digits,
+    **{name: getattr(digits, name)[::50] for name in ("x_train", "y_train", "x_test", "y_test")},
+)
+data.load_mnist = lambda: few
+dbn_mnist.LEAST_STEPS = 0
+task = dbn_mnist.dbn_mnist(point)
+losses = []
+seen = keras.callbacks.LambdaCallback(on_train_batch_end=lambda step, logs: losses.append(logs["loss"]))
+history = task.fit([seen])
+x = few.x_test.reshape(-1, 784).astype("float32") / 255
+energies = keras.ops.convert_to_numpy(task.model.free_energy(x, task.model(x)))
+flops = task.work.flops
+if sys.argv[1] == "torch":
+    from torch.utils.flop_counter import FlopCounterMode
+    with FlopCounterMode(display=False) as counter:
+        task.model.train_on_batch(x[:20])
+    flops = counter.get_total_flops()
+print(json.dumps(history | {"losses": losses, "energies": energies.tolist(), "flops": [flops]}))
+"""
+
+
+def results(backend: str, home: Path) -> dict[str, list[float]]:
+    process = subprocess.run(
+        [sys.executable, "-c", SAME_EVERYWHERE, backend],
+        cwd=ROOT,
+        env=os.environ | {"ACCELBENCH_DATA": str(home)},
+        capture_output=True,
+        text=True,
+    )
+    assert process.returncode == 0, process.stderr[-3000:]
+    found: dict[str, list[float]] = json.loads(process.stdout.splitlines()[-1])
+    return found
+
+
+def test_every_backend_computes_the_same_and_as_much_as_declared(tmp_path: Path) -> None:
+    installed = [backend for backend in ("tensorflow", "jax", "torch") if find_spec(backend)]
+    reference, *others = (results(backend, tmp_path) for backend in installed)
+    assert others
+    assert len(reference["losses"]) == 8
+    assert len(set(reference["losses"])) == 8
+    for other in others:
+        # A unit whose probability is a half but for rounding may go either way, and its image's energy with it.
+        for name, values in reference.items():
+            assert other[name] == pytest.approx(values, rel=1e-3, abs=2e-3), name
+
+
+# --- Real digits. ---
+
+
+@pytest.fixture
+def small_digits(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Digits:
+    """The digits that are always there, whatever was fetched."""
+    monkeypatch.setenv("ACCELBENCH_DATA", str(tmp_path))
+    digits = load_mnist()
+    monkeypatch.setattr(data, "load_mnist", lambda: digits)
+    return digits
+
+
+def without_pretraining(digits: Digits) -> float:
+    """Held-out accuracy of the same network, trained as long with labels only."""
+    import keras
+
+    network = keras.Sequential(
+        [
+            keras.Input((784,)),
+            keras.layers.Dense(500, activation="sigmoid"),
+            keras.layers.Dense(500, activation="sigmoid"),
+            keras.layers.Dense(10, activation="softmax"),
+        ]
+    )
+    network.compile("adam", "sparse_categorical_crossentropy", metrics=["accuracy"], jit_compile=False)
+    x_train, x_test = (x.reshape(-1, 784) / np.float32(255) for x in (digits.x_train, digits.x_test))
+    network.fit(x_train, digits.y_train, batch_size=50, epochs=10, verbose=0)
+    return float(network.evaluate(x_test, digits.y_test, verbose=0)[1])
+
+
+def test_a_pretrained_network_is_better_than_one_trained_with_labels_only(small_digits: Digits) -> None:
+    task = prepare()
+    history = task.fit([])
+    qualities = task.evaluate()
+    outcome = task.verify(history, qualities)
+    assert outcome.passed, outcome.found
+    assert outcome.expected is not None
+    assert "accuracy ≥ 0.92" in outcome.expected
+    assert qualities["test_accuracy"].value >= 0.94
+    assert qualities["test_accuracy"].value > without_pretraining(small_digits) + 0.01
+    assert qualities["reconstruction_error"].value < 0.4 * qualities["untrained_reconstruction_error"].value
+    assert history["reconstruction_error"] == sorted(history["reconstruction_error"], reverse=True)
+    assert {"pretraining_layer_1", "pretraining_layer_2", "fine_tuning", "fine_tuning_step"} <= qualities.keys()
+    assert qualities["network_parameters"].value == 785 * 500 + 501 * 500 + 501 * 10
+
+
+def test_an_untrained_network_fails(small_digits: Digits) -> None:
+    task = prepare(units=64)
+    assert not task.verify({"fine_tuning_loss": [2.3, 1.0]}, task.evaluate()).passed
+
+
+def test_a_network_trained_on_shuffled_labels_fails(small_digits: Digits, monkeypatch: pytest.MonkeyPatch) -> None:
+    shuffled = replace(small_digits, y_train=np.random.default_rng(1).permutation(small_digits.y_train))
+    monkeypatch.setattr(data, "load_mnist", lambda: shuffled)
+    task = prepare(layers=1, units=100, pretraining_epochs=2, epochs=2)
+    outcome = task.verify(task.fit([]), task.evaluate())
+    assert not outcome.passed
+    monkeypatch.setattr(data, "load_mnist", lambda: small_digits)
+    task = prepare(layers=1, units=100, pretraining_epochs=2, epochs=2)
+    outcome = task.verify(task.fit([]), task.evaluate())
+    assert outcome.passed, outcome.found
+
+
+TRAINED = {
+    "test_accuracy": Metric(0.95),
+    "sum_error": Metric(0.0),
+    "reconstruction_error": Metric(0.02),
+    "untrained_reconstruction_error": Metric(0.07),
+    "network_parameters": Metric(parameters(2, 500)),
+}
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"test_accuracy": Metric(0.91)},
+        {"test_accuracy": Metric(math.nan)},
+        {"sum_error": Metric(0.1)},
+        {"reconstruction_error": Metric(0.04)},
+        {"reconstruction_error": Metric(math.nan)},
+        {"untrained_reconstruction_error": Metric(math.nan)},
+        {"network_parameters": Metric(parameters(1, 500))},
+    ],
+    ids=["not pre-trained", "no accuracy", "no probabilities", "bad machine", "NaN machine", "no fit", "other network"],
+)
+def test_a_network_that_did_not_learn_as_it_should_fails(changes: dict[str, Metric]) -> None:
+    losses = {"fine_tuning_loss": [0.9, 0.1]}
+    assert check(2, 500, 790, "digits", losses, TRAINED).passed
+    assert not check(2, 500, 790, "digits", losses, TRAINED | changes).passed
+    assert not check(2, 500, 790, "digits", {"fine_tuning_loss": [0.9, math.nan]}, TRAINED).passed
+
+
+@pytest.mark.parametrize(
+    ("params", "reason"),
+    [
+        ({"batch": 4001}, "a batch of 4,001 is more than the 4,000 examples"),
+        ({"batch": 400}, "100 steps are too few"),
+        ({"pretraining_epochs": 1}, "80 steps are too few"),
+        ({"layers": 3, "units": 16384}, r"needs 8\.73 GiB of memory; half of the available 8 GiB"),
+    ],
+    ids=["batch", "large batch", "one epoch", "memory"],
+)
+def test_what_cannot_be_measured_is_skipped_with_the_figures(
+    params: dict[str, int], reason: str, small_digits: Digits, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(memory, "available_bytes", lambda: 8 << 30)
+    with pytest.raises(Skip, match=reason):
+        prepare(**params)

@@ -1,0 +1,323 @@
+"""ParaDnn: families of networks on synthetic data, from small to very large, to see what a device does well.
+
+Y. E. Wang, G.-Y. Wei and D. Brooks, "Benchmarking TPU, GPU, and CPU Platforms for Deep Learning", arXiv:1907.10701
+(2019); what the paper leaves open is set as in the authors' programs, but for two things. They label at random, so
+that there is nothing to learn; here the labels follow from the inputs, so that wrong arithmetic shows. And their
+RMSProp steps of 0.1 make the loss of such labels infinite.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from profiling.benchmark import Data, Metric, Point, Training, Values, Verification, Work, benchmark
+from workloads.training.keras_model import TRAINING_AXES, TRAINING_CHOICES
+
+DEVICES: tuple[Any, ...] = ("cpu", "gpu", "tpu")
+BACKENDS = ("tensorflow", "jax", "torch")
+STEPS, EPOCHS = 20, 3
+"""The training set is so many batches, however large they are; so many epochs are enough to learn something."""
+HELD_OUT = 256
+KINDS = 10
+"""So many of the outputs ever occur as labels."""
+LIMITS = {"outputs": (100, 16384), "batch": (16, 16384), "epochs": (EPOCHS, 1000)}
+
+
+def by_device(cpu: int, accelerator: int) -> Mapping[str, Values]:
+    return {"cpu": (cpu,), "gpu": (accelerator,), "tpu": (accelerator,)}
+
+
+@benchmark(
+    "paradnn-fc",
+    devices=DEVICES,
+    axes={
+        "layers": (4,),
+        "nodes": by_device(256, 4096),
+        "inputs": (2000,),
+        "outputs": (1000,),
+        "batch": by_device(64, 1024),
+        "epochs": (EPOCHS,),
+        **TRAINING_AXES,
+    },
+    choices=TRAINING_CHOICES,
+    limits={"layers": (1, 128), "nodes": (32, 8192), "inputs": (2000, 16384), **LIMITS},
+    figure="items",
+    backends=BACKENDS,
+    time_limit_s=3600,
+)
+def paradnn_fc(point: Point) -> Training:
+    """Train fully connected layers, all of one width, on synthetic clusters.
+
+    The paper's ranges: 4 to 128 layers of 32 to 8,192 nodes, 2,000 to 8,000 inputs, 200 to 1,000 outputs, batches of
+    64 to 16,384.
+    """
+    from workloads.training.keras_model import use_backend
+
+    use_backend(point)
+    import keras
+    import numpy as np
+    from keras import layers
+
+    from profiling.memory import require_memory
+
+    depth, nodes, inputs, outputs = (point[axis] for axis in ("layers", "nodes", "inputs", "outputs"))
+    weights = fc_parameters(depth, nodes, inputs, outputs)
+    if point.device == "cpu":
+        # A weight, its gradient and its mean square; an activation and its gradient; the examples, while they
+        # are drawn and in the feed.
+        activations = point["batch"] * (depth * nodes + 2 * outputs)
+        require_memory(4 * (3 * weights + 2 * activations + 3 * STEPS * point["batch"] * inputs))
+
+    draw = point.rng()
+    labels = draw.integers(KINDS, size=STEPS * point["batch"] + HELD_OUT)
+    # Every kind is a cluster around a centre of its own.
+    x = draw.standard_normal((len(labels), inputs), np.float32)
+    x += draw.standard_normal((KINDS, inputs), np.float32)[labels]
+    x *= np.float32(math.sqrt(0.5))
+
+    model = keras.Sequential([keras.Input((inputs,))])
+    for _ in range(depth):
+        # He's initial weights: with Keras's own a signal halves in every layer, and is nothing after 128.
+        model.add(layers.Dense(nodes, activation="relu", kernel_initializer="he_uniform"))
+    model.add(layers.Dense(outputs, activation="softmax", dtype="float32"))
+    floor = ACCURACY if depth <= 8 else 0.0
+    return training(point, model, x, labels, weights, floor, rate=3e-4 * min(1, 2048 / nodes), item="examples")
+
+
+def fc_parameters(depth: int, nodes: int, inputs: int, outputs: int) -> int:
+    """A weight for every pair of neighbouring nodes, and a bias for every node."""
+    return (inputs + 1) * nodes + (depth - 1) * (nodes + 1) * nodes + (nodes + 1) * outputs
+
+
+@benchmark(
+    "paradnn-cnn",
+    devices=DEVICES,
+    axes={
+        "block": ("residual",),
+        "blocks": (1,),
+        "filters": by_device(16, 64),
+        "image": by_device(64, 200),
+        "outputs": (500,),
+        "batch": by_device(64, 256),
+        "epochs": (EPOCHS,),
+        **TRAINING_AXES,
+    },
+    choices={"block": ("residual", "bottleneck"), **TRAINING_CHOICES},
+    limits={"blocks": (1, 8), "filters": (8, 128), "image": (32, 512), **LIMITS},
+    figure="items",
+    backends=BACKENDS,
+    time_limit_s=3600,
+)
+def paradnn_cnn(point: Point) -> Training:
+    """Train a residual network of four groups of blocks on synthetic images.
+
+    The paper's ranges: residual or bottleneck blocks, 1 to 8 in each group, 16 to 64 filters in the first, images of
+    200 to 300 pixels squared, 500 to 1,500 outputs, batches of 64 to 1,024.
+    """
+    from workloads.training.keras_model import use_backend
+
+    use_backend(point)
+    import keras
+    import numpy as np
+    from keras import layers
+
+    from profiling.memory import require_memory
+
+    filters, image, count = point["filters"], point["image"], STEPS * point["batch"] + HELD_OUT
+    if point.device == "cpu":
+        require_memory(2 * count * image * image * 3)
+    draw = point.rng()
+    labels = draw.integers(KINDS, size=count)
+    # A kind is a pattern of 8 × 8 coloured squares; every image adds noise of its own.
+    squares = draw.integers(64, 192, size=(KINDS, 8, 8, 3), dtype=np.uint8)
+    across = np.arange(image) * 8 // image
+    x = draw.integers(64, size=(count, image, image, 3), dtype=np.uint8)
+    for kind, pattern in enumerate(squares):
+        x[labels == kind] += pattern[across][:, across]
+
+    def convolution(signal: Any, filters: int, kernel: int, stride: int = 1, gamma: str = "ones") -> Any:
+        signal = layers.Conv2D(filters, kernel, stride, padding="same", use_bias=False)(signal)
+        return layers.BatchNormalization(momentum=0.9, gamma_initializer=gamma)(signal)
+
+    def block(signal: Any, width: int, stride: int, project: bool) -> Any:
+        bottleneck = point["block"] == "bottleneck"
+        wide = 4 * width if bottleneck else width
+        shortcut = convolution(signal, wide, 1, stride) if project else signal
+        if bottleneck:
+            signal = layers.ReLU()(convolution(signal, width, 1))
+        signal = layers.ReLU()(convolution(signal, width, 3, stride))
+        # With a scale of 0 a block begins as its shortcut, so that many can be stacked.
+        signal = convolution(signal, wide, 1 if bottleneck else 3, gamma="zeros")
+        return layers.ReLU()(layers.Add()([signal, shortcut]))
+
+    images = keras.Input((image, image, 3), dtype="uint8")
+    signal = layers.ReLU()(convolution(layers.Rescaling(1 / 128, offset=-1)(images), filters, 7, 2))
+    signal = layers.MaxPooling2D(3, 2, padding="same")(signal)
+    for group in range(4):
+        for number in range(point["blocks"]):
+            signal = block(signal, filters << group, 2 if group and not number else 1, project=not number)
+    signal = layers.GlobalAveragePooling2D()(signal)
+    model = keras.Model(images, layers.Dense(point["outputs"], activation="softmax", dtype="float32")(signal))
+    if point.device == "cpu":
+        # Value and gradient in float32, and as much again for the scratch space of the convolutions.
+        activations = sum(math.prod(layer.output.shape[1:]) for layer in model.layers)
+        require_memory(2 * count * image * image * 3 + 16 * point["batch"] * activations)
+    weights = cnn_parameters(point["block"], point["blocks"], filters, point["outputs"])
+    return training(point, model, x, labels, weights, floor=ACCURACY, rate=1e-3, item="images")
+
+
+def cnn_parameters(block: str, blocks: int, filters: int, outputs: int) -> int:
+    """Convolutions have no bias; a batch normalisation has four numbers a channel, two of them learned.
+
+    The first convolution is 7 × 7 on three colours. The blocks of group g = 0…3 have w = 2^g·filters filters, and the
+    first one of a group also projects its shortcut, 1 × 1, to the block's output channels: w of a residual block, which
+    is two convolutions 3 × 3; 4w of a bottleneck block, which is one of 1 × 1, one of 3 × 3 and one of 1 × 1.
+    """
+    total, channels = 7 * 7 * 3 * filters + 4 * filters, filters
+    for width in (filters << group for group in range(4)):
+        wide = 4 * width if block == "bottleneck" else width
+        total += channels * wide + 4 * wide
+        for _ in range(blocks):
+            if block == "bottleneck":
+                total += channels * width + 9 * width * width + width * wide + 4 * (2 * width + wide)
+            else:
+                total += 9 * channels * width + 9 * width * width + 4 * 2 * width
+            channels = wide
+    return total + (channels + 1) * outputs
+
+
+@benchmark(
+    "paradnn-rnn",
+    devices=DEVICES,
+    axes={
+        "cell": ("lstm",),
+        "layers": by_device(1, 5),
+        "units": by_device(100, 500),
+        "length": (50,),
+        "vocabulary": (1024,),
+        "batch": by_device(64, 256),
+        "epochs": (EPOCHS,),
+        **TRAINING_AXES,
+    },
+    choices={"cell": ("rnn", "lstm", "gru"), **TRAINING_CHOICES},
+    limits={
+        "layers": (1, 13),
+        "units": (32, 4096),
+        "length": (2, 1024),
+        "vocabulary": LIMITS["outputs"],
+        "batch": LIMITS["batch"],
+        "epochs": LIMITS["epochs"],
+    },
+    figure="items",
+    backends=BACKENDS,
+    time_limit_s=3600,
+)
+def paradnn_rnn(point: Point) -> Training:
+    """Train stacked recurrent layers to predict the next word of synthetic sequences.
+
+    The paper's ranges: 1 to 13 layers of as many units as a word's embedding has numbers, 100 to 900, sequences of 10
+    to 90 words from vocabularies of up to 1,024, batches of 16 to 1,024.
+    """
+    from workloads.training.keras_model import embedding, use_backend
+
+    use_backend(point)
+    import keras
+    from keras import layers
+
+    from profiling.memory import require_memory
+
+    depth, units, length, vocabulary = (point[axis] for axis in ("layers", "units", "length", "vocabulary"))
+    weights = rnn_parameters(point["cell"], depth, units, vocabulary)
+    if point.device == "cpu":
+        # As of the fully connected layers; a step of a cell keeps up to ten numbers a unit, and a word is scored
+        # against the whole vocabulary.
+        activations = point["batch"] * length * (10 * depth * units + 2 * vocabulary)
+        require_memory(4 * (3 * weights + 2 * activations))
+
+    draw = point.rng()
+    follows = draw.permutation(KINDS)
+    words = draw.integers(KINDS, size=(STEPS * point["batch"] + HELD_OUT, length + 1))
+    # Nine times in ten the next word follows from the one before, else it is any.
+    ruled = draw.random(words.shape) < 0.9
+    for place in range(1, length + 1):
+        words[ruled[:, place], place] = follows[words[ruled[:, place], place - 1]]
+
+    cell = {"rnn": layers.SimpleRNN, "lstm": layers.LSTM, "gru": layers.GRU}[point["cell"]]
+    model = keras.Sequential([keras.Input((length,), dtype="int32")])
+    # Keras's own initial embeddings, twenty times smaller, take as many more steps to be told apart.
+    model.add(embedding(vocabulary, units, embeddings_initializer=keras.initializers.RandomUniform(-1, 1)))
+    for _ in range(depth):
+        model.add(cell(units, return_sequences=True))
+    model.add(layers.Dense(vocabulary, activation="softmax", dtype="float32"))
+    x, following = words[:, :-1].astype("int32"), words[:, 1:]
+    floor = ACCURACY if depth == 1 else 0.0
+    return training(point, model, x, following, weights, floor, rate=3e-3 * min(1, 1000 / units), item="words")
+
+
+def rnn_parameters(cell: str, depth: int, units: int, vocabulary: int) -> int:
+    """A gate has a weight for every pair of an input and a unit and of two units, and a bias for every unit; Keras's
+    GRU has two, one on either side of its reset gate."""
+    gates, biases = {"rnn": (1, 1), "lstm": (4, 1), "gru": (3, 2)}[cell]
+    return vocabulary * units + depth * gates * units * (2 * units + biases) + (units + 1) * vocabulary
+
+
+ACCURACY = 0.5
+"""Held-out accuracy after 60 steps of a network that is not too deep; chance is 0.1. Measured: 0.89 to 1 with up to 8
+fully connected layers of 32 to 2,048 nodes, 0.91 to 1 with 1 to 8 blocks a group of 8 and 16 filters, 0.66 to 0.92 with
+one recurrent layer of 32 to 900 units. Deeper ones take more steps."""
+LOSS_SHARE = 0.7
+"""What the last epoch's loss may be of ln(outputs), that of a network that knows nothing. The deepest, which after 60
+steps tell no kinds apart but know which labels occur, reach 0.44 with 128 fully connected layers and 0.34 with 13
+recurrent ones."""
+
+
+def training(
+    point: Point, model: Any, x: Any, labels: Any, parameters: int, floor: float, rate: float, item: str
+) -> Training:
+    """RMSProp on all examples but the last, which are held out; `item` is what the labels are counted in."""
+    import keras
+
+    from profiling.flops import model_flops
+    from workloads.training.keras_model import jit_compile, train
+    from workloads.training.pipeline import feed
+    from workloads.training.quality import classification, verify_classifier
+
+    model.compile(
+        keras.optimizers.RMSprop(rate),
+        "sparse_categorical_crossentropy",
+        metrics=["accuracy"],
+        jit_compile=jit_compile(point),
+    )
+    batch, epochs, outputs = point["batch"], point["epochs"], model.outputs[0].shape[-1]
+    source = f"synthetic {item} of {KINDS} kinds"
+    batches = feed(point, (x[:-HELD_OUT], labels[:-HELD_OUT]), batch=batch, epochs=epochs)
+
+    def fit(callbacks: list[Any]) -> Mapping[str, list[float]]:
+        return train(model, batches, epochs, callbacks)
+
+    def evaluate() -> dict[str, Metric]:
+        probabilities = model.predict(x[-HELD_OUT:], batch_size=min(batch, HELD_OUT), verbose=0)
+        return classification(labels[-HELD_OUT:].reshape(-1), probabilities.reshape(-1, outputs))
+
+    def verify(history: Mapping[str, list[float]], qualities: dict[str, Metric]) -> Verification:
+        classifier = verify_classifier(
+            history,
+            qualities,
+            parameters=model.count_params(),
+            expected_parameters=parameters,
+            floor=floor,
+            source=source,
+        )
+        most, loss = LOSS_SHARE * math.log(outputs), history["loss"][-1]
+        return replace(
+            classifier,
+            passed=classifier.passed and loss <= most,  # false for NaN, too
+            expected=f"loss of the last epoch ≤ {most:.3g}, {classifier.expected}",
+        )
+
+    work = Work(flops=model_flops(model, batch).training, items=batch * math.prod(labels.shape[1:]), item=item)
+    data = Data(source, train=len(x) - HELD_OUT, held_out=HELD_OUT, synthetic=True)
+    return Training(fit, evaluate, verify, work, data, model)
