@@ -7,6 +7,7 @@ the form called v1.5, which today's published results use: a block halves the im
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -20,6 +21,8 @@ SMALLEST = 32
 """The network halves an image five times."""
 STEPS = {"cpu": 8, "gpu": 100, "tpu": 100}
 """In an epoch on synthetic images."""
+ENOUGH = 200
+"""Steps after which the loss on a user's images must have fallen."""
 
 
 @benchmark(
@@ -93,12 +96,13 @@ def resnet50(point: Point) -> Training:
         return fallen | classification(images.labels[: len(probabilities)], probabilities)
 
     def verify(history: Mapping[str, list[float]], qualities: dict[str, Metric]) -> Verification:
-        """On the fixed batch the loss must fall below that of guessing evenly among the classes."""
+        """A fixed batch must be learnt; of other images a few steps need not show that anything is."""
         begin, end = qualities["loss_first"].value, qualities["loss_last"].value
+        most = begin if not images or len(losses) >= ENOUGH else math.inf
         return Verification(
-            passed=model.count_params() == parameters(classes) and end < begin,
-            method=f"parameters, and the falling loss on {data.source}",
-            expected=f"{parameters(classes):,} parameters, a mean loss below the first step's",
+            passed=model.count_params() == parameters(classes) and end < most,  # false for NaN, too
+            method=f"parameters, and the loss on {data.source}",
+            expected=f"{parameters(classes):,} parameters, a mean loss below {most:.3g}",
             found=f"{model.count_params():,} parameters, loss {begin:.3g} to {end:.3g}",
         )
 

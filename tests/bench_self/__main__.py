@@ -15,10 +15,16 @@ from rich.table import Table
 
 from tests.bench_self.harness import quick_suite, start_up
 from tests.bench_self.likwid import against_likwid
+from tests.bench_self.training import against_bare_fit
 from tests.bench_self.treesearch import nqueens, uts
 
 REPORT_WIDTH = 120
-PARTS = {"likwid": (against_likwid,), "treesearch": (nqueens, uts), "harness": (start_up, quick_suite)}
+PARTS = {
+    "likwid": (against_likwid,),
+    "treesearch": (nqueens, uts),
+    "training": (against_bare_fit,),
+    "harness": (start_up, quick_suite),
+}
 
 
 def main() -> int:

@@ -54,7 +54,7 @@ def load_embryos(size: int = 64, *, train: int = 2_000, held_out: int = 500, see
     files_train, y_train = listed({name: kept for name, (kept, _) in sides.items()}, classes)
     files_test, y_test = listed({name: held for name, (_, held) in sides.items()}, classes)
     return Embryos(
-        source=f"{len(files_train) + len(files_test):,} images of {folder}",
+        source=f"{len(files_train) + len(files_test):,} images of the folder {folder.name}",
         x_train=_read_all(files_train, size),
         y_train=y_train,
         x_test=_read_all(files_test, size),

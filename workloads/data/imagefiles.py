@@ -54,7 +54,9 @@ def image_folder(path: Path | None = None) -> ImageFolder | RecordFiles | None:
     records = tuple(path / name for name in names if name.startswith("train-"))
     if records:
         held_out = tuple(path / name for name in names if name.startswith("validation-"))
-        return RecordFiles(source=f"{len(records):,} TFRecord files of {path}", train=records, held_out=held_out)
+        return RecordFiles(
+            source=f"{len(records):,} TFRecord files of the folder {path.name}", train=records, held_out=held_out
+        )
     if not {"train", "val"} <= set(names):
         raise DataError(f"{path} needs the folders train and val with a folder of images per class, or train-* records")
     train, val = images_by_class(path / "train"), images_by_class(path / "val")
@@ -65,7 +67,7 @@ def image_folder(path: Path | None = None) -> ImageFolder | RecordFiles | None:
     files, y_train = listed(train, classes)
     held_out, y_test = listed(val, classes)
     return ImageFolder(
-        source=f"{len(files):,} + {len(held_out):,} images of {path}, {len(classes):,} classes",
+        source=f"{len(files):,} + {len(held_out):,} images of the folder {path.name}, {len(classes):,} classes",
         classes=classes,
         train=files,
         y_train=y_train,

@@ -28,10 +28,14 @@ class Examples(Protocol):
 class Feed:
     """What `model.fit(feed.data, steps_per_epoch=feed.steps, epochs=…)` trains on."""
 
-    data: Any
-    """A `tf.data.Dataset` on TensorFlow, else a generator of batches; it lasts for all epochs, once."""
+    make: Callable[[], Any]
     steps: int
     """Full batches in an epoch; what is left over is not trained on, so that all batches have one shape."""
+
+    @property
+    def data(self) -> Any:
+        """All epochs' batches from the first on: a `tf.data.Dataset` on TensorFlow, else a generator."""
+        return self.make()
 
 
 def feed(
@@ -58,11 +62,11 @@ def feed(
     order = _order(count, batch, epochs * passes, point.seed, shuffle)
     workers, prefetch = int(point.params.get("workers", 1)), int(point.params.get("prefetch", 2))
     load = _gather(arrays) if arrays is not None else _stack(examples)
+    steps = passes * (count // batch)
     if point.backend == "tensorflow":
-        data = _tensorflow(arrays, load, order, workers, prefetch)
-    else:
-        data = _ahead(load, order, workers, prefetch)
-    return Feed(data, passes * (count // batch))
+        dataset = _tensorflow(arrays, load, order, workers, prefetch)
+        return Feed(lambda: dataset, steps)
+    return Feed(lambda: _ahead(load, order, workers, prefetch), steps)
 
 
 def _order(count: int, batch: int, passes: int, seed: int, shuffle: bool) -> NDArray[np.int64]:

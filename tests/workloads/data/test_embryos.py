@@ -74,7 +74,7 @@ def test_own_images_of_every_kind_become_grey_and_of_one_size(folder: Path) -> N
     (folder / "two cells" / ".hidden.png").write_bytes(b"not an image")
     (folder / ".hidden").mkdir()
     embryos = load_embryos(size=16)
-    assert embryos.source == f"22 images of {folder}"
+    assert embryos.source == f"22 images of the folder {folder.name}"
     assert not embryos.synthetic
     assert embryos.classes == ("one cell", "two cells")
     assert len(embryos.x_train) + len(embryos.x_test) == 22

@@ -27,7 +27,7 @@ def test_without_a_folder_there_is_nothing(cache: Path, monkeypatch: pytest.Monk
 def test_images_are_listed_with_their_classes_in_order(folder: Path) -> None:
     found = image_folder()
     assert isinstance(found, ImageFolder)
-    assert found.source == f"6 + 4 images of {folder}, 2 classes"
+    assert found.source == f"6 + 4 images of the folder {folder.name}, 2 classes"
     assert found.classes == ("n01", "n02")
     assert [path.parent.name for path in found.train] == ["n01"] * 3 + ["n02"] * 3
     assert found.y_train.tolist() == [0, 0, 0, 1, 1, 1]

@@ -1,0 +1,85 @@
+"""The training workloads beside `model.fit` on arrays, as a script of a few lines calls it: what our input pipeline and
+our step clock cost."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from itertools import pairwise
+from statistics import median
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+from rich.console import Console
+
+from accelbench.plan import discover
+from profiling.benchmark import Point, Training
+from profiling.training import WARMUP_STEPS, StepClock
+from tests.bench_self.bounds import Bound
+from workloads.training import pipeline
+from workloads.training.keras_model import use_backend
+
+TURNS = 7
+WORKLOADS: dict[str, dict[str, int]] = {
+    "cnn-mnist": {},
+    "dbn-mnist": {"epochs": 2, "pretraining_epochs": 2},
+    "bilstm-har": {},
+    "bilstm-imdb": {},
+    "deep-mnist-embryo": {},
+    "resnet50": {"image": 96, "epochs": 2},
+    "paradnn-fc": {"epochs": 3},
+}
+
+
+def against_bare_fit(console: Console) -> list[Bound]:
+    """Steady step times of each workload, in a process of its own, as ratios to those of a bare `fit`."""
+    bounds = []
+    for name in WORKLOADS:
+        console.print(f"{name} beside a bare fit, {TURNS} turns")
+        command = [sys.executable, "-m", "tests.bench_self.training", name]
+        found = subprocess.run(command, check=True, stdout=subprocess.PIPE, encoding="utf-8").stdout.split()
+        bounds.append(Bound(f"{name}, steady step ÷ bare fit", "×", at_most=1.03, found=list(map(float, found))))
+    return bounds
+
+
+def ratios(name: str) -> list[float]:
+    """Ours ÷ bare: epochs of the same model on the same data, by turns."""
+    benchmark = discover()[name]
+    params: dict[str, Any] = {axis: values[0] for axis, values in benchmark.axes_on("cpu").items()}
+    point = Point(name, "cpu", params | {"epochs": 1} | WORKLOADS[name], "tensorflow", seed=1)
+    use_backend(point)
+    import keras
+
+    given: list[tuple[Any, int]] = []
+    feed = pipeline.feed
+
+    def remember(point: Point, examples: Any, *, batch: int, passes: int = 1, **settings: Any) -> Any:
+        given.append((examples, passes))
+        return feed(point, examples, batch=batch, passes=passes, **settings)
+
+    pipeline.feed = remember
+    task = benchmark.prepare(point)
+    assert isinstance(task, Training)
+    (x, y), passes = given[0]
+    x, y = np.concatenate([x] * passes), np.concatenate([y] * passes)
+    if name == "dbn-mnist":  # its timed model learns the images themselves
+        y = x
+
+    class Times(keras.callbacks.Callback):  # type: ignore[misc]
+        def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
+            ends.append(perf_counter())
+
+    found = []
+    for turn in range(TURNS + 1):
+        clock, ends = StepClock(), list[float]()
+        task.fit([clock.callback()])
+        task.model.fit(x, y, batch_size=point["batch"], callbacks=[Times()], verbose=0)
+        steps = [after - before for before, after in pairwise(ends)][WARMUP_STEPS:]
+        if turn:  # the first compiles
+            found.append(median(clock.samples()) / median(steps))
+    return found
+
+
+if __name__ == "__main__":
+    print(*ratios(sys.argv[1]))
