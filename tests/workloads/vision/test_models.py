@@ -1,0 +1,136 @@
+"""Both detectors learn, the same on every backend, compiled or not, in every precision, and find what they learned."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+
+import keras
+import numpy as np
+import pytest
+
+from profiling.flops import model_flops
+from tests.workloads.vision import tiny
+from workloads.vision.mask_rcnn import MaskHead
+from workloads.vision.training import find, largest_overlap
+
+ROOT = Path(__file__).parents[3]
+pytestmark = pytest.mark.timeout(600)
+TOLERANCE = 1e-4
+"""Relative: float32 sums of some thousand terms, in another order on each backend."""
+
+
+@pytest.fixture(scope="module")
+def weights(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with initial weights of both models."""
+    folder = tmp_path_factory.mktemp("weights")
+    for name in tiny.MODELS:
+        keras.utils.set_random_seed(5)
+        np.savez(folder / f"{name}.npz", *tiny.build(name)[0].get_weights())
+    return folder
+
+
+@pytest.fixture(scope="module")
+def losses(weights: Path) -> dict[str, dict[str, list[float]]]:
+    """Of the same four steps, by backend and model: each backend in a process of its own, all at once."""
+    quiet = {"TF_CPP_MIN_LOG_LEVEL": "2", "CUDA_VISIBLE_DEVICES": "-1", "JAX_PLATFORMS": "cpu", "PYTHONPATH": str(ROOT)}
+    processes = {
+        backend: subprocess.Popen(
+            [sys.executable, "-m", "tests.workloads.vision.tiny", weights],
+            cwd=ROOT,
+            env={**os.environ, **quiet, "KERAS_BACKEND": backend},
+            stdout=subprocess.PIPE,
+            encoding="utf-8",
+        )
+        for backend in ("tensorflow", "jax", "torch")
+        if find_spec(backend)
+    }
+    return {backend: json.loads(process.communicate(timeout=580)[0]) for backend, process in processes.items()}
+
+
+@pytest.mark.parametrize("name", tiny.MODELS)
+def test_the_same_steps_give_the_same_losses_on_every_backend(
+    losses: dict[str, dict[str, list[float]]], name: str
+) -> None:
+    reference, *others = losses.values()
+    assert others
+    for other in others:
+        assert other[name] == pytest.approx(reference[name], rel=TOLERANCE)
+    assert losses["tensorflow"][name][-1] < 0.95 * losses["tensorflow"][name][0]
+
+
+@pytest.mark.parametrize("name", tiny.MODELS)
+def test_xla_on_a_cpu_gives_the_same_losses(
+    losses: dict[str, dict[str, list[float]]], weights: Path, name: str
+) -> None:
+    found = tiny.losses(name, tiny.weights_of(weights / f"{name}.npz"), steps=2, jit_compile=True)
+    assert found == pytest.approx(losses["tensorflow"][name][:2], rel=TOLERANCE)
+
+
+@pytest.mark.parametrize("precision", ["mixed_float16", "mixed_bfloat16"])
+@pytest.mark.parametrize("name", tiny.MODELS)
+def test_in_half_precision_the_losses_stay_float32_and_near(
+    losses: dict[str, dict[str, list[float]]], weights: Path, name: str, precision: str
+) -> None:
+    keras.config.set_dtype_policy(precision)
+    try:
+        found = tiny.losses(name, tiny.weights_of(weights / f"{name}.npz"), steps=1, jit_compile=False)
+        outputs = tiny.build(name)[0].outputs
+    finally:
+        keras.config.set_dtype_policy("float32")
+    # Rounding reorders Mask R-CNN's proposals, and its lots then fall on other regions.
+    assert found == pytest.approx(losses["tensorflow"][name][:1], rel=0.05 if name == "retinanet" else 0.2)
+    assert {output.dtype for output in outputs} == {"float32"}
+
+
+@pytest.mark.parametrize("name", tiny.MODELS)
+def test_objects_found_are_in_the_image_ranked_and_not_found_twice(name: str) -> None:
+    from workloads.vision.shapes import drawn_shapes
+
+    keras.utils.set_random_seed(2)
+    _, detector = tiny.build(name)
+    # Weights as large as those of a trained network, and no prior: everything is found everywhere.
+    for weight in detector.trainable_weights:
+        weight.assign(np.random.default_rng(1).normal(0, 0.15, weight.shape))
+    held_out = drawn_shapes(tiny.SIZE, 1, held_out=3).held_out
+    _, found = find(detector, held_out, batch=2)
+    assert len(found) == 3
+    assert max(len(one.scores) for one in found) > 1
+    assert largest_overlap(found) <= 0.501
+    for one in found:
+        assert (one.boxes >= 0).all()
+        assert (one.boxes <= tiny.SIZE).all()
+        assert (np.diff(one.scores) <= 0).all()
+        assert set(one.classes.tolist()) <= {0, 1, 2}
+        if name == "mask_rcnn":
+            assert one.masks is not None
+            assert one.masks.shape == (len(one.scores), tiny.SIZE, tiny.SIZE)
+            for box, mask in zip(one.boxes, one.masks, strict=True):
+                rows, columns = np.nonzero(mask)
+                assert not len(rows) or (columns.min() + 1 > box[0] and rows.max() < box[3])
+
+
+def test_the_work_of_both_models_by_hand() -> None:
+    """64×64 pixels: levels of 16, 8, 4, 2 and 1 positions a side; 8 channels, 3 classes."""
+    c, k = tiny.CHANNELS, tiny.CLASSES
+    trunk = [32**2 * 27 * 8, 16**2 * 72 * 16, 8**2 * 144 * 16, 4**2 * 144 * 24, 2**2 * 216 * 32]
+    lateral = {8: 16 * c, 4: 24 * c, 2: 32 * c}
+    pyramid = sum(n * n * (inputs + 9 * c * c) for n, inputs in lateral.items())
+    coarser = 1 * 9 * 32 * c + 1 * 9 * c * c  # both of one position: of 64 and 128 pixels
+    positions = 8**2 + 4**2 + 2**2 + 1 + 1
+    heads = positions * (2 * 4 * 9 * c * c + 9 * c * 9 * (k + 4))
+    detector, _ = tiny.build("retinanet")
+    assert model_flops(detector, 2).forward == 2 * 2 * (sum(trunk) + pyramid + coarser + heads)
+
+    pyramid += 16**2 * (16 * c + 9 * c * c)
+    proposals = (16**2 + 8**2 + 4**2 + 2**2 + 1) * (9 * c * c + 15 * c)
+    boxes = 32 * (49 * c * 1024 + 1024 * 1024 + 1024 * (1 + 5 * k))
+    masks = 8 * (4 * 14**2 * 9 * c * c + 28**2 * (c * c + c * k))
+    segmenter, _ = tiny.build("mask_rcnn")
+    assert model_flops(segmenter, 2).forward == 2 * 2 * (sum(trunk) + pyramid + proposals + boxes + masks)
+    (head,) = (layer for layer in segmenter.layers if isinstance(layer, MaskHead))
+    assert head.products() == masks

@@ -1,0 +1,129 @@
+"""The two benchmarks train, are refused when they did not learn, and say what they cannot train on."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from profiling.benchmark import REGISTRY, Point, Skip, Training
+from tests.workloads.vision import tiny
+from workloads import detection, segmentation
+from workloads.vision import pyramid, scenes, shapes
+from workloads.vision.scenes import SceneData
+
+MODULES = pytest.mark.parametrize("module", [detection, segmentation], ids=["detection", "segmentation"])
+TRAIN, HELD_OUT = 12, 4
+
+
+@pytest.fixture(autouse=True)
+def small(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A few drawn scenes and a backbone of five convolutions, in place of a thousand and of ResNet-50."""
+
+    def few(size: int, seed: int, **_: Any) -> SceneData:
+        return shapes.drawn_shapes(size, seed, TRAIN, HELD_OUT)
+
+    monkeypatch.setattr(scenes, "load_scenes", few)
+    monkeypatch.setattr(pyramid, "resnet50", tiny.backbone)
+
+
+def point(module: Any, **params: int | str) -> Point:
+    name = module.__name__.split(".")[-1]
+    given = {"image": 64, "batch": 4, "epochs": 2, "channels": 8, "workers": 2, "prefetch": 2}
+    return Point(name, "cpu", given | params, "tensorflow", seed=3)
+
+
+def prepare(module: Any, **params: int | str) -> Training:
+    wanted = point(module, **params)
+    training = REGISTRY[wanted.benchmark].prepare(wanted)
+    assert isinstance(training, Training)
+    return training
+
+
+@MODULES
+def test_training_lowers_the_loss_and_every_part_of_the_answer_is_reported(module: Any) -> None:
+    training = prepare(module, epochs=6)
+    history = training.fit([])
+    assert history["loss"][-1] < history["loss"][0]
+    parts = [name for name in history if name.endswith("_loss")]
+    assert len(parts) == {detection: 2, segmentation: 5}[module]
+    assert sum(history[name][-1] for name in parts) == pytest.approx(history["loss"][-1], rel=1e-3)
+    qualities = training.evaluate()
+    assert training.target is not None
+    assert training.target[0] in qualities
+    assert all(0 <= metric.value <= 1 for metric in qualities.values())
+    assert (training.data.train, training.data.held_out, training.data.synthetic) == (TRAIN, HELD_OUT, True)
+    assert (training.work.items, training.work.item) == (4, "images")
+    outcome = training.verify(history, qualities)
+    assert not outcome.passed, "the parameters are not those of ResNet-50"
+    assert "drawn scenes" in outcome.method
+
+
+@MODULES
+def test_a_long_training_that_learned_little_fails(module: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    training = prepare(module)
+    parameters = training.model.count_params()
+    monkeypatch.setattr(module, "parameters", lambda classes, channels: parameters)
+    qualities = training.evaluate()
+    assert training.verify({"loss": [2.0, 1.0]}, qualities).passed
+    monkeypatch.setattr(module, "FLOORS", ((0, 0.5),))
+    outcome = training.verify({"loss": [2.0, 1.0]}, qualities)
+    assert not outcome.passed
+    assert str(outcome.expected).endswith("≥ 0.5")
+
+
+@MODULES
+@pytest.mark.parametrize("image", [32, 100, 1])
+def test_an_image_that_the_network_cannot_halve_is_skipped(module: Any, image: int) -> None:
+    with pytest.raises(Skip, match=f"a multiple of 32 and at least 64 pixels, and {image} is not"):
+        prepare(module, image=image)
+
+
+@MODULES
+def test_a_batch_larger_than_the_data_is_skipped_with_both_numbers(module: Any) -> None:
+    with pytest.raises(Skip, match="a batch of 13 is more than the 12 examples"):
+        prepare(module, batch=13)
+
+
+@MODULES
+def test_the_longer_the_training_the_better_it_must_be(module: Any) -> None:
+    floors = [module.floor(images) for images in (0, 1_000, 10_000, 100_000)]
+    assert floors == sorted(floors)
+    assert floors[0] == 0
+    assert floors[-1] >= 0.5
+
+
+BIASES, FROZEN = 26_560, 53_120
+"""Parameters of Keras's ResNet-50: biases that others leave out, and scales and shifts that others freeze."""
+
+
+def test_the_networks_are_as_large_as_those_of_torchvision() -> None:
+    """Its `retinanet_resnet50_fpn` has 34,014,999 parameters, and `maskrcnn_resnet50_fpn` 44,401,393; 91 classes."""
+    from_level5_not_stage5 = 9 * (2048 - 256) * 256
+    assert detection.parameters(91, 256) - from_level5_not_stage5 - BIASES - FROZEN == 34_014_999
+    box_and_mask_of_the_ground = 4 * 1025 + 257
+    assert segmentation.parameters(90, 256) + box_and_mask_of_the_ground - BIASES - FROZEN == 44_401_393
+
+
+def test_the_backbone_is_resnet50_with_as_many_parameters(monkeypatch: pytest.MonkeyPatch) -> None:
+    import keras
+
+    monkeypatch.undo()
+    image = keras.Input((64, 64, 3), dtype="uint8")
+    features = pyramid.resnet50(image)
+    assert [tuple(f.shape[1:]) for f in features] == [(16, 16, 256), (8, 8, 512), (4, 4, 1024), (2, 2, 2048)]
+    assert keras.Model(image, features).count_params() == detection.BACKBONE
+
+
+def test_normalisation_is_of_each_image_alone() -> None:
+    """So that an image's features do not depend on the batch that it is in, in training or not."""
+    import keras
+
+    inputs = keras.Input((8, 8, 3))
+    x = keras.layers.Conv2D(32, 3, name="conv")(inputs)
+    network = pyramid.normalised(keras.Model(inputs, keras.layers.BatchNormalization(name="one_bn")(x)))
+    batch = np.random.default_rng(1).normal(size=(4, 8, 8, 3)).astype(np.float32)
+    together = keras.ops.convert_to_numpy(network(batch, training=True))
+    alone = keras.ops.convert_to_numpy(network(batch[:1]))
+    np.testing.assert_allclose(together[:1], alone, atol=1e-5)

@@ -1,0 +1,40 @@
+"""Anchors: the boxes that a detector starts from, the same on every image."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+RATIOS = (0.5, 1.0, 2.0)
+"""Height over width (Ren et al., "Faster R-CNN", 2015)."""
+
+
+def anchors(
+    image: int, strides: Sequence[int], side: float, scales: Sequence[float] = (1.0,), ratios: Sequence[float] = RATIOS
+) -> NDArray[np.float32]:
+    """Anchors (A, 4) of all levels of a pyramid over a square image, fine to coarse, row by row.
+
+    At each position of the level with stride s stands one anchor of (side × s × scale)² pixels for every scale and
+    ratio, in this order.
+    """
+    return np.concatenate([_level(image, stride, side * stride, scales, ratios) for stride in strides])
+
+
+def positions(image: int, stride: int) -> int:
+    """Positions along a side of the level with that stride; a level of odd size is halved upwards."""
+    return math.ceil(image / stride)
+
+
+def _level(
+    image: int, stride: int, side: float, scales: Sequence[float], ratios: Sequence[float]
+) -> NDArray[np.float32]:
+    count = positions(image, stride)
+    centres = (np.arange(count) + 0.5) * stride
+    y, x = np.meshgrid(centres, centres, indexing="ij")
+    shapes = np.array([(side * s / math.sqrt(r), side * s * math.sqrt(r)) for s in scales for r in ratios])
+    half = shapes[None] / 2  # (1, shapes, width and height)
+    centre = np.stack([x, y], axis=-1).reshape(-1, 1, 2)
+    return np.concatenate([centre - half, centre + half], axis=-1).reshape(-1, 4).astype(np.float32)

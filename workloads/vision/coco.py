@@ -1,0 +1,134 @@
+"""How good detections are: COCO's mean average precision by `pycocotools`, and the mean IoU of the pixels' classes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import redirect_stdout
+from dataclasses import dataclass
+from io import StringIO
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from workloads.vision.scenes import Scene
+
+MASK_THRESHOLD = 0.5
+"""Probability from which a pixel belongs to the object (He et al., "Mask R-CNN", section 3.1)."""
+
+
+@dataclass(frozen=True)
+class Found:
+    """What was found on one image: D objects, best first."""
+
+    boxes: NDArray[np.float32]
+    """(D, 4)."""
+    scores: NDArray[np.float32]
+    """(D,), 0 to 1."""
+    classes: NDArray[np.int32]
+    """(D,)."""
+    masks: NDArray[np.uint8] | None = None
+    """(D, S, S) of zeros and ones."""
+
+    @classmethod
+    def above(
+        cls, score: float, boxes: Any, scores: Any, classes: Any, masks: NDArray[np.uint8] | None = None
+    ) -> Found:
+        """Those of them whose score is higher than that."""
+        kept = scores > score
+        return cls(boxes[kept], scores[kept], classes[kept], None if masks is None else masks[kept])
+
+
+def mean_average_precision(
+    scenes: Sequence[Scene], found: Sequence[Found], classes: int, kind: Literal["bbox", "segm"]
+) -> tuple[float, float]:
+    """COCO's mAP over the thresholds 0.5, 0.55 … 0.95 of IoU, and mAP at 0.5, of at most 100 objects an image."""
+    from pycocotools.coco import COCO
+    from pycocotools.cocoeval import COCOeval
+
+    truth = [
+        {"id": number, "image_id": i, "iscrowd": 0, **described}
+        for number, (i, described) in enumerate(
+            ((i, described) for i, scene in enumerate(scenes) for described in _describe(scene, kind)), start=1
+        )
+    ]
+    results = [
+        {"image_id": i, "score": float(score), **described}
+        for i, one in enumerate(found)
+        for score, described in zip(one.scores, _describe(one, kind), strict=True)
+    ]
+    if not results:
+        return 0.0, 0.0
+    with redirect_stdout(StringIO()):  # It reports its progress there.
+        coco = COCO()
+        coco.dataset = {
+            "info": {},
+            "images": [{"id": i, "height": len(s.image), "width": len(s.image)} for i, s in enumerate(scenes)],
+            "annotations": truth,
+            "categories": [{"id": number} for number in range(classes)],
+        }
+        coco.createIndex()
+        evaluation = COCOeval(coco, coco.loadRes(results), kind)
+        evaluation.evaluate()
+        evaluation.accumulate()
+        evaluation.summarize()
+    return float(evaluation.stats[0]), float(evaluation.stats[1])
+
+
+def _describe(objects: Scene | Found, kind: str) -> list[dict[str, Any]]:
+    """COCO's description of each object: its class, and its box [left, top, width, height] or its mask."""
+    from pycocotools import mask as run_lengths
+
+    described = []
+    for i, (box, kind_of_object) in enumerate(zip(objects.boxes.astype(float), objects.classes, strict=True)):
+        left, top, right, bottom = box.tolist()
+        one: dict[str, Any] = {"category_id": int(kind_of_object), "bbox": [left, top, right - left, bottom - top]}
+        one["area"] = (right - left) * (bottom - top)
+        if kind == "segm":
+            assert objects.masks is not None
+            one["segmentation"] = run_lengths.encode(np.asfortranarray(objects.masks[i]))
+            one["area"] = float(objects.masks[i].sum())
+        described.append(one)
+    return described
+
+
+def mean_iou(scenes: Sequence[Scene], found: Sequence[Found], classes: int) -> float:
+    """IoU of the pixels of a class, over all images, averaged over the ground and the classes that occur.
+
+    Where masks overlap, the pixel is that of the better score. PASCAL VOC's measure of segmentation.
+    """
+    counts = np.zeros((classes + 1, classes + 1), np.int64)
+    for scene, one in zip(scenes, found, strict=True):
+        assert one.masks is not None
+        worst_first = np.argsort(one.scores, kind="stable")
+        true = _paint(scene.masks, scene.classes, scene.image.shape[:2])
+        said = _paint(one.masks[worst_first], one.classes[worst_first], scene.image.shape[:2])
+        counts += np.bincount(true.ravel() * (classes + 1) + said.ravel(), minlength=counts.size).reshape(counts.shape)
+    both = np.diag(counts)
+    either = counts.sum(axis=0) + counts.sum(axis=1) - both
+    return float((both[either > 0] / either[either > 0]).mean())
+
+
+def _paint(masks: NDArray[np.uint8], classes: NDArray[np.int32], shape: tuple[int, int]) -> NDArray[np.int64]:
+    """The class of every pixel, counted from 1, 0 for the ground; a later mask covers an earlier one."""
+    painted = np.zeros(shape, np.int64)
+    for mask, kind in zip(masks, classes, strict=True):
+        painted[mask.astype(bool)] = kind + 1
+    return painted
+
+
+def paste(masks: NDArray[np.float32], boxes: NDArray[np.float32], size: int) -> NDArray[np.uint8]:
+    """Masks (D, m, m) of probabilities stretched over their boxes (D, 4) in a square image: (D, size, size), 0 or 1."""
+    down = _stretch(boxes[:, 1], boxes[:, 3], masks.shape[1], size)
+    across = _stretch(boxes[:, 0], boxes[:, 2], masks.shape[2], size)
+    return (down @ masks @ across.transpose(0, 2, 1) >= MASK_THRESHOLD).astype(np.uint8)
+
+
+def _stretch(begin: NDArray[np.float32], end: NDArray[np.float32], cells: int, size: int) -> NDArray[np.float32]:
+    """The share (D, size, cells) that each cell of a mask has in each pixel: linear between cells, 0 off the box."""
+    centres = np.arange(size, dtype=np.float32) + 0.5
+    place = (centres - begin[:, None]) / np.maximum(end - begin, 1e-6)[:, None]
+    inside = (place >= 0) & (place <= 1)
+    place = np.clip(place * cells - 0.5, 0, cells - 1)
+    shares = np.maximum(0, 1 - np.abs(place[..., None] - np.arange(cells, dtype=np.float32)))
+    return np.asarray(shares * inside[..., None], np.float32)

@@ -1,0 +1,204 @@
+"""Mask R-CNN: regions are proposed, then each is classified, its box refined and its mask drawn.
+
+K. He, G. Gkioxari, P. Dollár and R. Girshick, "Mask R-CNN", ICCV 2017, on a feature pyramid (its figure 4, right). The
+paper's numbers of regions are those of images of about 1,024 pixels; of smaller images they are in proportion to the
+side.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import keras
+from keras import layers, ops
+
+from workloads.vision.anchors import RATIOS, anchors
+from workloads.vision.boxes import encode
+from workloads.vision.losses import binary_cross_entropy, mean_where, smooth_l1
+from workloads.vision.matching import match, rows
+from workloads.vision.pyramid import feature_pyramid, over_levels
+from workloads.vision.regions import BOX_SCALE, REGION_OVERLAP, Objects, Proposals, TrainingRegions
+from workloads.vision.roi_align import RoIAlign, bilinear, sample_points
+
+STRIDES = (4, 8, 16, 32, 64)
+SIDE = 8
+"""Of the anchors, in strides: 32 pixels on the finest level."""
+POSITIVE, NEGATIVE = 0.7, 0.3
+"""Overlaps from which an anchor has to find an object, and below which it has to find none."""
+SAMPLE = 256
+"""Anchors of an image that the paper draws by lot for the loss, at most half of them positive."""
+UNITS, BOX_SIZE, MASK_SIZE, DEPTH = 1024, 7, 14, 4
+"""Of the box head, the sides of the features that it and the mask head see, and convolutions of the latter."""
+
+
+def mask_rcnn(image: Any, truth: Any, features: Sequence[Any], classes: int, channels: int) -> tuple[MaskRCNN, Any]:
+    """The model to train, and the segmenter with the same weights.
+
+    `image` and the true boxes `truth` (B, M, 4) are inputs of fixed size; `features`, of strides 4, 8, 16 and 32, are
+    computed from the image. The segmenter takes image bytes to what `Objects` returns and `masks` (B, D, 28, 28).
+    """
+    size = image.shape[1]
+    levels = feature_pyramid(features, channels)
+    coarser = layers.MaxPooling2D(1, strides=2, name="level5")(levels[-1])
+    shared = layers.Conv2D(channels, 3, padding="same", activation="relu", name="rpn")
+    hidden = [shared(level) for level in (*levels, coarser)]
+    logits = over_levels([layers.Conv2D(len(RATIOS), 1, name="rpn_class")], hidden, 1)
+    codes = over_levels([layers.Conv2D(4 * len(RATIOS), 1, name="rpn_box")], hidden, 4)
+    places = anchors(size, STRIDES, SIDE)
+    proposals = Proposals(places, image=size, count=size)(logits, codes)
+
+    box_head, mask_head = _box_head(classes, levels, size), _mask_head(classes, channels, levels, size)
+    regions, inner = TrainingRegions(count=size // 2)(proposals, truth)
+    region_logits, region_codes = box_head(regions)
+    outputs = {
+        "anchor_logits": logits,
+        "anchor_codes": codes,
+        "regions": regions,
+        "region_logits": region_logits,
+        "region_codes": region_codes,
+        "masks": mask_head(inner),
+    }
+    model = MaskRCNN(places, inputs=[image, truth], outputs=outputs, name="mask_rcnn")
+
+    objects = Objects(image=size, count=size // 8)(proposals, *box_head(proposals))
+    masks = OwnMask()(mask_head(objects["boxes"]), objects["classes"])
+    return model, keras.Model(image, {**objects, "masks": masks})
+
+
+class MaskRCNN(keras.Model):  # type: ignore[misc]
+    """Image bytes and true boxes to what the losses are taken of, in the terms of `mask_rcnn`."""
+
+    def __init__(self, places: Any, **graph: Any) -> None:
+        super().__init__(**graph)
+        self.places = places
+        names = ("anchor_class", "anchor_box", "region_class", "region_box", "mask")
+        self.parts = [keras.metrics.Mean(name=f"{name}_loss") for name in names]
+
+    def compute_loss(
+        self, x: Any = None, y: Any = None, y_pred: Any = None, sample_weight: Any = None, training: bool = True
+    ) -> Any:
+        """The sum of the five losses: of anchors their objectness and box, of regions their class, box and mask."""
+        losses = (*self._anchor_losses(y, y_pred), *self._region_losses(y, y_pred))
+        for part, loss in zip(self.parts, losses, strict=True):
+            part.update_state(loss)
+        return sum(losses)
+
+    def _anchor_losses(self, y: Any, y_pred: Any) -> tuple[Any, Any]:
+        """Cross-entropy of the paper's sample of anchors, and the smooth L1 of the positive ones.
+
+        The mean over all samples that may be drawn stands for a drawn one: each positive anchor, and each negative one,
+        counts as often as it would be drawn on average.
+        """
+        places = ops.convert_to_tensor(self.places)
+        found = match(places, y["boxes"], positive=POSITIVE, negative=NEGATIVE, rescue=True)
+        positive, negative = ops.cast(found.positive, "float32"), ops.cast(found.negative, "float32")
+        count = ops.sum(positive, axis=1, keepdims=True)
+        drawn = ops.minimum(count, SAMPLE / 2)
+        others = ops.maximum(ops.sum(negative, axis=1, keepdims=True), 1.0)
+        weight = positive * drawn / ops.maximum(count, 1.0) + negative * (SAMPLE - drawn) / others
+        entropy = binary_cross_entropy(y_pred["anchor_logits"][..., 0], positive)
+        codes = encode(rows(y["boxes"], found.truth), places)
+        return (
+            ops.mean(ops.sum(weight * entropy, axis=1)) / SAMPLE,
+            mean_where(found.positive, smooth_l1(y_pred["anchor_codes"], codes)),
+        )
+
+    def _region_losses(self, y: Any, y_pred: Any) -> tuple[Any, Any, Any]:
+        regions, logits = y_pred["regions"], y_pred["region_logits"]
+        found = match(regions, y["boxes"], positive=REGION_OVERLAP, negative=REGION_OVERLAP)
+        kinds = ops.where(found.positive, rows(y["classes"], found.truth), -1)
+        own = ops.one_hot(kinds, logits.shape[-1] - 1, dtype="float32")  # (B, R, K), zeros for the ground
+        log_probability = ops.log_softmax(logits, axis=-1)
+        entropy = -ops.where(found.positive, ops.sum(own * log_probability[..., 1:], axis=-1), log_probability[..., 0])
+        code = ops.sum(own[..., None] * y_pred["region_codes"], axis=2)
+        target = encode(rows(y["boxes"], found.truth), regions, BOX_SCALE)
+
+        inner = y_pred["masks"].shape[1]
+        own, positive = own[:, :inner], found.positive[:, :inner]
+        mask_logits = ops.sum(own[:, :, None, None] * y_pred["masks"], axis=-1)
+        masks = mask_targets(y["masks"], regions[:, :inner], found.truth[:, :inner], mask_logits.shape[2])
+        mask_entropy = ops.mean(binary_cross_entropy(mask_logits, masks), axis=(2, 3))
+        return (
+            ops.mean(entropy),
+            mean_where(found.positive, smooth_l1(code, target)),
+            mean_where(positive, mask_entropy),
+        )
+
+
+def mask_targets(masks: Any, regions: Any, truth: Any, size: int) -> Any:
+    """What the mask of each region's object (B, N, size, size) is within the region, 0 or 1.
+
+    `masks` (B, M, S, S) are those of the objects, `truth` (B, N) says which one is the region's.
+    """
+    objects, side = masks.shape[1], masks.shape[2]
+    maps = ops.reshape(ops.cast(masks, "float32"), (-1, objects * side * side, 1))
+    truth = ops.cast(truth, "int32")
+    values = bilinear(maps, truth * side * side, ops.full_like(truth, side), *sample_points(regions, size))
+    return ops.cast(values[..., 0] >= 0.5, "float32")
+
+
+def _box_head(classes: int, levels: Sequence[Any], size: int) -> Any:
+    """Regions (B, R, 4) to logits (B, R, 1 + K), first the ground's, and a box code (B, R, K, 4) for every class."""
+    align = RoIAlign(BOX_SIZE, size)
+    dense = [layers.Dense(UNITS, activation="relu", name=f"box_hidden{i}") for i in (1, 2)]
+    logits, codes = layers.Dense(1 + classes, name="class"), layers.Dense(4 * classes, name="box")
+
+    def call(regions: Any) -> tuple[Any, Any]:
+        aligned = align(regions, levels)
+        hidden = layers.Reshape((regions.shape[1], -1))(aligned)
+        for layer in dense:
+            hidden = layer(hidden)
+        by_class = layers.Reshape((regions.shape[1], classes, 4), dtype="float32")(codes(hidden))
+        return layers.Activation("linear", dtype="float32")(logits(hidden)), by_class
+
+    return call
+
+
+def _mask_head(classes: int, channels: int, levels: Sequence[Any], size: int) -> Any:
+    """Regions (B, R, 4) to mask logits (B, R, 28, 28, K)."""
+    align, draw = RoIAlign(MASK_SIZE, size), MaskHead(classes, channels)
+    return lambda regions: layers.Activation("linear", dtype="float32")(draw(align(regions, levels)))
+
+
+class MaskHead(layers.Layer):  # type: ignore[misc]
+    """Features (B, R, s, s, C) of regions to a mask's logits of every class, (B, R, 2s, 2s, K)."""
+
+    def __init__(self, classes: int, channels: int) -> None:
+        super().__init__(name="mask_head")
+        self.classes, self.channels = classes, channels
+        self.convolutions = [
+            layers.Conv2D(channels, 3, padding="same", activation="relu", name=f"mask{i}") for i in range(1, DEPTH + 1)
+        ]
+        self.larger = layers.Conv2DTranspose(channels, 2, strides=2, activation="relu", name="mask_larger")
+        self.logits = layers.Conv2D(classes, 1, name="mask")
+
+    def build(self, shape: tuple[Any, ...]) -> None:
+        self.regions, self.side = shape[1:3]
+        inner = (None, *shape[2:])
+        for layer in (*self.convolutions, self.larger, self.logits):
+            layer.build(inner)
+            inner = layer.compute_output_shape(inner)
+
+    def call(self, features: Any) -> Any:
+        values = ops.reshape(features, (-1, *features.shape[2:]))
+        for layer in (*self.convolutions, self.larger, self.logits):
+            values = layer(values)
+        return ops.reshape(values, (-1, features.shape[1], *values.shape[1:]))
+
+    def products(self) -> int:
+        """Multiply-adds for one image: 3×3 convolutions; then each of 2s × 2s pixels has one input pixel, and 1×1."""
+        area = int(self.side) ** 2
+        convolutions = area * 9 * self.channels * self.channels * DEPTH
+        return int(self.regions * (convolutions + 4 * area * self.channels * (self.channels + self.classes)))
+
+
+class OwnMask(layers.Layer):  # type: ignore[misc]
+    """Of mask logits (B, D, s, s, K) the probabilities (B, D, s, s) of each object's own class (B, D)."""
+
+    def __init__(self) -> None:
+        super().__init__(dtype="float32")
+
+    def call(self, logits: Any, kinds: Any) -> Any:
+        own = ops.one_hot(kinds, logits.shape[-1], dtype="float32")
+        return ops.sigmoid(ops.sum(logits * own[:, :, None, None], axis=-1))

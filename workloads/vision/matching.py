@@ -1,0 +1,47 @@
+"""Which true object each anchor or region has to find, and which have none."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from keras import ops
+
+from workloads.vision.boxes import iou
+
+
+class Match(NamedTuple):
+    """For each of N candidates on each of B images; those neither positive nor negative take no part in the loss."""
+
+    truth: Any
+    """(B, N), the row of the object with which it overlaps most."""
+    positive: Any
+    """(B, N), whether it has to find that object."""
+    negative: Any
+    """(B, N), whether there is nothing that it has to find."""
+
+
+def match(candidates: Any, truth: Any, *, positive: float, negative: float, rescue: bool = False) -> Match:
+    """Candidates (N, 4) or (B, N, 4) with an overlap of at least `positive`, and those with less than `negative`.
+
+    `truth` (B, M, 4) are the images' objects; rows that only fill up are empty boxes and match nothing. With `rescue`
+    the candidates that overlap most with an object are positive for it however little that is, so that each object is
+    learned (Ren et al., "Faster R-CNN", 2015, section 3.1.2).
+    """
+    overlap = iou(candidates, truth)  # (B, N, M)
+    best = ops.max(overlap, axis=-1)
+    found = ops.argmax(overlap, axis=-1)
+    is_positive = best >= positive
+    if rescue:
+        most = ops.maximum(ops.max(overlap, axis=-2, keepdims=True), 1e-6)
+        rescued = overlap >= most
+        found = ops.where(ops.any(rescued, axis=-1), ops.argmax(ops.where(rescued, overlap, -1.0), axis=-1), found)
+        is_positive = ops.logical_or(is_positive, ops.any(rescued, axis=-1))
+    is_negative = ops.logical_and(best < negative, ops.logical_not(is_positive))
+    return Match(found, is_positive, is_negative)
+
+
+def rows(values: Any, index: Any) -> Any:
+    """Of `values` (B, M, …) the rows `index` (B, N): (B, N, …)."""
+    for _ in range(len(values.shape) - 2):
+        index = ops.expand_dims(index, -1)
+    return ops.take_along_axis(values, index, axis=1)

@@ -1,0 +1,143 @@
+"""Drawn scenes: plain discs, striped squares and chequered triangles, whose boxes, classes and masks are exact."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from workloads.vision.scenes import Scene, SceneData
+
+CORNERS = {"disc": 0, "square": 4, "triangle": 3}
+STRIPES = {"disc": 0, "square": 1, "triangle": 2}
+"""Directions in which the shape is striped."""
+MOST = 4
+RADII = (0.12, 0.22)
+"""Of a disc, as a share of the image's side; the other shapes have the area of such a disc."""
+SEEN = 0.7
+"""Share of a shape that later ones leave uncovered, at least."""
+TRIES = 20
+"""Places tried for a shape; one that fits nowhere is left out."""
+CONTRAST = 90
+"""Least distance of the colours of shape and ground, of 255·√3; and between dark and bright stripes."""
+PERIODS = 14
+"""Of a shape's stripes, in a whole side of the image."""
+WAVES, GRAIN = 25, 8
+"""Brightness of the ground's waves, and standard deviation of each pixel's noise."""
+TRAIN, HELD_OUT = 1_000, 100
+
+
+@dataclass(frozen=True)
+class Shapes:
+    """Scenes by number, each drawn from (seed, number) alone: the same ones in any order, on any machine."""
+
+    size: int
+    seed: int
+    first: int
+    count: int
+
+    def __len__(self) -> int:
+        return self.count
+
+    def __getitem__(self, index: int) -> Scene:
+        if not 0 <= index < self.count:
+            raise IndexError(index)
+        return draw(np.random.default_rng([self.seed, self.first + index]), self.size)
+
+
+def drawn_shapes(size: int, seed: int, train: int = TRAIN, held_out: int = HELD_OUT) -> SceneData:
+    return SceneData(
+        source=f"synthetic: {train + held_out:,} drawn scenes of 1 to {MOST} shapes, seed {seed}",
+        synthetic=True,
+        classes=tuple(CORNERS),
+        most=MOST,
+        train=Shapes(size, seed, 0, train),
+        held_out=Shapes(size, seed, train, held_out),
+    )
+
+
+def draw(rng: np.random.Generator, size: int) -> Scene:
+    """A scene of 1 to `MOST` shapes; where they overlap, the later one is seen."""
+    ground = rng.uniform(0, 255, 3)
+    image = ground + WAVES * _wave(rng, size, rng.uniform(1, 4), rng.uniform(0, 2 * math.pi))
+    masks = np.zeros((0, size, size), bool)
+    classes: list[int] = []
+    for _ in range(int(rng.integers(1, MOST + 1))):
+        kind = int(rng.integers(len(CORNERS)))
+        placed = _place(rng, size, list(CORNERS.values())[kind], masks)
+        if placed is not None:
+            masks = np.concatenate([masks & ~placed, placed[None]])
+            classes.append(kind)
+            pattern = _stripes(rng, size, list(STRIPES.values())[kind])
+            image[placed] = _colour(rng, ground) + pattern[placed]
+    return Scene(
+        image=np.clip(image + rng.normal(0, GRAIN, image.shape), 0, 255).astype(np.uint8),
+        boxes=np.stack([bounds(mask) for mask in masks]),
+        classes=np.array(classes, np.int32),
+        masks=masks.astype(np.uint8),
+    )
+
+
+def bounds(mask: NDArray[np.bool_]) -> NDArray[np.float32]:
+    """The smallest box around the mask (H, W), which has at least one pixel."""
+    rows, columns = np.flatnonzero(mask.any(axis=1)), np.flatnonzero(mask.any(axis=0))
+    return np.array([columns[0], rows[0], columns[-1] + 1, rows[-1] + 1], np.float32)
+
+
+def _place(rng: np.random.Generator, size: int, corners: int, others: NDArray[np.bool_]) -> NDArray[np.bool_] | None:
+    """A shape that lies within the image and covers none of the others too much; None where no place was found.
+
+    `others` (n, S, S) is what is seen of them.
+    """
+    whole = others.sum(axis=(1, 2))
+    for _ in range(TRIES):
+        radius = rng.uniform(*RADII) * size
+        reach = _circumradius(corners, radius)
+        x, y = rng.uniform(reach, size - reach, 2)
+        mask = _shape(size, corners, radius, x, y, rng.uniform(0, 2 * math.pi))
+        if not others.size or ((others & ~mask).sum(axis=(1, 2)) >= SEEN * whole).all():
+            return mask
+    return None
+
+
+def _circumradius(corners: int, radius: float) -> float:
+    """Of the regular polygon with the area of a disc of that radius: n/2·R²·sin(2π/n) = π·r²."""
+    if corners == 0:
+        return radius
+    return radius * math.sqrt(2 * math.pi / (corners * math.sin(2 * math.pi / corners)))
+
+
+def _shape(size: int, corners: int, radius: float, x: float, y: float, turn: float) -> NDArray[np.bool_]:
+    """The pixels whose centre lies in the shape: within the circle, or on the inner side of every edge."""
+    across, down = np.arange(size) + 0.5 - x, (np.arange(size) + 0.5 - y)[:, None]
+    if corners == 0:
+        return np.asarray(across**2 + down**2 <= radius**2)
+    apothem = _circumradius(corners, radius) * math.cos(math.pi / corners)
+    angles = turn + 2 * math.pi * np.arange(corners) / corners
+    distances = [math.cos(angle) * across + math.sin(angle) * down for angle in angles]
+    return np.asarray(np.max(distances, axis=0) <= apothem)
+
+
+def _colour(rng: np.random.Generator, ground: NDArray[np.float64]) -> NDArray[np.float64]:
+    while True:
+        colour = rng.uniform(0, 255, 3)
+        if np.linalg.norm(colour - ground) >= CONTRAST:
+            return colour
+
+
+def _stripes(rng: np.random.Generator, size: int, directions: int) -> NDArray[np.float64]:
+    """Brightness to add, (S, S, 1): stripes in none, one or two perpendicular directions, which make a chequerboard."""
+    if directions == 0:
+        return np.zeros((size, size, 1))
+    turn = rng.uniform(0, 2 * math.pi)
+    waves = [_wave(rng, size, PERIODS, turn + i * math.pi / 2) for i in range(directions)]
+    return np.asarray(CONTRAST / 2 * np.sign(np.prod(waves, axis=0)))
+
+
+def _wave(rng: np.random.Generator, size: int, periods: float, angle: float) -> NDArray[np.float64]:
+    """A sine from -1 to 1 with so many periods across the image: (S, S, 1)."""
+    places = np.arange(size) / size
+    along = math.cos(angle) * places + math.sin(angle) * places[:, None]
+    return np.sin(2 * math.pi * periods * along + rng.uniform(0, 2 * math.pi))[..., None]
