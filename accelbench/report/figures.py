@@ -17,7 +17,7 @@ STEADY = 0.005
 LOPSIDED = 2.0
 """An interval reaching this many times further to one side is written by its bounds."""
 
-MAX_LABEL = 40
+MAX_LABEL = 37
 """Characters of a label in a drawing."""
 
 PREFIXES = ((1e18, "E"), (1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"), (1.0, ""))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import numpy as np
 from markupsafe import Markup
@@ -22,7 +22,7 @@ TICKS = 240
 HIDDEN_SHARE = 0.02
 """The part of the samples at either end that may lie outside the drawing, where it is said how many do."""
 FIRST_CURVES = ("loss", "accuracy", "precision", "recall")
-"""The curves of a training that are drawn before any others, as many as there is room for."""
+"""The curves of a training that are drawn before any others, then what was evaluated on held-out data."""
 CURVES = 4
 
 
@@ -104,13 +104,16 @@ def _draw_samples(axes: Axes, place: int, row: Row, values: NDArray[np.float64],
     )
 
 
-def _curve_rank(base: str) -> int:
-    return FIRST_CURVES.index(base) if base in FIRST_CURVES else len(FIRST_CURVES)
+def _curve_rank(base: str, curves: Collection[str]) -> int:
+    if base in FIRST_CURVES:
+        return FIRST_CURVES.index(base)
+    return len(FIRST_CURVES) + (f"val_{base}" not in curves)
 
 
 def training_curves(record: Record, name: str) -> Markup | None:
     """One panel per quality, over the epochs: of the training data and of held-out data (`val_`); None if none."""
-    bases = sorted(dict.fromkeys(key.removeprefix("val_") for key in record.curves), key=_curve_rank)[:CURVES]
+    bases = list(dict.fromkeys(key.removeprefix("val_") for key in record.curves))
+    bases = sorted(bases, key=lambda base: _curve_rank(base, record.curves))[:CURVES]
     if not bases:
         return None
     with plot_style():

@@ -28,7 +28,7 @@ PREPARE = {"paradnn-fc": paradnn_fc, "paradnn-cnn": paradnn_cnn, "paradnn-rnn": 
 SMALL: dict[str, dict[str, Any]] = {
     "paradnn-fc": {"layers": 3, "nodes": 32, "inputs": 2000, "outputs": 100, "batch": 16},
     "paradnn-cnn": {"block": "residual", "blocks": 1, "filters": 8, "image": 32, "outputs": 100, "batch": 16},
-    "paradnn-rnn": {"cell": "rnn", "layers": 1, "units": 32, "length": 8, "vocabulary": 100, "batch": 32},
+    "paradnn-rnn": {"cell": "rnn", "layers": 1, "units": 32, "length": 50, "vocabulary": 100, "batch": 32},
 }
 NAMES = list(SMALL)
 few_examples = settings(max_examples=6, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -93,8 +93,8 @@ def test_the_work_of_a_step_is_the_one_by_hand() -> None:
     assert (fc.items, fc.item) == (16, "examples")
     rnn = prepare("paradnn-rnn").work
     # Every word: input and state by units, forward and twice back, but the state before the first is constant.
-    assert rnn.flops == 2 * 32 * (3 * 8 * (32 * 32 + 32 * 32 + 32 * 100) - 32 * 32)
-    assert (rnn.items, rnn.item) == (32 * 8, "words")
+    assert rnn.flops == 2 * 32 * (3 * 50 * (32 * 32 + 32 * 32 + 32 * 100) - 32 * 32)
+    assert (rnn.items, rnn.item) == (32 * 50, "words")
 
 
 @pytest.mark.parametrize("name", NAMES)
