@@ -294,7 +294,7 @@ def training(
         jit_compile=jit_compile(point),
     )
     batch, epochs, outputs = point["batch"], point["epochs"], model.outputs[0].shape[-1]
-    source = f"synthetic {item} of {KINDS} kinds"
+    source = f"synthetic: {item} of {KINDS} kinds"
     batches = feed(point, (x[:-HELD_OUT], labels[:-HELD_OUT]), batch=batch, epochs=epochs)
 
     def fit(callbacks: list[Any]) -> Mapping[str, list[float]]:
