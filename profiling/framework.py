@@ -7,11 +7,14 @@ from typing import Any
 from profiling.benchmark import Metric, Work
 
 
-def framework_metrics(model: Any, work: Work) -> dict[str, Metric]:
-    """The framework's count of a step's operations, its ratio to the model's, and the device memory it took at most."""
+def framework_metrics(model: Any, work: Work, batch: float) -> dict[str, Metric]:
+    """The framework's count of a step's operations, its ratio to the model's, and the device memory it took at most.
+
+    A step is of `batch` examples; the items of its work may be more, as the words of sequences are.
+    """
     metrics = {}
-    if work.flops and work.items and getattr(model, "inputs", None):
-        counted = framework_flops(model) * work.items
+    if work.flops and batch and getattr(model, "inputs", None):
+        counted = framework_flops(model) * batch
         metrics["framework_flops"] = Metric(counted, "FLOP")
         metrics["framework_flops_ratio"] = Metric(counted / work.flops)
     peak = device_memory_peak()

@@ -128,7 +128,8 @@ def _train(task: Training, point: Point, environment: Environment, phase: PhaseC
     else:
         outcome = {"status": "measured", "verification": training.verification, "timing": training.timing}
     observed = _observed(sampler, environment, phase)
-    metrics = training.metrics | framework_metrics(task.model, task.work)
+    batch = float(point.params.get("batch", task.work.items or 0))
+    metrics = training.metrics | framework_metrics(task.model, task.work, batch)
     energy = observed["telemetry"].counters.get("gpu.energy_j")
     if energy is not None and task.work.items:
         metrics[f"energy_per_1000_{task.work.item}"] = Metric(1e3 * energy / (training.steps * task.work.items), "J")

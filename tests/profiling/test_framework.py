@@ -25,7 +25,7 @@ convolved = layers.Flatten()(layers.Conv2D(8, 3, strides=2, activation="relu")(i
 network = keras.Model(images, layers.Dense(10, activation="softmax")(convolved))
 sequences = keras.Sequential([keras.Input((16, 9)), layers.Bidirectional(layers.LSTM(32)), layers.Dense(6)])
 print(json.dumps([
-    {name: metric.value for name, metric in framework_metrics(model, Work(flops, items=4)).items()}
+    {name: metric.value for name, metric in framework_metrics(model, Work(flops, items=9), batch=4).items()}
     for model in (network, sequences)
     for flops in [model_flops(model, 4).training]
 ]))

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from profiling import memory
 from profiling.benchmark import REGISTRY, Metric, Point, Skip, Training
+from profiling.framework import framework_metrics
 from workloads.paradnn import (
     HELD_OUT,
     STEPS,
@@ -95,6 +96,14 @@ def test_the_work_of_a_step_is_the_one_by_hand() -> None:
     # Every word: input and state by units, forward and twice back, but the state before the first is constant.
     assert rnn.flops == 2 * 32 * (3 * 50 * (32 * 32 + 32 * 32 + 32 * 100) - 32 * 32)
     assert (rnn.items, rnn.item) == (32 * 50, "words")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_framework_counts_about_as_much_work_in_a_step(name: str) -> None:
+    task = prepare(name)
+    ratio = framework_metrics(task.model, task.work, SMALL[name]["batch"])["framework_flops_ratio"].value
+    # It counts the body of the recurrent loop once, and the small operations that we leave out.
+    assert (0.5 if name == "paradnn-rnn" else 0.95) <= ratio <= 1.5
 
 
 @pytest.mark.parametrize("name", NAMES)
