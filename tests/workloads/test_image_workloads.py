@@ -26,7 +26,7 @@ RESNET = {"image": 32, "batch": 4, "epochs": 1, "devices": 1, "workers": 2, "pre
 def few(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Few drawn embryos, and no images of anybody's own."""
     monkeypatch.setenv("ACCELBENCH_DATA", str(tmp_path))
-    monkeypatch.setattr(data, "load_embryos", lambda size: load_embryos(size, train=60, held_out=20))
+    monkeypatch.setattr(data, "load_embryos", lambda size: load_embryos(size, train=60, held_out=100))
 
 
 def embryo(**params: int) -> Training:
@@ -70,7 +70,14 @@ def test_a_folder_of_ones_own_is_trained_on_and_called_by_its_name(accelbench: R
     record = json.loads((tmp_path / "out" / "records.jsonl").read_text(encoding="utf-8"))
     assert record["data"]["synthetic"] is False
     assert (record["data"]["train"], record["data"]["held_out"]) == (40, 10)
-    assert str(tmp_path / "data" / "embryo") in record["data"]["source"]
+    assert record["data"]["source"] == "50 images of the folder embryo"
+
+
+def test_the_more_images_a_network_has_seen_the_better_it_must_be() -> None:
+    floors = [deep_mnist_embryo.floor(images, 5, 500, synthetic=True) for images in (100, 4_000, 8_000, 80_000)]
+    assert floors == sorted(set(floors))
+    assert deep_mnist_embryo.floor(80_000, 5, 500, synthetic=False) == pytest.approx(0.16), "anybody's may be harder"
+    assert deep_mnist_embryo.floor(80_000, 5, 12, synthetic=False) == 0, "a dozen may be wrong by chance"
 
 
 def test_an_image_that_cannot_be_halved_is_skipped() -> None:
