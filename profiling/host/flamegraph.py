@@ -1,0 +1,149 @@
+"""A flame graph: one SVG file that any browser opens, without a script and without a network.
+
+Each box is a function, as wide as it was seen often, upon the function that called it (Gregg, "The Flame Graph",
+Communications of the ACM 59 (2016)). The pointer held over a box tells its full name and share.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+from xml.sax.saxutils import escape, quoteattr
+
+from profiling.host.stacks import Stack, Stacks
+
+WIDTH, ROW, MARGIN, HEAD = 1200.0, 18, 10, 52
+CHARACTER = 6.6
+"""Width of a character of the 11-pixel monospaced font."""
+NARROWEST = 0.3
+"""Boxes that would be narrower, in pixels, are left out, so that the file stays small."""
+MIN_CHARACTERS = 3
+
+Kind = Literal["thread", "python", "native"]
+HUES: dict[Kind, tuple[int, int]] = {"thread": (210, 20), "python": (20, 65), "native": (165, 35)}
+"""Hue in degrees, saturation in percent."""
+LEGEND: dict[Kind, str] = {"thread": "thread", "python": "Python", "native": "C, C++"}
+
+UNPRINTABLE = dict.fromkeys((*range(32), 127, *range(55296, 57344), 65534, 65535), "�")
+"""Characters that XML 1.0 has no place for."""
+
+
+@dataclass
+class Box:
+    """One function and all that it called."""
+
+    label: str
+    kind: Kind
+    count: int = 0
+    calls: dict[str, Box] = field(default_factory=dict)
+
+    def child(self, label: str, kind: Kind) -> Box:
+        return self.calls.setdefault(label, Box(label, kind))
+
+
+@dataclass(frozen=True)
+class Placed:
+    """A box with its place: from its left edge, in looks, and rows above the ground."""
+
+    box: Box
+    left: int
+    depth: int
+
+
+def write_flamegraph(stacks: Stacks, path: Path, title: str) -> None:
+    path.write_text(draw_flamegraph(stacks, title), encoding="utf-8")
+
+
+def draw_flamegraph(stacks: Stacks, title: str) -> str:
+    """The SVG document of these stacks."""
+    root = build_tree(stacks)
+    scale = (WIDTH - 2 * MARGIN) / max(1, root.count)
+    placed = list(_place(root, 0, 0, NARROWEST / scale))
+    height = HEAD + (1 + max(place.depth for place in placed)) * ROW + MARGIN
+    return "\n".join(
+        (
+            f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH:.0f}" height="{height}" '
+            f'viewBox="0 0 {WIDTH:.0f} {height}" font-family="ui-monospace, monospace" font-size="11">',
+            f'<rect width="100%" height="100%" fill="#fff"/><text x="{MARGIN}" y="22" font-size="15">'
+            f"{_clean(title)}</text>",
+            *_legend(root.count),
+            *(_draw(place, root.count, scale, height) for place in placed),
+            "</svg>\n",
+        )
+    )
+
+
+def build_tree(stacks: Stacks) -> Box:
+    """All stacks put together by what they have in common from the root; callees in the order of their names."""
+    root = Box("all", "thread")
+    for stack, count in sorted(stacks.items(), key=lambda item: _path(item[0])):
+        root.count += count
+        box = root
+        for label, kind in _path(stack):
+            box = box.child(label, kind)
+            box.count += count
+    return root
+
+
+def _path(stack: Stack) -> list[tuple[str, Kind]]:
+    thread: list[tuple[str, Kind]] = []
+    if stack.thread is not None:
+        thread = [(f"{stack.thread_name or 'thread'} ({stack.thread})", "thread")]
+    return thread + [(str(frame), "python" if frame.is_python else "native") for frame in stack.frames]
+
+
+def _place(box: Box, left: int, depth: int, narrowest: float) -> Iterator[Placed]:
+    pending = [Placed(box, left, depth)]  # no recursion: Python's own stacks may be a thousand deep
+    while pending:
+        place = pending.pop()
+        yield place
+        edge = place.left
+        for callee in place.box.calls.values():
+            if callee.count >= narrowest:
+                pending.append(Placed(callee, edge, place.depth + 1))
+            edge += callee.count
+
+
+def _draw(place: Placed, total: int, scale: float, height: int) -> str:
+    box, x, width = place.box, MARGIN + place.left * scale, place.box.count * scale
+    y = height - MARGIN - (place.depth + 1) * ROW
+    share = box.count / total if total else 0.0
+    return (
+        f"<g><title>{_clean(box.label)}: {share:.1%} ({box.count:,} of {total:,})</title>"
+        f'<rect x="{x:.2f}" y="{y}" width="{max(0.0, width - 0.5):.2f}" height="{ROW - 1}" rx="1" '
+        f"fill={quoteattr(_color(box))}/>{_text(box.label, x, y, width)}</g>"
+    )
+
+
+def _text(label: str, x: float, y: int, width: float) -> str:
+    """As much of the name as fits into the box."""
+    room = int((width - 6) / CHARACTER)
+    if room < MIN_CHARACTERS:
+        return ""
+    shown = label if len(label) <= room else label[: room - 1] + "…"
+    return f'<text x="{x + 3:.2f}" y="{y + 12}" pointer-events="none">{_clean(shown)}</text>'
+
+
+def _color(box: Box) -> str:
+    """The same for the same name in every graph."""
+    hue, saturation = HUES[box.kind]
+    shade = zlib.crc32(box.label.encode(errors="replace"))
+    return f"hsl({hue + shade % 25}, {saturation}%, {72 + shade // 25 % 12}%)"
+
+
+def _legend(total: int) -> Iterator[str]:
+    yield f'<text x="{MARGIN}" y="40" fill="#555">{total:,} stacks; width is how often it was seen</text>'
+    for place, (kind, label) in enumerate(LEGEND.items()):
+        hue, saturation = HUES[kind]
+        x = WIDTH - MARGIN - 80 * (len(LEGEND) - place)
+        yield (
+            f'<rect x="{x:.0f}" y="30" width="12" height="12" fill="hsl({hue + 12}, {saturation}%, 78%)"/>'
+            f'<text x="{x + 16:.0f}" y="40">{label}</text>'
+        )
+
+
+def _clean(text: str) -> str:
+    return escape(text.translate(UNPRINTABLE))

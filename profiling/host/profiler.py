@@ -1,0 +1,133 @@
+"""All host probes around one process, and what they say together."""
+
+from __future__ import annotations
+
+from collections import Counter
+from contextlib import ExitStack
+from operator import itemgetter
+from pathlib import Path
+from types import TracebackType
+
+from profiling.benchmark import Device
+from profiling.environment.files import read_text
+from profiling.host.counters import HostCounters, HostCounterSampler
+from profiling.host.flamegraph import write_flamegraph
+from profiling.host.pyspy import WindowKind
+from profiling.host.rules import Category
+from profiling.host.sampling import BUDGET, HostSampler, Sampling
+from profiling.host.shares import Shares, ThreadShare, cpu_shares, data_makers, step_thread_shares, thread_shares
+from profiling.host.stacks import Stack, write_speedscope
+from profiling.stored import Stored
+
+STACK_KINDS: tuple[WindowKind, ...] = ("native", "all")
+"""Of which files are written for a person to open: the one with more to see last."""
+
+
+class HostProfile(Stored):
+    """Where the host's time went; what is null has its reason in `missing`."""
+
+    step_thread: Shares | None = None
+    """Of the wall time of the thread that drives the steps, the main one."""
+    cpu: Shares | None = None
+    """Of the CPU time of all threads."""
+    data_makers: float | None = None
+    """How many other threads were making data, on average (`profiling.host.shares.data_makers`)."""
+    gil_held: float | None = None
+    """Share of the wall time in which some thread held the interpreter's lock."""
+    gil_holders: dict[str, float] = {}
+    """By thread: the share of the wall time in which it held the lock."""
+    threads: list[ThreadShare] = []
+    counters: HostCounters
+    sampling: Sampling
+    files: dict[str, str] = {}
+    """Names below the profile's folder: `speedscope`, `flamegraph`, and with native frames `…_native`."""
+    missing: list[str] = []
+
+    def largest(self) -> Category | None:
+        """Where most of the step thread's wall time went."""
+        return max(self.step_thread.items(), key=itemgetter(1))[0] if self.step_thread else None
+
+
+class HostProfiler:
+    """Watches a process while its `with` block runs; `result()` afterwards.
+
+    Never to be opened around timed samples of a microbenchmark. The worker calls `pyspy.allow_tracing()` before. It may
+    die meanwhile: what was seen until then is the result. The folder is for this profile alone.
+    """
+
+    def __init__(self, pid: int, folder: Path, *, device: Device = "cpu", budget: float = BUDGET) -> None:
+        self._pid, self._folder, self._device = pid, folder, device
+        self._sampler, self._counters = HostSampler(pid, folder, budget=budget), HostCounterSampler(pid)
+        self._name = ""
+        self._exit = ExitStack()
+
+    def __enter__(self) -> HostProfiler:
+        self._name = read_text(Path(f"/proc/{self._pid}/task/{self._pid}/comm")) or ""
+        self._exit.enter_context(self._counters)
+        self._exit.enter_context(self._sampler)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._exit.close()
+
+    def result(self) -> HostProfile:
+        """What was seen, with the files for a person written to the folder."""
+        sampling, stacks, counters = self._sampler.result(), self._sampler.stacks(), self._counters.result()
+        used = self._counters.threads()
+        threads = thread_shares(stacks, used, self._name, self._device)
+        step_thread = step_thread_shares(stacks, self._pid, self._busy())
+        missing, files = list(sampling.missing), dict[str, str]()
+        try:
+            files = write_files(stacks, self._folder)
+        except OSError as error:
+            missing.append(f"the stacks could not be written: {error}")
+        if step_thread is None:
+            missing.append("where the step thread's time went: py-spy saw it too rarely")
+        return HostProfile(
+            step_thread=step_thread,
+            cpu=cpu_shares(threads),
+            data_makers=data_makers(stacks["all"], self._pid, sampling.looks("all")),
+            gil_held=_share(sum(stacks["gil"].values()), sampling.looks("gil")),
+            gil_holders=_holders(stacks["gil"], sampling.looks("gil")),
+            threads=threads,
+            counters=counters,
+            sampling=sampling,
+            files=files,
+            missing=missing,
+        )
+
+    def _busy(self) -> float | None:
+        """The share of the time in which the step thread ran or was ready to."""
+        used, elapsed_s = self._counters.threads().get(self._pid), self._counters.elapsed_s
+        if used is None or elapsed_s <= 0:
+            return None
+        return (used.cpu_s + (used.wait_s or 0.0)) / elapsed_s
+
+
+def write_files(stacks: dict[WindowKind, Counter[Stack]], folder: Path) -> dict[str, str]:
+    """A speedscope file and a flame graph of the Python frames, and of the native ones where there are any."""
+    files: dict[str, str] = {}
+    for kind in STACK_KINDS:
+        if stacks[kind]:
+            suffix = "" if kind == "all" else f"_{kind}"
+            files |= {
+                f"speedscope{suffix}": f"host{suffix}.speedscope.json",
+                f"flamegraph{suffix}": f"host{suffix}.svg",
+            }
+            title = "Host time" + (", native frames" if suffix else "")
+            write_speedscope(stacks[kind], folder / files[f"speedscope{suffix}"], title)
+            write_flamegraph(stacks[kind], folder / files[f"flamegraph{suffix}"], title)
+    return files
+
+
+def _holders(stacks: Counter[Stack], looks: int) -> dict[str, float]:
+    held: Counter[str] = Counter()
+    for stack, times in stacks.items():
+        held[stack.thread_name or f"thread {stack.thread}"] += times
+    return {name: times / looks for name, times in held.most_common()} if looks else {}
+
+
+def _share(times: int, looks: int) -> float | None:
+    return min(1.0, times / looks) if looks else None

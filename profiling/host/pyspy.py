@@ -1,0 +1,98 @@
+"""The py-spy program: where it is, how it is started, what it wrote, and what its failures mean.
+
+Source: py-spy 0.4, `py-spy record --help`; ptrace(2), "Ptrace access mode checking"; `Documentation/admin-guide/LSM/
+Yama.rst`.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import re
+import shutil
+import sys
+from collections import Counter
+from pathlib import Path
+from typing import Literal, get_args
+
+from profiling.environment.files import read_int, read_text
+from profiling.host.stacks import Stack, merge, parse_stacks
+
+WindowKind = Literal["all", "running", "gil", "native"]
+"""All Python threads; only those that run; only the one that holds the GIL; all, with their C and C++ frames."""
+WINDOW_KINDS: tuple[WindowKind, ...] = get_args(WindowKind)
+
+OPTIONS: dict[WindowKind, tuple[str, ...]] = {
+    "all": ("--idle",),
+    "running": (),
+    "gil": ("--gil",),
+    "native": ("--idle", "--native"),
+}
+
+STARTED = "Sampling process"
+"""What py-spy says once it has found the interpreter and its clock runs."""
+STOPPED = "Stopped sampling because"
+"""What it says where its window ended early: it was interrupted, or the process exited."""
+PR_SET_PTRACER = 0x59616D61  # prctl(2): "Yama"
+PR_SET_PTRACER_ANY = ctypes.c_ulong(-1)
+
+
+class SamplingError(Exception):
+    """py-spy did not sample; the message says why and what would mend it."""
+
+
+def find_pyspy() -> Path:
+    """The program of the `py-spy` package, beside the interpreter or on the path; SamplingError without one."""
+    beside = shutil.which("py-spy", path=str(Path(sys.executable).parent))
+    found = beside or shutil.which("py-spy")
+    if found is None:
+        raise SamplingError("py-spy is not installed beside this interpreter: pip install py-spy")
+    return Path(found)
+
+
+def record_command(program: Path, kind: WindowKind, pid: int, rate_hz: int, seconds: int, output: Path) -> list[str]:
+    """Sample that process so many times a second into a file of collapsed stacks, one line per distinct stack."""
+    arguments = ["--pid", str(pid), "--rate", str(rate_hz), "--duration", str(seconds)]
+    return [str(program), "record", *arguments, "--threads", *OPTIONS[kind], "--format", "raw", "--output", str(output)]
+
+
+def allow_tracing() -> bool:
+    """Let any process of this user trace the calling one, as Yama's mode 1 (Ubuntu's default) otherwise forbids.
+
+    To be called by the worker that is to be sampled; False where the kernel has no Yama, and nothing needs allowing.
+    """
+    if sys.platform != "linux":
+        return False
+    return bool(ctypes.CDLL(None).prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY, 0, 0, 0) == 0)
+
+
+def explain(complaint: str, root: Path = Path("/")) -> str:
+    """Why py-spy failed, from what it wrote to standard error, with the flag or command that mends it."""
+    if re.search(r"permission denied|operation not permitted|os error (1|13)\b", complaint, re.IGNORECASE):
+        scope = read_int(root / "proc/sys/kernel/yama/ptrace_scope")
+        yama = f" (kernel.yama.ptrace_scope is {scope})" if scope else ""
+        return (
+            f"py-spy has no right to trace the worker{yama}: run as the same user; start the container with "
+            "--cap-add=SYS_PTRACE; on the host: sudo sysctl kernel.yama.ptrace_scope=0"
+        )
+    lines = [line.strip() for line in complaint.splitlines() if line.strip()]
+    causes = [line.removeprefix("Error: ") for line in lines if line.startswith("Error: ")]
+    said = causes[0] if causes else lines[-1] if lines else "it gave no reason"
+    return f"py-spy could not sample the worker: {said}"
+
+
+def read_windows(folder: Path) -> dict[WindowKind, Counter[Stack]]:
+    """All stacks that were written, by kind of window, even if the sampler itself did not live to read them."""
+    return {
+        kind: merge(
+            parse_stacks(path.read_text(encoding="utf-8", errors="replace"))
+            for path in sorted(folder.glob(f"window-*-{kind}.txt"))
+        )
+        for kind in WINDOW_KINDS
+    }
+
+
+def library_bytes(pid: int, root: Path = Path("/")) -> int:
+    """Bytes of all programs and libraries whose code the process has mapped."""
+    lines = (read_text(root / "proc" / str(pid) / "maps") or "").splitlines()
+    mapped = {fields[5] for line in lines if len(fields := line.split(maxsplit=5)) == 6 and "x" in fields[1]}
+    return sum(path.stat().st_size for name in mapped if (path := Path(name)).is_file())

@@ -1,0 +1,125 @@
+"""What a thread was doing, by the names of its frames, of its libraries and of the thread itself.
+
+The rules are regular expressions over `Frame.__str__`, `name (file:line)`; what none of them names is `other`.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Literal, get_args
+
+from profiling.benchmark import Device
+from profiling.host.stacks import Frame, Stack
+
+Category = Literal["dispatch", "input", "runtime", "kernels", "waiting", "other"]
+"""Python that leads up to the framework; making or awaiting data; the framework itself; BLAS and other loops over
+arrays; waiting for the device or for nothing; what no rule names."""
+CATEGORIES: tuple[Category, ...] = get_args(Category)
+
+
+def _any(*patterns: str) -> re.Pattern[str]:
+    return re.compile("|".join(f"(?:{pattern})" for pattern in patterns))
+
+
+INPUT = _any(
+    r"\(workloads/(training/pipeline|data|datasets?)\b",
+    r"\(keras/src/(trainers/data_adapters/|trainers/epoch_iterator\.py|utils/.*dataset)",
+    r"\(tensorflow/python/data/ops/(?!optional_ops)",  # whether a batch came is asked by the training loop
+    r"\(tensorflow/python/ops/script_ops\.py",  # Python functions inside tf.data
+    r"\(torch/utils/data/",
+    r"\((grain|PIL|mlxtend/data)/",
+    r"tensorflow::data::",
+)
+"""Anywhere in the stack: whatever such a function calls or waits for is for the data."""
+
+WAIT = _any(
+    r"^(__)?(pthread_cond_(timed|clock)?wait|futex\w*|sem_(timed|clock)?wait|do_futex_wait|_*lll_lock_wait\w*)\b",
+    r"^(__)?(clock_)?nanosleep\b|^time_sleep\b|^pysleep\b|^usleep\b",
+    r"^(__)?(e?poll|epoll_p?wait|ppoll|p?select|accept4?|recv\w*|wait4|waitpid|waitid|sigwait\w*)(64)? \(libc",
+    r"^take_gil\b|^PyThread_acquire_lock_timed\b|^acquire_timed\b|^drop_gil\b",
+    r"^(absl|nsync)::.*(Wait|Block)|^nsync_\w*wait|^tsl::Notification::WaitForNotification",
+    r"^cu(da)?(Stream|Event|Ctx|Device)Synchronize\b",
+    r"^\S*\b(wait|_wait_for_tstate_lock|join) \(threading\.py",
+    r"^\S*\b(get|put) \(queue\.py|^_worker \(concurrent/futures/thread\.py|^\S*select \(selectors\.py",
+    r"^\S*result \(concurrent/futures/_base\.py|^(_poll|wait|poll) \((multiprocessing/|subprocess\.py)",
+)
+"""At the top of the stack, past the unnamed frames of the C library."""
+
+KERNELS = _any(
+    r"(?i:openblas|\(lib(mkl|iomp|gomp|omp|blis|dnnl|tbb))",
+    r"(?i:\b(cblas_)?[sdczb]?(gemm|gemv|dot|syrk|trsm)(_|\b))",
+    r"\b(Eigen|dnnl|oneDNN|mkl|xnn|fbgemm|at::native|at::cpu|ruy)::|^(jit_|mkl_|xnn_|gebp)",
+    r"\((_multiarray_umath|_umath_linalg|_pocketfft\w*|_fblas|_flapack|lapack_lite)\.",
+    r"^(tensorflow::)?(functor::|Conv2D|MatMul|FusedMatMul)\w*::|(tensorflow|xla)::.*(OpKernel|Op)::Compute\b",
+    r"^xla::cpu::.*(Thunk|Runtime)|^__xla_cpu_runtime",
+)
+
+RUNTIME_LIBRARY = _any(
+    r"\((?:[^()]*/)?(_pywrap_\w*|libtensorflow\w*|libtorch\w*|libc10\w*|_C\.|libjax\w*|_jax\.|xla_extension|jaxlib|"
+    r"libcu(da|dart|blas|dnn|fft|sparse)\w*|libnccl|libpywrap\w*|_dtensor|libxla\w*)",
+    r"\b(tensorflow|tsl|xla|jax|torch|c10|pybind11|nanobind|TFE_\w+|tfrt)::|^(TFE_|TF_|PJRT_)",
+)
+
+RUNTIME_CALL = _any(
+    r"^quick_execute \(tensorflow/python/eager/execute\.py",
+    r"\(tensorflow/python/ops/gen_",
+    r"^\S*\b(numpy|_numpy|__array__|__float__|__int__) \(tensorflow/python/framework/ops\.py",
+    r"\(keras/src/backend/(tensorflow|jax|torch)/(core|numpy|nn|math|linalg|image|random|rnn)\.py",
+    r"\biterator_step \(keras/src/backend/jax/trainer\.py",
+    r"^\S*(_value|block_until_ready|__array__|cache_miss|_python_pjit_helper|ExecuteReplicated\.__call__) \(jax/_src/",
+    r"^\S*(backend_compile\w*|_cached_compilation|compile_or_get_cached) \(jax/_src/",
+    r"^_engine_run_backward \(torch/|\(torch/nn/functional\.py|\b_?\w*forward \(torch/nn/modules/|\(torch/_ops\.py",
+    r"\(torch/optim/",
+)
+"""The last Python function before the framework's own code, where that is not to be seen."""
+
+THREADS: tuple[tuple[Category, re.Pattern[str]], ...] = (
+    ("input", re.compile(r"(?i)^(tf_data|input|pt_data|data_?load|prefetch)")),
+    ("kernels", re.compile(r"(?i)eigen|blas|^(lib)?[gi]?omp|mkl|dnn|numba|tbb")),
+    ("runtime", re.compile(r"(?i)^(tf_|tsl|xla|pjrt|llvm|jax|grpc|cuda|nv|nccl|pt_)")),
+    ("other", re.compile(r"^(host sampler|host counters|telemetry|jemalloc)")),
+)
+"""By the name of a thread that Python does not know (the kernel keeps 15 characters), or of a Python one."""
+
+LIBRARY_FRAMES = re.compile(r"\((libc|libpthread|libm|libstdc\+\+|libgcc_s|ld-linux\S*|vdso|\?|linux-vdso)\b|\(\?\)$")
+
+
+def classify(stack: Stack) -> Category:
+    """What the thread was doing; a stack without native frames is judged by its last Python function.
+
+    Time spent in or for the data is `input` even where the thread only waited for it.
+    """
+    labels = [str(frame) for frame in stack.frames]
+    if any(INPUT.search(label) for label in labels):
+        return "input"
+    for frame, label in zip(reversed(stack.frames), reversed(labels), strict=True):
+        if WAIT.search(label):
+            return "waiting"
+        category = _of_frame(frame, label)
+        if category is not None:
+            return category
+    return "other"
+
+
+def _of_frame(frame: Frame, label: str) -> Category | None:
+    """None for a helper such as `memcpy`, which is whatever called it."""
+    if frame.is_python:
+        return "runtime" if RUNTIME_CALL.search(label) else "dispatch"
+    if LIBRARY_FRAMES.search(label):
+        return None
+    if KERNELS.search(label):
+        return "kernels"
+    if RUNTIME_LIBRARY.search(label):
+        return "runtime"
+    return "dispatch" if "libpython" in label or re.search(r"\.c:\d+\)$", label) else None
+
+
+def classify_thread(name: str, unnamed: str, device: Device) -> Category:
+    """What a thread of that name is for.
+
+    `unnamed` is the name that the process gave all its threads: pools of BLAS and OpenMP leave it so. TensorFlow's
+    `tf_Compute` threads calculate on the CPU and only launch on a GPU.
+    """
+    if name == unnamed or (name == "tf_Compute" and device == "cpu"):
+        return "kernels"
+    return next((category for category, pattern in THREADS if pattern.search(name)), "other")

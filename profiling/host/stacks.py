@@ -1,0 +1,156 @@
+"""Collapsed stacks as py-spy writes them: each distinct stack once, its frames root first, and how often it was seen.
+
+The format is Brendan Gregg's (https://github.com/brendangregg/FlameGraph): `frame;frame;frame count`.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, TypeAlias
+
+SPEEDSCOPE_SCHEMA = "https://www.speedscope.app/file-format-schema.json"
+THREAD = re.compile(r"thread \((?P<id>0x[0-9a-fA-F]+|\d+)\)(?:: (?P<name>.*))?", re.DOTALL)
+LOCATION = re.compile(r"(?P<name>.*) \((?P<file>[^()]*?)(?::(?P<line>\d+))?\)", re.DOTALL)
+
+
+@dataclass(frozen=True)
+class Frame:
+    """One function of a stack: a Python one, or a C or C++ one of a shared library."""
+
+    name: str
+    file: str = ""
+    """As py-spy shortens it: `keras/src/trainers/trainer.py`, `libc.so.6`; `?` where it knows none."""
+    line: int | None = None
+
+    @property
+    def is_python(self) -> bool:
+        return self.file.endswith(".py") or self.file.startswith("<")
+
+    def __str__(self) -> str:
+        place = self.file if self.line is None else f"{self.file}:{self.line}"
+        return f"{self.name} ({place})" if place else self.name
+
+
+@dataclass(frozen=True)
+class Stack:
+    """What one thread was doing: its frames, root first."""
+
+    thread: int | None
+    """The kernel's thread id, the same as below /proc; None where it was not recorded."""
+    thread_name: str
+    """Python's name of the thread, or nothing."""
+    frames: tuple[Frame, ...]
+
+    def python_only(self) -> Stack:
+        """The same stack as it is seen without native frames."""
+        return Stack(self.thread, self.thread_name, tuple(frame for frame in self.frames if frame.is_python))
+
+
+Stacks: TypeAlias = Mapping[Stack, int]
+"""How often each stack was seen."""
+
+
+def parse_stacks(text: str) -> Counter[Stack]:
+    """The stacks of a collapsed file; ValueError for a line that is none."""
+    stacks: Counter[Stack] = Counter()
+    for line in text.split("\n"):
+        if line.strip():
+            frames, _, count = line.rpartition(" ")
+            if not count.isdecimal() or not frames:
+                raise ValueError(f"not a collapsed stack: {line!r}")
+            stacks[parse_stack(frames)] += int(count)
+    return stacks
+
+
+def parse_stack(text: str) -> Stack:
+    """A stack from `thread (ID): NAME;frame;frame`; the thread may be missing."""
+    first, *rest = text.split(";")
+    thread = THREAD.fullmatch(first)
+    if thread is None:
+        return Stack(None, "", tuple(parse_frame(part) for part in (first, *rest)))
+    return Stack(int(thread["id"], 0), thread["name"] or "", tuple(parse_frame(part) for part in rest))
+
+
+def parse_frame(text: str) -> Frame:
+    """A frame from `name (file:line)`, `name (library)` or `name`; a C++ name may hold parentheses of its own."""
+    location = LOCATION.fullmatch(text)
+    if location is None:
+        return Frame(text)
+    return Frame(location["name"], location["file"], int(location["line"]) if location["line"] else None)
+
+
+def format_stacks(stacks: Stacks) -> str:
+    """The collapsed file of these stacks, as `parse_stacks` reads it."""
+    return "".join(f"{';'.join(_labels(stack))} {count}\n" for stack, count in stacks.items())
+
+
+def _labels(stack: Stack) -> list[str]:
+    name = f": {stack.thread_name}" if stack.thread_name else ""
+    thread = [] if stack.thread is None else [f"thread ({stack.thread}){name}"]
+    return [*thread, *map(str, stack.frames)]
+
+
+def threads_of(stacks: Stacks) -> dict[int | None, str]:
+    """The names of the threads that were seen."""
+    return {stack.thread: stack.thread_name for stack in stacks}
+
+
+def name_main_thread(stacks: Stacks, pid: int) -> Counter[Stack]:
+    """The same stacks with Python's name for the main thread, which has none in a program that knows no threads."""
+    named: Counter[Stack] = Counter()
+    for stack, count in stacks.items():
+        nameless = stack.thread == pid and not stack.thread_name
+        named[replace(stack, thread_name="MainThread") if nameless else stack] += count
+    return named
+
+
+def merge(parts: Iterable[Stacks]) -> Counter[Stack]:
+    """All stacks together, their counts added."""
+    merged: Counter[Stack] = Counter()
+    for part in parts:
+        merged.update(part)
+    return merged
+
+
+def write_speedscope(stacks: Stacks, path: Path, name: str) -> None:
+    """A file for https://www.speedscope.app, one profile per thread; a stack weighs as often as it was seen.
+
+    Source: the site's file-format-schema.json, "SampledProfile".
+    """
+    frames: dict[Frame, int] = {}
+    profiles = []
+    for thread, label in threads_of(stacks).items():
+        mine = {stack: count for stack, count in stacks.items() if stack.thread == thread}
+        # The order in time was not recorded: stacks that begin alike come to stand side by side.
+        ordered = sorted(mine, key=lambda stack: tuple(map(str, stack.frames)))
+        weights = [mine[stack] for stack in ordered]
+        profiles.append(
+            {
+                "type": "sampled",
+                "name": f"{label or 'thread'} ({thread})" if thread is not None else "all threads",
+                "unit": "none",
+                "startValue": 0,
+                "endValue": sum(weights),
+                "samples": [[frames.setdefault(frame, len(frames)) for frame in stack.frames] for stack in ordered],
+                "weights": weights,
+            }
+        )
+    document = {
+        "$schema": SPEEDSCOPE_SCHEMA,
+        "shared": {"frames": [_speedscope_frame(frame) for frame in frames]},
+        "profiles": profiles,
+        "name": name,
+        "activeProfileIndex": 0,
+        "exporter": "accelbench",
+    }
+    path.write_text(json.dumps(document, ensure_ascii=False), encoding="utf-8")
+
+
+def _speedscope_frame(frame: Frame) -> dict[str, Any]:
+    place: dict[str, Any] = {"file": frame.file} if frame.file else {}
+    return {"name": frame.name} | place | ({} if frame.line is None else {"line": frame.line})

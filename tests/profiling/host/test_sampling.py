@@ -1,0 +1,223 @@
+"""Sampling real processes: what they do is what is seen, and whatever goes wrong is said and costs nothing else."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from itertools import islice, pairwise
+from pathlib import Path
+
+import psutil
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from profiling.host import sampling
+from profiling.host.pyspy import explain, find_pyspy, library_bytes, read_windows
+from profiling.host.sampling import HostSampler, affordable_rate, schedule
+from profiling.host.stacks import threads_of
+from tests.profiling.host.programs import BUSY, BUSY_WHILE_MAIN_SLEEPS, MATRIX_PRODUCT, running
+from tests.profiling.machines import build
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+UNBOUNDED = 1.0
+"""The budget with which native frames are read at once."""
+
+
+def wait_for_windows(sampler: HostSampler, number: int) -> None:
+    """Until so many windows have ended, or nothing more is to be expected."""
+    deadline = time.monotonic() + 60
+    while len(sampler.result().windows) < number and not sampler._missing and time.monotonic() < deadline:
+        time.sleep(0.1)
+
+
+def test_each_kind_of_window_sees_what_it_is_for(tmp_path: Path) -> None:
+    with running(BUSY_WHILE_MAIN_SLEEPS) as process, HostSampler(process.pid, tmp_path, budget=UNBOUNDED) as sampler:
+        wait_for_windows(sampler, 4)
+    stacks, result = sampler.stacks(), sampler.result()
+    assert [window.kind for window in result.windows[:4]] == ["all", "running", "gil", "native"]
+    assert set(threads_of(stacks["all"]).values()) == {"MainThread", "spinner"}
+    assert set(threads_of(stacks["gil"]).values()) == {"spinner"}  # the main thread sleeps without the lock
+    assert any(not frame.is_python for stack in stacks["native"] for frame in stack.frames)
+    assert not any(not frame.is_python for stack in stacks["all"] for frame in stack.frames)
+    assert all(window.looks > 0 for window in result.windows[:4])
+    assert result.missing == []
+
+
+def test_native_frames_whose_turn_did_not_come_are_missing(tmp_path: Path) -> None:
+    with running(BUSY) as process, HostSampler(process.pid, tmp_path, budget=UNBOUNDED) as sampler:
+        wait_for_windows(sampler, 1)
+    assert sampler.result().missing == ["native frames: the run ended before their turn came"]
+
+
+def test_windows_have_rests_between_them(tmp_path: Path) -> None:
+    with running(BUSY) as process, HostSampler(process.pid, tmp_path) as sampler:
+        wait_for_windows(sampler, 2)
+    windows = sampler.result().windows
+    assert all(before.end_s < after.begin_s for before, after in pairwise(windows))
+    assert all(window.begin_s < window.end_s for window in windows)
+
+
+def test_native_frames_that_cost_too_much_are_missing_with_the_reason(tmp_path: Path) -> None:
+    with running(BUSY) as process, HostSampler(process.pid, tmp_path, budget=1e-9) as sampler:
+        wait_for_windows(sampler, 1)
+    (reason,) = sampler.result().missing
+    assert reason.startswith("native frames: reading them once costs about")
+
+
+def test_a_worker_that_dies_leaves_what_was_seen(tmp_path: Path) -> None:
+    with running(BUSY) as process, HostSampler(process.pid, tmp_path) as sampler:
+        wait_for_windows(sampler, 1)
+        process.kill()
+        process.wait()
+        sampler._thread.join(timeout=60)
+        assert not sampler._thread.is_alive()  # nothing is left to be sampled
+    assert sum(sampler.stacks()["all"].values()) > 0
+    assert not any("py-spy" in reason for reason in sampler.result().missing)
+
+
+def test_a_worker_that_is_gone_is_a_reason(tmp_path: Path) -> None:
+    process = subprocess.Popen(["true"])
+    process.wait()
+    with HostSampler(process.pid, tmp_path) as sampler:
+        pass
+    assert sampler.result().missing == ["the worker had ended before it could be sampled"]
+
+
+def test_a_pyspy_that_is_killed_costs_its_window_only(tmp_path: Path) -> None:
+    with running(BUSY) as process, HostSampler(process.pid, tmp_path, budget=UNBOUNDED) as sampler:
+        wait_for_windows(sampler, 1)
+        killed = None
+        while killed is None:
+            mine = psutil.Process().children()
+            killed = next((child for child in mine if "py-spy" in child.name()), None)
+        killed.kill()
+        wait_for_windows(sampler, 99)  # until it is said
+        assert process.poll() is None
+    assert sampler.result().missing[0] == "py-spy was killed by SIGKILL; that window is lost"
+    assert len(sampler.result().windows) >= 1
+    assert sum(sampler.stacks()["all"].values()) > 0
+
+
+def test_a_pyspy_that_is_not_there_is_a_reason(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with HostSampler(os.getpid(), tmp_path) as sampler:
+        sampler._thread.join()
+    assert sampler.result().missing == ["py-spy is not installed beside this interpreter: pip install py-spy"]
+
+
+@pytest.mark.skipif(
+    os.name != "posix" or os.geteuid() != 0 or shutil.which("setpriv") is None, reason="changes its user"
+)
+def test_no_right_to_trace_is_a_reason_with_what_grants_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    with tempfile.TemporaryDirectory() as name, running(BUSY) as process:
+        folder = Path(name)
+        folder.chmod(0o777)
+        copy = shutil.copy(find_pyspy(), folder / "py-spy-copy")
+        stranger = folder / "py-spy"
+        drop = "setpriv --reuid 65534 --regid 65534 --clear-groups --inh-caps=-all"
+        stranger.write_text(f'#!/bin/sh\nexec {drop} {copy} "$@"\n')
+        stranger.chmod(0o755)
+        monkeypatch.setattr(sampling, "find_pyspy", lambda: stranger)
+        with HostSampler(process.pid, folder) as sampler:
+            sampler._thread.join(timeout=60)
+        assert process.poll() is None
+    (reason,) = sampler.result().missing
+    assert reason.startswith("py-spy has no right to trace the worker")
+    assert "--cap-add=SYS_PTRACE" in reason
+    assert "kernel.yama.ptrace_scope" in reason
+    assert sampler.result().windows == []
+
+
+def test_a_process_that_is_no_python_is_a_reason(tmp_path: Path) -> None:
+    with subprocess.Popen(["sleep", "60"]) as process:
+        with HostSampler(process.pid, tmp_path) as sampler:
+            sampler._thread.join(timeout=60)
+        process.kill()
+    (reason,) = sampler.result().missing
+    assert reason == "py-spy could not sample the worker: Failed to find python version from target process"
+
+
+def test_a_folder_that_cannot_be_written_is_a_reason(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with running(BUSY) as process, HostSampler(process.pid, tmp_path / "file" / "host") as sampler:
+        sampler._thread.join(timeout=60)
+    assert len(sampler.result().missing) == 1
+    assert sampler.result().windows == []
+
+
+def test_what_was_written_is_there_when_the_sampler_dies(tmp_path: Path) -> None:
+    """The sampler is in a process of its own, and that is killed in its second window."""
+    script = f"""
+import sys, time
+from pathlib import Path
+from profiling.host.sampling import HostSampler
+with HostSampler(int(sys.argv[1]), Path({str(tmp_path)!r})) as sampler:
+    while not sampler.result().windows:
+        time.sleep(0.1)
+    print("sampled", flush=True)
+    time.sleep(60)
+"""
+    with running(BUSY) as process:
+        sampler = subprocess.Popen([sys.executable, "-c", script, str(process.pid)], stdout=subprocess.PIPE)
+        assert sampler.stdout is not None
+        assert sampler.stdout.readline() == b"sampled\n"
+        sampler.send_signal(signal.SIGKILL)
+        sampler.communicate()
+    assert sum(read_windows(tmp_path)["all"].values()) > 0
+
+
+def test_a_ctrl_c_is_not_for_pyspy(tmp_path: Path) -> None:
+    with running(BUSY) as process, HostSampler(process.pid, tmp_path, budget=UNBOUNDED) as sampler:
+        pids = []
+        while not pids:
+            pids = [child.pid for child in psutil.Process().children() if "py-spy" in child.name()]
+        assert os.getpgid(pids[0]) != os.getpgid(0)
+        wait_for_windows(sampler, 1)
+    assert len(sampler.result().windows) >= 1
+
+
+@pytest.mark.parametrize(
+    "complaint",
+    [
+        "Permission Denied: Try running again with elevated permissions by going 'sudo env \"PATH=$PATH\" !!'",
+        "Error: Failed to suspend process\n\nCaused by:\n    Operation not permitted (os error 1)",
+        "Error: x\n\nCaused by:\n    0: Permission denied (os error 13)",
+    ],
+)
+def test_a_refusal_names_the_setting_that_is_in_force(complaint: str, tmp_path: Path) -> None:
+    root = build(tmp_path, {"proc/sys/kernel/yama/ptrace_scope": "1"})
+    assert "kernel.yama.ptrace_scope is 1" in explain(complaint, root)
+
+
+def test_another_failure_is_told_in_pyspys_words() -> None:
+    assert explain("\nError: No such file or directory (os error 2)\n\nStack backtrace:\n 0: x") == (
+        "py-spy could not sample the worker: No such file or directory (os error 2)"
+    )
+    assert explain("") == "py-spy could not sample the worker: it gave no reason"
+
+
+@given(st.floats(1e-3, 1.0), st.floats(0, 100.0), st.integers(0, 1000), st.integers(1, 100))
+def test_a_rate_costs_no_more_than_the_budget(budget: float, cost_s: float, looks: int, fastest: int) -> None:
+    rate = affordable_rate(budget, cost_s, looks, fastest)
+    assert 1 <= rate <= fastest
+    assert rate == 1 or rate * cost_s <= budget * looks * (1 + 1e-9)
+
+
+def test_the_first_windows_are_short_and_of_every_kind() -> None:
+    first = list(islice(schedule(), 8))
+    assert [kind for kind, _ in first[:4]] == ["all", "running", "gil", "native"]
+    assert {seconds for _, seconds in first[:4]} == {2}
+    assert {seconds for _, seconds in first[4:]} == {4}
+
+
+def test_the_libraries_of_a_process_are_weighed() -> None:
+    with running(MATRIX_PRODUCT) as process:
+        assert library_bytes(process.pid) > 10_000_000  # OpenBLAS alone
+    assert library_bytes(process.pid) == 0
