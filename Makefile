@@ -10,6 +10,8 @@ BACKEND ?=
 OUT ?=
 RUN ?= latest
 PART ?=
+TRACE ?=
+HOST_PROFILE ?=
 KERNELS ?=
 PYTEST ?=
 
@@ -23,18 +25,19 @@ DEVELOPMENT = $(if $(VENV),$(VENV)/.installed-dev)
 
 .DEFAULT_GOAL := help
 .PHONY: device-there on-the-gpu
-.PHONY: help bench list resume report doctor install test test-gpu kernels-report lint format bench-self schema pins clean
+.PHONY: help bench list resume report tensorboard doctor install test test-gpu kernels-report lint format bench-self schema pins clean
 
 help:  ## list every target
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 	@echo
 	@echo '  DEVICE=auto|cpu|gpu|tpu  SUITE=quick|kernels|full|FILE.toml  BENCH="matmul nqueens"  PARAMS="dtype=float32 n=1024,2048"'
-	@echo '  BACKEND=tensorflow|jax|torch  OUT=DIR  RUN=latest|ID|DIR  SET=cpu|gpu|gpu13|tpu (dependencies)'
+	@echo '  BACKEND=tensorflow|jax|torch  TRACE=1  HOST_PROFILE=1  OUT=DIR  RUN=latest|ID|DIR  SET=cpu|gpu|gpu13|tpu (dependencies)'
 	@echo '  PYTHON=python3 VENV= uses an interpreter that already has what is needed, and installs nothing'
 
 bench: device-there $(INSTALLED)  ## measure this machine: a table, runs/<run-id>/ and its report.html
 	@$(PY) -m accelbench run $(BENCH) --device $(DEVICE) $(if $(SUITE),--suite $(SUITE)) \
-	  $(foreach param,$(PARAMS),--param $(param)) $(if $(BACKEND),--backend $(BACKEND)) $(if $(OUT),--out $(OUT))
+	  $(foreach param,$(PARAMS),--param $(param)) $(if $(BACKEND),--backend $(BACKEND)) $(if $(OUT),--out $(OUT)) \
+	  $(if $(TRACE),--trace) $(if $(HOST_PROFILE),--host-profile)
 
 # A device that is not there is said before gigabytes are installed for it.
 device-there: $(if $(VENV),$(VENV)/bin/python)
@@ -52,6 +55,9 @@ resume: $(INSTALLED)  ## go on with an interrupted run (RUN=…)
 
 report: $(INSTALLED)  ## rebuild a run's table and report.html (RUN=…)
 	@$(PY) -m accelbench report $(RUN)
+
+tensorboard: $(INSTALLED)  ## open a run's traces in TensorBoard, on this machine only (RUN=…)
+	@$(PY) -m accelbench tensorboard $(RUN)
 
 doctor: $(INSTALLED)  ## tell what this machine has and lacks
 	@$(PY) -m accelbench doctor

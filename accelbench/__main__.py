@@ -21,7 +21,10 @@ from accelbench.errors import UserError
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from accelbench.store import RunStore
+    from accelbench.plan import PlannedPoint
+    from accelbench.store import RunInfo, RunStore, Settings
+    from profiling.benchmark import Device
+    from profiling.record import Record
 
 RUNS = Path("runs")
 DEVICES = click.Choice(["auto", "cpu", "gpu", "tpu"])
@@ -113,6 +116,8 @@ def list_command() -> None:
     help="Sampling time of an unsteady point. Default: the suite's, else 15.",
 )
 @click.option("--no-ceilings", is_flag=True, help="Do not measure the device's ceilings beside what was asked for.")
+@click.option("--trace", is_flag=True, help="Keep a trace of some training steps, for TensorBoard.")
+@click.option("--host-profile", is_flag=True, help="Sample the host while trainings run: flame graph, shares, threads.")
 def run(
     benchmarks: tuple[str, ...],
     suite: str | None,
@@ -124,37 +129,80 @@ def run(
     time_limit: float | None,
     max_seconds: float | None,
     no_ceilings: bool,
+    trace: bool,
+    host_profile: bool,
 ) -> int:
     """Measure benchmarks (all of a suite, or the named ones) and write a run directory."""
     from accelbench.plan import Choice, make_plan
-    from accelbench.store import RunInfo, RunStore, Settings
+    from accelbench.store import Settings
     from accelbench.suite import load_suite
 
     chosen = load_suite(suite or "quick") if suite or not benchmarks else None
     found = _find_device(device)
     plan = make_plan(benchmarks, chosen, found, [Choice.parse(p) for p in params], backend, not no_ceilings)
-    from profiling.environment.collect import collect
-
     settings = Settings(
         seed=seed,
         time_limit_s=time_limit,
         max_seconds=max_seconds or (chosen and chosen.max_seconds) or Settings().max_seconds,
+        trace=trace,
+        host_profile=host_profile,
     )
+    name = chosen.name if chosen else None
+    return _measure(_new_run(out, name or benchmarks[0], name, found, settings, plan))
+
+
+@cli.command()
+@click.argument("workload")
+@click.option(
+    "--device", type=DEVICES, default="auto", show_default=True, help="Where to train; auto: the best there is."
+)
+@click.option("--param", "params", multiple=True, metavar="AXIS=V", help="The value of an axis of the workload.")
+@click.option("--backend", type=BACKENDS, help="The framework under Keras. Default: tensorflow.")
+@click.option("--cores", metavar="1,2,4", help="Numbers of host cores. Default: 1, 2, 4 … to all.")
+@click.option("--workers", metavar="1,2,4", help="Numbers of input workers, on all cores. Default: as of cores.")
+@click.option(
+    "--out", type=click.Path(path_type=Path), help="The run's directory, new or empty. Default: runs/<run-id>."
+)
+def cores(
+    workload: str,
+    device: str,
+    params: tuple[str, ...],
+    backend: str | None,
+    cores: str | None,
+    workers: str | None,
+    out: Path | None,
+) -> int:
+    """Tell how many host cores a training needs: train with 1, 2, 4 … of them, and with as many input workers."""
+    from accelbench.cores import plan_cores
+    from accelbench.plan import Choice
+    from accelbench.store import Settings
+
+    found = _find_device(device)
+    plan = plan_cores(workload, found, [Choice.parse(p) for p in params], backend, cores, workers)
+    return _measure(_new_run(out, f"cores-{workload}", None, found, Settings(), plan))
+
+
+def _new_run(
+    out: Path | None, label: str, suite: str | None, device: Device, settings: Settings, plan: list[PlannedPoint]
+) -> RunStore:
+    """The directory of a run that is about to begin."""
+    from accelbench.store import RunInfo, RunStore
+    from profiling.environment.collect import collect
+
     now = datetime.now().astimezone()
-    label = chosen.name if chosen else benchmarks[0]
     run_id = f"{now:%Y%m%d-%H%M%S}-{label}-{os.urandom(2).hex()}"
     info = RunInfo(
         run_id=run_id,
         created=now,
         status="running",
         command=["accelbench", *sys.argv[1:]],
-        suite=chosen.name if chosen else None,
-        device=found,
+        suite=suite,
+        device=device,
         settings=settings,
         plan=plan,
         environment=collect(),
     )
-    return _measure(RunStore.create(out or RUNS / run_id, info))
+    return RunStore.create(out or RUNS / run_id, info)
 
 
 @cli.command()
@@ -162,6 +210,7 @@ def run(
 @click.option("--failed", is_flag=True, help="Measure the points that failed once more, too.")
 def resume(run: str, failed: bool) -> int:
     """Go on with an interrupted run: measure only what is missing."""
+    from accelbench.cores import require_cores
     from profiling.environment.collect import collect
 
     store = _open_run(run)
@@ -172,12 +221,12 @@ def resume(run: str, failed: bool) -> int:
     then, now = info.environment, collect()
     if (then.cpu.model, [gpu.uuid_hash for gpu in then.gpus]) != (now.cpu.model, [gpu.uuid_hash for gpu in now.gpus]):
         raise UserError(f"{store.path} was measured on another machine: its figures and this one's do not mix")
+    require_cores(info.plan)
     return _measure(store, retry_failed=failed)
 
 
 def _measure(store: RunStore, retry_failed: bool = False) -> int:
     from accelbench.progress import Progress
-    from accelbench.report.terminal import print_table
     from accelbench.runner import run_plan
 
     console = _console()
@@ -188,7 +237,7 @@ def _measure(store: RunStore, retry_failed: bool = False) -> int:
     except KeyboardInterrupt:
         interrupted = True
     info, records = store.info(), store.records()
-    print_table(info, records, console)
+    _print_run(info, records)
     if records:
         # A process of its own: the report's libraries would not fit the runner's 200 MB.
         subprocess.run([sys.executable, "-m", "accelbench", "report", "--quiet", str(store.path)], check=False)
@@ -208,13 +257,25 @@ def _measure(store: RunStore, retry_failed: bool = False) -> int:
 def report(run: str, quiet: bool) -> None:
     """Print a run's table again and rebuild its report.html, CSV and Parquet from the stored records."""
     from accelbench.report import write_report
-    from accelbench.report.terminal import print_table
 
     store = _open_run(run)
     if not quiet:
-        print_table(store.info(), store.records(), _console())
+        _print_run(store.info(), store.records())
     path = write_report(store)
     print(f"report {path}")
+
+
+@cli.command()
+@click.argument("run", metavar="RUN")
+@click.option("--port", default=6006, show_default=True, type=click.IntRange(0, 65535), help="0 takes any free one.")
+def tensorboard(run: str, port: int) -> int:
+    """Open a run's traces and scalars in TensorBoard, on this machine only."""
+    from profiling.trace.tensorboard import tensorboard_command
+
+    traces = _open_run(run).path / "traces"
+    if not traces.is_dir():
+        raise UserError(f"{traces.parent} has no traces: 'accelbench run --trace', or make bench TRACE=1, keeps them")
+    return subprocess.run(tensorboard_command(traces, port), check=False).returncode
 
 
 @cli.command()
@@ -245,10 +306,10 @@ def compare(run_a: str, run_b: str, fail_on: str | None, equivalence: float) -> 
 @cli.command()
 def doctor() -> None:
     """Tell what this machine has, what is missing for good measurements, and how to mend it."""
-    from accelbench.doctor import checks, render_doctor
+    from accelbench.doctor import checks, render_doctor, trials
     from profiling.environment.collect import collect
 
-    render_doctor(collect(), checks(), _console())
+    render_doctor(collect(), [*checks(runs=RUNS), *trials()], _console())
 
 
 @cli.command()
@@ -312,6 +373,14 @@ def schema(what: str) -> None:
 
     model = Record if what == "record" else RunInfo
     print(json.dumps(model.model_json_schema(), indent=2))
+
+
+def _print_run(info: RunInfo, records: list[Record]) -> None:
+    from accelbench.cores import render_cores
+    from accelbench.report.terminal import print_table
+
+    print_table(info, records, _console())
+    render_cores(info, records, _console())
 
 
 def _console(stderr: bool = False) -> Console:

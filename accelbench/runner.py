@@ -18,6 +18,7 @@ from time import monotonic
 from types import FrameType
 from typing import Any, BinaryIO
 
+from accelbench.cores import host_cores, kept_to
 from accelbench.plan import PlannedPoint, discover
 from accelbench.progress import Progress
 from accelbench.store import RunInfo, RunStore
@@ -43,7 +44,7 @@ def run_plan(store: RunStore, progress: Progress, retry_failed: bool = False) ->
     status = "interrupted"
     try:
         with _sigterm_as_ctrl_c():
-            for _, group in itertools.groupby(pending, key=lambda p: (p.benchmark, p.device, p.backend)):
+            for _, group in itertools.groupby(pending, key=lambda p: (p.benchmark, p.device, p.backend, host_cores(p))):
                 for record in _measure_group(store, info, list(group), progress):
                     store.append(record)
                     worker_s += record.elapsed_s + record.phases.import_s
@@ -91,7 +92,7 @@ def _measure_group(
     while points:
         # NVBench runs once per process; and a CUDA error that sticks to its context then costs one point only.
         batch = points[:1] if points[0].device == "gpu" else points
-        with _Worker(info, batch, log) as worker:
+        with _Worker(store.path, info, batch, log) as worker:
             for done, point in enumerate(batch):
                 progress.started(point)
                 yield worker.next_record(done, limit)
@@ -103,31 +104,36 @@ def _measure_group(
 class _Worker:
     """A worker process and the pipe on which it reports."""
 
-    def __init__(self, info: RunInfo, points: Sequence[PlannedPoint], log: Path) -> None:
-        self._info, self._points, self._log = info, points, log
+    def __init__(self, run: Path, info: RunInfo, points: Sequence[PlannedPoint], log: Path) -> None:
+        self._run, self._info, self._points, self._log = run, info, points, log
         self.alive = True
 
     def __enter__(self) -> _Worker:
         self._output: BinaryIO = self._log.open("ab")
         self._output_begin = self._output.tell()
         read_end, write_end = os.pipe()
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", "accelbench.worker", str(write_end)],
-            stdin=subprocess.PIPE,
-            stdout=self._output,
-            stderr=subprocess.STDOUT,
-            pass_fds=[write_end],
-            start_new_session=True,  # Ctrl-C reaches the runner alone, and the whole group can be killed
-            env=os.environ | self._environment(),
-        )
+        with kept_to(host_cores(self._points[0])):
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "accelbench.worker", str(write_end)],
+                stdin=subprocess.PIPE,
+                stdout=self._output,
+                stderr=subprocess.STDOUT,
+                pass_fds=[write_end],
+                start_new_session=True,  # Ctrl-C reaches the runner alone, and the whole group can be killed
+                env=os.environ | self._environment(),
+            )
         os.close(write_end)
         self._events = open(read_end, "rb", buffering=0)
         self._buffer = b""
-        seed = self._info.settings.seed
+        settings = self._info.settings
+        names = [f"{self._info.plan.index(point) + 1:03}-{point.benchmark}" for point in self._points]
         job = Job(
-            points=[point.point(seed) for point in self._points],
+            points=[point.point(settings.seed) for point in self._points],
             environment=self._info.environment,
-            max_seconds=self._info.settings.max_seconds,
+            max_seconds=settings.max_seconds,
+            run=self._run.resolve(),
+            traces=[f"traces/{name}" if settings.trace else None for name in names],
+            hosts=[f"host/{name}" if settings.host_profile else None for name in names],
         )
         assert self._process.stdin is not None
         try:

@@ -32,6 +32,10 @@ class Settings(Stored):
     """Wall time allowed to one point, its preparation included; null for the benchmark's own limit."""
     max_seconds: float = 15.0
     """Measuring time after which an unsteady point is taken as it is."""
+    trace: bool = False
+    """Whether traces of training steps are kept under `traces`."""
+    host_profile: bool = False
+    """Whether the host is profiled while trainings run, its stacks kept under `host`."""
 
 
 class RunInfo(Stored):

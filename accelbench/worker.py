@@ -14,6 +14,7 @@ import os
 import signal
 import sys
 import time
+from pathlib import Path
 
 import psutil
 
@@ -21,6 +22,7 @@ from accelbench.plan import discover
 from profiling.benchmark import Point
 from profiling.environment.model import Environment
 from profiling.measure import measure
+from profiling.profile import Keep
 from profiling.stored import Stored
 
 PR_SET_PDEATHSIG = 1  # prctl(2)
@@ -32,6 +34,14 @@ class Job(Stored):
     points: list[Point]
     environment: Environment
     max_seconds: float
+    run: Path
+    """Its directory."""
+    traces: list[str | None]
+    hosts: list[str | None]
+    """Of each point: the folders within the run for its trace and its host profile, if they are kept."""
+
+    def keep(self, index: int) -> Keep:
+        return Keep(self.run, self.traces[index], self.hosts[index])
 
 
 def main() -> None:
@@ -44,7 +54,7 @@ def main() -> None:
         import_s = time.time() - psutil.Process().create_time()
         for index, point in enumerate(job.points):
             print(json.dumps({"point": index}), file=events)
-            record = measure(benchmark, point, job.environment, job.max_seconds)
+            record = measure(benchmark, point, job.environment, job.max_seconds, job.keep(index))
             if index == 0:
                 record = record.model_copy(update={"phases": record.phases.model_copy(update={"import_s": import_s})})
             print(record.model_dump_json(), file=events)

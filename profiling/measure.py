@@ -10,14 +10,17 @@ from time import perf_counter
 from typing import Any
 
 from profiling.benchmark import Benchmark, Device, Figure, Metric, Point, Skip, Task, Training, Verification
+from profiling.bottleneck import Bottleneck
 from profiling.environment.model import Environment
 from profiling.framework import framework_metrics
 from profiling.memory import available_bytes, format_bytes
 from profiling.noise import noise_flags
 from profiling.peaks import peak
-from profiling.record import Phases, Record, Timing
+from profiling.profile import Keep, profile_training
+from profiling.record import Phases, Profile, Record, Telemetry, Timing
 from profiling.telemetry import TelemetrySampler
 from profiling.timing import soak, time_host
+from profiling.trace.scalars import record_scalars, write_scalars
 from profiling.training import measure_training
 
 TRACEBACK_LINES = 30
@@ -44,17 +47,20 @@ class PhaseClock:
             self.seconds[name] = self.seconds.get(name, 0.0) + perf_counter() - begin
 
 
-def measure(benchmark: Benchmark, point: Point, environment: Environment, max_seconds: float) -> Record:
+def measure(
+    benchmark: Benchmark, point: Point, environment: Environment, max_seconds: float, keep: Keep | None = None
+) -> Record:
     """Measure one point; whatever goes wrong is in the record, and only Ctrl-C and death are not.
 
-    `max_seconds` bounds the sampling of a kernel; a training experiment runs for its epochs.
+    `max_seconds` bounds the sampling of a kernel; a training experiment runs for its epochs, and is then profiled:
+    `keep` says what of that is kept.
     """
     started, begin, phase = datetime.now(UTC), perf_counter(), PhaseClock()
     try:
         with phase("prepare_s"):
             task = benchmark.prepare(point)
         if isinstance(task, Training):
-            outcome = _train(task, point, environment, phase)
+            outcome = _train(task, point, environment, phase, keep)
         else:
             outcome = _sample(task, point, environment, phase, max_seconds)
         figure: Figure = "flops" if isinstance(task, Training) else benchmark.figure
@@ -68,7 +74,7 @@ def measure(benchmark: Benchmark, point: Point, environment: Environment, max_se
             "reason": " ".join(f"{type(error).__name__}: {error}".split()) + _memory_left(error, point.device),
             "output_tail": traceback.format_exc().splitlines()[-TRACEBACK_LINES:],
         }
-    return Record(
+    record = Record(
         benchmark=point.benchmark,
         device=point.device,
         backend=point.backend,
@@ -81,6 +87,18 @@ def measure(benchmark: Benchmark, point: Point, environment: Environment, max_se
         phases=Phases(**phase.seconds),
         **outcome,
     )
+    return _with_scalars(record, keep) if keep and keep.trace and record.profile else record
+
+
+def _with_scalars(record: Record, keep: Keep) -> Record:
+    """Write the record's curves beside its trace; a full disk, or that TensorBoard is not here, is noted."""
+    assert record.profile is not None
+    try:
+        write_scalars(keep.run / str(keep.trace), record_scalars(record), record.started.timestamp())
+    except (OSError, ImportError) as error:
+        profile = record.profile.model_copy(update={"missing": [f"scalars for TensorBoard: {error}"]})
+        return record.model_copy(update={"profile": profile})
+    return record
 
 
 def _sample(task: Task, point: Point, environment: Environment, phase: PhaseClock, max_seconds: float) -> Outcome:
@@ -119,7 +137,7 @@ def _timer(task: Task, device: Device) -> tuple[Callable[[], object], Callable[[
     return task.run, lambda max_seconds: time_host(task.run, max_seconds)
 
 
-def _train(task: Training, point: Point, environment: Environment, phase: PhaseClock) -> Outcome:
+def _train(task: Training, point: Point, environment: Environment, phase: PhaseClock, keep: Keep | None) -> Outcome:
     with TelemetrySampler(point.device) as sampler:
         training = measure_training(task)
     phase.seconds |= training.phases
@@ -134,7 +152,18 @@ def _train(task: Training, point: Point, environment: Environment, phase: PhaseC
     if energy is not None and task.work.items:
         metrics[f"energy_per_1000_{task.work.item}"] = Metric(1e3 * energy / (training.steps * task.work.items), "J")
     fields = {"work": task.work, "data": task.data, "metrics": metrics, "curves": training.curves}
+    if training.verification.passed:
+        with phase("profile_s"):
+            fields["profile"] = _profile(task, point, training.timing.summary.median, observed["telemetry"], keep)
     return observed | outcome | fields
+
+
+def _profile(task: Training, point: Point, step_s: float, telemetry: Telemetry, keep: Keep | None) -> Profile:
+    """What holds the training back; a profiler that breaks costs the profile, never the measurement."""
+    try:
+        return profile_training(task, point, step_s, telemetry, keep)
+    except Exception as error:  # noqa: BLE001 - whatever profilers and frameworks raise
+        return Profile(bottleneck=Bottleneck(reason=f"profiling failed: {type(error).__name__}: {error}"))
 
 
 def _memory_left(error: Exception, device: Device) -> str:

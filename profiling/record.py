@@ -6,7 +6,11 @@ from datetime import datetime
 from typing import Final, Literal
 
 from profiling.benchmark import Data, Device, Figure, Metric, Point, Scalar, Verification, Work
+from profiling.bottleneck import Bottleneck
+from profiling.host.profiler import HostProfile
 from profiling.stored import Stored
+from profiling.trace.capture import Capture
+from profiling.trace.model import TraceAnalysis
 
 SCHEMA_VERSION: Final = 1
 StopReason = Literal["relative spread", "steady noise", "time limit", "sample limit", "epochs done"]
@@ -22,6 +26,8 @@ class Phases(Stored):
     warmup_s: float = 0.0
     measure_s: float = 0.0
     verify_s: float = 0.0
+    profile_s: float = 0.0
+    """The pass under the profilers, after all that was measured."""
 
 
 class Summary(Stored):
@@ -91,6 +97,23 @@ class Peak(Stored):
     source: str | None = None
 
 
+class Profile(Stored):
+    """What a training was seen to do in a pass of its own after the measured one (`profiling.profile`)."""
+
+    bottleneck: Bottleneck
+    capture: Capture | None = None
+    """How the trace was taken."""
+    trace: TraceAnalysis | None = None
+    """What it says."""
+    host: HostProfile | None = None
+    trace_folder: str | None = None
+    host_folder: str | None = None
+    """Within the run's directory, where they were kept."""
+    missing: list[str] = []
+    """What could not be kept, and why."""
+    elapsed_s: float = 0.0
+
+
 class Record(Stored):
     """One point: measured, failed or skipped."""
 
@@ -119,6 +142,8 @@ class Record(Stored):
     """Training history: one value per epoch."""
     peak: Peak | None = None
     telemetry: Telemetry | None = None
+    profile: Profile | None = None
+    """What holds it back, of a training experiment."""
     noise: list[str] = []
     """What disturbed this measurement, in words; empty when nothing was seen."""
 

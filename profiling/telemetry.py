@@ -14,7 +14,7 @@ import psutil
 import pynvml
 
 from profiling.benchmark import Device
-from profiling.counters import difference, read_totals
+from profiling.counters import busy_percent, difference, read_totals
 from profiling.environment.cpu import collect_affinity
 from profiling.libcuda import CudaError, Driver, NoDriver
 from profiling.nvml import open_card, read
@@ -122,15 +122,6 @@ class CpuLoads:
             for number, load in enumerate(loads)
             if self._affinity is None or number in self._affinity
         ]
-
-
-def busy_percent(before: Any, after: Any) -> float:
-    """The share of the time between two readings of a CPU's times in which it was not idle."""
-    # The time of guests is counted in user and nice already.
-    passed = {name: getattr(after, name) - getattr(before, name) for name in after._fields if "guest" not in name}
-    total = sum(passed.values())
-    idle = passed["idle"] + passed.get("iowait", 0.0)
-    return 100.0 * min(1.0, max(0.0, 1 - idle / total)) if total > 0 else 0.0
 
 
 def find_card() -> Any | None:

@@ -13,13 +13,14 @@ from markupsafe import Markup
 
 from accelbench.report import figures, plots, telemetry
 from accelbench.report.machine import machine
+from accelbench.report.profile import Profiled, profiled
 from accelbench.report.roofline_plot import roofline
 from accelbench.report.rows import Group, Row, count_text, make_groups, make_rows, point_text, reproduce, trained_on
 from accelbench.report.study import Study, Sweep, make_studies
 from accelbench.report.study_plot import study_plot
 from accelbench.report.sweep_plot import sweep
+from accelbench.report.verdict import shares_text, verdict
 from accelbench.store import RunInfo
-from profiling.environment.model import Environment as Machine
 from profiling.record import Record
 from profiling.roofline import Ceiling, ceilings, share_of_peak
 
@@ -36,6 +37,8 @@ class Section:
     """The figure against the size that the points sweep, where they do."""
     samples: Markup
     curves: tuple[tuple[Row, Markup], ...]
+    profiles: tuple[Profiled, ...]
+    """Of the rows that were profiled."""
     notes: tuple[str, ...]
     """Why a share is unknown, and what the flags mean."""
 
@@ -55,13 +58,16 @@ def render_page(info: RunInfo, records: Sequence[Record]) -> str:
     environment.filters |= {
         "bound": figures.bound,
         "metric": figures.metric,
+        "percent": figures.percent,
         "plain": figures.plain,
         "point": point_text,
         "scientific": figures.scientific,
         "seconds": figures.seconds,
         "share": figures.share,
         "share_of_peak": share_of_peak,
+        "shares_text": shares_text,
         "trained_on": trained_on,
+        "verdict": verdict,
     }
     return environment.get_template("report.html").render(_content(info, records, measured, rows, groups))
 
@@ -82,7 +88,7 @@ def _content(
         "ceilings": [(ceiling, figures.read(ceiling.value, figures.UNITS[ceiling.figure])) for ceiling in measured],
         "rooflines": [(device, drawing) for device in devices if (drawing := roofline(device, rows, measured))],
         "studies": [(s, _drawings(s, n)) for n, s in enumerate(make_studies(groups), start=1)],
-        "sections": [_section(group, number, info.environment) for number, group in enumerate(groups, start=1)],
+        "sections": [_section(group, number, info) for number, group in enumerate(groups, start=1)],
         "telemetry": telemetry.tables(rows),
         "UNKNOWN": figures.UNKNOWN,
         "TAIL_LINES": TAIL_LINES,
@@ -96,7 +102,7 @@ def _drawings(study: Study, number: int) -> list[tuple[Sweep, Markup]]:
     return [(sweep, study_plot(sweep, f"study-{number}-{place}")) for place, sweep in enumerate(study.sweeps, start=1)]
 
 
-def _section(group: Group, number: int, machine: Machine) -> Section:
+def _section(group: Group, number: int, info: RunInfo) -> Section:
     slug = f"benchmark-{number}"
     curves = []
     for place, row in enumerate(group.rows, start=1):
@@ -106,9 +112,14 @@ def _section(group: Group, number: int, machine: Machine) -> Section:
     return Section(
         group,
         slug,
-        sweep(group, machine, f"{slug}-sweep"),
+        sweep(group, info.environment, f"{slug}-sweep"),
         plots.samples(group, f"{slug}-samples"),
         tuple(curves),
+        tuple(
+            found
+            for n, row in enumerate(group.rows, start=1)
+            if (found := profiled(row, f"{slug}-profile-{n}", info.run_id))
+        ),
         tuple(_notes(group)),
     )
 

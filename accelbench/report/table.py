@@ -85,6 +85,9 @@ COLUMNS: Mapping[str, tuple[str, str]] = {
     "warmup_s": ("float", "seconds of warm-up"),
     "measure_s": ("float", "seconds of measurement"),
     "verify_s": ("float", "seconds of verification"),
+    "profile_s": ("float", "seconds of the pass under the profilers, after all that was measured"),
+    "bottleneck": ("str", "what holds a training back; null where it is unknown or was not asked"),
+    "bottleneck_reason": ("str", "why it is unknown"),
     "noise": ("str", "what disturbed the measurement, separated by semicolons; empty if nothing was seen"),
     "throttle_reasons": ("str", "the device's own throttle reasons, separated by semicolons"),
     "command": ("str", "the command line that measures the point again"),
@@ -161,6 +164,10 @@ def _line(info: RunInfo, record: Record, measured: Sequence[Ceiling]) -> dict[st
     line |= record.phases.model_dump()
     line |= {f"param.{axis}": value for axis, value in record.params.items()}
     line |= {f"metric.{name}": metric.value for name, metric in record.metrics.items()}
+    if record.profile is not None:
+        found = record.profile.bottleneck
+        line |= {"bottleneck": found.bound, "bottleneck_reason": found.reason}
+        line |= {f"bottleneck.{cause}": share for cause, share in found.shares.items()}
     if work is not None:
         line |= {"flops": work.flops, "bytes": work.bytes, "items": work.items, "item": work.item}
     if record.data is not None:
@@ -223,5 +230,7 @@ def _descriptions(record: Record) -> dict[str, str]:
     found |= {f"metric.{name}": f"{name} in {m.unit}" if m.unit else name for name, m in record.metrics.items()}
     gauges = summarize_gauges(record.telemetry)
     found |= {f"telemetry.{kind}": f"median of {kind} in {gauge.unit}" for kind, gauge in gauges.items()}
+    shares = record.profile.bottleneck.shares if record.profile else {}
+    found |= {f"bottleneck.{cause}": f"share of the mean step that goes to {cause}" for cause in shares}
     counters = record.telemetry.counters if record.telemetry else {}
     return found | {f"counter.{name}": f"{name} over the measurement" for name in counters}

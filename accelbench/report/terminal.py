@@ -11,6 +11,7 @@ from rich.text import Text
 
 from accelbench.report.figures import UNKNOWN, bound, metric, plain, share
 from accelbench.report.rows import Group, Row, count_text, make_groups, make_rows, point_text, trained_on
+from accelbench.report.verdict import one_line, verdict_line
 from accelbench.store import RunInfo
 from profiling.record import Record
 
@@ -33,6 +34,7 @@ def print_table(info: RunInfo, records: Sequence[Record], console: Console) -> N
         console.print()
         _print_bounds(groups, console)
         _print_flags(groups, console)
+        _print_help(groups, console)
     for status, style in (("failed", "bold red"), ("skipped", "yellow")):
         _print_unmeasured([record for record in records if record.status == status], status, style, console)
     console.print(Text(count_text(info, records), style="bold"))
@@ -91,12 +93,14 @@ def _cell(row: Row, column: str) -> Text:
 
 
 def _add_details(name: Text, row: Row, with_flags: bool) -> None:
-    """Under the name: a training experiment's metrics (what it learnt), those of a time (what it is made of), flags."""
+    """Under the name: what a training learnt and is bound by, what a time is made of, the flags."""
     if row.record.data:
         name.append(f"\n  {plain(trained_on(row.record.data))}", style="dim")
     if row.training or row.record.figure == "time":
         for key, value in row.record.metrics.items():
             name.append(f"\n  {plain(key)} {metric(value)}", style="dim")
+    if row.record.profile:
+        name.append(f"\n  {verdict_line(row.record.profile)}", style="cyan")
     if with_flags and row.flags:
         name.append(f"\n  {', '.join(flag.word for flag in row.flags)}", style="yellow")
 
@@ -132,6 +136,14 @@ def _print_flags(groups: Sequence[Group], console: Console) -> None:
         if more:
             rest = "1 more point" if more == 1 else f"{more} more points"
             console.print(Text.assemble((word, "yellow"), (f": {rest}, each explained in the report", "dim")))
+
+
+def _print_help(groups: Sequence[Group], console: Console) -> None:
+    """What would help, once for each verdict."""
+    profiles = [row.record.profile for group in groups for row in group.rows if row.record.profile]
+    helps = {p.bottleneck.bound: p.bottleneck.help for p in profiles if p.bottleneck.bound and p.bottleneck.help}
+    for bound_by, help_text in helps.items():
+        console.print(Text.assemble((bound_by, "cyan"), (f": what would help is {one_line(help_text)}", "dim")))
 
 
 def _print_unmeasured(records: Sequence[Record], status: str, style: str, console: Console) -> None:

@@ -15,11 +15,11 @@ from typing import Any
 
 import psutil
 
+from profiling.counters import busy_percent
 from profiling.environment.files import read_pairs, read_text
 from profiling.environment.limits import Throttling, collect_throttling
 from profiling.host.threads import ThreadTotals, read_threads, thread_difference
 from profiling.stored import Stored
-from profiling.telemetry import busy_percent
 
 POLL_S = 1.0
 """What a thread used since it was last read is lost when it ends."""

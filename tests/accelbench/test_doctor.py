@@ -37,7 +37,7 @@ def test_every_obstacle_is_found_with_its_remedy(tmp_path: Path) -> None:
         "transparent huge pages": "echo madvise | sudo tee /sys/kernel/mm/transparent_hugepage/enabled",
         "swap": "sudo swapoff -a && sudo swapon -a",
         "load": "top -o %CPU tells by whom",
-        "py-spy": "sudo sysctl kernel.yama.ptrace_scope=0",
+        "ptrace scope": "sudo sysctl kernel.yama.ptrace_scope=0",
         "perf events": "sudo sysctl kernel.perf_event_paranoid=2",
         "GPU performance counters": "on the host: options nvidia NVreg_RestrictProfilingToAdminUsers=0 in "
         "/etc/modprobe.d, then reboot",
@@ -64,12 +64,12 @@ def test_what_cannot_be_seen_is_not_judged(tmp_path: Path) -> None:
 def test_privileges_make_the_restrictions_harmless(tmp_path: Path) -> None:
     """A root with every capability may trace, count and profile whatever the settings say."""
     found = look(build(tmp_path, XEON, {"proc/self/status": "CapEff:\t000001ffffffffff"}))
-    assert {found[name].status for name in ("py-spy", "perf events", "GPU performance counters")} == {"ok"}
+    assert {found[name].status for name in ("ptrace scope", "perf events", "GPU performance counters")} == {"ok"}
 
 
 def test_inside_a_container_the_remedy_is_its_flag(tmp_path: Path) -> None:
     found = look(build(tmp_path, XEON, CGROUP_V2, {".dockerenv": ""}))
-    assert found["py-spy"].advice == "start the container with --cap-add SYS_PTRACE"
+    assert found["ptrace scope"].advice == "start the container with --cap-add SYS_PTRACE"
     assert "--cap-add SYS_ADMIN" in found["GPU performance counters"].advice
     assert "--gpus all" in found["device gpu"].advice
     assert (found["CPU quota"].found, found["CPU quota"].advice) == (
@@ -139,11 +139,13 @@ def test_the_table_shows_every_check_and_takes_brackets_literally() -> None:
     shown = [
         Check("backend jax", "missing", "not installed", "pip install 'accelbench[jax]'"),
         Check("load", "ok", "0"),
+        Check("swap", "warn", "1 MiB in use", "sudo swapoff -a", "pages are read from the disk"),
     ]
     output = io.StringIO()
     render_doctor(environment, shown, Console(file=output, width=200))
     text = output.getvalue()
     assert "pip install 'accelbench[jax]'" in text
+    assert "as it is: pages are read from the disk" in text
     assert f"{environment.cpu.logical} logical CPUs" in text
     for fact, reason in environment.unknown.items():
         assert f"unknown: {fact}: {reason}" in text
@@ -161,3 +163,5 @@ def test_the_command_prints_it_all_and_ends_well(accelbench: Run) -> None:
     assert done.returncode == 0, done.stderr
     assert "device cpu" in done.stdout
     assert "temporary directory" in done.stdout
+    assert "py-spy" in done.stdout
+    assert "profile plug-in" in done.stdout

@@ -1,0 +1,107 @@
+"""What this machine has, what stands in the way of good measurements, and the command or flag that mends it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from accelbench.doctor.check import Check, check_table
+from accelbench.doctor.machine import (
+    check_affinity,
+    check_devices,
+    check_frameworks,
+    check_governor,
+    check_huge_pages,
+    check_load,
+    check_memory_limit,
+    check_persistence,
+    check_quota,
+    check_shared_memory,
+    check_swap,
+    check_threads,
+)
+from accelbench.doctor.places import check_cache, check_home, check_runs, check_temporary
+from accelbench.doctor.profiling import (
+    check_cupti,
+    check_gpu_counters,
+    check_nvml,
+    check_perf_events,
+    check_ptrace,
+    try_plugin,
+    try_py_spy,
+)
+from profiling.libcuda import LIBCUDA
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from profiling.environment.model import Environment
+
+
+def checks(root: Path = Path("/"), libcuda: str = LIBCUDA, runs: Path = Path("runs")) -> list[Check]:
+    """Look at everything that applies to this machine; `root` is where `/proc`, `/sys` and `/dev` are."""
+    one_each: tuple[Callable[[Path], Check | None], ...] = (
+        *(check_governor, check_quota, check_affinity, check_threads, check_load),
+        *(check_memory_limit, check_huge_pages, check_swap, check_shared_memory),
+        *(check_ptrace, check_perf_events, check_gpu_counters),
+    )
+    found = [check(root) for check in one_each]
+    return [
+        *check_devices(root, libcuda),
+        *check_persistence(libcuda),
+        *check_nvml(root, libcuda),
+        *check_cupti(root, libcuda),
+        *check_frameworks(),
+        *(check for check in found if check),
+        *(check_home(), check_cache(), check_temporary(), check_runs(runs)),
+    ]
+
+
+def trials() -> Iterator[Check]:
+    """What only trying tells, within seconds each."""
+    yield try_py_spy()
+    yield try_plugin()
+
+
+def render_doctor(environment: Environment, checks: list[Check], console: Console) -> None:
+    """Print the machine, the checks with their remedies, and what could not be known."""
+    from rich.text import Text
+
+    for name, fact in describe(environment):
+        console.print(Text.assemble((f"{name:9}", "bold"), fact))
+    console.print()
+    console.print(check_table(checks))
+    if environment.unknown:
+        console.print()
+        for fact, reason in environment.unknown.items():
+            console.print(Text(f"unknown: {fact}: {reason}", style="dim"))
+
+
+def describe(environment: Environment) -> Iterator[tuple[str, str]]:
+    """The machine in a few lines: name and fact."""
+    processor, main_memory, software_facts = environment.cpu, environment.memory, environment.software
+    sockets = f"{processor.sockets} × " if processor.sockets and processor.sockets > 1 else ""
+    cores = f"{processor.cores} cores, " if processor.cores else ""
+    yield "CPU", f"{sockets}{processor.model or processor.architecture}, {cores}{processor.logical} logical CPUs"
+    yield "", " ".join(processor.isa)
+    for cache in processor.caches:
+        if cache.kind != "Instruction":
+            yield "", f"L{cache.level} {cache.size_bytes // 1024} KiB for {cache.shared_by} logical CPUs"
+    yield (
+        "memory",
+        f"{main_memory.total_bytes / 2**30:.1f} GiB, {main_memory.available_bytes / 2**30:.1f} GiB available",
+    )
+    around = [environment.system.container, environment.system.scheduler, environment.system.runtime]
+    yield "system", ", ".join(filter(None, [environment.system.os, f"kernel {environment.system.kernel}", *around]))
+    for gpu in environment.gpus:
+        size = f", {gpu.memory_bytes / 2**30:.0f} GiB" if gpu.memory_bytes else ""
+        yield "GPU", f"{gpu.index}: {gpu.name}{size}, compute capability {gpu.compute_capability}"
+    if environment.cuda:
+        yield (
+            "CUDA",
+            f"driver {environment.cuda.driver or 'of unknown version'}, serves CUDA {environment.cuda.driver_cuda}",
+        )
+    libraries = ", ".join(f"{name} {version}" for name, version in software_facts.libraries.items())
+    yield "software", f"Python {software_facts.python}, {libraries}"
+    yield "BLAS", software_facts.blas or "unknown"

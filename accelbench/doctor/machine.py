@@ -1,0 +1,169 @@
+"""Devices, frameworks, and what about the machine disturbs measurements."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Literal
+
+from accelbench.doctor.check import Check
+from profiling.devices import DeviceMissing, find_device
+from profiling.environment import cpu, limits, memory, software, system
+from profiling.environment.files import format_cpu_list, read_text
+from profiling.environment.gpu import collect_gpus
+from profiling.libcuda import CudaError, Driver, NoDriver
+
+FRAMEWORKS = {
+    "tensorflow": ("tensorflow", "tensorflow-cpu", "tensorflow-tpu"),
+    "jax": ("jax",),
+    "torch": ("torch",),
+}
+"""The distributions that bring each backend, any one of which will do."""
+INSTALL = {
+    "tensorflow": "make install, or pip install 'accelbench[cpu]' ('accelbench[gpu]' for a GPU)",
+    "jax": "pip install 'accelbench[jax]'",
+    "torch": "pip install 'accelbench[torch]'",
+}
+
+BUSY_CPUS = 0.25  # an idle desktop's load average stays below this
+SHARED_MEMORY_BYTES = 1 << 30  # data loaders and NCCL exchange batches there; Docker gives 64 MiB
+SWAPPED_SHARE = 0.01  # of the memory
+
+
+def check_devices(root: Path, libcuda: str) -> Iterator[Check]:
+    for device in ("cpu", "gpu", "tpu"):
+        try:
+            find_device(device, root, libcuda)
+        except DeviceMissing as missing:
+            yield Check(f"device {device}", "missing", missing.found, missing.advice)
+        else:
+            yield Check(f"device {device}", "ok", "can be used")
+
+
+def check_persistence(libcuda: str) -> Iterator[Check]:
+    """Without it the driver unloads between processes, and each run begins with seconds of start-up and cold clocks."""
+    try:
+        gpus = collect_gpus(Driver(libcuda))
+    except (NoDriver, CudaError):
+        return  # the check of the device has said so
+    for gpu in gpus:
+        if gpu.persistence is not None:
+            state, advice = ("on", "") if gpu.persistence else ("off", "sudo nvidia-smi -pm 1")
+            yield Check(f"gpu {gpu.index} persistence mode", "ok" if gpu.persistence else "warn", state, advice)
+
+
+def check_frameworks() -> Iterator[Check]:
+    for backend, distributions in FRAMEWORKS.items():
+        versions = [f"{name} {found}" for name in distributions if (found := software.installed_version(name))]
+        if versions:
+            yield Check(f"backend {backend}", "ok", ", ".join(versions))
+        else:
+            yield Check(f"backend {backend}", "missing", "not installed", INSTALL[backend])
+
+
+def check_governor(root: Path) -> Check | None:
+    governor = cpu.collect_governor(root)
+    if governor is None:
+        return None
+    fast = governor == "performance"
+    return Check(
+        "CPU governor", "ok" if fast else "warn", governor, "" if fast else "sudo cpupower frequency-set -g performance"
+    )
+
+
+def check_quota(root: Path) -> Check:
+    quota = limits.collect_cpu_quota(root)
+    if quota is None:
+        return Check("CPU quota", "ok", "none")
+    cost = "threads stand still once a period's quota is used up, and nothing that shares it is measured undisturbed"
+    return Check("CPU quota", "warn", f"{quota:g} CPUs' worth of time", _limit_advice("cpu", root), cost)
+
+
+def check_memory_limit(root: Path) -> Check | None:
+    limit, total = limits.collect_memory_limit(root), memory.collect_memory(root).total_bytes
+    if limit is None or limit >= total:
+        return Check("memory limit", "ok", f"none below the {total / 2**30:.1f} GiB of the machine")
+    found = f"{limit / 2**30:.1f} of {total / 2**30:.1f} GiB"
+    cost = "the kernel kills what needs more, be it a training or the analysis of its trace (up to 2 GiB)"
+    return Check("memory limit", "warn", found, _limit_advice("memory", root), cost)
+
+
+def _limit_advice(what: Literal["cpu", "memory"], root: Path) -> str:
+    """The flag that set the limit, by whoever set it."""
+    flags = {
+        "docker": {"cpu": "--cpus", "memory": "--memory"},
+        "podman": {"cpu": "--cpus", "memory": "--memory"},
+        "kubernetes": {"cpu": "resources.limits.cpu", "memory": "resources.limits.memory"},
+        "slurm": {"cpu": "--cpus-per-task", "memory": "--mem"},
+    }
+    facts = system.collect_system(root)
+    setter = next((name for name in (facts.container, facts.scheduler) if name in flags), None)
+    if setter is None:
+        return "systemctl show --property=CPUQuotaPerSecUSec,MemoryMax on the session's slice tells who set it"
+    return f"raise {setter}'s {flags[setter][what]}, or leave it out"
+
+
+def check_affinity(root: Path) -> Check | None:
+    facts = cpu.collect_cpu(root)
+    if facts.affinity is None:
+        return None
+    found = f"{facts.usable} of {facts.logical} CPUs ({format_cpu_list(facts.affinity)})"
+    if facts.usable >= facts.logical:
+        return Check("CPU affinity", "ok", found)
+    advice = f"for the whole machine: taskset -c 0-{facts.logical - 1} …, docker without --cpuset-cpus, or --exclusive"
+    return Check("CPU affinity", "warn", found, advice)
+
+
+def check_threads(root: Path) -> Check:
+    """A thread setting below the CPUs that may be used halves a figure without a trace elsewhere."""
+    usable = len(cpu.collect_affinity() or cpu.collect_online(root))
+    settings = software.collect_variables(software.THREADS)
+    low = {name: value for name, value in settings.items() if value.isdigit() and int(value) < usable}
+    if not low:
+        return Check("thread settings", "ok", f"nothing below the {usable} usable CPUs")
+    found = ", ".join(f"{name}={value}" for name, value in low.items())
+    return Check("thread settings", "warn", f"{found}, with {usable} usable CPUs", f"unset {' '.join(low)}")
+
+
+def check_load(root: Path) -> Check | None:
+    text = read_text(root / "proc/loadavg")
+    if text is None:
+        return None
+    load = float(text.split()[0])
+    busy = load > BUSY_CPUS
+    return Check(
+        "load", "warn" if busy else "ok", f"{load:g} over the last minute", "top -o %CPU tells by whom" if busy else ""
+    )
+
+
+def check_huge_pages(root: Path) -> Check | None:
+    mode = memory.collect_huge_pages(root)
+    if mode is None:
+        return None
+    advice = "echo madvise | sudo tee /sys/kernel/mm/transparent_hugepage/enabled" if mode == "never" else ""
+    return Check("transparent huge pages", "warn" if advice else "ok", mode, advice)
+
+
+def check_swap(root: Path) -> Check | None:
+    sizes = memory.collect_meminfo(root)
+    if not {"SwapTotal", "SwapFree", "MemTotal"} <= sizes.keys():
+        return None
+    used = sizes["SwapTotal"] - sizes["SwapFree"]
+    if used <= SWAPPED_SHARE * sizes["MemTotal"]:
+        return Check("swap", "ok", "not in use" if sizes["SwapTotal"] else "none")
+    return Check("swap", "warn", f"{used / 2**20:.0f} MiB in use", "sudo swapoff -a && sudo swapon -a")
+
+
+def check_shared_memory(root: Path) -> Check | None:
+    place = root / "dev/shm"
+    if not place.is_dir():
+        return None
+    size = shutil.disk_usage(place).total
+    small = size < SHARED_MEMORY_BYTES
+    return Check(
+        "shared memory",
+        "warn" if small else "ok",
+        f"{size / 2**20:.0f} MiB in /dev/shm",
+        "start the container with --shm-size=1g, or --ipc=host" if small else "",
+    )

@@ -1,0 +1,186 @@
+"""What profiling needs of the machine, each with what it costs to lack it."""
+
+from __future__ import annotations
+
+import ctypes
+import subprocess
+import sys
+from collections.abc import Iterator
+from importlib.util import find_spec
+from pathlib import Path
+
+from accelbench.doctor.check import Check
+from profiling.environment import container
+from profiling.environment.files import read_int, read_pairs
+from profiling.libcuda import CudaDevice, CudaError, Driver, NoDriver
+from profiling.nvml import open_card
+
+USER_PERF = 2  # the highest kernel.perf_event_paranoid that lets a user count his own instructions (perf_event_open(2))
+
+# Bits of CapEff in /proc/self/status, capabilities(7).
+CAP_SYS_PTRACE, CAP_SYS_ADMIN, CAP_PERFMON = 19, 21, 38
+
+CUPTI = ("libcupti.so.13", "libcupti.so.12", "libcupti.so")
+CUPTI_WHEELS = ("cu13/lib", "cuda_cupti/lib")
+"""Where NVIDIA's wheels have it, below the package `nvidia`."""
+CUPTI_TOOLKIT = "usr/local/cuda/extras/CUPTI/lib64"
+
+ATTACH_S, IMPORT_S = 20, 120
+"""An import of TensorFlow from a cold disk takes longest."""
+SLEEPER = """
+import sys
+from profiling.host.pyspy import allow_tracing
+allow_tracing()
+print(flush=True)
+sys.stdin.read()
+"""
+"""A process that may be looked at as a worker may, until its standard input is closed."""
+PLUGIN = """
+from importlib.metadata import entry_points, version
+for plugin in entry_points(group="tensorboard_plugins", name="profile"):
+    plugin.load()
+import tensorboard.plugins.base_plugin
+import xprof.convert.raw_to_tool_data
+import xprof.profile_plugin
+print(*(f"{name} {version(name)}" for name in ("tensorboard", "tensorboard-plugin-profile", "xprof")), sep=", ")
+"""
+
+
+def check_nvml(root: Path, libcuda: str) -> Iterator[Check]:
+    """Whether every card's sensors can be read."""
+    for index, device in enumerate(_gpus(libcuda)):
+        name = f"gpu {index} NVML"
+        if open_card(device.pci_bus_id) is not None:
+            yield Check(name, "ok", "answers")
+        else:
+            advice = (
+                "start the container with -e NVIDIA_DRIVER_CAPABILITIES=compute,utility"
+                if container.collect_container(root)
+                else "install libnvidia-ml.so.1 of the driver's own version"
+            )
+            yield Check(name, "warn", "does not answer", advice, "no clocks, power, energy or throttling in records")
+
+
+def check_cupti(root: Path, libcuda: str) -> Iterator[Check]:
+    """Whether the library that frameworks trace a GPU with can be loaded."""
+    if not _gpus(libcuda):
+        return
+    for path in _cupti_paths(root):
+        version = ctypes.c_uint32()
+        try:
+            ctypes.CDLL(path).cuptiGetVersion(ctypes.byref(version))
+        except (OSError, AttributeError):  # not there, not loadable, or another library of that name
+            continue
+        yield Check("CUPTI", "ok", f"{path}, API version {version.value}")
+        return
+    cost = "the trace of a training on the GPU shows no kernel"
+    yield Check("CUPTI", "missing", f"{CUPTI[0]} cannot be loaded", "pip install 'accelbench[gpu]'", cost)
+
+
+def _cupti_paths(root: Path) -> Iterator[str]:
+    """By NVIDIA's wheels, by the toolkit, and where the loader looks."""
+    wheels = find_spec("nvidia")
+    sites = (wheels and wheels.submodule_search_locations) or []
+    for folder in (*(Path(site, wheel) for site in sites for wheel in CUPTI_WHEELS), root / CUPTI_TOOLKIT):
+        yield from (str(path) for path in sorted(folder.glob("libcupti.so*"), reverse=True))
+    yield from CUPTI
+
+
+def _gpus(libcuda: str) -> list[CudaDevice]:
+    try:
+        return Driver(libcuda).devices()
+    except (NoDriver, CudaError):
+        return []  # the check of the device has said so
+
+
+def check_gpu_counters(root: Path) -> Check | None:
+    """Without them CUPTI answers CUPTI_ERROR_INSUFFICIENT_PRIVILEGES, and a GPU's trace lacks its metrics."""
+    restricted = read_pairs(root / "proc/driver/nvidia/params", ":").get("RmProfilingAdminOnly")
+    if restricted is None:
+        return None
+    if restricted == "0" or _has_capability(root, CAP_SYS_ADMIN):
+        return Check("GPU performance counters", "ok", "allowed")
+    on_host = "on the host: options nvidia NVreg_RestrictProfilingToAdminUsers=0 in /etc/modprobe.d, then reboot"
+    advice = (
+        f"start the container with --cap-add SYS_ADMIN, or {on_host}" if container.collect_container(root) else on_host
+    )
+    cost = "a GPU's trace may lack its kernels, and has none of their metrics"
+    return Check("GPU performance counters", "warn", "for administrators only", advice, cost)
+
+
+def check_perf_events(root: Path) -> Check | None:
+    level = read_int(root / "proc/sys/kernel/perf_event_paranoid")
+    if level is None:
+        return None
+    if level <= USER_PERF or _has_capability(root, CAP_PERFMON) or _has_capability(root, CAP_SYS_ADMIN):
+        return Check("perf events", "ok", f"allowed: perf_event_paranoid is {level}")
+    advice = f"sudo sysctl kernel.perf_event_paranoid={USER_PERF}"
+    cost = "the processor's own counters (instructions, cache misses) cannot be read"
+    return Check("perf events", "warn", f"refused: perf_event_paranoid is {level}", advice, cost)
+
+
+def check_ptrace(root: Path) -> Check:
+    """Whether a process may be traced that did not allow it, as one that hangs has not (Yama's ptrace_scope)."""
+    scope = read_int(root / "proc/sys/kernel/yama/ptrace_scope")
+    if not scope or _has_capability(root, CAP_SYS_PTRACE):
+        return Check("ptrace scope", "ok", "this user's processes may be traced")
+    cost = (
+        "a worker that hangs leaves no stack"
+        if scope == 1
+        else "no flame graph by --host-profile, and no stack of a worker that hangs"
+    )
+    return Check("ptrace scope", "warn", f"tracing is restricted: {scope}", _ptrace_advice(root), cost)
+
+
+def _ptrace_advice(root: Path) -> str:
+    if container.collect_container(root):
+        return "start the container with --cap-add SYS_PTRACE"
+    if (read_int(root / "proc/sys/kernel/yama/ptrace_scope") or 0) < 3:
+        return "sudo sysctl kernel.yama.ptrace_scope=0"
+    return "boot anew with kernel.yama.ptrace_scope=0: 3 cannot be taken back"
+
+
+def try_py_spy(root: Path = Path("/")) -> Check:
+    """Attach py-spy to a process, as --host-profile does to a worker."""
+    from profiling.host.pyspy import SamplingError, find_pyspy
+
+    cost = "--host-profile has no flame graph, a worker that hangs leaves no stack"
+    try:
+        program = find_pyspy()
+    except SamplingError:
+        return Check("py-spy", "missing", "not installed", "pip install py-spy", cost)
+    with subprocess.Popen([sys.executable, "-c", SLEEPER], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as sleeper:
+        assert sleeper.stdout is not None
+        sleeper.stdout.readline()
+        status, said = _try([str(program), "dump", "--pid", str(sleeper.pid)], ATTACH_S)
+        sleeper.kill()
+    if status == 0 and str(sleeper.pid) in said:
+        return Check("py-spy", "ok", "attached to a process and read its stack")
+    return Check("py-spy", "warn", f"cannot attach to a process: {said}", _ptrace_advice(root), cost)
+
+
+def try_plugin() -> Check:
+    """Load TensorBoard, its profile plug-in and xprof together, as only some of their versions can be."""
+    status, said = _try([sys.executable, "-c", PLUGIN], IMPORT_S)
+    if status == 0:
+        return Check("profile plug-in", "ok", f"loads: {said}")
+    advice = "pip install --upgrade tensorboard tensorboard-plugin-profile xprof"
+    cost = "traces are neither analysed nor shown in TensorBoard"
+    missing = said.startswith("ModuleNotFoundError")
+    return Check("profile plug-in", "missing" if missing else "warn", f"does not load: {said}", advice, cost)
+
+
+def _try(command: list[str], limit_s: float) -> tuple[int | None, str]:
+    """Its exit status and what it printed; of a failure, the last line of its complaint."""
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=limit_s)
+    except subprocess.TimeoutExpired:
+        return None, f"no answer within {limit_s:g} s"
+    if done.returncode == 0:
+        return 0, done.stdout.strip()
+    return done.returncode, (done.stderr.strip().splitlines() or [f"exit status {done.returncode}"])[-1]
+
+
+def _has_capability(root: Path, bit: int) -> bool:
+    mask = read_pairs(root / "proc/self/status", ":").get("CapEff", "0")
+    return bool(int(mask, 16) >> bit & 1)

@@ -1,0 +1,176 @@
+"""The host's part of a profile as the report says it: where its time went, its threads, what the kernel counted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from statistics import median
+
+from accelbench.report.figures import UNKNOWN, digits, percent, plain, seconds, size
+from accelbench.report.machine import Fact
+from profiling.host.counters import HostCounters
+from profiling.host.profiler import HostProfile
+from profiling.host.rules import CATEGORIES, Category
+from profiling.host.sampling import Sampling
+from profiling.host.shares import ThreadShare
+
+THREADS, HOLDERS = 12, 4
+FEW_CORES = 8
+"""So many are named one by one."""
+LEAST_SHARE = 0.005
+"""Of a thread's time, to be named."""
+MAX_NAME = 60
+
+CATEGORY_NAMES: Mapping[Category, str] = {
+    "dispatch": "dispatch: Python that leads up to the framework",
+    "input": "input: making data, or waiting for it",
+    "runtime": "runtime: the framework's own work",
+    "kernels": "kernels: BLAS and other loops over arrays",
+    "waiting": "waiting: for the device, or for nothing",
+    "other": "other: what no rule names",
+}
+
+
+@dataclass(frozen=True)
+class ShareLine:
+    """A kind of work, and its share of the step thread's wall time and of the CPU time."""
+
+    name: str
+    wall: float | None
+    cpu: float | None
+
+
+@dataclass(frozen=True)
+class ThreadLine:
+    name: str
+    cpu: str
+    wait: str
+    spent_on: str
+
+
+@dataclass(frozen=True)
+class HostPart:
+    """What the page shows of a host profile."""
+
+    shares: tuple[ShareLine, ...]
+    """Empty where neither is known; the reason is among what is missing."""
+    facts: tuple[Fact, ...]
+    threads: tuple[ThreadLine, ...]
+    more_threads: int
+    counters: tuple[Fact, ...]
+    cores: tuple[tuple[int, float], ...]
+    """Each with the percentage of the time in which it was busy."""
+
+
+def host_part(host: HostProfile) -> HostPart:
+    """The host profile in words and numbers."""
+    threads = sorted(host.threads, key=lambda thread: thread.cpu_s, reverse=True)
+    wall, cpu = host.step_thread, host.cpu
+    lines = [
+        ShareLine(
+            CATEGORY_NAMES[name],
+            None if wall is None else wall.get(name, 0.0),
+            None if cpu is None else cpu.get(name, 0.0),
+        )
+        for name in CATEGORIES
+    ]
+    return HostPart(
+        shares=tuple(line for line in lines if line.wall or line.cpu),
+        facts=tuple(_facts(host)),
+        threads=tuple(map(_thread, threads[:THREADS])),
+        more_threads=max(0, len(threads) - THREADS),
+        counters=tuple(_counters(host.counters)),
+        cores=tuple((core, 100 * busy) for core, busy in sorted((host.counters.core_utilisation or {}).items())),
+    )
+
+
+def named(text: str) -> str:
+    """A name of a record: no control characters, one line, not longer than a table has room for."""
+    name = " ".join(plain(text).split())
+    return name if len(name) <= MAX_NAME else f"{name[: MAX_NAME - 1]}…"
+
+
+def _facts(host: HostProfile) -> Iterable[Fact]:
+    yield Fact("the interpreter's lock (GIL)", _gil(host), "py-spy looked for its holders too rarely")
+    makers = None if host.data_makers is None else f"{digits(host.data_makers, 2)} on average"
+    yield Fact("other threads making data", makers, "py-spy looked at the threads too rarely")
+    yield Fact("py-spy's cost", _cost(host.sampling), "py-spy took no samples")
+
+
+def _gil(host: HostProfile) -> str | None:
+    if host.gil_held is None:
+        return None
+    largest = sorted(host.gil_holders.items(), key=lambda pair: pair[1], reverse=True)[:HOLDERS]
+    holders = ", ".join(f"{named(name)} {percent(share)}" for name, share in largest)
+    return f"held {percent(host.gil_held)} of the time" + f": {holders}" * bool(holders)
+
+
+def _cost(sampling: Sampling) -> str | None:
+    if not sampling.windows:
+        return None
+    looks = sum(window.looks for window in sampling.windows)
+    windows = f"{len(sampling.windows)} window{'s' * (len(sampling.windows) != 1)}"
+    return (
+        f"about {percent(sampling.cost)} of the time, of {percent(sampling.budget)} allowed; "
+        f"{looks:,} looks in {windows}, over {seconds(sampling.elapsed_s)}"
+    )
+
+
+def _thread(thread: ThreadShare) -> ThreadLine:
+    largest = sorted(thread.shares.items(), key=lambda pair: pair[1], reverse=True)
+    spent = [f"{name} {percent(share)}" for name, share in largest if share >= LEAST_SHARE]
+    return ThreadLine(
+        name=named(thread.name) + (f" ×{thread.threads}" if thread.threads > 1 else ""),
+        cpu=seconds(thread.cpu_s),
+        wait=UNKNOWN if thread.wait_s is None else seconds(thread.wait_s),
+        spent_on=", ".join(spent) or UNKNOWN,
+    )
+
+
+def _counters(counters: HostCounters) -> Iterable[Fact]:
+    def fact(label: str, field: str, text: str | None) -> Fact:
+        return Fact(label, text, plain(counters.unknown.get(field, "it was not read")) if text is None else None)
+
+    elapsed = counters.elapsed_s
+    yield fact("busy cores", "core_utilisation", _cores(counters.core_utilisation))
+    cpu, wait = counters.cpu_s, counters.run_queue_wait_s
+    used = f", {digits(cpu / elapsed, 2)} cores on average" if cpu is not None and elapsed > 0 else ""
+    yield fact(
+        "CPU time of the process", "cpu_s", None if cpu is None else f"{seconds(cpu)} in {seconds(elapsed)}{used}"
+    )
+    wanted = f", {percent(wait / (wait + cpu))} of the time they wanted one" if wait and cpu else ""
+    yield fact("threads waited for a free core", "run_queue_wait_s", None if wait is None else seconds(wait) + wanted)
+    yield fact("switches, voluntary", "voluntary_switches", _rate(counters.voluntary_switches, elapsed))
+    yield fact("switches, forced", "involuntary_switches", _rate(counters.involuntary_switches, elapsed))
+    steal = counters.steal_s
+    yield fact("stolen by the hypervisor", "steal_s", None if steal is None else seconds(steal))
+    throttled, periods = counters.throttled_s, counters.throttled_periods
+    known = throttled is not None and periods is not None
+    text = f"{seconds(throttled or 0.0)} in {periods:,} periods" if known and periods else "never" if known else None
+    yield fact("stopped by the CPU quota", "throttled_periods", text)
+    yield fact("page faults, minor", "minor_faults", _rate(counters.minor_faults, elapsed))
+    yield fact("page faults, major", "major_faults", _rate(counters.major_faults, elapsed))
+    yield fact("largest resident set", "rss_peak_bytes", _size(counters.rss_peak_bytes))
+    yield fact("disk, read", "disk_read_bytes", _size(counters.disk_read_bytes))
+    yield fact("disk, written", "disk_written_bytes", _size(counters.disk_written_bytes))
+    yield fact("network, received", "network_received_bytes", _size(counters.network_received_bytes))
+    yield fact("network, sent", "network_sent_bytes", _size(counters.network_sent_bytes))
+
+
+def _cores(busy: Mapping[int, float] | None) -> str | None:
+    if not busy:
+        return None
+    if len(busy) <= FEW_CORES:
+        return ", ".join(f"core {core} {percent(share)}" for core, share in sorted(busy.items()))
+    low, middle, high = min(busy.values()), median(busy.values()), max(busy.values())
+    return f"{len(busy)} cores: median {percent(middle)}, from {percent(low)} to {percent(high)}"
+
+
+def _rate(count: int | None, elapsed: float) -> str | None:
+    if count is None:
+        return None
+    return f"{count:,}" + (f", {digits(count / elapsed, 2)} a second" if count and elapsed > 0 else "")
+
+
+def _size(count: int | None) -> str | None:
+    return None if count is None else size(count)

@@ -1,0 +1,200 @@
+"""What holds a training back, as the report says it: the verdict, the trace behind it, and what was kept to open."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from operator import attrgetter
+from pathlib import PurePosixPath
+from urllib.parse import quote
+
+from markupsafe import Markup
+
+from accelbench.report.figures import plain, read, size
+from accelbench.report.host_profile import HostPart, host_part
+from accelbench.report.machine import Fact
+from accelbench.report.profile_plot import Bar, measured_bar, step_bars, xprof_bar
+from accelbench.report.rows import Row
+from accelbench.report.verdict import one_line, verdict, verdict_line
+from profiling.record import Profile
+from profiling.trace.model import Operation, TraceAnalysis
+
+OPERATIONS, MAX_NAME = 10, 160
+"""Of each kind of operations, and characters of a name: its end tells it from others."""
+
+MISSING = {
+    "breakdown": "the step-time breakdown",
+    "xprof_steps": "xprof's breakdown",
+    "xprof_verdict": "xprof's words on the input",
+    "operations": "the top operations",
+    "memory_peak_bytes": "the memory high-water mark",
+}
+FILES = {
+    "flamegraph": "flame graph",
+    "speedscope": "speedscope file",
+    "flamegraph_native": "flame graph with native frames",
+    "speedscope_native": "speedscope file with native frames",
+}
+
+
+@dataclass(frozen=True)
+class Link:
+    """Something in the run's directory to open, by its address from the page."""
+
+    text: str
+    href: str
+
+
+@dataclass(frozen=True)
+class TopOperation:
+    name: str
+    kind: str
+    occurrences: str
+    total: str
+    each: str
+
+
+@dataclass(frozen=True)
+class Profiled:
+    """A row that was profiled, and all that its part of the page shows."""
+
+    row: Row
+    slug: str
+    verdict: str
+    line: str
+    evidence: tuple[str, ...]
+    help: str | None
+    elapsed_s: float
+    failures: tuple[str, ...]
+    """Why the trace is no evidence, and what mends it."""
+    bars: tuple[Bar, ...]
+    drawing: Markup | None
+    facts: tuple[Fact, ...]
+    operations: tuple[tuple[str, tuple[TopOperation, ...]], ...]
+    operations_by: str
+    host: HostPart | None
+    missing: tuple[str, ...]
+    links: tuple[Link, ...]
+    tensorboard: str | None
+    """The command that opens the trace."""
+
+    @property
+    def on_cpu(self) -> bool:
+        return self.row.record.device == "cpu"
+
+
+def profiled(row: Row, slug: str, run_id: str) -> Profiled | None:
+    """What the page shows of a row's profile; None where it has none."""
+    profile = row.record.profile
+    if profile is None:
+        return None
+    found, trace = profile.bottleneck, profile.trace
+    bars = tuple(_bars(trace)) if trace else ()
+    return Profiled(
+        row=row,
+        slug=slug,
+        verdict=verdict(profile),
+        line=verdict_line(profile),
+        evidence=tuple(map(one_line, found.evidence)),
+        help=found.help and one_line(found.help),
+        elapsed_s=profile.elapsed_s,
+        failures=tuple(_failures(profile)),
+        bars=bars,
+        drawing=step_bars(bars, f"{slug}-step", one_line(str(row.record.point))) if bars else None,
+        facts=tuple(_facts(trace)) if trace else (),
+        operations=tuple(_operations(trace.operations)) if trace else (),
+        operations_by=one_line((trace and trace.operations_by) or "the trace"),
+        host=host_part(profile.host) if profile.host else None,
+        missing=tuple(dict.fromkeys(_missing(profile))),
+        links=tuple(_links(profile)),
+        tensorboard=plain(f"make tensorboard RUN={shlex.quote(run_id)}") if _kept_trace(profile) else None,
+    )
+
+
+def _bars(trace: TraceAnalysis) -> Iterable[Bar]:
+    if trace.breakdown is not None:
+        yield measured_bar(trace.breakdown)
+    if trace.xprof_steps is not None:
+        yield xprof_bar(trace.xprof_steps, one_line(trace.xprof_covers or ""))
+
+
+def _failures(profile: Profile) -> Iterable[str]:
+    if profile.capture is not None and profile.capture.reason:
+        yield f"No trace: {one_line(profile.capture.reason)}"
+    if profile.trace is not None and profile.trace.failure:
+        yield f"The trace is no evidence: {one_line(profile.trace.failure)}"
+
+
+def _facts(trace: TraceAnalysis) -> Iterable[Fact]:
+    def fact(label: str, value: str | None, key: str) -> Fact:
+        reason = trace.missing.get(key) or trace.failure or "the trace does not say"
+        return Fact(label, value, None if value else one_line(reason))
+
+    yield fact("input", trace.input_verdict and one_line(trace.input_verdict), "breakdown")
+    yield fact("in xprof's words", trace.xprof_verdict and one_line(trace.xprof_verdict), "xprof_verdict")
+    peak = trace.memory_peak_bytes
+    yield fact("memory high-water mark", None if peak is None else size(peak), "memory_peak_bytes")
+    yield Fact("devices in the trace", ", ".join(map(one_line, trace.devices)) or "none but the host")
+    events = f", {trace.device_events:,} events of a device" if trace.device_events else ""
+    version = f", read by xprof {one_line(trace.xprof_version)}" if trace.xprof_version else ""
+    yield Fact("trace", f"{size(trace.size)}{events}{version}")
+
+
+def _operations(operations: Sequence[Operation]) -> Iterable[tuple[str, tuple[TopOperation, ...]]]:
+    for where in ("device", "host"):
+        found = [operation for operation in operations if operation.where == where]
+        longest = sorted(found, key=attrgetter("self_s"), reverse=True)[:OPERATIONS]
+        if longest:
+            yield where, tuple(map(_operation, longest))
+
+
+def _operation(operation: Operation) -> TopOperation:
+    name = one_line(operation.name)
+    each = read(operation.self_s / operation.occurrences, "s") if operation.occurrences else None
+    return TopOperation(
+        name=name if len(name) <= MAX_NAME else f"…{name[1 - MAX_NAME :]}",
+        kind=one_line(operation.kind or ""),
+        occurrences=f"{operation.occurrences:,}",
+        total=str(read(operation.self_s, "s")),
+        each=str(each or ""),
+    )
+
+
+def _missing(profile: Profile) -> Iterable[str]:
+    """What is not shown, and why; a memory high-water mark has its reason where it would stand."""
+    if profile.trace is not None:
+        for name, reason in profile.trace.missing.items():
+            if name != "memory_peak_bytes":
+                yield f"{MISSING.get(name, one_line(name))}: {one_line(reason)}"
+        for error in profile.trace.profiler_errors:
+            yield f"the profiler says: {one_line(error)}"
+    if profile.host is None:
+        yield "the host's profile: the trace sufficed, and none was asked for (--host-profile)"
+    else:
+        for sentence in dict.fromkeys((*profile.host.missing, *profile.host.sampling.missing)):
+            yield one_line(sentence)
+    if profile.capture is not None and profile.capture.file and profile.trace_folder is None:
+        yield "the trace to open: it was read and not kept (--trace keeps it)"
+    if profile.host is not None and profile.host_folder is None:
+        yield "the flame graph to open: it was not kept (--host-profile keeps it)"
+
+
+def _kept_trace(profile: Profile) -> bool:
+    return bool(profile.trace_folder and profile.capture and profile.capture.file)
+
+
+def _links(profile: Profile) -> Iterable[Link]:
+    if profile.host is not None and profile.host_folder:
+        for kind, text in FILES.items():
+            if kind in profile.host.files:
+                yield from _link(text, profile.host_folder, profile.host.files[kind])
+    if _kept_trace(profile):
+        yield from _link("folder of the trace", profile.trace_folder or "", "", folder=True)
+
+
+def _link(text: str, *parts: str, folder: bool = False) -> Iterable[Link]:
+    """The link, if it stays within the run's directory; `./` first, lest a record's text be taken for a scheme."""
+    path = PurePosixPath(*parts)
+    if not path.is_absolute() and ".." not in path.parts:
+        yield Link(text, f"./{quote(str(path), errors='replace')}{'/' * folder}")

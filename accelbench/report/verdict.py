@@ -1,0 +1,41 @@
+"""The verdict of a profile in a line: light enough for the terminal, which loads no drawing library for it."""
+
+from __future__ import annotations
+
+from operator import itemgetter
+
+from accelbench.report.figures import percent, plain
+from profiling.record import Profile
+
+UNKNOWN_BOUND = "bottleneck unknown"
+SHARES, NEGLIGIBLE = 3, 0.005
+"""So many shares stand beside a verdict, none of which rounds to nothing."""
+
+
+def verdict(profile: Profile) -> str:
+    """`device-bound`, or that it is unknown."""
+    return profile.bottleneck.bound or UNKNOWN_BOUND
+
+
+def verdict_line(profile: Profile) -> str:
+    """`device-bound: device 99 %, dispatch 1 %`, or why it is unknown."""
+    found = profile.bottleneck
+    if found.bound is None:
+        return f"{UNKNOWN_BOUND}: {one_line(found.reason or 'no reason was recorded')}"
+    if found.bound == "cpu-quota-bound" and found.evidence:
+        # The quota comes before all shares, and is none of them: the last sentence says how often it ran out.
+        return f"{found.bound}: {one_line(found.evidence[-1])}"
+    largest = sorted(found.shares.items(), key=itemgetter(1), reverse=True)[:SHARES]
+    shares = ", ".join(f"{cause} {100 * share:.0f} %" for cause, share in largest if share >= NEGLIGIBLE)
+    return f"{found.bound}: {shares}" if shares else found.bound
+
+
+def one_line(text: str) -> str:
+    """The text of a record without control characters, its lines joined."""
+    return " ".join(plain(text).split())
+
+
+def shares_text(profile: Profile) -> str:
+    """All shares of the mean step, as a hint to the verdict."""
+    shares = ", ".join(f"{cause} {percent(share)}" for cause, share in profile.bottleneck.shares.items())
+    return shares or verdict_line(profile)

@@ -1,0 +1,179 @@
+"""What holds a training back, seen in a pass of its own: some more steps, after those that were measured.
+
+The first steps of the pass are traced by the framework's profiler, and the trace says where a step's time goes. Where a
+host profile is wanted, or no trace can be had, the steps after them are sampled by py-spy. The pass begins when the
+measured training has ended and was verified: no probe ever touches a sample.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from math import ceil
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from time import perf_counter
+from typing import Any
+
+from profiling.benchmark import Point, Training
+from profiling.bottleneck import Bottleneck, Cause, judge
+from profiling.host.profiler import HostProfile, HostProfiler
+from profiling.host.pyspy import allow_tracing
+from profiling.host.shares import Shares
+from profiling.record import Profile, Telemetry
+from profiling.trace.analysis import analyze
+from profiling.trace.capture import Capture, TraceWindow
+from profiling.trace.model import TraceAnalysis
+from profiling.trace.parts import Part
+
+FIRST_STEP = 3
+"""Steps before the traced ones, in which the input pipeline fills."""
+TRACE_S, FEWEST_STEPS, MOST_STEPS = 2.0, 3, 50
+"""The traced steps take about so long, and are so many at least and at most."""
+HOST_S = 20.0
+"""Sampled by py-spy: a window of each kind."""
+PERIOD_S = 0.1
+"""Of a CPU quota: the kernel's default, and what Docker and Kubernetes set."""
+CAUSE_OF_PART: dict[Part, Cause] = {
+    "kernel": "device",
+    "input_wait": "input",
+    "host_to_device": "transfer",
+    "device_to_host": "transfer",
+    "collective": "communication",
+    "compile": "dispatch",
+    "idle": "dispatch",
+    "host": "dispatch",
+}
+
+
+class EnoughSteps(Exception):
+    """Ends a training whose steps were only to be looked at."""
+
+
+@dataclass(frozen=True)
+class Keep:
+    """What of a profile is kept: folders within the directory of the run."""
+
+    run: Path
+    trace: str | None = None
+    host: str | None = None
+    """That the host is to be profiled, too, and where its stacks go."""
+
+
+def profile_training(
+    training: Training, point: Point, step_s: float, telemetry: Telemetry, keep: Keep | None = None
+) -> Profile:
+    """Train for some more steps under the profilers; what they cannot say is null with its reason.
+
+    `step_s` are the seconds of a step, by which the pass is dimensioned.
+    """
+    begin = perf_counter()
+    with TemporaryDirectory() as scratch:
+        traces = keep.run / keep.trace if keep and keep.trace else Path(scratch, "trace")
+        capture = trace_steps(training, point, step_s, traces)
+        trace = analyze(traces, point.device) if capture.file else None
+        unseen = capture.reason or (trace and (trace.failure or trace.missing.get("breakdown"))) or None
+        host = None
+        if unseen or (keep and keep.host):
+            host = host_profile(training, point, keep.run / keep.host if keep and keep.host else Path(scratch, "host"))
+    return Profile(
+        bottleneck=bottleneck(point, trace, host, telemetry, unseen),
+        capture=capture,
+        trace=trace,
+        host=host,
+        trace_folder=keep.trace if keep else None,
+        host_folder=keep.host if keep else None,
+        elapsed_s=perf_counter() - begin,
+    )
+
+
+def trace_steps(training: Training, point: Point, step_s: float, folder: Path) -> Capture:
+    """Trace a window of steps of a training that ends with it."""
+    steps = min(MOST_STEPS, max(FEWEST_STEPS, ceil(TRACE_S / step_s)))
+    window = TraceWindow(folder, str(point.backend), FIRST_STEP, steps)
+    done = 0
+
+    def count() -> bool:
+        nonlocal done
+        done += 1
+        return done > FIRST_STEP + steps
+
+    with window:
+        train_until(training, count, window.callback())
+    return window.outcome()
+
+
+def host_profile(training: Training, point: Point, folder: Path) -> HostProfile:
+    """Sample the process while it trains, several times over if a training is short."""
+    allow_tracing()
+    begin = perf_counter()
+
+    def over() -> bool:
+        return perf_counter() - begin > HOST_S
+
+    with HostProfiler(os.getpid(), folder, device=point.device) as profiler:
+        while not over():
+            train_until(training, over)
+    return profiler.result()
+
+
+def train_until(training: Training, over: Callable[[], bool], *callbacks: Any) -> None:
+    """Train until a step after which it is over, or to the end."""
+    import keras
+
+    class Stop(keras.callbacks.Callback):  # type: ignore[misc]
+        def on_train_batch_end(self, batch: int, logs: Mapping[str, float] | None = None) -> None:
+            if over():
+                raise EnoughSteps
+
+    try:
+        training.fit([*callbacks, Stop()])
+    except EnoughSteps:
+        return
+
+
+def bottleneck(
+    point: Point, trace: TraceAnalysis | None, host: HostProfile | None, telemetry: Telemetry, unseen: str | None
+) -> Bottleneck:
+    """The verdict by the trace; without one, by what the host was seen to do."""
+    throttled = throttled_share(telemetry)
+    if trace and trace.breakdown and not trace.failure:
+        shares: dict[Cause, float] = {}
+        for part, cause in CAUSE_OF_PART.items():
+            shares[cause] = shares.get(cause, 0.0) + trace.breakdown.share(part)
+        return judge(
+            point.device,
+            shares,
+            source=f"trace of {trace.breakdown.steps} steps",
+            kernel_s=trace.breakdown.parts["kernel"] / max(1.0, trace.breakdown.kernels),
+            throttled_share=throttled,
+        )
+    if host and host.step_thread:
+        shares = shares_of_host(host.step_thread, host.cpu, point.device == "cpu")
+        return judge(point.device, shares, source=f"py-spy, for {unseen}", throttled_share=throttled)
+    return Bottleneck(reason=f"{unseen}; {'; '.join(host.missing) if host else 'the host was not sampled'}")
+
+
+def shares_of_host(step: Shares, cpu: Shares | None, cpu_is_device: bool) -> dict[Cause, float]:
+    """The causes by where the step thread's wall time went; what it waits for on a CPU, the other threads tell."""
+    computing = step["kernels"] if cpu_is_device else 0.0
+    found: dict[Cause, float] = {
+        "input": step["input"],
+        "device": computing,
+        "dispatch": step["dispatch"] + step["runtime"] + step["other"] + step["kernels"] - computing,
+    }
+    if cpu_is_device and cpu is not None and cpu["kernels"] + cpu["input"] > 0:
+        of_input = cpu["input"] / (cpu["kernels"] + cpu["input"])
+        found["input"] += step["waiting"] * of_input
+        found["device"] += step["waiting"] * (1 - of_input)
+    else:
+        found["device"] += step["waiting"]
+    return found
+
+
+def throttled_share(telemetry: Telemetry) -> float | None:
+    """The share of the CPU quota's periods in which it ran out; None where nothing counts them."""
+    periods = telemetry.counters.get("cgroup.throttled_periods")
+    wall = telemetry.counters["wall_s"]
+    return None if periods is None or wall <= 0 else min(1.0, periods * PERIOD_S / wall)

@@ -1,0 +1,1 @@
+"""Traces of training steps: captured with the framework's own profiler, read back without it."""

@@ -1,0 +1,132 @@
+"""A trace read without TensorBoard: where the time of its steps went, its operations, its verdict on the input.
+
+Two processes read it, each with its memory to itself: one the raw events of the whole file, one xprof's converters.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Sequence
+from importlib.util import find_spec
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TypeVar
+
+from pydantic import ValidationError
+
+from profiling.benchmark import Device
+from profiling.stored import Stored
+from profiling.trace.model import Converted, Events, TraceAnalysis
+
+Answer = TypeVar("Answer", bound=Stored)
+
+TIME_LIMIT_S = 120.0
+OUTPUT_LINES = 3
+"""Of a reader that died, the last lines it wrote are quoted."""
+
+INPUT_BOUND = ((0.2, "highly input-bound"), (0.05, "moderately input-bound"), (0.0, "not input-bound"))
+"""The least share of a step for each verdict; the bounds are xprof's (op_stats_to_input_pipeline_analysis.cc)."""
+
+NO_DEVICE_EVENTS = (
+    "the GPU's kernels are missing from the trace: CUPTI may not read them here. Allow it: in a container add "
+    "`--cap-add=SYS_ADMIN` (or `--privileged`); on the host load the driver with "
+    "`options nvidia NVreg_RestrictProfilingToAdminUsers=0` in /etc/modprobe.d, or run as root; and see that "
+    "libcupti.so can be loaded (LD_LIBRARY_PATH, extras/CUPTI/lib64 of the CUDA toolkit)"
+)
+
+
+def analyze(folder: Path, device: Device) -> TraceAnalysis:
+    """Read the newest trace under the folder of a run that used the device; nothing that is wrong with it raises."""
+    files = sorted(folder.glob("plugins/profile/*/*.xplane.pb"))
+    if not files:
+        return TraceAnalysis(failure=f"no *.xplane.pb in {folder}/plugins/profile: no trace was written")
+    file = files[-1]
+    with TemporaryDirectory() as scratch:
+        cut = Path(scratch) / file.name
+        events = run_reader("profiling.trace.events", [str(file), str(cut)], Events)
+        if isinstance(events, str) or events.unreadable:
+            reason = events if isinstance(events, str) else events.unreadable
+            return TraceAnalysis(file=str(file.relative_to(folder)), failure=reason)
+        converted = read_with_xprof(file if events.cut_steps is None else cut, events)
+    return combine(str(file.relative_to(folder)), device, events, converted)
+
+
+def read_with_xprof(file: Path, events: Events) -> Converted | str:
+    """What xprof makes of the file, or why it makes nothing."""
+    if find_spec("xprof") is None:
+        return "xprof is not installed (it comes with tensorboard-plugin-profile)"
+    if not file.exists():
+        return f"the trace has no step markers to cut it by, and its {events.size:,} bytes are too many for xprof"
+    return run_reader("profiling.trace.converters", [str(file)], Converted)
+
+
+def combine(file: str, device: Device, events: Events, converted: Converted | str) -> TraceAnalysis:
+    """Both readers' findings as one."""
+    missing: dict[str, str] = {}
+    if isinstance(converted, str):
+        missing |= dict.fromkeys(("xprof_steps", "xprof_verdict", "operations", "memory_peak_bytes"), converted)
+        converted = Converted()
+    else:
+        if converted.steps is None:
+            missing["xprof_steps"] = "xprof found no steps in the trace"
+        if not converted.operations:
+            missing["operations"] = "neither xprof nor the raw events show an operation"
+        if converted.memory_peak_bytes is None:
+            missing["memory_peak_bytes"] = "the trace holds no allocations of a device: a CPU's are not traced"
+    if events.breakdown is None:
+        missing["breakdown"] = "the trace holds no step marker: no step was traced from its beginning to its end"
+    waiting = events.breakdown.share("input_wait") if events.breakdown else None
+    return TraceAnalysis(
+        file=file,
+        size=events.size,
+        failure=device_failure(device, events),
+        breakdown=events.breakdown,
+        xprof_steps=converted.steps,
+        xprof_covers=f"the first {events.cut_steps} steps of the trace" if events.cut_steps else None,
+        operations=converted.operations,
+        operations_by=converted.operations_by if converted.operations else None,
+        input_wait_share=waiting,
+        input_verdict=None if waiting is None else verdict(waiting),
+        xprof_verdict=converted.input_verdict,
+        memory_peak_bytes=converted.memory_peak_bytes,
+        devices=events.devices,
+        device_events=events.device_events,
+        profiler_errors=events.errors,
+        xprof_version=converted.version,
+        missing=missing,
+    )
+
+
+def verdict(waiting: float) -> str:
+    """Whether the input holds a step back, by the share of it that waits for input."""
+    found = next(words for least, words in INPUT_BOUND if waiting >= least)
+    return f"{found}: {waiting:.1%} of the step waits for input"
+
+
+def device_failure(device: Device, events: Events) -> str | None:
+    """Why a trace of an accelerator shows nothing of it, and what mends that."""
+    if device == "cpu" or events.device_events:
+        return None
+    said = f" (the profiler says: {'; '.join(events.errors)})" if events.errors else ""
+    if device == "tpu":
+        return f"the TPU's operations are missing from the trace{said}"
+    return NO_DEVICE_EVENTS + said
+
+
+def run_reader(module: str, arguments: Sequence[str], answer: type[Answer]) -> Answer | str:
+    """The answer of a reader that runs in a process of its own, or why it has none."""
+    command = [sys.executable, "-m", module, *arguments]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=TIME_LIMIT_S)
+    except subprocess.TimeoutExpired:
+        return f"{module} took longer than {TIME_LIMIT_S:.0f} s"
+    except OSError as error:
+        return f"{module} could not be started: {error}"
+    said = " ".join(done.stderr.strip().splitlines()[-OUTPUT_LINES:])
+    if done.returncode:
+        return f"{module} ended with status {done.returncode}: {said}"
+    try:
+        return answer.model_validate_json(done.stdout)
+    except ValidationError:
+        return f"{module} gave no answer: {said}"

@@ -1,0 +1,98 @@
+"""Where the time of the traced steps went, computed from the raw events."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from profiling.trace.model import Breakdown
+from profiling.trace.parts import DEVICE, PARTS, STEP, STREAM, Part, part_of
+from profiling.trace.xplane import Integers, Line, Trace
+
+HOST = PARTS.index("host")
+
+
+class Intervals:
+    """Stretches of time that do not overlap, in order; picoseconds."""
+
+    def __init__(self, begins: Integers, ends: Integers) -> None:
+        order = np.argsort(begins, kind="stable")
+        begins, latest = begins[order], np.maximum.accumulate(ends[order]) if len(ends) else ends
+        first = np.ones(len(begins), bool)
+        first[1:] = begins[1:] > latest[:-1]  # what begins after all before it have ended
+        self.begins: Integers = begins[first]
+        self.ends: Integers = latest[np.append(np.flatnonzero(first)[1:] - 1, len(begins) - 1)] if len(ends) else ends
+
+    def cover(self, moments: Integers) -> NDArray[np.bool_]:
+        """Whether each of the moments lies in one of the stretches."""
+        if not len(self.begins):
+            return np.zeros(len(moments), bool)
+        place = np.searchsorted(self.begins, moments, "right") - 1
+        return np.asarray((place >= 0) & (moments < self.ends[np.maximum(place, 0)]))
+
+
+class Activity:
+    """What a trace shows, line by line: the steps, when each part of them went on, and how busy each device was."""
+
+    def __init__(self, trace: Trace) -> None:
+        self.devices = [plane for plane in trace.planes if DEVICE.search(plane)]
+        self.device_events = 0
+        self.kernels = 0
+        self._steps: list[tuple[Integers, Integers]] = []
+        self._parts: dict[Part, list[Intervals]] = defaultdict(list)
+        for line in trace.lines():
+            self._add(line)
+        begins, ends = (np.concatenate([pair[i] for pair in self._steps] or [np.empty(0, np.int64)]) for i in (0, 1))
+        steps = np.argsort(begins)
+        self.step_begins, self.step_ends = begins[steps], ends[steps]
+
+    def breakdown(self) -> Breakdown | None:
+        """The mean step; None without a step marker."""
+        if not len(self.step_begins):
+            return None
+        parts = {part: union(found) for part, found in self._parts.items()}
+        seconds = exposed(self.step_begins, self.step_ends, parts)
+        steps = len(self.step_begins)
+        return Breakdown(
+            steps=steps,
+            step_s=float(np.sum(self.step_ends - self.step_begins)) * 1e-12 / steps,
+            parts={part: seconds[part] / steps for part in PARTS},
+            kernels=self.kernels / steps,
+        )
+
+    def _add(self, line: Line) -> None:
+        if DEVICE.search(line.plane):
+            self.device_events += len(line.kinds) if STREAM.search(line.name) else 0
+        elif STEP in line.names:
+            self._steps.append(line.span(line.kinds == line.names.index(STEP)))
+        part_of_kind = np.full(len(line.names), HOST)
+        for kind in np.unique(line.kinds).tolist():
+            # The devices' lines come first: where they hold nothing, the CPU is what computes.
+            part = part_of(line.plane, line.name, line.names[kind], cpu_is_device=self.device_events == 0)
+            part_of_kind[kind] = HOST if part is None else PARTS.index(part)
+        parts = part_of_kind[line.kinds]
+        self.kernels += int(np.count_nonzero(parts == PARTS.index("kernel")))
+        begins, ends = line.span(parts != HOST)
+        parts = parts[parts != HOST]
+        for number in np.unique(parts).tolist():
+            self._parts[PARTS[number]].append(Intervals(begins[parts == number], ends[parts == number]))
+
+
+def union(found: Sequence[Intervals]) -> Intervals:
+    return Intervals(np.concatenate([i.begins for i in found]), np.concatenate([i.ends for i in found]))
+
+
+def exposed(begins: Integers, ends: Integers, parts: Mapping[Part, Intervals]) -> dict[Part, float]:
+    """Seconds within the steps in which each part is the first by precedence that goes on; the rest is the host's."""
+    edges = np.unique(np.concatenate([begins, ends, *(edge for p in parts.values() for edge in (p.begins, p.ends))]))
+    moments, lengths = edges[:-1], np.diff(edges)
+    owner = np.full(len(moments), HOST)
+    for part in reversed(PARTS[:HOST]):
+        if part in parts:
+            owner[parts[part].cover(moments)] = PARTS.index(part)
+    inside = Intervals(begins, ends).cover(moments)
+    totals = np.bincount(owner[inside], weights=lengths[inside], minlength=len(PARTS))
+    return {part: float(total) * 1e-12 for part, total in zip(PARTS, totals, strict=True)}

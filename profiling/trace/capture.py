@@ -1,0 +1,137 @@
+"""A window of training steps, or any stretch of a process, captured with the framework's own profiler.
+
+On a GPU the profiler sees the whole process through CUPTI, whoever launched the kernels. A capture never fails what
+it watches: what went wrong with it is in its outcome.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from profiling.stored import Stored
+from profiling.trace.profiler import Profiler
+
+STEPS = 10
+"""Steps that a window holds; each is some thousand events."""
+
+
+class Capture(Stored):
+    """What became of one capture."""
+
+    file: str | None = None
+    """The trace, within its folder; null where `reason` says why."""
+    reason: str | None = None
+    first_step: int | None = None
+    """Counted from 0 over all epochs."""
+    steps: int = 0
+    """Whole steps that were traced; fewer than asked for if the training ended."""
+    disturbed: list[int] = []
+    """Steps that the profiler ran in, or its start or stop: their times are no samples."""
+    start_s: float = 0.0
+    stop_s: float = 0.0
+    """Seconds that starting the profiler took, and stopping it and writing its file."""
+
+
+class TraceWindow:
+    """Traces the steps `first_step` … `first_step + steps - 1` of the training that runs in its `with` block."""
+
+    def __init__(self, folder: Path, backend: str, first_step: int, steps: int = STEPS) -> None:
+        self._profiler = Profiler(folder, backend)
+        self._first, self._last = first_step, first_step + steps - 1
+        self._step = 0
+        self._marker = ExitStack()
+        self._whole: list[int] = []
+
+    def __enter__(self) -> TraceWindow:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        # Keras says nothing to its callbacks when a training ends with an error.
+        self._marker.close()
+        self._profiler.stop()
+
+    def callback(self) -> Any:
+        """A Keras callback, to be the last of the training's: what the others do after a step is then in the step."""
+        import keras
+
+        window = self
+
+        class Callback(keras.callbacks.Callback):  # type: ignore[misc]
+            def on_train_batch_begin(self, batch: int, logs: Mapping[str, float] | None = None) -> None:
+                window.begin_step()
+
+            def on_train_batch_end(self, batch: int, logs: Mapping[str, float] | None = None) -> None:
+                window.end_step()
+
+        return Callback()
+
+    def begin_step(self) -> None:
+        if self._step == self._first:
+            self._profiler.start()
+        if self._profiler.running:
+            self._marker.enter_context(self._profiler.step(self._step))
+
+    def end_step(self) -> None:
+        self._marker.close()
+        if self._profiler.running:
+            self._whole.append(self._step)
+        if self._step == self._last:
+            self._profiler.stop()
+        self._step += 1
+
+    def disturbed(self) -> frozenset[int]:
+        """The steps whose times are no samples: those traced, and the next, whose beginning is the profiler's end.
+
+        Where the profiler did not start, the one in which that was tried.
+        """
+        end = self._last + 2 if self._whole else self._first + 1
+        return frozenset(range(self._first, min(end, self._step)))
+
+    def outcome(self) -> Capture:
+        """What was captured; to be asked for after the block."""
+        profiler = self._profiler
+        file = profiler.file()
+        reason = profiler.reason
+        if self._step <= self._first:
+            reason = (
+                f"the training ended after {self._step} steps, before the first to be traced (step {self._first + 1})"
+            )
+        return Capture(
+            file=file,
+            reason=reason,
+            first_step=self._first if file else None,
+            steps=len(self._whole) if file else 0,
+            disturbed=sorted(self.disturbed()),
+            start_s=profiler.start_s,
+            stop_s=profiler.stop_s,
+        )
+
+
+@contextmanager
+def capture(folder: Path, backend: str) -> Iterator[Callable[[], Capture]]:
+    """Trace what runs in the `with` block as one step; gives a function that tells the outcome after the block."""
+    profiler = Profiler(folder, backend)
+    profiler.start()
+
+    def outcome() -> Capture:
+        file = profiler.file()
+        return Capture(
+            file=file,
+            reason=profiler.reason,
+            first_step=0 if file else None,
+            steps=1 if file else 0,
+            start_s=profiler.start_s,
+            stop_s=profiler.stop_s,
+        )
+
+    try:
+        with profiler.step(0) if profiler.running else ExitStack():
+            yield outcome
+    finally:
+        profiler.stop()

@@ -1,0 +1,125 @@
+"""What xprof's own converters say of a trace; run in a process of its own: `python -m profiling.trace.converters FILE`.
+
+They are C++ that ends the process on input it does not expect.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import re
+import sys
+from importlib.metadata import version
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from profiling.trace.model import Converted, Operation, XprofSteps
+from profiling.trace.operations import operations
+from profiling.trace.xplane import Trace
+
+TOP = 20
+"""Operations kept of each kind."""
+COLUMNS = {
+    "deviceComputeTimeMs": "device compute",
+    "deviceToDeviceTimeMs": "device to device",
+    "deviceCollectivesTimeMs": "device collectives",
+    "hostComputeTimeMs": "host compute",
+    "kernelLaunchTimeMs": "kernel launch",
+    "infeedTimeMs": "input",
+    "outfeedTimeMs": "output",
+    "compileTimeMs": "compilation",
+    "otherTimeMs": "all others",
+}
+"""xprof's parts of a step; its `input` is waiting for input and copying it to the device."""
+
+
+def convert(file: Path) -> Converted:
+    """Ask xprof for its overview, its operation table and its memory profile."""
+    with TemporaryDirectory() as folder:
+        # The converters write what they found beside the file that they read; a trace folder is not theirs to fill.
+        link = Path(folder) / file.name
+        link.symlink_to(file.resolve())
+        overview = step_table(ask("overview_page", link))
+        table = table_of_operations(ask("framework_op_stats", link))
+        memory = ask("memory_profile", link)
+    properties = overview.get("p", {})
+    if not table:
+        table = operations(Trace(file))
+    return Converted(
+        version=version("xprof"),
+        hardware=properties.get("hardware_type"),
+        steps=mean_step(overview),
+        input_verdict=plain(properties.get("input_conclusion", "")) or None,
+        operations=[o for place in ("device", "host") for o in [o for o in table if o.where == place][:TOP]],
+        operations_by="xprof" if any(o.kind for o in table) else "raw events",
+        memory_peak_bytes=memory_peak(memory),
+    )
+
+
+def ask(tool: str, file: Path) -> Any:
+    """One tool's answer, from JSON; an empty one where xprof has none."""
+    from xprof.convert import raw_to_tool_data
+
+    data, _ = raw_to_tool_data.xspace_to_tool_data([str(file)], tool, {})
+    return json.loads(data) if data else []
+
+
+def step_table(tables: Any) -> dict[str, Any]:
+    """The table of the overview that has a row per step, and hardware and verdict among its properties."""
+    found: dict[str, Any] = next((table for table in tables if "hardware_type" in table.get("p", {})), {})
+    return found
+
+
+def mean_step(overview: dict[str, Any]) -> XprofSteps | None:
+    """The mean over the rows of the step-time table; None where xprof found no steps."""
+    names = [column["id"] for column in overview.get("cols", [])]
+    rows = [dict(zip(names, (cell["v"] for cell in row["c"]), strict=False)) for row in overview.get("rows", [])]
+    if not rows:
+        return None
+    mean = {name: sum(float(row[name]) for row in rows) / len(rows) * 1e-3 for name in (*COLUMNS, "stepTimeMs")}
+    return XprofSteps(
+        steps=len(rows), step_s=mean.pop("stepTimeMs"), parts={COLUMNS[name]: value for name, value in mean.items()}
+    )
+
+
+def table_of_operations(tables: Any) -> list[Operation]:
+    """The operations that were run, by descending time of their own; idle time is no operation."""
+    # The second table is the same without idle time.
+    table = tables[-1] if tables else {"cols": [], "rows": []}
+    names = [column["id"] for column in table["cols"]]
+    rows = (dict(zip(names, (cell["v"] for cell in row["c"]), strict=True)) for row in table["rows"])
+    found = [
+        Operation(
+            name=row["operation"],
+            kind=row["type"],
+            where="device" if row["host_or_device"] == "Device" else "host",
+            occurrences=int(row["occurrences"]),
+            self_s=row["total_self_time"] * 1e-6,
+        )
+        for row in rows
+        if row["type"] != "IDLE"
+    ]
+    return sorted(found, key=lambda operation: -operation.self_s)
+
+
+def memory_peak(profile: Any) -> int | None:
+    """The high-water mark of the device allocator that reached furthest; None without a device allocator."""
+    allocators = profile.get("memoryProfilePerAllocator", {}) if profile else {}
+    peaks = [
+        int(found.get("profileSummary", {}).get("peakStats", {}).get("peakBytesInUse", 0))
+        for name, found in allocators.items()
+        if "host" not in name.lower()
+    ]
+    return max(peaks) if any(peaks) else None
+
+
+def plain(text: str) -> str:
+    """The words of a text with markup."""
+    return re.sub(r"<[^>]*>", "", text).strip()
+
+
+if __name__ == "__main__":
+    with contextlib.redirect_stdout(sys.stderr):
+        answer = convert(Path(sys.argv[1])).model_dump_json()
+    print(answer)

@@ -1,0 +1,84 @@
+"""A record's curves and rates as TensorBoard scalars, written by TensorBoard's own writer without TensorFlow."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from profiling.record import Record
+
+
+class Point(NamedTuple):
+    """One value of a scalar."""
+
+    step: int
+    seconds: float
+    """Since the record's start."""
+    value: float
+
+
+Series = Mapping[str, Sequence[Point]]
+"""By tag; what stands before the slash is the card that TensorBoard shows it on."""
+Readings = Mapping[str, Sequence[tuple[float, float]]]
+"""Of each sensor, such as `gpu.power` and `gpu.sm_clock`: seconds since the record's start, and value."""
+
+
+def record_scalars(record: Record, readings: Readings | None = None) -> dict[str, list[Point]]:
+    """Each curve per epoch, step time and rate per step, and each sensor by its readings.
+
+    Without readings a sensor's minimum, median and maximum are three points.
+    """
+    series: dict[str, list[Point]] = {}
+    ends = running(record.curves.get("epoch_s", []), record.phases.prepare_s)
+    for name, values in record.curves.items():
+        times = ends if len(ends) == len(values) else [record.phases.prepare_s] * len(values)
+        series[f"epoch/{name}"] = [Point(n, t, v) for n, (t, v) in enumerate(zip(times, values, strict=True), start=1)]
+    if record.timing and record.timing.timer == "steps":
+        samples = record.timing.samples
+        times = running(samples, record.phases.prepare_s + record.phases.first_call_s + record.phases.warmup_s)
+        series["step/time_s"] = [Point(n, t, s) for n, (t, s) in enumerate(zip(times, samples, strict=True))]
+        if record.work and record.work.items:
+            items = record.work.items
+            series[f"step/{record.work.item}_per_s"] = [
+                Point(n, t, items / s) for n, t, s in series["step/time_s"] if s
+            ]
+    for name, found in (readings or {}).items():
+        series[f"telemetry/{name}"] = [Point(n, seconds, value) for n, (seconds, value) in enumerate(found)]
+    if record.telemetry and not readings:
+        for name, gauge in record.telemetry.gauges.items():
+            three = (gauge.minimum, gauge.median, gauge.maximum)
+            series[f"telemetry/{name}"] = [Point(n, record.elapsed_s, value) for n, value in enumerate(three)]
+    return series
+
+
+def running(seconds: Sequence[float], begin: float) -> list[float]:
+    """When each of the stretches of time ends that follow one another from `begin`."""
+    ends = []
+    for length in seconds:
+        begin += length
+        ends.append(begin)
+    return ends
+
+
+def write_scalars(folder: Path, series: Series, started: float) -> Path:
+    """Write an events file into the folder and return it; `started` is in seconds since 1970.
+
+    OSError where the folder cannot be written.
+    """
+    from tensorboard.compat.proto.event_pb2 import Event
+    from tensorboard.compat.proto.summary_pb2 import Summary
+    from tensorboard.summary.writer.record_writer import RecordWriter
+
+    folder.mkdir(parents=True, exist_ok=True)
+    # TensorBoard finds it by `tfevents`.
+    path = folder / f"events.out.tfevents.{int(started)}.accelbench"
+    with path.open("wb") as file:
+        writer = RecordWriter(file)
+        writer.write(Event(wall_time=started, file_version="brain.Event:2").SerializeToString())
+        for tag, points in series.items():
+            for step, seconds, value in points:
+                summary = Summary(value=[Summary.Value(tag=tag, simple_value=value)])
+                event = Event(wall_time=started + seconds, step=step, summary=summary)
+                writer.write(event.SerializeToString())
+    return path

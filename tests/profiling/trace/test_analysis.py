@@ -1,0 +1,145 @@
+"""What holds a training back is read from its trace; what cannot be read is a reason."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from profiling.trace import analysis, events
+from profiling.trace.analysis import analyze, verdict
+from profiling.trace.model import TraceAnalysis
+from tests.profiling.trace.conftest import Traced
+from tests.profiling.trace.made_traces import replicate, write_trace
+
+HOST = {"python": [("train", i * 100.0, i * 100.0 + 90) for i in range(4)]}
+
+
+def broken_down(traces: Traced, name: str) -> tuple[TraceAnalysis, analysis.Breakdown]:
+    found = analyze(traces.folder / name, "cpu")
+    assert found.failure is None
+    assert found.breakdown is not None
+    assert sum(found.breakdown.parts.values()) == pytest.approx(found.breakdown.step_s)
+    return found, found.breakdown
+
+
+def test_a_slow_generator_is_input_wait(traces: Traced) -> None:
+    found, steps = broken_down(traces, "slow input")
+    assert steps.steps == 8
+    assert steps.share("input_wait") > 0.6
+    assert str(found.input_verdict).startswith("highly input-bound")
+
+
+def test_big_products_are_compute(traces: Traced) -> None:
+    found, steps = broken_down(traces, "big products")
+    assert steps.share("kernel") > 0.6
+    assert str(found.input_verdict).startswith("not input-bound") or steps.share("input_wait") < 0.2
+    assert found.operations
+
+
+def test_small_steps_are_the_host_s(traces: Traced) -> None:
+    _, steps = broken_down(traces, "small")
+    assert steps.share("host") > 0.5
+
+
+def test_xprof_agrees_on_the_input(tensorflow_traces: Traced) -> None:
+    found, steps = broken_down(tensorflow_traces, "slow input")
+    assert found.xprof_steps is not None
+    # xprof leaves the first and the last step out.
+    assert found.xprof_steps.parts["input"] / found.xprof_steps.step_s == pytest.approx(
+        steps.share("input_wait"), abs=0.1
+    )
+    assert "HIGHLY input-bound" in str(found.xprof_verdict)
+
+
+def test_tensorflow_s_operations_are_xprof_s_and_jax_s_are_ours(tensorflow_traces: Traced, jax_traces: Traced) -> None:
+    products, _ = broken_down(tensorflow_traces, "big products")
+    assert products.operations_by == "xprof"
+    assert "MatMul" in str(products.operations[0].kind)
+    compiled, _ = broken_down(jax_traces, "big products")
+    assert compiled.operations_by == "raw events"
+    assert compiled.operations[0].self_s > 0
+
+
+def test_what_a_cpu_s_trace_lacks_is_named(traces: Traced) -> None:
+    found, _ = broken_down(traces, "small")
+    assert found.memory_peak_bytes is None
+    assert "a CPU's are not traced" in found.missing["memory_peak_bytes"]
+
+
+def test_the_trace_s_folder_is_left_as_it_was(traces: Traced) -> None:
+    files = sorted((traces.folder / "small").rglob("*"))
+    analyze(traces.folder / "small", "cpu")
+    assert sorted((traces.folder / "small").rglob("*")) == files
+
+
+def test_a_plain_capture_is_one_step(traces: Traced) -> None:
+    _, steps = broken_down(traces, "plain")
+    assert steps.steps == 1
+
+
+def test_an_empty_device_plane_is_a_failure_with_what_mends_it(tmp_path: Path) -> None:
+    refused = "CUPTI_ERROR_INSUFFICIENT_PRIVILEGES"
+    write_trace(tmp_path, {"/host:CPU": HOST, "/device:GPU:0": {"Stream #7(Compute)": []}}, errors=[refused])
+    found = analyze(tmp_path, "gpu")
+    assert found.devices == ["/device:GPU:0"]
+    assert found.device_events == 0
+    for words in ("--cap-add=SYS_ADMIN", "--privileged", "NVreg_RestrictProfilingToAdminUsers=0", refused):
+        assert words in str(found.failure)
+    assert found.breakdown is not None, "the host's part of it is there"
+
+
+def test_a_gpu_s_trace_without_any_device_plane_is_the_same_failure(tmp_path: Path) -> None:
+    write_trace(tmp_path, {"/host:CPU": HOST})
+    assert "--cap-add=SYS_ADMIN" in str(analyze(tmp_path, "gpu").failure)
+    assert analyze(tmp_path, "cpu").failure is None
+
+
+def test_an_empty_folder_is_a_reason(tmp_path: Path) -> None:
+    assert "no trace was written" in str(analyze(tmp_path, "cpu").failure)
+
+
+def test_a_trace_cut_short_is_a_reason(traces: Traced, tmp_path: Path) -> None:
+    shutil.copytree(traces.folder / "small", tmp_path / "copy")
+    (file,) = (tmp_path / "copy").glob("plugins/profile/*/*.xplane.pb")
+    file.write_bytes(file.read_bytes()[:-10])
+    found = analyze(tmp_path / "copy", "cpu")
+    assert "cut short" in str(found.failure)
+    assert found.breakdown is None
+
+
+def test_without_xprof_the_breakdown_is_there_and_the_rest_is_a_reason(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_trace(tmp_path, {"/host:CPU": HOST})
+    monkeypatch.setattr(analysis, "find_spec", lambda name: None)
+    found = analyze(tmp_path, "cpu")
+    assert found.breakdown is not None
+    assert "xprof is not installed" in found.missing["operations"]
+
+
+def test_a_reader_that_dies_is_a_reason() -> None:
+    found = analysis.run_reader("profiling.trace.no_such_reader", [], events.Events)
+    assert "No module named" in str(found)
+
+
+def test_of_a_large_trace_xprof_is_given_the_first_steps(tensorflow_traces: Traced, tmp_path: Path) -> None:
+    source = tensorflow_traces.folder / "small" / str(tensorflow_traces.outcomes["small"].file)
+    times = replicate(source, tmp_path / "plugins/profile/large/host.xplane.pb", 2 * events.CUT_BYTES)
+    found = analyze(tmp_path, "cpu")
+    assert found.breakdown is not None
+    assert found.breakdown.steps == 8 * times
+    assert found.xprof_steps is not None
+    assert 0 < found.xprof_steps.steps < found.breakdown.steps / 1.5
+    assert found.xprof_covers == f"the first {8 * times * events.CUT_BYTES // found.size} steps of the trace"
+
+
+def test_the_verdict_s_bounds() -> None:
+    assert [verdict(share).split(":")[0] for share in (0.0, 0.049, 0.05, 0.2, 1.0)] == [
+        "not input-bound",
+        "not input-bound",
+        "moderately input-bound",
+        "highly input-bound",
+        "highly input-bound",
+    ]

@@ -1,0 +1,111 @@
+"""Every moment of a step belongs to one part, the one that goes on then and is not hidden by another."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from profiling.trace.breakdown import Activity, Intervals
+from profiling.trace.model import Breakdown
+from profiling.trace.operations import operations
+from profiling.trace.parts import PARTS, Part
+from profiling.trace.xplane import Trace
+from tests.profiling.trace.made_traces import Planes, write_trace
+
+stretches = st.lists(st.tuples(st.integers(0, 60), st.integers(0, 20)), max_size=20)
+
+
+def broken_down(folder: Path, planes: Planes) -> Breakdown:
+    found = Activity(Trace(write_trace(folder, planes))).breakdown()
+    assert found is not None
+    return found
+
+
+def microseconds(found: Breakdown) -> dict[Part, float]:
+    return {part: round(seconds * 1e6, 6) for part, seconds in found.parts.items() if seconds}
+
+
+def test_what_a_kernel_hides_costs_nothing(tmp_path: Path) -> None:
+    found = broken_down(
+        tmp_path,
+        {
+            "/host:CPU": {"python": [("train", 0, 100)], "tf_data_iterator": [("IteratorGetNextOp::DoCompute", 0, 25)]},
+            "/device:GPU:0": {
+                "Stream #7(Compute)": [("gemm", 20, 50)],
+                "Stream #8(MemcpyH2D)": [("MemcpyH2D", 15, 30)],
+                "Stream #9(Compute)": [("ncclDevKernel_AllReduce_Sum_f32", 40, 60)],
+                "Stream #10(MemcpyD2H)": [("MemcpyD2H", 60, 62)],
+                "XLA Modules": [("jit_train_step", 0, 100)],
+            },
+        },
+    )
+    assert microseconds(found) == {
+        "kernel": 30,
+        "collective": 10,
+        "host_to_device": 5,
+        "device_to_host": 2,
+        "input_wait": 15,
+        "host": 38,
+    }
+
+
+def test_a_host_that_waits_for_nothing_is_idle(tmp_path: Path) -> None:
+    planes: Planes = {
+        "/host:CPU": {"python": [("train", 0, 100), ("cuStreamSynchronize", 30, 80)]},
+        "/device:GPU:0": {"Stream #7(Compute)": [("gemm", 40, 60)]},
+    }
+    assert microseconds(broken_down(tmp_path, planes)) == {"kernel": 20, "idle": 30, "host": 50}
+
+
+def test_compilation_is_a_part_of_its_own(tmp_path: Path) -> None:
+    planes: Planes = {"/host:CPU": {"python": [("train", 0, 100), ("CpuCompiler::RunBackend", 10, 70)]}}
+    assert microseconds(broken_down(tmp_path, planes)) == {"compile": 60, "host": 40}
+
+
+def test_the_cpu_s_operations_are_kernels_only_where_it_is_the_device(tmp_path: Path) -> None:
+    host = {"python": [("train", 0, 100)], "tf_Compute/1": [("model/dense/MatMul:MatMul", 0, 40)]}
+    assert microseconds(broken_down(tmp_path / "cpu", {"/host:CPU": host})) == {"kernel": 40, "host": 60}
+    gpu: Planes = {"/host:CPU": host, "/device:GPU:0": {"Stream #7(Compute)": [("gemm", 0, 10)]}}
+    assert microseconds(broken_down(tmp_path / "gpu", gpu)) == {"kernel": 10, "host": 90}
+
+
+def test_what_happens_between_steps_is_in_none(tmp_path: Path) -> None:
+    planes: Planes = {
+        "/host:CPU": {"python": [("train", 0, 10), ("train", 50, 60)], "tf_Compute/1": [("a/MatMul:MatMul", 5, 55)]}
+    }
+    found = broken_down(tmp_path, planes)
+    assert found.steps == 2
+    assert microseconds(found) == {"kernel": 5, "host": 5}
+
+
+def test_a_trace_without_steps_has_no_breakdown(tmp_path: Path) -> None:
+    assert Activity(Trace(write_trace(tmp_path, {"/host:CPU": {"python": [("f", 0, 1)]}}))).breakdown() is None
+
+
+def test_an_operation_s_own_time_is_without_what_it_called(tmp_path: Path) -> None:
+    planes: Planes = {"/host:CPU": {"tf_XLAEigen/1": [("while.1", 0, 10), ("dot.2", 2, 5), ("dot.2", 6, 9)]}}
+    found = {
+        o.name: (o.occurrences, round(o.self_s * 1e6, 6)) for o in operations(Trace(write_trace(tmp_path, planes)))
+    }
+    assert found == {"dot.2": (2, 6), "while.1": (1, 4)}
+
+
+@given(stretches, stretches)
+def test_the_parts_add_up_to_the_steps(steps: list[tuple[int, int]], kernels: list[tuple[int, int]]) -> None:
+    from profiling.trace.breakdown import exposed
+
+    def arrays(found: list[tuple[int, int]]) -> Intervals:
+        begins = np.asarray([begin for begin, _ in found], np.int64)
+        return Intervals(begins, begins + np.asarray([length for _, length in found], np.int64))
+
+    within = arrays(steps)
+    parts = exposed(within.begins, within.ends, {"kernel": arrays(kernels)})
+    in_step = {t for begin, length in steps for t in range(begin, begin + length)}
+    in_kernel = {t for begin, length in kernels for t in range(begin, begin + length)}
+    assert parts["kernel"] == pytest.approx(len(in_step & in_kernel) * 1e-12)
+    assert parts["host"] == pytest.approx(len(in_step - in_kernel) * 1e-12)
+    assert set(parts) == set(PARTS)

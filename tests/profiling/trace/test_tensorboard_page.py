@@ -1,0 +1,133 @@
+"""The real TensorBoard, opened in a real browser without a network, shows the run and its steps."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import re
+import shutil
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.request import urlopen
+
+import pytest
+from selenium import webdriver
+from selenium.common.exceptions import WebDriverException
+from selenium.webdriver.chrome.service import Service
+
+from profiling.trace.scalars import Point, write_scalars
+from profiling.trace.tensorboard import tensorboard_command
+from tests.profiling.trace.conftest import ROOT, Traced
+
+SWITCHES = (
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--window-size=1400,900",
+    "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1",
+)
+PATIENCE_S = 90
+FIRST, STEPS = 6, 8
+
+
+@dataclass(frozen=True)
+class Served:
+    """A TensorBoard that runs."""
+
+    address: str
+    run: str
+
+    def get(self, path: str) -> Any:
+        with urlopen(self.address + path, timeout=30) as answer:
+            data = answer.read()
+        return json.loads(gzip.decompress(data) if data[:2] == b"\x1f\x8b" else data)
+
+
+def until(ask: Callable[[], Any], what: str) -> Any:
+    """The first answer that is not empty."""
+    last: object = None
+    end = time.monotonic() + PATIENCE_S
+    while time.monotonic() < end:
+        try:
+            if found := ask():
+                return found
+        except (OSError, WebDriverException) as error:
+            last = error
+        time.sleep(0.3)
+    pytest.fail(f"{what} did not come within {PATIENCE_S} s: {last}")
+
+
+@pytest.fixture(scope="module")
+def served(tensorflow_traces: Traced, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    folder = tmp_path_factory.mktemp("traces")
+    shutil.copytree(tensorflow_traces.folder / "small", folder / "cnn")
+    write_scalars(folder / "cnn", {"epoch/loss": [Point(n, n * 1.0, 1 / n) for n in (1, 2, 3)]}, time.time())
+    log = folder.with_suffix(".log")
+    with log.open("w") as output:
+        process = subprocess.Popen(tensorboard_command(folder, port=0), stdout=output, stderr=output, cwd=ROOT)
+    try:
+        address = until(lambda: re.search(r"http://127\.0\.0\.1:\d+", log.read_text()), "TensorBoard's address")[0]
+        session = str(tensorflow_traces.outcomes["small"].file).split("/")[2]
+        yield Served(address, f"cnn/{session}")
+    finally:
+        process.terminate()
+        process.wait(timeout=30)
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[webdriver.Chrome]:
+    chromium = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    driver = shutil.which("chromedriver")
+    if chromium is None or driver is None:
+        message = "this test needs chromium and chromedriver (Debian: chromium, chromium-driver)"
+        if os.environ.get("CI"):
+            pytest.fail(message)
+        pytest.skip(message)
+    options = webdriver.ChromeOptions()
+    options.binary_location = chromium
+    for switch in (*SWITCHES, f"--user-data-dir={tmp_path_factory.mktemp('profile')}"):
+        options.add_argument(switch)
+    chrome = webdriver.Chrome(options=options, service=Service(driver))
+    yield chrome
+    chrome.quit()
+
+
+def test_the_run_and_its_tools_are_listed(served: Served) -> None:
+    assert served.get("/data/plugin/profile/runs") == [served.run]
+    assert "trace_viewer@" in served.get(f"/data/plugin/profile/run_tools?run={served.run}")
+
+
+def test_the_scalars_are_served(served: Served) -> None:
+    tags = until(lambda: served.get("/data/plugin/scalars/tags"), "the scalars")
+    assert list(tags["cnn"]) == ["epoch/loss"]
+    points = served.get("/data/plugin/scalars/scalars?run=cnn&tag=epoch/loss")
+    assert [(step, value) for _, step, value in points] == [(1, 1.0), (2, 0.5), (3, pytest.approx(1 / 3))]
+
+
+def test_the_trace_viewer_shows_our_steps(browser: webdriver.Chrome, served: Served) -> None:
+    browser.get(f"{served.address}/?run={served.run}&tool=trace_viewer@#profile")
+
+    def inside(script: str) -> Any:
+        """What the script says within the viewer, which is a frame in the plug-in's frame."""
+        viewer = "document.querySelector('iframe').contentDocument.querySelector('iframe')"
+        return browser.execute_script(f"const view = {viewer}.contentWindow, page = {viewer}.contentDocument; {script}")
+
+    listed = "return document.querySelector('iframe').contentDocument.body.innerText"
+    assert until(lambda: served.run in browser.execute_script(listed) and served.run, "the run's name")
+    titles = """return page.querySelector('tr-ui-timeline-view').model.getAllThreads()
+        .flatMap(thread => thread.sliceGroup.slices).map(slice => slice.title).filter(t => t.startsWith('train'))"""
+    shown = until(lambda: inside(titles), "the steps")
+    assert shown == [f"train {number}" for number in range(FIRST, FIRST + STEPS)]
+    assert "python" in inside("return page.body.innerText")
+    if folder := os.environ.get("SCREENSHOTS"):
+        browser.save_screenshot(str(Path(folder) / "trace-viewer.png"))

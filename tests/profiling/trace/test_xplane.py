@@ -1,0 +1,74 @@
+"""A trace file is read whole or refused with a reason."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from profiling.trace.events import read_events
+from profiling.trace.xplane import CLOSING_PLANE, Trace, Unreadable
+from tests.profiling.trace.conftest import Traced
+from tests.profiling.trace.made_traces import write_trace
+
+MADE = {
+    "/host:CPU": {"python": [("train", i * 10.0, i * 10.0 + 9) for i in range(5)]},
+    "/device:GPU:0": {"Stream #7(Compute)": [("gemm", i * 10.0, i * 10.0 + 5) for i in range(5)]},
+}
+
+
+@given(data=st.data())
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_a_file_cut_anywhere_is_refused_with_a_reason(tmp_path: Path, data: st.DataObject) -> None:
+    whole = write_trace(tmp_path, MADE).read_bytes()
+    cut = tmp_path / "cut.xplane.pb"
+    cut.write_bytes(whole[: data.draw(st.integers(0, len(whole) - 1))])
+    found = read_events(cut, tmp_path / "out")
+    assert found.unreadable
+    assert found.breakdown is None
+
+
+@given(noise=st.binary(max_size=300))
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_any_other_bytes_are_refused_with_a_reason(tmp_path: Path, noise: bytes) -> None:
+    file = tmp_path / "noise.xplane.pb"
+    file.write_bytes(noise)
+    assert read_events(file, tmp_path / "out").unreadable
+
+
+@given(data=st.data())
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_a_flipped_byte_never_ends_in_an_error(tmp_path: Path, data: st.DataObject) -> None:
+    whole = bytearray(write_trace(tmp_path, MADE).read_bytes())
+    whole[data.draw(st.integers(0, len(whole) - 1))] = data.draw(st.integers(0, 255))
+    file = tmp_path / "flipped.xplane.pb"
+    file.write_bytes(whole)
+    read_events(file, tmp_path / "out")
+
+
+def test_a_real_trace_cut_short_is_refused(traces: Traced, tmp_path: Path) -> None:
+    whole = (traces.folder / "small" / str(traces.outcomes["small"].file)).read_bytes()
+    cut = tmp_path / "cut.xplane.pb"
+    for size in range(0, len(whole), 1 + len(whole) // 60):
+        cut.write_bytes(whole[:size])
+        assert read_events(cut, tmp_path / "out").unreadable, f"{size} of {len(whole)} bytes"
+
+
+def test_an_older_profiler_s_trace_without_the_closing_plane_is_refused(tmp_path: Path) -> None:
+    file = write_trace(tmp_path, {})
+    file.write_bytes(b"")
+    with pytest.raises(Unreadable, match="is empty"):
+        Trace(file)
+    file.write_bytes(b"\x0a\x00")
+    with pytest.raises(Unreadable, match=f"no plane '{CLOSING_PLANE}'"):
+        Trace(file)
+
+
+def test_a_cut_keeps_what_began_before_it(tmp_path: Path) -> None:
+    whole = Trace(write_trace(tmp_path, MADE))
+    whole.cut(until_ps=25_000_000, path=tmp_path / "cut.xplane.pb")
+    cut = Trace(tmp_path / "cut.xplane.pb")
+    assert sorted(cut.planes) == sorted(whole.planes)
+    assert {line.plane: len(line.kinds) for line in cut.lines()} == {"/host:CPU": 3, "/device:GPU:0": 3}
