@@ -117,7 +117,7 @@ def needed_cores(samples: Mapping[int, Sequence[float]], cores: int | None = Non
     most = int(counts[-1])
     have = most if cores is None else cores
     if len(counts) < MIN_COUNTS:
-        reason = f"it was measured with {len(counts)} different numbers of cores, and a law needs {MIN_COUNTS}"
+        reason = f"it was measured with {len(counts)} of the {MIN_COUNTS} different numbers of cores that a law needs"
         return Cores(answer="cannot tell", reason=reason, measured_up_to=most, cores=have)
     medians = np.array([np.median(rate) for rate in rates])
     variance = median_variance(rates)
