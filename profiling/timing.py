@@ -45,10 +45,17 @@ def sample_seconds(run: Callable[[], object], loops: int) -> float:
 
 
 def choose_loops(run: Callable[[], object]) -> int:
-    """The power of two of executions that makes one sample at least a millisecond long."""
-    loops = 1
-    while sample_seconds(run, loops) * loops < MIN_SAMPLE_SECONDS:
-        loops *= 2
+    """The power of two of executions that makes one sample at least a millisecond long.
+
+    Three samples in a row must be so long: a single one may have been interrupted. One of a tenth of a second was not.
+    """
+    loops, long_enough = 1, 0
+    while long_enough < 3:
+        seconds = sample_seconds(run, loops) * loops
+        if seconds < MIN_SAMPLE_SECONDS:
+            loops, long_enough = 2 * loops, 0
+        else:
+            long_enough += 3 if seconds >= 100 * MIN_SAMPLE_SECONDS else 1
     return loops
 
 

@@ -71,6 +71,18 @@ def test_short_executions_are_looped_until_a_sample_is_long_enough() -> None:
     assert timing.summary.median * timing.loops >= MIN_SAMPLE_SECONDS / 2
 
 
+def test_one_interruption_does_not_pass_for_a_long_sample() -> None:
+    calls = 0
+
+    def run() -> None:
+        nonlocal calls
+        calls += 1
+        if calls == 3:
+            time.sleep(5 * MIN_SAMPLE_SECONDS)
+
+    assert choose_loops(run) > 2
+
+
 def test_executions_are_neither_lost_nor_added() -> None:
     calls = 0
 
@@ -80,5 +92,5 @@ def test_executions_are_neither_lost_nor_added() -> None:
         time.sleep(0.002)
 
     timing = time_host(run, max_seconds=0.1)
-    # One more sample was taken to choose the loops.
-    assert calls == (len(timing.samples) + 1) * timing.loops
+    # Three more samples were taken to choose the loops.
+    assert calls == (len(timing.samples) + 3) * timing.loops

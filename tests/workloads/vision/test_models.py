@@ -60,7 +60,7 @@ def test_the_same_steps_give_the_same_losses_on_every_backend(
     assert others
     for other in others:
         assert other[name] == pytest.approx(reference[name], rel=TOLERANCE)
-    assert losses["tensorflow"][name][-1] < 0.95 * losses["tensorflow"][name][0]
+    assert losses["tensorflow"][name][-1] < 0.98 * losses["tensorflow"][name][0]
 
 
 @pytest.mark.parametrize("name", tiny.MODELS)
