@@ -29,6 +29,13 @@ if TYPE_CHECKING:
 RUNS = Path("runs")
 DEVICES = click.Choice(["auto", "cpu", "gpu", "tpu"])
 BACKENDS = click.Choice(["tensorflow", "jax", "torch"])
+DEVICE_OPTION = click.option(
+    "--device", type=DEVICES, default="auto", show_default=True, help="Where to measure; auto: the best there is."
+)
+BACKEND_OPTION = click.option("--backend", type=BACKENDS, help="The framework under Keras. Default: tensorflow.")
+OUT_OPTION = click.option(
+    "--out", type=click.Path(path_type=Path), help="The run's directory, new or empty. Default: runs/<run-id>."
+)
 EXIT_FAILED, EXIT_REGRESSION, EXIT_INTERRUPTED = 1, 3, 130
 
 
@@ -90,9 +97,7 @@ def list_command() -> None:
 @click.option(
     "--suite", metavar="NAME|FILE", help="A suite's name or TOML file. Default: quick, if no benchmark is named."
 )
-@click.option(
-    "--device", type=DEVICES, default="auto", show_default=True, help="Where to measure; auto: the best there is."
-)
+@DEVICE_OPTION
 @click.option(
     "--param",
     "params",
@@ -100,10 +105,8 @@ def list_command() -> None:
     metavar="AXIS=V1,V2",
     help="Values of an axis; BENCHMARK.AXIS=… for one benchmark.",
 )
-@click.option("--backend", type=BACKENDS, help="The framework under Keras. Default: tensorflow.")
-@click.option(
-    "--out", type=click.Path(path_type=Path), help="The run's directory, new or empty. Default: runs/<run-id>."
-)
+@BACKEND_OPTION
+@OUT_OPTION
 @click.option("--seed", type=click.IntRange(min=0), default=1, show_default=True, help="Seed of all random inputs.")
 @click.option(
     "--time-limit",
@@ -153,16 +156,12 @@ def run(
 
 @cli.command()
 @click.argument("workload")
-@click.option(
-    "--device", type=DEVICES, default="auto", show_default=True, help="Where to train; auto: the best there is."
-)
+@DEVICE_OPTION
 @click.option("--param", "params", multiple=True, metavar="AXIS=V", help="The value of an axis of the workload.")
-@click.option("--backend", type=BACKENDS, help="The framework under Keras. Default: tensorflow.")
+@BACKEND_OPTION
 @click.option("--cores", metavar="1,2,4", help="Numbers of host cores. Default: 1, 2, 4 … to all.")
 @click.option("--workers", metavar="1,2,4", help="Numbers of input workers, on all cores. Default: as of cores.")
-@click.option(
-    "--out", type=click.Path(path_type=Path), help="The run's directory, new or empty. Default: runs/<run-id>."
-)
+@OUT_OPTION
 def cores(
     workload: str,
     device: str,

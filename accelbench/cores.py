@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from accelbench.errors import UserError
 from accelbench.plan import Choice, PlannedPoint, discover, make_plan
 from profiling.benchmark import Device
-from profiling.environment.cpu import collect_affinity, collect_online
+from profiling.environment.cpu import count_usable
 from profiling.environment.limits import collect_cpu_quota
 from profiling.record import Record
 
@@ -29,7 +29,7 @@ HOST_CORES, WORKERS = "host_cores", "workers"
 
 def usable_cores() -> int:
     """The cores that this process may use."""
-    return _granted(len(collect_affinity() or collect_online()), collect_cpu_quota())
+    return _granted(count_usable(), collect_cpu_quota())
 
 
 def _granted(cores: int, quota: float | None) -> int:
@@ -125,10 +125,10 @@ def _with_cores(point: PlannedPoint, count: int) -> PlannedPoint:
 
 def render_cores(info: RunInfo, records: Sequence[Record], console: Console) -> None:
     """Print the rate by cores and by input workers, and what the training needs of them; nothing of another run."""
-    from profiling.host.cores import needed_cores
-
     if not info.plan or host_cores(info.plan[0]) is None:
         return
+    from profiling.host.cores import needed_cores
+
     measured = [record for record in records if record.status == "measured" and record.timing and record.work]
     # The points begin with the series of cores, whose input workers are those of the first.
     workers = info.plan[0].params.get(WORKERS)

@@ -6,7 +6,6 @@ import itertools
 import json
 import os
 import selectors
-import shutil
 import signal
 import subprocess
 import sys
@@ -14,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
-from time import monotonic
+from time import monotonic, sleep
 from types import FrameType
 from typing import Any, BinaryIO
 
@@ -23,11 +22,14 @@ from accelbench.plan import PlannedPoint, discover
 from accelbench.progress import Progress
 from accelbench.store import RunInfo, RunStore
 from accelbench.worker import Job
+from profiling.host.pyspy import SamplingError, find_pyspy
+from profiling.profile import Keep
 from profiling.record import Record
 
 TAIL_LINES = 30
 TAIL_BYTES = 16_384
 STACK_DUMP_SECONDS = 20
+OWN_SIGNAL_SECONDS = 2  # schedulers signal the processes of a job one after the other, in any order
 
 
 def run_plan(store: RunStore, progress: Progress, retry_failed: bool = False) -> RunInfo:
@@ -73,13 +75,16 @@ def _sigterm_as_ctrl_c() -> Iterator[None]:
     """Schedulers end a job with SIGTERM: it must leave the run as valid as Ctrl-C does."""
 
     def interrupt(signum: int, frame: FrameType | None) -> None:
+        # They often send it twice, to the job's script and to each process; the run is being closed already.
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
         raise KeyboardInterrupt
 
     previous = signal.signal(signal.SIGTERM, interrupt)
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, previous)
+        if signal.getsignal(signal.SIGTERM) is interrupt:
+            signal.signal(signal.SIGTERM, previous)
 
 
 def _measure_group(
@@ -131,9 +136,14 @@ class _Worker:
             points=[point.point(settings.seed) for point in self._points],
             environment=self._info.environment,
             max_seconds=settings.max_seconds,
-            run=self._run.resolve(),
-            traces=[f"traces/{name}" if settings.trace else None for name in names],
-            hosts=[f"host/{name}" if settings.host_profile else None for name in names],
+            keep=[
+                Keep(
+                    run=self._run.resolve(),
+                    trace=f"traces/{name}" if settings.trace else None,
+                    host=f"host/{name}" if settings.host_profile else None,
+                )
+                for name in names
+            ],
         )
         assert self._process.stdin is not None
         try:
@@ -166,6 +176,8 @@ class _Worker:
             self._kill_if_running()
             return self._failure(index, started, f"hung: no result within {time_limit:g} s", stack)
         status = self._process.wait()
+        if status in (-signal.SIGTERM, -signal.SIGINT):
+            sleep(OWN_SIGNAL_SECONDS)  # ends the run here, not the point, if the signal was meant for the whole job
         return self._failure(index, started, _describe_exit(status), [])
 
     def _lines(self, deadline: float) -> Iterator[bytes]:
@@ -207,17 +219,16 @@ class _Worker:
 
     def _stack(self) -> list[str]:
         """Where the hung worker stands, by py-spy."""
-        tool = shutil.which("py-spy", path=f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}")
-        if tool is None:
-            return ["no stack: py-spy is not installed"]
         try:
             dump = subprocess.run(
-                [tool, "dump", "--pid", str(self._process.pid)],
+                [str(find_pyspy()), "dump", "--pid", str(self._process.pid)],
                 capture_output=True,
                 text=True,
                 errors="replace",
                 timeout=STACK_DUMP_SECONDS,
             )
+        except SamplingError as error:
+            return [f"no stack: {error}"]
         except subprocess.TimeoutExpired:
             return [f"no stack: py-spy did not answer within {STACK_DUMP_SECONDS} s"]
         return (dump.stdout or dump.stderr).splitlines()[-TAIL_LINES:]

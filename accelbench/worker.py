@@ -14,7 +14,6 @@ import os
 import signal
 import sys
 import time
-from pathlib import Path
 
 import psutil
 
@@ -34,14 +33,8 @@ class Job(Stored):
     points: list[Point]
     environment: Environment
     max_seconds: float
-    run: Path
-    """Its directory."""
-    traces: list[str | None]
-    hosts: list[str | None]
-    """Of each point: the folders within the run for its trace and its host profile, if they are kept."""
-
-    def keep(self, index: int) -> Keep:
-        return Keep(self.run, self.traces[index], self.hosts[index])
+    keep: list[Keep]
+    """Of each point's profile."""
 
 
 def main() -> None:
@@ -54,7 +47,7 @@ def main() -> None:
         import_s = time.time() - psutil.Process().create_time()
         for index, point in enumerate(job.points):
             print(json.dumps({"point": index}), file=events)
-            record = measure(benchmark, point, job.environment, job.max_seconds, job.keep(index))
+            record = measure(benchmark, point, job.environment, job.max_seconds, job.keep[index])
             if index == 0:
                 record = record.model_copy(update={"phases": record.phases.model_copy(update={"import_s": import_s})})
             print(record.model_dump_json(), file=events)

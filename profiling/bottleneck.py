@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from operator import itemgetter
 from typing import Literal, get_args
 
-from profiling.benchmark import Device
 from profiling.stored import Stored
 
 Cause = Literal["device", "input", "dispatch", "transfer", "communication"]
@@ -47,7 +46,6 @@ class Bottleneck(Stored):
 
 
 def judge(
-    device: Device,
     shares: Mapping[Cause, float],
     *,
     source: str,

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from math import ceil
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -22,6 +21,7 @@ from profiling.host.profiler import HostProfile, HostProfiler
 from profiling.host.pyspy import allow_tracing
 from profiling.host.shares import Shares
 from profiling.record import Profile, Telemetry
+from profiling.stored import Stored
 from profiling.trace.analysis import analyze
 from profiling.trace.capture import Capture, TraceWindow
 from profiling.trace.model import TraceAnalysis
@@ -51,8 +51,7 @@ class EnoughSteps(Exception):
     """Ends a training whose steps were only to be looked at."""
 
 
-@dataclass(frozen=True)
-class Keep:
+class Keep(Stored):
     """What of a profile is kept: folders within the directory of the run."""
 
     run: Path
@@ -91,16 +90,8 @@ def profile_training(
 def trace_steps(training: Training, point: Point, step_s: float, folder: Path) -> Capture:
     """Trace a window of steps of a training that ends with it."""
     steps = min(MOST_STEPS, max(FEWEST_STEPS, ceil(TRACE_S / step_s)))
-    window = TraceWindow(folder, str(point.backend), FIRST_STEP, steps)
-    done = 0
-
-    def count() -> bool:
-        nonlocal done
-        done += 1
-        return done > FIRST_STEP + steps
-
-    with window:
-        train_until(training, count, window.callback())
+    with TraceWindow(folder, str(point.backend), FIRST_STEP, steps) as window:
+        train_until(training, window.is_past, window.callback())
     return window.outcome()
 
 
@@ -143,7 +134,6 @@ def bottleneck(
         for part, cause in CAUSE_OF_PART.items():
             shares[cause] = shares.get(cause, 0.0) + trace.breakdown.share(part)
         return judge(
-            point.device,
             shares,
             source=f"trace of {trace.breakdown.steps} steps",
             kernel_s=trace.breakdown.parts["kernel"] / max(1.0, trace.breakdown.kernels),
@@ -151,7 +141,7 @@ def bottleneck(
         )
     if host and host.step_thread:
         shares = shares_of_host(host.step_thread, host.cpu, point.device == "cpu")
-        return judge(point.device, shares, source=f"py-spy, for {unseen}", throttled_share=throttled)
+        return judge(shares, source=f"py-spy, for {unseen}", throttled_share=throttled)
     return Bottleneck(reason=f"{unseen}; {'; '.join(host.missing) if host else 'the host was not sampled'}")
 
 

@@ -117,7 +117,7 @@ def check_affinity(root: Path) -> Check | None:
 
 def check_threads(root: Path) -> Check:
     """A thread setting below the CPUs that may be used halves a figure without a trace elsewhere."""
-    usable = len(cpu.collect_affinity() or cpu.collect_online(root))
+    usable = cpu.count_usable(root)
     settings = software.collect_variables(software.THREADS)
     low = {name: value for name, value in settings.items() if value.isdigit() and int(value) < usable}
     if not low:

@@ -48,9 +48,14 @@ def plain(text: str) -> str:
     return _ESCAPES.sub("", text)
 
 
-def clip(text: str) -> str:
+def one_line(text: str) -> str:
+    """The text of a record without control characters, its lines joined."""
+    return " ".join(plain(text).split())
+
+
+def clip(text: str, most: int = MAX_LABEL) -> str:
     """The text as a drawing has room for it, with an ellipsis where it was longer."""
-    return text if len(text) <= MAX_LABEL else f"{text[: MAX_LABEL - 1]}…"
+    return text if len(text) <= most else f"{text[: most - 1]}…"
 
 
 def headline(record: Record) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from statistics import median
 
-from accelbench.report.figures import UNKNOWN, digits, percent, plain, seconds, size
+from accelbench.report.figures import UNKNOWN, clip, digits, one_line, percent, plain, seconds, size
 from accelbench.report.machine import Fact
 from profiling.host.counters import HostCounters
 from profiling.host.profiler import HostProfile
@@ -86,8 +86,7 @@ def host_part(host: HostProfile) -> HostPart:
 
 def named(text: str) -> str:
     """A name of a record: no control characters, one line, not longer than a table has room for."""
-    name = " ".join(plain(text).split())
-    return name if len(name) <= MAX_NAME else f"{name[: MAX_NAME - 1]}…"
+    return clip(one_line(text), MAX_NAME)
 
 
 def _facts(host: HostProfile) -> Iterable[Fact]:

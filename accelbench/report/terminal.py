@@ -9,9 +9,9 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from accelbench.report.figures import UNKNOWN, bound, metric, plain, share
+from accelbench.report.figures import UNKNOWN, bound, metric, one_line, plain, share
 from accelbench.report.rows import Group, Row, count_text, make_groups, make_rows, point_text, trained_on
-from accelbench.report.verdict import one_line, verdict_line
+from accelbench.report.verdict import verdict_line
 from accelbench.store import RunInfo
 from profiling.record import Record
 

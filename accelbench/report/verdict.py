@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from operator import itemgetter
 
-from accelbench.report.figures import percent, plain
+from accelbench.report.figures import one_line, percent
 from profiling.record import Profile
 
 UNKNOWN_BOUND = "bottleneck unknown"
@@ -28,11 +28,6 @@ def verdict_line(profile: Profile) -> str:
     largest = sorted(found.shares.items(), key=itemgetter(1), reverse=True)[:SHARES]
     shares = ", ".join(f"{cause} {100 * share:.0f} %" for cause, share in largest if share >= NEGLIGIBLE)
     return f"{found.bound}: {shares}" if shares else found.bound
-
-
-def one_line(text: str) -> str:
-    """The text of a record without control characters, its lines joined."""
-    return " ".join(plain(text).split())
 
 
 def shares_text(profile: Profile) -> str:

@@ -67,7 +67,6 @@ def collect_cpu(root: Path = Path("/")) -> Cpu:
     """Everything known about the processor."""
     info = collect_cpuinfo(root)
     online = collect_online(root)
-    affinity = collect_affinity()
     return Cpu(
         model=collect_model(info),
         vendor=collect_vendor(info),
@@ -77,8 +76,8 @@ def collect_cpu(root: Path = Path("/")) -> Cpu:
         sockets=collect_sockets(online, root),
         cores=collect_cores(online, root),
         logical=len(online),
-        usable=len(affinity) if affinity else len(online),
-        affinity=affinity,
+        usable=count_usable(root),
+        affinity=collect_affinity(),
         caches=collect_caches(root),
         isa=collect_isa(info),
         governor=collect_governor(root),
@@ -123,6 +122,11 @@ def collect_online(root: Path = Path("/")) -> list[int]:
 def collect_affinity() -> list[int] | None:
     """The logical CPUs that this process may run on, or None where the system does not tell."""
     return sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else None
+
+
+def count_usable(root: Path = Path("/")) -> int:
+    """The logical CPUs that this process may use, without regard to a quota."""
+    return len(collect_affinity() or collect_online(root))
 
 
 def collect_sockets(online: list[int], root: Path = Path("/")) -> int | None:

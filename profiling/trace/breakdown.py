@@ -9,10 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from profiling.trace.model import Breakdown
-from profiling.trace.parts import DEVICE, PARTS, STEP, STREAM, Part, part_of
+from profiling.trace.parts import DEVICE, PARTS, STEP, STREAM, Part, is_input_in_python, part_of
 from profiling.trace.xplane import Integers, Line, Trace
 
 HOST = PARTS.index("host")
+WAITS = 0.05
+"""The share of the steps from which on they wait for their input; xprof's bound for "moderately input-bound"."""
 
 
 class Intervals:
@@ -43,6 +45,7 @@ class Activity:
         self.kernels = 0
         self._steps: list[tuple[Integers, Integers]] = []
         self._parts: dict[Part, list[Intervals]] = defaultdict(list)
+        self._input_in_python: list[Intervals] = []
         for line in trace.lines():
             self._add(line)
         begins, ends = (np.concatenate([pair[i] for pair in self._steps] or [np.empty(0, np.int64)]) for i in (0, 1))
@@ -55,6 +58,11 @@ class Activity:
             return None
         parts = {part: union(found) for part, found in self._parts.items()}
         seconds = exposed(self.step_begins, self.step_ends, parts)
+        if self._input_in_python and seconds["input_wait"] > WAITS * sum(seconds.values()):
+            # Where steps wait for their input and Python makes it, that Python also holds the lock that the step's own
+            # Python needs: what looks like the host's time is a wait for the input, too.
+            parts["input_wait"] = union([parts["input_wait"], *self._input_in_python])
+            seconds = exposed(self.step_begins, self.step_ends, parts)
         steps = len(self.step_begins)
         return Breakdown(
             steps=steps,
@@ -70,6 +78,8 @@ class Activity:
             self._steps.append(line.span(line.kinds == line.names.index(STEP)))
         part_of_kind = np.full(len(line.names), HOST)
         for kind in np.unique(line.kinds).tolist():
+            if is_input_in_python(line.name, line.names[kind]):
+                self._input_in_python.append(Intervals(*line.span(line.kinds == kind)))
             # The devices' lines come first: where they hold nothing, the CPU is what computes.
             part = part_of(line.plane, line.name, line.names[kind], cpu_is_device=self.device_events == 0)
             part_of_kind[kind] = HOST if part is None else PARTS.index(part)

@@ -85,6 +85,10 @@ class TraceWindow:
             self._profiler.stop()
         self._step += 1
 
+    def is_past(self) -> bool:
+        """Whether the window, and the step that its end disturbed, are over."""
+        return self._step > self._last + 1
+
     def disturbed(self) -> frozenset[int]:
         """The steps whose times are no samples: those traced, and the next, whose beginning is the profiler's end.
 

@@ -33,6 +33,7 @@ INPUT = re.compile(
     r"^(IteratorGetNext(Op::DoCompute|AsOptionalOp::DoCompute)?|MultiDeviceIteratorGetNext\w*|Iterator::Root)$"
     r"|:IteratorGetNext\w*$|^\$\w+_adapter\w*\.py:\d+ get_\w*iterator$"
 )
+INPUT_IN_PYTHON = re.compile(r":(Eager)?PyFunc$")
 WAIT = re.compile(r"^cu(da)?(Stream|Ctx|Event|Device)Synchronize$|BlockHostUntil(Done|Ready)|^\$time sleep$")
 THUNKS = re.compile(r"^(ThunkExecutor::Execute|CpuExecutable::ExecuteAsyncOnStream)$")
 HLO = re.compile(r"^[a-z][\w.-]*$")
@@ -58,6 +59,11 @@ def part_of(plane: str, line: str, name: str, cpu_is_device: bool) -> Part | Non
     if cpu_is_device and is_cpu_kernel(line, name):
         return "collective" if COLLECTIVE.search(name) else "kernel"
     return None
+
+
+def is_input_in_python(line: str, name: str) -> bool:
+    """Whether it is Python that makes input on a thread of the pipeline, beside the step's own Python."""
+    return line.startswith("tf_data") and bool(INPUT_IN_PYTHON.search(name))
 
 
 def _device_part(name: str) -> Part:

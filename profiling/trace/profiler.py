@@ -117,11 +117,6 @@ def forget_jax_session() -> None:
         _profile_state.reset()
 
 
-def profiling_backend() -> str | None:
-    """A framework installed here whose profiler can be used where no model is trained; None without one."""
-    return next((backend for backend in BACKENDS if find_spec(backend)), None)
-
-
 def unsupported(backend: str) -> str | None:
     """Why that backend cannot be traced."""
     if backend in BACKENDS:

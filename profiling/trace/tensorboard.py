@@ -1,8 +1,7 @@
-"""TensorBoard, started on this machine only: `python -m profiling.trace.tensorboard FOLDER [PORT]`."""
+"""How TensorBoard is started for this machine only."""
 
 from __future__ import annotations
 
-import os
 import sys
 from pathlib import Path
 
@@ -17,8 +16,3 @@ def tensorboard_command(folder: Path, port: int = PORT) -> list[str]:
         *("--logdir", str(folder), "--host", LOOPBACK, "--port", str(port)),
         "--load_fast=false",  # the data server in Rust shows no traces, and its binary does not run everywhere
     ]
-
-
-if __name__ == "__main__":
-    command = tensorboard_command(Path(sys.argv[1]), int(sys.argv[2]) if len(sys.argv) > 2 else PORT)
-    os.execv(command[0], command)

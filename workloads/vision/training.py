@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -10,6 +9,7 @@ import keras
 import numpy as np
 
 from profiling.benchmark import Metric, Verification
+from workloads.training.quality import fell
 from workloads.vision.coco import Found, paste
 from workloads.vision.scenes import Scene, SceneData, Scenes, image_batches
 
@@ -86,11 +86,10 @@ def verify_detector(
     need only be finite.
     """
     losses, reached, twice = history["loss"], qualities[quality].value, qualities["largest_overlap"].value
-    fell = math.isfinite(losses[-1]) and (len(losses) == 1 or losses[-1] < losses[0])
     has, expected = parameters
     name = quality.removeprefix("test_")
     return Verification(
-        passed=has == expected and fell and reached >= floor and twice <= overlap + OVERLAP_TOLERANCE,
+        passed=has == expected and fell(losses) and reached >= floor and twice <= overlap + OVERLAP_TOLERANCE,
         method=f"parameters, loss, overlap of the objects found and {name} on {data.source}",
         expected=f"{expected:,} parameters, falling loss, overlap ≤ {overlap:.3g}, {name} ≥ {floor:.3g}",
         found=f"{has:,} parameters, loss {losses[0]:.3g} to {losses[-1]:.3g}, overlap {twice:.3g}, "

@@ -61,6 +61,24 @@ def test_a_host_that_waits_for_nothing_is_idle(tmp_path: Path) -> None:
     assert microseconds(broken_down(tmp_path, planes)) == {"kernel": 20, "idle": 30, "host": 50}
 
 
+@pytest.mark.parametrize(
+    ("wait", "expected"),
+    [(30, {"input_wait": 80, "kernel": 5, "host": 15}), (2, {"input_wait": 2, "kernel": 5, "host": 93})],
+)
+def test_input_made_in_python_holds_up_the_step_only_where_the_step_waits_for_it(
+    tmp_path: Path, wait: int, expected: dict[Part, float]
+) -> None:
+    planes: Planes = {
+        "/host:CPU": {
+            "python": [("train", 0, 100)],
+            "tf_Compute/1": [("model/dense/MatMul:MatMul", 60, 65)],
+            "tf_data_iterator_get_next/2": [("IteratorGetNextOp::DoCompute", 10, 10 + wait)],
+            "tf_data_private_threadpool/3": [("PyFunc:PyFunc", 5, 90)],
+        }
+    }
+    assert microseconds(broken_down(tmp_path, planes)) == expected
+
+
 def test_compilation_is_a_part_of_its_own(tmp_path: Path) -> None:
     planes: Planes = {"/host:CPU": {"python": [("train", 0, 100), ("CpuCompiler::RunBackend", 10, 70)]}}
     assert microseconds(broken_down(tmp_path, planes)) == {"compile": 60, "host": 40}

@@ -18,24 +18,12 @@ from urllib.request import urlopen
 import pytest
 from selenium import webdriver
 from selenium.common.exceptions import WebDriverException
-from selenium.webdriver.chrome.service import Service
 
 from profiling.trace.scalars import Point, write_scalars
 from profiling.trace.tensorboard import tensorboard_command
+from tests.browser import open_browser
 from tests.profiling.trace.conftest import ROOT, Traced
 
-SWITCHES = (
-    "--headless",
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-    "--window-size=1400,900",
-    "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1",
-)
 PATIENCE_S = 90
 FIRST, STEPS = 6, 8
 
@@ -85,21 +73,9 @@ def served(tensorflow_traces: Traced, tmp_path_factory: pytest.TempPathFactory) 
 
 
 @pytest.fixture(scope="module")
-def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[webdriver.Chrome]:
-    chromium = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-    driver = shutil.which("chromedriver")
-    if chromium is None or driver is None:
-        message = "this test needs chromium and chromedriver (Debian: chromium, chromium-driver)"
-        if os.environ.get("CI"):
-            pytest.fail(message)
-        pytest.skip(message)
-    options = webdriver.ChromeOptions()
-    options.binary_location = chromium
-    for switch in (*SWITCHES, f"--user-data-dir={tmp_path_factory.mktemp('profile')}"):
-        options.add_argument(switch)
-    chrome = webdriver.Chrome(options=options, service=Service(driver))
-    yield chrome
-    chrome.quit()
+def browser() -> Iterator[webdriver.Chrome]:
+    with open_browser() as chrome:
+        yield chrome
 
 
 def test_the_run_and_its_tools_are_listed(served: Served) -> None:

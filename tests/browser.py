@@ -1,0 +1,51 @@
+"""A real browser that reaches nothing but this machine."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from tempfile import TemporaryDirectory
+
+import pytest
+from selenium import webdriver
+from selenium.webdriver.chrome.service import Service
+
+SWITCHES = (
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--window-size=1400,900",
+    "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1",
+)
+
+
+@contextmanager
+def open_browser(logs: bool = False) -> Iterator[webdriver.Chrome]:
+    """Headless Chromium, on request with the logs of its network and console; where there is none the test is skipped,
+    and fails in continuous integration."""
+    chromium = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    driver = shutil.which("chromedriver")
+    if chromium is None or driver is None:
+        message = "this test needs chromium and chromedriver (Debian: chromium, chromium-driver)"
+        if os.environ.get("CI"):
+            pytest.fail(message)
+        pytest.skip(message)
+    with TemporaryDirectory(ignore_cleanup_errors=True) as profile:  # Chromium may still write as it ends
+        options = webdriver.ChromeOptions()
+        options.binary_location = chromium
+        for switch in (*SWITCHES, f"--user-data-dir={profile}"):
+            options.add_argument(switch)
+        if logs:
+            options.set_capability("goog:loggingPrefs", {"performance": "ALL", "browser": "ALL"})
+        chrome = webdriver.Chrome(options=options, service=Service(driver))
+        try:
+            yield chrome
+        finally:
+            chrome.quit()
