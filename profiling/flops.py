@@ -1,9 +1,12 @@
-"""Model FLOPs of a Keras model, counted layer by layer from its shapes.
+"""Model FLOPs and memory traffic of a Keras model, counted layer by layer from its shapes.
 
 The convention of MFU: a multiply-add is two operations, matrix products and convolutions count, and what is a small
 number of operations per activation (bias, activation function, gates, pooling, normalisation, dropout) or a look-up
 counts nothing. Padded taps of a convolution and masked steps of a sequence count as if they were computed.
 Recomputation is not model work and never counts.
+
+The traffic is the compulsory one of the roofline model (Williams et al., 2009): what has to move if no tensor stays in
+a cache from one layer to the next, and layers without products are fused into their neighbours.
 """
 
 from __future__ import annotations
@@ -50,6 +53,17 @@ class ModelFlops:
         return self.forward + self.backward
 
 
+class Count(NamedTuple):
+    """Of one example: multiply-adds forward and backward, and bytes of activations and their gradients that move."""
+
+    forward: int = 0
+    backward: int = 0
+    moved: int = 0
+
+    def plus(self, other: Count) -> Count:
+        return Count(*(mine + its for mine, its in zip(self, other, strict=True)))
+
+
 class Products(NamedTuple):
     """Multiply-adds of one layer for one sample: forward, and for the gradients of its weights, input and state."""
 
@@ -67,9 +81,29 @@ def model_flops(model: Any, batch: int) -> ModelFlops:
     A layer of one's own says by a method `products()` how many multiply-adds it takes for one example.
     TypeError for a layer whose products are not known here.
     """
+    count = _count_model(model)
+    return ModelFlops(2 * batch * count.forward, 2 * batch * count.backward)
+
+
+def model_bytes(model: Any, batch: int) -> int:
+    """Bytes that a training step of one batch must move, of a compiled model whose layers are known here.
+
+    A layer with products reads its input and writes its output; for its gradients it reads that of its output, reads
+    its input again if its weights learn, and writes its input's gradient if anything before it learns. Weights are read
+    forward and backward, those that learn are read and written by the optimiser with their gradients and its own
+    variables. What a layer keeps for itself, as the gates of an LSTM, is not counted. TypeError as `model_flops`.
+    """
+    learning, fixed = (
+        sum(_bytes(weight) for weight in weights) for weights in (model.trainable_weights, model.non_trainable_weights)
+    )
+    slots = sum(_bytes(variable) for variable in model.optimizer.variables)
+    return batch * _count_model(model).moved + 6 * learning + 2 * fixed + 2 * slots
+
+
+def _count_model(model: Any) -> Count:
     graph = _graph(model)
-    forward, backward, _ = _count(graph, [False] * len(graph.inputs))
-    return ModelFlops(2 * batch * forward, 2 * batch * backward)
+    count, _ = _count(graph, [False] * len(graph.inputs))
+    return count
 
 
 def _graph(model: Any) -> Any:
@@ -77,9 +111,9 @@ def _graph(model: Any) -> Any:
     return getattr(model, "_functional", None) or model
 
 
-def _count(graph: Any, inputs_learn: Sequence[bool]) -> tuple[int, int, list[bool]]:
-    """Multiply-adds forward and backward, and for each output whether trainable weights lie before it."""
-    forward = backward = 0
+def _count(graph: Any, inputs_learn: Sequence[bool]) -> tuple[Count, list[bool]]:
+    """What one example takes, and for each output whether trainable weights lie before it."""
+    total = Count()
     learns = {id(tensor): learned for tensor, learned in zip(graph.inputs, inputs_learn, strict=True)}
     """Whether trainable weights lie before this tensor: then the backward pass has to reach it."""
     # Keras has no public way to a layer's single calls. From the inputs on: the outputs have depth 0.
@@ -90,17 +124,37 @@ def _count(graph: Any, inputs_learn: Sequence[bool]) -> tuple[int, int, list[boo
             continue
         before = [learns[id(tensor)] for tensor in node.input_tensors]
         if hasattr(_graph(layer), "_nodes_by_depth"):
-            inner_forward, inner_backward, after = _count(_graph(layer), before)
-            forward, backward = forward + inner_forward, backward + inner_backward
+            inner, after = _count(_graph(layer), before)
+            total = total.plus(inner)
         else:
-            products = _products(layer, node)
             needs_input, trains = any(before), bool(getattr(layer, "trainable_weights", ()))
-            forward += products.forward
-            if needs_input or trains:
-                backward += products.state + needs_input * products.input + trains * products.weights
+            total = total.plus(_call(layer, node, needs_input, trains))
             after = [needs_input or trains] * len(node.output_tensors)
         learns |= {id(tensor): learned for tensor, learned in zip(node.output_tensors, after, strict=True)}
-    return forward, backward, [learns[id(tensor)] for tensor in graph.outputs]
+    return total, [learns[id(tensor)] for tensor in graph.outputs]
+
+
+def _call(layer: Any, call: Any, needs_input: bool, trains: bool) -> Count:
+    """One call of a layer: whether the gradient of its input is needed, and whether it has weights that learn."""
+    products = _products(layer, call)
+    if not products.forward:
+        return Count()
+    taken, given = (sum(_size(layer, t.shape) for t in side) for side in (call.input_tensors, call.output_tensors))
+    backward, moved = 0, taken + given
+    if needs_input or trains:
+        backward = products.state + needs_input * products.input + trains * products.weights
+        moved += given + (needs_input + trains) * taken
+    return Count(products.forward, backward, _element_bytes(layer.compute_dtype) * moved)
+
+
+def _bytes(variable: Any) -> int:
+    return int(math.prod(variable.shape)) * _element_bytes(str(variable.dtype))
+
+
+def _element_bytes(dtype: str) -> int:
+    """Of `float32`, `bfloat16`, `int64`, `uint8`, …; a truth value takes one."""
+    bits = dtype.lstrip("abcdefghijklmnopqrstuvwxyz")
+    return int(bits) // 8 if bits else 1
 
 
 def _products(layer: Any, call: Any) -> Products:

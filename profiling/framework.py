@@ -2,9 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from profiling.benchmark import Metric, Work
+from profiling.flops import model_bytes
+
+
+def with_bytes(work: Work, model: Any, batch: int) -> Work:
+    """The work of a training step with the memory traffic of its model, where that can be counted."""
+    if work.bytes is not None or not batch or not getattr(model, "inputs", None):
+        return work
+    try:
+        return replace(work, bytes=model_bytes(model, batch))
+    except TypeError:  # a layer that is not known there; its work was counted by other means
+        return work
 
 
 def framework_metrics(model: Any, work: Work, batch: float) -> dict[str, Metric]:

@@ -9,10 +9,10 @@ from datetime import UTC, datetime
 from time import perf_counter
 from typing import Any
 
-from profiling.benchmark import Benchmark, Device, Figure, Metric, Point, Skip, Task, Training, Verification
+from profiling.benchmark import Benchmark, Device, Figure, Metric, Point, Skip, Task, Training, Verification, Work
 from profiling.bottleneck import Bottleneck
 from profiling.environment.model import Environment
-from profiling.framework import framework_metrics
+from profiling.framework import framework_metrics, with_bytes
 from profiling.memory import available_bytes, format_bytes
 from profiling.noise import noise_flags
 from profiling.peaks import peak
@@ -146,16 +146,25 @@ def _train(task: Training, point: Point, environment: Environment, phase: PhaseC
     else:
         outcome = {"status": "measured", "verification": training.verification, "timing": training.timing}
     observed = _observed(sampler, environment, phase)
-    batch = float(point.params.get("batch", task.work.items or 0))
-    metrics = training.metrics | framework_metrics(task.model, task.work, batch)
-    energy = observed["telemetry"].counters.get("gpu.energy_j")
-    if energy is not None and task.work.items:
-        metrics[f"energy_per_1000_{task.work.item}"] = Metric(1e3 * energy / (training.steps * task.work.items), "J")
-    fields = {"work": task.work, "data": task.data, "metrics": metrics, "curves": training.curves}
+    batch = int(point.params.get("batch", task.work.items or 0))
+    work = with_bytes(task.work, task.model, batch)
+    metrics = training.metrics | framework_metrics(task.model, work, batch)
+    metrics |= energy_metrics(observed["telemetry"].counters.get(f"{point.device}.energy_j"), training.steps, work)
+    fields = {"work": work, "data": task.data, "metrics": metrics, "curves": training.curves}
     if training.verification.passed:
         with phase("profile_s"):
             fields["profile"] = _profile(task, point, training.timing.summary.median, observed["telemetry"], keep)
     return observed | outcome | fields
+
+
+def energy_metrics(energy_j: float | None, steps: int, work: Work) -> dict[str, Metric]:
+    """The energy of a training per step and per thousand items: the GPU's, or that of the CPU's packages."""
+    if energy_j is None:
+        return {}
+    metrics = {"energy_per_step": Metric(energy_j / steps, "J")}
+    if work.items:
+        metrics[f"energy_per_1000_{work.item}"] = Metric(1e3 * energy_j / (steps * work.items), "J")
+    return metrics
 
 
 def _profile(task: Training, point: Point, step_s: float, telemetry: Telemetry, keep: Keep | None) -> Profile:

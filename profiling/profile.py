@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
-from math import ceil
+from math import ceil, nan
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from time import perf_counter
@@ -97,16 +97,25 @@ def trace_steps(training: Training, point: Point, step_s: float, folder: Path) -
 
 def host_profile(training: Training, point: Point, folder: Path) -> HostProfile:
     """Sample the process while it trains, several times over if a training is short."""
+    from keras.callbacks import LambdaCallback
+
+    from profiling.host.overhead import step_overhead
+
     allow_tracing()
-    begin = perf_counter()
+    begin, step_ends = perf_counter(), list[float]()
 
     def over() -> bool:
         return perf_counter() - begin > HOST_S
 
+    ends = LambdaCallback(
+        on_epoch_begin=lambda epoch, logs: step_ends.append(nan),
+        on_train_batch_end=lambda step, logs: step_ends.append(perf_counter()),
+    )
     with HostProfiler(os.getpid(), folder, device=point.device) as profiler:
         while not over():
-            train_until(training, over)
-    return profiler.result()
+            train_until(training, over, ends)
+    found = profiler.result()
+    return found.model_copy(update={"overhead": step_overhead(step_ends, found.sampling.windows)})
 
 
 def train_until(training: Training, over: Callable[[], bool], *callbacks: Any) -> None:

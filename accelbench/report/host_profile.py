@@ -94,6 +94,8 @@ def _facts(host: HostProfile) -> Iterable[Fact]:
     makers = None if host.data_makers is None else f"{digits(host.data_makers, 2)} on average"
     yield Fact("other threads making data", makers, "py-spy looked at the threads too rarely")
     yield Fact("py-spy's cost", _cost(host.sampling), "py-spy took no samples")
+    slower = None if host.overhead is None else f"longer by {host.overhead.sentence()}"
+    yield Fact("steps that it watched", slower, "no window of py-spy had steps on both sides")
 
 
 def _gil(host: HostProfile) -> str | None:

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from accelbench.report.figures import digits, plain, size
-from profiling.environment.model import Cpu, Environment, Gpu
+from profiling.environment.model import Cpu, Environment, Gpu, System
 
 
 @dataclass(frozen=True)
@@ -100,7 +100,7 @@ def _system(environment: Environment) -> Iterable[Fact]:
     system, unknown = environment.system, environment.unknown
     yield Fact("operating system", system.os)
     yield Fact("kernel", system.kernel)
-    yield Fact("container", system.container or "none seen")
+    yield Fact("container", ", ".join(_container(system)) or "none seen")
     yield Fact("scheduler", system.scheduler or "none seen")
     if system.runtime:
         yield Fact("runtime", system.runtime)
@@ -110,6 +110,14 @@ def _system(environment: Environment) -> Iterable[Fact]:
         yield Fact("NVIDIA driver", cuda.driver, unknown.get("cuda.driver"))
         yield Fact("CUDA of the driver", cuda.driver_cuda, unknown.get("cuda.driver_cuda"))
         yield Fact("CUDA runtime", cuda.runtime, unknown.get("cuda.runtime"))
+
+
+def _container(system: System) -> Iterable[str]:
+    if system.container:
+        yield system.container
+        yield f"image {system.image[:19]}" if system.image else "image not told"
+    if system.user_namespace:
+        yield "users mapped (a user namespace)"
 
 
 def _software(environment: Environment) -> Iterable[Fact]:

@@ -57,6 +57,7 @@ def render_page(info: RunInfo, records: Sequence[Record]) -> str:
     )
     environment.filters |= {
         "bound": figures.bound,
+        "digits": figures.digits,
         "metric": figures.metric,
         "percent": figures.percent,
         "plain": figures.plain,

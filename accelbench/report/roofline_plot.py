@@ -68,7 +68,8 @@ def roofline(device: str, rows: Sequence[Row], measured: Sequence[Ceiling]) -> M
         axes.xaxis.set_minor_formatter(NullFormatter())
         axes.yaxis.set_minor_formatter(NullFormatter())
         axes.tick_params(which="minor", length=0)
-        title = f"Roofline of the {device}: {len(points)} points under the roofs measured in this run"
+        count = f"{len(points)} point{'s' * (len(points) != 1)}"
+        title = f"Roofline of the {device}: {count} under the roofs measured in this run"
         return inline_svg(figure, f"roofline-{device}", title)
 
 

@@ -7,12 +7,13 @@ import shlex
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from accelbench.report.figures import Reading, plain, read_figure, seconds
+from accelbench.report.figures import Reading, digits, plain, read_figure, seconds
 from accelbench.store import RunInfo, Settings
 from profiling.benchmark import Data
 from profiling.record import Record
 from profiling.roofline import (
     Share,
+    arithmetic_intensity,
     bounded_figure,
     ceilings,
     share_of_ceiling,
@@ -23,6 +24,7 @@ from profiling.roofline import (
 UNSTEADY = 0.02
 """A median known to one per cent either way is steady enough, whatever ended the sampling."""
 WANTED_CONFIDENCE = 0.949
+COUNTS_DIFFER = 0.05
 BEYOND = 1.005
 """A share above this is more than a rounding past its bound, and asks for an explanation."""
 
@@ -58,6 +60,19 @@ class Row:
     @property
     def training(self) -> bool:
         return self.record.timing is not None and self.record.timing.timer == "steps"
+
+    @property
+    def intensity(self) -> float | None:
+        """FLOP per byte that must move."""
+        return arithmetic_intensity(self.record)
+
+    @property
+    def counts_differ(self) -> str | None:
+        """How the framework's count of a step's FLOPs differs from that by the model's layers, if it does by much."""
+        ratio = self.record.metrics.get("framework_flops_ratio")
+        if ratio is None or abs(ratio.value - 1) <= COUNTS_DIFFER:
+            return None
+        return f"FLOPs: {self.record.backend} counts {digits(ratio.value, 3)} times those of the layers"
 
 
 @dataclass(frozen=True)

@@ -99,6 +99,8 @@ def _add_details(name: Text, row: Row, with_flags: bool) -> None:
     if row.training or row.record.figure == "time":
         for key, value in row.record.metrics.items():
             name.append(f"\n  {plain(key)} {metric(value)}", style="dim")
+    if row.counts_differ:
+        name.append(f"\n  {row.counts_differ}", style="yellow")
     if row.record.profile:
         name.append(f"\n  {verdict_line(row.record.profile)}", style="cyan")
     if with_flags and row.flags:

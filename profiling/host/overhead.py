@@ -7,21 +7,16 @@ short executions alone.
 from __future__ import annotations
 
 import os
-import sys
-import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from itertools import pairwise
 from pathlib import Path
 from time import perf_counter
-from typing import TextIO
 
 import numpy as np
 
 from profiling.host.counters import HostCounterSampler
-from profiling.host.sampling import HostSampler, Window
+from profiling.host.sampling import HostSampler, Overhead, Window
 from profiling.statistics import median_interval
-from profiling.stored import Stored
 from profiling.telemetry import TelemetrySampler
 
 STRETCH_S = 2.5
@@ -32,22 +27,7 @@ ROUNDS = 6
 Probe = Callable[[], AbstractContextManager[object]]
 
 
-class Overhead(Stored):
-    """By what factor the work takes longer with the probe than without."""
-
-    probe: str
-    factor: float
-    low: float
-    high: float
-    confidence: float
-    pairs: int
-
-    def sentence(self) -> str:
-        cost, low, high = (100 * (value - 1) for value in (self.factor, self.low, self.high))
-        return f"{self.probe}: {cost:+.1f} % ({low:+.1f} to {high:+.1f} %, {self.pairs} pairs)"
-
-
-def measure_overhead(name: str, probe: Probe, run: Callable[[], object], rounds: int = ROUNDS) -> Overhead:
+def measure_overhead(probe: Probe, run: Callable[[], object], rounds: int = ROUNDS) -> Overhead:
     """Work through pairs of stretches, one with the probe and one without, their order turned every other time."""
     factors = []
     for number in range(rounds):
@@ -55,14 +35,14 @@ def measure_overhead(name: str, probe: Probe, run: Callable[[], object], rounds:
         with probe():
             watched = _stretch(run)
         factors.append(watched / (without or _stretch(run)))
-    return _summarized(name, factors)
+    return _summarized(factors)
 
 
-def step_overhead(name: str, step_ends_s: Sequence[float], windows: Sequence[Window]) -> Overhead | None:
+def step_overhead(step_ends_s: Sequence[float], windows: Sequence[Window]) -> Overhead | None:
     """The cost of py-spy to the very training it watched: each window against the rest after it.
 
-    `step_ends_s` are on the same clock as the windows, `time.perf_counter`. None if no window has whole steps on both
-    sides.
+    `step_ends_s` are on the same clock as the windows, `time.perf_counter`, with NaN wherever what followed was no
+    step. None if no window has whole steps on both sides.
     """
     ends = np.asarray(step_ends_s)
     begins, durations = ends[:-1], np.diff(ends)
@@ -73,23 +53,7 @@ def step_overhead(name: str, step_ends_s: Sequence[float], windows: Sequence[Win
         outside = durations[(begins >= window.end_s) & (ends[1:] <= rest_end)]
         if len(inside) and len(outside):
             factors.append(float(inside.mean() / outside.mean()))
-    return _summarized(name, factors) if factors else None
-
-
-def untouched(step_ends_s: Sequence[float], windows: Sequence[Window]) -> list[float]:
-    """The durations of the steps that no window of py-spy touched."""
-    pairs = pairwise(step_ends_s)
-    return [end - begin for begin, end in pairs if all(end <= each.begin_s or begin >= each.end_s for each in windows)]
-
-
-def print_overheads(run: Callable[[], object] | None = None, file: TextIO = sys.stdout, rounds: int = ROUNDS) -> None:
-    """Measure every probe on this machine and print a line for each; about half a minute per probe.
-
-    `run` is the work to be disturbed, a product of matrices if not given.
-    """
-    with tempfile.TemporaryDirectory() as folder:
-        for name, probe in probes(Path(folder)).items():
-            print(measure_overhead(name, probe, run or matrix_product(), rounds).sentence(), file=file, flush=True)
+    return _summarized(factors) if factors else None
 
 
 def probes(folder: Path) -> Mapping[str, Probe]:
@@ -116,10 +80,9 @@ def _stretch(run: Callable[[], object]) -> float:
     return (perf_counter() - begin) / executions
 
 
-def _summarized(name: str, factors: Sequence[float]) -> Overhead:
+def _summarized(factors: Sequence[float]) -> Overhead:
     interval = median_interval(factors)
     return Overhead(
-        probe=name,
         factor=float(np.median(factors)),
         low=interval.low,
         high=interval.high,

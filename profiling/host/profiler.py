@@ -14,7 +14,7 @@ from profiling.host.counters import HostCounters, HostCounterSampler
 from profiling.host.flamegraph import write_flamegraph
 from profiling.host.pyspy import WindowKind
 from profiling.host.rules import Category
-from profiling.host.sampling import BUDGET, HostSampler, Sampling
+from profiling.host.sampling import BUDGET, HostSampler, Overhead, Sampling
 from profiling.host.shares import Shares, ThreadShare, cpu_shares, data_makers, step_thread_shares, thread_shares
 from profiling.host.stacks import Stack, write_speedscope
 from profiling.stored import Stored
@@ -39,6 +39,8 @@ class HostProfile(Stored):
     threads: list[ThreadShare] = []
     counters: HostCounters
     sampling: Sampling
+    overhead: Overhead | None = None
+    """What py-spy cost the steps that it watched; None where no steps were counted on both sides of a window."""
     files: dict[str, str] = {}
     """Names below the profile's folder: `speedscope`, `flamegraph`, and with native frames `…_native`."""
     missing: list[str] = []

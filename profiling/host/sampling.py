@@ -81,6 +81,20 @@ class Sampling(Stored):
         return sum(window.cost_s for window in self.windows) / self.elapsed_s if self.elapsed_s else 0.0
 
 
+class Overhead(Stored):
+    """By what factor the work takes longer with the probe than without."""
+
+    factor: float
+    low: float
+    high: float
+    confidence: float
+    pairs: int
+
+    def sentence(self) -> str:
+        cost, low, high = (100 * (value - 1) for value in (self.factor, self.low, self.high))
+        return f"{cost:+.1f} % ({low:+.1f} to {high:+.1f} %, {self.pairs} pairs)"
+
+
 class HostSampler:
     """Samples a process from `__enter__` to `__exit__` or to its death; `result()` and `stacks()` afterwards.
 

@@ -266,6 +266,26 @@ def test_a_figure_beyond_its_bound_is_flagged(tmp_path: Path) -> None:
     assert [flag.word for flag in row.flags] == ["over 100 %"]
 
 
+def test_counts_of_flops_that_differ_are_named_and_those_that_agree_are_not(tmp_path: Path) -> None:
+    for ratio, told in ((1.049, False), (1.12, True), (0.12, True)):
+        metrics = {"framework_flops_ratio": Metric(ratio)}
+        store = make_run(tmp_path / str(ratio), [training("cpu", "float32", 0.01, metrics=metrics)])
+        sentence = f"FLOPs: tensorflow counts {ratio:.3g}"
+        for text in (printed(store), render_page(store.info(), store.records())):
+            assert (sentence in " ".join(text.split())) == told
+
+
+def test_a_training_stands_under_the_roofline_by_the_bytes_it_must_move(tmp_path: Path) -> None:
+    roofs = [
+        record("peak-arith", "cpu", figure="flops", ceiling=True, work=Work(flops=1e9), params={"dtype": "float32"}),
+        record("stream", "cpu", figure="bytes", ceiling=True, work=Work(bytes=1e9)),
+    ]
+    trained = training("cpu", "float32", 0.1, work=Work(flops=9e9, bytes=1.5e8, items=128, item="images"))
+    page = page_of(tmp_path, [*roofs, trained])
+    assert "1 point under the roofs" in page
+    assert "60.0 FLOP a byte" in page
+
+
 def test_the_table_fits_100_columns_and_holds_every_point(rich_run: RunStore) -> None:
     lines = printed(rich_run).splitlines()
     table = lines[: next(i for i, line in enumerate(lines) if line.startswith("peak"))] + lines[-1:]

@@ -15,6 +15,7 @@ from rich.table import Table
 
 from tests.bench_self.harness import quick_suite, start_up
 from tests.bench_self.likwid import against_likwid
+from tests.bench_self.probes import probes_beside_work
 from tests.bench_self.training import against_bare_fit
 from tests.bench_self.treesearch import nqueens, uts
 
@@ -23,6 +24,7 @@ PARTS = {
     "likwid": (against_likwid,),
     "treesearch": (nqueens, uts),
     "training": (against_bare_fit,),
+    "probes": (probes_beside_work,),
     "harness": (start_up, quick_suite),
 }
 

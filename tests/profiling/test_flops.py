@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from keras import layers
 
-from profiling.flops import model_flops
+from profiling.flops import model_bytes, model_flops
 
 
 def tensorflow_forward_flops(model: Any, batch: int) -> int:
@@ -279,3 +279,54 @@ def test_a_sequence_of_any_length_has_no_count() -> None:
     model = sequential(keras.Input((None, 3)), layers.LSTM(4, name="endless"))
     with pytest.raises(TypeError, match="'endless' depend on its input"):
         model_flops(model, 1)
+
+
+def compiled(model: Any, optimizer: str = "sgd") -> Any:
+    model.compile(optimizer, "mse")
+    model.optimizer.build(model.trainable_variables)
+    return model
+
+
+def test_the_traffic_of_two_dense_layers_by_hand() -> None:
+    model = compiled(sequential(keras.Input((30,)), layers.Dense(20, activation="relu"), layers.Dense(10)))
+    forward = (30 + 20) + (20 + 10)
+    backward = (20 + 30) + (10 + 20 + 20)  # the gradient of the model's own input is not written
+    weights = 30 * 20 + 20 + 20 * 10 + 10
+    slots = 8 + 4  # SGD's count of steps, an int64, and its learning rate
+    assert model_bytes(model, 7) == 4 * 7 * (forward + backward) + 4 * 6 * weights + 2 * slots
+
+
+def test_an_optimiser_with_moments_moves_them_too() -> None:
+    plain, adam = (
+        model_bytes(compiled(sequential(keras.Input((8,)), layers.Dense(5)), name), 1) for name in ("sgd", "adam")
+    )
+    assert adam - plain == 2 * 4 * 2 * 45
+
+
+def test_half_precision_halves_the_activations_and_not_the_weights() -> None:
+    single, half = (
+        compiled(sequential(keras.Input((50,)), layers.Dense(40, dtype=policy))) for policy in (None, "mixed_bfloat16")
+    )
+    fixed = 2 * model_bytes(single, 1) - model_bytes(single, 2)
+    assert model_bytes(half, 10) - fixed == (model_bytes(single, 10) - fixed) / 2
+
+
+def test_a_frozen_network_is_only_read_for_its_gradients() -> None:
+    def model(trainable: bool) -> Any:
+        first = layers.Dense(64, trainable=trainable)
+        return compiled(sequential(keras.Input((64,)), first, layers.Dense(8)))
+
+    weights, activations = 64 * 64 + 64, 64 + 64 + 64  # its input read again, its gradient read, the next one's written
+    assert model_bytes(model(True), 1) - model_bytes(model(False), 1) == 4 * (4 * weights + activations)
+
+
+def test_what_has_no_products_moves_nothing_of_its_own() -> None:
+    bare = compiled(sequential(keras.Input((8, 8, 3)), layers.Conv2D(4, 3), layers.Flatten(), layers.Dense(2)))
+    dressed = compiled(
+        sequential(
+            *(keras.Input((8, 8, 3)), layers.Conv2D(4, 3), layers.ReLU(), layers.Dropout(0.5)),
+            *(layers.Flatten(), layers.Dense(2), layers.Softmax()),
+        )
+    )
+    # Dropout keeps the state of its random numbers, which is read and not learnt.
+    assert 0 <= model_bytes(dressed, 3) - model_bytes(bare, 3) <= 2 * 2 * 8

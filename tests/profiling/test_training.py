@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from profiling.benchmark import Data, Metric, Training, Verification, Work
+from profiling.measure import energy_metrics
 from profiling.training import WARMUP_STEPS, Epoch, StepClock, measure_training, median_absolute_deviation
 
 BATCH = 8
@@ -134,3 +135,13 @@ def test_warm_up_goes_on_over_short_epochs() -> None:
 def test_jitter_is_not_blown_up_by_one_slow_step() -> None:
     assert median_absolute_deviation([1.0, 1.0, 1.0, 1.0, 100.0]) == 0
     assert median_absolute_deviation([1.0, 2.0, 3.0, 4.0, 5.0]) == 1
+
+
+def test_the_energy_of_a_training_is_per_step_and_per_thousand_items() -> None:
+    found = energy_metrics(600.0, 30, Work(items=128, item="images"))
+    assert {name: (metric.value, metric.unit) for name, metric in found.items()} == {
+        "energy_per_step": (20.0, "J"),
+        "energy_per_1000_images": (156.25, "J"),
+    }
+    assert list(energy_metrics(600.0, 30, Work())) == ["energy_per_step"]
+    assert energy_metrics(None, 30, Work(items=128)) == {}

