@@ -14,9 +14,14 @@ TRACE ?=
 HOST_PROFILE ?=
 KERNELS ?=
 PYTEST ?=
+ENGINE ?=
+BASE ?= debian:bookworm-slim
+SIF ?=
+FLAGS ?=
 
 # The dependency set: that of the device asked for; `auto` takes the GPU's where a driver answers.
-SET ?= $(if $(filter auto,$(DEVICE)),$(if $(shell command -v nvidia-smi 2>/dev/null),gpu,cpu),$(DEVICE))
+CHOSEN = $(if $(filter auto,$(DEVICE)),$(if $(shell command -v nvidia-smi 2>/dev/null),gpu,cpu),$(DEVICE))
+SET ?= $(CHOSEN)
 
 # With VENV empty the given PYTHON is used as it is, and nothing is created or installed.
 PY = $(if $(VENV),$(VENV)/bin/python,$(PYTHON))
@@ -25,13 +30,14 @@ DEVELOPMENT = $(if $(VENV),$(VENV)/.installed-dev)
 
 .DEFAULT_GOAL := help
 .PHONY: device-there on-the-gpu
-.PHONY: help bench list resume report tensorboard doctor install test test-gpu kernels-report lint format bench-self schema pins clean
+.PHONY: help bench list resume report tensorboard doctor install test test-gpu kernels-report lint format bench-self schema pins clean image sif container-bench container-test
 
 help:  ## list every target
-	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 	@echo
 	@echo '  DEVICE=auto|cpu|gpu|tpu  SUITE=quick|kernels|full|FILE.toml  BENCH="matmul nqueens"  PARAMS="dtype=float32 n=1024,2048"'
 	@echo '  BACKEND=tensorflow|jax|torch  TRACE=1  HOST_PROFILE=1  OUT=DIR  RUN=latest|ID|DIR  SET=cpu|gpu|gpu13|tpu (dependencies)'
+	@echo '  ENGINE=docker|podman|apptainer  BASE=IMAGE  SIF=FILE  FLAGS="--cpus 2 --memory 8g" (containers)'
 	@echo '  PYTHON=python3 VENV= uses an interpreter that already has what is needed, and installs nothing'
 
 bench: device-there $(INSTALLED)  ## measure this machine: a table, runs/<run-id>/ and its report.html
@@ -65,7 +71,7 @@ doctor: $(INSTALLED)  ## tell what this machine has and lacks
 install: $(INSTALLED)  ## only create the environment (VENV=.venv)
 
 test: $(DEVELOPMENT)  ## run the whole test suite (PYTEST="-k matmul" for a part)
-	$(PY) -m pytest -m "not gpu" $(PYTEST)
+	$(PY) -m pytest -m "not gpu and not container" $(PYTEST)
 
 test-gpu:  ## verify every GPU kernel on the device; fails where there is none
 	@$(MAKE) --no-print-directory on-the-gpu DEVICE=gpu
@@ -73,6 +79,21 @@ test-gpu:  ## verify every GPU kernel on the device; fails where there is none
 on-the-gpu: device-there $(INSTALLED)
 	$(if $(VENV),@$(PY) -m pip install --quiet --constraint requirements/dev.txt hypothesis pytest pytest-timeout)
 	$(PY) -m pytest -m gpu tests/gpu $(PYTEST)
+
+IN_CONTAINER = DEVICE='$(CHOSEN)' ENGINE='$(ENGINE)' BASE='$(BASE)' SIF='$(SIF)' FLAGS='$(FLAGS)' containers/engine.sh
+
+image:  ## build the image accelbench:DEVICE with Docker or Podman
+	@$(IN_CONTAINER) image
+
+sif:  ## the same as containers/build/accelbench-DEVICE.sif for Apptainer
+	@$(IN_CONTAINER) sif
+
+container-bench:  ## `make bench` in the image or the SIF; results in runs/
+	$(if $(OUT),$(error OUT= is not for container-bench: results are in runs/))
+	@$(IN_CONTAINER) bench $(foreach name,SUITE BENCH PARAMS BACKEND TRACE HOST_PROFILE,$(if $($(name)),'$(name)=$($(name))'))
+
+container-test: $(DEVELOPMENT)  ## build and run images with every engine that is there (containers/ci/engines.sh installs them)
+	$(PY) -m pytest -m container tests/containers $(PYTEST)
 
 kernels-report: $(DEVELOPMENT)  ## compile every GPU kernel: registers, shared memory, spills (KERNELS="nqueens tuned")
 	@$(PY) -m kernels.report $(KERNELS)

@@ -12,13 +12,19 @@ from pathlib import Path
 from accelbench.doctor.check import Check
 from profiling.environment import container
 from profiling.environment.files import read_int, read_pairs
+from profiling.environment.permissions import (
+    CAP_PERFMON,
+    CAP_SYS_ADMIN,
+    CAP_SYS_PTRACE,
+    collect_gpu_counters,
+    has_capability,
+)
 from profiling.libcuda import CudaDevice, CudaError, Driver, NoDriver
 from profiling.nvml import open_card
 
+YAMA_OFF = "sudo sysctl kernel.yama.ptrace_scope=0"
+FILTERED = "2"  # `Seccomp` in /proc/self/status, proc(5)
 USER_PERF = 2  # the highest kernel.perf_event_paranoid that lets a user count his own instructions (perf_event_open(2))
-
-# Bits of CapEff in /proc/self/status, capabilities(7).
-CAP_SYS_PTRACE, CAP_SYS_ADMIN, CAP_PERFMON = 19, 21, 38
 
 CUPTI = ("libcupti.so.13", "libcupti.so.12", "libcupti.so")
 CUPTI_WHEELS = ("cu13/lib", "cuda_cupti/lib")
@@ -95,15 +101,13 @@ def _gpus(libcuda: str) -> list[CudaDevice]:
 
 def check_gpu_counters(root: Path) -> Check | None:
     """Without them CUPTI answers CUPTI_ERROR_INSUFFICIENT_PRIVILEGES, and a GPU's trace lacks its metrics."""
-    restricted = read_pairs(root / "proc/driver/nvidia/params", ":").get("RmProfilingAdminOnly")
-    if restricted is None:
+    allowed = collect_gpu_counters(root)
+    if allowed is None:
         return None
-    if restricted == "0" or _has_capability(root, CAP_SYS_ADMIN):
+    if allowed:
         return Check("GPU performance counters", "ok", "allowed")
-    on_host = "on the host: options nvidia NVreg_RestrictProfilingToAdminUsers=0 in /etc/modprobe.d, then reboot"
-    advice = (
-        f"start the container with --cap-add SYS_ADMIN, or {on_host}" if container.collect_container(root) else on_host
-    )
+    on_host = "options nvidia NVreg_RestrictProfilingToAdminUsers=0 in /etc/modprobe.d, then reboot"
+    advice = _grant("SYS_ADMIN", on_host, root)
     cost = "a GPU's trace may lack its kernels, and has none of their metrics"
     return Check("GPU performance counters", "warn", "for administrators only", advice, cost)
 
@@ -112,17 +116,21 @@ def check_perf_events(root: Path) -> Check | None:
     level = read_int(root / "proc/sys/kernel/perf_event_paranoid")
     if level is None:
         return None
-    if level <= USER_PERF or _has_capability(root, CAP_PERFMON) or _has_capability(root, CAP_SYS_ADMIN):
+    capable = has_capability(root, CAP_PERFMON) or has_capability(root, CAP_SYS_ADMIN)
+    # A container engine's filter withholds perf_event_open from those without the capability, whatever the level.
+    filtered = read_pairs(root / "proc/self/status", ":").get("Seccomp") == FILTERED
+    if capable or (level <= USER_PERF and not filtered):
         return Check("perf events", "ok", f"allowed: perf_event_paranoid is {level}")
-    advice = f"sudo sysctl kernel.perf_event_paranoid={USER_PERF}"
+    found = f"refused: perf_event_paranoid is {level}" if level > USER_PERF else "refused: system calls are filtered"
+    advice = _grant("PERFMON", f"sudo sysctl kernel.perf_event_paranoid={USER_PERF}", root)
     cost = "the processor's own counters (instructions, cache misses) cannot be read"
-    return Check("perf events", "warn", f"refused: perf_event_paranoid is {level}", advice, cost)
+    return Check("perf events", "warn", found, advice, cost)
 
 
 def check_ptrace(root: Path) -> Check:
     """Whether a process may be traced that did not allow it, as one that hangs has not (Yama's ptrace_scope)."""
     scope = read_int(root / "proc/sys/kernel/yama/ptrace_scope")
-    if not scope or _has_capability(root, CAP_SYS_PTRACE):
+    if not scope or has_capability(root, CAP_SYS_PTRACE):
         return Check("ptrace scope", "ok", "this user's processes may be traced")
     cost = (
         "a worker that hangs leaves no stack"
@@ -133,11 +141,19 @@ def check_ptrace(root: Path) -> Check:
 
 
 def _ptrace_advice(root: Path) -> str:
-    if container.collect_container(root):
-        return "start the container with --cap-add SYS_PTRACE"
-    if (read_int(root / "proc/sys/kernel/yama/ptrace_scope") or 0) < 3:
-        return "sudo sysctl kernel.yama.ptrace_scope=0"
-    return "boot anew with kernel.yama.ptrace_scope=0: 3 cannot be taken back"
+    final = (read_int(root / "proc/sys/kernel/yama/ptrace_scope") or 0) >= 3
+    on_host = "boot anew with kernel.yama.ptrace_scope=0: 3 cannot be taken back" if final else YAMA_OFF
+    return _grant("SYS_PTRACE", on_host, root)
+
+
+def _grant(capability: str, on_host: str, root: Path) -> str:
+    """What gives the process that capability, or makes it needless: by who started its container, if it is in one."""
+    engine = container.collect_container(root)
+    if engine in ("apptainer", "singularity"):
+        return f"on the host, as {engine} grants users nothing: {on_host}"
+    if engine == "kubernetes":
+        return f"add {capability} to the pod's securityContext.capabilities, or on the host: {on_host}"
+    return f"start the container with --cap-add {capability}, or on the host: {on_host}" if engine else on_host
 
 
 def try_py_spy(root: Path = Path("/")) -> Check:
@@ -179,8 +195,3 @@ def _try(command: list[str], limit_s: float) -> tuple[int | None, str]:
     if done.returncode == 0:
         return 0, done.stdout.strip()
     return done.returncode, (done.stderr.strip().splitlines() or [f"exit status {done.returncode}"])[-1]
-
-
-def _has_capability(root: Path, bit: int) -> bool:
-    mask = read_pairs(root / "proc/self/status", ":").get("CapEff", "0")
-    return bool(int(mask, 16) >> bit & 1)

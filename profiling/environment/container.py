@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 
 from profiling.environment.files import read_text
@@ -23,11 +24,19 @@ CONTAINER_GROUPS = {"kubepods": "kubernetes", "libpod": "podman", "docker": "doc
 CONTAINER_NAMES = ("podman", "docker", "lxc", "oci", "systemd-nspawn", "flatpak")
 """The values of the variable `container` (systemd's container interface) that are recorded."""
 
+IMAGE_VARIABLE = "ACCELBENCH_IMAGE"
+
 
 def collect_container(root: Path = Path("/")) -> str | None:
     """The engine whose container this process is in, or None where no marker of one was seen."""
     by_file = next((engine for name, engine in CONTAINER_FILES.items() if (root / name).exists()), None)
     return first_set(CONTAINER_VARIABLES) or by_file or _stated_container() or _container_by_group(root)
+
+
+def collect_image() -> str | None:
+    """The digest of the image's configuration, which only who started the container, or built the SIF, can tell."""
+    stated = os.environ.get(IMAGE_VARIABLE, "")
+    return stated if re.fullmatch("sha256:[0-9a-f]{64}", stated) else None
 
 
 def _stated_container() -> str | None:

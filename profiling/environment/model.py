@@ -57,6 +57,12 @@ class System(Stored):
     kernel: str
     container: str | None = None
     """docker, podman, apptainer, kubernetes, … or null where none was seen."""
+    image: str | None = None
+    """The digest of the container image's configuration, sha256:…, or of the one that a SIF was made of."""
+    user_namespace: bool | None = None
+    """Whether users are mapped to others of the host, as in a container of a rootless engine."""
+    gpu_counters: bool | None = None
+    """Whether an NVIDIA GPU's performance counters may be read; null without its kernel module."""
     scheduler: str | None = None
     """slurm, pbs, lsf, or null."""
     runtime: str | None = None

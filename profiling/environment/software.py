@@ -100,9 +100,10 @@ def collect_own_version() -> str:
 
 
 def collect_revision(checkout: Path = CHECKOUT) -> str | None:
-    """The git commit of the suite's own checkout, `-dirty` if a file of it was changed; None if it is none."""
+    """The git commit of the checkout, or of an image's source, `-dirty` if files were changed; None if unknown."""
     if not (checkout / ".git").exists():
-        return None
+        stated = os.environ.get("ACCELBENCH_REVISION", "")
+        return stated if re.fullmatch("[0-9a-f]{40}(-dirty)?", stated) else None
     command = ["git", "-C", str(checkout), "describe", "--always", "--dirty", "--abbrev=40", "--exclude=*"]
     try:
         done = subprocess.run(

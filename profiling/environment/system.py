@@ -6,9 +6,10 @@ import platform
 import shlex
 from pathlib import Path
 
-from profiling.environment.container import collect_container, first_set
+from profiling.environment.container import collect_container, collect_image, first_set
 from profiling.environment.files import read_pairs, read_text
 from profiling.environment.model import System
+from profiling.environment.permissions import collect_gpu_counters, collect_user_namespace
 
 RUNTIME_VARIABLES = {"COLAB_RELEASE_TAG": "colab", "COLAB_GPU": "colab", "KAGGLE_KERNEL_RUN_TYPE": "kaggle"}
 # gVisor answers with this build date whatever the kernel below it; newer ones also say its name.
@@ -23,6 +24,9 @@ def collect_system(root: Path = Path("/")) -> System:
         os=collect_os(root),
         kernel=read_text(root / "proc/sys/kernel/osrelease") or platform.release(),
         container=collect_container(root),
+        image=collect_image(),
+        user_namespace=collect_user_namespace(root),
+        gpu_counters=collect_gpu_counters(root),
         scheduler=first_set(SCHEDULER_VARIABLES),
         runtime=collect_runtime(root),
         clock_source=read_text(root / "sys/devices/system/clocksource/clocksource0/current_clocksource"),

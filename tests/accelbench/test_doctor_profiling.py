@@ -9,7 +9,7 @@ import pytest
 
 from accelbench.doctor import checks
 from accelbench.doctor.places import RUN_BYTES, check_runs
-from accelbench.doctor.profiling import check_cupti, check_nvml, check_ptrace, try_plugin, try_py_spy
+from accelbench.doctor.profiling import check_cupti, check_nvml, check_perf_events, check_ptrace, try_plugin, try_py_spy
 from profiling.environment.container import CONTAINER_VARIABLES
 from profiling.host import pyspy
 from tests.profiling.machines import CGROUP_V2, XEON, build
@@ -81,6 +81,30 @@ def test_a_stricter_ptrace_scope_costs_more(tmp_path: Path, scope: str, cost: st
     assert check.status == "warn"
     assert cost in check.cost
     assert advice in check.advice
+
+
+@pytest.mark.parametrize(
+    ("marker", "advice"),
+    [
+        (".dockerenv", "start the container with --cap-add SYS_PTRACE, or on the host: sudo sysctl"),
+        (".singularity.d/runscript", "on the host, as apptainer grants users nothing: sudo sysctl"),
+        ("var/run/secrets/kubernetes.io/namespace", "add SYS_PTRACE to the pod's securityContext.capabilities"),
+    ],
+)
+def test_a_container_is_granted_what_it_lacks_by_who_started_it(tmp_path: Path, marker: str, advice: str) -> None:
+    assert check_ptrace(build(tmp_path, {SCOPE: "1", marker: ""})).advice.startswith(advice)
+
+
+def test_a_containers_filter_refuses_perf_events_at_any_level(tmp_path: Path) -> None:
+    machine = {
+        "proc/sys/kernel/perf_event_paranoid": "1",
+        "proc/self/status": "CapEff:\t0\nSeccomp:\t2",
+        ".dockerenv": "",
+    }
+    check = check_perf_events(build(tmp_path, machine))
+    assert check is not None
+    assert (check.status, check.found) == ("warn", "refused: system calls are filtered")
+    assert "--cap-add PERFMON" in check.advice
 
 
 def test_the_plug_in_is_loaded_for_real() -> None:

@@ -18,7 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from profiling.environment.collect import collect
-from profiling.environment.container import CONTAINER_VARIABLES
+from profiling.environment.container import CONTAINER_VARIABLES, IMAGE_VARIABLE
 from profiling.environment.cpu import collect_cpu, collect_energy, collect_throttle_count, parse_size
 from profiling.environment.files import format_cpu_list, parse_cpu_list
 from profiling.environment.limits import Throttling, collect_limits, collect_throttling, parse_cpu_max
@@ -221,6 +221,49 @@ def test_a_variable_tells_what_the_process_runs_under(
 ) -> None:
     monkeypatch.setenv(variable, value)
     assert getattr(collect_system(tmp_path), fact) == word
+
+
+@pytest.mark.parametrize(
+    ("told", "recorded"),
+    [("sha256:" + "0f" * 32, "sha256:" + "0f" * 32), ("/home/alice/accelbench.sif", None), ("", None)],
+)
+def test_the_image_is_known_by_its_digest_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, told: str, recorded: str | None
+) -> None:
+    monkeypatch.setenv(IMAGE_VARIABLE, told)
+    assert collect_system(tmp_path).image == recorded
+
+
+@pytest.mark.parametrize(
+    ("uid_map", "mapped"),
+    [
+        ("         0          0 4294967295", False),
+        ("0 100000 65536", True),
+        ("0 1000 1\n1 100000 65536", True),
+        ("", None),
+    ],
+)
+def test_a_user_namespace_is_known_by_its_mapping(tmp_path: Path, uid_map: str, mapped: bool | None) -> None:
+    assert collect_system(build(tmp_path, {"proc/self/uid_map": uid_map})).user_namespace is mapped
+
+
+@pytest.mark.parametrize(
+    ("restricted", "capabilities", "allowed"),
+    [("1", "0", False), ("1", "200000", True), ("0", "0", True), (None, "200000", None)],  # 1 << 21: CAP_SYS_ADMIN
+)
+def test_gpu_counters_want_an_open_module_or_an_administrator(
+    tmp_path: Path, restricted: str | None, capabilities: str, allowed: bool | None
+) -> None:
+    module = {"proc/driver/nvidia/params": f"RmProfilingAdminOnly: {restricted}"} if restricted else {}
+    build(tmp_path, module | {"proc/self/status": f"CapEff:\t{capabilities}"})
+    assert collect_system(tmp_path).gpu_counters is allowed
+
+
+def test_an_image_has_the_revision_that_it_was_built_from(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ACCELBENCH_REVISION", "0f" * 20 + "-dirty")
+    assert collect_revision(tmp_path) == "0f" * 20 + "-dirty"
+    monkeypatch.setenv("ACCELBENCH_REVISION", "my own")
+    assert collect_revision(tmp_path) is None
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,19 @@
+#!/bin/sh
+# What a container runs first: the writable places, the device that the image was built for, then the command.
+set -eu
+# shellcheck source=containers/environment.sh
+. /accelbench/containers/environment.sh
+
+for word in "$@"; do
+    case $word in
+        DEVICE=gpu | --device=gpu | DEVICE=tpu | --device=tpu) asked=${word#*=} ;;
+        *) continue ;;
+    esac
+    if [ "$asked" != "$ACCELBENCH_IMAGE_DEVICE" ]; then
+        echo "accelbench: this image is built for $ACCELBENCH_IMAGE_DEVICE and has no libraries for $asked:" \
+            "make image DEVICE=$asked, or make sif DEVICE=$asked" >&2
+        exit 2
+    fi
+done
+
+exec "$@"

@@ -1,0 +1,54 @@
+"""Gather the runs of a job or of an array: a line for each, and all their records as one CSV.
+
+    .venv/bin/python containers/slurm/gather.py runs/slurm-JOB
+    apptainer exec IMAGE.sif python containers/slurm/gather.py runs/slurm-JOB
+
+Exit status: 0 all measured and verified; 1 a point failed or is missing; 2 there is nothing to gather.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pandas as pd
+
+from accelbench.errors import UserError
+from accelbench.report import write_atomically
+from accelbench.report.table import make_table
+from accelbench.store import RunStore
+
+
+def gather(folder: Path) -> bool:
+    """Write `records.csv` into the folder, from the runs in it; whether all they planned was measured."""
+    runs = sorted(file.parent for file in folder.glob("*/run.json"))
+    if not runs:
+        raise UserError(f"{folder} holds no runs: it is the folder that the job names in its output")
+    tables, complete = [], True
+    for run in runs:
+        store = RunStore.open(run)
+        info, records = store.info(), store.records()
+        failed = sum(record.status == "failed" for record in records)
+        complete &= info.status == "finished" and not failed
+        print(f"{run.name}: {info.status}, {len(records)} of {len(info.plan)} points, {failed} failed")
+        if records:
+            table, _ = make_table(info, records)
+            table.insert(0, "run", run.name)
+            tables.append(table.dropna(axis="columns", how="all"))  # an empty column has no type to join by
+    if not tables:
+        raise UserError(f"the runs in {folder} have no records yet")
+    # The runs have columns of their own, such as their benchmarks' axes.
+    table = pd.concat(tables, ignore_index=True)
+    write_atomically(folder / "records.csv", lambda path: table.to_csv(path, index=False, lineterminator="\n"))
+    print(f"{len(table)} records in {folder / 'records.csv'}")
+    return complete
+
+
+if __name__ == "__main__":
+    if len(sys.argv) != 2:
+        sys.exit(f"usage: {sys.argv[0]} FOLDER")
+    try:
+        sys.exit(0 if gather(Path(sys.argv[1])) else 1)
+    except UserError as error:
+        print(f"gather: {error}", file=sys.stderr)
+        sys.exit(error.exit_status)

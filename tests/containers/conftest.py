@@ -1,0 +1,224 @@
+"""Real container engines: started with folders of their own for these tests, stopped and removed after them."""
+
+from __future__ import annotations
+
+import json
+import os
+import pwd
+import shutil
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+BASE = "debian:bookworm-slim"
+ENGINES_S = 60
+"""How long a daemon may take to answer."""
+
+SYSTEM = "/usr/sbin:/usr/bin:/sbin:/bin"
+"""Debian's own engines come first: another `docker` on the path may not build with BuildKit."""
+
+SHORT = """
+description = "A second of each benchmark"
+max_seconds = 1
+[[benchmark]]
+name = "peak-arith"
+axes = { dtype = ["float64"], cores = ["one"] }
+[[benchmark]]
+name = "stream"
+axes = { op = ["triad"], dtype = ["float64"] }
+[[benchmark]]
+name = "matmul"
+axes = { impl = ["vendor"], dtype = ["float64"], n = [1024] }
+[[benchmark]]
+name = "nqueens"
+axes = { impl = ["tuned"], cores = ["one"], queens = [10] }
+"""
+SHORT_SUITE = "SUITE=runs/short.toml"
+"""Where a container sees it, too: results are in `runs/` inside and outside."""
+
+SHORT_RECORDS = {(benchmark, "measured") for benchmark in ("stream", "matmul", "nqueens")}
+
+CALLER = pwd.getpwnam("nobody")
+"""Who measures: an ordinary user, with neither rights nor a home."""
+
+Finished = subprocess.CompletedProcess[str]
+
+
+def not_tested(reason: str) -> None:
+    pytest.skip(f"NOT TESTED: {reason}")
+
+
+def require(*programs: str) -> None:
+    """Skip, and say so, where a program is missing or the tests may not start it."""
+    missing = [program for program in programs if shutil.which(program, path=f"{SYSTEM}:{os.environ['PATH']}") is None]
+    if missing:
+        not_tested(f"{', '.join(missing)} not installed: containers/ci/engines.sh installs the engines")
+    if os.geteuid() != 0:
+        not_tested("only root can start a daemon and images' file systems")
+
+
+def run(
+    *command: str | Path, check: bool = True, cwd: str | Path | None = None, env: dict[str, str] | None = None
+) -> Finished:
+    """Run a command, with all it said in the error if it fails."""
+    words = list(map(str, command))
+    done = subprocess.run(words, capture_output=True, text=True, errors="replace", cwd=cwd, env=env)
+    if check and done.returncode:
+        raise AssertionError(f"{' '.join(words)}: exit status {done.returncode}\n{done.stdout}{done.stderr}")
+    return done
+
+
+def as_caller(*command: str | Path) -> tuple[str | Path, ...]:
+    return ("setpriv", f"--reuid={CALLER.pw_uid}", f"--regid={CALLER.pw_gid}", "--clear-groups", *command)
+
+
+class Checkout:
+    """A clone of the project that belongs to the caller, from which he builds and measures."""
+
+    def __init__(self, path: Path, variables: dict[str, str]) -> None:
+        self.path, self.variables = path, variables
+
+    def make(self, *words: str, check: bool = True, **variables: str) -> Finished:
+        command = ("make", "--no-print-directory", *words)
+        return run(*as_caller(*command), check=check, cwd=self.path, env=self.variables | variables)
+
+    def bench(self, *words: str, check: bool = True, **variables: str) -> Finished:
+        self.runs()
+        return self.make("container-bench", "DEVICE=cpu", *words, check=check, **variables)
+
+    def runs(self) -> Path:
+        """The caller's folder of results, for a container that somebody else starts."""
+        path = self.path / "runs"
+        path.mkdir(exist_ok=True)
+        (path / "short.toml").write_text(SHORT)
+        shutil.chown(path, CALLER.pw_uid, CALLER.pw_gid)
+        return path
+
+    def only_run(self) -> Path:
+        """The one run that was measured, taken away so that the next one is alone again."""
+        (found,) = (folder for folder in self.runs().iterdir() if folder.is_dir())
+        return found.rename(Path(tempfile.mkdtemp(dir=self.path.parent)) / found.name)
+
+
+def measured(found: Path) -> set[tuple[object, object]]:
+    return {(record["benchmark"], record["status"]) for record in records(found)}
+
+
+def records(found: Path) -> list[dict[str, object]]:
+    return [json.loads(line) for line in (found / "records.jsonl").read_text(encoding="utf-8").splitlines()]
+
+
+def environment_of(found: Path) -> dict[str, dict[str, object]]:
+    info = json.loads((found / "run.json").read_text(encoding="utf-8"))
+    return dict(info["environment"])
+
+
+def owners(found: Path) -> set[tuple[int, int]]:
+    return {(path.stat().st_uid, path.stat().st_gid) for path in (found, *found.rglob("*"))}
+
+
+@pytest.fixture(scope="session")
+def workshop() -> Iterator[Path]:
+    """A folder on a disk, with room for images: /tmp may be in memory."""
+    with tempfile.TemporaryDirectory(prefix="accelbench-", dir="/var/tmp", ignore_cleanup_errors=True) as folder:
+        path = Path(folder)
+        path.chmod(0o755)
+        yield path
+
+
+@pytest.fixture(scope="session")
+def variables(workshop: Path) -> dict[str, str]:
+    """The environment in which every engine is found and called."""
+    home = workshop / "home"
+    home.mkdir()
+    os.chown(home, CALLER.pw_uid, CALLER.pw_gid)
+    return os.environ | {
+        "PATH": f"{SYSTEM}:{os.environ['PATH']}",
+        "HOME": str(home),
+        "DOCKER_HOST": os.environ.get("DOCKER_HOST", f"unix://{workshop}/docker.sock"),
+        "COLUMNS": "100",
+    }
+
+
+@pytest.fixture(scope="session")
+def docker(workshop: Path, variables: dict[str, str]) -> Iterator[dict[str, str]]:
+    """The environment that reaches a Docker daemon of these tests' own, or the one that DOCKER_HOST names."""
+    require("dockerd", "docker", "mmdebstrap")
+    with ExitStack() as stack:
+        if "DOCKER_HOST" not in os.environ:
+            stack.enter_context(docker_daemon(workshop, variables))
+        if run("docker", "image", "inspect", BASE, check=False, env=variables).returncode:
+            run(ROOT / "containers/ci/base.sh", workshop / "base.tar", env=variables)
+            run("docker", "import", workshop / "base.tar", BASE, env=variables)
+        yield variables
+
+
+@contextmanager
+def docker_daemon(workshop: Path, variables: dict[str, str]) -> Iterator[None]:
+    """Docker's daemon with all its folders in the workshop, ended with everything that it started."""
+    folders = {"data-root": "docker", "exec-root": "exec", "pidfile": "docker.pid"}
+    options = (f"--{option}={workshop / name}" for option, name in folders.items())
+    log = workshop / "dockerd.log"
+    with log.open("w") as output:
+        daemon = subprocess.Popen(
+            ["dockerd", f"--host={variables['DOCKER_HOST']}", *options],
+            stdout=output,
+            stderr=output,
+            env=variables,
+            start_new_session=True,
+        )
+    try:
+        deadline = time.monotonic() + ENGINES_S
+        while run("docker", "info", check=False, env=variables).returncode:
+            if daemon.poll() is not None or time.monotonic() > deadline:
+                not_tested(f"Docker's daemon does not run here: {log.read_text()[-300:]}")
+            time.sleep(0.5)
+        (workshop / "docker.sock").chmod(0o666)  # as membership of its group would
+        yield
+    finally:
+        daemon.terminate()
+        daemon.wait()
+
+
+@pytest.fixture(scope="session")
+def checkout(workshop: Path, variables: dict[str, str]) -> Checkout:
+    path = workshop / "checkout"
+    listed = run("git", "ls-files", "--cached", "--others", "--exclude-standard", "-z", cwd=ROOT).stdout
+    for name in filter(None, listed.split("\0")):
+        if (ROOT / name).is_file():
+            (path / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(ROOT / name, path / name)
+    for place in (path, *path.rglob("*")):
+        os.chown(place, CALLER.pw_uid, CALLER.pw_gid)
+    return Checkout(path, variables)
+
+
+@pytest.fixture(scope="session")
+def cpu_image(docker: dict[str, str], checkout: Checkout) -> str:
+    """`make image DEVICE=cpu`, by the caller; the image's digest."""
+    checkout.make("image", "DEVICE=cpu", "ENGINE=docker")
+    return run("docker", "image", "inspect", "--format", "{{.Id}}", "accelbench:cpu", env=docker).stdout.strip()
+
+
+@pytest.fixture(scope="session")
+def sif(cpu_image: str, docker: dict[str, str], checkout: Checkout) -> Path:
+    """`make sif DEVICE=cpu` from that very image, put where a job script of this project looks for it."""
+    require("apptainer")
+    place = ROOT / "containers" / "build" / "accelbench-cpu.sif"
+    place.parent.mkdir(exist_ok=True)
+    run("make", "sif", "DEVICE=cpu", "ENGINE=docker", f"SIF={place}", cwd=checkout.path, env=docker)
+    return place
+
+
+@pytest.fixture
+def open_folder(workshop: Path) -> Path:
+    """An empty folder that the caller can look into; pytest's own are closed to him."""
+    folder = Path(tempfile.mkdtemp(dir=workshop))
+    folder.chmod(0o755)
+    return folder

@@ -1,0 +1,197 @@
+"""A real Slurm of two nodes on this machine: its own munged, slurmctld and two slurmd, in one folder.
+
+Both nodes are this host under two names, so a job on each runs at the same time as on two machines. n1 has two GPUs
+that are no GPUs (`/dev/null`, `/dev/zero`): Slurm hands them out and sets what it sets, but nothing drives them.
+Partition `urgent` pre-empts `main`.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import subprocess
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
+
+DAEMONS = ("munged", "slurmctld", "slurmd")
+COMMANDS = ("sbatch", "scontrol", "sinfo", "squeue", "srun")
+NODES = ("n1", "n2")
+START_SECONDS, STOP_SECONDS = 60, 20
+SBIN = os.pathsep.join((os.environ.get("PATH", os.defpath), "/usr/sbin", "/sbin"))
+
+# Why what is not the default is here: a requeued job waits until old credentials have expired (cred_expire), time
+# limits and priorities are looked at every 30 s to 60 s, and no cgroup can be taken for granted in a container.
+CONF = """
+ClusterName=accelbench
+SlurmctldHost={host}(127.0.0.1)
+SlurmUser=root
+SlurmdUser=root
+AuthType=auth/munge
+CredType=cred/munge
+AuthInfo=socket={folder}/munge/socket,cred_expire=5
+SlurmctldPort={controller_port}
+SlurmctldPidFile={folder}/slurmctld.pid
+SlurmdPidFile={folder}/slurmd-%n.pid
+StateSaveLocation={folder}/state
+SlurmdSpoolDir={folder}/spool-%n
+TmpFS={folder}/tmp-%n
+ProctrackType=proctrack/linuxproc
+TaskPlugin=task/none
+SwitchType=switch/none
+JobAcctGatherType=jobacct_gather/none
+AccountingStorageType=accounting_storage/none
+MpiDefault=none
+GresTypes=gpu
+SelectType=select/cons_tres
+SelectTypeParameters=CR_Core
+SchedulerParameters=bf_interval=1,sched_interval=1,batch_sched_delay=0
+PreemptType=preempt/partition_prio
+PreemptMode=REQUEUE
+KillWait=20
+ReturnToService=2
+NodeName=n1 NodeHostname={host} NodeAddr=127.0.0.1 Port={port_n1} CPUs=2 RealMemory=1000 Gres=gpu:2 State=UNKNOWN
+NodeName=n2 NodeHostname={host} NodeAddr=127.0.0.1 Port={port_n2} CPUs=2 RealMemory=1000 State=UNKNOWN
+PartitionName=main Nodes=n1,n2 Default=YES MaxTime=INFINITE State=UP PriorityTier=1
+PartitionName=urgent Nodes=n1,n2 MaxTime=INFINITE State=UP PriorityTier=2 PreemptMode=OFF
+"""
+GPUS = "NodeName=n1 Name=gpu File=/dev/null\nNodeName=n1 Name=gpu File=/dev/zero\n"
+
+
+def skip_without_slurm() -> None:
+    """Skip, and in continuous integration fail, where no Slurm can be started."""
+    missing = [name for name in DAEMONS + COMMANDS if shutil.which(name, path=SBIN) is None]
+    if missing:
+        message = f"NOT TESTED on Slurm: no {', '.join(missing)} (Debian: slurm-wlm, munge)"
+        if os.environ.get("CI"):
+            pytest.fail(message)
+        pytest.skip(message)
+    if os.geteuid() != 0:
+        pytest.skip("NOT TESTED on Slurm: its daemons must be started as root")
+
+
+class Cluster:
+    """The running cluster as a user sees it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.environment = {"SLURM_CONF": str(folder / "slurm.conf"), "PATH": SBIN}
+
+    def command(self, *arguments: str | Path, **changes: str | None) -> subprocess.CompletedProcess[str]:
+        """Run one of Slurm's commands with these changes to the environment; None removes a variable."""
+        merged: Mapping[str, str | None] = {**os.environ, **self.environment, **changes}
+        return subprocess.run(
+            [str(argument) for argument in arguments],
+            env={name: value for name, value in merged.items() if value is not None},
+            capture_output=True,
+            text=True,
+            timeout=180,
+        )
+
+    def ask(self, *arguments: str | Path) -> str:
+        """What one of Slurm's commands answers, if it succeeds."""
+        process = self.command(*arguments)
+        assert process.returncode == 0, process.stderr
+        return process.stdout.strip()
+
+    def job(self, job_id: str) -> dict[str, str]:
+        """What Slurm knows of a job: JobState, ExitCode, Restarts, NodeList and more."""
+        fields = self.ask("scontrol", "show", "job", "--oneliner", job_id).split()
+        return dict(field.split("=", 1) for field in fields if "=" in field)
+
+    def wait(self, job_id: str, *states: str, seconds: float = 120) -> dict[str, str]:
+        """The job once it is in one of these states."""
+        wait_until(lambda: self.job(job_id)["JobState"] in states, f"job {job_id} to be {states}", seconds)
+        return self.job(job_id)
+
+
+def wait_until(happened: Callable[[], bool], what: str, seconds: float = 60) -> None:
+    deadline = time.monotonic() + seconds
+    while not happened():
+        assert time.monotonic() < deadline, f"waited {seconds:g} s for {what}"
+        time.sleep(0.2)
+
+
+@contextmanager
+def running_cluster() -> Iterator[Cluster]:
+    """Start the cluster in a folder of its own, and stop and remove all of it, jobs included, at the end."""
+    with TemporaryDirectory(prefix="accelbench-slurm-", ignore_cleanup_errors=True) as name:
+        folder = Path(name)
+        folder.chmod(0o755)  # munged wants its socket to be in everybody's reach
+        with _daemons(folder):
+            cluster = Cluster(folder)
+            try:
+                _wait_for_nodes(cluster)
+                yield cluster
+            finally:
+                cluster.command("scancel", "--user=root")
+                queue = ("squeue", "--noheader")
+                wait_until(lambda: not cluster.command(*queue).stdout.strip(), "the jobs to end", START_SECONDS)
+
+
+def _wait_for_nodes(cluster: Cluster) -> None:
+    idle = ("sinfo", "--noheader", "--partition=main", "--states=idle", "--format=%D")
+    try:
+        wait_until(lambda: cluster.command(*idle).stdout.strip() == str(len(NODES)), "idle nodes", START_SECONDS)
+    except AssertionError as error:
+        logs = "".join(f"\n{log.name}:\n{log.read_text()[-1000:]}" for log in cluster.folder.glob("*.log"))
+        raise AssertionError(f"Slurm did not start: {error}{logs}") from error
+
+
+@contextmanager
+def _daemons(folder: Path) -> Iterator[None]:
+    host = socket.gethostname().split(".")[0]
+    controller_port, port_n1, port_n2 = _free_ports(3)
+    for name in ("state", "munge", *(f"{what}-{node}" for node in NODES for what in ("spool", "tmp"))):
+        (folder / name).mkdir(parents=True)
+    for node in NODES:
+        (folder / f"tmp-{node}").chmod(0o1777)
+    (folder / "slurm.conf").write_text(
+        CONF.format(folder=folder, host=host, controller_port=controller_port, port_n1=port_n1, port_n2=port_n2)
+    )
+    (folder / "gres.conf").write_text(GPUS)
+    key = folder / "munge" / "key"
+    key.write_bytes(os.urandom(1024))
+    key.chmod(0o400)
+
+    conf = str(folder / "slurm.conf")
+    munge = {"key": "key-file", "socket": "socket", "pid": "pid-file", "log": "log-file", "seed": "seed-file"}
+    files = [f"--{option}={folder / 'munge' / name}" for name, option in munge.items()]
+    with ExitStack() as daemons:
+        daemons.enter_context(_daemon(folder, "munged", "--foreground", *files))
+        wait_until((folder / "munge" / "socket").exists, "munged", START_SECONDS)
+        daemons.enter_context(_daemon(folder, "slurmctld", "-D", "-f", conf))
+        for node in NODES:
+            daemons.enter_context(_daemon(folder, "slurmd", "-D", "-N", node, "-f", conf))
+        yield
+
+
+@contextmanager
+def _daemon(folder: Path, name: str, *arguments: str) -> Iterator[None]:
+    """A daemon that stays our child, so that no other of its name is ever ended in its place."""
+    program = shutil.which(name, path=SBIN)
+    assert program is not None
+    with (folder / f"{name}.log").open("ab") as log:
+        process = subprocess.Popen([program, *arguments], stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=folder)
+        try:
+            yield
+        finally:
+            process.terminate()
+            try:
+                process.wait(STOP_SECONDS)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+
+
+def _free_ports(count: int) -> list[int]:
+    with ExitStack() as stack:
+        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
+        for each in sockets:
+            each.bind(("127.0.0.1", 0))
+        return [each.getsockname()[1] for each in sockets]

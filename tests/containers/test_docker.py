@@ -1,0 +1,254 @@
+"""The images as Docker builds and runs them."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import accelbench
+from tests.containers.conftest import (
+    CALLER,
+    SHORT_RECORDS,
+    SHORT_SUITE,
+    Checkout,
+    as_caller,
+    environment_of,
+    measured,
+    not_tested,
+    owners,
+    records,
+    run,
+)
+
+pytestmark = [pytest.mark.container, pytest.mark.timeout(1500)]
+
+GB = 10**9
+
+
+def inspect(image: str, docker: dict[str, str]) -> dict[str, object]:
+    (found,) = json.loads(run("docker", "image", "inspect", image, env=docker).stdout)
+    return dict(found)
+
+
+def layers(image: str, docker: dict[str, str]) -> list[str]:
+    found = inspect(image, docker)["RootFS"]
+    assert isinstance(found, dict)
+    return list(found["Layers"])
+
+
+def test_a_benchmark_runs_with_limits_as_the_caller_and_leaves_its_run_to_him(
+    cpu_image: str, checkout: Checkout
+) -> None:
+    checkout.bench("ENGINE=docker", SHORT_SUITE, "FLAGS=--cpus 1.5 --memory 3g")
+    found = checkout.only_run()
+    assert measured(found) >= SHORT_RECORDS
+    assert (found / "report.html").stat().st_size > 10_000
+    assert owners(found) == {(CALLER.pw_uid, CALLER.pw_gid)}
+    environment = environment_of(found)
+    assert environment["system"]["container"] == "docker"
+    assert environment["system"]["image"] == cpu_image
+    assert environment["system"]["user_namespace"] is False
+    assert environment["limits"] == {"cpu_quota": 1.5, "memory_bytes": 3 << 30}
+
+
+def test_a_user_whom_the_image_does_not_know_trains_without_a_writable_root(
+    cpu_image: str, docker: dict[str, str], open_folder: Path
+) -> None:
+    os.chown(open_folder, 54321, 54321)
+    options = ("--rm", "--read-only", "--tmpfs", "/tmp", "--user", "54321:54321", "--volume", f"{open_folder}:/results")
+    train = "accelbench run cnn-mnist --param epochs=1 --no-ceilings --max-seconds 1 --trace --out /results/run"
+    script = f'touch /accelbench/x 2>/dev/null && exit 9; echo "$HOME $NUMBA_CACHE_DIR $MPLCONFIGDIR"; {train}'
+    done = run("docker", "run", *options, "accelbench:cpu", "sh", "-c", script, env=docker)
+    assert all(place.startswith("/tmp/accelbench-cache-54321/") for place in done.stdout.splitlines()[0].split())
+    found = open_folder / "run"
+    assert measured(found) == {("cnn-mnist", "measured")}
+    assert owners(found) == {(54321, 54321)}
+    assert list((found / "traces").rglob("*.xplane.pb"))
+    assert (found / "records.parquet").stat().st_size > 0
+
+
+def test_a_point_that_needs_more_memory_than_the_container_has_is_skipped(
+    cpu_image: str, docker: dict[str, str], open_folder: Path
+) -> None:
+    options = ("--rm", "--memory", "600m", "--user", "0", "--volume", f"{open_folder}:/results")
+    point = ("--param", "n=8192", "--param", "impl=vendor", "--param", "dtype=float64", "--no-ceilings")
+    bench = ("accelbench", "run", "matmul", *point, "--device", "cpu", "--out", "/results/run")
+    run("docker", "run", *options, "accelbench:cpu", *bench, env=docker)
+    (record,) = records(open_folder / "run")
+    assert record["status"] == "skipped"
+    assert "half of the available" in str(record["reason"])
+
+
+def test_the_image_is_small_and_says_what_it_is(cpu_image: str, docker: dict[str, str]) -> None:
+    image = inspect("accelbench:cpu", docker)
+    assert int(str(image["Size"])) <= 2.0 * GB
+    config = image["Config"]
+    assert isinstance(config, dict)
+    assert config["User"] == "1000:1000"
+    assert config["Labels"]["org.opencontainers.image.title"] == "accelbench"
+    assert config["Labels"]["org.opencontainers.image.version"] == accelbench.__version__
+    done = run("docker", "run", "--rm", "accelbench:cpu", *config["Healthcheck"]["Test"][1:], env=docker)
+    assert done.stdout.startswith("accelbench, version")
+
+
+def test_a_changed_source_rebuilds_its_own_layer_alone(
+    cpu_image: str, checkout: Checkout, docker: dict[str, str]
+) -> None:
+    before = layers("accelbench:cpu", docker)
+    source = checkout.path / "kernels" / "stream" / "__init__.py"
+    text = source.read_text()
+    source.write_text(text + "\n# changed\n")
+    try:
+        checkout.make("image", "DEVICE=cpu", "ENGINE=docker")
+        after = layers("accelbench:cpu", docker)
+    finally:
+        source.write_text(text)
+        checkout.make("image", "DEVICE=cpu", "ENGINE=docker")
+    assert (after[:-1], after[-1] == before[-1]) == (before[:-1], False)
+    assert layers("accelbench:cpu", docker) == before
+
+
+def test_an_image_built_for_another_device_says_so(cpu_image: str, docker: dict[str, str]) -> None:
+    done = run("docker", "run", "--rm", "accelbench:cpu", "make", "bench", "DEVICE=gpu", check=False, env=docker)
+    assert done.returncode == 2
+    assert "this image is built for cpu and has no libraries for gpu: make image DEVICE=gpu" in done.stderr
+
+
+def test_a_gpu_image_without_a_gpu_says_which_flag_is_missing(cpu_image: str, docker: dict[str, str]) -> None:
+    """In the cpu image, told that it is the gpu one: the packages differ, and none is looked at before the driver."""
+    options = ("--rm", "--env", "ACCELBENCH_IMAGE_DEVICE=gpu")
+    done = run("docker", "run", *options, "accelbench:cpu", "make", "bench", "DEVICE=gpu", check=False, env=docker)
+    assert done.returncode == 2
+    assert "start the container with --gpus all" in done.stderr
+
+
+def test_the_gpu_images_packages_can_be_had(checkout: Checkout) -> None:
+    """Every pinned wheel is found for this platform; several gigabytes are neither downloaded nor unpacked."""
+    pip = (sys.executable, "-m", "pip", "install", "--quiet", "--dry-run", "--ignore-installed", "--no-deps")
+    run(*pip, "--only-binary", ":all:", "--requirement", checkout.path / "requirements" / "gpu.txt")
+
+
+def test_the_gpu_image_is_built_and_looks_for_a_gpu(checkout: Checkout, docker: dict[str, str]) -> None:
+    if "ACCELBENCH_GPU_IMAGE" not in os.environ:
+        not_tested("the gpu image was not built, it takes long and 20 GB of disk: ACCELBENCH_GPU_IMAGE=1 builds it")
+    checkout.make("image", "DEVICE=gpu", "ENGINE=docker")
+    done = run("docker", "run", "--rm", "accelbench:gpu", "make", "bench", "DEVICE=gpu", check=False, env=docker)
+    assert done.returncode == 2
+    assert "start the container with --gpus all" in done.stderr
+    handed = checkout.make("container-bench", "DEVICE=gpu", "ENGINE=docker", check=False)
+    assert handed.returncode == 2
+    assert "the host needs NVIDIA's driver and its Container Toolkit" in handed.stderr
+
+
+# --- what can be wrong ---
+
+
+@pytest.mark.parametrize(
+    ("engine", "advice"),
+    [
+        ("docker", "docker is not installed: apt install docker.io, or ENGINE=podman"),
+        ("podman", "podman is not installed: apt install podman, or ENGINE=docker"),
+        ("apptainer", "apptainer is not installed"),
+    ],
+)
+def test_an_engine_that_is_not_installed(checkout: Checkout, open_folder: Path, engine: str, advice: str) -> None:
+    for name in ("bash", "dirname", "id", "make", "mkdir", "sh", "setpriv", "env"):
+        (open_folder / name).symlink_to(f"/usr/bin/{name}")
+    done = checkout.bench(f"ENGINE={engine}", check=False, PATH=str(open_folder))
+    assert done.returncode == 2
+    assert f"accelbench: {advice}" in done.stderr
+
+
+def test_an_engine_that_nobody_knows(checkout: Checkout) -> None:
+    done = checkout.bench("ENGINE=lxc", check=False)
+    assert done.returncode == 2
+    assert "accelbench: ENGINE=lxc: choose one of docker podman apptainer" in done.stderr
+
+
+def test_a_daemon_that_is_not_running(checkout: Checkout, docker: dict[str, str]) -> None:
+    done = checkout.bench("ENGINE=docker", check=False, DOCKER_HOST="unix:///nonexistent/docker.sock")
+    assert done.returncode == 2
+    assert "accelbench: Docker's daemon does not answer: sudo systemctl start docker" in done.stderr
+
+
+def test_a_socket_that_the_caller_may_not_open(checkout: Checkout, docker: dict[str, str]) -> None:
+    socket = Path(docker["DOCKER_HOST"].removeprefix("unix://"))
+    socket.chmod(0o660)
+    try:
+        done = checkout.bench("ENGINE=docker", check=False)
+    finally:
+        socket.chmod(0o666)
+    assert done.returncode == 2
+    assert "accelbench: this user may not open Docker's socket: sudo usermod -aG docker" in done.stderr
+
+
+def test_a_base_image_that_is_not_there(checkout: Checkout, docker: dict[str, str]) -> None:
+    done = checkout.make("image", "DEVICE=cpu", "ENGINE=docker", "BASE=localhost:1/none:1", check=False)
+    assert done.returncode == 2
+    assert "accelbench: there is no base image localhost:1/none:1 and it cannot be pulled" in done.stderr
+
+
+def test_an_image_that_was_not_built(checkout: Checkout, docker: dict[str, str]) -> None:
+    done = checkout.make("container-bench", "DEVICE=tpu", "ENGINE=docker", check=False)
+    assert done.returncode == 2
+    assert "accelbench: docker has no image accelbench:tpu: make image DEVICE=tpu ENGINE=docker" in done.stderr
+
+
+def test_a_results_folder_that_the_caller_cannot_write(cpu_image: str, checkout: Checkout) -> None:
+    runs = checkout.runs()
+    os.chown(runs, 0, 0)
+    try:
+        done = checkout.make("container-bench", "DEVICE=cpu", "ENGINE=docker", check=False)
+    finally:
+        os.chown(runs, CALLER.pw_uid, CALLER.pw_gid)
+    assert done.returncode == 2
+    assert f"accelbench: {runs} cannot be written by nobody" in done.stderr
+
+
+def test_a_results_folder_that_the_containers_user_cannot_write(
+    cpu_image: str, docker: dict[str, str], tmp_path: Path
+) -> None:
+    options = ("--rm", "--user", "54321", "--volume", f"{tmp_path}:/accelbench/runs")
+    bench = ("make", "bench", "DEVICE=cpu", "BENCH=nqueens")
+    done = run("docker", "run", *options, "accelbench:cpu", *bench, check=False, env=docker)
+    assert done.returncode == 2
+    assert "accelbench: cannot write the run directory" in done.stderr
+
+
+def test_a_disk_that_is_full_during_the_build(checkout: Checkout, docker: dict[str, str], open_folder: Path) -> None:
+    """A stand-in for `docker` says what Docker says then; a disk is not filled for it."""
+    stand_in = open_folder / "docker"
+    stand_in.write_text(
+        '#!/bin/sh\n[ "$1" = build ] || exit 0\necho "failed to solve: no space left on device" >&2\nexit 1\n'
+    )
+    stand_in.chmod(0o755)
+    done = checkout.make(
+        "image", "ENGINE=docker", "DEVICE=cpu", check=False, PATH=f"{open_folder}:{os.environ['PATH']}"
+    )
+    assert done.returncode == 2
+    assert "accelbench: the disk is full: docker system prune" in done.stderr
+
+
+def test_a_bench_that_is_ended_early_leaves_a_valid_run(cpu_image: str, checkout: Checkout) -> None:
+    process = subprocess.Popen(
+        list(map(str, as_caller("make", "container-bench", "DEVICE=cpu", "ENGINE=docker", "BENCH=nqueens"))),
+        cwd=checkout.path,
+        env=checkout.variables,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=True,
+    )
+    assert process.stdout is not None
+    seen = next(line for line in process.stdout if line.startswith("[1/"))
+    os.killpg(process.pid, signal.SIGINT)
+    rest = process.stdout.read()
+    process.wait()
+    (state,) = [json.loads((checkout.only_run() / "run.json").read_text())["status"]]
+    assert state == "interrupted", seen + rest

@@ -1,0 +1,82 @@
+"""The same image under Podman, with root's own storage in a folder that goes away."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.containers.conftest import (
+    CALLER,
+    SHORT_RECORDS,
+    SHORT_SUITE,
+    Checkout,
+    environment_of,
+    measured,
+    not_tested,
+    owners,
+    require,
+    run,
+)
+
+pytestmark = [pytest.mark.container, pytest.mark.timeout(1500)]
+
+CONTAINERS = """
+[containers]
+default_ulimits = ["nofile=1024:1024", "nproc=4096:4096"]
+[engine]
+runtime = "runc"
+cgroup_manager = "cgroupfs"
+events_logger = "file"
+"""
+"""For a machine without systemd, as one that runs CI often is."""
+
+STORAGE = """
+[storage]
+driver = "overlay"
+graphroot = "{folder}/graph"
+runroot = "{folder}/run"
+"""
+
+
+@pytest.fixture(scope="session")
+def podman(workshop: Path, cpu_image: str, docker: dict[str, str]) -> Iterator[dict[str, str]]:
+    """The environment in which Podman has the cpu image, and nothing else."""
+    require("podman", "runc")
+    folder = workshop / "podman"
+    folder.mkdir()
+    (folder / "containers.conf").write_text(CONTAINERS)
+    (folder / "storage.conf").write_text(STORAGE.format(folder=folder))
+    variables = docker | {
+        "CONTAINERS_CONF": str(folder / "containers.conf"),
+        "CONTAINERS_STORAGE_CONF": str(folder / "storage.conf"),
+    }
+    answer = run("podman", "info", check=False, env=variables)
+    if answer.returncode:
+        not_tested(f"Podman does not run here: {answer.stderr[-300:]}")
+    run("bash", "-c", "set -o pipefail; docker save accelbench:cpu | podman load --quiet", env=variables)
+    yield variables
+    run("podman", "system", "reset", "--force", check=False, env=variables)
+
+
+def test_podman_runs_a_benchmark_as_an_ordinary_user_with_limits(
+    podman: dict[str, str], cpu_image: str, checkout: Checkout
+) -> None:
+    """Started by root, so the user is asked for; what an ordinary user starts is his without asking."""
+    checkout.runs()
+    flags = f"FLAGS=--cpus 1.5 --memory 3g --user {CALLER.pw_uid}:{CALLER.pw_gid}"
+    bench = ("make", "container-bench", "DEVICE=cpu", "ENGINE=podman", SHORT_SUITE, flags)
+    run(*bench, cwd=checkout.path, env=podman)
+    found = checkout.only_run()
+    assert measured(found) >= SHORT_RECORDS
+    assert owners(found) == {(CALLER.pw_uid, CALLER.pw_gid)}
+    environment = environment_of(found)
+    assert (environment["system"]["container"], environment["system"]["image"]) == ("podman", cpu_image)
+    assert environment["limits"] == {"cpu_quota": 1.5, "memory_bytes": 3 << 30}
+
+
+def test_an_image_that_podman_does_not_have(podman: dict[str, str], checkout: Checkout) -> None:
+    done = run("make", "container-bench", "DEVICE=gpu", "ENGINE=podman", check=False, cwd=checkout.path, env=podman)
+    assert done.returncode == 2
+    assert "accelbench: podman has no image accelbench:gpu: make image DEVICE=gpu ENGINE=podman" in done.stderr

@@ -1,0 +1,139 @@
+"""The regression test for ReFrame, run by ReFrame on this machine and on a real Slurm."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import environment
+from tests.containers.slurm_cluster import running_cluster, skip_without_slurm
+
+pytest.importorskip("reframe", reason="NOT TESTED: ReFrame is not installed (pip install reframe-hpc)")
+
+pytestmark = pytest.mark.container
+
+CHECK = Path(__file__).parents[2] / "containers" / "reframe" / "accelbench_check.py"
+POINTS = ("behave cpu us=1000", "behave cpu us=3000")
+
+# What a site writes. This cluster keeps no accounts, so jobs are followed by squeue and not by sacct.
+SITE = """
+site_configuration = {
+    "systems": [{
+        "name": "cluster",
+        "hostnames": [".*"],
+        "partitions": [
+            {"name": "main", "scheduler": "squeue", "launcher": "srun", "environs": ["plain"]},
+        ],
+    }],
+    "environments": [{"name": "plain"}],
+}
+"""
+
+
+@pytest.fixture
+def suite(tmp_path: Path) -> Path:
+    path = tmp_path / "small.toml"
+    path.write_text(
+        'description = "small"\nmax_seconds = 0.5\n[[benchmark]]\nname = "behave"\naxes = { us = [1000, 3000] }\n'
+    )
+    return path
+
+
+def reframe(folder: Path, *options: str, **changes: str | None) -> subprocess.CompletedProcess[str]:
+    """Run the check with these variables, its prefix and its home in that folder."""
+    return subprocess.run(
+        [
+            *(Path(sys.executable).with_name("reframe"), f"--prefix={folder}/reframe", "-c", CHECK, "-r"),
+            *("-S", f"executable={sys.executable} -m accelbench", "--performance-report", "--nocolor", *options),
+        ],
+        cwd=folder,
+        env=environment(HOME=str(folder), TMPDIR=str(folder), **changes),
+        capture_output=True,
+        text=True,
+        timeout=200,
+    )
+
+
+def kept_run(folder: Path) -> Path:
+    (stored,) = (folder / "reframe" / "output").glob("**/run/run.json")
+    return stored.parent
+
+
+def write_stored_run(folder: Path, factor: float, *values: int) -> Path:
+    """A stored run in which a spin of that many microseconds took so many times longer than that."""
+    folder.mkdir()
+    lines = [
+        {
+            "benchmark": "behave",
+            "device": "cpu",
+            "backend": None,
+            "params": {"us": us},
+            "figure": "items",
+            "status": "measured",
+            "work": {"items": us, "item": "spins"},
+            "timing": {"summary": {"median": us * 1e-6 * factor}},
+        }
+        for us in values
+    ]
+    (folder / "records.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("factor", "values", "said"),
+    [
+        (20, (1000, 3000), ""),
+        (0.05, (1000, 3000), "performance error: failed to meet reference(s):"),
+        (20, (1000, 3000, 7000), "sanity error: measured in the stored run, but not now: behave cpu us=7000"),
+    ],
+    ids=["faster", "slower", "a point is missing"],
+)
+def test_a_suite_is_held_against_a_stored_run(
+    tmp_path: Path, suite: Path, factor: float, values: tuple[int, ...], said: str
+) -> None:
+    stored = write_stored_run(tmp_path / "stored", factor, *values)
+    process = reframe(tmp_path, "-S", "suite=small.toml", "-S", "tolerance=0.5", "-S", "stored_run=stored")
+    assert stored.is_dir()
+    assert process.returncode == (1 if said else 0), process.stdout
+    assert said in " ".join(process.stdout.split())
+    if not said:
+        assert all(f"P: {point}: " in process.stdout for point in POINTS)
+        assert f"(r:{1e6 / factor:g}, l:-0.5, u:None)" in process.stdout.replace(".0,", ",")
+        assert (kept_run(tmp_path) / "report.html").is_file()
+
+
+def test_a_wrong_answer_fails_the_sanity_and_is_named(tmp_path: Path, suite: Path) -> None:
+    suite.write_text('description = "bad"\n[[benchmark]]\nname = "misbehave"\naxes = { how = ["wrong"] }\n')
+    process = reframe(tmp_path, "-S", f"suite={suite}")
+    assert process.returncode == 1
+    assert "sanity error: failed: misbehave cpu how=wrong: wrong answer: expected value" in process.stdout
+
+
+@pytest.mark.parametrize(
+    ("option", "message"),
+    [
+        ("suite=no-such", "there is no run: no suite is called 'no-such'"),
+        ("device=tpu", "there is no run: no TPU"),
+        ("stored_run=nowhere", "nowhere/records.jsonl"),
+    ],
+)
+def test_what_is_wrong_is_said(tmp_path: Path, option: str, message: str) -> None:
+    process = reframe(tmp_path, "-S", option)
+    assert process.returncode != 0
+    assert message in process.stdout + process.stderr
+
+
+def test_the_check_runs_through_slurm(tmp_path: Path, suite: Path) -> None:
+    skip_without_slurm()
+    (tmp_path / "site.py").write_text(SITE)
+    with running_cluster() as cluster:
+        site = ("-C", str(tmp_path / "site.py"), "-J", "nodelist=n2")
+        process = reframe(tmp_path, *site, "-S", f"suite={suite}", **cluster.environment)
+        jobs = cluster.ask("scontrol", "show", "jobs", "--oneliner")
+    assert process.returncode == 0, process.stdout
+    assert "rfm_AccelbenchCheck" in jobs
+    assert json.loads((kept_run(tmp_path) / "run.json").read_text())["environment"]["system"]["scheduler"] == "slurm"

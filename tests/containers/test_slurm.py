@@ -1,0 +1,240 @@
+"""The job script on a real Slurm of two nodes, with the real image where it has been built."""
+
+from __future__ import annotations
+
+import csv
+import json
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.conftest import OWN_BENCHMARKS
+from tests.containers.slurm_cluster import Cluster, running_cluster, skip_without_slurm, wait_until
+
+pytestmark = pytest.mark.container
+
+ROOT = Path(__file__).parents[2]
+SCRIPT = ROOT / "containers" / "slurm" / "accelbench.sbatch"
+GATHER = ROOT / "containers" / "slurm" / "gather.py"
+SIF = ROOT / "containers" / "build" / "accelbench-cpu.sif"
+BARE = {"ACCELBENCH_PYTHON": sys.executable, "ACCELBENCH_PATH": str(OWN_BENCHMARKS), "ACCELBENCH_DEVICE": "cpu"}
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Cluster]:
+    skip_without_slurm()
+    with running_cluster() as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def sif() -> dict[str, str | None]:
+    """The environment of a job that uses the real image."""
+    if not SIF.is_file():
+        pytest.skip("NOT TESTED: the image on Slurm, there is no SIF (make sif DEVICE=cpu builds it)")
+    if shutil.which("apptainer") is None:
+        pytest.skip("NOT TESTED: the image on Slurm, there is no apptainer on PATH")
+    return {"ACCELBENCH_SIF": str(SIF), "ACCELBENCH_DEVICE": "cpu"}
+
+
+def write_suite(folder: Path, name: str, benchmark: str, seconds: float = 0.3, **axes: list[Any]) -> str:
+    values = ", ".join(f"{axis} = {json.dumps(values)}" for axis, values in axes.items())
+    suite = folder / f"{name}.toml"
+    suite.write_text(
+        f'description = "{name}"\nmax_seconds = {seconds}\n[[benchmark]]\nname = "{benchmark}"\naxes = {{ {values} }}\n'
+    )
+    return suite.name
+
+
+def submit(cluster: Cluster, folder: Path, *arguments: str | Path, **changes: str | None) -> str:
+    """Submit a job in that folder, its output appended to `<job>.out` there, and return its number."""
+    local_disk = folder / "local"
+    local_disk.mkdir(exist_ok=True)
+    options = (f"--chdir={folder}", f"--output={folder}/%A.out", "--parsable")
+    process = cluster.command("sbatch", *options, *arguments, **{"SLURM_TMPDIR": str(local_disk), **changes})
+    assert process.returncode == 0, process.stderr
+    return process.stdout.strip()
+
+
+def records(run: Path) -> list[dict[str, Any]]:
+    stored = run / "records.jsonl"
+    return [json.loads(line) for line in stored.read_text().splitlines()] if stored.is_file() else []
+
+
+def info(run: Path) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((run / "run.json").read_text())
+    return found
+
+
+def assert_complete(run: Path, output: str) -> None:
+    assert info(run)["status"] == "finished", output
+    assert [record["status"] for record in records(run)] == ["measured"] * len(info(run)["plan"]), output
+    assert all(record["verification"]["passed"] for record in records(run))
+    assert (run / "report.html").is_file()
+
+
+def test_an_array_measures_each_suite_in_the_image_and_its_runs_are_gathered(
+    cluster: Cluster, sif: dict[str, str | None], tmp_path: Path
+) -> None:
+    suites = [
+        write_suite(tmp_path, "queens", "nqueens", impl=["tuned"], cores=["one"], queens=[8, 9]),
+        write_suite(tmp_path, "sums", "reduce", impl=["vendor"], dtype=["float64"]),
+    ]
+    job = submit(cluster, tmp_path, "--array=0-1", SCRIPT, *suites, **sif)
+    for task in ("0", "1"):
+        done = cluster.wait(f"{job}_{task}", "COMPLETED", "FAILED", seconds=200)
+        assert done["JobState"] == "COMPLETED", (tmp_path / f"{job}.out").read_text()
+    out = tmp_path / "runs" / f"slurm-{job}"
+    runs = sorted(run.parent for run in out.glob("*/run.json"))
+    assert {run.name.split("-")[0] for run in runs} == {"queens", "sums"}
+    assert {run.name.split("-")[1] for run in runs} == {"n1", "n2"}
+    for run in runs:
+        assert_complete(run, (tmp_path / f"{job}.out").read_text())
+    assert not list((tmp_path / "local").iterdir())
+
+    gathered = subprocess.run([sys.executable, GATHER, out], capture_output=True, text=True)
+    assert gathered.returncode == 0, gathered.stderr
+    with (out / "records.csv").open() as file:
+        lines = list(csv.DictReader(file))
+    assert sorted({line["run"] for line in lines}) == [run.name for run in runs]
+    assert len(lines) == sum(len(records(run)) for run in runs)
+    assert {"8", "9"} <= {line["param.queens"] for line in lines}
+
+
+def test_a_pre_empted_job_goes_on_where_it_stopped(
+    cluster: Cluster, sif: dict[str, str | None], tmp_path: Path
+) -> None:
+    suite = write_suite(
+        tmp_path, "queens", "nqueens", 3, impl=["tuned", "prefix"], cores=["one"], queens=[8, 9, 10, 11]
+    )
+    job = submit(cluster, tmp_path, "--nodelist=n2", SCRIPT, suite, **sif)
+    run = tmp_path / "runs" / f"slurm-{job}" / "queens-n2"
+    wait_until(lambda: len(records(run)) > 0, "the first record", seconds=120)
+    assert list((tmp_path / "local").glob("accelbench-*/image.sif"))
+    urgent = submit(cluster, tmp_path, "--partition=urgent", "--nodelist=n2", "--exclusive", "--wrap=sleep 1")
+    cluster.wait(urgent, "COMPLETED")
+    before = records(run)
+    assert 0 < len(before) < 8
+    done = cluster.wait(job, "COMPLETED", "FAILED", seconds=200)
+    output = (tmp_path / f"{job}.out").read_text()
+    assert (done["JobState"], done["Restarts"]) == ("COMPLETED", "1"), output
+    assert "DUE TO PREEMPTION" in output
+    assert records(run)[: len(before)] == before
+    assert_complete(run, output)
+    assert not list((tmp_path / "local").iterdir())
+
+
+def test_a_job_that_is_told_of_its_time_limit_requeues_itself_and_goes_on(cluster: Cluster, tmp_path: Path) -> None:
+    suite = write_suite(tmp_path, "long", "behave", 2, us=[100, 1_000_000, 200, 300])
+    job = submit(cluster, tmp_path, "--nodelist=n1", SCRIPT, suite, **BARE)
+    run = tmp_path / "runs" / f"slurm-{job}" / "long-n1"
+    wait_until(lambda: len(records(run)) > 0, "the first record", seconds=120)
+    # What --signal=B:TERM@120 does before the limit, which Slurm itself looks at every half minute only.
+    cluster.ask("scancel", "--batch", "--signal=TERM", job)
+    wait_until(lambda: cluster.job(job)["Restarts"] == "1", "the job to be requeued")
+    assert info(run)["status"] == "interrupted"
+    assert (run / "report.html").is_file()
+    before = records(run)
+    assert 0 < len(before) < 4
+    done = cluster.wait(job, "COMPLETED", "FAILED", seconds=200)
+    output = (tmp_path / f"{job}.out").read_text()
+    assert done["JobState"] == "COMPLETED", output
+    assert records(run)[: len(before)] == before
+    assert_complete(run, output)
+
+
+def test_a_cancelled_job_is_not_requeued_and_the_next_one_goes_on_with_its_run(
+    cluster: Cluster, tmp_path: Path
+) -> None:
+    suite = write_suite(tmp_path, "some", "behave", 2, us=[100, 1_000_000, 200, 300])
+    job = submit(cluster, tmp_path, "--nodelist=n1", SCRIPT, suite, **BARE)
+    out = tmp_path / "runs" / f"slurm-{job}"
+    wait_until(lambda: len(records(out / "some-n1")) > 0, "the first record")
+    cluster.ask("scancel", job)
+    ended = cluster.wait(job, "CANCELLED")
+    wait_until(lambda: not cluster.ask("squeue", "--noheader", "--states=all", "--job", job).count(" CG "), "its end")
+    output = (tmp_path / f"{job}.out").read_text()
+    assert ended["Restarts"] == "0"
+    assert info(out / "some-n1")["status"] == "interrupted", output
+    assert f"ACCELBENCH_OUT={out} in a job on n1 goes on with it" in output
+    before = records(out / "some-n1")
+    assert 0 < len(before) < 4
+    following = submit(cluster, tmp_path, "--nodelist=n1", SCRIPT, suite, ACCELBENCH_OUT=str(out), **BARE)
+    cluster.wait(following, "COMPLETED")
+    assert records(out / "some-n1")[: len(before)] == before
+    assert_complete(out / "some-n1", (tmp_path / f"{following}.out").read_text())
+
+
+def test_one_task_for_each_gpu(cluster: Cluster, tmp_path: Path) -> None:
+    stub = tmp_path / "python"
+    stub.write_text('#!/bin/sh\necho "task $SLURM_PROCID on GPU $CUDA_VISIBLE_DEVICES: $*"\n')
+    stub.chmod(0o755)
+    job = submit(cluster, tmp_path, "--gpus=2", "--nodelist=n1", SCRIPT, "quick", ACCELBENCH_PYTHON=str(stub))
+    cluster.wait(job, "COMPLETED")
+    out = tmp_path / "runs" / f"slurm-{job}"
+    assert sorted((tmp_path / f"{job}.out").read_text().splitlines()) == [
+        f"task {gpu} on GPU {gpu}: -m accelbench run --suite quick --device gpu --out {out}/quick-n1-gpu{gpu}"
+        for gpu in (0, 1)
+    ]
+
+
+def test_a_gpu_that_nothing_drives_ends_with_the_advice(cluster: Cluster, tmp_path: Path) -> None:
+    job = submit(cluster, tmp_path, "--gpus=1", "--nodelist=n1", SCRIPT, "quick", ACCELBENCH_PYTHON=sys.executable)
+    done = cluster.wait(job, "FAILED", "COMPLETED")
+    assert done["ExitCode"] == "2:0"
+    assert "accelbench: no GPU" in (tmp_path / f"{job}.out").read_text()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "changes", "message"),
+    [
+        ((), {}, "which suite?"),
+        (("--array=2", "quick", "kernels"), {}, "no suite for array task 2: 2 named, so --array=0-1"),
+        (("no-such-suite",), {}, "accelbench: no suite is called 'no-such-suite': there is"),
+        (("quick",), {"ACCELBENCH_DEVICE": "gpu"}, "this job was given no GPU: sbatch --gpus=1 asks for one"),
+        (("quick",), {"ACCELBENCH_DEVICE": "npu"}, "there is no device 'npu'"),
+        (("quick",), {"ACCELBENCH_OUT": "/proc/here"}, "cannot write results to /proc/here on n2"),
+        (("quick",), {"SLURM_TMPDIR": "/proc"}, "cannot write to /proc on n2"),
+        (("quick",), {"ACCELBENCH_PYTHON": "/nowhere/python"}, "there is no ACCELBENCH_PYTHON /nowhere/python"),
+        (("quick",), {"ACCELBENCH_PYTHON": None, "ACCELBENCH_SIF": "no.sif"}, "there is no image no.sif"),
+    ],
+    ids=["nothing", "array", "suite", "no GPU", "device", "results", "scratch", "Python", "SIF"],
+)
+def test_what_is_wrong_is_said_in_one_line(
+    cluster: Cluster, tmp_path: Path, arguments: tuple[str, ...], changes: dict[str, str | None], message: str
+) -> None:
+    options = [argument for argument in arguments if argument.startswith("--")]
+    suites = [argument for argument in arguments if not argument.startswith("--")]
+    job = submit(cluster, tmp_path, "--nodelist=n2", *options, SCRIPT, *suites, **{**BARE, **changes})
+    done = cluster.wait(job, "FAILED", "COMPLETED")
+    output = (tmp_path / f"{job}.out").read_text().splitlines()
+    assert done["ExitCode"] == "2:0", output
+    assert message in output[0]
+    assert len([line for line in output if not line.startswith("srun:")]) == 1
+    assert not list((tmp_path / "local").iterdir())
+
+
+def test_an_image_for_another_device_and_one_that_is_none_are_refused(
+    cluster: Cluster, sif: dict[str, str | None], tmp_path: Path
+) -> None:
+    (tmp_path / "broken.sif").write_text("not an image")
+    for changes, message in (
+        ({"ACCELBENCH_DEVICE": "tpu"}, "is built for cpu and has no libraries for tpu: 'make sif DEVICE=tpu'"),
+        ({"ACCELBENCH_SIF": "broken.sif"}, "broken.sif is not an image of accelbench"),
+    ):
+        job = submit(cluster, tmp_path, "--nodelist=n2", SCRIPT, "quick", **{**sif, **changes})
+        assert cluster.wait(job, "FAILED", "COMPLETED")["ExitCode"] == "2:0"
+        (line,) = (tmp_path / f"{job}.out").read_text().splitlines()
+        assert message in line
+
+
+def test_nothing_to_gather_is_one_line(tmp_path: Path) -> None:
+    process = subprocess.run([sys.executable, GATHER, tmp_path], capture_output=True, text=True)
+    assert process.returncode == 2
+    assert process.stderr.startswith(f"gather: {tmp_path} holds no runs")
+    assert process.stderr.count("\n") == 1
