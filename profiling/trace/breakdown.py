@@ -13,6 +13,8 @@ from profiling.trace.parts import DEVICE, PARTS, STEP, STREAM, Part, is_input_in
 from profiling.trace.xplane import Integers, Line, Trace
 
 HOST = PARTS.index("host")
+WITHOUT_REST = 0.9
+"""The share of the steps from which on input is made all the time, but for what lies between two batches."""
 WAITS = 0.05
 """The share of the steps from which on they wait for their input; xprof's bound for "moderately input-bound"."""
 
@@ -58,10 +60,8 @@ class Activity:
             return None
         parts = {part: union(found) for part, found in self._parts.items()}
         seconds = exposed(self.step_begins, self.step_ends, parts)
-        if self._input_in_python and seconds["input_wait"] > WAITS * sum(seconds.values()):
-            # Where steps wait for their input and Python makes it, that Python also holds the lock that the step's own
-            # Python needs: what looks like the host's time is a wait for the input, too.
-            parts["input_wait"] = union([parts["input_wait"], *self._input_in_python])
+        if self._input_in_python and self._is_held_up_by_input(seconds):
+            parts["input_wait"] = union([*self._parts["input_wait"], *self._input_in_python])
             seconds = exposed(self.step_begins, self.step_ends, parts)
         steps = len(self.step_begins)
         return Breakdown(
@@ -70,6 +70,16 @@ class Activity:
             parts={part: seconds[part] / steps for part in PARTS},
             kernels=self.kernels / steps,
         )
+
+    def _is_held_up_by_input(self, seconds: Mapping[Part, float]) -> bool:
+        """Whether input that Python makes is what the steps wait for, or would be: if it is made without a rest.
+
+        That Python also holds the lock that the step's own Python needs: what looks like the host's time is then a
+        wait for the input, too, and there may be no other.
+        """
+        total = sum(seconds.values())
+        made = exposed(self.step_begins, self.step_ends, {"input_wait": union(self._input_in_python)})["input_wait"]
+        return seconds["input_wait"] > WAITS * total or made > WITHOUT_REST * total
 
     def _add(self, line: Line) -> None:
         if DEVICE.search(line.plane):

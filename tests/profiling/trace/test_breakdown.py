@@ -62,18 +62,23 @@ def test_a_host_that_waits_for_nothing_is_idle(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("wait", "expected"),
-    [(30, {"input_wait": 80, "kernel": 5, "host": 15}), (2, {"input_wait": 2, "kernel": 5, "host": 93})],
+    ("waits", "makes", "expected"),
+    [
+        (30, 80, {"input_wait": 75, "kernel": 5, "host": 20}),
+        (2, 80, {"input_wait": 2, "kernel": 5, "host": 93}),
+        (0, 95, {"input_wait": 90, "kernel": 5, "host": 5}),
+    ],
+    ids=["the step waits", "the step does not wait", "the step is kept from waiting"],
 )
-def test_input_made_in_python_holds_up_the_step_only_where_the_step_waits_for_it(
-    tmp_path: Path, wait: int, expected: dict[Part, float]
+def test_input_made_in_python_holds_up_the_step_only_where_the_step_needs_it(
+    tmp_path: Path, waits: int, makes: int, expected: dict[Part, float]
 ) -> None:
     planes: Planes = {
         "/host:CPU": {
             "python": [("train", 0, 100)],
             "tf_Compute/1": [("model/dense/MatMul:MatMul", 60, 65)],
-            "tf_data_iterator_get_next/2": [("IteratorGetNextOp::DoCompute", 10, 10 + wait)],
-            "tf_data_private_threadpool/3": [("PyFunc:PyFunc", 5, 90)],
+            "tf_data_iterator_get_next/2": [("IteratorGetNextOp::DoCompute", 10, 10 + waits)],
+            "tf_data_private_threadpool/3": [("PyFunc:PyFunc", 5, 5 + makes)],
         }
     }
     assert microseconds(broken_down(tmp_path, planes)) == expected
