@@ -19,7 +19,7 @@ def with_bytes(work: Work, model: Any, batch: int) -> Work:
         return work
 
 
-def framework_metrics(model: Any, work: Work, batch: float) -> dict[str, Metric]:
+def framework_metrics(model: Any, work: Work, batch: int) -> dict[str, Metric]:
     """The framework's count of a step's operations, its ratio to the model's, and the device memory it took at most.
 
     A step is of `batch` examples; the items of its work may be more, as the words of sequences are.

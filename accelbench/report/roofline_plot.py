@@ -14,7 +14,7 @@ from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 from accelbench.report.figures import digits, plain, read
 from accelbench.report.rows import Row
 from accelbench.report.svg import INK, MARKERS, MUTED, SERIES, SURFACE, WIDTH, inline_svg, plot_style
-from profiling.roofline import Ceiling, arithmetic_intensity, ridge
+from profiling.roofline import Ceiling, ridge
 
 FIGURE_SIZE = (WIDTH, 4.3)
 SLOPE_SHOWN = 20.0
@@ -31,7 +31,7 @@ def roofline(device: str, rows: Sequence[Row], measured: Sequence[Ceiling]) -> M
         for row in rows
         if row.record.device == device
         and row.record.params.get("cores") != "one"
-        and (intensity := arithmetic_intensity(row.record))
+        and (intensity := row.intensity)
         and (rate := row.record.rate("flops"))
     ]
     roofs = [c for c in measured if c.device == device and c.cores == "all"]
