@@ -25,8 +25,10 @@ from profiling.record import Profile, Record
 from profiling.trace.analysis import NO_DEVICE_EVENTS
 from profiling.trace.capture import Capture
 from profiling.trace.model import Breakdown, Operation, TraceAnalysis, XprofSteps
-from tests.accelbench.report_runs import HOSTILE, host_profile, make_run, profile, record, trace_analysis, training
-from tests.accelbench.test_report import Tags
+from tests.accelbench.report_pages import Tags
+from tests.accelbench.report_profiles import host_profile, profile, trace_analysis
+from tests.accelbench.report_records import HOSTILE, record, training
+from tests.accelbench.report_runs import make_run
 from tests.accelbench.test_report_browser import SCHEMES, ask, browser, show
 
 __all__ = ["browser"]  # a fixture

@@ -12,7 +12,9 @@ import pytest
 from selenium import webdriver
 
 from accelbench.report import write_report
-from tests.accelbench.report_runs import HOSTILE, make_run, rich_records, study_records, training
+from tests.accelbench.report_node import rich_records, study_records
+from tests.accelbench.report_records import HOSTILE, training
+from tests.accelbench.report_runs import make_run
 from tests.browser import open_browser
 
 SCHEMES = ("light", "dark")

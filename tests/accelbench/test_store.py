@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from accelbench.errors import UserError
 from accelbench.store import RunStore
 from profiling.record import Record
-from tests.accelbench.report_runs import make_run, rich_records
+from tests.accelbench.report_node import rich_records
+from tests.accelbench.report_runs import make_run
 
 
 @pytest.fixture

@@ -18,7 +18,9 @@ from accelbench.report.study import CHOICES, SWEEPS, Study, Sweep, make_studies
 from accelbench.report.study_plot import study_plot
 from profiling.benchmark import Data, Metric, Work
 from profiling.record import Record
-from tests.accelbench.report_runs import HOSTILE, make_run, record, studied, study_records, timing, unmeasured
+from tests.accelbench.report_node import study_records
+from tests.accelbench.report_records import HOSTILE, record, studied, timing, unmeasured
+from tests.accelbench.report_runs import make_run
 
 UNITS, LAYERS = (32, 64, 128, 256), (1, 2, 3)
 

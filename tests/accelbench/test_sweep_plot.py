@@ -19,7 +19,8 @@ from profiling.benchmark import Work
 from profiling.environment.model import Cache
 from profiling.record import Record
 from profiling.roofline import bounded_figure, ceilings, share_of_ceiling
-from tests.accelbench.report_runs import HOSTILE, environment, make_run, record, timing
+from tests.accelbench.report_records import HOSTILE, record, timing
+from tests.accelbench.report_runs import environment, make_run
 
 KIB = (8, 32, 256, 1024, 32768, 262144)
 STEPS = 1 << 18

@@ -12,6 +12,7 @@ import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from typing import Any, NoReturn
 
 import pytest
 
@@ -20,7 +21,7 @@ BASE = "debian:bookworm-slim"
 ENGINES_S = 60
 """How long a daemon may take to answer."""
 
-SYSTEM = "/usr/sbin:/usr/bin:/sbin:/bin"
+PATH = os.pathsep.join(("/usr/sbin:/usr/bin:/sbin:/bin", os.environ.get("PATH", os.defpath)))
 """Debian's own engines come first: another `docker` on the path may not build with BuildKit."""
 
 SHORT = """
@@ -50,13 +51,14 @@ CALLER = pwd.getpwnam("nobody")
 Finished = subprocess.CompletedProcess[str]
 
 
-def not_tested(reason: str) -> None:
+def not_tested(reason: str) -> NoReturn:
+    """Skip, and say so: an engine that cannot run on this machine is no failure of the project, also not in CI."""
     pytest.skip(f"NOT TESTED: {reason}")
 
 
 def require(*programs: str) -> None:
-    """Skip, and say so, where a program is missing or the tests may not start it."""
-    missing = [program for program in programs if shutil.which(program, path=f"{SYSTEM}:{os.environ['PATH']}") is None]
+    """The one rule for every engine: a program that is missing, or that the tests may not start, is not tested."""
+    missing = [program for program in programs if shutil.which(program, path=PATH) is None]
     if missing:
         not_tested(f"{', '.join(missing)} not installed: containers/ci/engines.sh installs the engines")
     if os.geteuid() != 0:
@@ -110,13 +112,18 @@ def measured(found: Path) -> set[tuple[object, object]]:
     return {(record["benchmark"], record["status"]) for record in records(found)}
 
 
-def records(found: Path) -> list[dict[str, object]]:
-    return [json.loads(line) for line in (found / "records.jsonl").read_text(encoding="utf-8").splitlines()]
+def records(found: Path) -> list[dict[str, Any]]:
+    """What the run holds so far; before its first record that is nothing."""
+    stored = found / "records.jsonl"
+    return [json.loads(line) for line in stored.read_text(encoding="utf-8").splitlines()] if stored.is_file() else []
+
+
+def info(found: Path) -> dict[str, Any]:
+    return dict(json.loads((found / "run.json").read_text(encoding="utf-8")))
 
 
 def environment_of(found: Path) -> dict[str, dict[str, object]]:
-    info = json.loads((found / "run.json").read_text(encoding="utf-8"))
-    return dict(info["environment"])
+    return dict(info(found)["environment"])
 
 
 def owners(found: Path) -> set[tuple[int, int]]:
@@ -139,7 +146,7 @@ def variables(workshop: Path) -> dict[str, str]:
     home.mkdir()
     os.chown(home, CALLER.pw_uid, CALLER.pw_gid)
     return os.environ | {
-        "PATH": f"{SYSTEM}:{os.environ['PATH']}",
+        "PATH": PATH,
         "HOME": str(home),
         "DOCKER_HOST": os.environ.get("DOCKER_HOST", f"unix://{workshop}/docker.sock"),
         "COLUMNS": "100",
@@ -208,12 +215,10 @@ def cpu_image(docker: dict[str, str], checkout: Checkout) -> str:
 
 @pytest.fixture(scope="session")
 def sif(cpu_image: str, docker: dict[str, str], checkout: Checkout) -> Path:
-    """`make sif DEVICE=cpu` from that very image, put where a job script of this project looks for it."""
+    """`make sif DEVICE=cpu` from that very image, where `make container-bench` in the same checkout looks for it."""
     require("apptainer")
-    place = ROOT / "containers" / "build" / "accelbench-cpu.sif"
-    place.parent.mkdir(exist_ok=True)
-    run("make", "sif", "DEVICE=cpu", "ENGINE=docker", f"SIF={place}", cwd=checkout.path, env=docker)
-    return place
+    run("make", "sif", "DEVICE=cpu", "ENGINE=docker", cwd=checkout.path, env=docker)
+    return checkout.path / "containers" / "build" / "accelbench-cpu.sif"
 
 
 @pytest.fixture

@@ -17,13 +17,12 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-import pytest
+from tests.containers.conftest import PATH, not_tested, require
 
 DAEMONS = ("munged", "slurmctld", "slurmd")
 COMMANDS = ("sbatch", "scontrol", "sinfo", "squeue", "srun")
 NODES = ("n1", "n2")
 START_SECONDS, STOP_SECONDS = 60, 20
-SBIN = os.pathsep.join((os.environ.get("PATH", os.defpath), "/usr/sbin", "/sbin"))
 
 # Why what is not the default is here: a requeued job waits until old credentials have expired (cred_expire), time
 # limits and priorities are looked at every 30 s to 60 s, and no cgroup can be taken for granted in a container.
@@ -63,24 +62,12 @@ PartitionName=urgent Nodes=n1,n2 MaxTime=INFINITE State=UP PriorityTier=2 Preemp
 GPUS = "NodeName=n1 Name=gpu File=/dev/null\nNodeName=n1 Name=gpu File=/dev/zero\n"
 
 
-def skip_without_slurm() -> None:
-    """Skip, and in continuous integration fail, where no Slurm can be started."""
-    missing = [name for name in DAEMONS + COMMANDS if shutil.which(name, path=SBIN) is None]
-    if missing:
-        message = f"NOT TESTED on Slurm: no {', '.join(missing)} (Debian: slurm-wlm, munge)"
-        if os.environ.get("CI"):
-            pytest.fail(message)
-        pytest.skip(message)
-    if os.geteuid() != 0:
-        pytest.skip("NOT TESTED on Slurm: its daemons must be started as root")
-
-
 class Cluster:
     """The running cluster as a user sees it."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.environment = {"SLURM_CONF": str(folder / "slurm.conf"), "PATH": SBIN}
+        self.environment = {"SLURM_CONF": str(folder / "slurm.conf"), "PATH": PATH}
 
     def command(self, *arguments: str | Path, **changes: str | None) -> subprocess.CompletedProcess[str]:
         """Run one of Slurm's commands with these changes to the environment; None removes a variable."""
@@ -120,13 +107,15 @@ def wait_until(happened: Callable[[], bool], what: str, seconds: float = 60) -> 
 @contextmanager
 def running_cluster() -> Iterator[Cluster]:
     """Start the cluster in a folder of its own, and stop and remove all of it, jobs included, at the end."""
+    require(*DAEMONS, *COMMANDS)
     with TemporaryDirectory(prefix="accelbench-slurm-", ignore_cleanup_errors=True) as name:
         folder = Path(name)
         folder.chmod(0o755)  # munged wants its socket to be in everybody's reach
         with _daemons(folder):
             cluster = Cluster(folder)
             try:
-                _wait_for_nodes(cluster)
+                idle = ("sinfo", "--noheader", "--partition=main", "--states=idle", "--format=%D")
+                _started(folder, lambda: cluster.command(*idle).stdout.strip() == str(len(NODES)), "idle nodes")
                 yield cluster
             finally:
                 cluster.command("scancel", "--user=root")
@@ -134,13 +123,13 @@ def running_cluster() -> Iterator[Cluster]:
                 wait_until(lambda: not cluster.command(*queue).stdout.strip(), "the jobs to end", START_SECONDS)
 
 
-def _wait_for_nodes(cluster: Cluster) -> None:
-    idle = ("sinfo", "--noheader", "--partition=main", "--states=idle", "--format=%D")
+def _started(folder: Path, happened: Callable[[], bool], what: str) -> None:
+    """Wait for a part of the cluster; what the daemons logged tells why it does not come up on this machine."""
     try:
-        wait_until(lambda: cluster.command(*idle).stdout.strip() == str(len(NODES)), "idle nodes", START_SECONDS)
+        wait_until(happened, what, START_SECONDS)
     except AssertionError as error:
-        logs = "".join(f"\n{log.name}:\n{log.read_text()[-1000:]}" for log in cluster.folder.glob("*.log"))
-        raise AssertionError(f"Slurm did not start: {error}{logs}") from error
+        logs = "".join(f"\n{log.name}:\n{log.read_text()[-300:]}" for log in folder.glob("*.log"))
+        not_tested(f"Slurm does not run here: {error}{logs}")
 
 
 @contextmanager
@@ -164,7 +153,7 @@ def _daemons(folder: Path) -> Iterator[None]:
     files = [f"--{option}={folder / 'munge' / name}" for name, option in munge.items()]
     with ExitStack() as daemons:
         daemons.enter_context(_daemon(folder, "munged", "--foreground", *files))
-        wait_until((folder / "munge" / "socket").exists, "munged", START_SECONDS)
+        _started(folder, (folder / "munge" / "socket").exists, "munged")
         daemons.enter_context(_daemon(folder, "slurmctld", "-D", "-f", conf))
         for node in NODES:
             daemons.enter_context(_daemon(folder, "slurmd", "-D", "-N", node, "-f", conf))
@@ -174,7 +163,7 @@ def _daemons(folder: Path) -> Iterator[None]:
 @contextmanager
 def _daemon(folder: Path, name: str, *arguments: str) -> Iterator[None]:
     """A daemon that stays our child, so that no other of its name is ever ended in its place."""
-    program = shutil.which(name, path=SBIN)
+    program = shutil.which(name, path=PATH)
     assert program is not None
     with (folder / f"{name}.log").open("ab") as log:
         process = subprocess.Popen([program, *arguments], stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=folder)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -24,29 +23,19 @@ from tests.containers.conftest import (
 pytestmark = [pytest.mark.container, pytest.mark.timeout(1500)]
 
 
-@pytest.fixture
-def shared_sif(sif: Path, checkout: Checkout) -> Iterator[Path]:
-    """The SIF where the caller's own checkout looks for it."""
-    place = checkout.path / "containers" / "build" / sif.name
-    place.parent.mkdir(exist_ok=True)
-    shutil.copy(sif, place)
-    yield place
-    place.unlink()
-
-
-def test_the_sif_tests_itself(shared_sif: Path, checkout: Checkout) -> None:
-    done = run(*as_caller("apptainer", "test", "--userns", shared_sif), cwd=checkout.path, env=checkout.variables)
+def test_the_sif_tests_itself(sif: Path, checkout: Checkout) -> None:
+    done = run(*as_caller("apptainer", "test", "--userns", sif), cwd=checkout.path, env=checkout.variables)
     assert "1 of 1 points measured and verified" in done.stdout
 
 
-def test_the_sif_says_what_it_is(shared_sif: Path, cpu_image: str, checkout: Checkout) -> None:
-    inspect = ("apptainer", "inspect", "--json", shared_sif)
+def test_the_sif_says_what_it_is(sif: Path, cpu_image: str, checkout: Checkout) -> None:
+    inspect = ("apptainer", "inspect", "--json", sif)
     labels = json.loads(run(*as_caller(*inspect), env=checkout.variables).stdout)["data"]["attributes"]["labels"]
     assert (labels["accelbench.device"], labels["accelbench.image"]) == ("cpu", cpu_image)
-    assert "bench DEVICE=gpu" in run(*as_caller("apptainer", "run-help", shared_sif), env=checkout.variables).stdout
+    assert "bench DEVICE=gpu" in run(*as_caller("apptainer", "run-help", sif), env=checkout.variables).stdout
 
 
-def test_an_ordinary_user_measures_with_the_sif(shared_sif: Path, cpu_image: str, checkout: Checkout) -> None:
+def test_an_ordinary_user_measures_with_the_sif(sif: Path, cpu_image: str, checkout: Checkout) -> None:
     checkout.bench("ENGINE=apptainer", SHORT_SUITE)
     found = checkout.only_run()
     assert measured(found) >= SHORT_RECORDS
@@ -55,27 +44,27 @@ def test_an_ordinary_user_measures_with_the_sif(shared_sif: Path, cpu_image: str
     assert (system["container"], system["image"]) == ("apptainer", cpu_image)
 
 
-def test_results_of_the_run_script_are_in_the_callers_folder(shared_sif: Path, checkout: Checkout) -> None:
+def test_results_of_the_run_script_are_in_the_callers_folder(sif: Path, checkout: Checkout) -> None:
     place = checkout.path.parent / "elsewhere"
     place.mkdir()
     shutil.chown(place, CALLER.pw_uid, CALLER.pw_gid)
-    bench = ("apptainer", "run", "--bind", place, "--pwd", place, shared_sif, "bench", "BENCH=nqueens", "DEVICE=cpu")
+    bench = ("apptainer", "run", "--bind", place, "--pwd", place, sif, "bench", "BENCH=nqueens", "DEVICE=cpu")
     variables = checkout.variables | {"PYTHONPATH": "/modules/of/the/host"}
     run(*as_caller(*bench, "PARAMS=queens=8 impl=tuned cores=one"), cwd=place, env=variables)
     assert len(list((place / "runs").glob("*/report.html"))) == 1
 
 
-def test_a_sif_built_for_another_device_says_so(shared_sif: Path, checkout: Checkout) -> None:
-    bench = ("container-bench", "DEVICE=gpu", "ENGINE=apptainer", f"SIF={shared_sif}")
+def test_a_sif_built_for_another_device_says_so(sif: Path, checkout: Checkout) -> None:
+    bench = ("container-bench", "DEVICE=gpu", "ENGINE=apptainer", f"SIF={sif}")
     done = checkout.make(*bench, check=False)
     assert done.returncode == 2
     assert "accelbench: this image is built for cpu and has no libraries for gpu: make image DEVICE=gpu" in done.stderr
 
 
-def test_a_gpu_that_is_asked_for_without_nv(shared_sif: Path, checkout: Checkout) -> None:
+def test_a_gpu_that_is_asked_for_without_nv(sif: Path, checkout: Checkout) -> None:
     """In the cpu image, told that it is the gpu one: what is looked for is the host's driver, not a library."""
     bench = ("make", "--file", "/accelbench/Makefile", "bench", "DEVICE=gpu")
-    done = run(*as_caller("apptainer", "exec", shared_sif, *bench), check=False, cwd="/", env=checkout.variables)
+    done = run(*as_caller("apptainer", "exec", sif, *bench), check=False, cwd="/", env=checkout.variables)
     assert done.returncode == 2
     assert "start the container with --nv" in done.stderr
 

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import environment
-from tests.containers.slurm_cluster import running_cluster, skip_without_slurm
+from tests.containers.conftest import environment_of
+from tests.containers.slurm_cluster import running_cluster
 
 pytest.importorskip("reframe", reason="NOT TESTED: ReFrame is not installed (pip install reframe-hpc)")
 
@@ -128,7 +129,6 @@ def test_what_is_wrong_is_said(tmp_path: Path, option: str, message: str) -> Non
 
 
 def test_the_check_runs_through_slurm(tmp_path: Path, suite: Path) -> None:
-    skip_without_slurm()
     (tmp_path / "site.py").write_text(SITE)
     with running_cluster() as cluster:
         site = ("-C", str(tmp_path / "site.py"), "-J", "nodelist=n2")
@@ -136,4 +136,4 @@ def test_the_check_runs_through_slurm(tmp_path: Path, suite: Path) -> None:
         jobs = cluster.ask("scontrol", "show", "jobs", "--oneliner")
     assert process.returncode == 0, process.stdout
     assert "rfm_AccelbenchCheck" in jobs
-    assert json.loads((kept_run(tmp_path) / "run.json").read_text())["environment"]["system"]["scheduler"] == "slurm"
+    assert environment_of(kept_run(tmp_path))["system"]["scheduler"] == "slurm"

@@ -1,10 +1,9 @@
-"""The job script on a real Slurm of two nodes, with the real image where it has been built."""
+"""The job script on a real Slurm of two nodes, with and without the real image."""
 
 from __future__ import annotations
 
 import csv
 import json
-import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -14,32 +13,26 @@ from typing import Any
 import pytest
 
 from tests.conftest import OWN_BENCHMARKS
-from tests.containers.slurm_cluster import Cluster, running_cluster, skip_without_slurm, wait_until
+from tests.containers.conftest import ROOT, info, records
+from tests.containers.slurm_cluster import Cluster, running_cluster, wait_until
 
-pytestmark = pytest.mark.container
+pytestmark = [pytest.mark.container, pytest.mark.timeout(1500)]
 
-ROOT = Path(__file__).parents[2]
 SCRIPT = ROOT / "containers" / "slurm" / "accelbench.sbatch"
 GATHER = ROOT / "containers" / "slurm" / "gather.py"
-SIF = ROOT / "containers" / "build" / "accelbench-cpu.sif"
 BARE = {"ACCELBENCH_PYTHON": sys.executable, "ACCELBENCH_PATH": str(OWN_BENCHMARKS), "ACCELBENCH_DEVICE": "cpu"}
 
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Cluster]:
-    skip_without_slurm()
     with running_cluster() as running:
         yield running
 
 
-@pytest.fixture(scope="module")
-def sif() -> dict[str, str | None]:
+@pytest.fixture
+def in_the_image(sif: Path) -> dict[str, str | None]:
     """The environment of a job that uses the real image."""
-    if not SIF.is_file():
-        pytest.skip("NOT TESTED: the image on Slurm, there is no SIF (make sif DEVICE=cpu builds it)")
-    if shutil.which("apptainer") is None:
-        pytest.skip("NOT TESTED: the image on Slurm, there is no apptainer on PATH")
-    return {"ACCELBENCH_SIF": str(SIF), "ACCELBENCH_DEVICE": "cpu"}
+    return {"ACCELBENCH_SIF": str(sif), "ACCELBENCH_DEVICE": "cpu"}
 
 
 def write_suite(folder: Path, name: str, benchmark: str, seconds: float = 0.3, **axes: list[Any]) -> str:
@@ -61,16 +54,6 @@ def submit(cluster: Cluster, folder: Path, *arguments: str | Path, **changes: st
     return process.stdout.strip()
 
 
-def records(run: Path) -> list[dict[str, Any]]:
-    stored = run / "records.jsonl"
-    return [json.loads(line) for line in stored.read_text().splitlines()] if stored.is_file() else []
-
-
-def info(run: Path) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads((run / "run.json").read_text())
-    return found
-
-
 def assert_complete(run: Path, output: str) -> None:
     assert info(run)["status"] == "finished", output
     assert [record["status"] for record in records(run)] == ["measured"] * len(info(run)["plan"]), output
@@ -79,13 +62,13 @@ def assert_complete(run: Path, output: str) -> None:
 
 
 def test_an_array_measures_each_suite_in_the_image_and_its_runs_are_gathered(
-    cluster: Cluster, sif: dict[str, str | None], tmp_path: Path
+    cluster: Cluster, in_the_image: dict[str, str | None], tmp_path: Path
 ) -> None:
     suites = [
         write_suite(tmp_path, "queens", "nqueens", impl=["tuned"], cores=["one"], queens=[8, 9]),
         write_suite(tmp_path, "sums", "reduce", impl=["vendor"], dtype=["float64"]),
     ]
-    job = submit(cluster, tmp_path, "--array=0-1", SCRIPT, *suites, **sif)
+    job = submit(cluster, tmp_path, "--array=0-1", SCRIPT, *suites, **in_the_image)
     for task in ("0", "1"):
         done = cluster.wait(f"{job}_{task}", "COMPLETED", "FAILED", seconds=200)
         assert done["JobState"] == "COMPLETED", (tmp_path / f"{job}.out").read_text()
@@ -107,12 +90,12 @@ def test_an_array_measures_each_suite_in_the_image_and_its_runs_are_gathered(
 
 
 def test_a_pre_empted_job_goes_on_where_it_stopped(
-    cluster: Cluster, sif: dict[str, str | None], tmp_path: Path
+    cluster: Cluster, in_the_image: dict[str, str | None], tmp_path: Path
 ) -> None:
     suite = write_suite(
         tmp_path, "queens", "nqueens", 3, impl=["tuned", "prefix"], cores=["one"], queens=[8, 9, 10, 11]
     )
-    job = submit(cluster, tmp_path, "--nodelist=n2", SCRIPT, suite, **sif)
+    job = submit(cluster, tmp_path, "--nodelist=n2", SCRIPT, suite, **in_the_image)
     run = tmp_path / "runs" / f"slurm-{job}" / "queens-n2"
     wait_until(lambda: len(records(run)) > 0, "the first record", seconds=120)
     assert list((tmp_path / "local").glob("accelbench-*/image.sif"))
@@ -220,14 +203,14 @@ def test_what_is_wrong_is_said_in_one_line(
 
 
 def test_an_image_for_another_device_and_one_that_is_none_are_refused(
-    cluster: Cluster, sif: dict[str, str | None], tmp_path: Path
+    cluster: Cluster, in_the_image: dict[str, str | None], tmp_path: Path
 ) -> None:
     (tmp_path / "broken.sif").write_text("not an image")
     for changes, message in (
         ({"ACCELBENCH_DEVICE": "tpu"}, "is built for cpu and has no libraries for tpu: 'make sif DEVICE=tpu'"),
         ({"ACCELBENCH_SIF": "broken.sif"}, "broken.sif is not an image of accelbench"),
     ):
-        job = submit(cluster, tmp_path, "--nodelist=n2", SCRIPT, "quick", **{**sif, **changes})
+        job = submit(cluster, tmp_path, "--nodelist=n2", SCRIPT, "quick", **{**in_the_image, **changes})
         assert cluster.wait(job, "FAILED", "COMPLETED")["ExitCode"] == "2:0"
         (line,) = (tmp_path / f"{job}.out").read_text().splitlines()
         assert message in line

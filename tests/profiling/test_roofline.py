@@ -21,8 +21,9 @@ from profiling.roofline import (
     share_of_peak,
     share_of_peak_at_clock,
 )
-from tests.accelbench.report_runs import record as make_record
-from tests.accelbench.report_runs import rich_records, timing, training, unmeasured
+from tests.accelbench.report_node import rich_records
+from tests.accelbench.report_records import record as make_record
+from tests.accelbench.report_records import timing, training, unmeasured
 
 POSITIVE = st.floats(1e-3, 1e18)
 

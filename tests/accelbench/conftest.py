@@ -1,0 +1,23 @@
+"""One run with everything in it and its report, which many tests read."""
+
+from __future__ import annotations
+
+import pytest
+
+from accelbench.report import write_report
+from accelbench.store import RunStore
+from tests.accelbench.report_node import rich_records
+from tests.accelbench.report_runs import make_run
+
+
+@pytest.fixture(scope="session")
+def rich_run(tmp_path_factory: pytest.TempPathFactory) -> RunStore:
+    """A GPU node's run with its report, to be left as it was found."""
+    store = make_run(tmp_path_factory.mktemp("runs") / "rich", rich_records())
+    assert write_report(store) == store.path / "report.html"
+    return store
+
+
+@pytest.fixture(scope="session")
+def page(rich_run: RunStore) -> str:
+    return (rich_run.path / "report.html").read_text(encoding="utf-8")
