@@ -7,6 +7,8 @@ SUITE ?=
 BENCH ?=
 PARAMS ?=
 BACKEND ?=
+PROCS ?=
+STRATEGY ?=
 OUT ?=
 RUN ?= latest
 PART ?=
@@ -36,13 +38,15 @@ help:  ## list every target
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 	@echo
 	@echo '  DEVICE=auto|cpu|gpu|tpu  SUITE=quick|kernels|full|FILE.toml  BENCH="matmul nqueens"  PARAMS="dtype=float32 n=1024,2048"'
+	@echo '  PROCS=2 (ranks on this host that measure together)  STRATEGY=mirrored|multiworker|data-parallel|ddp|…'
 	@echo '  BACKEND=tensorflow|jax|torch  TRACE=1  HOST_PROFILE=1  OUT=DIR  RUN=latest|ID|DIR  SET=cpu|gpu|gpu13|tpu (dependencies)'
 	@echo '  ENGINE=docker|podman|apptainer  BASE=IMAGE  SIF=FILE  FLAGS="--cpus 2 --memory 8g" (containers)'
 	@echo '  PYTHON=python3 VENV= uses an interpreter that already has what is needed, and installs nothing'
 
 bench: device-there $(INSTALLED)  ## measure this machine: a table, runs/<run-id>/ and its report.html
-	@$(PY) -m accelbench run $(BENCH) --device $(DEVICE) $(if $(SUITE),--suite $(SUITE)) \
-	  $(foreach param,$(PARAMS),--param $(param)) $(if $(BACKEND),--backend $(BACKEND)) $(if $(OUT),--out $(OUT)) \
+	@$(PY) -m accelbench $(if $(PROCS),launch --procs $(PROCS)) run $(BENCH) --device $(DEVICE) \
+	  $(if $(SUITE),--suite $(SUITE)) $(foreach param,$(PARAMS),--param $(param)) $(if $(BACKEND),--backend $(BACKEND)) \
+	  $(if $(STRATEGY),--strategy $(STRATEGY)) $(if $(OUT),--out $(OUT)) \
 	  $(if $(TRACE),--trace) $(if $(HOST_PROFILE),--host-profile)
 
 # A device that is not there is said before gigabytes are installed for it.

@@ -9,6 +9,8 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,7 +23,9 @@ from accelbench.errors import UserError
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from accelbench.cluster import Cluster
     from accelbench.plan import PlannedPoint
+    from accelbench.ranks import Ranks
     from accelbench.store import RunInfo, RunStore, Settings
     from profiling.benchmark import Device
     from profiling.record import Record
@@ -118,6 +122,8 @@ def list_command() -> None:
     type=click.FloatRange(min=0.1),
     help="Sampling time of an unsteady point. Default: the suite's, else 15.",
 )
+@click.option("--strategy", metavar="NAME", help="How trainings are distributed: short for --param strategy=NAME.")
+@click.option("--engine", type=click.Choice(["horovod"]), help="An engine beside the framework's own strategies.")
 @click.option("--no-ceilings", is_flag=True, help="Do not measure the device's ceilings beside what was asked for.")
 @click.option("--trace", is_flag=True, help="Keep a trace of some training steps, for TensorBoard.")
 @click.option("--host-profile", is_flag=True, help="Sample the host while trainings run: flame graph, shares, threads.")
@@ -134,15 +140,26 @@ def run(
     no_ceilings: bool,
     trace: bool,
     host_profile: bool,
+    strategy: str | None,
+    engine: str | None,
 ) -> int:
     """Measure benchmarks (all of a suite, or the named ones) and write a run directory."""
+    from accelbench.cluster import find_cluster
     from accelbench.plan import Choice, make_plan
     from accelbench.store import Settings
     from accelbench.suite import load_suite
 
     chosen = load_suite(suite or "quick") if suite or not benchmarks else None
-    found = _find_device(device)
-    plan = make_plan(benchmarks, chosen, found, [Choice.parse(p) for p in params], backend, not no_ceilings)
+    choices = [Choice.parse(param) for param in params] + [
+        Choice(None, "strategy", (s,)) for s in (strategy, engine) if s
+    ]
+    on_tpu = any(choice.axis == "strategy" and "tpu" in choice.values for choice in choices)
+    found = _find_device("tpu" if on_tpu and device == "auto" else device)
+    cluster = find_cluster(os.environ)
+    ranks = cluster.size if cluster else 1
+    plan = make_plan(benchmarks, chosen, found, choices, backend, not no_ceilings, ranks)
+    if cluster and cluster.rank > 0:
+        return _serve(cluster)
     settings = Settings(
         seed=seed,
         time_limit_s=time_limit,
@@ -151,7 +168,7 @@ def run(
         host_profile=host_profile,
     )
     name = chosen.name if chosen else None
-    return _measure(_new_run(out, name or benchmarks[0], name, found, settings, plan))
+    return _measure(_new_run(out, name or benchmarks[0], name, found, settings, plan), cluster)
 
 
 @cli.command()
@@ -204,14 +221,32 @@ def _new_run(
     return RunStore.create(out or RUNS / run_id, info)
 
 
+@cli.command(context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
+@click.option("--procs", type=click.IntRange(1), default=2, show_default=True, help="Processes on each node.")
+@click.option("--nodes", type=click.IntRange(1), default=1, show_default=True, help="Nodes that this host plays.")
+@click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED, metavar="run|resume [ARGUMENT]...")
+def launch(procs: int, nodes: int, command: tuple[str, ...]) -> int:
+    """Run a command of accelbench in several processes of this host, which measure together.
+
+    For trying out; on a cluster srun, mpirun and torchrun start them: 'srun -n 8 accelbench run …'.
+    """
+    from accelbench.launch import launch as launch_ranks
+
+    return launch_ranks(command, procs, nodes)
+
+
 @cli.command()
 @click.argument("run", metavar="RUN")
 @click.option("--failed", is_flag=True, help="Measure the points that failed once more, too.")
 def resume(run: str, failed: bool) -> int:
     """Go on with an interrupted run: measure only what is missing."""
+    from accelbench.cluster import find_cluster
     from accelbench.cores import require_cores
     from profiling.environment.collect import collect
 
+    cluster = find_cluster(os.environ)
+    if cluster and cluster.rank > 0:
+        return _serve(cluster)
     store = _open_run(run)
     store.lock()
     store.drop_cut_off_line()
@@ -221,17 +256,44 @@ def resume(run: str, failed: bool) -> int:
     if (then.cpu.model, [gpu.uuid_hash for gpu in then.gpus]) != (now.cpu.model, [gpu.uuid_hash for gpu in now.gpus]):
         raise UserError(f"{store.path} was measured on another machine: its figures and this one's do not mix")
     require_cores(info.plan)
-    return _measure(store, retry_failed=failed)
+    return _measure(store, cluster, retry_failed=failed)
 
 
-def _measure(store: RunStore, retry_failed: bool = False) -> int:
+def _serve(cluster: Cluster) -> int:
+    """Measure with the others what rank 0 says."""
+    from accelbench.ranks import serve
+    from kernels.mpi_process import mpi_process
+    from profiling.environment.collect import collect
+
+    with mpi_process():
+        return serve(cluster, collect())
+
+
+@contextmanager
+def _ranks(cluster: Cluster | None, info: RunInfo, console: Console) -> Iterator[Ranks | None]:
+    """All ranks of this run, once they have come; how they differ is said before any figure."""
+    from accelbench.ranks import gathered
+    from kernels.mpi_process import mpi_process
+
+    if cluster is None:
+        yield None
+        return
+    with mpi_process(), gathered(cluster, info.environment) as ranks:
+        console.print(ranks.sentence())
+        for difference in ranks.unlike(info.device):
+            console.print(difference, style="yellow")
+        yield ranks
+
+
+def _measure(store: RunStore, cluster: Cluster | None = None, retry_failed: bool = False) -> int:
     from accelbench.progress import Progress
     from accelbench.runner import run_plan
 
     console = _console()
     console.print(f"run {store.path} on {store.info().device}", highlight=False)
     try:
-        run_plan(store, Progress(console), retry_failed=retry_failed)
+        with _ranks(cluster, store.info(), console) as ranks:
+            run_plan(store, Progress(console), ranks, retry_failed)
         interrupted = False
     except KeyboardInterrupt:
         interrupted = True
@@ -380,6 +442,10 @@ def _print_run(info: RunInfo, records: list[Record]) -> None:
 
     print_table(info, records, _console())
     render_cores(info, records, _console())
+    if any(record.ranks or record.params.get("devices") for record in records):
+        from accelbench.report.scaling import print_scaling
+
+        print_scaling(records, _console())
 
 
 def _console(stderr: bool = False) -> Console:

@@ -39,16 +39,23 @@ def _granted(cores: int, quota: float | None) -> int:
 
 @contextmanager
 def kept_to(cores: int | None) -> Iterator[None]:
-    """Whatever is started here runs on so many cores only, those of the lowest numbers; None: on all.
+    """Whatever is started here runs on so many cores only, those of the lowest numbers; None: on all."""
+    if cores is None:
+        yield
+        return
+    with on_cores(sorted(os.sched_getaffinity(0))[:cores]):
+        yield
+
+
+@contextmanager
+def on_cores(cores: Sequence[int]) -> Iterator[None]:
+    """Whatever is started here runs on these cores only.
 
     Frameworks size their thread pools when they are imported, and threads keep the mask they were born with: a process
     has to begin with it. It is that of the calling thread while the block lasts.
     """
-    if cores is None:
-        yield
-        return
     everywhere = os.sched_getaffinity(0)
-    os.sched_setaffinity(0, sorted(everywhere)[:cores])
+    os.sched_setaffinity(0, cores)
     try:
         yield
     finally:

@@ -22,6 +22,8 @@ from profiling.stored import Stored
 OWN_BENCHMARKS = "ACCELBENCH_PATH"
 CEILINGS = "ceilings"
 """The suite that joins every run whose figures are shares of a ceiling."""
+PROCESSES = "processes"
+"""The axis of benchmarks that several processes measure together."""
 
 
 @cache
@@ -69,6 +71,11 @@ class PlannedPoint(Stored):
         return Point(self.benchmark, self.device, self.params, self.backend, seed)
 
 
+def processes(point: PlannedPoint) -> int:
+    """How many processes measure the point together."""
+    return int(point.params.get(PROCESSES, 1))
+
+
 @dataclass(frozen=True)
 class Choice:
     """`--param`: these values for an axis, of one benchmark (`matmul.n=1024`) or of all that have it."""
@@ -88,7 +95,7 @@ class Choice:
         return cls(benchmark or None, axis, chosen)
 
     def concerns(self, benchmark: Benchmark) -> bool:
-        return self.axis in benchmark.axes and self.benchmark in (None, benchmark.name)
+        return self.axis in {*benchmark.axes, *benchmark.optional} and self.benchmark in (None, benchmark.name)
 
 
 def make_plan(
@@ -98,24 +105,30 @@ def make_plan(
     choices: Sequence[Choice],
     backend: str | None,
     with_ceilings: bool = True,
+    ranks: int = 1,
 ) -> list[PlannedPoint]:
-    """The points to measure, in order and without repetition; `UserError` for whatever does not exist."""
+    """The points to measure, in order and without repetition; `UserError` for whatever does not exist.
+
+    Of `ranks` processes that were started together, all measure what does not say how many it takes.
+    """
     benchmarks = discover()
     selections = list(_select(names, suite, device, benchmarks))
     chosen = [benchmarks[selection.name] for selection in selections]
     for choice in choices:
         if not any(choice.concerns(benchmark) for benchmark in chosen):
-            axes = sorted({axis for benchmark in chosen for axis in benchmark.axes})
+            axes = sorted({axis for benchmark in chosen for axis in {*benchmark.axes, *benchmark.optional}})
             raise UserError(f"no chosen benchmark has an axis {choice.axis!r}{_suggest(choice.axis, axes)}")
     points = [
         point
         for selection in selections
         for chosen_backend in ((backend,) if backend else selection.backends or (None,))
-        for point in _points(benchmarks[selection.name], selection.axes, device, choices, chosen_backend)
+        for point in _points(benchmarks[selection.name], selection.axes, device, choices, chosen_backend, ranks)
     ]
     if not points:
         raise UserError(f"nothing of this selection runs on {device}: 'accelbench list' shows what does")
-    if with_ceilings and any(b.figure in ("flops", "bytes") or b.backends for b in chosen):
+    if with_ceilings and any(
+        (b.figure in ("flops", "bytes") and PROCESSES not in b.axes) or b.backends for b in chosen
+    ):
         ceilings = [
             point
             for selection in load_suite(CEILINGS).selections(device)
@@ -155,8 +168,11 @@ def _points(
     device: Device,
     choices: Sequence[Choice],
     backend: str | None,
+    ranks: int = 1,
 ) -> list[PlannedPoint]:
     axes = benchmark.axes_on(device)
+    if PROCESSES in axes and ranks > 1:
+        axes[PROCESSES] = (ranks,)
     for axis, values in overrides.items():
         if axis not in axes:
             raise UserError(f"{benchmark.name} has no axis {axis!r}{_suggest(axis, axes)}")
@@ -169,7 +185,11 @@ def _points(
             benchmark=benchmark.name,
             device=device,
             backend=_backend(benchmark, backend),
-            params=dict(zip(axes, values, strict=True)),
+            params={
+                axis: value
+                for axis, value in zip(axes, values, strict=True)
+                if value != benchmark.optional.get(axis, (None,))[0]
+            },
         )
         for values in itertools.product(*axes.values())
     ]

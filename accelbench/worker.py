@@ -1,8 +1,8 @@
 """The worker process: measures the points of one benchmark in a fresh interpreter and reports each as it is done.
 
 `python -m accelbench.worker FD` reads a `Job` from standard input and writes one JSON object per line to the file
-descriptor FD: `{"point": i}` before point i, and its record after it. Standard output and error stay free for
-whatever the frameworks print.
+descriptor FD: `{"record": …}` as each point is done and, where several ranks measure it together, a sign of life every
+second. Standard output and error stay free for whatever the frameworks print.
 """
 
 from __future__ import annotations
@@ -14,17 +14,22 @@ import os
 import signal
 import sys
 import time
+from threading import Lock, Thread
+from typing import Any
 
 import psutil
 
 from accelbench.plan import discover
 from profiling.benchmark import Point
 from profiling.environment.model import Environment
+from profiling.host.pyspy import allow_tracing
 from profiling.measure import measure
 from profiling.profile import Keep
 from profiling.stored import Stored
+from profiling.world import DOING, World, join
 
 PR_SET_PDEATHSIG = 1  # prctl(2)
+BEAT_SECONDS = 1.0
 
 
 class Job(Stored):
@@ -33,24 +38,48 @@ class Job(Stored):
     points: list[Point]
     environment: Environment
     max_seconds: float
-    keep: list[Keep]
+    keep: list[Keep | None]
     """Of each point's profile."""
+    world: World = World()
+
+
+class Events:
+    """The pipe to the parent, which more than one thread writes to."""
+
+    def __init__(self, descriptor: int) -> None:
+        self._pipe = os.fdopen(descriptor, "w", encoding="utf-8", buffering=1)
+        self._lock = Lock()
+
+    def send(self, **message: Any) -> None:
+        line = json.dumps(message) + "\n"
+        with self._lock:
+            self._pipe.write(line)
 
 
 def main() -> None:
     """Measure the job's points in order."""
     faulthandler.enable()
     _die_with_parent()
-    with os.fdopen(int(sys.argv[1]), "w", encoding="utf-8", buffering=1) as events:
-        job = Job.model_validate_json(sys.stdin.read())
-        benchmark = discover()[job.points[0].benchmark]
-        import_s = time.time() - psutil.Process().create_time()
-        for index, point in enumerate(job.points):
-            print(json.dumps({"point": index}), file=events)
-            record = measure(benchmark, point, job.environment, job.max_seconds, job.keep[index])
-            if index == 0:
-                record = record.model_copy(update={"phases": record.phases.model_copy(update={"import_s": import_s})})
-            print(record.model_dump_json(), file=events)
+    allow_tracing()  # a worker that hangs is asked for its stacks
+    events = Events(int(sys.argv[1]))
+    job = Job.model_validate_json(sys.stdin.read())
+    join(job.world)
+    if job.world.size > 1:
+        Thread(target=_beat, args=(events,), daemon=True).start()
+    benchmark = discover()[job.points[0].benchmark]
+    import_s = time.time() - psutil.Process().create_time()
+    for index, point in enumerate(job.points):
+        record = measure(benchmark, point, job.environment, job.max_seconds, job.keep[index])
+        if index == 0:
+            record = record.model_copy(update={"phases": record.phases.model_copy(update={"import_s": import_s})})
+        events.send(record=record.model_dump(mode="json"))
+
+
+def _beat(events: Events) -> None:
+    """Tell again and again what this rank is doing; one that is stopped, or holds the interpreter's lock, cannot."""
+    while True:
+        events.send(beat={"stage": DOING.stage, "steps": DOING.steps})
+        time.sleep(BEAT_SECONDS)
 
 
 def _die_with_parent() -> None:

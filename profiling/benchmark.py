@@ -19,6 +19,14 @@ class Skip(Exception):
     """This point cannot be measured here; the message is the reason, and it is no failure."""
 
 
+class Serving(Exception):
+    """This process measures nothing itself: it serves those that do, by `serve`, which returns when they are done."""
+
+    def __init__(self, serve: Callable[[], None]) -> None:
+        super().__init__("this process only serves the others")
+        self.serve = serve
+
+
 @dataclass(frozen=True)
 class Work:
     """What one execution must do; each number is derived beside the code that does it."""
@@ -98,6 +106,12 @@ class Task:
     timer: Literal["device", "host"] = "device"
     """`host` times a GPU task with the host clock (for launch latency): `run()` must then wait for the device."""
     metrics: Callable[[float], dict[str, Metric]] | None = None
+    sample: Callable[[int], float] | None = None
+    """Where ranks run together: takes a sample of so many executions, begun by all at once; seconds per execution."""
+    follow: Callable[[], object] | None = None
+    """Of another rank than 0: does all that rank 0 does with its task, until that calls `finish`."""
+    finish: Callable[[], object] | None = None
+    """Of rank 0: tells the others that it is done."""
 
 
 @dataclass(frozen=True)
@@ -112,6 +126,18 @@ class Data:
     """Examples that the quality is measured on."""
     synthetic: bool = False
     """Whether it was drawn by rule and not taken from the world."""
+
+
+@dataclass(frozen=True)
+class Exchange:
+    """What the replicas of a model tell each other in every step, to be looked at apart."""
+
+    apart: Callable[[list[Any]], object]
+    """Trains with the given Keras callbacks without exchanging anything; the replicas are then no longer alike."""
+    alone: Callable[[], object]
+    """Exchanges in all ranks what one step does, and waits for its end."""
+    bytes: float
+    """Of the gradients that each replica gives."""
 
 
 @dataclass(frozen=True)
@@ -132,6 +158,8 @@ class Training:
     """The compiled Keras model whose steps are timed."""
     target: tuple[str, float] | None = None
     """A quality that `evaluate` returns and the value to reach: quality is then evaluated after each epoch."""
+    exchange: Exchange | None = None
+    """What the replicas tell each other, where there are several."""
 
 
 @dataclass(frozen=True)
@@ -145,6 +173,7 @@ class Benchmark:
     figure: Figure
     limits: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     choices: Mapping[str, Values] = field(default_factory=dict)
+    optional: Mapping[str, Values] = field(default_factory=dict)
     backends: tuple[str, ...] = ()
     ceiling: bool = False
     time_limit_s: float = 300.0
@@ -156,7 +185,8 @@ class Benchmark:
 
     def axes_on(self, device: Device) -> dict[str, Values]:
         """The default values of each axis on that device."""
-        return {axis: v[device] if isinstance(v, Mapping) else v for axis, v in self.axes.items()}
+        own = {axis: v[device] if isinstance(v, Mapping) else v for axis, v in self.axes.items()}
+        return own | dict(self.optional)
 
 
 REGISTRY: dict[str, Benchmark] = {}
@@ -170,6 +200,7 @@ def benchmark(
     figure: Figure,
     limits: Mapping[str, tuple[int, int]] | None = None,
     choices: Mapping[str, Values] | None = None,
+    optional: Mapping[str, Values] | None = None,
     backends: tuple[str, ...] = (),
     ceiling: bool = False,
     time_limit_s: float = 300.0,
@@ -179,6 +210,7 @@ def benchmark(
     `axes` maps an axis to its default values, or to one such tuple per device. Where the values are words, only
     those words may be asked for; where they are integers, any integer within `limits` (at least 1 by default) may be.
     `choices` lists all values that may be asked for, of an axis whose defaults are only some of them.
+    `optional` are further axes, which a point has only where another value than the default was asked for.
     `figure` is what the report leads with: the rate of flops, bytes or items, or the time: of one item where the work
     counts items, else of one execution.
     `backends` names the Keras backends of a workload. `ceiling` says that the best rate measured
@@ -189,7 +221,17 @@ def benchmark(
         if name in REGISTRY:
             raise ValueError(f"two benchmarks are called {name!r}")
         REGISTRY[name] = Benchmark(
-            name, prepare, devices, axes, figure, limits or {}, choices or {}, backends, ceiling, time_limit_s
+            name,
+            prepare,
+            devices,
+            axes,
+            figure,
+            limits or {},
+            choices or {},
+            optional or {},
+            backends,
+            ceiling,
+            time_limit_s,
         )
         return prepare
 

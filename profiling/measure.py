@@ -2,26 +2,43 @@
 
 from __future__ import annotations
 
+import os
 import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from functools import partial
 from time import perf_counter
 from typing import Any
 
-from profiling.benchmark import Benchmark, Device, Figure, Metric, Point, Skip, Task, Training, Verification, Work
+from profiling.benchmark import (
+    Benchmark,
+    Device,
+    Figure,
+    Metric,
+    Point,
+    Serving,
+    Skip,
+    Task,
+    Training,
+    Verification,
+    Work,
+)
 from profiling.bottleneck import Bottleneck
 from profiling.environment.model import Environment
+from profiling.exchange import see_apart
 from profiling.framework import framework_metrics, with_bytes
+from profiling.host.flop_counters import NotCountable
 from profiling.memory import available_bytes, format_bytes
 from profiling.noise import noise_flags
 from profiling.peaks import peak
-from profiling.profile import Keep, profile_training
-from profiling.record import Phases, Profile, Record, Telemetry, Timing
+from profiling.profile import Keep, processor_metrics, profile_training
+from profiling.record import Peak, Phases, Profile, Record, Telemetry, Timing
 from profiling.telemetry import TelemetrySampler
-from profiling.timing import soak, time_host
-from profiling.trace.scalars import record_scalars, write_scalars
+from profiling.timing import sample_seconds, soak, time_host
+from profiling.trace.scalars import Readings, record_scalars, write_scalars
 from profiling.training import measure_training
+from profiling.world import world
 
 TRACEBACK_LINES = 30
 
@@ -56,18 +73,27 @@ def measure(
     `keep` says what of that is kept.
     """
     started, begin, phase = datetime.now(UTC), perf_counter(), PhaseClock()
+    readings: Readings = {}
     try:
         with phase("prepare_s"):
             task = benchmark.prepare(point)
         if isinstance(task, Training):
-            outcome = _train(task, point, environment, phase, keep)
+            sampler = TelemetrySampler(point.device, cpus=kept_to_cpus(point, environment))
+            outcome = _train(task, point, environment, phase, sampler, keep)
+            readings = sampler.series(begin)
         else:
             outcome = _sample(task, point, environment, phase, max_seconds)
         figure: Figure = "flops" if isinstance(task, Training) else benchmark.figure
-        if figure in ("flops", "bytes"):
-            outcome["peak"] = peak(environment, point.device, point.dtype, figure, task.work.unit_kind)
+        if figure in ("flops", "bytes") and "processes" not in benchmark.axes:
+            kept = kept_to_cpus(point, environment)
+            one = peak(environment, point.device, point.dtype, figure, task.work.unit_kind, len(kept) if kept else None)
+            outcome["peak"] = peak_of_all(one, point)
     except Skip as skip:
         outcome = {"status": "skipped", "reason": str(skip)}
+    except Serving as serving:
+        with phase("measure_s"):
+            serving.serve()
+        outcome = {"status": "measured"}
     except Exception as error:  # noqa: BLE001 - whatever a benchmark does wrong is that point's failed record
         outcome = {
             "status": "failed",
@@ -87,21 +113,34 @@ def measure(
         phases=Phases(**phase.seconds),
         **outcome,
     )
-    return _with_scalars(record, keep) if keep and keep.trace and record.profile else record
+    return _with_scalars(record, readings, keep) if keep and keep.trace and record.profile else record
 
 
-def _with_scalars(record: Record, keep: Keep) -> Record:
+def _with_scalars(record: Record, readings: Readings, keep: Keep) -> Record:
     """Write the record's curves beside its trace; a full disk, or that TensorBoard is not here, is noted."""
     assert record.profile is not None
     try:
-        write_scalars(keep.run / str(keep.trace), record_scalars(record), record.started.timestamp())
+        write_scalars(keep.run / str(keep.trace), record_scalars(record, readings), record.started.timestamp())
     except (OSError, ImportError) as error:
-        profile = record.profile.model_copy(update={"missing": [f"scalars for TensorBoard: {error}"]})
+        missing = [*record.profile.missing, f"scalars for TensorBoard: {error}"]
+        profile = record.profile.model_copy(update={"missing": missing})
         return record.model_copy(update={"profile": profile})
     return record
 
 
 def _sample(task: Task, point: Point, environment: Environment, phase: PhaseClock, max_seconds: float) -> Outcome:
+    if task.follow:
+        with phase("measure_s"):
+            task.follow()
+        return {"status": "measured", "work": task.work}
+    try:
+        return _lead(task, point, environment, phase, max_seconds)
+    finally:
+        if task.finish:
+            task.finish()
+
+
+def _lead(task: Task, point: Point, environment: Environment, phase: PhaseClock, max_seconds: float) -> Outcome:
     run, time = _timer(task, point.device)
     with phase("first_call_s"):
         run()
@@ -111,10 +150,10 @@ def _sample(task: Task, point: Point, environment: Environment, phase: PhaseCloc
         return _wrong_answer(verification) | {"work": task.work}
     with phase("warmup_s"):
         soak(run)
-    with TelemetrySampler(point.device) as sampler, phase("measure_s"):
+    with TelemetrySampler(point.device, cpus=kept_to_cpus(point, environment)) as sampler, phase("measure_s"):
         timing = time(max_seconds)
     metrics = task.metrics(timing.summary.median) if task.metrics else {}
-    return _observed(sampler, environment, phase) | {
+    return _observed(sampler, point, environment) | {
         "status": "measured",
         "work": task.work,
         "verification": verification,
@@ -134,27 +173,51 @@ def _timer(task: Task, device: Device) -> tuple[Callable[[], object], Callable[[
             synchronize()
 
         return run_and_wait, lambda max_seconds: time_nvbench(task.run, max_seconds)
-    return task.run, lambda max_seconds: time_host(task.run, max_seconds)
+    sample = task.sample or partial(sample_seconds, task.run)
+    return task.run, lambda max_seconds: time_host(sample, max_seconds)
 
 
-def _train(task: Training, point: Point, environment: Environment, phase: PhaseClock, keep: Keep | None) -> Outcome:
-    with TelemetrySampler(point.device) as sampler:
+def _train(
+    task: Training,
+    point: Point,
+    environment: Environment,
+    phase: PhaseClock,
+    sampler: TelemetrySampler,
+    keep: Keep | None,
+) -> Outcome:
+    with sampler:
         training = measure_training(task)
     phase.seconds |= training.phases
     if not training.verification.passed:
         outcome = _wrong_answer(training.verification)
     else:
         outcome = {"status": "measured", "verification": training.verification, "timing": training.timing}
-    observed = _observed(sampler, environment, phase)
-    batch = int(point.params.get("batch", task.work.items or 0))
+    observed = _observed(sampler, point, environment)
+    weak = point.params.get("scaling") == "weak"  # then the point's batch is that of one replica
+    batch = int(task.work.items or 0) if weak else int(point.params.get("batch", task.work.items or 0))
     work = with_bytes(task.work, task.model, batch)
     metrics = training.metrics | framework_metrics(task.model, work, batch)
     metrics |= energy_metrics(observed["telemetry"].counters.get(f"{point.device}.energy_j"), training.steps, work)
     fields = {"work": work, "data": task.data, "metrics": metrics, "curves": training.curves}
     if training.verification.passed:
         with phase("profile_s"):
-            fields["profile"] = _profile(task, point, training.timing.summary.median, observed["telemetry"], keep)
+            step_s = training.timing.summary.median
+            profile = _profile(task, point, step_s, observed["telemetry"], keep)
+            fields["profile"] = _with_processor_flops(profile, metrics, task, point, step_s)
+            fields["seen"] = see_apart(task)
     return observed | outcome | fields
+
+
+def peak_of_all(one: Peak, point: Point) -> Peak:
+    """The peak of all devices that the point uses, by that of one; null for a CPU that several processes share."""
+    devices = world().size * int(point.params.get("devices", 1))
+    if devices == 1 or one.value is None or (point.device == "cpu" and world().size == 1):
+        return one
+    if point.device == "cpu":
+        return Peak(
+            value=None, reason="the processes of a point share the cores of their hosts in ways that are not known"
+        )
+    return one.model_copy(update={"value": one.value * devices})
 
 
 def energy_metrics(energy_j: float | None, steps: int, work: Work) -> dict[str, Metric]:
@@ -175,6 +238,20 @@ def _profile(task: Training, point: Point, step_s: float, telemetry: Telemetry, 
         return Profile(bottleneck=Bottleneck(reason=f"profiling failed: {type(error).__name__}: {error}"))
 
 
+def _with_processor_flops(
+    profile: Profile, metrics: dict[str, Metric], task: Training, point: Point, step_s: float
+) -> Profile:
+    """Add a CPU's own count of a step's operations to the metrics; the profile says why there is none."""
+    if point.device != "cpu" or world().size > 1:
+        return profile
+    try:
+        metrics.update(processor_metrics(task, point, step_s))
+    except Exception as error:  # noqa: BLE001 - whatever the training raises when it is trained once more
+        said = str(error) if isinstance(error, NotCountable) else f"{type(error).__name__}: {error}"
+        return profile.model_copy(update={"missing": [*profile.missing, f"the CPU's own count of FLOPs: {said}"]})
+    return profile
+
+
 def _memory_left(error: Exception, device: Device) -> str:
     """Where memory ran out, how much is free: the error itself says what was asked."""
     if type(error).__name__ not in OUT_OF_MEMORY and "RESOURCE_EXHAUSTED" not in str(error):
@@ -186,10 +263,22 @@ def _memory_left(error: Exception, device: Device) -> str:
     return f" ({format_bytes(available_bytes())} of memory available)" if device == "cpu" else ""
 
 
-def _observed(sampler: TelemetrySampler, environment: Environment, phase: PhaseClock) -> Outcome:
-    telemetry = sampler.result()
-    flags = noise_flags(telemetry, telemetry.counters["wall_s"], environment.cpu.logical)
+def _observed(sampler: TelemetrySampler, point: Point, environment: Environment) -> Outcome:
+    telemetry, kept = sampler.result(), kept_to_cpus(point, environment)
+    flags = noise_flags(telemetry, telemetry.counters["wall_s"], environment.cpu.logical, len(kept) if kept else None)
     return {"telemetry": telemetry, "noise": flags}
+
+
+def kept_to_cpus(point: Point, environment: Environment) -> list[int] | None:
+    """The CPUs of a point that was to use `host_cores` of the host's only, those of the lowest numbers; None for all.
+
+    The process's own mask does not tell: it is that of one thread, which an OpenMP library may have bound to one CPU.
+    It does of a rank beside others of its host: what those use, who measure the same point, does not disturb it.
+    """
+    if world().local_size > 1 and hasattr(os, "sched_getaffinity"):
+        return sorted(os.sched_getaffinity(0))
+    there, cores = environment.cpu.affinity, point.params.get("host_cores")
+    return there[: int(cores)] if cores is not None and there is not None and int(cores) < len(there) else None
 
 
 def _wrong_answer(verification: Verification) -> Outcome:

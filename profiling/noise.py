@@ -22,62 +22,67 @@ SWAPPED_BYTES = 1 << 20
 MAJOR_FAULTS_PER_S = 10.0
 
 
-def noise_flags(telemetry: Telemetry, elapsed_s: float, logical_cpus: int) -> list[str]:
+def noise_flags(
+    telemetry: Telemetry, elapsed_s: float, logical_cpus: int, kept_to_cpus: int | None = None
+) -> list[str]:
     """The disturbances of a measurement that took `elapsed_s` seconds on a machine with that many logical CPUs.
 
-    Each is a sentence with its figure; none where nothing was seen, or nothing could be.
+    `kept_to_cpus` is for one that was given only so many of them on purpose, and whose telemetry is of those: that its
+    threads wait for each other is then what is measured, and no disturbance. Each flag is a sentence with its figure;
+    none where nothing was seen, or nothing could be.
     """
     if elapsed_s <= 0:
         return []
-    return [flag for find in FINDERS for flag in find(telemetry, elapsed_s, logical_cpus)]
+    finders = [find for find in FINDERS if kept_to_cpus is None or find is not threads_waited]
+    return [flag for find in finders for flag in find(telemetry, elapsed_s, kept_to_cpus or logical_cpus)]
 
 
-def gpu_throttled(telemetry: Telemetry, elapsed_s: float, logical_cpus: int) -> Iterator[str]:
+def gpu_throttled(telemetry: Telemetry, elapsed_s: float, cpus: int) -> Iterator[str]:
     for reason in telemetry.throttle_reasons:
         share = min(1.0, telemetry.counters.get(f"gpu.throttled_s.{reason}", elapsed_s) / elapsed_s)
         if share >= GPU_THROTTLED_SHARE:
             yield f"GPU throttled for {share:.0%} of the time: {reason}"
 
 
-def gpu_shared(telemetry: Telemetry, elapsed_s: float, logical_cpus: int) -> Iterator[str]:
+def gpu_shared(telemetry: Telemetry, elapsed_s: float, cpus: int) -> Iterator[str]:
     processes = telemetry.gauges.get("gpu.processes")
     if processes and processes.median > 1:
         yield f"GPU shared: {processes.median:.0f} processes held a context on it"
 
 
-def cpu_throttled(telemetry: Telemetry, elapsed_s: float, logical_cpus: int) -> Iterator[str]:
+def cpu_throttled(telemetry: Telemetry, elapsed_s: float, cpus: int) -> Iterator[str]:
     times = telemetry.counters.get("cpu.thermal_throttles", 0)
     if times > 0:
         yield f"CPU throttled by its temperature {times:.0f} times"
 
 
-def stolen(telemetry: Telemetry, elapsed_s: float, logical_cpus: int) -> Iterator[str]:
-    share = telemetry.counters.get("cpu.steal_s", 0.0) / (elapsed_s * logical_cpus)
+def stolen(telemetry: Telemetry, elapsed_s: float, cpus: int) -> Iterator[str]:
+    share = telemetry.counters.get("cpu.steal_s", 0.0) / (elapsed_s * cpus)
     if share >= STEAL_SHARE:
         yield f"steal: the hypervisor gave {share:.0%} of the CPU time to others"
 
 
-def others_ran(telemetry: Telemetry, elapsed_s: float, logical_cpus: int) -> Iterator[str]:
-    cpus = telemetry.counters.get("cpu.other_s", 0.0) / elapsed_s
-    if cpus > min(OTHERS_SHARE * logical_cpus, OTHERS_CPUS):
-        yield f"other processes used {cpus:.1f} of {logical_cpus} CPUs"
+def others_ran(telemetry: Telemetry, elapsed_s: float, cpus: int) -> Iterator[str]:
+    used = telemetry.counters.get("cpu.other_s", 0.0) / elapsed_s
+    if used > min(OTHERS_SHARE * cpus, OTHERS_CPUS):
+        yield f"other processes used {used:.1f} of {cpus} CPU{'s' * (cpus > 1)}"
 
 
-def quota_ran_out(telemetry: Telemetry, elapsed_s: float, logical_cpus: int) -> Iterator[str]:
+def quota_ran_out(telemetry: Telemetry, elapsed_s: float, cpus: int) -> Iterator[str]:
     # The kernel adds up the time stopped on every CPU, so that it can exceed the time that passed.
     seconds = telemetry.counters.get("cgroup.throttled_s", 0.0)
     if seconds >= QUOTA_SHARE * elapsed_s:
         yield f"CPU quota throttled the process for {seconds:.1f} s (over all CPUs)"
 
 
-def threads_waited(telemetry: Telemetry, elapsed_s: float, logical_cpus: int) -> Iterator[str]:
+def threads_waited(telemetry: Telemetry, elapsed_s: float, cpus: int) -> Iterator[str]:
     waited = telemetry.counters.get("process.run_queue_wait_s", 0.0)
     wanted = waited + telemetry.counters.get("cpu.own_s", 0.0)
     if wanted > 0 and waited >= WAIT_SHARE * max(wanted, elapsed_s):
         yield f"threads waited {waited:.1f} s for a free CPU, {waited / wanted:.0%} of the time they wanted one"
 
 
-def disk_read(telemetry: Telemetry, elapsed_s: float, logical_cpus: int) -> Iterator[str]:
+def disk_read(telemetry: Telemetry, elapsed_s: float, cpus: int) -> Iterator[str]:
     swapped = telemetry.counters.get("memory.swapped_bytes", 0)
     if swapped >= SWAPPED_BYTES:
         yield f"the machine swapped {swapped / 2**20:.0f} MiB"

@@ -83,10 +83,12 @@ def peak(
     dtype: str,
     figure: Literal["flops", "bytes"],
     unit_kind: str | None = None,
+    kept_to_cpus: int | None = None,
 ) -> Peak:
     """The vendor's peak of this machine's device for arithmetic in `dtype` (FLOP/s) or for its memory (byte/s).
 
     Of a GPU's arithmetic it is that of `unit_kind`, `plain` or `tensor`; of the better one where that is None.
+    `kept_to_cpus` is the number of the host's CPUs where it was to use no more: a GPU's peak is the same.
     """
     if device == "cpu":
         per_cycle = cpu_flops_per_cycle(environment.cpu, dtype) if figure == "flops" else None
@@ -94,7 +96,8 @@ def peak(
             stated = f"the vendor states {per_cycle} FLOP per cycle of a core, but no clock under such load"
         else:
             stated = f"no vendor's figure for the {'FLOP/s' if figure == 'flops' else 'memory bandwidth'} of this CPU"
-        return Peak(value=None, reason=f"{stated}; see the measured ceiling")
+        kept = f", and that of all {environment.cpu.logical} CPUs does not bound {kept_to_cpus}" if kept_to_cpus else ""
+        return Peak(value=None, reason=f"{stated}; see the measured ceiling{kept}")
     if device == "tpu":
         return Peak(value=None, reason="the environment record does not name the TPU")
     if not environment.gpus:

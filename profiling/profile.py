@@ -15,22 +15,24 @@ from tempfile import TemporaryDirectory
 from time import perf_counter
 from typing import Any
 
-from profiling.benchmark import Point, Training
+from profiling.benchmark import Metric, Point, Training
 from profiling.bottleneck import Bottleneck, Cause, judge
+from profiling.host.flop_counters import NotCountable, counting, proved_events
 from profiling.host.profiler import HostProfile, HostProfiler
-from profiling.host.pyspy import allow_tracing
 from profiling.host.shares import Shares
 from profiling.record import Profile, Telemetry
 from profiling.stored import Stored
 from profiling.trace.analysis import analyze
-from profiling.trace.capture import Capture, TraceWindow
+from profiling.trace.capture import STEPS, Capture, TraceWindow
 from profiling.trace.model import TraceAnalysis
 from profiling.trace.parts import Part
+from profiling.world import world
 
 FIRST_STEP = 3
 """Steps before the traced ones, in which the input pipeline fills."""
 TRACE_S, FEWEST_STEPS, MOST_STEPS = 2.0, 3, 50
 """The traced steps take about so long, and are so many at least and at most."""
+COUNTED_DTYPES = ("float32", "float64")
 HOST_S = 20.0
 """Sampled by py-spy: a window of each kind."""
 PERIOD_S = 0.1
@@ -74,7 +76,8 @@ def profile_training(
         trace = analyze(traces, point.device) if capture.file else None
         unseen = capture.reason or (trace and (trace.failure or trace.missing.get("breakdown"))) or None
         host = None
-        if unseen or (keep and keep.host):
+        # Sampling takes steps until its time is over, which several ranks cannot do together.
+        if world().size == 1 and (unseen or (keep and keep.host)):
             host = host_profile(training, point, keep.run / keep.host if keep and keep.host else Path(scratch, "host"))
     return Profile(
         bottleneck=bottleneck(point, trace, host, telemetry, unseen),
@@ -90,9 +93,41 @@ def profile_training(
 def trace_steps(training: Training, point: Point, step_s: float, folder: Path) -> Capture:
     """Trace a window of steps of a training that ends with it."""
     steps = min(MOST_STEPS, max(FEWEST_STEPS, ceil(TRACE_S / step_s)))
+    if world().size > 1:
+        steps = STEPS  # all ranks train them together, and each knows the time of its own steps only
     with TraceWindow(folder, str(point.backend), FIRST_STEP, steps) as window:
-        train_until(training, window.is_past, window.callback())
+        train_until(training.fit, window.is_past, window.callback())
     return window.outcome()
+
+
+def processor_metrics(training: Training, point: Point, step_s: float) -> dict[str, Metric]:
+    """FLOP of a step as a CPU itself counts them, by some more steps, and their ratio to the model's.
+
+    They are of all that the process does in a step: the optimiser, the input. NotCountable says why there are none.
+    """
+    from keras.callbacks import LambdaCallback
+
+    if point.dtype not in COUNTED_DTYPES:
+        raise NotCountable(f"what matrix tiles calculate in {point.dtype} is not in it")
+    events = proved_events()
+    steps = min(MOST_STEPS, max(FEWEST_STEPS, ceil(TRACE_S / step_s)))
+    ends, counts = 0, list[float]()
+    with counting(events) as counted:
+
+        def at_end(step: int, logs: object) -> None:
+            nonlocal ends
+            ends += 1
+            if ends in (FIRST_STEP, FIRST_STEP + steps):
+                counts.append(counted())
+
+        train_until(training.fit, lambda: len(counts) == 2, LambdaCallback(on_train_batch_end=at_end))
+    if len(counts) < 2:
+        raise NotCountable(f"the training ended after {ends} steps, before {steps} could be counted")
+    flops = (counts[1] - counts[0]) / steps
+    metrics = {"hardware_flops": Metric(flops, "FLOP")}
+    if training.work.flops:
+        metrics["hardware_flops_ratio"] = Metric(flops / training.work.flops)
+    return metrics
 
 
 def host_profile(training: Training, point: Point, folder: Path) -> HostProfile:
@@ -101,7 +136,6 @@ def host_profile(training: Training, point: Point, folder: Path) -> HostProfile:
 
     from profiling.host.overhead import step_overhead
 
-    allow_tracing()
     begin, step_ends = perf_counter(), list[float]()
 
     def over() -> bool:
@@ -113,12 +147,12 @@ def host_profile(training: Training, point: Point, folder: Path) -> HostProfile:
     )
     with HostProfiler(os.getpid(), folder, device=point.device) as profiler:
         while not over():
-            train_until(training, over, ends)
+            train_until(training.fit, over, ends)
     found = profiler.result()
     return found.model_copy(update={"overhead": step_overhead(step_ends, found.sampling.windows)})
 
 
-def train_until(training: Training, over: Callable[[], bool], *callbacks: Any) -> None:
+def train_until(fit: Callable[[list[Any]], object], over: Callable[[], bool], *callbacks: Any) -> None:
     """Train until a step after which it is over, or to the end."""
     import keras
 
@@ -128,7 +162,7 @@ def train_until(training: Training, over: Callable[[], bool], *callbacks: Any) -
                 raise EnoughSteps
 
     try:
-        training.fit([*callbacks, Stop()])
+        fit([*callbacks, Stop()])
     except EnoughSteps:
         return
 

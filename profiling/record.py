@@ -8,6 +8,7 @@ from typing import Final, Literal
 from profiling.benchmark import Data, Device, Figure, Metric, Point, Scalar, Verification, Work
 from profiling.bottleneck import Bottleneck
 from profiling.host.profiler import HostProfile
+from profiling.step_parts import Seen, StepParts
 from profiling.stored import Stored
 from profiling.trace.capture import Capture
 from profiling.trace.model import TraceAnalysis
@@ -114,6 +115,18 @@ class Profile(Stored):
     elapsed_s: float = 0.0
 
 
+class RankRecord(Stored):
+    """What one of several ranks saw of the point that they measured together."""
+
+    rank: int
+    node: int
+    """The number of its host; ranks of one host have the same."""
+    summary: Summary | None = None
+    metrics: dict[str, Metric] = {}
+    noise: list[str] = []
+    seen: Seen | None = None
+
+
 class Record(Stored):
     """One point: measured, failed or skipped."""
 
@@ -146,6 +159,12 @@ class Record(Stored):
     """What holds it back, of a training experiment."""
     noise: list[str] = []
     """What disturbed this measurement, in words; empty when nothing was seen."""
+    seen: Seen | None = None
+    """Of a distributed training: its steps without exchange, and the exchange without steps."""
+    parts: StepParts | None = None
+    """Of a distributed training's step, by what all ranks saw."""
+    ranks: list[RankRecord] = []
+    """Of a point that several processes measured; what is beside them here is rank 0's."""
 
     @property
     def point(self) -> Point:

@@ -64,9 +64,10 @@ class Share:
 def bounded_figure(record: Record) -> Bounded | None:
     """Which bound holds a record: that of its figure, or arithmetic for training, whose model FLOPs are counted.
 
-    None holds the bytes of a working set of chosen size (the axis `kib`): a cache may serve them.
+    None holds the bytes of a working set of chosen size (the axis `kib`): a cache may serve them. Nor is memory the
+    bound of what goes from one process to another (the axis `processes`).
     """
-    if record.figure == "bytes" and "kib" in record.params:
+    if record.figure == "bytes" and not record.params.keys().isdisjoint({"kib", "processes"}):
         return None
     if record.figure in ("flops", "bytes"):
         return record.figure

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import threading
 from collections import defaultdict
-from collections.abc import Callable, Iterator
-from statistics import median
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from math import ceil
+from statistics import mean, median
 from time import perf_counter
 from types import TracebackType
 from typing import Any
@@ -14,7 +16,7 @@ import psutil
 import pynvml
 
 from profiling.benchmark import Device
-from profiling.counters import busy_percent, difference, read_totals
+from profiling.counters import Totals, busy_percent, difference, read_totals
 from profiling.environment.cpu import collect_affinity
 from profiling.libcuda import CudaError, Driver, NoDriver
 from profiling.nvml import open_card, read
@@ -23,7 +25,10 @@ from profiling.record import Gauge, Telemetry
 INTERVAL_S = 0.5  # a sensor is worth no more: NVML itself refreshes power and utilisation some ten times a second
 FIRST_S = 0.1  # so that a short measurement has a sample too, taken when the clocks have left their idle state
 TICK_S = 0.01  # /proc/stat counts in ticks of 1/100 s on nearly every kernel
+MOST_POINTS = 500  # of a sensor over time: more than a chart is wide
 MIN_LOAD_TICKS = 10  # a load from fewer ticks would be wrong by more than a tenth
+
+BUSY = ("user", "nice", "system", "irq", "softirq")
 
 Reading = tuple[str, float, str]
 """Name, value, unit."""
@@ -44,28 +49,30 @@ THROTTLE_REASONS = {
 class TelemetrySampler:
     """Observes the machine while its `with` block runs; `result()` afterwards.
 
-    Gauges of a GPU are those of the first visible card, where the kernels run. Any sensor may be absent.
+    Gauges of a GPU are those of the first visible card, where the kernels run. Any sensor may be absent. `cpus` are the
+    CPUs that the process was kept to, if it was: what happened on the others did not disturb it.
     """
 
-    def __init__(self, device: Device, interval_s: float = INTERVAL_S) -> None:
-        self._interval_s = interval_s
+    def __init__(self, device: Device, interval_s: float = INTERVAL_S, cpus: Sequence[int] | None = None) -> None:
+        self._interval_s, self._cpus = interval_s, cpus
         self._card = find_card() if device == "gpu" else None
-        self._loads = CpuLoads()
+        self._loads = CpuLoads(cpus)
         self._process = psutil.Process()
         self._readings: list[list[Reading]] = []
+        self._when: list[float] = []
         self._throttled: dict[str, int] = defaultdict(int)
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._sample_until_stopped, name="telemetry", daemon=True)
 
     def __enter__(self) -> TelemetrySampler:
         self._thread.start()
-        self._begin, self._begin_energy = read_totals(), read_energy(self._card)
+        self._begin, self._begin_energy = self._totals(), read_energy(self._card)
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._end_energy, self._end = read_energy(self._card), read_totals()
+        self._end_energy, self._end = read_energy(self._card), self._totals()
         self._stop.set()
         self._thread.join()
         if not self._readings:
@@ -86,6 +93,26 @@ class TelemetrySampler:
             throttle_reasons=sorted(self._throttled),
         )
 
+    def series(self, since: float) -> dict[str, list[tuple[float, float]]]:
+        """Each sensor over time: seconds after `since`, a moment of `perf_counter`, and value; after the block.
+
+        The loads of the CPUs are their mean. Of more than `MOST_POINTS` readings every n-th is taken: none is averaged.
+        """
+        found: dict[str, list[tuple[float, float]]] = defaultdict(list)
+        every = ceil(len(self._readings) / MOST_POINTS)
+        for when, readings in list(zip(self._when, self._readings, strict=True))[::every]:
+            values = {name: value for name, value, _ in readings}
+            loads = [values.pop(name) for name in list(values) if name.startswith("cpu.load.")]
+            for name, value in [*values.items(), *([("cpu.load", mean(loads))] if loads else [])]:
+                found[name].append((when - since, value))
+        return dict(found)
+
+    def _totals(self) -> Totals:
+        totals = read_totals()
+        if self._cpus is None:
+            return totals
+        return replace(totals, counters={**totals.counters, **read_cpu_time(self._cpus)})
+
     def _sample_until_stopped(self) -> None:
         wait = min(FIRST_S, self._interval_s)
         while not self._stop.wait(wait):
@@ -99,13 +126,22 @@ class TelemetrySampler:
             for reason in read_throttle_reasons(self._card):
                 self._throttled[reason] += 1
         self._readings.append(readings)
+        self._when.append(perf_counter())
+
+
+def read_cpu_time(cpus: Sequence[int]) -> dict[str, float]:
+    """Seconds that these CPUs together were busy, and that a hypervisor gave to another guest."""
+    times = [each for number, each in enumerate(psutil.cpu_times(percpu=True)) if number in cpus]
+    busy = sum(getattr(each, name, 0.0) for each in times for name in BUSY)
+    steal = [each.steal for each in times if hasattr(each, "steal")]
+    return {"cpu.busy_s": busy, **({"cpu.steal_s": sum(steal)} if steal else {})}
 
 
 class CpuLoads:
-    """The load of each CPU that this process may use, since the last reading."""
+    """The load of each of these CPUs since the last reading; by default of all that this process may use."""
 
-    def __init__(self) -> None:
-        self._affinity = collect_affinity()
+    def __init__(self, cpus: Sequence[int] | None = None) -> None:
+        self._affinity = collect_affinity() if cpus is None else cpus
         self._previous, self._when = psutil.cpu_times(percpu=True), perf_counter()
 
     def read(self) -> list[Reading]:

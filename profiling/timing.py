@@ -44,14 +44,14 @@ def sample_seconds(run: Callable[[], object], loops: int) -> float:
     return (perf_counter_ns() - begin) / loops * 1e-9
 
 
-def choose_loops(run: Callable[[], object]) -> int:
+def choose_loops(sample: Callable[[int], float]) -> int:
     """The power of two of executions that makes one sample at least a millisecond long.
 
     Three samples in a row must be so long: a single one may have been interrupted. One of a tenth of a second was not.
     """
     loops, long_enough = 1, 0
     while long_enough < 3:
-        seconds = sample_seconds(run, loops) * loops
+        seconds = sample(loops) * loops
         if seconds < MIN_SAMPLE_SECONDS:
             loops, long_enough = 2 * loops, 0
         else:
@@ -103,13 +103,16 @@ def _relative_stdev(values: deque[float]) -> float:
     return math.sqrt(sum((value - mean) ** 2 for value in values) / (len(values) - 1)) / mean
 
 
-def time_host(run: Callable[[], object], max_seconds: float) -> Timing:
-    """Sample `run` with the host clock until the stopping rule ends it; warm it up first (`soak`)."""
-    loops = choose_loops(run)
+def time_host(sample: Callable[[int], float], max_seconds: float) -> Timing:
+    """Take samples until the stopping rule ends it; warm up first (`soak`).
+
+    `sample(loops)` gives the seconds per execution of so many: `sample_seconds` of what is to be run.
+    """
+    loops = choose_loops(sample)
     rule = StoppingRule(max_seconds)
     samples: list[float] = []
     while rule.reason is None:
-        seconds = sample_seconds(run, loops)
+        seconds = sample(loops)
         samples.append(seconds)
         rule.add(seconds, seconds * loops)
     return Timing(samples=samples, loops=loops, stop=rule.reason, timer="host", summary=summarize(samples))

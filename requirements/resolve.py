@@ -19,6 +19,7 @@ SETS = {
     "tpu": "tpu",
     "jax": "jax",
     "torch": "torch",
+    "mpi": "mpi",
     "dev": "cpu,dev",
 }
 

@@ -12,6 +12,7 @@ from statistics import mean, stdev
 from typing import Any
 
 from profiling.benchmark import Data, Metric, Point, Training, Verification, Work, benchmark
+from workloads.distribution import DISTRIBUTION_AXES, DISTRIBUTION_CHOICES, DISTRIBUTION_LIMITS
 from workloads.training.keras_model import TRAINING_AXES, TRAINING_CHOICES
 
 LAST_UNITS = 64
@@ -24,17 +25,18 @@ TARGET = 0.85
     "bilstm-har",
     devices=("cpu", "gpu", "tpu"),
     axes={"units": (64,), "layers": (2,), "batch": (64,), "epochs": (15,), "repeats": (1,), **TRAINING_AXES},
-    choices=TRAINING_CHOICES,
-    limits={"units": (1, 4096), "layers": (1, 8), "repeats": (1, 100)},
+    choices=TRAINING_CHOICES | DISTRIBUTION_CHOICES,
+    optional=DISTRIBUTION_AXES,
+    limits={"units": (1, 4096), "layers": (1, 8), "repeats": (1, 100), **DISTRIBUTION_LIMITS},
     figure="items",
     backends=("tensorflow", "jax", "torch"),
     time_limit_s=7200,
 )
 def bilstm_har(point: Point) -> Training:
     """Train the paper's stack of bidirectional LSTMs on a smartphone's sensors, with whole subjects held out."""
-    from workloads.training.keras_model import jit_compile, train, use_backend
+    from workloads.training.keras_model import jit_compile, use_backend
 
-    use_backend(point)
+    strategy = use_backend(point)
     import keras
     from keras import layers
 
@@ -61,25 +63,28 @@ def bilstm_har(point: Point) -> Training:
         model.compile("adam", "categorical_crossentropy", metrics=["accuracy"], jit_compile=jit_compile(point))
         return model
 
-    model = compiled(build())
-    batch, epochs = point["batch"], point["epochs"]
-    batches = feed(point, (x_train, y_train), batch=batch, epochs=epochs)
+    with strategy.scope():
+        model = compiled(build())
+    batch, epochs, share = strategy.batch, point["epochs"], strategy.share
+    batches = feed(point, (x_train, y_train), batch=batch, epochs=epochs, share=share)
     repeated: list[dict[str, Metric]] = []
 
     def fit(callbacks: list[Any]) -> Mapping[str, list[float]]:
         """The epochs of all repeats, one after the other; each repeat has its own initial weights and data order."""
-        history = train(model, batches, epochs, callbacks)
+        history = strategy.train(model, batches, epochs, callbacks)
         for repeat in range(1, point["repeats"]):
             repeated.append(quality())
             again = replace(point, seed=point.seed + repeat)
             keras.utils.set_random_seed(again.seed)
-            compiled(model).set_weights(build().get_weights())
-            more = train(model, feed(again, (x_train, y_train), batch=batch, epochs=epochs), epochs, callbacks)
+            with strategy.scope():
+                compiled(model).set_weights(build().get_weights())
+            fed = feed(again, (x_train, y_train), batch=batch, epochs=epochs, share=share)
+            more = strategy.train(model, fed, epochs, callbacks)
             history = {name: values + more[name] for name, values in history.items()}
         return history
 
     def quality() -> dict[str, Metric]:
-        return classification(har.y_test, model.predict(x_test, batch_size=batch, verbose=0))
+        return classification(har.y_test, strategy.predict(model, x_test, batch_size=batch))
 
     def evaluate() -> dict[str, Metric]:
         """That of the present weights; after all repeats their mean, and the standard deviation beside it."""
@@ -102,7 +107,9 @@ def bilstm_har(point: Point) -> Training:
 
     work = Work(flops=model_flops(model, batch).training, items=batch, item="windows")
     data = Data(har.source, train=len(x_train), held_out=len(x_test))
-    return Training(fit, evaluate, verify, work, data, model, target=("test_accuracy", TARGET))
+    return Training(
+        fit, evaluate, verify, work, data, model, ("test_accuracy", TARGET), strategy.exchange(model, batches)
+    )
 
 
 def parameters(units: int, layers: int, channels: int) -> int:

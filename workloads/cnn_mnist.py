@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from profiling.benchmark import Data, Metric, Point, Training, Verification, Work, benchmark
+from workloads.distribution import DISTRIBUTION_AXES, DISTRIBUTION_CHOICES, DISTRIBUTION_LIMITS
 from workloads.training.keras_model import TRAINING_AXES, TRAINING_CHOICES
 
 PARAMETERS = 1_199_882
@@ -27,16 +28,18 @@ gradient, and the convolutions' scratch space."""
     "cnn-mnist",
     devices=("cpu", "gpu", "tpu"),
     axes={"batch": (PAPERS_BATCH,), "epochs": (12,), **TRAINING_AXES},
-    choices=TRAINING_CHOICES,
+    choices=TRAINING_CHOICES | DISTRIBUTION_CHOICES,
+    optional=DISTRIBUTION_AXES,
+    limits=DISTRIBUTION_LIMITS,
     figure="items",
     backends=("tensorflow", "jax", "torch"),
     time_limit_s=3600,
 )
 def cnn_mnist(point: Point) -> Training:
     """Train the paper's MNIST convolutional network on real digits."""
-    from workloads.training.keras_model import jit_compile, train, use_backend
+    from workloads.training.keras_model import jit_compile, use_backend
 
-    use_backend(point)
+    strategy = use_backend(point)
     import keras
     import numpy as np
     from keras import layers
@@ -50,38 +53,40 @@ def cnn_mnist(point: Point) -> Training:
     digits = load_mnist()
     x_train, x_test = (x[..., np.newaxis].astype("float32") / 255 for x in (digits.x_train, digits.x_test))
     y_train = keras.utils.to_categorical(digits.y_train, CLASSES)
-    batches = feed(point, (x_train, y_train), batch=point["batch"], epochs=point["epochs"])
+    batch, epochs = strategy.batch, point["epochs"]
+    batches = feed(point, (x_train, y_train), batch=batch, epochs=epochs, share=strategy.share)
 
-    model = keras.Sequential(
-        [
-            keras.Input((28, 28, 1)),
-            layers.Conv2D(32, 3, activation="relu"),
-            layers.Conv2D(64, 3, activation="relu"),
-            layers.MaxPooling2D(2),
-            layers.Dropout(0.25),
-            layers.Flatten(),
-            layers.Dense(128, activation="relu"),
-            layers.Dropout(0.5),
-            layers.Dense(CLASSES, activation="softmax", dtype="float32"),
-        ]
-    )
-    # 1.0 is Adadelta's own step size and was Keras's default in 2018; today's default of 0.001 learns next to
-    # nothing in twelve epochs.
-    model.compile(
-        optimizer=keras.optimizers.Adadelta(learning_rate=1.0),
-        loss="categorical_crossentropy",
-        metrics=["accuracy"],
-        jit_compile=jit_compile(point),
-    )
+    with strategy.scope():
+        model = keras.Sequential(
+            [
+                keras.Input((28, 28, 1)),
+                layers.Conv2D(32, 3, activation="relu"),
+                layers.Conv2D(64, 3, activation="relu"),
+                layers.MaxPooling2D(2),
+                layers.Dropout(0.25),
+                layers.Flatten(),
+                layers.Dense(128, activation="relu"),
+                layers.Dropout(0.5),
+                layers.Dense(CLASSES, activation="softmax", dtype="float32"),
+            ]
+        )
+        # 1.0 is Adadelta's own step size and was Keras's default in 2018; today's default of 0.001 learns next to
+        # nothing in twelve epochs.
+        model.compile(
+            optimizer=keras.optimizers.Adadelta(learning_rate=1.0),
+            loss="categorical_crossentropy",
+            metrics=["accuracy"],
+            jit_compile=jit_compile(point),
+        )
     if point.device == "cpu":
         activations = sum(math.prod(layer.output.shape[1:]) for layer in model.layers)
-        require_memory(CPU_BYTES[str(point.backend)] * activations * point["batch"])
+        require_memory(CPU_BYTES[str(point.backend)] * activations * batch)
 
     def fit(callbacks: list[Any]) -> Mapping[str, list[float]]:
-        return train(model, batches, point["epochs"], callbacks)
+        return strategy.train(model, batches, epochs, callbacks)
 
     def evaluate() -> dict[str, Metric]:
-        return classification(digits.y_test, model.predict(x_test, batch_size=point["batch"], verbose=0))
+        return classification(digits.y_test, strategy.predict(model, x_test, batch_size=batch))
 
     def verify(history: Mapping[str, list[float]], qualities: dict[str, Metric]) -> Verification:
         return verify_classifier(
@@ -89,13 +94,15 @@ def cnn_mnist(point: Point) -> Training:
             qualities,
             parameters=model.count_params(),
             expected_parameters=PARAMETERS,
-            floor=floor(len(history["loss"]) * batches.steps * point["batch"] // max(point["batch"], PAPERS_BATCH)),
+            floor=floor(len(history["loss"]) * batches.steps * batch // max(batch, PAPERS_BATCH)),
             source=digits.source,
         )
 
-    work = Work(flops=model_flops(model, point["batch"]).training, items=point["batch"], item="images")
+    work = Work(flops=model_flops(model, batch).training, items=batch, item="images")
     data = Data(digits.source, train=len(x_train), held_out=len(x_test))
-    return Training(fit, evaluate, verify, work, data, model, target=("test_accuracy", TARGET))
+    return Training(
+        fit, evaluate, verify, work, data, model, ("test_accuracy", TARGET), strategy.exchange(model, batches)
+    )
 
 
 FLOORS = ((310, 0.93), (62, 0.75), (0, 0.2))

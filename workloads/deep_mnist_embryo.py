@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from profiling.benchmark import Data, Metric, Point, Skip, Training, Verification, Work, benchmark
+from workloads.distribution import DISTRIBUTION_AXES, DISTRIBUTION_CHOICES, DISTRIBUTION_LIMITS
 from workloads.training.keras_model import TRAINING_AXES, TRAINING_CHOICES
 
 TARGET = 0.6
@@ -20,18 +21,19 @@ TARGET = 0.6
 @benchmark(
     "deep-mnist-embryo",
     devices=("cpu", "gpu", "tpu"),
-    axes={"image": (64,), "batch": (50,), "epochs": (4,), "devices": (1,), **TRAINING_AXES},
-    choices=TRAINING_CHOICES,
-    limits={"image": (4, 1024), "devices": (1, 64)},
+    axes={"image": (64,), "batch": (50,), "epochs": (4,), **TRAINING_AXES},
+    choices=TRAINING_CHOICES | DISTRIBUTION_CHOICES,
+    optional=DISTRIBUTION_AXES,
+    limits={"image": (4, 1024), **DISTRIBUTION_LIMITS},
     figure="items",
     backends=("tensorflow", "jax", "torch"),
     time_limit_s=7200,
 )
 def deep_mnist_embryo(point: Point) -> Training:
     """Train the paper's network to count cells, on a folder of images of your own or on drawn ones."""
-    from workloads.training.keras_model import jit_compile, replicas, train, use_backend
+    from workloads.training.keras_model import jit_compile, use_backend
 
-    use_backend(point)
+    strategy = use_backend(point)
     import keras
     import numpy as np
     from keras import layers
@@ -42,19 +44,20 @@ def deep_mnist_embryo(point: Point) -> Training:
     from workloads.training.pipeline import feed
     from workloads.training.quality import classification, verify_classifier
 
-    size, batch, epochs = point["image"], point["batch"], point["epochs"]
+    size, batch, epochs = point["image"], strategy.batch, point["epochs"]
     if size % 4:
         raise Skip(f"the network halves an image twice: its size must be a multiple of 4, and {size} is none")
     embryos = load_embryos(size)
     classes = len(embryos.classes)
     x_train, x_test = (x[..., np.newaxis] for x in (embryos.x_train, embryos.x_test))
-    batches = feed(point, (x_train, keras.utils.to_categorical(embryos.y_train, classes)), batch=batch, epochs=epochs)
+    y_train = keras.utils.to_categorical(embryos.y_train, classes)
+    batches = feed(point, (x_train, y_train), batch=batch, epochs=epochs, share=strategy.share)
     if point.device == "cpu":
         # Weights, their gradient and Adam's two moments; per image the activations of both convolutions and their
         # gradients.
         require_memory(4 * (4 * parameters(size, classes) + 2 * batch * size * size * (32 + 64 // 4)))
 
-    with replicas(point):
+    with strategy.scope():
         model = keras.Sequential(
             [
                 keras.Input((size, size, 1)),
@@ -77,10 +80,10 @@ def deep_mnist_embryo(point: Point) -> Training:
         )
 
     def fit(callbacks: list[Any]) -> Mapping[str, list[float]]:
-        return train(model, batches, epochs, callbacks)
+        return strategy.train(model, batches, epochs, callbacks)
 
     def evaluate() -> dict[str, Metric]:
-        return classification(embryos.y_test, model.predict(x_test, batch_size=batch, verbose=0))
+        return classification(embryos.y_test, strategy.predict(model, x_test, batch_size=batch))
 
     def verify(history: Mapping[str, list[float]], qualities: dict[str, Metric]) -> Verification:
         return verify_classifier(
@@ -94,7 +97,9 @@ def deep_mnist_embryo(point: Point) -> Training:
 
     work = Work(flops=model_flops(model, batch).training, items=batch, item="images")
     data = Data(embryos.source, len(x_train), len(x_test), embryos.synthetic)
-    return Training(fit, evaluate, verify, work, data, model, target=("test_accuracy", TARGET))
+    return Training(
+        fit, evaluate, verify, work, data, model, ("test_accuracy", TARGET), strategy.exchange(model, batches)
+    )
 
 
 def parameters(size: int, classes: int) -> int:

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from profiling.benchmark import Data, Metric, Point, Skip, Training, Verification, Work, benchmark
+from workloads.distribution import DISTRIBUTION_AXES, DISTRIBUTION_CHOICES, DISTRIBUTION_LIMITS
 from workloads.training.keras_model import TRAINING_AXES, TRAINING_CHOICES
 
 CLASSES = 1000
@@ -32,22 +33,22 @@ ENOUGH = 200
         "image": (224,),
         "batch": {"cpu": (8,), "gpu": (64, 256), "tpu": (256,)},
         "epochs": (1,),
-        "devices": (1,),
         "workers": (4,),
         "prefetch": (4,),
         **TRAINING_AXES,
     },
-    choices=TRAINING_CHOICES,
-    limits={"image": (SMALLEST, 1024), "devices": (1, 64)},
+    choices=TRAINING_CHOICES | DISTRIBUTION_CHOICES,
+    optional=DISTRIBUTION_AXES,
+    limits={"image": (SMALLEST, 1024), **DISTRIBUTION_LIMITS},
     figure="items",
     backends=("tensorflow", "jax", "torch"),
     time_limit_s=7200,
 )
 def resnet50(point: Point) -> Training:
     """Train ResNet-50 v1.5 on a folder of images, or on one synthetic batch again and again."""
-    from workloads.training.keras_model import jit_compile, replicas, train, use_backend
+    from workloads.training.keras_model import jit_compile, use_backend
 
-    use_backend(point)
+    strategy = use_backend(point)
     import keras
     import numpy as np
 
@@ -57,7 +58,7 @@ def resnet50(point: Point) -> Training:
     from workloads.training.pipeline import feed
     from workloads.training.quality import classification
 
-    size, batch, epochs = point["image"], point["batch"], point["epochs"]
+    size, batch, epochs = point["image"], strategy.batch, point["epochs"]
     if size % SMALLEST:
         raise Skip(f"the network halves an image five times: its size must be a multiple of {SMALLEST}, not {size}")
     images = load_imagenet(size, point.seed)
@@ -65,16 +66,17 @@ def resnet50(point: Point) -> Training:
     if point.device == "cpu":
         require_memory(batch * ACTIVATION_BYTES * (size / 224) ** 2 + 4 * 4 * parameters(classes))
     if images:
-        batches = feed(point, images.train, batch=batch, epochs=epochs)
+        batches = feed(point, images.train, batch=batch, epochs=epochs, share=strategy.share)
         data = Data(images.source, len(images.train), len(images.held_out))
     else:
         rng = point.rng()
         pixels = rng.integers(0, 256, (batch, size, size, 3), np.uint8)
         labels = keras.utils.to_categorical(rng.integers(0, classes, batch), classes)
-        batches = feed(point, (pixels, labels), batch=batch, epochs=epochs, passes=STEPS[point.device])
+        steps = STEPS[point.device]
+        batches = feed(point, (pixels, labels), batch=batch, epochs=epochs, passes=steps, share=strategy.share)
         data = Data("synthetic: one batch of random pixels and labels", batch, 0, synthetic=True)
 
-    with replicas(point):
+    with strategy.scope():
         model = build(size, classes)
         # The step size of Goyal et al. (2017), 0.1 per 256 images; a single batch is learnt by heart with it, too.
         sgd = keras.optimizers.SGD(0.1 * batch / 256, momentum=0.9, nesterov=True)
@@ -82,7 +84,7 @@ def resnet50(point: Point) -> Training:
 
     def fit(callbacks: list[Any]) -> Mapping[str, list[float]]:
         first = keras.callbacks.LambdaCallback(on_train_batch_end=lambda step, logs: losses.append(logs["loss"]))
-        return train(model, batches, epochs, [*callbacks, first])
+        return strategy.train(model, batches, epochs, [*callbacks, first])
 
     losses: list[float] = []
     """The mean loss of the epoch so far, after each step."""
@@ -92,7 +94,7 @@ def resnet50(point: Point) -> Training:
         if not images:
             return fallen
         held_out = feed(point, images.held_out, batch=min(batch, len(images.held_out)), epochs=1, shuffle=False)
-        probabilities = model.predict(held_out.data, steps=held_out.steps, verbose=0)
+        probabilities = strategy.predict(model, held_out.data, steps=held_out.steps)
         return fallen | classification(images.labels[: len(probabilities)], probabilities)
 
     def verify(history: Mapping[str, list[float]], qualities: dict[str, Metric]) -> Verification:
@@ -107,7 +109,7 @@ def resnet50(point: Point) -> Training:
         )
 
     work = Work(flops=model_flops(model, batch).training, items=batch, item="images")
-    return Training(fit, evaluate, verify, work, data, model)
+    return Training(fit, evaluate, verify, work, data, model, exchange=strategy.exchange(model, batches))
 
 
 ACTIVATION_BYTES = 250e6

@@ -28,6 +28,7 @@ from accelbench.doctor.profiling import (
     check_nvml,
     check_perf_events,
     check_ptrace,
+    try_flop_counters,
     try_plugin,
     try_py_spy,
 )
@@ -61,6 +62,7 @@ def checks(root: Path = Path("/"), libcuda: str = LIBCUDA, runs: Path = Path("ru
 def trials() -> Iterator[Check]:
     """What only trying tells, within seconds each."""
     yield try_py_spy()
+    yield try_flop_counters()
     yield try_plugin()
 
 

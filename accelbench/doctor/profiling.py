@@ -10,7 +10,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from accelbench.doctor.check import Check
-from profiling.environment import container
+from profiling.environment import container, cpu
 from profiling.environment.files import read_int, read_pairs
 from profiling.environment.permissions import (
     CAP_PERFMON,
@@ -122,21 +122,22 @@ def check_perf_events(root: Path) -> Check | None:
     if capable or (level <= USER_PERF and not filtered):
         return Check("perf events", "ok", f"allowed: perf_event_paranoid is {level}")
     found = f"refused: perf_event_paranoid is {level}" if level > USER_PERF else "refused: system calls are filtered"
-    advice = _grant("PERFMON", f"sudo sysctl kernel.perf_event_paranoid={USER_PERF}", root)
     cost = "the processor's own counters (instructions, cache misses) cannot be read"
-    return Check("perf events", "warn", found, advice, cost)
+    return Check("perf events", "warn", found, _perf_advice(root), cost)
+
+
+def _perf_advice(root: Path) -> str:
+    return _grant("PERFMON", f"sudo sysctl kernel.perf_event_paranoid={USER_PERF}", root)
 
 
 def check_ptrace(root: Path) -> Check:
-    """Whether a process may be traced that did not allow it, as one that hangs has not (Yama's ptrace_scope)."""
+    """Whether a worker may be traced: each allows it as it starts, which is enough for Yama's ptrace_scope 1."""
     scope = read_int(root / "proc/sys/kernel/yama/ptrace_scope")
     if not scope or has_capability(root, CAP_SYS_PTRACE):
         return Check("ptrace scope", "ok", "this user's processes may be traced")
-    cost = (
-        "a worker that hangs leaves no stack"
-        if scope == 1
-        else "no flame graph by --host-profile, and no stack of a worker that hangs"
-    )
+    if scope == 1:
+        return Check("ptrace scope", "ok", "a process may be traced that allows it, as every worker does")
+    cost = "no flame graph by --host-profile, and no stack of a worker that hangs"
     return Check("ptrace scope", "warn", f"tracing is restricted: {scope}", _ptrace_advice(root), cost)
 
 
@@ -173,6 +174,21 @@ def try_py_spy(root: Path = Path("/")) -> Check:
     if status == 0 and str(sleeper.pid) in said:
         return Check("py-spy", "ok", "attached to a process and read its stack")
     return Check("py-spy", "warn", f"cannot attach to a process: {said}", _ptrace_advice(root), cost)
+
+
+def try_flop_counters(root: Path = Path("/")) -> Check:
+    """Count known matrix products by the processor's own counters of floating-point operations."""
+    from profiling.host.flop_counters import NotCountable, Refused, proved_events
+
+    cost = "a training's FLOPs are counted by its layers and its framework, and not by the processor as well"
+    try:
+        proved_events()
+    except Refused as error:
+        return Check("FLOP counters", "warn", str(error), _perf_advice(root), cost)
+    except NotCountable as error:
+        advice = "measure on the machine itself, or have its hypervisor pass the counters on (QEMU: -cpu host,pmu=on)"
+        return Check("FLOP counters", "warn", str(error), advice if cpu.collect_cpu(root).hypervisor else "", cost)
+    return Check("FLOP counters", "ok", "counted matrix products right, within 5 %")
 
 
 def try_plugin() -> Check:

@@ -16,6 +16,8 @@ from accelbench.report.machine import machine
 from accelbench.report.profile import Profiled, profiled
 from accelbench.report.roofline_plot import roofline
 from accelbench.report.rows import Group, Row, count_text, make_groups, make_rows, point_text, reproduce, trained_on
+from accelbench.report.scaling import PARTS, exchange_text, part_values, scaling_tables
+from accelbench.report.scaling_plot import scaling_plot
 from accelbench.report.study import Study, Sweep, make_studies
 from accelbench.report.study_plot import study_plot
 from accelbench.report.sweep_plot import sweep
@@ -58,8 +60,10 @@ def render_page(info: RunInfo, records: Sequence[Record]) -> str:
     environment.filters |= {
         "bound": figures.bound,
         "digits": figures.digits,
+        "exchange_text": exchange_text,
         "metric": figures.metric,
         "percent": figures.percent,
+        "part_values": part_values,
         "plain": figures.plain,
         "point": point_text,
         "scientific": figures.scientific,
@@ -89,6 +93,8 @@ def _content(
         "ceilings": [(ceiling, figures.read(ceiling.value, figures.UNITS[ceiling.figure])) for ceiling in measured],
         "rooflines": [(device, drawing) for device in devices if (drawing := roofline(device, rows, measured))],
         "studies": [(s, _drawings(s, n)) for n, s in enumerate(make_studies(groups), start=1)],
+        "scalings": [(t, scaling_plot(t, f"scaling-{n}")) for n, t in enumerate(scaling_tables(records), start=1)],
+        "PARTS": PARTS,
         "sections": [_section(group, number, info) for number, group in enumerate(groups, start=1)],
         "telemetry": telemetry.tables(rows),
         "UNKNOWN": figures.UNKNOWN,

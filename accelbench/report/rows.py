@@ -7,6 +7,7 @@ import shlex
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from accelbench.plan import PROCESSES
 from accelbench.report.figures import Reading, digits, plain, read_figure, seconds
 from accelbench.store import RunInfo, Settings
 from profiling.benchmark import Data
@@ -68,11 +69,11 @@ class Row:
 
     @property
     def counts_differ(self) -> str | None:
-        """How the framework's count of a step's FLOPs differs from that by the model's layers, if it does by much."""
-        ratio = self.record.metrics.get("framework_flops_ratio")
-        if ratio is None or abs(ratio.value - 1) <= COUNTS_DIFFER:
-            return None
-        return f"FLOPs: {self.record.backend} counts {digits(ratio.value, 3)} times those of the layers"
+        """How other counts of a step's FLOPs differ from that by the model's layers, if they do by much."""
+        counts = ((self.record.backend, "framework_flops_ratio"), ("the processor", "hardware_flops_ratio"))
+        ratios = [(who, self.record.metrics[name].value) for who, name in counts if name in self.record.metrics]
+        differing = [f"{who} counts {digits(value, 3)}" for who, value in ratios if abs(value - 1) > COUNTS_DIFFER]
+        return f"FLOPs: {' and '.join(differing)} times those of the layers" if differing else None
 
 
 @dataclass(frozen=True)
@@ -197,7 +198,8 @@ def count_text(info: RunInfo, records: Sequence[Record]) -> str:
 
 def reproduce(record: Record, settings: Settings) -> str:
     """The exact command line that measures this point again, quoted for a POSIX shell."""
-    words = ["accelbench", "run", record.benchmark, "--device", record.device]
+    launch = ["launch", "--procs", str(record.params[PROCESSES])] if PROCESSES in record.params else []
+    words = ["accelbench", *launch, "run", record.benchmark, "--device", record.device]
     words += itertools.chain.from_iterable(("--param", f"{axis}={value}") for axis, value in record.params.items())
     words += ["--backend", record.backend] if record.backend else []
     words += ["--seed", str(record.seed)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 
@@ -12,6 +13,8 @@ from profiling.trace.model import Breakdown
 from profiling.trace.parts import DEVICE, PARTS, STEP, STREAM, Part, is_input_in_python, part_of
 from profiling.trace.xplane import Integers, Line, Trace
 
+INPUT_THREAD = re.compile(r"^\$thread\.py:\d+ run$|^\$py_dataset_adapter\w*\.py:\d+ get_index$")
+"""What a thread of Python's pools does, and one of Keras's that makes batches, as the profiler of JAX names it."""
 HOST = PARTS.index("host")
 WITHOUT_REST = 0.9
 """The share of the steps from which on input is made all the time, but for what lies between two batches."""
@@ -88,7 +91,7 @@ class Activity:
             self._steps.append(line.span(line.kinds == line.names.index(STEP)))
         part_of_kind = np.full(len(line.names), HOST)
         for kind in np.unique(line.kinds).tolist():
-            if is_input_in_python(line.name, line.names[kind]):
+            if is_input_in_python(line.name, line.names[kind]) or INPUT_THREAD.search(line.names[kind]):
                 self._input_in_python.append(Intervals(*line.span(line.kinds == kind)))
             # The devices' lines come first: where they hold nothing, the CPU is what computes.
             part = part_of(line.plane, line.name, line.names[kind], cpu_is_device=self.device_events == 0)

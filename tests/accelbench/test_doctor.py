@@ -18,6 +18,7 @@ from tests.profiling.machines import CGROUP_V2, GRACE, XEON, build
 from tests.profiling.stub_driver import run_with_driver
 
 NO_LIBRARY = "libno-such-driver.so"
+NO_TRACING = {"proc/sys/kernel/yama/ptrace_scope": "2"}
 
 
 @pytest.fixture(autouse=True)
@@ -31,7 +32,7 @@ def look(root: Path) -> dict[str, Check]:
 
 
 def test_every_obstacle_is_found_with_its_remedy(tmp_path: Path) -> None:
-    found = look(build(tmp_path, XEON))
+    found = look(build(tmp_path, XEON, NO_TRACING))
     remedies = {
         "CPU governor": "sudo cpupower frequency-set -g performance",
         "transparent huge pages": "echo madvise | sudo tee /sys/kernel/mm/transparent_hugepage/enabled",
@@ -63,12 +64,12 @@ def test_what_cannot_be_seen_is_not_judged(tmp_path: Path) -> None:
 
 def test_privileges_make_the_restrictions_harmless(tmp_path: Path) -> None:
     """A root with every capability may trace, count and profile whatever the settings say."""
-    found = look(build(tmp_path, XEON, {"proc/self/status": "CapEff:\t000001ffffffffff"}))
+    found = look(build(tmp_path, XEON, NO_TRACING, {"proc/self/status": "CapEff:\t000001ffffffffff"}))
     assert {found[name].status for name in ("ptrace scope", "perf events", "GPU performance counters")} == {"ok"}
 
 
 def test_inside_a_container_the_remedy_is_its_flag(tmp_path: Path) -> None:
-    found = look(build(tmp_path, XEON, CGROUP_V2, {".dockerenv": ""}))
+    found = look(build(tmp_path, XEON, NO_TRACING, CGROUP_V2, {".dockerenv": ""}))
     assert found["ptrace scope"].advice.startswith("start the container with --cap-add SYS_PTRACE, or on the host: ")
     assert found["perf events"].advice.startswith("start the container with --cap-add PERFMON, or on the host: ")
     assert "--cap-add SYS_ADMIN" in found["GPU performance counters"].advice

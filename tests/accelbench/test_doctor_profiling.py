@@ -9,9 +9,18 @@ import pytest
 
 from accelbench.doctor import checks
 from accelbench.doctor.places import RUN_BYTES, check_runs
-from accelbench.doctor.profiling import check_cupti, check_nvml, check_perf_events, check_ptrace, try_plugin, try_py_spy
+from accelbench.doctor.profiling import (
+    check_cupti,
+    check_nvml,
+    check_perf_events,
+    check_ptrace,
+    try_flop_counters,
+    try_plugin,
+    try_py_spy,
+)
 from profiling.environment.container import CONTAINER_VARIABLES
 from profiling.host import pyspy
+from profiling.host.flop_counters import Refused
 from tests.profiling.machines import CGROUP_V2, XEON, build
 from tests.profiling.stub_driver import run_with_driver
 
@@ -69,18 +78,23 @@ def test_without_py_spy_the_advice_is_to_install_it(monkeypatch: pytest.MonkeyPa
 
 
 @pytest.mark.parametrize(
-    ("scope", "cost", "advice"),
+    ("scope", "advice"),
     [
-        ("1", "a worker that hangs leaves no stack", "sudo sysctl kernel.yama.ptrace_scope=0"),
-        ("2", "no flame graph by --host-profile", "sudo sysctl kernel.yama.ptrace_scope=0"),
-        ("3", "no flame graph by --host-profile", "3 cannot be taken back"),
+        ("2", "sudo sysctl kernel.yama.ptrace_scope=0"),
+        ("3", "3 cannot be taken back"),
     ],
 )
-def test_a_stricter_ptrace_scope_costs_more(tmp_path: Path, scope: str, cost: str, advice: str) -> None:
+def test_a_strict_ptrace_scope_costs_flame_graphs_and_stacks(tmp_path: Path, scope: str, advice: str) -> None:
     check = check_ptrace(build(tmp_path, {SCOPE: scope}))
     assert check.status == "warn"
-    assert cost in check.cost
+    assert "no flame graph by --host-profile, and no stack of a worker that hangs" in check.cost
     assert advice in check.advice
+
+
+@pytest.mark.parametrize("scope", ["0", "1"])
+def test_a_worker_that_allows_it_may_be_traced_in_ubuntus_scope(tmp_path: Path, scope: str) -> None:
+    check = check_ptrace(build(tmp_path, {SCOPE: scope}))
+    assert (check.status, check.advice, check.cost) == ("ok", "", "")
 
 
 @pytest.mark.parametrize(
@@ -92,7 +106,7 @@ def test_a_stricter_ptrace_scope_costs_more(tmp_path: Path, scope: str, cost: st
     ],
 )
 def test_a_container_is_granted_what_it_lacks_by_who_started_it(tmp_path: Path, marker: str, advice: str) -> None:
-    assert check_ptrace(build(tmp_path, {SCOPE: "1", marker: ""})).advice.startswith(advice)
+    assert check_ptrace(build(tmp_path, {SCOPE: "2", marker: ""})).advice.startswith(advice)
 
 
 def test_a_containers_filter_refuses_perf_events_at_any_level(tmp_path: Path) -> None:
@@ -105,6 +119,26 @@ def test_a_containers_filter_refuses_perf_events_at_any_level(tmp_path: Path) ->
     assert check is not None
     assert (check.status, check.found) == ("warn", "refused: system calls are filtered")
     assert "--cap-add PERFMON" in check.advice
+
+
+def test_the_processors_counters_count_right_or_it_is_told_why_not() -> None:
+    check = try_flop_counters()
+    assert check.name == "FLOP counters"
+    assert (check.status == "ok") == ("right" in check.found)
+    assert (check.status == "ok") != bool(check.cost)
+
+
+def test_counters_that_are_refused_are_granted_as_perf_events_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse() -> None:
+        raise Refused("the kernel refuses it: perf_event_paranoid is 3, or system calls are filtered")
+
+    monkeypatch.setattr("profiling.host.flop_counters.proved_events", refuse)
+    check = try_flop_counters(build(tmp_path, XEON))
+    assert (check.status, check.advice) == ("warn", "sudo sysctl kernel.perf_event_paranoid=2")
+    assert "perf_event_paranoid is 3" in check.found
+    assert "--cap-add PERFMON" in try_flop_counters(build(tmp_path, {".dockerenv": ""})).advice
 
 
 def test_the_plug_in_is_loaded_for_real() -> None:
@@ -191,7 +225,7 @@ def test_a_runs_folder_that_cannot_be_made_is_found(tmp_path: Path) -> None:
 
 
 def test_whatever_fails_of_what_profiling_needs_has_a_cost_and_a_remedy(tmp_path: Path) -> None:
-    machine = build(tmp_path, XEON, CGROUP_V2, {".dockerenv": ""})
+    machine = build(tmp_path, XEON, CGROUP_V2, {".dockerenv": "", SCOPE: "2"})
     found = {check.name: check for check in checks(machine, NO_LIBRARY)}
     for name in ("CPU quota", "memory limit", "ptrace scope", "perf events", "GPU performance counters"):
         assert found[name].status == "warn"

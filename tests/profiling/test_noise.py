@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from profiling.benchmark import Point
+from profiling.environment.collect import collect
+from profiling.measure import kept_to_cpus
 from profiling.noise import noise_flags
 from profiling.record import Gauge, Telemetry
+
+ROOT = Path(__file__).parents[2]
 
 
 def telemetry(
@@ -78,6 +88,57 @@ def test_half_a_cpu_of_others_counts_on_any_machine_and_less_only_on_small_ones(
     assert noise_flags(telemetry({"cpu.other_s": 6.0}), elapsed_s=10, logical_cpus=256)
     assert noise_flags(telemetry({"cpu.other_s": 3.0}), elapsed_s=10, logical_cpus=2)
     assert not noise_flags(telemetry({"cpu.other_s": 3.0}), elapsed_s=10, logical_cpus=256)
+
+
+def test_a_point_kept_to_some_cores_is_judged_by_those() -> None:
+    """Of 16 CPUs one was to be used, and what is counted is of that one."""
+    waited = telemetry({"process.run_queue_wait_s": 4.0, "cpu.own_s": 9.5, "cpu.other_s": 0.1, "cpu.steal_s": 0.05})
+    assert noise_flags(waited, 10, 16) == ["threads waited 4.0 s for a free CPU, 30% of the time they wanted one"]
+    assert noise_flags(waited, 10, 16, kept_to_cpus=1) == [], "that its threads share the core is what is measured"
+    disturbed = telemetry({"cpu.other_s": 1.0, "cpu.steal_s": 0.5})
+    assert noise_flags(disturbed, 10, 16) == []
+    assert noise_flags(disturbed, 10, 16, kept_to_cpus=1) == [
+        "steal: the hypervisor gave 5% of the CPU time to others",
+        "other processes used 0.1 of 1 CPU",
+    ]
+
+
+def test_the_cores_that_a_point_was_kept_to_are_the_lowest_of_those_there() -> None:
+    environment = collect()
+    there = list(range(3, 11))
+    environment = environment.model_copy(update={"cpu": environment.cpu.model_copy(update={"affinity": there})})
+
+    def kept(**params: int) -> list[int] | None:
+        return kept_to_cpus(Point("any", "gpu", params), environment)
+
+    assert kept(host_cores=2) == [3, 4]
+    assert kept() is kept(host_cores=8) is None
+
+
+IDLE = """
+import os, time
+from profiling.benchmark import Benchmark, Point, Task, Verification, Work
+from profiling.environment.collect import collect
+from profiling.measure import measure
+
+def prepare(point):
+    return Task(lambda: time.sleep(0.02), lambda: Verification(True, "none"), Work(flops=1, items=1))
+
+for params in ({}, {"host_cores": 1}):
+    record = measure(Benchmark("idle", prepare, ("cpu",), {}, "flops"), Point("idle", "cpu", params), collect(), 0.5)
+    print(sorted(name for name in record.telemetry.gauges if "load" in name), record.peak.reason)
+"""
+
+
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="needs two CPUs")
+def test_a_measured_point_that_was_kept_to_one_core_is_observed_on_that_one() -> None:
+    done = subprocess.run([sys.executable, "-c", IDLE], capture_output=True, text=True, check=True, cwd=ROOT)
+    everywhere, kept = done.stdout.splitlines()
+    first, second, *_ = sorted(os.sched_getaffinity(0))
+    assert f"'cpu.load.{first}', 'cpu.load.{second}'" in everywhere
+    assert f"['cpu.load.{first}']" in kept
+    assert "does not bound 1" in kept
+    assert "does not bound" not in everywhere
 
 
 NAMES = ("cpu.steal_s", "cpu.other_s", "cgroup.throttled_s", "process.run_queue_wait_s", "cpu.thermal_throttles")

@@ -216,6 +216,15 @@ def test_the_unknown_is_null_with_a_reason() -> None:
         assert found.reason
 
 
+def test_a_ceiling_of_all_cores_is_not_that_of_a_point_kept_to_some() -> None:
+    assert "does not bound" not in str(peak(machine(), "cpu", "float32", "flops").reason)
+    kept = peak(machine(), "cpu", "float32", "flops", kept_to_cpus=1)
+    assert kept.value is None
+    assert str(kept.reason).endswith("see the measured ceiling, and that of all 2 CPUs does not bound 1")
+    gpu = machine("NVIDIA H200")
+    assert peak(gpu, "gpu", "float32", "flops", kept_to_cpus=1) == peak(gpu, "gpu", "float32", "flops")
+
+
 def test_a_peak_scales_with_the_observed_clock() -> None:
     card = find_card("NVIDIA H200")
     assert card is not None

@@ -12,15 +12,27 @@ from typing import Any
 
 import pytest
 
-from profiling.benchmark import Point
+from profiling.benchmark import Benchmark, Point
 from profiling.bottleneck import CAUSES, HELP, Bottleneck, judge
+from profiling.environment.collect import collect
+from profiling.host.flop_counters import Event, NotCountable
+from profiling.host.pyspy import allow_tracing
 from profiling.host.rules import CATEGORIES
-from profiling.profile import CAUSE_OF_PART, bottleneck, profile_training, shares_of_host, train_until
+from profiling.measure import measure
+from profiling.profile import (
+    CAUSE_OF_PART,
+    Keep,
+    bottleneck,
+    processor_metrics,
+    profile_training,
+    shares_of_host,
+    train_until,
+)
 from profiling.record import Telemetry
 from profiling.trace import profiler
 from profiling.trace.model import TraceAnalysis
 from profiling.trace.parts import PARTS
-from tests.profiling.bound_workloads import SLEEP_S, large_products, slow_input
+from tests.profiling.bound_workloads import BATCH, SLEEP_S, large_products, slow_input
 
 ROOT = Path(__file__).parents[2]
 QUOTA_US, PERIOD_US = 50_000, 100_000
@@ -45,6 +57,8 @@ def verdict(name: str, backend: str = "tensorflow", **options: Any) -> Bottlenec
     [
         ("slow-input", "input-bound"),
         ("hungry-input", "input-bound"),
+        ("looping-input", "input-bound"),
+        ("looping-workers", "input-bound"),
         ("tiny-operations", "dispatch-bound"),
         ("large-products", "device-bound"),
     ],
@@ -144,6 +158,7 @@ def test_what_nobody_saw_is_unknown_with_the_reason() -> None:
 def test_a_profiler_that_does_not_start_leaves_the_verdict_to_py_spy(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(profiler, "unwritable", lambda folder: "the trace folder cannot be written: no space left")
     monkeypatch.setattr("profiling.profile.HOST_S", 9.0)
+    allow_tracing()  # as a worker does
     point = Point("large-products", "cpu", {"batch": 32}, "tensorflow", seed=1)
     found = profile_training(large_products(point), point, 0.05, TELEMETRY)
     assert found.trace is None
@@ -153,11 +168,49 @@ def test_a_profiler_that_does_not_start_leaves_the_verdict_to_py_spy(monkeypatch
     assert "no space left" in found.bottleneck.evidence[0]
 
 
+def test_the_sensors_stand_beside_the_curves_over_time(tmp_path: Path) -> None:
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    point = Point("slow-input", "cpu", {"batch": BATCH}, "tensorflow", seed=1)
+    benchmark = Benchmark("slow-input", slow_input, ("cpu",), {"batch": (BATCH,)}, "items", backends=("tensorflow",))
+    record = measure(benchmark, point, collect(), 1.0, Keep(run=tmp_path, trace="trace"))
+    assert record.profile is not None, record.reason
+    assert not [sentence for sentence in record.profile.missing if "scalars" in sentence]
+    counted = "hardware_flops" in record.metrics
+    assert counted != any("the CPU's own count of FLOPs" in sentence for sentence in record.profile.missing)
+    found = EventAccumulator(str(tmp_path / "trace"))
+    found.Reload()
+    begin, steps = record.started.timestamp(), found.Scalars("step/time_s")
+    for tag in ("telemetry/process.rss", "telemetry/cpu.load"):
+        moments = [event.wall_time - begin for event in found.Scalars(tag)]
+        assert len(moments) > 3, "more than its least, median and largest value"
+        assert moments == sorted(set(moments))
+        assert moments[0] < steps[-1].wall_time - begin, "beside the steps"
+        assert moments[-1] < record.elapsed_s
+
+
+def test_the_processors_count_is_of_a_step(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By an event of the kernel's that every machine has: nanoseconds on a CPU stand for FLOP."""
+    monkeypatch.setattr("profiling.profile.proved_events", lambda: (Event(1, 1, 1),))
+    point = Point("large-products", "cpu", {"batch": BATCH}, "tensorflow", seed=1)
+    training = large_products(point)
+    found = processor_metrics(training, point, step_s=0.5)
+    assert found["hardware_flops"].unit == "FLOP"
+    assert found["hardware_flops"].value > 0
+    assert found["hardware_flops_ratio"].value == pytest.approx(found["hardware_flops"].value / training.work.flops)
+    monkeypatch.setattr("profiling.profile.FIRST_STEP", 20)
+    with pytest.raises(NotCountable, match="the training ended after 60 steps, before 50 could be counted"):
+        processor_metrics(replace(training, fit=slow_input(point).fit), point, step_s=0.001)
+    half = Point("large-products", "cpu", {"batch": BATCH, "precision": "mixed_bfloat16"}, "tensorflow")
+    with pytest.raises(NotCountable, match="bfloat16"):
+        processor_metrics(training, half, step_s=0.5)
+
+
 def test_a_training_shorter_than_the_window_ends_by_itself() -> None:
     point = Point("slow-input", "cpu", {"batch": 32}, "tensorflow", seed=1)
     training, steps = slow_input(point), list[int]()
-    train_until(training, lambda: bool(steps.append(1)))
+    train_until(training.fit, lambda: bool(steps.append(1)))
     assert len(steps) == 60
-    train_until(replace(training, fit=training.fit), lambda: bool(steps.append(1)) or len(steps) >= 65)
+    train_until(training.fit, lambda: bool(steps.append(1)) or len(steps) >= 65)
     assert len(steps) == 65
     assert SLEEP_S > 0

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from profiling.counters import Totals, difference, read_heat, read_swapping, read_throttling, read_totals
 from profiling.noise import noise_flags
 from profiling.record import Telemetry
-from profiling.telemetry import TelemetrySampler, read_throttle_reasons, summarize
+from profiling.telemetry import TelemetrySampler, read_cpu_time, read_throttle_reasons, summarize
 from tests.profiling.machines import CGROUP_V2, XEON, build
 from tests.profiling.stub_driver import run_with_driver
 
@@ -51,6 +51,23 @@ def test_a_strangers_time_is_that_of_others(tmp_path: Path) -> None:
             time.sleep(0.02)
     counters = sampler.result().counters
     assert counters["cpu.other_s"] >= 0.8 * float(said.read_text())
+
+
+@pytest.mark.skipif(not hasattr(os, "sched_getaffinity"), reason="pins the process")
+def test_of_a_process_kept_to_one_cpu_others_are_those_who_ran_there(tmp_path: Path) -> None:
+    cpus, kept = range(os.cpu_count() or 1), max(os.sched_getaffinity(0))
+    said = tmp_path / "said"
+    said.touch()
+    stranger = f"import os\nos.sched_setaffinity(0, {{{kept}}})\n{BURN}"
+    begin = [read_cpu_time([cpu])["cpu.busy_s"] for cpu in cpus]
+    with TelemetrySampler("cpu", cpus=[kept]) as sampler:
+        subprocess.run(["sh", "-c", 'setsid "$0" -c "$1" > "$2" &', sys.executable, stranger, str(said)], check=True)
+        while not said.read_text():
+            time.sleep(0.02)
+    counters, end = sampler.result().counters, [read_cpu_time([cpu])["cpu.busy_s"] for cpu in cpus]
+    assert 0.8 * float(said.read_text()) <= counters["cpu.other_s"] <= counters["wall_s"] + 0.1, "of one CPU"
+    assert end[kept] - begin[kept] >= counters["cpu.other_s"] - 0.1
+    assert sum(end) == pytest.approx(read_cpu_time(cpus)["cpu.busy_s"], abs=0.5)
 
 
 @pytest.mark.skipif(not hasattr(os, "sched_getaffinity"), reason="pins the process")
@@ -140,6 +157,31 @@ def test_a_gpu_is_sampled_with_its_energy_and_its_throttling() -> None:
     flags = noise_flags(telemetry, telemetry.counters["wall_s"], 10_000)
     assert "GPU throttled for 100% of the time: power limit" in flags
     assert "GPU shared: 2 processes held a context on it" in flags
+
+
+def test_a_gpus_readings_over_time_are_kept_for_the_chart() -> None:
+    script = SAMPLE.replace("sampler.result().model_dump_json()", "json.dumps(sampler.series(begin))")
+    found = json.loads(run_with_driver("import json, time\nbegin = time.perf_counter()\n" + script))
+    for name, value in (("gpu.power", 650.5), ("gpu.sm_clock", 1755)):
+        assert len(found[name]) > 1
+        assert {read for _, read in found[name]} == {value}
+        moments = [when for when, _ in found[name]]
+        assert moments == sorted(moments)
+        assert moments[0] >= 0
+
+
+def test_however_long_it_was_a_sensor_has_no_more_points_than_a_chart_shows(monkeypatch: pytest.MonkeyPatch) -> None:
+    begin = time.perf_counter()
+    with TelemetrySampler("cpu", interval_s=0.005) as sampler:
+        burn_here(0.5)
+    every = sampler.series(begin)
+    assert set(every) == {"process.rss", "cpu.load"}
+    assert all(0 <= load <= 100 for _, load in every["cpu.load"])
+    monkeypatch.setattr("profiling.telemetry.MOST_POINTS", 3)
+    few = sampler.series(begin)["process.rss"]
+    assert 1 < len(few) <= 3
+    assert set(few) <= set(every["process.rss"]), "readings, no means"
+    assert few[0] == every["process.rss"][0]
 
 
 def test_a_gpu_that_cannot_be_read_leaves_its_gauges_out() -> None:

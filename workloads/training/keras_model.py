@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-from contextlib import AbstractContextManager, nullcontext
 from importlib.util import find_spec
 from types import SimpleNamespace
 from typing import Any
 
 from profiling.benchmark import Point, Scalar, Skip, Values
+from workloads.distribution.strategy import Strategy, strategy_of
 from workloads.training.pipeline import Feed
 
 TRAINING_AXES: dict[str, Values] = {"precision": ("float32",), "jit_compile": ("auto",)}
@@ -25,10 +25,11 @@ QUIET = {"TF_CPP_MIN_LOG_LEVEL": "2", "TF_FORCE_GPU_ALLOW_GROWTH": "true"}
 """TensorFlow without its start-up chatter, and taking of the GPU's memory what it needs, not all there is."""
 
 
-def use_backend(point: Point) -> None:
-    """Make Keras run on the point's backend, device and seed; Skip if that framework is not here or lacks the device.
+def use_backend(point: Point) -> Strategy:
+    """Make Keras run on the point's backend, device and seed, together with the point's other processes.
 
     Keras reads its backend once, when it is imported, and the frameworks their devices: one process serves one of each.
+    Skip if that framework is not here, or lacks the device or the strategy.
     """
     backend = str(point.backend)
     if find_spec(backend) is None:
@@ -43,6 +44,8 @@ def use_backend(point: Point) -> None:
 
     if keras.backend.backend() != backend:
         raise RuntimeError(f"this process already runs Keras on {keras.backend.backend()}")
+    strategy = strategy_of(point)
+    strategy.start()
     found = _default_device(backend)
     if found != point.device:
         raise Skip(f"{backend} would train on the {found}: this build of it, or this process, sees no {point.device}")
@@ -52,6 +55,7 @@ def use_backend(point: Point) -> None:
     keras.config.set_dtype_policy(precision)
     if precision == "float32":
         _require_strict_float32(backend)
+    return strategy
 
 
 def jit_compile(point: Point) -> bool | str:
@@ -100,39 +104,6 @@ def _divide_cpu(backend: str, devices: int) -> None:
         os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} {flag}".strip()
 
 
-def replicas(point: Point) -> AbstractContextManager[Any]:
-    """The scope in which to build and compile a model that is copied to the point's `devices`; a batch is shared out.
-
-    Skip where there are fewer devices, or on PyTorch, whose `fit` would train each copy by itself.
-    """
-    wanted = int(point.params.get("devices", 1))
-    if wanted == 1:
-        return nullcontext()
-    if point.backend == "torch":
-        raise Skip("Keras trains on one device with PyTorch: choose devices=1 or another --backend")
-    if int(point["batch"]) % wanted:
-        raise Skip(f"a batch of {point['batch']} cannot be shared out evenly to {wanted} devices")
-    if point.backend == "tensorflow":
-        import tensorflow as tf
-
-        found = tf.config.list_logical_devices(point.device.upper())
-        _require_devices(len(found), wanted, point)
-        scope: AbstractContextManager[Any] = tf.distribute.MirroredStrategy([d.name for d in found[:wanted]]).scope()
-        return scope
-    import jax
-    import keras
-
-    _require_devices(jax.local_device_count(), wanted, point)
-    devices = [f"{device.platform}:{device.id}" for device in jax.local_devices()[:wanted]]
-    keras.distribution.set_distribution(keras.distribution.DataParallel(devices=devices, auto_shard_dataset=False))
-    return nullcontext()
-
-
-def _require_devices(found: int, wanted: int, point: Point) -> None:
-    if found < wanted:
-        raise Skip(f"{point.backend} sees {found} {point.device} devices, and {wanted} were asked for")
-
-
 def embedding(words: int, size: int, **options: Any) -> Any:
     """An embedding of words that all frameworks train alike.
 
@@ -145,7 +116,7 @@ def embedding(words: int, size: int, **options: Any) -> Any:
 
 
 def train(model: Any, batches: Feed, epochs: int, callbacks: list[Any]) -> dict[str, list[float]]:
-    """Fit the compiled model for so many epochs; the history, one list of numbers per name."""
+    """Fit the compiled model, in this process alone; the history, one list of numbers per name."""
     history = model.fit(
         batches.data, steps_per_epoch=batches.steps, epochs=epochs, shuffle=False, callbacks=callbacks, verbose=0
     )
@@ -180,5 +151,6 @@ def _default_device(backend: str) -> str:
         return str(jax.default_backend())
     import tensorflow as tf
 
-    # A TPU that TensorFlow sees is used through its TPUStrategy only.
-    return "gpu" if tf.config.list_physical_devices("GPU") else "cpu"
+    # A TPU is seen only after its strategy has found it.
+    kinds = {device.device_type for device in tf.config.list_logical_devices()}
+    return next((kind.lower() for kind in ("TPU", "GPU") if kind in kinds), "cpu")

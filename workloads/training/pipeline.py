@@ -46,12 +46,14 @@ def feed(
     epochs: int,
     passes: int = 1,
     shuffle: bool = True,
+    share: slice = slice(None),
 ) -> Feed:
     """The examples in batches, for so many epochs; Skip if they do not fill one batch.
 
     `examples` are arrays in memory, (x, y), or made one by one. An epoch goes through them `passes` times, each time in
-    an order of its own that depends on the point's seed alone. The point's axes `workers` and `prefetch`, where it has
-    them, are the number of threads that make batches and the number of batches made ahead.
+    an order of its own that depends on the point's seed alone. Of each batch this process loads its `share` only. The
+    point's axes `workers` and `prefetch`, where it has them, are the number of threads that make batches and the number
+    of batches made ahead.
     """
     from keras import tree
 
@@ -59,7 +61,7 @@ def feed(
     count = len(tree.flatten(arrays)[0]) if arrays is not None else len(examples)
     if batch > count:
         raise Skip(f"a batch of {batch:,} is more than the {count:,} examples to train on")
-    order = _order(count, batch, epochs * passes, point.seed, shuffle)
+    order = _order(count, batch, epochs * passes, point.seed, shuffle)[:, share]
     workers, prefetch = int(point.params.get("workers", 1)), int(point.params.get("prefetch", 2))
     load = _gather(arrays) if arrays is not None else _stack(examples)
     steps = passes * (count // batch)

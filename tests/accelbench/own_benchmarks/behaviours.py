@@ -7,6 +7,7 @@ import signal
 import time
 
 from profiling.benchmark import Metric, Point, Skip, Task, Verification, Work, benchmark
+from profiling.world import DOING, world
 
 
 def passing() -> Verification:
@@ -84,3 +85,29 @@ def misbehave(point: Point) -> Task:
         verify=failing if how == "wrong" else passing,
         work=Work(),
     )
+
+
+@benchmark(
+    "together",
+    devices=("cpu",),
+    axes={"how": ("well", *BEHAVIOURS, "skip", "stop"), "who": (1,), "processes": (2,)},
+    limits={"who": (0, 63)},
+    figure="time",
+)
+def together(point: Point) -> Task:
+    """Measure in several processes, of which one fails in the way asked for while the others wait for it."""
+    here = world()
+    how = point["how"]
+    if here.rank != point["who"] or how == "well":
+        if how != "well":
+            hang()
+        return Task(run=lambda: spin(200), verify=passing, work=Work(items=here.size, item="ranks"))
+    if how == "skip":
+        raise Skip("this rank lacks something")
+    if how == "stop":
+        DOING.at("step")
+        time.sleep(2)  # that is told with the next sign of life
+        os.kill(os.getpid(), signal.SIGSTOP)
+    print(f"rank {here.rank} of {here.size} is about to fail", flush=True)
+    BEHAVIOURS[how]()
+    raise AssertionError("it did not")

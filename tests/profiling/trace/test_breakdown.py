@@ -84,6 +84,29 @@ def test_input_made_in_python_holds_up_the_step_only_where_the_step_needs_it(
     assert microseconds(broken_down(tmp_path, planes)) == expected
 
 
+@pytest.mark.parametrize(
+    ("thread", "works", "expected"),
+    [
+        ("$thread.py:53 run", 98, {"input_wait": 95, "kernel": 5}),
+        ("$py_dataset_adapter.py:284 get_index", 98, {"input_wait": 95, "kernel": 5}),
+        ("$thread.py:53 run", 60, {"kernel": 5, "host": 95}),
+        ("$threading.py:1045 run", 98, {"kernel": 5, "host": 95}),
+    ],
+    ids=["a pool's thread", "a thread of Keras's", "it rests", "what it does is not known"],
+)
+def test_a_python_thread_that_makes_input_without_a_rest_keeps_the_step_from_the_interpreter(
+    tmp_path: Path, thread: str, works: int, expected: dict[Part, float]
+) -> None:
+    planes: Planes = {
+        "/host:CPU": {
+            "python": [("train", 0, 100), ("PjitFunction(train_step)", 10, 90)],
+            "tf_XLAPjRtCpuClient/1": [("ThunkExecutor::Execute", 60, 65)],
+            "python 2": [(thread, 0, works), (thread, works, works + 2)] if works > 90 else [(thread, 0, works)],
+        }
+    }
+    assert microseconds(broken_down(tmp_path, planes)) == expected
+
+
 def test_compilation_is_a_part_of_its_own(tmp_path: Path) -> None:
     planes: Planes = {"/host:CPU": {"python": [("train", 0, 100), ("CpuCompiler::RunBackend", 10, 70)]}}
     assert microseconds(broken_down(tmp_path, planes)) == {"compile": 60, "host": 40}

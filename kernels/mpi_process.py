@@ -1,0 +1,216 @@
+"""The process that holds a rank's place in MPI for a whole run, and what is measured in it.
+
+An MPI launcher gives each process it starts one place, which can be taken and left once (MPI_Init, MPI_Finalize): a
+second worker that tried would fail. So a process is started beside the workers, of each rank, which outlives them. It
+does nothing until a worker asks it to prepare a point; the worker then has that point's task run, timed and checked
+there.
+
+The worker and this process talk over a Unix socket in pickles: a request is a name and its arguments, the answer
+whether it worked, and what came of it.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import signal
+import socket
+import subprocess
+import sys
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+from selectors import EVENT_READ, DefaultSelector
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from profiling.benchmark import Point, Skip, Task
+from profiling.world import World, join, world
+
+ADDRESS = "ACCELBENCH_MPI"
+"""The variable that tells a worker where this process listens."""
+LAUNCHED = ("OMPI_COMM_WORLD_SIZE", "PMI_RANK", "PMI_FD", "PMIX_RANK")
+"""By which an MPI launcher is known: Open MPI's, those of the MPICH family, Slurm's with an MPI plug-in, PRRTE."""
+LAUNCHED_RANKS = ("OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_NUM_TASKS")
+GREETING_SECONDS = 20.0
+"""A process that does not answer for so long is held up in MPI."""
+LAST_SECONDS = 10
+"""In which MPI is left; all ranks do that together."""
+
+
+@contextmanager
+def mpi_process() -> Iterator[None]:
+    """Have this rank's place in MPI held while the block runs; nothing where no MPI launcher started this rank."""
+    if not any(name in os.environ for name in LAUNCHED) or find_spec("mpi4py") is None:
+        yield
+        return
+    with TemporaryDirectory(prefix="accelbench-") as folder, socket.socket(socket.AF_UNIX) as listener:
+        address = str(Path(folder, "mpi"))
+        listener.bind(address)
+        listener.listen()
+        listener.set_inheritable(True)
+        process = subprocess.Popen(
+            [sys.executable, "-m", "kernels.mpi_process", str(listener.fileno())],
+            stdin=subprocess.PIPE,  # its end is what ends the process, however this one ends
+            close_fds=False,  # MPICH's launcher talks through a file that it opened for the rank
+            start_new_session=True,
+        )
+        os.environ[ADDRESS] = address
+        try:
+            yield
+        finally:
+            del os.environ[ADDRESS]
+            assert process.stdin is not None
+            process.stdin.close()
+            try:
+                process.wait(LAST_SECONDS)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+
+
+def in_mpi_process(module: str, point: Point) -> Task:
+    """The task that `prepare_in_mpi(point)` of that module makes, in the process that holds this rank's place in MPI.
+
+    Skip where mpi4py is missing, or no MPI launcher started the ranks.
+    """
+    if find_spec("mpi4py") is None:
+        raise Skip("mpi4py is not installed: install the extra mpi")
+    if ADDRESS not in os.environ:
+        command = f"mpirun -n {world().size} accelbench run {point.benchmark} --param impl=mpi"
+        raise Skip(f"the ranks were not started by an MPI launcher: '{command}' does")
+    ask = partial(_ask, _connection(os.environ[ADDRESS]))
+    there = ask("prepare", module, point, world())
+    return Task(
+        run=partial(ask, "run"),
+        verify=partial(ask, "verify"),
+        work=ask("work"),
+        timer="host",
+        **{name: partial(ask, name) for name in ("metrics", "sample", "follow", "finish") if name in there},
+    )
+
+
+def _connection(address: str) -> Any:
+    connection = socket.socket(socket.AF_UNIX)
+    connection.settimeout(GREETING_SECONDS)
+    connection.connect(address)
+    stream = connection.makefile("rwb")
+    try:
+        _ask(stream, "hello")
+    except TimeoutError:
+        raise RuntimeError("this rank's MPI is still held up in an operation that an earlier point broke off") from None
+    connection.settimeout(None)
+    return stream
+
+
+def _ask(stream: Any, name: str, *arguments: Any) -> Any:
+    try:
+        pickle.dump((name, arguments), stream)
+        stream.flush()
+        worked, found = pickle.load(stream)
+    except (EOFError, ConnectionError):
+        raise RuntimeError(
+            "the process that holds this rank's place in MPI has ended; MPI says why, if anything"
+        ) from None
+    if not worked:
+        raise found
+    return found
+
+
+def mpi(here: World) -> Any:
+    """The module `mpi4py.MPI`, with all ranks of this world in MPI; Skip where those cannot be.
+
+    MPI is entered at the first call, in this process: one that `mpi_process` started.
+    """
+    launched = next((os.environ[name] for name in LAUNCHED_RANKS if name in os.environ), str(here.size))
+    if launched != str(here.size):
+        # MPI_Init waits for all of them.
+        raise Skip(f"MPI takes all {launched} processes that its launcher started, and this point has {here.size}")
+    try:
+        import mpi4py
+
+        mpi4py.rc.threads = False
+        found = import_module("mpi4py.MPI")
+    except (ImportError, RuntimeError) as error:
+        raise Skip(f"MPI cannot be loaded: {error}") from error
+    seen = (found.COMM_WORLD.rank, found.COMM_WORLD.size)
+    if seen != (here.rank, here.size):
+        library = found.Get_library_version().splitlines()[0]
+        raise Skip(
+            f"{library} takes this for rank {seen[0]} of {seen[1]}, and its launcher for {here.rank} of {here.size}: "
+            "they are not of one MPI"
+        )
+    return found
+
+
+class Server:
+    """What this process does for workers: it has the task of the point that was prepared last."""
+
+    def __init__(self) -> None:
+        self._task: Task | None = None
+
+    def answer(self, stream: Any) -> bool:
+        """Do what one request asks for; false where the worker has ended."""
+        try:
+            name, arguments = pickle.load(stream)
+            try:
+                found = pickle.dumps((True, self._do(name, arguments)))
+            except Exception as error:  # noqa: BLE001 - whatever a benchmark does wrong is the worker's to report
+                found = pickle.dumps((False, _portable(error)))
+            stream.write(found)
+            stream.flush()
+        except (EOFError, ConnectionError):
+            return False
+        return True
+
+    def _do(self, name: str, arguments: tuple[Any, ...]) -> Any:
+        if name == "hello":
+            return None
+        if name == "prepare":
+            return self._prepare(*arguments)
+        assert self._task is not None
+        return self._task.work if name == "work" else getattr(self._task, name)(*arguments)
+
+    def _prepare(self, module: str, point: Point, here: World) -> list[str]:
+        """The names of what the task has."""
+        self._task = None  # its memory
+        join(here)
+        self._task = import_module(module).prepare_in_mpi(point)
+        return [name for name, value in vars(self._task).items() if value is not None]
+
+
+def main(listener: socket.socket) -> None:
+    """Answer workers until standard input ends."""
+    server = Server()
+    with DefaultSelector() as selector:
+        selector.register(sys.stdin, EVENT_READ)
+        selector.register(listener, EVENT_READ)
+        running = True
+        while running:
+            for key, _ in selector.select():
+                if key.fileobj is sys.stdin:
+                    running = False
+                elif key.fileobj is listener:
+                    connection = listener.accept()[0]
+                    selector.register(connection, EVENT_READ, connection.makefile("rwb"))
+                elif not server.answer(key.data):
+                    selector.unregister(key.fileobj)
+    signal.alarm(LAST_SECONDS)  # leaving MPI waits for the other ranks, which may be gone
+
+
+def _portable(error: Exception) -> Exception:
+    """The error as another process can raise it, with where it came from."""
+    error.add_note(traceback.format_exc())
+    try:
+        pickle.loads(pickle.dumps(error))
+    except Exception:  # noqa: BLE001 - there is no list of what pickle and constructors raise
+        return RuntimeError(f"{type(error).__name__}: {error}")
+    return error
+
+
+if __name__ == "__main__":
+    main(socket.socket(fileno=int(sys.argv[1])))

@@ -1,0 +1,28 @@
+"""A message there and back between two processes: the latency and the bandwidth of what joins them."""
+
+from __future__ import annotations
+
+from importlib import import_module
+
+from profiling.benchmark import Point, Task, benchmark
+
+BYTES = (1, 1 << 10, 1 << 16, 1 << 20, 1 << 23)
+LARGEST = 1 << 30
+
+
+@benchmark(
+    "pingpong",
+    devices=("cpu",),
+    axes={"impl": ("tcp", "mpi"), "bytes": BYTES, "processes": (2,)},
+    limits={"bytes": (1, LARGEST), "processes": (2, 1 << 16)},
+    figure="bytes",
+)
+def pingpong(point: Point) -> Task:
+    """Bandwidth of a message that rank 0 sends to the last rank, and that comes back; the ranks between look on.
+
+    As NetPIPE draws it (Snell, Mikler and Gustafson, "NetPIPE: a network protocol independent performance evaluator",
+    1996): `latency` is half of the round trip, and bandwidth the message's bytes by that. `tcp` is a plain socket, with
+    TCP_NODELAY.
+    """
+    task: Task = import_module(f"kernels.pingpong.{point.device}_{point['impl']}").prepare(point)
+    return task

@@ -1,0 +1,45 @@
+"""Messages by MPI's blocking send and receive, through mpi4py: Open MPI's, MPICH's, or a site's own.
+
+Bound: the link; on one host MPI copies through memory that the ranks share.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kernels.lockstep import lockstep
+from kernels.mpi_process import in_mpi_process, mpi
+from kernels.pingpong.trips import Trips, make_task, require_host_memory
+from profiling.benchmark import Point, Task
+from profiling.world import world
+
+
+def prepare(point: Point) -> Task:
+    """Skip where mpi4py, an MPI launcher, or the memory is missing."""
+    require_host_memory(point, world())
+    return in_mpi_process(__name__, point)
+
+
+def prepare_in_mpi(point: Point) -> Task:
+    """The task itself."""
+    here = world()
+    return make_task(point, round_trips(mpi(here)), lockstep(here), here)
+
+
+def round_trips(library: Any) -> Trips:
+    """Of rank 0 with the last."""
+    ranks, byte = library.COMM_WORLD, library.BYTE
+    first, last = ranks.rank == 0, ranks.size - 1
+
+    def trips(payload: Any, returned: Any, loops: int) -> None:
+        send, receive = ranks.Send, ranks.Recv
+        there, back = [payload, byte], [returned, byte]
+        for _ in range(loops):
+            if first:
+                send(there, last)
+                receive(back, last)
+            else:
+                receive(there, 0)
+                send(there, 0)
+
+    return trips

@@ -1,0 +1,71 @@
+"""What both implementations of pingpong share: what is timed, and the check that the message came there and back."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable
+from operator import itemgetter
+from typing import Any
+
+import numpy as np
+
+from kernels.lockstep import Lockstep, Part, together
+from profiling.benchmark import Metric, Point, Task, Verification, Work
+from profiling.memory import require_memory
+from profiling.world import World
+
+Trips = Callable[[Any, Any, int], object]
+"""Makes so many round trips: of rank 0 sends the first array and receives into the second; of the last, the other way
+round with one and the same."""
+
+
+def require_host_memory(point: Point, here: World) -> None:
+    """Skip where the two buffers of each rank on this host would take more than half of its available memory."""
+    require_memory(2 * int(point["bytes"]) * here.local_size)
+
+
+def make_task(point: Point, trips: Trips, steps: Lockstep, here: World) -> Task:
+    """This rank's task: one execution is a round trip, which carries the message twice.
+
+    It is rank 0 whose clock counts: it begins, and it has the message in the end.
+    """
+    size, first, last = int(point["bytes"]), here.rank == 0, here.rank == here.size - 1
+    rng = np.random.default_rng([point.seed, here.rank])
+    payload = np.empty(size, np.uint8)
+    returned = np.empty(size, np.uint8) if first else payload
+
+    def run(loops: int) -> None:
+        if first or last:
+            trips(payload, returned, loops)
+
+    def draw() -> None:
+        """A fresh message in rank 0; where it is received each of its bytes is another one."""
+        payload[:] = np.frombuffer(rng.bytes(size), np.uint8)
+        if first:
+            np.invert(payload, out=returned)
+
+    def check() -> dict[str, int]:
+        draw()
+        run(1)
+        return {"wrong": int(np.count_nonzero(returned != payload)), "sum": zlib.crc32(payload.data)}
+
+    draw()
+    return together(
+        steps,
+        Part(run, check),
+        judge,
+        Work(bytes=2 * size),
+        lambda seconds: {"latency": Metric(seconds / 2, "s")},
+        seconds=itemgetter(0),
+    )
+
+
+def judge(found: list[dict[str, int]]) -> Verification:
+    """Whether every byte came back, and the last rank has them too."""
+    wrong, arrived = found[0]["wrong"], found[0]["sum"] == found[-1]["sum"]
+    return Verification(
+        passed=wrong == 0 and arrived,
+        method="random bytes, each compared when they came back, and by their checksum where they turned",
+        expected="0 wrong, arrived",
+        found=f"{wrong:,} wrong, {'arrived' if arrived else 'others arrived'}",
+    )

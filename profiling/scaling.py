@@ -1,0 +1,212 @@
+"""How a training scales: its rate with more replicas, and what a cluster larger than those measured would reach.
+
+The prediction takes an exchange to be Hockney's model of a message, latency + bytes / bandwidth, in each of the
+2 (n - 1) turns of a ring all-reduce (R. Hockney, "The communication challenge for MPP", Parallel Computing 20 (1994);
+R. Thakur et al., "Optimization of Collective Communication Operations in MPICH", IJHPCA 19 (2005)).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from profiling.benchmark import Scalar
+from profiling.record import Record
+
+OF_SIZE = ("processes", "devices")
+"""The axes that say how many replicas there are."""
+REDUCE = "all-reduce"
+ENGINES = ("gloo", "nccl")
+"""Of the collectives that frameworks train with."""
+
+
+@dataclass(frozen=True)
+class Step:
+    """One measured number of replicas: items per second, and what that is beside the smallest number measured."""
+
+    replicas: int
+    record: Record
+    rate: float
+    rate_low: float
+    rate_high: float
+    speedup: float
+    """Over the smallest number measured; `low` and `high` are the worst and the best of both intervals."""
+    speedup_low: float
+    speedup_high: float
+    efficiency: float
+    """The speed-up over the growth in replicas."""
+
+
+@dataclass(frozen=True)
+class Scaling:
+    """One training on growing numbers of replicas, all else alike."""
+
+    benchmark: str
+    device: str
+    backend: str | None
+    params: Mapping[str, Scalar]
+    """Without those of the size."""
+    steps: tuple[Step, ...]
+
+    @property
+    def weak(self) -> bool:
+        return self.params.get("scaling") == "weak"
+
+
+@dataclass(frozen=True)
+class LatencyBandwidth:
+    """Of the ring's turns, fitted to measured all-reduces."""
+
+    latency_s: float
+    seconds_per_byte: float
+    points: int
+    """Measured, that it was fitted to."""
+    error: float
+    """The largest relative difference between the model and what was measured."""
+
+    def all_reduce_s(self, replicas: int, nbytes: float) -> float:
+        turns = 2 * (replicas - 1)
+        return turns * (self.latency_s + nbytes / replicas * self.seconds_per_byte)
+
+
+@dataclass(frozen=True)
+class Predicted:
+    """A step on a number of replicas by the model; a prediction, checked where that number was measured."""
+
+    replicas: int
+    step_s: float
+    exchange_s: float
+    measured_s: float | None
+
+    @property
+    def error(self) -> float | None:
+        """The relative difference to what was measured."""
+        return None if self.measured_s is None else self.step_s / self.measured_s - 1
+
+
+def replicas(record: Record) -> int:
+    """Of the model, in all processes; a parameter server's point has fewer than processes."""
+    count = 1
+    for axis in OF_SIZE:
+        count *= int(record.params.get(axis, 1))
+    if record.params.get("strategy") == "parameter-server":
+        return max(1, count - 2)
+    return count
+
+
+def scalings(records: Iterable[Record]) -> list[Scaling]:
+    """Every training that was measured on at least two numbers of replicas.
+
+    The strategy of a single replica, `none` or that of the others, does not tell it from them.
+    """
+    found: dict[tuple[object, ...], dict[int, Record]] = {}
+    names: dict[tuple[object, ...], tuple[str, str, str | None, dict[str, Scalar]]] = {}
+    alone: dict[tuple[object, ...], Record] = {}
+    trainings = [r for r in records if r.status == "measured" and r.timing and r.timing.timer == "steps" and r.work]
+    for record in trainings:
+        params = {axis: value for axis, value in record.params.items() if axis not in OF_SIZE}
+        key = _key(record, params)
+        count = replicas(record)
+        if count == 1:
+            # A replica by itself is the same for weak and strong scaling, and for every strategy.
+            alone.setdefault(_key(record, _without(params)), record)
+        found.setdefault(key, {})[count] = record
+        names[key] = (record.benchmark, record.device, record.backend, params)
+    result = []
+    for key, by_count in found.items():
+        benchmark, device, backend, params = names[key]
+        one = alone.get((benchmark, device, backend, *sorted(_without(params).items())))
+        if one is not None and 1 not in by_count:
+            by_count = {1: one} | by_count
+        if len(by_count) > 1:
+            result.append(Scaling(benchmark, device, backend, params, _steps(by_count)))
+    return result
+
+
+def _without(params: Mapping[str, Scalar]) -> dict[str, Scalar]:
+    return {axis: value for axis, value in params.items() if axis not in ("strategy", "scaling")}
+
+
+def _key(record: Record, params: Mapping[str, Scalar]) -> tuple[object, ...]:
+    return (record.benchmark, record.device, record.backend, *sorted(params.items()))
+
+
+def _steps(by_count: Mapping[int, Record]) -> tuple[Step, ...]:
+    counts = sorted(by_count)
+    least = counts[0]
+    rates = {count: _rate(by_count[count]) for count in counts}
+    base, base_low, base_high = rates[least]
+    return tuple(
+        Step(
+            replicas=count,
+            record=by_count[count],
+            rate=rate,
+            rate_low=low,
+            rate_high=high,
+            speedup=rate / base,
+            speedup_low=low / base_high,
+            speedup_high=high / base_low,
+            efficiency=rate / base * least / count,
+        )
+        for count, (rate, low, high) in rates.items()
+    )
+
+
+def _rate(record: Record) -> tuple[float, float, float]:
+    """Items per second at the median, and at both ends of its interval."""
+    assert record.timing is not None
+    summary = record.timing.summary
+    items = record.items_timed
+    return items / summary.median, items / summary.ci_high, items / summary.ci_low
+
+
+def fit_latency_bandwidth(records: Iterable[Record]) -> LatencyBandwidth | None:
+    """The ring's latency and bandwidth by the all-reduces of `collectives` in the run; None of fewer than three.
+
+    Least squares of the relative errors: every message size counts alike. Neither is taken to be negative.
+    """
+    import numpy as np
+    from scipy.optimize import nnls
+
+    points = [
+        (int(r.params.get("processes", 2)), float(r.params["bytes"]), r.timing.summary.median)
+        for r in records
+        if r.benchmark == "collectives"
+        and r.params.get("op") == REDUCE
+        and r.params.get("impl") in ENGINES
+        and r.status == "measured"
+        and r.timing
+    ]
+    if len(points) < 3:
+        return None
+    turns = np.array([2.0 * (n - 1) for n, _, _ in points])
+    seconds = np.array([s for _, _, s in points])
+    moved = turns * np.array([size / n for n, size, _ in points])
+    (latency, per_byte), _ = nnls(np.column_stack([turns / seconds, moved / seconds]), np.ones(len(points)))
+    modelled = turns * latency + moved * per_byte
+    error = float(np.max(np.abs(modelled / seconds - 1)))
+    return LatencyBandwidth(float(latency), float(per_byte), len(points), error)
+
+
+def predict(scaling: Scaling, model: LatencyBandwidth, counts: Sequence[int]) -> list[Predicted]:
+    """The step on these numbers of replicas; nothing where no step was taken apart.
+
+    What one replica computes stays, in weak scaling, or is shared out, in strong scaling. Of the exchange as much is
+    hidden behind computing as was in the largest measured step.
+    """
+    measured = {step.replicas: step.record for step in scaling.steps}
+    taken = [(count, record.parts) for count, record in sorted(measured.items()) if record.parts]
+    if not taken:
+        return []
+    base, parts = taken[-1]
+    exposed = parts.exposed_s / max(parts.exposed_s + parts.hidden_s, 1e-12)
+    computing = parts.compute_s + parts.input_s
+    predictions = []
+    for count in counts:
+        exchange = model.all_reduce_s(count, parts.bytes)
+        share = 1.0 if scaling.weak else base / count
+        step = share * computing + (parts.wait_s + exposed * exchange if count > 1 else 0.0)
+        record = measured.get(count)
+        timing = record.timing if record else None
+        predictions.append(Predicted(count, step, exchange, timing.summary.median if timing else None))
+    return predictions

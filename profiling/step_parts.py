@@ -1,0 +1,84 @@
+"""What a step of several replicas is made of: computing, input, waiting for the slowest, and exchanging gradients.
+
+The time that the exchange adds to a step is found in two ways: the step with it beside the step without it, and the
+exchange alone. Where a trace shows the collectives, that is a third. How much of the exchange is hidden behind
+computing is the difference of the first two.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from statistics import median
+
+from profiling.bottleneck import Bottleneck, Cause, judge
+from profiling.stored import Stored
+
+
+class Seen(Stored):
+    """What one rank saw of its step's parts, in seconds."""
+
+    apart_s: list[float]
+    """Of each step without exchange."""
+    input_s: float
+    """Of these steps, waiting for the batch: the mean."""
+    alone_s: list[float]
+    """Of each exchange without a step."""
+    bytes: float
+    """Of the gradients."""
+
+
+class StepParts(Stored):
+    """Where a step of several ranks goes, in seconds; `compute` to `exposed` add up to it."""
+
+    step_s: float
+    compute_s: float
+    """Of rank 0, without exchange, launching included."""
+    input_s: float
+    """Waiting for the batch."""
+    wait_s: float
+    """For the rank that is last, step by step: what the slowest takes longer than rank 0 without any exchange."""
+    exposed_s: float
+    """Exchanging while nothing is computed: what the step takes longer than that of the slowest without exchange."""
+    hidden_s: float
+    """Exchanging behind computing."""
+    exchange_s: dict[str, float]
+    """The exchange of a step by each source: `with and without`, `alone`, `profiler`."""
+    bytes: float
+    """Of the gradients that each replica gives."""
+    unexplained_s: float
+    """What is left of the step if its exchange takes as long as alone: negative where it is hidden."""
+
+
+def take_apart(step_s: float, seen: Sequence[Seen], profiler_s: float | None = None) -> StepParts:
+    """The parts of a step by what all ranks saw, rank 0 first; `profiler_s` is its collectives by the trace."""
+    own = median(seen[0].apart_s)
+    slowest = median(map(max, zip(*(rank.apart_s for rank in seen), strict=False)))
+    exposed, alone = max(0.0, step_s - slowest), median(seen[0].alone_s)
+    sources = {"with and without": exposed, "alone": alone}
+    if profiler_s is not None:
+        sources["profiler"] = profiler_s
+    waited = min(seen[0].input_s, own)
+    return StepParts(
+        step_s=step_s,
+        compute_s=own - waited,
+        input_s=waited,
+        wait_s=slowest - own,
+        exposed_s=exposed,
+        hidden_s=max(0.0, alone - exposed),
+        exchange_s=sources,
+        bytes=seen[0].bytes,
+        unexplained_s=step_s - slowest - alone,
+    )
+
+
+def with_exchange(seen: Bottleneck, parts: StepParts) -> Bottleneck:
+    """The verdict of one rank, its step's time shared out anew: what it waits for others is communication."""
+    communication = min(1.0, (parts.wait_s + parts.exposed_s) / parts.step_s)
+    of_input = min(1.0 - communication, parts.input_s / parts.step_s)
+    own = {cause: share for cause, share in seen.shares.items() if cause not in ("communication", "input")}
+    rest, whole = 1.0 - communication - of_input, sum(own.values())
+    shares: dict[Cause, float] = (
+        {cause: rest * share / whole for cause, share in own.items()} if whole else {"device": rest}
+    )
+    source = "steps with and without exchange" + (f", and {seen.evidence[0]}" if seen.evidence else "")
+    return judge(shares | {"communication": communication, "input": of_input}, source=source)

@@ -1,0 +1,43 @@
+"""The launchers of clusters start the ranks of a run without a word about them on the command line."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import command, environment
+
+MPIRUN = ["mpirun", "--allow-run-as-root", "--oversubscribe", "-n", "2"]
+TORCHRUN = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "--no-python"]
+
+
+@pytest.mark.parametrize(
+    ("name", "launcher"),
+    [
+        pytest.param(
+            "mpirun",
+            MPIRUN,
+            marks=pytest.mark.skipif(shutil.which("mpirun") is None, reason="NOT TESTED under mpirun: openmpi-bin"),
+        ),
+        pytest.param(
+            "torchrun",
+            TORCHRUN,
+            marks=pytest.mark.skipif(find_spec("torch") is None, reason="NOT TESTED under torchrun: torch"),
+        ),
+    ],
+)
+def test_a_launcher_starts_the_ranks_of_one_run(tmp_path: Path, name: str, launcher: list[str]) -> None:
+    arguments = command("run", "together", "--param", "how=well", "--max-seconds", "0.2", "--out", tmp_path / "run")
+    process = subprocess.run(
+        [*launcher, *arguments], env=environment(), capture_output=True, encoding="utf-8", timeout=240
+    )
+    assert process.returncode == 0, process.stdout + process.stderr
+    assert f"2 ranks of {name}: 2 on " in process.stdout
+    (record,) = [json.loads(line) for line in (tmp_path / "run" / "records.jsonl").read_text().splitlines()]
+    assert (record["status"], record["params"]["processes"], len(record["ranks"])) == ("measured", 2, 2)

@@ -1,0 +1,205 @@
+"""Messages between two ranks beside programs that measure the same: Debian's NPtcp, and a bare loop of PyTorch.
+
+Each end is on the same core as the other program's, and they take turns of a second or two, so that the ratios are of
+neighbours in time. Run as a program, this is a rank of ours, or of the bare loop, and measures for each line it reads.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from importlib.util import find_spec
+from statistics import fmean
+from time import perf_counter
+
+import pytest
+from rich.console import Console
+
+from accelbench.plan import discover
+from accelbench.ranks import free_port
+from profiling.benchmark import Point, Task
+from profiling.timing import choose_loops, sample_seconds
+from profiling.world import World, join
+from tests.bench_self.bounds import Bound
+from tests.network.hosts import Host, link
+from tests.network.netpipe import Command, netpipe
+
+ROUNDS = 15
+WITHIN = 0.1
+PINGPONG_BYTES = (1, 1024, 65_536, 8_388_608)
+GLOO_BYTES = (8, 65_536, 1_048_576, 16_777_216)
+TRIALS = 7
+"""NPtcp gives the best of so many means: so do the others here."""
+TRIAL_SECONDS = 0.2
+LOCALHOST, PORT = "127.0.0.1", 23_457
+
+
+class Place:
+    """Where two ranks are: on this host, or each on one of a pair; either on a core of its own."""
+
+    def __init__(self, name: str, hosts: tuple[Host, Host] | None = None) -> None:
+        self.name, self._hosts = name, hosts
+        cores = sorted(os.sched_getaffinity(0))
+        self._cores = cores[0], cores[-1]
+        self.host = hosts[0].address if hosts else LOCALHOST
+
+    def addresses(self) -> list[str]:
+        """Of each rank, with a port that is free."""
+        if self._hosts:
+            return [f"{host.address}:{PORT}" for host in self._hosts]
+        return [f"{LOCALHOST}:{free_port(LOCALHOST)}" for _ in range(2)]
+
+    def beside(self, rank: int) -> Command:
+        """What puts before a command where that rank runs."""
+
+        def command(*words: str) -> list[str]:
+            pinned = ["taskset", "--cpu-list", str(self._cores[rank]), *words]
+            return self._hosts[rank].command(*pinned) if self._hosts else pinned
+
+        return command
+
+
+@contextmanager
+def places() -> Iterator[list[Place]]:
+    """This host, and a pair of hosts where it can be made."""
+    try:
+        with link() as made:
+            yield [Place("loopback"), Place("two hosts", made.hosts)]
+    except pytest.skip.Exception:
+        yield [Place("loopback")]
+
+
+@contextmanager
+def ranks(place: Place, what: str, size: int) -> Iterator[Callable[[], float]]:
+    """Two ranks of this program; the seconds of one execution, measured when asked for."""
+    addresses = place.addresses()
+    program = [sys.executable, "-W", "ignore", "-m", "tests.bench_self.network", what, str(size), *addresses]
+    with ExitStack() as stack:
+        processes = [
+            stack.enter_context(
+                subprocess.Popen(
+                    place.beside(rank)(*program, str(rank)),
+                    stdin=subprocess.PIPE,
+                    stdout=subprocess.PIPE,
+                    encoding="utf-8",
+                )
+            )
+            for rank in range(2)
+        ]
+
+        def measure() -> float:
+            for process in processes:
+                assert process.stdin
+                process.stdin.write("\n")
+                process.stdin.flush()
+            assert processes[0].stdout
+            return float(processes[0].stdout.readline())
+
+        try:
+            yield measure
+        finally:
+            for process in processes:
+                assert process.stdin
+                process.stdin.close()  # of both, before either is waited for
+
+
+def pingpong_beside_netpipe(console: Console) -> list[Bound]:
+    """Half a round trip of NPtcp as a ratio to that of pingpong: of latency where small, of bandwidth where large."""
+    if shutil.which("NPtcp") is None:
+        console.print("NPtcp is not installed: containers/ci/network.sh installs it")
+        return []
+    bounds = []
+    with places() as found:
+        for place, size in ((place, size) for place in found for size in PINGPONG_BYTES):
+            with ranks(place, "pingpong", size) as measure:
+                bound = in_turns(
+                    f"pingpong {size} bytes, {place.name}: time of NPtcp ÷ ours",
+                    lambda: netpipe(size, place.host, place.beside(0), place.beside(1)),  # noqa: B023 - called here
+                    lambda: measure() / 2,
+                    console,
+                )
+            bounds.append(bound)
+    return bounds
+
+
+def gloo_beside_bare_loop(console: Console) -> list[Bound]:
+    """The bus bandwidth of gloo's all-reduce as a ratio to that of a bare loop."""
+    if find_spec("torch") is None:
+        console.print("PyTorch is not installed: install the extra torch")
+        return []
+    bounds, place = [], Place("loopback")
+    for size in GLOO_BYTES:
+        with ranks(place, "bare", size) as bare, ranks(place, "collectives", size) as measure:
+            # Of the same message between as many ranks, bandwidths are as the inverse times.
+            bounds.append(in_turns(f"all-reduce {size} bytes by gloo: bandwidth ÷ bare loop's", bare, measure, console))
+    return bounds
+
+
+def in_turns(name: str, theirs: Callable[[], float], ours: Callable[[], float], console: Console) -> Bound:
+    """The ratio of their time to ours, in rounds."""
+    bound = Bound(name, "×", at_least=1 - WITHIN, at_most=1 + WITHIN)
+    for _ in range(ROUNDS):
+        times = theirs(), ours()
+        bound.found.append(times[0] / times[1])
+        console.print(f"{name}: {times[0] * 1e6:.1f} / {times[1] * 1e6:.1f} µs")
+    return bound
+
+
+def rank(what: str, size: int, here: World) -> None:
+    """Be one of two ranks."""
+    if what == "bare":
+        serve(bare_loop(size, here), TRIALS)
+        return
+    join(here)
+    own = {"pingpong": {"impl": "tcp"}, "collectives": {"op": "all-reduce", "impl": "gloo"}}[what]
+    task = discover()[what].prepare(Point(what, "cpu", {**own, "bytes": size, "processes": 2}, seed=1))
+    assert isinstance(task, Task)
+    if task.follow:
+        task.follow()
+        return
+    assert task.sample
+    assert task.finish
+    assert task.verify().passed
+    loops = choose_loops(task.sample)
+    samples = max(1, round(TRIAL_SECONDS / (task.sample(loops) * loops)))
+    sample = task.sample
+    serve(lambda: fmean(sample(loops) for _ in range(samples)), TRIALS)
+    task.finish()
+
+
+def serve(trial: Callable[[], float], trials: int) -> None:
+    """Print the best of so many trials for every line that is read."""
+    for _ in sys.stdin:
+        print(min(trial() for _ in range(trials)), flush=True)
+
+
+def bare_loop(size: int, here: World) -> Callable[[], float]:
+    """A loop of calls and nothing else: as any program has that uses PyTorch."""
+    import torch
+    from torch import distributed
+
+    os.environ["GLOO_SOCKET_IFNAME"] = "lo"
+    host, _, port = here.addresses[0].rpartition(":")
+    store = distributed.TCPStore(host, int(port), here.size, here.rank == 0)
+    distributed.init_process_group("gloo", store=store, rank=here.rank, world_size=here.size)
+    data = torch.randn(size // 4)
+
+    def call() -> None:
+        distributed.all_reduce(data)
+
+    call()
+    begin = perf_counter()
+    for _ in range(10):
+        call()
+    loops = torch.tensor(10 * TRIAL_SECONDS / (perf_counter() - begin))
+    distributed.broadcast(loops, 0)  # the ranks must make as many calls
+    return lambda: sample_seconds(call, max(1, round(float(loops))))
+
+
+if __name__ == "__main__":
+    what, size, *addresses, number = sys.argv[1:]
+    rank(what, int(size), World(rank=int(number), size=2, addresses=addresses))

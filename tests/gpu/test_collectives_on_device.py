@@ -1,0 +1,60 @@
+"""NCCL's collectives on GPUs: by one rank, which every machine has a GPU for, and by two where it has as many."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kernels.collectives import OPERATIONS, gpu_nccl
+from profiling.benchmark import Point, Skip
+from tests.conftest import Run
+from tests.kernels.in_ranks import worlds
+from tests.kernels.test_collectives_nccl import FLOAT32, SUM, Group
+
+pytestmark = pytest.mark.gpu
+
+
+@pytest.mark.parametrize("op", OPERATIONS)
+@pytest.mark.parametrize("size", [8, 1000, 3 << 20])
+def test_a_rank_by_itself_ends_up_with_what_it_gave(op: str, size: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    (here,) = worlds(1)
+    monkeypatch.setattr(gpu_nccl, "world", lambda: here)
+    point = Point("collectives", "gpu", {"op": op, "impl": "nccl", "bytes": size, "processes": 1}, seed=7)
+    try:
+        task = gpu_nccl.prepare(point)
+    except Skip as skip:
+        pytest.skip(str(skip))
+    task.run()
+    outcome = task.verify()
+    assert outcome.passed, outcome
+    assert task.sample
+    assert task.sample(3) > 0
+
+
+def test_the_simulated_nccl_takes_what_cupy_takes() -> None:
+    nccl: Any = pytest.importorskip("cupy.cuda.nccl")
+    if not nccl.available:
+        pytest.skip("CuPy finds no NCCL")
+    assert (nccl.NCCL_FLOAT32, nccl.NCCL_SUM) == (FLOAT32, SUM)
+    for name in ("allReduce", "allGather", "reduceScatter", "broadcast", "send", "recv"):
+        simulated: Callable[..., None] = getattr(Group, name)
+        said = getattr(nccl.NcclCommunicator, name).__doc__.splitlines()[0]
+        assert said.count(",") == simulated.__code__.co_argcount - 1, said
+
+
+def test_two_gpus_measure_every_operation(accelbench: Run, tmp_path: Path) -> None:
+    import cupy
+
+    if cupy.cuda.runtime.getDeviceCount() < 2:
+        pytest.skip("NCCL between ranks takes two GPUs, and here is one")
+    process = accelbench(
+        *("launch", "--procs", "2", "run", "collectives", "--device", "gpu", "--no-ceilings", "--out", "run"),
+        *("--max-seconds", "1", "--param", "bytes=8,1048576"),
+    )
+    assert process.returncode == 0, process.stdout + process.stderr
+    lines = (tmp_path / "run" / "records.jsonl").read_text(encoding="utf-8").splitlines()
+    assert [json.loads(line)["status"] for line in lines] == ["measured"] * 2 * len(OPERATIONS)

@@ -1,0 +1,50 @@
+"""Ranks as threads of this process, with real sockets between them: what each returns, or the first error."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
+
+from accelbench.ranks import free_port
+from profiling.benchmark import Task, Verification
+from profiling.world import World
+
+Found = TypeVar("Found")
+
+
+def worlds(size: int) -> list[World]:
+    """The places of so many ranks on this host."""
+    addresses = [f"127.0.0.1:{free_port('127.0.0.1')}" for _ in range(size)]
+    return [World(rank=rank, size=size, local_rank=rank, local_size=size, addresses=addresses) for rank in range(size)]
+
+
+def in_ranks(size: int, do: Callable[[World], Found]) -> list[Found]:
+    """What each of the ranks found; all of them run at once."""
+    with ThreadPoolExecutor(size) as pool:
+        running = [pool.submit(do, here) for here in worlds(size)]
+    return [each.result() for each in running]
+
+
+def verified(size: int, prepare: Callable[[World], Task], times: int = 1) -> Verification:
+    """Rank 0's last verdict, while the others follow; before it, and after, samples are taken as the timer does."""
+
+    def do(here: World) -> Verification | None:
+        task = prepare(here)
+        if task.follow:
+            task.follow()
+            return None
+        assert task.sample
+        assert task.finish
+        try:
+            task.run()
+            for _ in range(times):
+                verdict = task.verify()
+                assert task.sample(3) > 0
+            return verdict
+        finally:
+            task.finish()
+
+    verdict = in_ranks(size, do)[0]
+    assert verdict is not None
+    return verdict

@@ -1,0 +1,38 @@
+"""A task for the process that holds a rank's place in MPI, which needs no MPI."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from profiling.benchmark import Metric, Point, Skip, Task, Verification, Work
+from profiling.world import world
+
+
+class OddError(Exception):
+    """One that cannot be made of its message alone."""
+
+    def __init__(self, first: str, second: str) -> None:
+        super().__init__(first + second)
+
+
+def prepare_in_mpi(point: Point) -> Task:
+    def run() -> None:
+        if point["how"] == "raise":
+            raise ValueError("the input is odd")
+        if point["how"] == "raise oddly":
+            raise OddError("how ", "odd")
+        if point["how"] == "vanish":
+            os._exit(7)
+
+    if point["how"] == "skip":
+        raise Skip("this rank lacks something")
+    here, pid = world(), os.getpid()
+    fields: dict[str, Any] = {"follow": run} if here.rank else {"sample": lambda loops: loops / 10, "finish": run}
+    return Task(
+        run=run,
+        verify=lambda: Verification(passed=True, method=str(pid), expected=str(here.rank), found=str(point.seed)),
+        work=Work(bytes=5),
+        metrics=lambda seconds: {"latency": Metric(seconds / 2, "s")},
+        **fields,
+    )

@@ -1,0 +1,159 @@
+"""NCCL's collectives without GPUs: what is asked of CuPy and NCCL, done in host memory by ranks that are threads."""
+
+from __future__ import annotations
+
+import os
+from queue import Queue
+from threading import Barrier, Lock, local
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from kernels.collectives import OPERATIONS, gpu_nccl
+from kernels.collectives.task import make_task
+from kernels.lockstep import Lockstep
+from profiling.benchmark import Point, Skip, Task
+from profiling.world import World
+from tests.kernels.host_cupy import at, empty
+from tests.kernels.in_ranks import verified
+
+FLOAT32, SUM = 7, 0
+"""As CuPy has them."""
+
+
+class HostNccl:
+    """As much of `cupy.cuda.nccl` as is called, for ranks that are threads."""
+
+    available = True
+    NCCL_FLOAT32, NCCL_SUM = FLOAT32, SUM
+
+    def __init__(self, ranks: int) -> None:
+        self.barrier, self.lock = Barrier(ranks), Lock()
+        self.given: dict[int, Any] = {}
+        self.queues: dict[tuple[int, int], Queue[Any]] = {}
+        self.grouped = local()
+        self.streams: set[int] = set()
+
+    def get_unique_id(self) -> bytes:
+        return bytes(range(128))
+
+    def groupStart(self) -> None:
+        self.grouped.on = True
+
+    def groupEnd(self) -> None:
+        self.grouped.on = False
+
+    def NcclCommunicator(self, ndev: int, commId: bytes, rank: int) -> Group:
+        assert commId == bytes(range(128))
+        return Group(self, ndev, rank)
+
+
+class Group:
+    """A communicator, by CuPy's signatures: addresses and counts of elements."""
+
+    def __init__(self, nccl: HostNccl, ranks: int, rank: int) -> None:
+        self.nccl, self.ranks, self.rank = nccl, ranks, rank
+
+    def _all(self, address: int, count: int, kind: int, stream: int) -> list[Any]:
+        """What each rank gives."""
+        assert kind == FLOAT32
+        self.nccl.streams.add(stream)
+        self.nccl.given[self.rank] = np.array(at(address, count, "float32"))
+        self.nccl.barrier.wait()
+        found = [self.nccl.given[rank] for rank in range(self.ranks)]
+        assert len({len(each) for each in found}) == 1
+        self.nccl.barrier.wait()
+        return found
+
+    def allReduce(self, give: int, take: int, count: int, kind: int, op: int, stream: int) -> None:
+        assert op == SUM
+        at(take, count, "float32")[:] = sum(self._all(give, count, kind, stream))
+
+    def allGather(self, give: int, take: int, count: int, kind: int, stream: int) -> None:
+        at(take, count * self.ranks, "float32")[:] = np.concatenate(self._all(give, count, kind, stream))
+
+    def reduceScatter(self, give: int, take: int, count: int, kind: int, op: int, stream: int) -> None:
+        assert op == SUM
+        summed = sum(self._all(give, count * self.ranks, kind, stream))
+        at(take, count, "float32")[:] = summed[self.rank * count : (self.rank + 1) * count]
+
+    def broadcast(self, give: int, take: int, count: int, kind: int, root: int, stream: int) -> None:
+        at(take, count, "float32")[:] = self._all(give, count, kind, stream)[root]
+
+    def send(self, give: int, count: int, kind: int, peer: int, stream: int) -> None:
+        assert self.nccl.grouped.on  # else all ranks would send, and none receive
+        self._queue(self.rank, peer).put(np.array(at(give, count, "float32")))
+
+    def recv(self, take: int, count: int, kind: int, peer: int, stream: int) -> None:
+        assert self.nccl.grouped.on
+        at(take, count, "float32")[:] = self._queue(peer, self.rank).get(timeout=10)
+
+    def _queue(self, source: int, target: int) -> Queue[Any]:
+        with self.nccl.lock:
+            return self.nccl.queues.setdefault((source, target), Queue())
+
+
+@pytest.fixture
+def on_host(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """`on_host(ranks)`: the NCCL between so many ranks; each rank has a GPU of its own."""
+    identities = iter(range(100))
+
+    def use(ranks: int, gpus: int = 100) -> HostNccl:
+        nccl = HostNccl(ranks)
+        runtime = SimpleNamespace(
+            getDeviceProperties=lambda device: {"uuid": bytes([next(identities) % gpus] * 16)},
+            deviceSynchronize=lambda: None,
+        )
+        stream = SimpleNamespace(ptr=0xABC, synchronize=lambda: None)
+        cuda = SimpleNamespace(runtime=runtime, nccl=nccl, Stream=lambda non_blocking: stream)
+        modules = {"cupy": SimpleNamespace(empty=empty, cuda=cuda), "cupy.cuda.nccl": nccl}
+        monkeypatch.setattr(gpu_nccl, "library", modules.__getitem__)
+        monkeypatch.setenv("NCCL_SOCKET_IFNAME", "set by the user")
+        return nccl
+
+    return use
+
+
+def point(op: str, size: int) -> Point:
+    return Point("collectives", "gpu", {"op": op, "impl": "nccl", "bytes": size, "processes": 2}, seed=7)
+
+
+@pytest.mark.parametrize("op", OPERATIONS)
+@pytest.mark.parametrize("ranks", [2, 3])
+def test_every_operation_is_asked_of_nccl_as_it_takes_it(on_host: Any, op: str, ranks: int) -> None:
+    nccl = on_host(ranks)
+
+    def prepare(here: World) -> Task:
+        steps = Lockstep(here)
+        task = make_task(point(op, 1000), gpu_nccl.Nccl(steps, here), steps, here)
+        assert here.rank or task.timer == "host"
+        return task
+
+    outcome = verified(ranks, prepare, times=2)
+    assert outcome.passed, outcome
+    assert nccl.streams <= {0xABC}  # never the default stream
+
+
+def test_ranks_that_share_a_gpu_are_skipped(on_host: Any) -> None:
+    on_host(2, gpus=1)
+
+    def prepare(here: World) -> Task:
+        steps = Lockstep(here)
+        return make_task(point("all-reduce", 1000), gpu_nccl.Nccl(steps, here), steps, here)
+
+    with pytest.raises(Skip, match="a GPU for each rank, and ranks 0 and 1 have the same one"):
+        verified(2, prepare)
+
+
+def test_the_interface_that_the_user_chose_stays(on_host: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    on_host(2)
+    verified(2, lambda here: make_task(point("broadcast", 8), gpu_nccl.Nccl(s := Lockstep(here), here), s, here))
+    assert os.environ["NCCL_SOCKET_IFNAME"] == "set by the user"
+
+
+def test_a_missing_nccl_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gpu_nccl, "library", lambda name: SimpleNamespace(available=False))
+    with pytest.raises(Skip, match="pip install nvidia-nccl-cu12"):
+        gpu_nccl.prepare(point("all-reduce", 8))

@@ -1,0 +1,129 @@
+"""Ranks that do the same at once."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kernels import lockstep
+from kernels.lockstep import Lockstep, Part, Task, nothing, together
+from profiling.benchmark import Verification, Work
+from profiling.world import World
+from tests.kernels.in_ranks import in_ranks, worlds
+
+
+def judge(found: list[Any]) -> Verification:
+    return Verification(passed=True, method="counted", found=str(found))
+
+
+def task(here: World, part: Part) -> Task:
+    return together(Lockstep(here), part, judge, Work(items=1), lambda seconds: {})
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 5])
+def test_every_rank_gets_every_value_in_order(size: int) -> None:
+    def exchange(here: World) -> list[list[Any]]:
+        steps = Lockstep(here)
+        return [steps.exchange([here.rank, time]) for time in range(3)]
+
+    expected = [[[rank, time] for rank in range(size)] for time in range(3)]
+    assert in_ranks(size, exchange) == [expected] * size
+
+
+commands = st.lists(st.one_of(st.just("run"), st.just("verify"), st.integers(1, 5)), max_size=8)
+
+
+@settings(max_examples=20, deadline=None)
+@given(size=st.integers(2, 4), asked=commands)
+def test_all_ranks_execute_as_often_and_in_the_same_order(size: int, asked: list[Any]) -> None:
+    def do(here: World) -> list[Any]:
+        done: list[Any] = []
+        part = Part(run=done.append, check=lambda: done.append("check"), load=lambda: done.append("load"))
+        own = task(here, part)
+        if own.follow:
+            own.follow()
+            return done
+        assert own.sample
+        assert own.finish
+        for what in asked:
+            own.run() if what == "run" else own.verify() if what == "verify" else own.sample(what)
+        own.finish()
+        return done
+
+    steps = {"run": ["load", 1], "verify": ["check"]}
+    expected = [step for what in asked for step in steps.get(what, ["load", 1, what])]
+    assert in_ranks(size, do) == [expected] * size
+
+
+def test_a_sample_takes_as_long_as_its_slowest_rank() -> None:
+    def do(here: World) -> float:
+        own = task(here, Part(run=lambda loops: time.sleep(0.02 * here.rank * loops), check=nothing))
+        if own.follow:
+            own.follow()
+            return 0.0
+        assert own.sample
+        assert own.finish
+        seconds = own.sample(2)
+        own.finish()
+        return seconds
+
+    assert in_ranks(3, do)[0] >= 0.04  # each execution: rank 2's two naps
+
+
+def test_what_every_rank_found_is_judged() -> None:
+    def do(here: World) -> Any:
+        own = task(here, Part(run=nothing, check=lambda: here.rank * 10))
+        if own.follow:
+            return own.follow()
+        verdict = own.verify()
+        assert own.finish
+        own.finish()
+        return verdict.found
+
+    assert in_ranks(3, do)[0] == "[0, 10, 20]"
+
+
+@pytest.mark.parametrize(("gone", "waits"), [(1, 0), (2, 0), (0, 1)])
+def test_a_rank_that_ends_is_named_to_the_one_that_waits_for_it(gone: int, waits: int) -> None:
+    def do(here: World) -> str | None:
+        steps = Lockstep(here)
+        steps.exchange(None)
+        if here.rank != waits:
+            if here.rank != gone:
+                steps._write(None)
+            return None
+        with pytest.raises(ConnectionError) as caught:
+            steps.exchange(None)
+        return str(caught.value)
+
+    assert in_ranks(max(gone, waits) + 1, do)[waits] == f"rank {gone} has ended"
+
+
+def test_followers_end_with_rank_0_wherever_they_are() -> None:
+    """It broke off between telling them to take a sample and beginning it."""
+
+    def do(here: World) -> None:
+        steps = Lockstep(here)
+        part = Part(run=nothing, check=nothing)
+        own = together(steps, part, judge, Work(), lambda seconds: {})
+        if own.follow:
+            own.follow()
+        else:
+            assert own.finish
+            steps.say({"sample": 3})
+            own.finish()
+
+    in_ranks(2, do)
+
+
+def test_a_rank_that_does_not_come_is_not_awaited_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lockstep, "MEET_SECONDS", 0.2)
+    first, second = worlds(2)
+    with pytest.raises(TimeoutError):
+        Lockstep(first)
+    with pytest.raises(ConnectionRefusedError):
+        Lockstep(second)

@@ -1,0 +1,141 @@
+"""A message comes back as it was sent, and one that does not shows."""
+
+from __future__ import annotations
+
+import json
+import socket
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kernels.lockstep import Lockstep
+from kernels.pingpong import cpu_tcp
+from kernels.pingpong.trips import Trips, make_task
+from profiling.benchmark import Point, Skip, Task
+from profiling.world import World
+from tests.conftest import Run
+from tests.kernels.in_ranks import verified
+
+
+def point(size: int, impl: str = "tcp") -> Point:
+    return Point("pingpong", "cpu", {"impl": impl, "bytes": size, "processes": 2}, seed=7)
+
+
+def over_sockets(size: int, end: Callable[[World, socket.socket], Trips] | None = None) -> Callable[[World], Task]:
+    def prepare(here: World) -> Task:
+        steps = Lockstep(here)
+        peer = cpu_tcp.connect(steps, here)
+        trips = end(here, peer) if end else (cpu_tcp.ping if here.rank == 0 else cpu_tcp.pong)(peer)
+        return make_task(point(size), trips, steps, here)
+
+    return prepare
+
+
+@pytest.mark.parametrize(("size", "ranks"), [(1, 2), (1000, 2), (1 << 21, 2), (1000, 4)])
+def test_random_bytes_come_back(size: int, ranks: int) -> None:
+    outcome = verified(ranks, over_sockets(size), times=2)
+    assert outcome.passed, outcome
+
+
+@pytest.mark.parametrize("fault", ["a byte changed", "the last message again", "not from the last rank"])
+def test_other_bytes_fail(fault: str) -> None:
+    def faulty(here: World, peer: socket.socket) -> Trips:
+        if here.rank == 0:
+            return cpu_tcp.ping(peer)
+        previous = bytes(1000)
+
+        def trips(payload: Any, returned: Any, loops: int) -> None:
+            nonlocal previous
+            for _ in range(loops):
+                cpu_tcp.receive(peer, memoryview(payload))
+                arrived = bytes(payload)
+                changed = arrived[:-1] + bytes([arrived[-1] ^ 1])
+                peer.sendall(previous if fault == "the last message again" else changed if "byte" in fault else arrived)
+                previous = arrived
+                if fault == "not from the last rank":
+                    payload[0] ^= 1
+
+        return trips
+
+    outcome = verified(2, over_sockets(1000, faulty), times=2)
+    assert not outcome.passed, outcome
+
+
+@settings(max_examples=30, deadline=None)
+@given(pieces=st.lists(st.binary(min_size=1, max_size=50), min_size=1, max_size=20))
+def test_a_message_is_received_whole_however_it_is_cut(pieces: list[bytes]) -> None:
+    there, here = socket.socketpair()
+    whole = b"".join(pieces)
+    with there, here:
+        for piece in pieces:
+            there.sendall(piece)
+        there.sendall(b"next")
+        buffer = bytearray(len(whole))
+        cpu_tcp.receive(here, memoryview(buffer))
+        assert bytes(buffer) == whole
+        assert here.recv(10) == b"next"
+
+
+def test_a_peer_that_closes_in_the_middle_is_an_error() -> None:
+    there, here = socket.socketpair()
+    with here:
+        there.sendall(b"half")
+        there.close()
+        with pytest.raises(ConnectionError, match="closed"):
+            cpu_tcp.receive(here, memoryview(bytearray(8)))
+
+
+def test_memory_that_is_not_there_is_a_skip(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("profiling.memory.available_bytes", lambda: 1 << 20)
+    with pytest.raises(Skip, match="needs 1 MiB of memory"):
+        cpu_tcp.prepare(point(1 << 19))
+
+
+def test_two_processes_measure_latency_and_bandwidth(accelbench: Run, tmp_path: Path) -> None:
+    process = accelbench(
+        *("launch", "--procs", "2", "run", "pingpong", "--no-ceilings", "--max-seconds", "0.2"),
+        *("--param", "impl=tcp", "--param", "bytes=1,100000", "--out", "run"),
+    )
+    assert process.returncode == 0, process.stdout + process.stderr
+    for line in (tmp_path / "run" / "records.jsonl").read_text(encoding="utf-8").splitlines():
+        record = json.loads(line)
+        assert record["verification"]["passed"]
+        latency = record["metrics"]["latency"]["value"]
+        assert latency == pytest.approx(record["timing"]["summary"]["median"] / 2)
+        # The figure is what NetPIPE draws: the message by half of the round trip.
+        rate = record["work"]["bytes"] / record["timing"]["summary"]["median"]
+        assert rate == pytest.approx(record["params"]["bytes"] / latency)
+
+
+def test_what_is_received_was_poisoned() -> None:
+    """A trip that moves nothing leaves no byte right."""
+
+    def still(here: World, peer: socket.socket) -> Trips:
+        return lambda payload, returned, loops: None
+
+    outcome = verified(2, over_sockets(1000, still))
+    assert not outcome.passed
+    assert (outcome.found or "").startswith("1,000 wrong")
+
+
+def test_payloads_are_random() -> None:
+    drawn = []
+
+    def keep(here: World, peer: socket.socket) -> Trips:
+        honest = (cpu_tcp.ping if here.rank == 0 else cpu_tcp.pong)(peer)
+
+        def trips(payload: Any, returned: Any, loops: int) -> None:
+            if here.rank == 0:
+                drawn.append(np.array(payload))
+            honest(payload, returned, loops)
+
+        return trips
+
+    verified(2, over_sockets(4096, keep), times=2)
+    assert len({array.tobytes() for array in drawn}) > 1
+    assert all(len(np.unique(array)) > 200 for array in drawn)

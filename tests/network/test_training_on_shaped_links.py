@@ -1,0 +1,49 @@
+"""A training on two hosts is held up by the link between them as much as its rate dictates, and the record says so."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.network.hosts import Link, link
+from tests.network.test_shaped_links import ranks
+
+GRADIENTS = 4 * 1_199_882
+"""Bytes: each rank sends a ring's half twice, and so all of it once."""
+SECONDS = 280
+
+
+def train(on: Link, out: Path) -> dict[str, Any]:
+    """The record of `cnn-mnist` on both hosts, its replicas kept alike by TensorFlow."""
+    options = ("--no-ceilings", "--param", "batch=250", "--param", "epochs=2", "--out", str(out))
+    with ranks(on.hosts, "cnn-mnist", "--device", "cpu", *options) as processes:
+        said = [process.communicate(timeout=SECONDS)[0] for process in processes]
+    assert [process.returncode for process in processes] == [0, 0], "\n".join(said)
+    record: dict[str, Any] = json.loads((out / "records.jsonl").read_text(encoding="utf-8"))
+    return record
+
+
+@pytest.mark.timeout(600)
+def test_the_exposed_exchange_is_what_the_link_dictates(tmp_path: Path) -> None:
+    """What gRPC and a busy machine take besides can only be added to it."""
+    found = {}
+    for mbit in (1000, 100):
+        with link(mbit) as made:
+            record = train(made, tmp_path / str(mbit))
+            parts = record["parts"]
+            found[mbit] = parts
+            assert parts["bytes"] == GRADIENTS
+            assert [rank["node"] for rank in record["ranks"]] == [0, 1]
+            dictated = GRADIENTS / made.most(GRADIENTS)
+            assert parts["exchange_s"]["alone"] >= 0.95 * dictated
+            added = sum(parts[name] for name in ("compute_s", "input_s", "wait_s", "exposed_s"))
+            assert added == pytest.approx(parts["step_s"], rel=0.05)
+            if mbit == 100:
+                assert parts["exchange_s"]["alone"] == pytest.approx(dictated, rel=0.25)
+                assert parts["exposed_s"] >= 0.8 * dictated  # whatever else ran while the steps were compared
+                shares = record["profile"]["bottleneck"]["shares"]
+                assert shares["communication"] >= parts["exposed_s"] / parts["step_s"] - 0.01
+    assert found[1000]["exchange_s"]["alone"] < found[100]["exchange_s"]["alone"] / 3

@@ -1,0 +1,91 @@
+"""One rank of a training by JAX or PyTorch: a job as JSON comes in, what was seen goes out as the last line."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import Any
+
+from accelbench.plan import discover
+from profiling.benchmark import Point, Skip, Training
+from profiling.world import DOING, World, join, world
+
+
+def main() -> None:
+    job = json.loads(sys.argv[1])
+    join(World(**job["world"]))
+    what = {"learn": learn, "normalised": normalised}[job["what"]]
+    try:
+        found = what(job["backend"], job["params"])
+    except Skip as skip:
+        found = {"skipped": str(skip)}
+    print(json.dumps(found), flush=True)
+
+
+def prepared(backend: str, params: dict[str, Any]) -> Training:
+    """The benchmark `learn` at these values."""
+    benchmark = discover()["learn"]
+    values = {axis: values[0] for axis, values in benchmark.axes_on("cpu").items()} | params
+    task = benchmark.prepare(Point("learn", "cpu", values, backend, seed=1))
+    assert isinstance(task, Training)
+    return task
+
+
+def metrics(task: Training) -> dict[str, float]:
+    return {name: metric.value for name, metric in task.evaluate().items()}
+
+
+def learn(backend: str, params: dict[str, Any]) -> dict[str, Any]:
+    """Train together, then exchange alone, then train apart in rank 0 only: if that waited, it would do so for ever."""
+    task = prepared(backend, params)
+    found: dict[str, Any] = {"history": task.fit([]), "steps": DOING.steps, "stage": DOING.stage}
+    found["metrics"] = metrics(task)
+    if task.exchange and params.get("sync") != "off":
+        found["bytes"] = task.exchange.bytes
+        for _ in range(3):
+            task.exchange.alone()
+        found["metrics_exchanged"] = metrics(task)
+        if world().rank == 0:
+            task.exchange.apart([])
+        found["metrics_apart"] = metrics(task)
+    return found
+
+
+def normalised(backend: str, params: dict[str, Any]) -> dict[str, Any]:
+    """Train a network whose normalisation has a state that no gradient goes to; its weights, and what it predicts."""
+    from workloads.training.keras_model import use_backend
+
+    point = Point("some", "cpu", {"batch": 8, "epochs": 2} | params, backend, seed=1)
+    strategy = use_backend(point)
+    import keras
+    import numpy as np
+    from keras import layers
+
+    from workloads.training.pipeline import feed
+
+    x = np.random.default_rng(3).normal(size=(35, 8)).astype("float32")
+    y = x.mean(axis=1, keepdims=True)
+    batches = feed(point, (x, y), batch=strategy.batch, epochs=2, share=strategy.share)
+    with strategy.scope():
+        model = keras.Sequential(
+            [
+                keras.Input((8,)),
+                layers.BatchNormalization(),
+                layers.Dropout(params.get("drop", 0) / 100),
+                layers.Dense(1),
+            ]
+        )
+        model.compile(keras.optimizers.SGD(0.05), "mse")
+    history = strategy.train(model, batches, 2, [])
+    predicted = strategy.predict(model, x, batch_size=8)
+    given = strategy.predict(model, ((x[begin : begin + 7], None) for begin in range(0, 35, 7)), steps=3)
+    return {
+        "history": history,
+        "weights": [float(value) for part in model.get_weights() for value in part.ravel()],
+        "predicted": predicted.ravel().tolist(),
+        "predicted_of_generator": given.ravel().tolist(),
+    }
+
+
+if __name__ == "__main__":
+    main()

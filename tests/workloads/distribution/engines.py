@@ -1,0 +1,89 @@
+"""Starts trainings of one and of several processes, and compares what they learnt."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from accelbench.cluster import LOCALHOST
+from accelbench.ranks import free_port
+from tests.conftest import environment
+
+SECONDS = 240
+TOLERANCE = 1e-4
+"""Relative: float32 sums in another order differ by 1e-7, which Adam's steps widen."""
+
+Found = dict[str, Any]
+
+
+def start(
+    what: str, backend: str, size: int, *, script: str = "engine_rank", **params: str | int
+) -> list[subprocess.Popen[str]]:
+    """So many ranks at this job, which the script does."""
+    addresses = [f"{LOCALHOST}:{free_port(LOCALHOST)}" for _ in range(size)]
+    ranks = []
+    for rank in range(size):
+        place = {"rank": rank, "size": size, "local_rank": rank, "local_size": size, "addresses": addresses}
+        job = {
+            "what": what,
+            "backend": backend,
+            "world": place,
+            "params": params | ({"processes": size} if size > 1 else {}),
+        }
+        ranks.append(
+            subprocess.Popen(
+                [sys.executable, "-m", f"tests.workloads.distribution.{script}", json.dumps(job)],
+                cwd=Path(__file__).parents[3],
+                env=environment(KERAS_BACKEND=backend, OMP_NUM_THREADS="1"),
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                encoding="utf-8",
+            )
+        )
+    return ranks
+
+
+def train(what: str, backend: str, size: int, *, script: str = "engine_rank", **params: str | int) -> list[Found]:
+    """What each of so many ranks found."""
+    ranks = start(what, backend, size, script=script, **params)
+    try:
+        spoken = [rank.communicate(timeout=SECONDS) for rank in ranks]
+    finally:
+        for rank in ranks:
+            rank.kill()
+    for rank, (_, complaint) in zip(ranks, spoken, strict=True):
+        assert rank.returncode == 0, complaint[-3000:]
+    return [json.loads(said.splitlines()[-1]) for said, _ in spoken]
+
+
+def learnt(metrics: dict[str, float]) -> dict[str, float]:
+    """What depends on all weights."""
+    names = ("weights_sum", "weights_norm", "weights_projection", "final_loss")
+    return {name: metrics[name] for name in names}
+
+
+def assert_learnt_alike(found: dict[str, float], alone: dict[str, float]) -> None:
+    """The comparison that replicas which learn together pass, and replicas by themselves do not."""
+    assert learnt(found) == pytest.approx(learnt(alone), rel=TOLERANCE)
+
+
+def assert_shared_out(ranks: list[dict[str, float]], alone: dict[str, float]) -> None:
+    """Each rank's first batch is a part of that of one process, and no example is in two."""
+    parts = [int(found["first_batch"]) for found in ranks]
+    assert sum(parts) == int(alone["first_batch"])
+    assert all(part.bit_count() == int(alone["first_batch"]).bit_count() // len(parts) for part in parts)
+    assert not any(a & b for i, a in enumerate(parts) for b in parts[:i])
+
+
+def records(run: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (run / "records.jsonl").read_text(encoding="utf-8").splitlines()]
+
+
+def metrics_of(record: dict[str, Any]) -> list[dict[str, float]]:
+    """Of each rank."""
+    return [{name: metric["value"] for name, metric in rank["metrics"].items()} for rank in record["ranks"]]

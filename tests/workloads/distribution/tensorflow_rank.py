@@ -1,0 +1,124 @@
+"""One rank of a training by TensorFlow: a job as JSON comes in, what was seen goes out as the last line."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from typing import Any
+
+from accelbench.plan import discover
+from profiling.benchmark import Point, Serving, Training
+from profiling.world import DOING, World, join, world
+
+
+def main() -> None:
+    job = json.loads(sys.argv[1])
+    join(World(**job["world"]))
+    what = {"learn": learn, "learn and variants": learn_and_variants, "lost": lost}[job["what"]]
+    try:
+        found = what(job["params"])
+    except Serving as serving:
+        serving.serve()
+        found = {"served": True}
+    print(json.dumps(found), flush=True)
+
+
+def prepared(params: dict[str, Any]) -> Training:
+    """The benchmark `learn` at these values."""
+    benchmark = discover()["learn"]
+    values = {axis: values[0] for axis, values in benchmark.axes_on("cpu").items()} | params
+    task = benchmark.prepare(Point("learn", "cpu", values, "tensorflow", seed=1))
+    assert isinstance(task, Training)
+    return task
+
+
+def metrics(task: Training) -> dict[str, float]:
+    return {name: metric.value for name, metric in task.evaluate().items()}
+
+
+def learn(params: dict[str, Any]) -> dict[str, Any]:
+    """Train, and listen to what callbacks are told; then exchange alone, then train apart in rank 0 only."""
+    task = prepared(params)
+    import keras
+
+    told: list[Any] = []
+    listen = keras.callbacks.LambdaCallback(
+        on_train_begin=lambda logs: told.append("train"),
+        on_epoch_begin=lambda epoch, logs: told.append(f"epoch {epoch}"),
+        on_train_batch_begin=lambda step, logs: told.append(f"step {step}"),
+        on_train_batch_end=lambda step, logs: told.append(logs["loss"]),
+        on_epoch_end=lambda epoch, logs: told.append(logs),
+        on_train_end=lambda logs: told.append(logs),
+    )
+    steps = DOING.steps
+    found: dict[str, Any] = {"history": task.fit([listen]), "told": told}
+    found |= {"steps": DOING.steps - steps, "stage": DOING.stage, "metrics": metrics(task)}
+    if task.exchange:
+        found["bytes"] = task.exchange.bytes
+        for _ in range(3):
+            task.exchange.alone()
+        if world().rank == 0:
+            task.exchange.apart([])  # if it waited for the other rank, it would do so for ever
+        found["metrics_apart"] = metrics(task)
+    return found
+
+
+def learn_and_variants(params: dict[str, Any]) -> dict[str, Any]:
+    return learn(params) | {"variants": variants(params)}
+
+
+def variants(params: dict[str, Any]) -> dict[str, Any]:
+    """Train small networks that differ in one thing each; the last loss and all weights of each."""
+    from workloads.training.keras_model import use_backend
+
+    point = Point("some", "cpu", {"batch": 8} | params, "tensorflow", seed=1)
+    strategy = use_backend(point)
+    import keras
+    import numpy as np
+    from keras import layers
+
+    from workloads.training.pipeline import feed
+
+    x = np.random.default_rng(3).normal(size=(32, 8)).astype("float32")
+    y = x.mean(axis=1, keepdims=True)
+    found: dict[str, Any] = {}
+    for name, middle, precision in (
+        ("compiled", [], "float32"),
+        ("half", [], "mixed_float16"),
+        ("normalised", [layers.BatchNormalization], "float32"),
+        ("dropping", [lambda: layers.Dropout(0.5)], "float32"),
+    ):
+        keras.config.set_dtype_policy(precision)
+        batches = feed(point, (x, y), batch=strategy.batch, epochs=3, share=strategy.share)
+        with strategy.scope():
+            model = keras.Sequential([keras.Input((8,)), *(make() for make in middle), layers.Dense(1)])
+            model.compile(keras.optimizers.SGD(0.05), "mse", jit_compile=name == "compiled")
+        history = strategy.train(model, batches, 3, [])
+        found[name] = {
+            "loss": history["loss"][-1],
+            "weights": [part.tolist() for part in model.get_weights()],
+            "optimizer": type(model.optimizer).__name__,
+            "random": [v.numpy().tolist() for v in model.non_trainable_variables if "seed" in v.name],
+        }
+    return found
+
+
+def lost(params: dict[str, Any]) -> dict[str, Any]:
+    """Rank 1 dies in the fifth step; the other must not wait for it."""
+    task = prepared(params)
+    import keras
+
+    def die(step: int, logs: Any) -> None:
+        if step == 4 and world().rank == 1:
+            os._exit(9)
+
+    try:
+        task.fit([keras.callbacks.LambdaCallback(on_train_batch_end=die)])
+    except Exception as error:  # noqa: BLE001 - whatever the engine raises
+        return {"error": f"{type(error).__name__}: {error}"}
+    return {"error": None}
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,58 @@
+"""Horovod is no part of any set: what is said where it is missing, and that it learns right where it is not."""
+
+from __future__ import annotations
+
+import json
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import Run
+from tests.workloads.distribution.engines import (
+    TOLERANCE,
+    Found,
+    assert_learnt_alike,
+    assert_shared_out,
+    train,
+)
+
+INSTALLED = find_spec("horovod") is not None
+
+pytestmark = pytest.mark.timeout(600)
+
+
+@pytest.mark.skipif(INSTALLED, reason="Horovod is here")
+def test_where_horovod_is_missing_the_record_says_how_to_get_it(accelbench: Run, tmp_path: Path) -> None:
+    process = accelbench("run", "learn", "--engine", "horovod", "--no-ceilings", "--device", "cpu", "--out", "run")
+    assert process.returncode == 0, process.stdout + process.stderr
+    (record,) = [json.loads(line) for line in (tmp_path / "run" / "records.jsonl").read_text().splitlines()]
+    assert record["status"] == "skipped"
+    assert "HOROVOD_WITH_TENSORFLOW=1" in record["reason"]
+    assert "xla_mpi_ops.cc" in record["reason"]
+
+
+@pytest.fixture(scope="module")
+def alone() -> Found:
+    (found,) = train("learn", "tensorflow", 1, script="tensorflow_rank")
+    return found
+
+
+@pytest.mark.skipif(not INSTALLED, reason="Horovod is not here")
+def test_two_processes_of_horovod_learn_what_one_does(alone: Found) -> None:
+    together = train("learn and variants", "tensorflow", 2, script="tensorflow_rank", strategy="horovod")
+    for rank in together:
+        assert rank["history"]["loss"] == pytest.approx(alone["history"]["loss"], rel=TOLERANCE)
+        assert_learnt_alike(rank["metrics"], alone["metrics"])
+    assert_shared_out([rank["metrics"] for rank in together], alone["metrics"])
+    assert together[1]["metrics_apart"] == together[1]["metrics"]
+    with pytest.raises(AssertionError):
+        assert_learnt_alike(together[0]["metrics_apart"], alone["metrics"])
+    for one, other in zip(*(rank["variants"].values() for rank in together), strict=True):
+        assert one["weights"] == other["weights"]
+
+
+@pytest.mark.skipif(not INSTALLED, reason="Horovod is not here")
+def test_horovod_of_one_process_learns_as_without_it(alone: Found) -> None:
+    (found,) = train("learn", "tensorflow", 1, script="tensorflow_rank", strategy="horovod")
+    assert_learnt_alike(found["metrics"], alone["metrics"])

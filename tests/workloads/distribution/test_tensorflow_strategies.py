@@ -1,0 +1,237 @@
+"""Several replicas learn what one does, by each of TensorFlow's strategies that can be tried on CPUs."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from threading import Thread
+from typing import Any
+
+import pytest
+
+from accelbench.ranks import free_port
+from profiling.benchmark import Point, Scalar, Skip
+from profiling.world import World, join
+from tests.conftest import Run
+from tests.workloads.distribution import engines
+from tests.workloads.distribution.engines import (
+    SECONDS,
+    TOLERANCE,
+    Found,
+    assert_learnt_alike,
+    assert_shared_out,
+    metrics_of,
+    records,
+)
+from workloads.distribution.serving import accept, until_closed
+from workloads.distribution.strategy import strategy_of
+
+train = partial(engines.train, script="tensorflow_rank")
+EPOCHS, STEPS = 4, 6
+
+pytestmark = pytest.mark.timeout(600)
+
+
+@pytest.fixture(scope="module")
+def alone() -> Found:
+    """What one process learns, by Keras's own `fit`."""
+    (found,) = train("learn and variants", "tensorflow", 1)
+    return found
+
+
+@pytest.fixture(scope="module")
+def together() -> list[Found]:
+    return train("learn and variants", "tensorflow", 2)
+
+
+def assert_same(found: Found, alone: Found) -> None:
+    assert found["history"]["loss"] == pytest.approx(alone["history"]["loss"], rel=TOLERANCE)
+    assert found["history"]["accuracy"] == pytest.approx(alone["history"]["accuracy"])
+    assert_learnt_alike(found["metrics"], alone["metrics"])
+
+
+def test_two_devices_of_one_process_learn_what_one_does(alone: Found) -> None:
+    (mirrored,) = train("learn", "tensorflow", 1, devices=2)
+    assert_same(mirrored, alone)
+
+
+def test_two_processes_learn_what_one_does(alone: Found, together: list[Found]) -> None:
+    for rank in together:
+        assert_same(rank, alone)
+    assert_shared_out([rank["metrics"] for rank in together], alone["metrics"])
+
+
+def test_multiworker_of_one_process_learns_as_without_a_strategy(alone: Found) -> None:
+    (found,) = train("learn", "tensorflow", 1, strategy="multiworker")
+    assert_same(found, alone)
+    assert "bytes" not in found
+
+
+def test_callbacks_hear_what_fit_tells_them(alone: Found, together: list[Found]) -> None:
+    def kinds(told: list[Any]) -> list[Any]:
+        return [
+            sorted(what) if isinstance(what, dict) else what if isinstance(what, str) else "a loss" for what in told
+        ]
+
+    for rank in together:
+        assert kinds(rank["told"]) == kinds(alone["told"])
+        assert all(isinstance(loss, float) for loss in rank["told"] if not isinstance(loss, str | dict))
+        epochs = [what for what in rank["told"] if isinstance(what, dict)][:EPOCHS]
+        assert [logs["loss"] for logs in epochs] == rank["history"]["loss"]
+    # A step's loss is that of the rank's own share.
+    assert together[0]["told"][3] != together[1]["told"][3]
+
+
+def test_every_rank_says_which_step_it_is_at(together: list[Found]) -> None:
+    assert [(rank["steps"], rank["stage"]) for rank in together] == [(EPOCHS * STEPS, "step")] * 2
+
+
+def test_training_apart_waits_for_nobody_and_learns_something_else(alone: Found, together: list[Found]) -> None:
+    for rank in together:
+        assert rank["bytes"] == 4 * (8 * 16 + 16 + 16 * 4 + 4)
+    assert together[1]["metrics_apart"] == together[1]["metrics"]
+    with pytest.raises(AssertionError):
+        assert_learnt_alike(together[0]["metrics_apart"], alone["metrics"])
+
+
+@pytest.mark.parametrize("variant", ["compiled", "half", "normalised", "dropping"])
+def test_replicas_stay_alike_whatever_they_are_made_of(together: list[Found], variant: str) -> None:
+    one, other = (rank["variants"][variant] for rank in together)
+    assert one["weights"] == other["weights"]
+    assert one["loss"] == other["loss"]
+
+
+def test_replicas_are_compiled_by_xla_and_learn_the_same(alone: Found, together: list[Found]) -> None:
+    found, expected = together[0]["variants"]["compiled"], alone["variants"]["compiled"]
+    assert found["loss"] == pytest.approx(expected["loss"], rel=TOLERANCE)
+    for part, expected_part in zip(found["weights"], expected["weights"], strict=True):
+        assert [w for row in part for w in (row if isinstance(row, list) else [row])] == pytest.approx(
+            [w for row in expected_part for w in (row if isinstance(row, list) else [row])], rel=TOLERANCE
+        )
+
+
+def test_half_precision_scales_the_loss(together: list[Found]) -> None:
+    assert together[0]["variants"]["half"]["optimizer"] == "LossScaleOptimizer"
+
+
+def test_replicas_drop_different_units(together: list[Found]) -> None:
+    one, other = (rank["variants"]["dropping"]["random"] for rank in together)
+    assert one
+    assert one != other
+
+
+def test_a_rank_whose_peer_died_does_not_wait_for_it() -> None:
+    ranks = engines.start("lost", "tensorflow", 2, script="tensorflow_rank", epochs=100)
+    try:
+        said, complaint = ranks[0].communicate(timeout=SECONDS)
+    finally:
+        for rank in ranks:
+            rank.kill()
+    assert "UnavailableError" in said + complaint
+
+
+def test_a_worker_with_a_parameter_server_learns_what_one_process_does(alone: Found) -> None:
+    coordinator, *others = train("learn", "tensorflow", 3, strategy="parameter-server")
+    assert_same(coordinator, alone)
+    assert coordinator["metrics"]["first_batch"] == alone["metrics"]["first_batch"]
+    assert coordinator["steps"] == EPOCHS * STEPS
+    assert others == [{"served": True}] * 2
+
+
+def test_workers_of_a_parameter_server_learn_without_waiting_for_each_other() -> None:
+    coordinator, *others = train("learn", "tensorflow", 4, strategy="parameter-server")
+    losses = coordinator["history"]["loss"]
+    assert len(losses) == EPOCHS
+    assert losses[-1] < losses[0]
+    assert coordinator["steps"] == EPOCHS * STEPS
+    assert others == [{"served": True}] * 3
+
+
+def test_two_ranks_are_one_record_and_unsynchronised_training_is_caught(
+    alone: Found, accelbench: Run, tmp_path: Path
+) -> None:
+    options = ("--no-ceilings", "--device", "cpu", "--out", "run")
+    process = accelbench("launch", "--procs", "2", "run", "learn", "--param", "sync=on,off", *options)
+    assert process.returncode == 0, process.stdout + process.stderr
+    synchronised, unsynchronised = map(metrics_of, records(tmp_path / "run"))
+    assert_shared_out(synchronised, alone["metrics"])
+    for rank in synchronised:
+        assert_learnt_alike(rank, alone["metrics"])
+    for rank in unsynchronised:
+        with pytest.raises(AssertionError):
+            assert_learnt_alike(rank, alone["metrics"])
+
+
+def test_ranks_that_serve_are_in_the_record_without_figures(alone: Found, accelbench: Run, tmp_path: Path) -> None:
+    options = ("--strategy", "parameter-server", "--no-ceilings", "--device", "cpu", "--out", "run")
+    process = accelbench("launch", "--procs", "3", "run", "learn", *options)
+    assert process.returncode == 0, process.stdout + process.stderr
+    (record,) = records(tmp_path / "run")
+    coordinator, *others = metrics_of(record)
+    assert record["status"] == "measured"
+    assert_learnt_alike(coordinator, alone["metrics"])
+    assert others == [{}, {}]
+
+
+@pytest.fixture
+def world_of() -> Iterator[Any]:
+    """Be rank 0 of so many."""
+    yield lambda size: join(World(size=size, addresses=["127.0.0.1:1"] * size))
+    join(World())
+
+
+@pytest.mark.parametrize(
+    ("size", "params", "reason"),
+    [
+        (2, {"strategy": "mirrored"}, "strategy=multiworker is for several"),
+        (1, {"strategy": "mirrored", "devices": 2, "jit_compile": "on"}, "XLA compiles a step for one device"),
+        (1, {"strategy": "multiworker", "devices": 2}, "ask for processes, not devices"),
+        (1, {"strategy": "parameter-server"}, "takes 3 processes or more"),
+        (2, {"strategy": "parameter-server"}, "this point has 2"),
+        (3, {"strategy": "parameter-server", "devices": 2}, "ask for processes, not devices"),
+        (3, {"strategy": "parameter-server", "jit_compile": "on"}, "XLA compiles no step"),
+        (1, {"strategy": "tpu"}, "the cpu was asked for"),
+    ],
+)
+def test_what_a_strategy_cannot_do_is_skipped_with_the_reason(
+    world_of: Any, size: int, params: dict[str, Scalar], reason: str
+) -> None:
+    world_of(size)
+    with pytest.raises(Skip, match=reason):
+        strategy_of(Point("learn", "cpu", {"batch": 8} | params, "tensorflow"))
+
+
+@pytest.mark.parametrize("asked", [("--strategy", "tpu"), ("--param", "strategy=tpu"), ("--device", "tpu")])
+def test_the_strategy_for_a_tpu_without_one_ends_with_what_was_looked_for(
+    accelbench: Run, asked: tuple[str, ...]
+) -> None:
+    process = accelbench("run", "bilstm-har", *asked, TPU_NAME=None, COLAB_TPU_ADDR=None)
+    assert process.returncode == 2
+    assert "no TPU" in process.stderr
+    assert "looked for /dev/accel*, /dev/vfio, TPU_NAME and COLAB_TPU_ADDR" in process.stderr
+
+
+def test_a_tpu_is_trained_on_by_its_own_strategy() -> None:
+    strategy = strategy_of(Point("learn", "tpu", {"batch": 8}, "tensorflow"))
+    assert type(strategy).__name__ == "Tpu"
+
+
+def test_who_serves_waits_until_the_served_is_gone() -> None:
+    address = f"127.0.0.1:{free_port('127.0.0.1')}"
+    served: list[socket.socket] = []
+    thread = Thread(target=lambda: served.extend(accept(address, 1)))
+    thread.start()
+    wait = until_closed(address)
+    thread.join()
+    waiting = Thread(target=wait)
+    waiting.start()
+    waiting.join(0.2)
+    assert waiting.is_alive()
+    host, _, port = address.rpartition(":")
+    with socket.create_server((host, int(port))):
+        pass  # the address is free again, though the connection stands
+    served[0].close()
+    waiting.join(10)
+    assert not waiting.is_alive()

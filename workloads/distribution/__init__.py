@@ -1,0 +1,29 @@
+"""Training on several devices and in several processes, by the engines that the frameworks have.
+
+A strategy says how the replicas of a model learn together; it is an axis of the workloads that can. The `batch` of a
+point is that of all replicas together (`scaling=strong`), or that of each (`scaling=weak`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from profiling.benchmark import Scalar, Values
+
+STRATEGIES: Mapping[str, tuple[str, ...]] = {
+    "tensorflow": ("none", "mirrored", "multiworker", "parameter-server", "tpu", "horovod"),
+    "jax": ("none", "data-parallel"),
+    "torch": ("none", "ddp"),
+}
+"""Of each backend."""
+DISTRIBUTION_AXES: dict[str, Values] = {
+    "strategy": ("auto",),
+    "scaling": ("strong",),
+    "devices": (1,),
+    "processes": (1,),
+}
+DISTRIBUTION_CHOICES: dict[str, tuple[Scalar, ...]] = {
+    "strategy": ("auto", *dict.fromkeys(name for names in STRATEGIES.values() for name in names)),
+    "scaling": ("strong", "weak"),
+}
+DISTRIBUTION_LIMITS = {"devices": (1, 64), "processes": (1, 4096)}

@@ -1,0 +1,194 @@
+"""Keras's DataParallel on JAX: a replica on each device of all processes.
+
+Each step is one program for all devices, and its loss and gradients are those of the whole batch: XLA puts the exchange
+where they are added up.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Iterator
+from functools import cached_property, partial
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+from profiling.benchmark import Exchange, Point
+from workloads.distribution.sockets import meet_directly
+from workloads.distribution.strategy import Strategy, require_devices
+from workloads.distribution.watch import watched
+from workloads.training.pipeline import Feed
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+BATCH = "batch"
+"""Keras's name of the axis along which the devices stand."""
+
+
+def strategy(point: Point) -> Strategy:
+    """That of the point."""
+    return DataParallel(point)
+
+
+class DataParallel(Strategy):
+    """The devices are the first of those that JAX sees in each process."""
+
+    def __init__(self, point: Point) -> None:
+        super().__init__(point)
+        self.replicas = self.devices * self.world.size
+        self._forward: dict[Any, Any] = {}
+        """Of each model, compiled."""
+        self._step_apart: Any = None
+        """Compiled once, too."""
+
+    def start(self) -> None:
+        import jax
+        import keras
+
+        if self.world.size > 1:
+            self._meet()
+        require_devices(jax.local_device_count(), self.devices, self.point)
+        # In the order of the processes, so that a process's share of a batch is that of its devices.
+        devices = [jax.local_devices(process_index=rank)[: self.devices] for rank in range(self.world.size)]
+        self._together = _over([device for own in devices for device in own])
+        self._apart = _over(devices[self.world.rank])
+        keras.distribution.set_distribution(self._together)
+
+    def _meet(self) -> None:
+        import jax
+        from jax._src.lib import _jax
+
+        meet_directly()
+        # JAX has no setting for the address of gloo, the engine on CPUs, and would take that of the host's name.
+        _jax.make_gloo_tcp_collectives = partial(
+            _jax.make_gloo_tcp_collectives,
+            hostname=self.world.host,
+            interface=os.environ.get("GLOO_SOCKET_IFNAME"),
+        )
+        first = self.world.addresses[0]
+        jax.distributed.initialize(
+            first,
+            self.world.size,
+            self.world.rank,
+            # Whoever started this process chose the devices that it sees: all of them are its own.
+            cluster_detection_method="deactivate",
+            coordinator_bind_address=first,
+        )
+
+    def train(self, model: Any, batches: Feed, epochs: int, callbacks: list[Any]) -> dict[str, list[float]]:
+        return super().train(model, watched(batches), epochs, callbacks)
+
+    def predict(self, model: Any, data: Any, **how: int) -> NDArray[np.floating[Any]]:
+        """As Keras's, on one device of each process: a batch need not be one that the devices can share out."""
+        import jax
+        import numpy as np
+
+        def forward(learning: Any, fixed: Any, batch: Any) -> Any:
+            return model.stateless_call(learning, fixed, batch, training=False)[0]
+
+        compiled = self._forward.setdefault(model, jax.jit(forward))
+        weights = [
+            [variable.value.addressable_data(0) for variable in variables]
+            for variables in (model.trainable_variables, model.non_trainable_variables)
+        ]
+        return np.concatenate([np.asarray(compiled(*weights, batch)) for batch in _inputs(data, **how)])
+
+    def exchange(self, model: Any, batches: Feed) -> Exchange | None:
+        if self.replicas == 1:
+            return None
+        import numpy as np
+
+        sizes = [
+            math.prod(variable.shape) * np.dtype(variable.dtype).itemsize for variable in model.trainable_variables
+        ]
+        alone = _Alone(self._together.device_mesh.backend_mesh, model)
+        return Exchange(partial(self._train_apart, model, batches), alone, sum(sizes))
+
+    def _train_apart(self, model: Any, batches: Feed, callbacks: list[Any]) -> None:
+        """Each device does Keras's own step, but with its share alone; JAX is told not to check that they agree."""
+        import jax
+        from jax.sharding import PartitionSpec
+
+        state, batch = PartitionSpec(), PartitionSpec(BATCH)
+        model.train_step = jax.shard_map(
+            model.train_step,
+            mesh=self._apart.device_mesh.backend_mesh,
+            in_specs=(state, batch),
+            out_specs=state,
+            check_vma=False,
+        )
+        together, model.train_function = model.train_function, self._step_apart
+        _replicate(model, self._apart)
+        try:
+            with self._apart.scope():
+                self.train(model, batches, int(self.point["epochs"]), callbacks)
+        finally:
+            _replicate(model, self._together)
+            del model.train_step
+            self._step_apart, model.train_function = model.train_function, together
+
+
+def _over(devices: list[Any]) -> Any:
+    """Keras's distribution of data over these devices."""
+    import keras
+
+    names = [f"{device.platform}:{device.id}" for device in devices]
+    return keras.distribution.DataParallel(devices=names, auto_shard_dataset=False)
+
+
+def _replicate(model: Any, distribution: Any) -> None:
+    """Have the model's variables be of these devices, with the values that this process's first device has.
+
+    Keras lays a variable out for good: those of all processes it would compare with each other at every assignment.
+    """
+    import jax
+    from keras.distribution import TensorLayout
+
+    for variable in [*model.variables, *model.optimizer.variables, *model.metrics_variables]:
+        variable._layout = TensorLayout([None] * len(variable.shape), distribution.device_mesh)
+        sharding, own = variable._layout.backend_layout, variable.value.addressable_data(0)
+        copies = [jax.device_put(own, device) for device in sharding.addressable_devices_indices_map(variable.shape)]
+        variable._value = jax.make_array_from_single_device_arrays(variable.shape, sharding, copies)
+
+
+class _Alone:
+    """Adds up random numbers, as many as the gradients of a model, over all devices."""
+
+    def __init__(self, mesh: Any, model: Any) -> None:
+        self._mesh, self._like = mesh, [(variable.shape, variable.dtype) for variable in model.trainable_variables]
+
+    def __call__(self) -> None:
+        import jax
+
+        jax.block_until_ready(self._add_up(self._gradients))
+
+    @cached_property
+    def _gradients(self) -> list[Any]:
+        import jax
+        import numpy as np
+        from jax.sharding import NamedSharding, PartitionSpec
+
+        rng, replicated = np.random.default_rng(0), NamedSharding(self._mesh, PartitionSpec())
+        drawn = [rng.standard_normal(shape).astype(dtype) for shape, dtype in self._like]
+        return [jax.make_array_from_process_local_data(replicated, numbers) for numbers in drawn]
+
+    @cached_property
+    def _add_up(self) -> Any:
+        import jax
+        from jax.sharding import PartitionSpec
+
+        spec = PartitionSpec()
+
+        def mean(gradients: list[Any]) -> list[Any]:
+            return [jax.lax.pmean(gradient, BATCH) for gradient in gradients]
+
+        return jax.jit(jax.shard_map(mean, mesh=self._mesh, in_specs=spec, out_specs=spec, check_vma=False))
+
+
+def _inputs(data: Any, batch_size: int | None = None, steps: int | None = None) -> Iterator[Any]:
+    """Of each batch: of one array, or of a generator of batches."""
+    if batch_size is None:
+        return (batch[0] for batch in islice(data, steps))
+    return (data[begin : begin + batch_size] for begin in range(0, len(data), batch_size))

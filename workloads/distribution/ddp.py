@@ -1,0 +1,148 @@
+"""PyTorch's DistributedDataParallel: a replica in each process; gradients are averaged as they are computed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cached_property, partial
+from typing import Any
+
+from profiling.benchmark import Exchange, Point, Skip
+from workloads.distribution.sockets import meet_directly
+from workloads.distribution.strategy import Strategy
+from workloads.distribution.watch import watched
+from workloads.training.pipeline import Feed
+
+
+def strategy(point: Point) -> Strategy:
+    """That of the point; Skip for several devices of one process."""
+    return Ddp(point)
+
+
+class Ddp(Strategy):
+    """Keras's `fit` on PyTorch trains each process's model by itself: here its step goes through DDP."""
+
+    def __init__(self, point: Point) -> None:
+        super().__init__(point)
+        self.replicas = self.world.size
+        if self.devices > 1:
+            raise Skip("DistributedDataParallel has one device in each process: ask for processes, not devices")
+        self._replica: Any = None
+
+    def start(self) -> None:
+        import torch
+        from torch import distributed
+
+        if distributed.is_initialized():
+            return  # by an earlier point of this process
+        if self.world.size > 1:
+            meet_directly()
+        distributed.init_process_group(
+            "nccl" if torch.cuda.is_available() else "gloo",
+            init_method=f"tcp://{self.world.addresses[0]}",
+            rank=self.world.rank,
+            world_size=self.world.size,
+        )
+
+    def train(self, model: Any, batches: Feed, epochs: int, callbacks: list[Any]) -> dict[str, list[float]]:
+        return self._fit(model, batches, epochs, [_together(), *callbacks])
+
+    def _fit(self, model: Any, batches: Feed, epochs: int, callbacks: list[Any]) -> dict[str, list[float]]:
+        model.train_step = partial(_train_step, self._replicated(model), model)
+        return super().train(model, watched(batches), epochs, callbacks)
+
+    def _replicated(self, model: Any) -> Any:
+        """The model in DDP, with the weights of rank 0."""
+        import torch
+        from torch.nn.parallel import DistributedDataParallel
+
+        if self._replica is None or self._replica.module is not model:
+            # Gradients need not be copied out of the memory that DDP exchanges.
+            self._replica = DistributedDataParallel(model, gradient_as_bucket_view=True)
+            if self.world.size > 1:
+                # Each replica is to drop other units.
+                torch.manual_seed(self.point.seed + self.world.rank)
+        return self._replica
+
+    def exchange(self, model: Any, batches: Feed) -> Exchange | None:
+        if self.replicas == 1:
+            return None
+        learning = [variable.value for variable in model.trainable_variables]
+        size = sum(tensor.numel() * tensor.element_size() for tensor in learning)
+        return Exchange(partial(self._apart, model, batches), _Alone(partial(self._replicated, model)), size)
+
+    def _apart(self, model: Any, batches: Feed, callbacks: list[Any]) -> None:
+        with self._replicated(model).no_sync():
+            self._fit(model, batches, int(self.point["epochs"]), callbacks)
+
+
+def _train_step(replica: Any, model: Any, data: tuple[Any, Any]) -> dict[str, Any]:
+    """Keras's own of its guide `custom_train_step_in_torch`, with the model called through DDP."""
+    import torch
+
+    x, y = data
+    model.zero_grad()
+    predicted = replica(x, training=True)
+    loss = model.compute_loss(x=x, y=y, y_pred=predicted)
+    model.optimizer.scale_loss(loss).backward()
+    learning = model.trainable_weights
+    with torch.no_grad():
+        model.optimizer.apply([variable.value.grad for variable in learning], learning)
+    (tracker,) = (metric for metric in model.metrics if metric.name == "loss")
+    tracker.update_state(loss)
+    found: dict[str, Any] = model.compute_metrics(x, y, predicted)
+    return found
+
+
+def _together() -> Any:
+    """A Keras callback that makes each epoch's figures those of all replicas: each saw its own share of the batches.
+
+    Likewise the moving averages of normalisation, which no gradient goes to.
+    """
+    import keras
+    import torch
+    from torch import distributed
+
+    class Callback(keras.callbacks.Callback):  # type: ignore[misc]
+        def on_epoch_end(self, epoch: int, logs: dict[str, float] | None = None) -> None:
+            with torch.no_grad():
+                for variable in self.model.metrics_variables:  # sums and counts
+                    distributed.all_reduce(variable.value)
+                for variable in self.model.non_trainable_weights:
+                    if variable.value.is_floating_point():
+                        distributed.all_reduce(variable.value.div_(distributed.get_world_size()))
+            (logs if logs is not None else {}).update(
+                {name: float(value) for name, value in self.model.get_metrics_result().items()}
+            )
+
+    return Callback()
+
+
+class _Alone:
+    """Averages random numbers, in pieces as large as those in which DDP by now exchanges the gradients."""
+
+    def __init__(self, replica: Callable[[], Any]) -> None:
+        self._replica = replica
+
+    def __call__(self) -> None:
+        import torch
+        from torch import distributed
+
+        size = distributed.get_world_size()
+        for work in [distributed.all_reduce(bucket.div_(size), async_op=True) for bucket in self._buckets]:
+            work.wait()
+        if torch.cuda.is_available():
+            torch.cuda.synchronize()
+
+    @cached_property
+    def _buckets(self) -> list[Any]:
+        import torch
+
+        replica = self._replica()
+        like = next(parameter for parameter in replica.parameters() if parameter.requires_grad)
+        found = replica._get_ddp_logging_data()
+        # DDP puts its buckets in the order in which gradients are ready, once it has seen that.
+        sizes = found.get("rebuilt_bucket_sizes") or found["bucket_sizes"]
+        return [
+            torch.randn(int(size) // like.element_size(), dtype=like.dtype, device=like.device)
+            for size in sizes.split(",")
+        ]

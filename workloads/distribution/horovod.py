@@ -1,0 +1,80 @@
+"""Horovod on TensorFlow: a replica in each of several processes, whose gradients it averages."""
+
+from __future__ import annotations
+
+import os
+from importlib.util import find_spec
+from threading import Thread
+from typing import Any
+
+from profiling.benchmark import Point, Skip
+from workloads.distribution.sockets import meet_directly
+from workloads.distribution.strategy import Strategy
+from workloads.distribution.tensorflow_replicas import Replicas
+
+INSTALL = (
+    "HOROVOD_WITH_TENSORFLOW=1 HOROVOD_WITH_GLOO=1 pip install --no-build-isolation horovod. Its last release, 0.28.1, "
+    "builds against TensorFlow 2.16 and newer only without the line of xla_mpi_ops.cc in "
+    "horovod/tensorflow/CMakeLists.txt"
+)
+
+
+def strategy(point: Point) -> Strategy:
+    """That of the point; Skip where Horovod is not installed, and for several devices in one process."""
+    if find_spec("horovod") is None:
+        raise Skip(f"Horovod is not installed, which no set of accelbench brings: {INSTALL}")
+    return Horovod(point)
+
+
+class Horovod(Replicas):
+    """The processes meet through Gloo, which also averages on CPUs; on GPUs NCCL does, if Horovod was built with it."""
+
+    def start(self) -> None:
+        import horovod.tensorflow as hvd
+
+        if not hvd.gloo_built():
+            raise Skip(f"this Horovod was built without Gloo, through which its processes meet here: {INSTALL}")
+        if self.world.size > 1 and not hvd.is_initialized():
+            self._meet()
+        hvd.init()
+
+    def _meet(self) -> None:
+        """What `horovodrun` does for its processes, which another launcher has started here."""
+        meet_directly()
+        host, _, port = self.world.addresses[0].rpartition(":")
+        rank, size = str(self.world.rank), str(self.world.size)
+        os.environ.update(
+            HOROVOD_CONTROLLER="gloo",
+            HOROVOD_CPU_OPERATIONS="gloo",
+            HOROVOD_GLOO_RENDEZVOUS_ADDR=host,
+            HOROVOD_GLOO_RENDEZVOUS_PORT=port,
+            HOROVOD_RANK=rank,
+            HOROVOD_SIZE=size,
+            # Each process is said to be on a host of its own: which ones share one matters to no exchange that we use.
+            HOROVOD_HOSTNAME=f"rank-{rank}",
+            HOROVOD_LOCAL_RANK="0",
+            HOROVOD_LOCAL_SIZE="1",
+            HOROVOD_CROSS_RANK=rank,
+            HOROVOD_CROSS_SIZE=size,
+        )
+        if self.world.interface:
+            os.environ.setdefault("HOROVOD_GLOO_IFACE", self.world.interface)
+        if self.world.rank == 0:
+            from horovod.runner.http.http_server import RendezvousHandler, RendezvousHTTPServer
+
+            server = RendezvousHTTPServer((host, int(port)), RendezvousHandler, 0)
+            Thread(target=server.serve_forever, name="rendezvous", daemon=True).start()
+
+    def built(self, model: Any) -> None:
+        import horovod.tensorflow as hvd
+
+        variables = [*model.variables, *model.optimizer.variables]
+        hvd.broadcast_variables([variable.value for variable in variables], root_rank=0)
+
+    def add_up(self, gradients: list[Any]) -> list[Any]:
+        return self.mean(gradients)
+
+    def mean(self, values: list[Any]) -> list[Any]:
+        import horovod.tensorflow as hvd
+
+        return [hvd.allreduce(value, op=hvd.Average) for value in values]

@@ -1,0 +1,39 @@
+"""TensorFlow's MirroredStrategy: a replica on each of several devices of one process, kept alike in every step."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager
+from typing import Any
+
+from profiling.benchmark import Point, Skip
+from workloads.distribution.strategy import Strategy, require_devices
+
+
+def strategy(point: Point) -> Strategy:
+    """That of the point; Skip for several processes, and for XLA on several devices."""
+    return Mirrored(point)
+
+
+class Mirrored(Strategy):
+    """The devices are the first of those that TensorFlow sees."""
+
+    def __init__(self, point: Point) -> None:
+        super().__init__(point)
+        self.replicas = self.devices
+        if self.world.size > 1:
+            raise Skip("MirroredStrategy is for the devices of one process: strategy=multiworker is for several")
+        if self.devices > 1 and point.params.get("jit_compile") == "on":
+            raise Skip(
+                "XLA compiles a step for one device, and MirroredStrategy's is one for all: leave out jit_compile"
+            )
+
+    def start(self) -> None:
+        import tensorflow as tf
+
+        found = tf.config.list_logical_devices(self.point.device.upper())
+        require_devices(len(found), self.devices, self.point)
+        self._strategy = tf.distribute.MirroredStrategy([device.name for device in found[: self.devices]])
+
+    def scope(self) -> AbstractContextManager[Any]:
+        scope: AbstractContextManager[Any] = self._strategy.scope()
+        return scope

@@ -1,0 +1,62 @@
+"""TensorFlow's MultiWorkerMirroredStrategy: a replica in each of several processes, kept alike in every step."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+from profiling.benchmark import Point
+from profiling.world import world
+from workloads.distribution.sockets import meet_directly
+from workloads.distribution.strategy import Strategy
+from workloads.distribution.tensorflow_loop import OwnLoop
+from workloads.distribution.tensorflow_replicas import Replicas
+
+
+def strategy(point: Point) -> Strategy:
+    """That of the point; Skip for several devices in one process."""
+    return MultiWorker(point)
+
+
+class MultiWorker(OwnLoop, Replicas):
+    """The gradients are added up by NCCL on GPUs, and by a ring of gRPC messages on CPUs."""
+
+    def start(self) -> None:
+        self._strategy = _met()
+
+    def run(self, function: Callable[..., Any], *arguments: Any) -> Any:
+        return self._strategy.run(function, args=arguments)
+
+    def add_up(self, gradients: list[Any]) -> list[Any]:
+        import tensorflow as tf
+
+        # Keras has divided each replica's loss by their number.
+        return self._reduce(tf.distribute.ReduceOp.SUM, gradients)
+
+    def mean(self, values: list[Any]) -> list[Any]:
+        import tensorflow as tf
+
+        return self._reduce(tf.distribute.ReduceOp.MEAN, values)
+
+    def _reduce(self, how: Any, values: list[Any]) -> list[Any]:
+        import tensorflow as tf
+
+        # Arguments of a function, and variables, are on no device for TensorFlow, which then adds up nothing.
+        placed = [tf.identity(value) for value in values]
+        reduced: list[Any] = tf.distribute.get_replica_context().all_reduce(how, placed)
+        return reduced
+
+
+@cache
+def _met() -> Any:
+    """The strategy in this process: of a second one TensorFlow would take the exchanges for those of the first."""
+    import tensorflow as tf
+
+    here, resolver = world(), None
+    if here.size > 1:
+        meet_directly()
+        resolver = tf.distribute.cluster_resolver.SimpleClusterResolver(
+            tf.train.ClusterSpec({"worker": here.addresses}), task_type="worker", task_id=here.rank, rpc_layer="grpc"
+        )
+    return tf.distribute.MultiWorkerMirroredStrategy(cluster_resolver=resolver)

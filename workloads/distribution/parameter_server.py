@@ -1,0 +1,106 @@
+"""TensorFlow's ParameterServerStrategy: one process has the weights, which others fetch, learn by, and change."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+from profiling.benchmark import Point, Serving, Skip
+from workloads.distribution import tensorflow_loop
+from workloads.distribution.serving import accept, until_closed
+from workloads.distribution.sockets import meet_directly
+from workloads.distribution.strategy import Strategy
+from workloads.distribution.tensorflow_loop import OwnLoop
+from workloads.training.pipeline import Feed
+
+FEWEST = 3
+"""Processes: a coordinator, a parameter server and a worker."""
+
+
+def strategy(point: Point) -> Strategy:
+    """That of the point; Skip for fewer than three processes, for several devices in one, and for XLA."""
+    return ParameterServer(point)
+
+
+class ParameterServer(OwnLoop):
+    """Rank 0 coordinates, rank 1 has the weights, and all others are workers.
+
+    It is asynchronous, as TensorFlow's is: a step is the update of the weights by one worker and one whole batch, and
+    as many are under way as there are workers, none of which waits for another. So `scaling` makes no difference.
+    Rank 0 makes the batches and sends them, since those that are made in Python can be made nowhere else.
+    """
+
+    def __init__(self, point: Point) -> None:
+        super().__init__(point)
+        self._updates: dict[Any, Any] = {}
+        """Compiled, of each optimiser."""
+        if self.world.size < FEWEST:
+            raise Skip(
+                f"strategy parameter-server takes {FEWEST} processes or more, which are a coordinator, a parameter "
+                f"server and workers: this point has {self.world.size}"
+            )
+        if self.devices > 1:
+            raise Skip("strategy parameter-server has one device in each process: ask for processes, not devices")
+        if point.params.get("jit_compile") == "on":
+            raise Skip("XLA compiles no step whose weights are in another process: leave out jit_compile=on")
+
+    def start(self) -> None:
+        import tensorflow as tf
+
+        meet_directly()
+        coordinator, server, *workers = self.world.addresses
+        cluster = tf.train.ClusterSpec({"chief": [coordinator], "ps": [server], "worker": workers})
+        if self.world.rank > 0:
+            job, task = ("ps", 0) if self.world.rank == 1 else ("worker", self.world.rank - 2)
+            self._server = tf.distribute.Server(cluster, job_name=job, task_index=task, protocol="grpc")
+            raise Serving(until_closed(coordinator))
+        # TensorFlow listens at this address afterwards. The connections end with this process, however that ends.
+        self._others = accept(coordinator, self.world.size - 1)
+        resolver = tf.distribute.cluster_resolver.SimpleClusterResolver(
+            cluster, task_type="chief", task_id=0, rpc_layer="grpc"
+        )
+        self._strategy = tf.distribute.ParameterServerStrategy(resolver)
+        self._coordinator = tf.distribute.coordinator.ClusterCoordinator(self._strategy)
+
+    @property
+    def share(self) -> slice:
+        return slice(None)
+
+    def train(self, model: Any, batches: Feed, epochs: int, callbacks: list[Any]) -> dict[str, list[float]]:
+        update = self._update(model, batches)
+
+        def under_way() -> Iterator[Any]:
+            """Of each batch's update what its worker will answer, from when no worker is without one."""
+            given: deque[Any] = deque()
+            for batch in batches.data:
+                given.append(self._coordinator.schedule(update, args=(batch,)))
+                if len(given) == self.world.size - 2:
+                    yield given.popleft()
+            yield from given
+
+        self._coordinator.join()  # after a training that was broken off
+        return tensorflow_loop.train(
+            model,
+            replace(batches, make=under_way),
+            epochs,
+            callbacks,
+            step=lambda update: update.fetch(),
+            before_epoch=model.reset_metrics,
+            after_epoch=lambda logs: model.get_metrics_result(),
+        )
+
+    def _update(self, model: Any, batches: Feed) -> Any:
+        import tensorflow as tf
+
+        if model.optimizer not in self._updates:
+            with self._strategy.scope():
+                tensorflow_loop.build(model, batches)
+
+            @tf.function(reduce_retracing=True, autograph=False)  # type: ignore[untyped-decorator]
+            def update(batch: Any) -> Any:
+                return self._strategy.run(model.train_step, args=(batch,))
+
+            self._updates[model.optimizer] = update
+        return self._updates[model.optimizer]

@@ -1,0 +1,106 @@
+"""Training of a Keras model on TensorFlow step by step, where `fit` cannot: Keras 3's fails with several processes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING, Any
+
+from profiling.world import DOING
+from workloads.distribution.strategy import Strategy
+from workloads.training.pipeline import Feed
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+Logs = Mapping[str, Any]
+Step = Callable[[Any], Logs]
+"""Trains on a batch; what the metrics are so far in this epoch."""
+Learn = Callable[[Any], tuple[list[Any], Logs]]
+"""The gradients of a batch, and what the metrics are so far in this epoch."""
+
+
+class OwnLoop(Strategy):
+    """One of TensorFlow's strategies that `fit` and `predict` of Keras 3 are not made for."""
+
+    _strategy: Any
+
+    def scope(self) -> AbstractContextManager[Any]:
+        scope: AbstractContextManager[Any] = self._strategy.scope()
+        return scope
+
+    def predict(self, model: Any, data: Any, **how: int) -> NDArray[np.floating[Any]]:
+        """As Keras's, in this process alone: Keras would share the data out, and wait for the others' outputs."""
+        strategy, model._distribute_strategy = model._distribute_strategy, None
+        try:
+            return super().predict(model, data, **how)
+        finally:
+            model._distribute_strategy = strategy
+
+
+def train(
+    model: Any,
+    batches: Feed,
+    epochs: int,
+    callbacks: list[Any],
+    step: Step,
+    before_epoch: Callable[[], object],
+    after_epoch: Callable[[Logs], Logs],
+) -> dict[str, list[float]]:
+    """Train as `fit` does, callbacks included, but by this step; the history, one list of numbers per name.
+
+    `before_epoch` resets the metrics; `after_epoch` makes those of all replicas out of what the last step gave.
+    """
+    import keras
+
+    calls = keras.callbacks.CallbackList(
+        callbacks, add_history=True, model=model, epochs=epochs, steps=batches.steps, verbose=0
+    )
+    calls.on_train_begin()
+    iterator = iter(batches.data)
+    logs: Logs = {}
+    for epoch in range(epochs):
+        before_epoch()
+        calls.on_epoch_begin(epoch)
+        for number in range(batches.steps):
+            calls.on_train_batch_begin(number)
+            DOING.at("input")
+            batch = next(iterator)
+            DOING.at("step")
+            logs = step(batch)
+            calls.on_train_batch_end(number, logs)
+        logs = after_epoch(logs)
+        calls.on_epoch_end(epoch, logs)
+    model.optimizer.finalize_variable_values(model.trainable_variables)
+    calls.on_train_end(logs)
+    return {name: [float(value) for value in values] for name, values in model.history.history.items()}
+
+
+def build(model: Any, batches: Feed) -> None:
+    """Create what `fit` does before its first step: the variables of the metrics and of the optimiser."""
+    # Keras has no public way to it but `fit` itself.
+    model._symbolic_build(data_batch=batches.data.element_spec)
+
+
+def learn(model: Any) -> Learn:
+    """Keras's own `train_step` up to the update of the weights, compiled by XLA where the model is to be."""
+    import keras
+    import tensorflow as tf
+
+    (loss_metric,) = (metric for metric in model.metrics if metric.name == "loss")
+
+    @tf.function(jit_compile=model.jit_compile, reduce_retracing=True, autograph=False)  # type: ignore[untyped-decorator]
+    def learn(batch: Any) -> tuple[list[Any], Logs]:
+        x, y, weights = keras.utils.unpack_x_y_sample_weight(batch)
+        with tf.GradientTape() as tape:
+            predicted = model(x, training=True)
+            loss = model.compute_loss(x, y, predicted, weights, training=True)
+            scaled = model.optimizer.scale_loss(loss)
+        # Keras has divided it, so that those of all replicas add up to their mean.
+        loss_metric.update_state(loss * tf.distribute.get_strategy().num_replicas_in_sync)
+        gradients = tape.gradient(scaled, model.trainable_variables)
+        return gradients, model.compute_metrics(x, y, predicted, weights)
+
+    found: Learn = learn
+    return found

@@ -1,0 +1,123 @@
+"""A replica of a Keras model on TensorFlow in each process, whichever engine adds up what the replicas have learnt."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from profiling.benchmark import Exchange, Point, Skip
+from workloads.distribution.strategy import Strategy
+from workloads.distribution.tensorflow_loop import Logs, Step, build, learn, train
+from workloads.training.pipeline import Feed
+
+
+class Replicas(Strategy, ABC):
+    """Each process trains on its share of every batch, and all change their weights alike."""
+
+    def __init__(self, point: Point) -> None:
+        super().__init__(point)
+        self.replicas = self.world.size
+        self._steps: dict[Any, dict[bool, Step]] = {}
+        """Of each optimiser, with the exchange and without."""
+        if self.devices > 1:
+            raise Skip("this strategy has one device in each process: ask for processes, not devices")
+
+    @abstractmethod
+    def add_up(self, gradients: list[Any]) -> list[Any]:
+        """The gradients of the whole batch, of those that this replica has of its share; in `run`."""
+
+    @abstractmethod
+    def mean(self, values: list[Any]) -> list[Any]:
+        """Over the replicas; in `run`."""
+
+    def run(self, function: Callable[..., Any], *arguments: Any) -> Any:
+        """Call it as what this process's replica does."""
+        return function(*arguments)
+
+    def built(self, model: Any) -> None:
+        """After all variables are there, before the first step."""
+
+    def train(self, model: Any, batches: Feed, epochs: int, callbacks: list[Any]) -> dict[str, list[float]]:
+        step, reset = self._step(model, batches, together=True), partial(self.run, model.reset_metrics)
+        return train(model, batches, epochs, callbacks, step, reset, partial(self._of_all, model))
+
+    def _step(self, model: Any, batches: Feed, together: bool) -> Step:
+        if model.optimizer not in self._steps:
+            with self.scope():
+                build(model, batches)
+            self.built(model)
+            self._drop_other_units(model)
+            self._steps[model.optimizer] = {}
+        compiled = self._steps[model.optimizer]
+        if together not in compiled:
+            compiled[together] = self._compiled(model, together)
+        return compiled[together]
+
+    def _compiled(self, model: Any, together: bool) -> Step:
+        import tensorflow as tf
+
+        learn_apart = learn(model)
+
+        def learn_together(batch: Any) -> tuple[list[Any], Logs]:
+            gradients, logs = learn_apart(batch)
+            return self.add_up(gradients), logs
+
+        @tf.function(reduce_retracing=True, autograph=False)  # type: ignore[untyped-decorator]
+        def step(batch: Any) -> Any:
+            gradients, logs = self.run(learn_together if together else learn_apart, batch)
+            # Not in `run`, where Keras would add them up once more; and not before they are added up: that the loss
+            # overflowed in one replica is then seen by all, and none waits for another that leaves out the step.
+            model.optimizer.apply(gradients, model.trainable_variables)
+            return logs
+
+        compiled: Step = step
+        return compiled
+
+    def _drop_other_units(self, model: Any) -> None:
+        """Than the other replicas, whose random generators are in the same state."""
+        for variable in model.non_trainable_variables:
+            if variable.name == "seed_generator_state":
+                variable.assign(variable + self.world.rank)
+
+    def _of_all(self, model: Any, logs: Logs) -> Logs:
+        """The epoch's metrics, means over equal shares; and the moving averages of normalisation are made alike."""
+        averages = [variable for variable in model.non_trainable_variables if "float" in variable.dtype]
+
+        def mean() -> list[Any]:
+            return self.mean([*logs.values(), *(variable.value for variable in averages)])
+
+        found = self.run(mean)
+        for variable, value in zip(averages, found[len(logs) :], strict=True):
+            variable.assign(value)
+        return dict(zip(logs, found, strict=False))
+
+    def exchange(self, model: Any, batches: Feed) -> Exchange | None:
+        if self.replicas == 1:
+            return None
+        size = sum(math.prod(variable.shape) * variable.value.dtype.size for variable in model.trainable_variables)
+        return Exchange(partial(self._apart, model, batches), self._alone(model), size)
+
+    def _apart(self, model: Any, batches: Feed, callbacks: list[Any]) -> None:
+        step, reset = self._step(model, batches, together=False), partial(self.run, model.reset_metrics)
+        train(model, batches, int(self.point["epochs"]), callbacks, step, reset, lambda logs: logs)
+
+    def _alone(self, model: Any) -> Callable[[], None]:
+        """Adds up random numbers, as many as the gradients."""
+        import tensorflow as tf
+
+        def add_up(tensors: list[Any]) -> Any:
+            # One number of each: to have them is to have waited for all.
+            return tf.stack([tf.reshape(added, [-1])[0] for added in self.add_up(tensors)])
+
+        exchange = tf.function(partial(self.run, add_up), autograph=False)
+        gradients: list[Any] = []
+
+        def alone() -> None:
+            if not gradients:
+                gradients.extend(tf.random.normal(variable.shape) for variable in model.trainable_variables)
+            exchange(gradients).numpy()
+
+        return alone
