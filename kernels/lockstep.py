@@ -8,8 +8,8 @@ from __future__ import annotations
 import json
 import socket
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
-from functools import lru_cache
 from time import monotonic, sleep
 from typing import Any
 
@@ -58,6 +58,13 @@ class Lockstep:
     def hear(self) -> Any:
         """As another rank, what rank 0 says next."""
         return self._read(0)["next"]
+
+    def close(self) -> None:
+        """Let the others know that this rank has ended."""
+        for peer in self._peers.values():
+            with suppress(OSError):  # the other end may have closed it
+                peer.shutdown(socket.SHUT_RDWR)
+            peer.close()
 
     def _write(self, message: Any) -> None:
         line = json.dumps(message).encode() + b"\n"
@@ -126,14 +133,22 @@ def no_delay(peer: socket.socket) -> None:
     peer.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
 
-@lru_cache(maxsize=1)
-def _meet(place: str) -> Lockstep:
-    return Lockstep(World.model_validate_json(place))
+_MET: dict[str, Lockstep] = {}
 
 
 def lockstep(here: World) -> Lockstep:
     """The sockets between the ranks of this world, the same for all points that these measure."""
-    return _meet(here.model_dump_json())
+    place = here.model_dump_json()
+    if place not in _MET:
+        leave()
+        _MET[place] = Lockstep(here)
+    return _MET[place]
+
+
+def leave() -> None:
+    """Close the sockets, if there are any: a rank that waits for this one is told that it has ended."""
+    while _MET:
+        _MET.popitem()[1].close()
 
 
 def nothing() -> None:

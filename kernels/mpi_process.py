@@ -28,6 +28,7 @@ from selectors import EVENT_READ, DefaultSelector
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from kernels.lockstep import leave
 from profiling.benchmark import Point, Skip, Task
 from profiling.world import World, join, world
 
@@ -152,25 +153,31 @@ class Server:
 
     def __init__(self) -> None:
         self._task: Task | None = None
+        self._worker: Any = None
+        """Whose task it is."""
 
     def answer(self, stream: Any) -> bool:
         """Do what one request asks for; false where the worker has ended."""
         try:
             name, arguments = pickle.load(stream)
             try:
-                found = pickle.dumps((True, self._do(name, arguments)))
+                found = pickle.dumps((True, self._do(stream, name, arguments)))
             except Exception as error:  # noqa: BLE001 - whatever a benchmark does wrong is the worker's to report
                 found = pickle.dumps((False, _portable(error)))
             stream.write(found)
             stream.flush()
         except (EOFError, ConnectionError):
+            if stream is self._worker:
+                self._task = None
+                leave()  # so that the other ranks' processes, which may wait for this one, are there for what comes
             return False
         return True
 
-    def _do(self, name: str, arguments: tuple[Any, ...]) -> Any:
+    def _do(self, stream: Any, name: str, arguments: tuple[Any, ...]) -> Any:
         if name == "hello":
             return None
         if name == "prepare":
+            self._worker = stream
             return self._prepare(*arguments)
         assert self._task is not None
         return self._task.work if name == "work" else getattr(self._task, name)(*arguments)

@@ -76,7 +76,7 @@ def test_a_sample_takes_as_long_as_its_slowest_rank() -> None:
 
 def test_what_every_rank_found_is_judged() -> None:
     def do(here: World) -> Any:
-        own = task(here, Part(run=nothing, check=lambda: here.rank * 10))
+        own = task(here, Part(run=lambda loops: None, check=lambda: here.rank * 10))
         if own.follow:
             return own.follow()
         verdict = own.verify()
@@ -103,12 +103,27 @@ def test_a_rank_that_ends_is_named_to_the_one_that_waits_for_it(gone: int, waits
     assert in_ranks(max(gone, waits) + 1, do)[waits] == f"rank {gone} has ended"
 
 
+def test_a_rank_that_leaves_ends_those_that_follow() -> None:
+    def do(here: World) -> None:
+        steps = Lockstep(here)
+        own = together(steps, Part(run=lambda loops: None, check=nothing), judge, Work(), lambda seconds: {})
+        if own.follow:
+            with pytest.raises(ConnectionError, match="rank 0 has ended"):
+                own.follow()
+        else:
+            own.run()
+            steps.close()
+            steps.close()
+
+    in_ranks(3, do)
+
+
 def test_followers_end_with_rank_0_wherever_they_are() -> None:
     """It broke off between telling them to take a sample and beginning it."""
 
     def do(here: World) -> None:
         steps = Lockstep(here)
-        part = Part(run=nothing, check=nothing)
+        part = Part(run=lambda loops: None, check=nothing)
         own = together(steps, part, judge, Work(), lambda seconds: {})
         if own.follow:
             own.follow()

@@ -6,11 +6,10 @@ import subprocess
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
-from time import sleep
+from time import monotonic, sleep
 
 PORT = 5_733
-START_SECONDS = 0.5
-"""For the receiver to listen: the transmitter tries once."""
+START_SECONDS = 20
 LONGEST_SECONDS = 120
 
 Command = Callable[..., list[str]]
@@ -35,7 +34,7 @@ def netpipe(
             stderr=subprocess.DEVNULL,
         )
         try:
-            sleep(START_SECONDS)
+            _await_listener(receiver)
             transmitter = subprocess.run(
                 client("NPtcp", "-h", address, *sizes, "-o", str(found)),
                 capture_output=True,
@@ -43,10 +42,20 @@ def netpipe(
                 timeout=LONGEST_SECONDS,
             )
             if transmitter.returncode or not found.exists():
-                raise RuntimeError(f"NPtcp: {transmitter.stderr.strip()}")
+                raise RuntimeError(f"NPtcp: {transmitter.stderr.strip()} {transmitter.stdout.strip()}")
             length, _, seconds = found.read_text(encoding="utf-8").splitlines()[-1].split()
             assert int(length) == size
             return float(seconds)
         finally:
             receiver.kill()
             receiver.wait()
+
+
+def _await_listener(receiver: subprocess.Popen[bytes]) -> None:
+    """Until it listens, in the network that it is in: the transmitter tries once (proc(5), net/tcp; 0A is LISTEN)."""
+    sockets, listening = Path(f"/proc/{receiver.pid}/net/tcp"), f":{PORT:04X} 00000000:0000 0A "
+    deadline = monotonic() + START_SECONDS
+    while listening not in sockets.read_text(encoding="ascii"):
+        if monotonic() > deadline:
+            raise RuntimeError("NPtcp does not listen")
+        sleep(0.02)

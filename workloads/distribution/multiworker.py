@@ -53,10 +53,12 @@ def _met() -> Any:
     """The strategy in this process: of a second one TensorFlow would take the exchanges for those of the first."""
     import tensorflow as tf
 
-    here, resolver = world(), None
+    here = world()
     if here.size > 1:
         meet_directly()
-        resolver = tf.distribute.cluster_resolver.SimpleClusterResolver(
-            tf.train.ClusterSpec({"worker": here.addresses}), task_type="worker", task_id=here.rank, rpc_layer="grpc"
-        )
+    # One process needs no cluster; told of none at all, TensorFlow would look for one in TF_CONFIG.
+    cluster = tf.train.ClusterSpec({"worker": here.addresses} if here.size > 1 else {})
+    resolver = tf.distribute.cluster_resolver.SimpleClusterResolver(
+        cluster, task_type="worker", task_id=here.rank, rpc_layer="grpc"
+    )
     return tf.distribute.MultiWorkerMirroredStrategy(cluster_resolver=resolver)

@@ -6,8 +6,8 @@ import socket
 from collections.abc import Callable
 from time import monotonic, sleep
 
-MEET_SECONDS = 60.0
-"""Within which the served process and those that serve must have found each other."""
+MEET_SECONDS = 180.0
+"""Within which the served process and those that serve must have found each other: some import TensorFlow faster."""
 RETRY_SECONDS = 0.1
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import socket
 from collections.abc import Iterator
 from functools import partial
@@ -63,7 +64,8 @@ def test_two_processes_learn_what_one_does(alone: Found, together: list[Found]) 
     assert_shared_out([rank["metrics"] for rank in together], alone["metrics"])
 
 
-def test_multiworker_of_one_process_learns_as_without_a_strategy(alone: Found) -> None:
+def test_multiworker_of_one_process_learns_as_without_a_strategy(alone: Found, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TF_CONFIG", json.dumps({"cluster": {"worker": ["127.0.0.1:1", "127.0.0.1:2"]}}))
     (found,) = train("learn", "tensorflow", 1, strategy="multiworker")
     assert_same(found, alone)
     assert "bytes" not in found
