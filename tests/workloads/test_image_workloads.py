@@ -110,15 +110,6 @@ def test_the_fixed_batch_is_learnt_and_a_rising_loss_is_refused() -> None:
     assert task.data == replace(task.data, train=4, held_out=0, synthetic=True)
 
 
-def test_pytorch_is_not_asked_to_train_on_several_devices() -> None:
-    from workloads.training.keras_model import replicas
-
-    with pytest.raises(Skip, match="Keras trains on one device with PyTorch"):
-        replicas(Point("some", "cpu", {"devices": 2, "batch": 4}, "torch"))
-    with pytest.raises(Skip, match="a batch of 5 cannot be shared out evenly to 2 devices"):
-        replicas(Point("some", "cpu", {"devices": 2, "batch": 5}, "tensorflow"))
-
-
 DEVICES = """
 import json, sys
 from profiling.benchmark import Point

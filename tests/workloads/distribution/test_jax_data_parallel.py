@@ -94,6 +94,8 @@ def test_launched_ranks_are_compared_with_one_process(accelbench: Run, tmp_path:
     ("params", "backend", "reason"),
     [
         ({"batch": 9, "devices": 2}, "jax", "a batch of 9 cannot be shared out evenly to 2 replicas"),
+        ({"batch": 5, "devices": 2}, "tensorflow", "a batch of 5 cannot be shared out evenly to 2 replicas"),
+        ({"batch": 4, "devices": 2}, "torch", "one device in each process: ask for processes, not devices"),
         ({"batch": 8, "strategy": "data-parallel"}, "torch", "torch has no strategy 'data-parallel': it has none, ddp"),
     ],
 )
