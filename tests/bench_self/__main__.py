@@ -15,7 +15,9 @@ from rich.table import Table
 
 from tests.bench_self.harness import quick_suite, start_up
 from tests.bench_self.likwid import against_likwid
+from tests.bench_self.network import gloo_beside_bare_loop, pingpong_beside_netpipe
 from tests.bench_self.probes import probes_beside_work
+from tests.bench_self.strategies import strategy_beside_none
 from tests.bench_self.training import against_bare_fit
 from tests.bench_self.treesearch import nqueens, uts
 
@@ -25,6 +27,8 @@ PARTS = {
     "treesearch": (nqueens, uts),
     "training": (against_bare_fit,),
     "probes": (probes_beside_work,),
+    "strategies": (strategy_beside_none,),
+    "network": (pingpong_beside_netpipe, gloo_beside_bare_loop),
     "harness": (start_up, quick_suite),
 }
 

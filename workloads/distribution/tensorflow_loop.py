@@ -57,6 +57,7 @@ def train(
     calls = keras.callbacks.CallbackList(
         callbacks, add_history=True, model=model, epochs=epochs, steps=batches.steps, verbose=0
     )
+    model.stop_training = False
     calls.on_train_begin()
     iterator = iter(batches.data)
     logs: Logs = {}
@@ -72,6 +73,8 @@ def train(
             calls.on_train_batch_end(number, logs)
         logs = after_epoch(logs)
         calls.on_epoch_end(epoch, logs)
+        if model.stop_training:  # after a whole epoch only: its figures, and so the decision, are those of all ranks
+            break
     model.optimizer.finalize_variable_values(model.trainable_variables)
     calls.on_train_end(logs)
     return {name: [float(value) for value in values] for name, values in model.history.history.items()}

@@ -101,6 +101,8 @@ def variants(params: dict[str, Any]) -> dict[str, Any]:
             "optimizer": type(model.optimizer).__name__,
             "random": [v.numpy().tolist() for v in model.non_trainable_variables if "seed" in v.name],
         }
+    stop = keras.callbacks.LambdaCallback(on_epoch_end=lambda epoch, logs: setattr(model, "stop_training", epoch == 1))
+    found["stopped"] = {"epochs": len(strategy.train(model, batches, 3, [stop])["loss"])}
     return found
 
 

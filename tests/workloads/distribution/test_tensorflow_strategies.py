@@ -124,6 +124,10 @@ def test_replicas_drop_different_units(together: list[Found]) -> None:
     assert one != other
 
 
+def test_a_callback_ends_the_training_after_its_epoch(alone: Found, together: list[Found]) -> None:
+    assert [found["variants"]["stopped"]["epochs"] for found in (alone, *together)] == [2] * 3
+
+
 def test_a_rank_whose_peer_died_does_not_wait_for_it() -> None:
     ranks = engines.start("lost", "tensorflow", 2, script="tensorflow_rank", epochs=100)
     try:
