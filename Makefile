@@ -74,8 +74,12 @@ doctor: $(INSTALLED)  ## tell what this machine has and lacks
 
 install: $(INSTALLED)  ## only create the environment (VENV=.venv)
 
-test: $(DEVELOPMENT)  ## run the whole test suite (PYTEST="-k matmul" for a part)
-	$(PY) -m pytest -m "not gpu and not container" $(PYTEST)
+# Most tests wait much, so that two at a time take half as long; those that measure have the machine for themselves.
+JOBS = 2
+NONE_CHOSEN = [ $$? = 5 ]
+test: $(DEVELOPMENT)  ## run the whole test suite (PYTEST="-k matmul" for a part, JOBS=1 one after the other)
+	$(PY) -m pytest -m "not gpu and not container and not alone" --numprocesses $(JOBS) --dist loadfile $(PYTEST) || $(NONE_CHOSEN)
+	$(PY) -m pytest -m alone $(PYTEST) || $(NONE_CHOSEN)
 
 test-gpu:  ## verify every GPU kernel on the device; fails where there is none
 	@$(MAKE) --no-print-directory on-the-gpu DEVICE=gpu
