@@ -21,6 +21,8 @@ from tests.conftest import environment
 from tests.network.hosts import FRAME, PAYLOAD, Host, Link, link, not_tested, require
 from tests.network.netpipe import netpipe
 
+pytestmark = pytest.mark.alone
+
 MESSAGE = {1000: 1 << 24, 100: 1 << 21}
 """By Mbit/s: 0.14 s and 0.17 s each way, some 80 times the burst."""
 PORT = 23_456

@@ -34,6 +34,8 @@ from profiling.trace.model import TraceAnalysis
 from profiling.trace.parts import PARTS
 from tests.profiling.bound_workloads import BATCH, SLEEP_S, large_products, slow_input
 
+pytestmark = pytest.mark.alone
+
 ROOT = Path(__file__).parents[2]
 QUOTA_US, PERIOD_US = 50_000, 100_000
 TELEMETRY = Telemetry(interval_s=0.5, gauges={}, counters={"wall_s": 10.0})

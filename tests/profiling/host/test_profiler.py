@@ -20,7 +20,7 @@ from tests.profiling.host.programs import (
     running,
 )
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+pytestmark = [pytest.mark.alone, pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")]
 
 
 def profile(program: str, folder: Path, windows: int, budget: float = 0.03) -> HostProfile:
