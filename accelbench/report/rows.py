@@ -120,7 +120,8 @@ class Group:
 
     def short(self, row: Row) -> str:
         """The row's point by the axes that tell it from the others of its group."""
-        return params_text(row.record, [axis for axis in self.varying if axis in row.record.params])
+        own = params_text(row.record, [axis for axis in self.varying if axis in row.record.params])
+        return own or " ".join(f"{axis}=default" for axis in self.varying)
 
 
 def varying_axes(rows: Sequence[Row]) -> list[str]:

@@ -9,6 +9,7 @@ from pathlib import Path
 from rich.console import Console
 
 from accelbench.report.page import render_page
+from accelbench.report.rows import make_groups, make_rows
 from accelbench.report.scaling import ScalingTable, part_values, print_scaling, scaling_tables
 from profiling.benchmark import Work
 from profiling.record import RankRecord, Record
@@ -105,3 +106,8 @@ def test_the_page_has_drawing_and_tables_and_only_text_of_others(tmp_path: Path)
     assert "speed-up against replicas" in section
     assert "exchanging gradients while nothing is computed" in section
     assert "<script" not in section
+
+
+def test_the_point_without_the_axis_that_others_add_is_named_too() -> None:
+    (group,) = make_groups(make_rows([training(0.1), training(0.07, 2)]))
+    assert [group.short(row) for row in group.rows] == ["processes=default", "processes=2"]
