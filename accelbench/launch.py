@@ -51,16 +51,19 @@ def launch(command: Sequence[str], procs: int, nodes: int = 1) -> int:
                 start_new_session=True,
             )
         assert other.stdout is not None
-        Thread(target=_print, args=(rank, other.stdout), daemon=True).start()
-        others.append(other)
+        printer = Thread(target=_print, args=(rank, other.stdout), daemon=True)
+        printer.start()
+        others.append((other, printer))
     with _signals_passed_to(first):
         status = first.wait()
-    for other in others:
+    for other, printer in others:
         try:
             other.wait(LAST_SECONDS)
         except subprocess.TimeoutExpired:
             os.killpg(other.pid, signal.SIGKILL)
             other.wait()
+        # Python aborts at its end if a thread is still writing to stdout.
+        printer.join()
     return status if status >= 0 else 128 - status
 
 

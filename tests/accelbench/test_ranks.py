@@ -111,8 +111,24 @@ def test_only_what_measures_is_launched(accelbench: Run) -> None:
 
 def test_every_rank_says_what_is_wrong_with_the_command(accelbench: Run) -> None:
     process = accelbench("launch", "--procs", "2", "run", "nothing")
-    assert process.returncode == 2
+    assert process.returncode == 2, process.stderr
     assert "no benchmark is called 'nothing'" in process.stderr
+    assert "[rank 1] " in process.stdout
+
+
+def test_what_the_ranks_say_last_is_printed_for_a_reader_who_is_slow(tmp_path: Path) -> None:
+    """More than a pipe takes, which a thread was still writing when Python ended: it aborted."""
+    name = "x" * 100_000
+    arguments = command("launch", "--procs", "2", "run", name)
+    launched = subprocess.Popen(arguments, env=environment(), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    started: list[psutil.Process] = []
+    while not started:
+        started = psutil.Process(launched.pid).children()
+    psutil.wait_procs(started, timeout=60)
+    time.sleep(1)  # in which a launcher that does not wait for its thread ends
+    printed, _ = launched.communicate(timeout=60)
+    assert launched.returncode == 2
+    assert printed.count(b"x") >= len(name)
 
 
 def test_an_interrupted_launch_leaves_a_run_to_go_on_with(accelbench: Run, tmp_path: Path) -> None:
