@@ -151,6 +151,26 @@ def test_an_interrupted_launch_leaves_a_run_to_go_on_with(accelbench: Run, tmp_p
     assert [record["status"] for record in records(tmp_path / "run")] == ["measured", "failed"]
 
 
+def test_a_job_whose_every_process_is_signalled_leaves_a_run_to_go_on_with(tmp_path: Path) -> None:
+    """As a scheduler ends one, in any order: here rank 0 last."""
+    arguments = ("--param", "how=well,hang", "--time-limit", "60")
+    out, port = tmp_path / "run", free_port("127.0.0.1")
+    first, other = rank(0, 2, port, *arguments, "--out", str(out)), rank(1, 2, port, *arguments)
+    deadline = time.monotonic() + 60
+    while not (out / "records.jsonl").exists() or not records(out):
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+    for process in (other, first):
+        for one in [*psutil.Process(process.pid).children(recursive=True), process]:
+            one.send_signal(signal.SIGTERM)
+        time.sleep(0.5)
+    printed, _ = first.communicate(timeout=60)
+    other.communicate(timeout=60)
+    assert first.returncode == 130, printed
+    assert json.loads((out / "run.json").read_text())["status"] == "interrupted"
+    assert [record["status"] for record in records(out)] == ["measured"]
+
+
 def test_ranks_that_do_not_come_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """In this process, so that the minute's patience can be cut short."""
     from accelbench.cluster import Cluster

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import OWN_BENCHMARKS
-from tests.containers.conftest import records
-from tests.containers.slurm_cluster import Cluster, running_cluster
+from tests.containers.conftest import info, records
+from tests.containers.slurm_cluster import Cluster, running_cluster, wait_until
 
 pytestmark = [pytest.mark.container, pytest.mark.timeout(1500)]
 
@@ -35,6 +35,30 @@ def test_ranks_on_two_nodes_measure_together(cluster: Cluster, tmp_path: Path) -
     well, crash = records(tmp_path / "run")
     assert (well["status"], len(well["ranks"])) == ("measured", 2)
     assert crash["reason"] == "rank 1 on node 0: the worker was killed by SIGSEGV"
+
+
+def test_a_pre_empted_job_of_ranks_goes_on_where_it_stopped(cluster: Cluster, tmp_path: Path) -> None:
+    """The second point hangs, so that the job is surely ended in it, and again until the time limit of a point."""
+    script = tmp_path / "job.sh"
+    script.write_text(
+        "#!/bin/sh\n"
+        "if [ -e run/run.json ]; then set -- resume run; "
+        "else set -- run together --param how=well,hang --max-seconds 0.2 --time-limit 20 --out run; fi\n"
+        f'exec {" ".join(SRUN)} {sys.executable} -m accelbench "$@"\n'
+    )
+    own = {"ACCELBENCH_PATH": str(OWN_BENCHMARKS)}
+    options = ("--nodes=2", "--requeue", f"--chdir={tmp_path}", "--output=job.out", "--open-mode=append")
+    submitted = cluster.command("sbatch", "--parsable", *options, script, **COORDINATOR, **own)
+    job, run = submitted.stdout.strip(), tmp_path / "run"
+    wait_until(lambda: len(records(run)) > 0, "the first record")
+    urgent = ("--partition=urgent", "--nodes=2", "--exclusive", "--output=/dev/null", "--wrap=sleep 1")
+    cluster.wait(cluster.ask("sbatch", "--parsable", *urgent), "COMPLETED")
+    output = (tmp_path / "job.out").read_text
+    assert info(run)["status"] == "interrupted", output()
+    assert [record["status"] for record in records(run)] == ["measured"], output()
+    done = cluster.wait(job, "FAILED", "COMPLETED")
+    assert (done["Restarts"], info(run)["status"]) == ("1", "finished"), output()
+    assert [record["status"] for record in records(run)] == ["measured", "failed"], output()
 
 
 def test_a_training_is_distributed_inside_the_image(cluster: Cluster, sif: Path, tmp_path: Path) -> None:
