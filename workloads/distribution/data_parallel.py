@@ -1,7 +1,7 @@
 """Keras's DataParallel on JAX: a replica on each device of all processes.
 
 Each step is one program for all devices, and its loss and gradients are those of the whole batch: XLA puts the exchange
-where they are added up. In a recurrent layer that is each time step: processes that a network joins are slow at it.
+where they are added up. On CPUs that is, in a recurrent layer, each time step: several processes are slow at it.
 """
 
 from __future__ import annotations
