@@ -9,28 +9,20 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
-from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from accelbench import __version__
-from accelbench.errors import UserError
+from accelbench.errors import Interrupted, UserError
 
 if TYPE_CHECKING:
     from rich.console import Console
 
     from accelbench.cluster import Cluster
-    from accelbench.plan import PlannedPoint
-    from accelbench.ranks import Ranks
-    from accelbench.store import RunInfo, RunStore, Settings
-    from profiling.benchmark import Device
-    from profiling.record import Record
+    from accelbench.store import RunStore
 
-RUNS = Path("runs")
 DEVICES = click.Choice(["auto", "cpu", "gpu", "tpu"])
 BACKENDS = click.Choice(["tensorflow", "jax", "torch"])
 DEVICE_OPTION = click.option(
@@ -40,7 +32,7 @@ BACKEND_OPTION = click.option("--backend", type=BACKENDS, help="The framework un
 OUT_OPTION = click.option(
     "--out", type=click.Path(path_type=Path), help="The run's directory, new or empty. Default: runs/<run-id>."
 )
-EXIT_FAILED, EXIT_REGRESSION, EXIT_INTERRUPTED = 1, 3, 130
+EXIT_FAILED, EXIT_REGRESSION = 1, 3
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -55,7 +47,7 @@ def main(argv: list[str] | None = None) -> int:
     except UserError as error:
         return _complain(str(error), error.exit_status)
     except (KeyboardInterrupt, click.Abort):
-        return _complain("interrupted", EXIT_INTERRUPTED)
+        return _complain("interrupted", Interrupted.exit_status)
     except BrokenPipeError:
         # The reader (head, less) has seen enough; keep Python from complaining about it at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -145,6 +137,7 @@ def run(
 ) -> int:
     """Measure benchmarks (all of a suite, or the named ones) and write a run directory."""
     from accelbench.cluster import find_cluster
+    from accelbench.measuring import new_run, serve
     from accelbench.plan import Choice, make_plan
     from accelbench.store import Settings
     from accelbench.suite import load_suite
@@ -159,7 +152,7 @@ def run(
     ranks = cluster.size if cluster else 1
     plan = make_plan(benchmarks, chosen, found, choices, backend, not no_ceilings, ranks)
     if cluster and cluster.rank > 0:
-        return _serve(cluster)
+        return serve(cluster)
     settings = Settings(
         seed=seed,
         time_limit_s=time_limit,
@@ -168,7 +161,7 @@ def run(
         host_profile=host_profile,
     )
     name = chosen.name if chosen else None
-    return _measure(_new_run(out, name or benchmarks[0], name, found, settings, plan), cluster)
+    return _measure(new_run(out, name or benchmarks[0], name, found, settings, plan), cluster)
 
 
 @cli.command()
@@ -190,35 +183,13 @@ def cores(
 ) -> int:
     """Tell how many host cores a training needs: train with 1, 2, 4 … of them, and with as many input workers."""
     from accelbench.cores import plan_cores
+    from accelbench.measuring import new_run
     from accelbench.plan import Choice
     from accelbench.store import Settings
 
     found = _find_device(device)
     plan = plan_cores(workload, found, [Choice.parse(p) for p in params], backend, cores, workers)
-    return _measure(_new_run(out, f"cores-{workload}", None, found, Settings(), plan))
-
-
-def _new_run(
-    out: Path | None, label: str, suite: str | None, device: Device, settings: Settings, plan: list[PlannedPoint]
-) -> RunStore:
-    """The directory of a run that is about to begin."""
-    from accelbench.store import RunInfo, RunStore
-    from profiling.environment.collect import collect
-
-    now = datetime.now().astimezone()
-    run_id = f"{now:%Y%m%d-%H%M%S}-{label}-{os.urandom(2).hex()}"
-    info = RunInfo(
-        run_id=run_id,
-        created=now,
-        status="running",
-        command=["accelbench", *sys.argv[1:]],
-        suite=suite,
-        device=device,
-        settings=settings,
-        plan=plan,
-        environment=collect(),
-    )
-    return RunStore.create(out or RUNS / run_id, info)
+    return _measure(new_run(out, f"cores-{workload}", None, found, Settings(), plan))
 
 
 @cli.command(context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
@@ -242,11 +213,12 @@ def resume(run: str, failed: bool) -> int:
     """Go on with an interrupted run: measure only what is missing."""
     from accelbench.cluster import find_cluster
     from accelbench.cores import require_cores
+    from accelbench.measuring import serve
     from profiling.environment.collect import collect
 
     cluster = find_cluster(os.environ)
     if cluster and cluster.rank > 0:
-        return _serve(cluster)
+        return serve(cluster)
     store = _open_run(run)
     store.lock()
     store.drop_cut_off_line()
@@ -259,56 +231,10 @@ def resume(run: str, failed: bool) -> int:
     return _measure(store, cluster, retry_failed=failed)
 
 
-def _serve(cluster: Cluster) -> int:
-    """Measure with the others what rank 0 says."""
-    from accelbench.ranks import serve
-    from kernels.mpi_process import mpi_process
-    from profiling.environment.collect import collect
-
-    with mpi_process():
-        return serve(cluster, collect())
-
-
-@contextmanager
-def _ranks(cluster: Cluster | None, info: RunInfo, console: Console) -> Iterator[Ranks | None]:
-    """All ranks of this run, once they have come; how they differ is said before any figure."""
-    from accelbench.ranks import gathered
-    from kernels.mpi_process import mpi_process
-
-    if cluster is None:
-        yield None
-        return
-    with mpi_process(), gathered(cluster, info.environment) as ranks:
-        console.print(ranks.sentence())
-        for difference in ranks.unlike(info.device):
-            console.print(difference, style="yellow")
-        yield ranks
-
-
 def _measure(store: RunStore, cluster: Cluster | None = None, retry_failed: bool = False) -> int:
-    from accelbench.progress import Progress
-    from accelbench.runner import run_plan
+    from accelbench.measuring import measure
 
-    console = _console()
-    console.print(f"run {store.path} on {store.info().device}", highlight=False)
-    try:
-        with _ranks(cluster, store.info(), console) as ranks:
-            run_plan(store, Progress(console), ranks, retry_failed)
-        interrupted = False
-    except KeyboardInterrupt:
-        interrupted = True
-    info, records = store.info(), store.records()
-    _print_run(info, records)
-    if records:
-        # A process of its own: the report's libraries would not fit the runner's 200 MB.
-        subprocess.run([sys.executable, "-m", "accelbench", "report", "--quiet", str(store.path)], check=False)
-    store.close()
-    if interrupted:
-        left = len(info.plan) - len(records)
-        return _complain(
-            f"interrupted with {left} of {len(info.plan)} points unmeasured: 'accelbench resume {store.path}' goes on",
-            EXIT_INTERRUPTED,
-        )
+    records = measure(store, _console(), cluster, retry_failed)
     return EXIT_FAILED if any(record.status == "failed" for record in records) else 0
 
 
@@ -318,10 +244,11 @@ def _measure(store: RunStore, cluster: Cluster | None = None, retry_failed: bool
 def report(run: str, quiet: bool) -> None:
     """Print a run's table again and rebuild its report.html, CSV and Parquet from the stored records."""
     from accelbench.report import write_report
+    from accelbench.report.terminal import print_run
 
     store = _open_run(run)
     if not quiet:
-        _print_run(store.info(), store.records())
+        print_run(store.info(), store.records(), _console())
     path = write_report(store)
     print(f"report {path}")
 
@@ -368,6 +295,7 @@ def compare(run_a: str, run_b: str, fail_on: str | None, equivalence: float) -> 
 def doctor() -> None:
     """Tell what this machine has, what is missing for good measurements, and how to mend it."""
     from accelbench.doctor import checks, render_doctor, trials
+    from accelbench.store import RUNS
     from profiling.environment.collect import collect
 
     render_doctor(collect(), [*checks(runs=RUNS), *trials()], _console())
@@ -436,18 +364,6 @@ def schema(what: str) -> None:
     print(json.dumps(model.model_json_schema(), indent=2))
 
 
-def _print_run(info: RunInfo, records: list[Record]) -> None:
-    from accelbench.cores import render_cores
-    from accelbench.report.terminal import print_table
-
-    print_table(info, records, _console())
-    render_cores(info, records, _console())
-    if any(record.ranks or record.params.get("devices") for record in records):
-        from accelbench.report.scaling import print_scaling
-
-        print_scaling(records, _console())
-
-
 def _console(stderr: bool = False) -> Console:
     from rich.console import Console
 
@@ -465,7 +381,7 @@ def _find_device(name: str) -> Any:
 
 def _open_run(run: str) -> RunStore:
     """The run at that path, or of that id under `runs`, or the last one by the word `latest`."""
-    from accelbench.store import RunStore
+    from accelbench.store import RUNS, RunStore
 
     if run == "latest":
         found = sorted(RUNS.glob("*/run.json"), key=lambda path: path.stat().st_mtime)

@@ -11,3 +11,9 @@ class RunBroken(UserError):
     """The run could not go on (a full disk, say); what was measured is kept: exit status 1."""
 
     exit_status = 1
+
+
+class Interrupted(UserError):
+    """The run was ended early, by Ctrl-C or a scheduler, and can be gone on with: exit status 130."""
+
+    exit_status = 130

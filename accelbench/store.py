@@ -20,6 +20,8 @@ from profiling.environment.model import Environment
 from profiling.record import SCHEMA_VERSION, Record
 from profiling.stored import Stored
 
+RUNS = Path("runs")
+"""Where runs are, unless they are given a place."""
 LOCK = ".lock"
 M = TypeVar("M", bound=Stored)
 

@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from accelbench.cores import render_cores
 from accelbench.report.figures import UNKNOWN, bound, metric, one_line, plain, share
 from accelbench.report.rows import Group, Row, count_text, make_groups, make_rows, point_text, trained_on
 from accelbench.report.verdict import verdict_line
@@ -21,6 +22,16 @@ ROOMY, ENOUGH = 92, 72
 MEANINGS_SHOWN = 2
 TAIL_SHOWN = 3
 """Lines of a failed point's output; the report has them all."""
+
+
+def print_run(info: RunInfo, records: Sequence[Record], console: Console) -> None:
+    """Print the run's table, and what its points tell together of cores and of scaling."""
+    print_table(info, records, console)
+    render_cores(info, records, console)
+    if any(record.ranks or record.params.get("devices") for record in records):
+        from accelbench.report.scaling import print_scaling
+
+        print_scaling(records, console)
 
 
 def print_table(info: RunInfo, records: Sequence[Record], console: Console) -> None:
