@@ -20,7 +20,8 @@ from tests.bench_self.bounds import Bound
 from workloads.training import pipeline
 from workloads.training.keras_model import use_backend
 
-TURNS = 7
+PAIRS, TURNS = 3, 2
+"""Of processes, which differ by their luck with memory and cores, and of epochs in each."""
 STEPS = 20
 """Of one turn, at most."""
 STRATEGIES = {
@@ -29,14 +30,14 @@ STRATEGIES = {
     ("data-parallel", "jax"): 1.05,
     ("ddp", "torch"): 1.05,
 }
-"""The most that each may cost. MirroredStrategy is for GPUs: on a CPU, TensorFlow's distribution of the data makes each
-step take its memory anew (24 times the page faults)."""
+"""The most that each may cost. MirroredStrategy is for GPUs: on one machine, not on another, TensorFlow's distribution
+of the data made each step take its memory anew (24 times the page faults)."""
 WORKLOADS = ("cnn-mnist", "bilstm-har")
 LOCALHOST = "127.0.0.1"
 
 
 def strategy_beside_none(console: Console) -> list[Bound]:
-    """Steady step times of one process under each strategy, as ratios to those of another without, turn by turn."""
+    """Steady step times of one process under each strategy, as ratios to those of another without, pair by pair."""
     bounds = []
     for (strategy, backend), at_most in STRATEGIES.items():
         if find_spec(backend) is None:
@@ -44,11 +45,12 @@ def strategy_beside_none(console: Console) -> list[Bound]:
             continue
         for name in WORKLOADS:
             bound = Bound(f"{name}, step under {strategy} of one ÷ without", "×", at_most=at_most)
-            with trained(name, strategy, backend) as ours, trained(name, "none", backend) as bare:
-                for _ in range(TURNS):
-                    times = [take_turn(process) for process in (ours, bare)]
-                    bound.found.append(times[0] / times[1])
-                    console.print(f"{bound.name}: {times[0] * 1e3:.2f} / {times[1] * 1e3:.2f} ms")
+            for _ in range(PAIRS):
+                with trained(name, strategy, backend) as ours, trained(name, "none", backend) as bare:
+                    turns = [(take_turn(ours), take_turn(bare)) for _ in range(TURNS)]
+                with_, without = (median(times) for times in zip(*turns, strict=True))
+                bound.found.append(with_ / without)
+                console.print(f"{bound.name}: {with_ * 1e3:.2f} / {without * 1e3:.2f} ms")
             bounds.append(bound)
     return bounds
 
