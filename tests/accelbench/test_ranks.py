@@ -24,6 +24,13 @@ def records(run: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in (run / "records.jsonl").read_text(encoding="utf-8").splitlines()]
 
 
+def await_first_record(run: Path) -> None:
+    deadline = time.monotonic() + 60
+    while not (run / "records.jsonl").exists() or not records(run):
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+
+
 def rank(number: int, size: int, port: int, *arguments: str, **changes: str) -> subprocess.Popen[str]:
     """One rank, started as an unknown launcher would."""
     place = {
@@ -122,7 +129,7 @@ def test_what_the_ranks_say_last_is_printed_for_a_reader_who_is_slow(tmp_path: P
     arguments = command("launch", "--procs", "2", "run", name)
     launched = subprocess.Popen(arguments, env=environment(), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
     started: list[psutil.Process] = []
-    while not started:
+    while not started and launched.poll() is None:
         started = psutil.Process(launched.pid).children()
     psutil.wait_procs(started, timeout=60)
     time.sleep(1)  # in which a launcher that does not wait for its thread ends
@@ -136,10 +143,7 @@ def test_an_interrupted_launch_leaves_a_run_to_go_on_with(accelbench: Run, tmp_p
     launched = subprocess.Popen(
         command("launch", "--procs", "2", *arguments), env=environment(), start_new_session=True
     )
-    deadline = time.monotonic() + 60
-    while not (tmp_path / "run" / "records.jsonl").exists() or not records(tmp_path / "run"):
-        assert time.monotonic() < deadline
-        time.sleep(0.1)
+    await_first_record(tmp_path / "run")
     started = psutil.Process(launched.pid).children(recursive=True)
     os.killpg(launched.pid, signal.SIGINT)
     assert launched.wait(60) == 130
@@ -156,10 +160,7 @@ def test_a_job_whose_every_process_is_signalled_leaves_a_run_to_go_on_with(tmp_p
     arguments = ("--param", "how=well,hang", "--time-limit", "60")
     out, port = tmp_path / "run", free_port("127.0.0.1")
     first, other = rank(0, 2, port, *arguments, "--out", str(out)), rank(1, 2, port, *arguments)
-    deadline = time.monotonic() + 60
-    while not (out / "records.jsonl").exists() or not records(out):
-        assert time.monotonic() < deadline
-        time.sleep(0.1)
+    await_first_record(out)
     for process in (other, first):
         for one in [*psutil.Process(process.pid).children(recursive=True), process]:
             one.send_signal(signal.SIGTERM)
