@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -24,6 +26,11 @@ def environment(**changes: str | None) -> dict[str, str]:
     """This process's environment with the tests' own benchmarks in it; None removes a variable."""
     merged = {**os.environ, "ACCELBENCH_PATH": str(OWN_BENCHMARKS), "COLUMNS": "200", **changes}
     return {name: value for name, value in merged.items() if value is not None}
+
+
+def records(run: Path) -> list[dict[str, Any]]:
+    """What a run holds, as it was written."""
+    return [json.loads(line) for line in (run / "records.jsonl").read_text(encoding="utf-8").splitlines()]
 
 
 @pytest.fixture(autouse=True, scope="session")

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import re
 import subprocess
 import sys
 from pathlib import Path
 
-from tests.conftest import Run, environment
+from tests.conftest import Run, environment, records
 
 ROOT = Path(__file__).parent.parent
 
@@ -33,8 +32,7 @@ def test_bench_with_a_given_interpreter_installs_nothing(tmp_path: Path) -> None
         *("BENCH=behave nqueens", "PARAMS=us=100,200 impl=tuned cores=all queens=6"),
     )
     assert process.returncode == 0, process.stderr
-    records = [json.loads(line) for line in (out / "records.jsonl").read_text(encoding="utf-8").splitlines()]
-    assert [record["params"] for record in records] == [
+    assert [record["params"] for record in records(out)] == [
         {"us": 100},
         {"us": 200},
         {"impl": "tuned", "cores": "all", "queens": 6},

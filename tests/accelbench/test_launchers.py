@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 import subprocess
 import sys
@@ -11,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import command, environment
+from tests.conftest import command, environment, records
 
 MPIRUN = ["mpirun", "--allow-run-as-root", "--oversubscribe", "-n", "2"]
 TORCHRUN = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "--no-python"]
@@ -39,5 +38,5 @@ def test_a_launcher_starts_the_ranks_of_one_run(tmp_path: Path, name: str, launc
     )
     assert process.returncode == 0, process.stdout + process.stderr
     assert f"2 ranks of {name}: 2 on " in process.stdout
-    (record,) = [json.loads(line) for line in (tmp_path / "run" / "records.jsonl").read_text().splitlines()]
+    (record,) = records(tmp_path / "run")
     assert (record["status"], record["params"]["processes"], len(record["ranks"])) == ("measured", 2, 2)

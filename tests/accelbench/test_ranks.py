@@ -9,7 +9,6 @@ import socket
 import subprocess
 import time
 from pathlib import Path
-from typing import Any
 
 import psutil
 import pytest
@@ -17,11 +16,7 @@ import pytest
 from accelbench import ranks
 from accelbench.launch import share
 from accelbench.ranks import free_port
-from tests.conftest import Run, command, environment
-
-
-def records(run: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in (run / "records.jsonl").read_text(encoding="utf-8").splitlines()]
+from tests.conftest import Run, command, environment, records
 
 
 def await_first_record(run: Path) -> None:

@@ -13,13 +13,9 @@ from typing import Any
 import psutil
 import pytest
 
-from tests.conftest import Run, command, environment
+from tests.conftest import Run, command, environment, records
 
 RUN = ("run", "--no-ceilings", "--max-seconds", "0.5", "--out", "out")
-
-
-def records(run: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in (run / "records.jsonl").read_text(encoding="utf-8").splitlines()]
 
 
 def info(run: Path) -> dict[str, Any]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import statistics
 import subprocess
 import sys
@@ -10,6 +9,8 @@ import tempfile
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+from tests.conftest import records
 
 ROUNDS = 3
 
@@ -46,11 +47,7 @@ def rates(*arguments: str) -> dict[str, float]:
         out = Path(folder) / "run"
         command = accelbench("run", *arguments, "--device", "cpu", "--no-ceilings", "--out", str(out))
         subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
-        return {name(record): rate(record) for record in read(out)}
-
-
-def read(run: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in (run / "records.jsonl").read_text(encoding="utf-8").splitlines()]
+        return {name(record): rate(record) for record in records(out)}
 
 
 def name(record: dict[str, Any]) -> str:

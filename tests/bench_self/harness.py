@@ -10,7 +10,8 @@ from time import perf_counter, sleep
 import psutil
 from rich.console import Console
 
-from tests.bench_self.bounds import Bound, accelbench, read
+from tests.bench_self.bounds import Bound, accelbench
+from tests.conftest import records
 
 STARTS = 10
 RUNNER_MEMORY_LIMIT = 200e6
@@ -45,7 +46,7 @@ def quick_suite(console: Console) -> list[Bound]:
         wall = perf_counter() - begin
         if process.returncode != 0:
             raise RuntimeError(f"suite quick ended with status {process.returncode}")
-        used = sum(sum(record["phases"].values()) for record in read(out))
+        used = sum(sum(record["phases"].values()) for record in records(out))
     return [
         Bound("suite quick, wall time", "min", at_most=8, found=[wall / 60]),
         Bound("suite quick, the harness's own share", "", at_most=0.05, found=[1 - used / wall]),

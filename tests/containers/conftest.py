@@ -16,6 +16,8 @@ from typing import Any, NoReturn
 
 import pytest
 
+from tests.conftest import records as written
+
 ROOT = Path(__file__).parents[2]
 BASE = "debian:bookworm-slim"
 ENGINES_S = 60
@@ -114,8 +116,7 @@ def measured(found: Path) -> set[tuple[object, object]]:
 
 def records(found: Path) -> list[dict[str, Any]]:
     """What the run holds so far; before its first record that is nothing."""
-    stored = found / "records.jsonl"
-    return [json.loads(line) for line in stored.read_text(encoding="utf-8").splitlines()] if stored.is_file() else []
+    return written(found) if (found / "records.jsonl").is_file() else []
 
 
 def info(found: Path) -> dict[str, Any]:

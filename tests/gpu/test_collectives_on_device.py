@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,7 +10,7 @@ import pytest
 
 from kernels.collectives import OPERATIONS, gpu_nccl
 from profiling.benchmark import Point, Skip
-from tests.conftest import Run
+from tests.conftest import Run, records
 from tests.kernels.in_ranks import worlds
 from tests.kernels.test_collectives_nccl import FLOAT32, SUM, Group
 
@@ -56,5 +55,4 @@ def test_two_gpus_measure_every_operation(accelbench: Run, tmp_path: Path) -> No
         *("--max-seconds", "1", "--param", "bytes=8,1048576"),
     )
     assert process.returncode == 0, process.stdout + process.stderr
-    lines = (tmp_path / "run" / "records.jsonl").read_text(encoding="utf-8").splitlines()
-    assert [json.loads(line)["status"] for line in lines] == ["measured"] * 2 * len(OPERATIONS)
+    assert [record["status"] for record in records(tmp_path / "run")] == ["measured"] * 2 * len(OPERATIONS)

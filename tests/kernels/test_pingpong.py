@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import socket
 from collections.abc import Callable
 from pathlib import Path
@@ -18,7 +17,7 @@ from kernels.pingpong import cpu_tcp
 from kernels.pingpong.trips import Trips, make_task
 from profiling.benchmark import Point, Skip, Task
 from profiling.world import World
-from tests.conftest import Run
+from tests.conftest import Run, records
 from tests.kernels.in_ranks import verified
 
 
@@ -107,8 +106,7 @@ def test_two_processes_measure_latency_and_bandwidth(accelbench: Run, tmp_path: 
         *("--param", "impl=tcp", "--param", "bytes=1,100000", "--out", "run"),
     )
     assert process.returncode == 0, process.stdout + process.stderr
-    for line in (tmp_path / "run" / "records.jsonl").read_text(encoding="utf-8").splitlines():
-        record = json.loads(line)
+    for record in records(tmp_path / "run"):
         assert record["verification"]["passed"]
         latency = record["metrics"]["latency"]["value"]
         assert latency == pytest.approx(record["timing"]["summary"]["median"] / 2)

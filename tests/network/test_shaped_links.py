@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -17,7 +16,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.conftest import environment
+from tests.conftest import environment, records
 from tests.network.hosts import FRAME, PAYLOAD, Host, Link, link, not_tested, require
 from tests.network.netpipe import netpipe
 
@@ -84,8 +83,7 @@ def measured(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
     ):
         said = [process.communicate(timeout=ALONE_SECONDS)[0] for process in processes]
         assert [process.returncode for process in processes] == [0, 0], "\n".join(said)
-        lines = (out / "records.jsonl").read_text(encoding="utf-8").splitlines()
-        yield Measured(made, size, [json.loads(line) for line in lines])
+        yield Measured(made, size, records(out))
 
 
 def test_a_message_there_and_back_takes_as_long_as_the_link_dictates(measured: Measured) -> None:

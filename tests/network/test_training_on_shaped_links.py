@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.conftest import records
 from tests.network.hosts import Link, link
 from tests.network.test_shaped_links import ranks
 
@@ -22,7 +22,7 @@ def train(on: Link, out: Path) -> dict[str, Any]:
     with ranks(on.hosts, "cnn-mnist", "--device", "cpu", *options) as processes:
         said = [process.communicate(timeout=SECONDS)[0] for process in processes]
     assert [process.returncode for process in processes] == [0, 0], "\n".join(said)
-    record: dict[str, Any] = json.loads((out / "records.jsonl").read_text(encoding="utf-8"))
+    (record,) = records(out)
     return record
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,7 +11,7 @@ import pytest
 
 from profiling import memory
 from profiling.benchmark import Point, Skip, Training
-from tests.conftest import Run
+from tests.conftest import Run, records
 from workloads import data
 from workloads.cnn_mnist import cnn_mnist, floor
 from workloads.data import Digits, load_mnist
@@ -21,10 +20,9 @@ from workloads.training import keras_model
 
 def train(accelbench: Run, tmp_path: Path, *arguments: str, **changes: str | None) -> dict[str, Any]:
     process = accelbench("run", "cnn-mnist", "--device", "cpu", "--no-ceilings", "--out", "out", *arguments, **changes)
-    lines = (tmp_path / "out" / "records.jsonl").read_text(encoding="utf-8").splitlines()
-    assert len(lines) == 1, process.stderr
-    record: dict[str, Any] = json.loads(lines[0])
-    return record
+    found = records(tmp_path / "out")
+    assert len(found) == 1, process.stderr
+    return found[0]
 
 
 def test_two_epochs_on_real_digits_learn(accelbench: Run, tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from PIL import Image
 
 from profiling import memory
 from profiling.benchmark import Metric, Point, Skip, Training
-from tests.conftest import Run
+from tests.conftest import Run, records
 from workloads import data, deep_mnist_embryo, resnet50
 from workloads.data import load_embryos
 
@@ -67,7 +67,7 @@ def test_a_folder_of_ones_own_is_trained_on_and_called_by_its_name(accelbench: R
     where = {"ACCELBENCH_DATA": str(tmp_path / "data")}
     process = accelbench("run", "deep-mnist-embryo", "--device", "cpu", *arguments, **where)
     assert process.returncode == 0, process.stdout + process.stderr
-    record = json.loads((tmp_path / "out" / "records.jsonl").read_text(encoding="utf-8"))
+    (record,) = records(tmp_path / "out")
     assert record["data"]["synthetic"] is False
     assert (record["data"]["train"], record["data"]["held_out"]) == (40, 10)
     assert record["data"]["source"] == "50 images of the folder embryo"

@@ -80,10 +80,6 @@ def assert_shared_out(ranks: list[dict[str, float]], alone: dict[str, float]) ->
     assert not any(a & b for i, a in enumerate(parts) for b in parts[:i])
 
 
-def records(run: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in (run / "records.jsonl").read_text(encoding="utf-8").splitlines()]
-
-
 def metrics_of(record: dict[str, Any]) -> list[dict[str, float]]:
     """Of each rank."""
     return [{name: metric["value"] for name, metric in rank["metrics"].items()} for rank in record["ranks"]]

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 
-from tests.conftest import Run
+from tests.conftest import Run, records
 from tests.workloads.distribution.engines import (
     TOLERANCE,
     Found,
@@ -26,7 +25,7 @@ pytestmark = pytest.mark.timeout(600)
 def test_where_horovod_is_missing_the_record_says_how_to_get_it(accelbench: Run, tmp_path: Path) -> None:
     process = accelbench("run", "learn", "--engine", "horovod", "--no-ceilings", "--device", "cpu", "--out", "run")
     assert process.returncode == 0, process.stdout + process.stderr
-    (record,) = [json.loads(line) for line in (tmp_path / "run" / "records.jsonl").read_text().splitlines()]
+    (record,) = records(tmp_path / "run")
     assert record["status"] == "skipped"
     assert "HOROVOD_WITH_TENSORFLOW=1" in record["reason"]
     assert "xla_mpi_ops.cc" in record["reason"]

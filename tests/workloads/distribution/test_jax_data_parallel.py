@@ -7,14 +7,13 @@ from pathlib import Path
 import pytest
 
 from profiling.benchmark import Point, Skip
-from tests.conftest import Run
+from tests.conftest import Run, records
 from tests.workloads.distribution.engines import (
     TOLERANCE,
     Found,
     assert_learnt_alike,
     assert_shared_out,
     metrics_of,
-    records,
     train,
 )
 from workloads.distribution.strategy import strategy_of

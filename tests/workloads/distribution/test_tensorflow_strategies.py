@@ -15,7 +15,7 @@ import pytest
 from accelbench.ranks import free_port
 from profiling.benchmark import Point, Scalar, Skip
 from profiling.world import World, join
-from tests.conftest import Run
+from tests.conftest import Run, records
 from tests.workloads.distribution import engines
 from tests.workloads.distribution.engines import (
     SECONDS,
@@ -24,7 +24,6 @@ from tests.workloads.distribution.engines import (
     assert_learnt_alike,
     assert_shared_out,
     metrics_of,
-    records,
 )
 from workloads.distribution.serving import accept, until_closed
 from workloads.distribution.strategy import strategy_of

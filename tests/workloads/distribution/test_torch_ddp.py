@@ -10,14 +10,13 @@ import pytest
 
 from profiling.benchmark import Point, Skip
 from profiling.world import World, join
-from tests.conftest import Run
+from tests.conftest import Run, records
 from tests.workloads.distribution.engines import (
     TOLERANCE,
     Found,
     assert_learnt_alike,
     assert_shared_out,
     metrics_of,
-    records,
     train,
 )
 from workloads.distribution.sockets import meet_directly

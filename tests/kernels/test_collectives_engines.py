@@ -1,0 +1,109 @@
+"""The collectives' engines themselves, in processes that real launchers start."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import time
+from contextlib import suppress
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from kernels.collectives import OPERATIONS
+from kernels.collectives.messages import bus_factor, message
+from tests.conftest import Run as Command
+from tests.conftest import command, environment, records
+
+
+def check_records(found: list[dict[str, Any]], ranks: int) -> None:
+    for record in found:
+        assert record["status"] == "measured", record["reason"]
+        assert record["verification"]["passed"]
+        if record["benchmark"] != "collectives":
+            continue
+        op, seconds = record["params"]["op"], record["timing"]["summary"]["median"]
+        assert record["work"]["bytes"] == message(op, record["params"]["bytes"], ranks).bytes
+        bus = record["metrics"]["bus_bandwidth"]
+        assert bus["unit"] == "B/s"
+        assert bus["value"] == pytest.approx(record["work"]["bytes"] / seconds * bus_factor(op, ranks))
+        assert ("latency" in record["metrics"]) == (record["work"]["bytes"] <= 1024)
+
+
+@pytest.mark.parametrize("ranks", [2, 3])
+def test_gloo_moves_and_sums_what_it_is_given(accelbench: Command, tmp_path: Path, ranks: int) -> None:
+    if find_spec("torch") is None:
+        pytest.skip("NOT TESTED: gloo, PyTorch is not installed")
+    process = accelbench(
+        *("launch", "--procs", str(ranks), "run", "collectives", "--no-ceilings", "--max-seconds", "0.1"),
+        *("--param", "impl=gloo", "--param", "bytes=8,1000000", "--out", "run"),
+    )
+    assert process.returncode == 0, process.stdout + process.stderr
+    found = records(tmp_path / "run")
+    assert len(found) == 2 * len(OPERATIONS)
+    check_records(found, ranks)
+
+
+def mpirun(folder: Path, ranks: int, *arguments: str) -> subprocess.Popen[str]:
+    """Ranks started by MPI's own launcher."""
+    if shutil.which("mpirun") is None or find_spec("mpi4py") is None:
+        pytest.skip("NOT TESTED: MPI, containers/ci/network.sh installs it and the extra mpi its binding")
+    as_root = ["--allow-run-as-root"] if os.geteuid() == 0 else []
+    common = ("--device", "cpu", "--no-ceilings", "--param", "impl=mpi", "--out", "run")
+    return subprocess.Popen(
+        ["mpirun", *as_root, "--oversubscribe", "-n", str(ranks), *command("run", *arguments, *common)],
+        cwd=folder,
+        env=environment(),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        encoding="utf-8",
+        errors="replace",
+    )
+
+
+def test_mpi_is_there_for_one_benchmark_after_the_other(tmp_path: Path) -> None:
+    """Each has workers of its own, and a process that MPI's launcher started can enter MPI only once."""
+    process = mpirun(tmp_path, 2, "pingpong", "collectives", "--max-seconds", "0.1", "--param", "bytes=8,1000000")
+    said = process.communicate(timeout=240)[0]
+    assert process.returncode == 0, said
+    found = records(tmp_path / "run")
+    assert len(found) == 2 + 2 * len(OPERATIONS)
+    check_records(found, 2)
+
+
+def test_mpi_takes_all_of_its_processes(tmp_path: Path) -> None:
+    point_ = ("--param", "op=all-reduce", "--param", "bytes=8", "--param", "processes=2,3")
+    process = mpirun(tmp_path, 3, "collectives", "--max-seconds", "0.1", *point_)
+    said = process.communicate(timeout=240)[0]
+    assert process.returncode == 0, said
+    fewer, all_ = records(tmp_path / "run")
+    assert fewer["status"] == "skipped"
+    assert "MPI takes all 3 processes that its launcher started, and this point has 2" in fewer["reason"]
+    check_records([all_], 3)
+
+
+def test_a_worker_that_dies_leaves_mpi_to_the_next(tmp_path: Path) -> None:
+    process = mpirun(
+        tmp_path, 2, "collectives", "--max-seconds", "6", "--param", "op=all-reduce", "--param", "bytes=8,9"
+    )
+    workers: list[psutil.Process] = []
+    while len(workers) < 2 and process.poll() is None:
+        time.sleep(0.2)
+        below = psutil.Process(process.pid).children(recursive=True)
+        with suppress(psutil.NoSuchProcess):  # what collects the environment comes and goes
+            workers = [each for each in below if "accelbench.worker" in each.cmdline()]
+    time.sleep(4)  # wherever it is then: prepared or not, between samples or in one
+    workers[0].kill()
+    said = process.communicate(timeout=240)[0]
+    assert process.returncode == 1, said
+    died, next_ = records(tmp_path / "run")
+    assert "the worker was killed by SIGKILL" in died["reason"]
+    # One that was killed within an operation may leave MPI in it for good: then the next point says so.
+    if next_["status"] == "failed":
+        assert "still held up in an operation that an earlier point broke off" in next_["reason"]
+    else:
+        check_records([next_], 2)
