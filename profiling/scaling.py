@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from profiling.benchmark import Scalar
 from profiling.record import Record
+from profiling.step_parts import StepParts
 
 OF_SIZE = ("processes", "devices")
 """The axes that say how many replicas there are."""
@@ -188,25 +189,44 @@ def fit_latency_bandwidth(records: Iterable[Record]) -> LatencyBandwidth | None:
     return LatencyBandwidth(float(latency), float(per_byte), len(points), error)
 
 
+def exchange_over_model(scaling: Scaling, model: LatencyBandwidth) -> float | None:
+    """The exchange alone on the largest measured number of replicas, over what the model says of these bytes.
+
+    An engine that sends its gradients in many small messages, or copies them, takes a multiple of the model's time.
+    None where no step was taken apart.
+    """
+    taken = _taken_apart(scaling)
+    if taken is None:
+        return None
+    base, parts = taken
+    return parts.exchange_s["alone"] / model.all_reduce_s(base, parts.bytes)
+
+
 def predict(scaling: Scaling, model: LatencyBandwidth, counts: Sequence[int]) -> list[Predicted]:
     """The step on these numbers of replicas; nothing where no step was taken apart.
 
-    What one replica computes stays, in weak scaling, or is shared out, in strong scaling. Of the exchange as much is
-    hidden behind computing as was in the largest measured step.
+    What one replica computes stays, in weak scaling, or is shared out, in strong scaling. The exchange grows as the
+    model's does, from what it took alone in the largest measured step, and as much of it is hidden behind computing.
     """
-    measured = {step.replicas: step.record for step in scaling.steps}
-    taken = [(count, record.parts) for count, record in sorted(measured.items()) if record.parts]
-    if not taken:
+    taken, over_model = _taken_apart(scaling), exchange_over_model(scaling, model)
+    if taken is None or over_model is None:
         return []
-    base, parts = taken[-1]
+    base, parts = taken
+    measured = {step.replicas: step.record for step in scaling.steps}
     exposed = parts.exposed_s / max(parts.exposed_s + parts.hidden_s, 1e-12)
     computing = parts.compute_s + parts.input_s
     predictions = []
     for count in counts:
-        exchange = model.all_reduce_s(count, parts.bytes)
+        exchange = over_model * model.all_reduce_s(count, parts.bytes)
         share = 1.0 if scaling.weak else base / count
         step = share * computing + (parts.wait_s + exposed * exchange if count > 1 else 0.0)
         record = measured.get(count)
         timing = record.timing if record else None
         predictions.append(Predicted(count, step, exchange, timing.summary.median if timing else None))
     return predictions
+
+
+def _taken_apart(scaling: Scaling) -> tuple[int, StepParts] | None:
+    """The largest number of replicas whose step was taken apart, and its parts."""
+    taken = [(step.replicas, step.record.parts) for step in scaling.steps if step.record.parts]
+    return max(taken, key=lambda each: each[0], default=None)

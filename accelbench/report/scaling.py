@@ -12,7 +12,16 @@ from rich.text import Text
 
 from accelbench.report.figures import UNKNOWN, digits, plain, seconds
 from profiling.record import Record
-from profiling.scaling import LatencyBandwidth, Predicted, Scaling, Step, fit_latency_bandwidth, predict, scalings
+from profiling.scaling import (
+    LatencyBandwidth,
+    Predicted,
+    Scaling,
+    Step,
+    exchange_over_model,
+    fit_latency_bandwidth,
+    predict,
+    scalings,
+)
 from profiling.step_parts import StepParts
 
 FURTHER = 3
@@ -58,9 +67,11 @@ class ScalingTable:
         if self.model is None:
             return ""
         bandwidth = 1 / self.model.seconds_per_byte if self.model.seconds_per_byte else float("inf")
+        over_model = exchange_over_model(self.scaling, self.model)
         return (
             f"a turn of the ring takes {seconds(self.model.latency_s)} and {digits(bandwidth / 1e9, 3)} GB/s, fitted "
             f"to {self.model.points} all-reduces of this run, {self.model.error:.0%} off at worst"
+            + (f"; this training's exchange alone took {digits(over_model, 2)} times that" if over_model else "")
         )
 
 

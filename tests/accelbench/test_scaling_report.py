@@ -88,6 +88,7 @@ def test_larger_clusters_are_predicted_and_called_so(tmp_path: Path) -> None:
     page = page_of(tmp_path, records)
     assert "Prediction, not measured" in page
     assert "fitted to 4 all-reduces of this run" in page
+    assert "this training's exchange alone took 2.0 times that" in printed(records)
 
 
 def test_without_collectives_nothing_is_predicted() -> None:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from profiling.benchmark import Work
 from profiling.bottleneck import Bottleneck
 from profiling.record import Record, Timing
-from profiling.scaling import LatencyBandwidth, fit_latency_bandwidth, predict, replicas, scalings
+from profiling.scaling import LatencyBandwidth, exchange_over_model, fit_latency_bandwidth, predict, replicas, scalings
 from profiling.statistics import summarize
 from profiling.step_parts import Seen, StepParts, take_apart, with_exchange
 
@@ -166,6 +166,18 @@ def test_a_prediction_is_checked_where_it_was_measured() -> None:
     assert two.error == pytest.approx(0.0)
     assert four.measured_s is None
     assert four.step_s == pytest.approx(0.025 + ring.all_reduce_s(4, 4e6))
+
+
+def test_an_engine_slower_than_the_model_is_predicted_by_its_own_exchange() -> None:
+    """TensorFlow's gRPC ring and JAX's exchange of one array after the other take a multiple of gloo's time."""
+    ring = LatencyBandwidth(1e-4, 1e-9, 8, 0.0)
+    exchange = 4 * ring.all_reduce_s(2, 4e6)
+    parts = take_apart(0.05 + exchange, [seen([0.05] * 5, alone=exchange)] * 2)
+    (scaling,) = scalings([training(0.1), training(parts.step_s, parts=parts, processes=2)])
+    assert exchange_over_model(scaling, ring) == pytest.approx(4)
+    two, four = predict(scaling, ring, [2, 4])
+    assert two.error == pytest.approx(0.0)
+    assert four.exchange_s == pytest.approx(4 * ring.all_reduce_s(4, 4e6))
 
 
 def test_nothing_is_predicted_of_steps_that_were_not_taken_apart() -> None:
