@@ -1,6 +1,7 @@
 """Which of several processes this one is: found in the variables of whatever started them.
 
-`accelbench launch`, `torchrun`, Open MPI's `mpirun`, Slurm's `srun`, and the MPICH family's `mpiexec` are known.
+`accelbench launch`, `torchrun`, Open MPI's `mpirun`, Slurm's `srun`, and the MPICH family's `mpiexec` are known, and
+whatever sets PyTorch's RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT, as schedulers of containers do.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ def find_cluster(variables: Variables) -> Cluster | None:
 
     UserError where they contradict themselves, or show a rank without saying of how many.
     """
-    for find in (_own, _torchrun, _open_mpi, _slurm, _mpich):
+    for find in (_own, _torchrun, _open_mpi, _slurm, _mpich, _pytorch):
         cluster = find(variables)
         if cluster is not None:
             if not 0 <= cluster.rank < cluster.size:
@@ -69,11 +70,15 @@ def _own(variables: Variables) -> Cluster | None:
 
 
 def _torchrun(variables: Variables) -> Cluster | None:
-    if not {"RANK", "WORLD_SIZE", "MASTER_ADDR", "TORCHELASTIC_RUN_ID"} <= variables.keys():
+    return _pytorch(variables, "torchrun") if "TORCHELASTIC_RUN_ID" in variables else None
+
+
+def _pytorch(variables: Variables, launcher: str = "PyTorch's variables") -> Cluster | None:
+    if not {"RANK", "WORLD_SIZE", "MASTER_ADDR"} <= variables.keys():
         return None
     rank, size = _number(variables, "RANK"), _number(variables, "WORLD_SIZE")
-    job = variables["TORCHELASTIC_RUN_ID"] + variables.get("MASTER_PORT", "")
-    return Cluster(rank, size, _number(variables, "LOCAL_RANK"), variables["MASTER_ADDR"], _port(job), "torchrun")
+    job = variables.get("TORCHELASTIC_RUN_ID", "") + variables.get("MASTER_PORT", "")
+    return Cluster(rank, size, _number(variables, "LOCAL_RANK", 0), variables["MASTER_ADDR"], _port(job), launcher)
 
 
 def _open_mpi(variables: Variables) -> Cluster | None:

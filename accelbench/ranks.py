@@ -155,6 +155,16 @@ class Ranks:
         """Who they are, in words."""
         return f"{self.size} ranks of {self.cluster.launcher}: {where(self.hellos)}"
 
+    def too_few_gpus(self, size: int) -> str | None:
+        """Where so many ranks have fewer GPUs than they are, in words; None where each has its own."""
+        nodes = self.nodes[:size]
+        for node in sorted(set(nodes)):
+            members = [hello for hello, its in zip(self.hellos, nodes, strict=False) if its == node]
+            cards = {gpu.uuid_hash for hello in members for gpu in hello.environment.gpus}
+            if len(cards) < len(members):
+                return f"{len(members)} of its {size} processes are on node {node}, and see {len(cards)} GPUs there"
+        return None
+
     def unlike(self, device: Device) -> Iterator[str]:
         """Where a rank's libraries or devices are not those of rank 0, in words."""
         first = self.hellos[0].environment

@@ -100,13 +100,13 @@ def _measure_group(
     fields = {"figure": benchmark.figure, "ceiling": benchmark.ceiling}
     limit = info.settings.time_limit_s or benchmark.time_limit_s
     wanted, there = processes(points[0]), ranks.size if ranks else 1
+    missing = None
     if wanted > there:
-        few = Trouble(
-            None,
-            f"it takes {wanted} processes, and this run has {there}: {ADVICE.format(wanted)}",
-            [],
-            status="skipped",
-        )
+        missing = f"it takes {wanted} processes, and this run has {there}: {ADVICE.format(wanted)}"
+    elif ranks and wanted > 1 and points[0].device == "gpu":
+        missing = ranks.too_few_gpus(wanted)
+    if missing:
+        few = Trouble(None, missing, [], status="skipped")
         yield from (failed(point.point(info.settings.seed), few, datetime.now(UTC), **fields) for point in points)
         return
     while points:

@@ -38,6 +38,7 @@ SLURM = {
     "SLURM_JOB_ID": "77",
     "SLURM_STEP_ID": "0",
 }
+PYTORCH = {name: TORCHRUN[name] for name in ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")}
 MPICH = {"PMI_RANK": "1", "PMI_SIZE": "2", "MPI_LOCALNRANKS": "2", "MPI_LOCALRANKID": "1", "PMI_PORT": "vm:40001"}
 
 
@@ -52,6 +53,10 @@ MPICH = {"PMI_RANK": "1", "PMI_SIZE": "2", "MPI_LOCALNRANKS": "2", "MPI_LOCALRAN
         (SLURM | {"SLURM_STEP_NODELIST": "gpu07"}, "srun", 2, 4, 0, LOCALHOST),
         (SLURM | {"ACCELBENCH_COORDINATOR": "10.0.0.9"}, "srun", 2, 4, 0, "10.0.0.9"),
         (MPICH, "mpiexec", 1, 2, 1, LOCALHOST),
+        (PYTORCH, "PyTorch's variables", 3, 4, 0, "10.0.0.1"),
+        (PYTORCH | {"LOCAL_RANK": "1"}, "PyTorch's variables", 3, 4, 1, "10.0.0.1"),
+        # What a batch script exports is the same for all ranks.
+        (SLURM | PYTORCH, "srun", 2, 4, 0, "gpu07"),
         # mpirun within a Slurm job, and torchrun within srun: what started this very process counts.
         (SLURM | OPEN_MPI, "mpirun", 2, 4, 0, "10.0.0.1"),
         (SLURM | TORCHRUN, "torchrun", 3, 4, 1, "10.0.0.1"),

@@ -14,8 +14,11 @@ import psutil
 import pytest
 
 from accelbench import ranks
+from accelbench.cluster import Cluster
 from accelbench.launch import share
 from accelbench.ranks import free_port
+from profiling.environment.model import Environment
+from tests.accelbench import report_runs
 from tests.conftest import Run, command, environment, records
 
 
@@ -218,3 +221,29 @@ def test_ranks_that_are_not_alike_are_reported_before_any_figure(tmp_path: Path)
 )
 def test_each_rank_has_its_share_of_the_cores(size: int, expected: list[list[int]]) -> None:
     assert [list(share(number, size, range(5))) for number in range(size)] == expected
+
+
+def with_gpus(*cards: str) -> Environment:
+    """An environment that shows these cards."""
+    shown = report_runs.environment()
+    return shown.model_copy(update={"gpus": [shown.gpus[0].model_copy(update={"uuid_hash": card}) for card in cards]})
+
+
+def ranks_with(*hosts_and_cards: tuple[str, tuple[str, ...]]) -> ranks.Ranks:
+    size = len(hosts_and_cards)
+    hellos = [
+        ranks.Hello(rank=number, size=size, version="1", host=host, environment=with_gpus(*cards))
+        for number, (host, cards) in enumerate(hosts_and_cards)
+    ]
+    return ranks.Ranks(Cluster(0, size, 0, "a", 1, "srun"), [], hellos)
+
+
+def test_each_rank_takes_a_gpu_of_its_own() -> None:
+    both = ("first", "second")
+    assert ranks_with(("a", both), ("a", both), ("b", both)).too_few_gpus(3) is None
+    assert ranks_with(("a", ("first",)), ("a", ("second",))).too_few_gpus(2) is None
+    crowded = ranks_with(("b", both), ("a", both), ("a", both), ("a", both))
+    assert crowded.too_few_gpus(4) == "3 of its 4 processes are on node 1, and see 2 GPUs there"
+    assert crowded.too_few_gpus(3) is None
+    same = ranks_with(("a", ("first",)), ("a", ("first",)))
+    assert same.too_few_gpus(2) == "2 of its 2 processes are on node 0, and see 1 GPUs there"

@@ -8,6 +8,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from profiling.benchmark import Point, Scalar, Skip, Values
+from profiling.environment.cpu import count_usable
 from workloads.distribution.strategy import Strategy, strategy_of
 from workloads.training.pipeline import Feed
 
@@ -93,13 +94,20 @@ def _draw_weights_alike(seed: int) -> None:
 
 
 def _divide_cpu(backend: str, devices: int) -> None:
-    """Several devices out of one CPU, which share its cores: a way to try what runs on several GPUs."""
-    if devices > 1 and backend == "tensorflow":
+    """Several devices out of one CPU, which share its cores: a way to try what runs on several GPUs.
+
+    Skip for more devices than cores.
+    """
+    if devices == 1:
+        return
+    if devices > (cores := count_usable()):
+        raise Skip(f"{devices} devices were asked for, and this process may use {cores} CPUs")
+    if backend == "tensorflow":
         import tensorflow as tf
 
         (cpu,) = tf.config.list_physical_devices("CPU")
         tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * devices)
-    elif devices > 1 and backend == "jax":
+    elif backend == "jax":
         flag = f"--xla_force_host_platform_device_count={devices}"
         os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} {flag}".strip()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import socket
 from collections.abc import Iterator
 from functools import partial
@@ -12,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from accelbench.cores import on_cores
 from accelbench.ranks import free_port
 from profiling.benchmark import Point, Scalar, Skip
 from profiling.world import World, join
@@ -206,6 +208,18 @@ def test_what_a_strategy_cannot_do_is_skipped_with_the_reason(
     world_of(size)
     with pytest.raises(Skip, match=reason):
         strategy_of(Point("learn", "cpu", {"batch": 8} | params, "tensorflow"))
+
+
+@pytest.mark.parametrize("backend", ["tensorflow", "jax"])
+def test_a_cpu_is_not_divided_into_more_devices_than_cores(accelbench: Run, tmp_path: Path, backend: str) -> None:
+    with on_cores(sorted(os.sched_getaffinity(0))[:1]):
+        process = accelbench(
+            *("run", "learn", "--backend", backend, "--param", "devices=2", "--no-ceilings", "--device", "cpu"),
+            *("--out", "run"),
+        )
+    (record,) = records(tmp_path / "run")
+    assert record["status"] == "skipped", process.stdout + process.stderr
+    assert record["reason"] == "2 devices were asked for, and this process may use 1 CPUs"
 
 
 @pytest.mark.parametrize("asked", [("--strategy", "tpu"), ("--param", "strategy=tpu"), ("--device", "tpu")])
