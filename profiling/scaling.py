@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from profiling.benchmark import Scalar
 from profiling.record import Record
@@ -164,10 +165,9 @@ def _rate(record: Record) -> tuple[float, float, float]:
 def fit_latency_bandwidth(records: Iterable[Record]) -> LatencyBandwidth | None:
     """The ring's latency and bandwidth by the all-reduces of `collectives` in the run; None of fewer than three.
 
-    Least squares of the relative errors: every message size counts alike. Neither is taken to be negative.
+    By the relative errors: every message size counts alike.
     """
     import numpy as np
-    from scipy.optimize import nnls
 
     points = [
         (int(r.params.get("processes", 2)), float(r.params["bytes"]), r.timing.summary.median)
@@ -183,10 +183,19 @@ def fit_latency_bandwidth(records: Iterable[Record]) -> LatencyBandwidth | None:
     turns = np.array([2.0 * (n - 1) for n, _, _ in points])
     seconds = np.array([s for _, _, s in points])
     moved = turns * np.array([size / n for n, size, _ in points])
-    (latency, per_byte), _ = nnls(np.column_stack([turns / seconds, moved / seconds]), np.ones(len(points)))
+    latency, per_byte = _fit(seconds, turns, moved)
     modelled = turns * latency + moved * per_byte
     error = float(np.max(np.abs(modelled / seconds - 1)))
-    return LatencyBandwidth(float(latency), float(per_byte), len(points), error)
+    return LatencyBandwidth(latency, per_byte, len(points), error)
+
+
+def _fit(seconds: Any, first: Any, second: Any) -> tuple[float, float]:
+    """The two factors, not negative, by which the columns add up to the seconds; the relative errors are least."""
+    import numpy as np
+    from scipy.optimize import nnls
+
+    factors, _ = nnls(np.column_stack([first / seconds, second / seconds]), np.ones(len(seconds)))
+    return float(factors[0]), float(factors[1])
 
 
 def exchange_over_model(scaling: Scaling, model: LatencyBandwidth) -> float | None:
@@ -205,25 +214,39 @@ def exchange_over_model(scaling: Scaling, model: LatencyBandwidth) -> float | No
 def predict(scaling: Scaling, model: LatencyBandwidth, counts: Sequence[int]) -> list[Predicted]:
     """The step on these numbers of replicas; nothing where no step was taken apart.
 
-    What one replica computes stays, in weak scaling, or is shared out, in strong scaling. The exchange grows as the
-    model's does, from what it took alone in the largest measured step, and as much of it is hidden behind computing.
+    What a replica computes stays, in weak scaling; in strong scaling a part of it is shared out, as far as the measured
+    steps show (G. Amdahl, "Validity of the single processor approach…", AFIPS 1967). The exchange grows as the model's
+    does, from what it took alone in the largest measured step, and as much of it is hidden behind computing.
     """
     taken, over_model = _taken_apart(scaling), exchange_over_model(scaling, model)
     if taken is None or over_model is None:
         return []
-    base, parts = taken
+    _, parts = taken
     measured = {step.replicas: step.record for step in scaling.steps}
     exposed = parts.exposed_s / max(parts.exposed_s + parts.hidden_s, 1e-12)
-    computing = parts.compute_s + parts.input_s
+    fixed, shared_out = _computing(scaling)
     predictions = []
     for count in counts:
         exchange = over_model * model.all_reduce_s(count, parts.bytes)
-        share = 1.0 if scaling.weak else base / count
-        step = share * computing + (parts.wait_s + exposed * exchange if count > 1 else 0.0)
+        step = fixed + shared_out / count + (parts.wait_s + exposed * exchange if count > 1 else 0.0)
         record = measured.get(count)
         timing = record.timing if record else None
         predictions.append(Predicted(count, step, exchange, timing.summary.median if timing else None))
     return predictions
+
+
+def _computing(scaling: Scaling) -> tuple[float, float]:
+    """Seconds of a step, its input's with it, that every replica takes, and those that all replicas share out."""
+    import numpy as np
+
+    found = {step.replicas: p.compute_s + p.input_s for step in scaling.steps if (p := step.record.parts)}
+    if scaling.weak:
+        return found[max(found)], 0.0
+    for step in scaling.steps:
+        if step.replicas == 1 and step.record.timing:
+            found[1] = step.record.timing.summary.median  # it exchanges nothing
+    counts, seconds = np.array(list(found), dtype=float), np.array(list(found.values()))
+    return _fit(seconds, np.ones(len(found)), 1 / counts) if len(found) > 1 else (0.0, float((counts * seconds)[0]))
 
 
 def _taken_apart(scaling: Scaling) -> tuple[int, StepParts] | None:

@@ -180,6 +180,17 @@ def test_an_engine_slower_than_the_model_is_predicted_by_its_own_exchange() -> N
     assert four.exchange_s == pytest.approx(4 * ring.all_reduce_s(4, 4e6))
 
 
+def test_what_a_smaller_share_does_not_make_shorter_stays_in_larger_clusters() -> None:
+    """A recurrent layer takes its time steps one after the other, however few the examples."""
+    ring = LatencyBandwidth(1e-4, 1e-9, 8, 0.0)
+    exchange = ring.all_reduce_s(2, 4e6)
+    parts = take_apart(0.08 + exchange, [seen([0.08] * 5, alone=exchange)] * 2)
+    (scaling,) = scalings([training(0.1), training(parts.step_s, parts=parts, processes=2)])
+    one, two, four = predict(scaling, ring, [1, 2, 4])
+    assert (one.error, two.error) == pytest.approx((0.0, 0.0))
+    assert four.step_s == pytest.approx(0.06 + 0.04 / 4 + ring.all_reduce_s(4, 4e6))
+
+
 def test_nothing_is_predicted_of_steps_that_were_not_taken_apart() -> None:
     (scaling,) = scalings([training(0.1), training(0.06, processes=2)])
     assert predict(scaling, LatencyBandwidth(1e-4, 1e-9, 8, 0.0), [4]) == []
