@@ -11,7 +11,15 @@ from hypothesis import strategies as st
 from profiling.benchmark import Work
 from profiling.bottleneck import Bottleneck
 from profiling.record import Record, Timing
-from profiling.scaling import LatencyBandwidth, exchange_over_model, fit_latency_bandwidth, predict, replicas, scalings
+from profiling.scaling import (
+    LatencyBandwidth,
+    Scaling,
+    exchange_over_model,
+    fit_latency_bandwidth,
+    predict,
+    replicas,
+    scalings,
+)
 from profiling.statistics import summarize
 from profiling.step_parts import Seen, StepParts, take_apart, with_exchange
 
@@ -156,41 +164,39 @@ def test_too_few_collectives_fit_nothing() -> None:
     assert fit_latency_bandwidth([reduction(1e-3, 1 << 20, 2)] * 2) is None
 
 
-def test_a_prediction_is_checked_where_it_was_measured() -> None:
-    ring = LatencyBandwidth(1e-4, 1e-9, 8, 0.0)
-    exchange = ring.all_reduce_s(2, 4e6)
-    parts = take_apart(0.05 + exchange, [seen([0.05] * 5, alone=exchange)] * 2)
+RING = LatencyBandwidth(1e-4, 1e-9, 8, 0.0)
+
+
+def on_two(compute: float, exchange: float) -> Scaling:
+    """Strong scaling of a training whose step takes 0.1 s on one replica; on two, this and an exchange of 4 MB."""
+    parts = take_apart(compute + exchange, [seen([compute] * 5, alone=exchange)] * 2)
     (scaling,) = scalings([training(0.1), training(parts.step_s, parts=parts, processes=2)])
-    one, two, four = predict(scaling, ring, [1, 2, 4])
-    assert one.error == pytest.approx(0.0)
-    assert two.error == pytest.approx(0.0)
+    return scaling
+
+
+def test_a_prediction_is_checked_where_it_was_measured() -> None:
+    one, two, four = predict(on_two(0.05, RING.all_reduce_s(2, 4e6)), RING, [1, 2, 4])
+    assert (one.error, two.error) == pytest.approx((0.0, 0.0))
     assert four.measured_s is None
-    assert four.step_s == pytest.approx(0.025 + ring.all_reduce_s(4, 4e6))
+    assert four.step_s == pytest.approx(0.025 + RING.all_reduce_s(4, 4e6))
 
 
 def test_an_engine_slower_than_the_model_is_predicted_by_its_own_exchange() -> None:
     """TensorFlow's gRPC ring and JAX's exchange of one array after the other take a multiple of gloo's time."""
-    ring = LatencyBandwidth(1e-4, 1e-9, 8, 0.0)
-    exchange = 4 * ring.all_reduce_s(2, 4e6)
-    parts = take_apart(0.05 + exchange, [seen([0.05] * 5, alone=exchange)] * 2)
-    (scaling,) = scalings([training(0.1), training(parts.step_s, parts=parts, processes=2)])
-    assert exchange_over_model(scaling, ring) == pytest.approx(4)
-    two, four = predict(scaling, ring, [2, 4])
+    scaling = on_two(0.05, 4 * RING.all_reduce_s(2, 4e6))
+    assert exchange_over_model(scaling, RING) == pytest.approx(4)
+    two, four = predict(scaling, RING, [2, 4])
     assert two.error == pytest.approx(0.0)
-    assert four.exchange_s == pytest.approx(4 * ring.all_reduce_s(4, 4e6))
+    assert four.exchange_s == pytest.approx(4 * RING.all_reduce_s(4, 4e6))
 
 
 def test_what_a_smaller_share_does_not_make_shorter_stays_in_larger_clusters() -> None:
     """A recurrent layer takes its time steps one after the other, however few the examples."""
-    ring = LatencyBandwidth(1e-4, 1e-9, 8, 0.0)
-    exchange = ring.all_reduce_s(2, 4e6)
-    parts = take_apart(0.08 + exchange, [seen([0.08] * 5, alone=exchange)] * 2)
-    (scaling,) = scalings([training(0.1), training(parts.step_s, parts=parts, processes=2)])
-    one, two, four = predict(scaling, ring, [1, 2, 4])
+    one, two, four = predict(on_two(0.08, RING.all_reduce_s(2, 4e6)), RING, [1, 2, 4])
     assert (one.error, two.error) == pytest.approx((0.0, 0.0))
-    assert four.step_s == pytest.approx(0.06 + 0.04 / 4 + ring.all_reduce_s(4, 4e6))
+    assert four.step_s == pytest.approx(0.06 + 0.04 / 4 + RING.all_reduce_s(4, 4e6))
 
 
 def test_nothing_is_predicted_of_steps_that_were_not_taken_apart() -> None:
     (scaling,) = scalings([training(0.1), training(0.06, processes=2)])
-    assert predict(scaling, LatencyBandwidth(1e-4, 1e-9, 8, 0.0), [4]) == []
+    assert predict(scaling, RING, [4]) == []
