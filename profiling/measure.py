@@ -34,6 +34,8 @@ from profiling.noise import noise_flags
 from profiling.peaks import peak
 from profiling.profile import Keep, processor_metrics, profile_training
 from profiling.record import Peak, Phases, Profile, Record, Telemetry, Timing
+from profiling.roofline import SHARED_CORES
+from profiling.scaling import replicas
 from profiling.telemetry import TelemetrySampler
 from profiling.timing import sample_seconds, soak, time_host
 from profiling.trace.scalars import Readings, record_scalars, write_scalars
@@ -210,14 +212,11 @@ def _train(
 
 def peak_of_all(one: Peak, point: Point) -> Peak:
     """The peak of all devices that the point uses, by that of one; null for a CPU that several processes share."""
-    devices = world().size * int(point.params.get("devices", 1))
-    if devices == 1 or one.value is None or (point.device == "cpu" and world().size == 1):
+    if one.value is None or (point.device == "cpu" and world().size == 1):
         return one
     if point.device == "cpu":
-        return Peak(
-            value=None, reason="the processes of a point share the cores of their hosts in ways that are not known"
-        )
-    return one.model_copy(update={"value": one.value * devices})
+        return Peak(value=None, reason=SHARED_CORES)
+    return one.model_copy(update={"value": one.value * replicas(point.params)})
 
 
 def energy_metrics(energy_j: float | None, steps: int, work: Work) -> dict[str, Metric]:

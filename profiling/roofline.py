@@ -13,12 +13,15 @@ from typing import Literal
 from profiling.benchmark import Device
 from profiling.peaks import peak_at_clock
 from profiling.record import Record
+from profiling.scaling import replicas
 
 Bounded = Literal["flops", "bytes"]
 """The figures that hardware bounds: arithmetic and memory traffic."""
 Cores = Literal["one", "all"]
 
 UNITS = {"flops": "FLOP/s", "bytes": "B/s"}
+SHARED_CORES = "the processes of a point share the cores of their hosts in ways that are not known"
+"""Why nothing bounds the sum of several processes on CPUs."""
 
 
 @dataclass(frozen=True)
@@ -117,15 +120,22 @@ def find_ceiling(
 
 
 def share_of_ceiling(record: Record, measured: Sequence[Ceiling]) -> Share:
-    """A record's rate as a fraction of what this device was seen to do in this run; for training, model FLOP/s."""
+    """A record's rate as a fraction of what this device was seen to do in this run; for training, model FLOP/s.
+
+    Several GPUs or TPUs are bounded by so many times the ceiling of the one that was measured.
+    """
     figure, rate, reason = _bounded_rate(record)
     if figure is None or rate is None:
         return Share(None, reason)
+    if record.device == "cpu" and int(record.params.get("processes", 1)) > 1:
+        return Share(None, SHARED_CORES)
     dtype, cores = record.point.dtype, cores_used(record)
     ceiling = find_ceiling(measured, record.device, figure, dtype, cores)
     if ceiling is None:
         return Share(None, f"no {_kind(figure, dtype, cores)} was measured as a ceiling on {record.device} in this run")
-    return Share(rate / ceiling.value, of=ceiling.kind, bound=ceiling.value, figure=figure)
+    count = 1 if record.device == "cpu" else replicas(record.params)
+    of = f"{ceiling.kind} of {count} devices" if count > 1 else ceiling.kind
+    return Share(rate / (count * ceiling.value), of=of, bound=count * ceiling.value, figure=figure)
 
 
 def share_of_peak(record: Record) -> Share:

@@ -86,12 +86,12 @@ class Predicted:
         return None if self.measured_s is None else self.step_s / self.measured_s - 1
 
 
-def replicas(record: Record) -> int:
-    """Of the model, in all processes; a parameter server's point has fewer than processes."""
+def replicas(params: Mapping[str, Scalar]) -> int:
+    """Of the model, in all processes of a point; a parameter server's has fewer than processes."""
     count = 1
     for axis in OF_SIZE:
-        count *= int(record.params.get(axis, 1))
-    if record.params.get("strategy") == "parameter-server":
+        count *= int(params.get(axis, 1))
+    if params.get("strategy") == "parameter-server":
         return max(1, count - 2)
     return count
 
@@ -108,7 +108,7 @@ def scalings(records: Iterable[Record]) -> list[Scaling]:
     for record in trainings:
         params = {axis: value for axis, value in record.params.items() if axis not in OF_SIZE}
         key = _key(record, params)
-        count = replicas(record)
+        count = replicas(record.params)
         if count == 1:
             # A replica by itself is the same for weak and strong scaling, and for every strategy.
             alone.setdefault(_key(record, _without(params)), record)

@@ -102,6 +102,7 @@ def _content(
         "command": lambda record: reproduce(record, info.settings),
         "whole_run": figures.plain(shlex.join(info.command)),
         "several_devices": len(devices) > 1,
+        "several_backends": len({record.backend for record in records if record.backend}) > 1,
     }
 
 

@@ -15,6 +15,7 @@ from accelbench.report.figures import digits, plain, read
 from accelbench.report.rows import Row
 from accelbench.report.svg import INK, MARKERS, MUTED, SERIES, SURFACE, WIDTH, inline_svg, plot_style
 from profiling.roofline import Ceiling, ridge
+from profiling.scaling import replicas
 
 FIGURE_SIZE = (WIDTH, 4.3)
 SLOPE_SHOWN = 20.0
@@ -24,13 +25,13 @@ SLOPE_SHOWN = 20.0
 def roofline(device: str, rows: Sequence[Row], measured: Sequence[Ceiling]) -> Markup | None:
     """Attained FLOP/s over arithmetic intensity, under the measured roofs and the vendor's; None without a point.
 
-    A point is a benchmark whose flops and bytes are both known; the roofs are those of the whole device.
+    A point is a benchmark on one device whose flops and bytes are both known; the roofs are those of that whole device.
     """
+    rows = [row for row in rows if row.record.device == device and replicas(row.record.params) == 1]
     points = [
         (row, intensity, rate)
         for row in rows
-        if row.record.device == device
-        and row.record.params.get("cores") != "one"
+        if row.record.params.get("cores") != "one"
         and (intensity := row.intensity)
         and (rate := row.record.rate("flops"))
     ]
@@ -42,7 +43,7 @@ def roofline(device: str, rows: Sequence[Row], measured: Sequence[Ceiling]) -> M
     dtypes = list(dict.fromkeys([*compute, *(row.record.point.dtype for row, _, _ in points)]))
     colors = dict(zip(dtypes, cycle(SERIES), strict=False))
     markers = dict(zip(dict.fromkeys(row.record.benchmark for row, _, _ in points), cycle(MARKERS), strict=False))
-    peaks, bandwidth = _vendor_peaks([row for row in rows if row.record.device == device], colors)
+    peaks, bandwidth = _vendor_peaks(rows, colors)
     with plot_style():
         figure = Figure(figsize=FIGURE_SIZE)
         axes = figure.add_axes((0.115, 0.13, 0.645, 0.79))

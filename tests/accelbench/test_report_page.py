@@ -143,3 +143,23 @@ def test_a_training_stands_under_the_roofline_by_the_bytes_it_must_move(tmp_path
     page = page_of(tmp_path, [*roofs, trained])
     assert "1 point under the roofs" in page
     assert "60.0 FLOP a byte" in page
+
+
+def test_a_training_on_several_devices_is_not_drawn_under_the_roofs_of_one(tmp_path: Path) -> None:
+    roofs = [
+        record("matmul", "gpu", figure="flops", ceiling=True, work=Work(flops=1e9), params={"dtype": "float32"}),
+        record("stream", "gpu", figure="bytes", ceiling=True, work=Work(bytes=1e9)),
+    ]
+    work = Work(flops=9e9, bytes=1.5e8, items=128, item="images")
+    one = training("gpu", "float32", 0.1, work=work)
+    two = training("gpu", "float32", 0.1, work=work, params={"precision": "float32", "batch": 128, "processes": 2})
+    page = page_of(tmp_path, [*roofs, one, two])
+    assert "1 point under the roofs" in page
+
+
+def test_cards_of_one_benchmark_name_their_frameworks(tmp_path: Path) -> None:
+    trained = [training("cpu", "float32", 0.1, backend=backend) for backend in ("tensorflow", "torch")]
+    page = page_of(tmp_path, trained)
+    glance = page[page.index('id="glance"') : page.index('id="benchmarks"')]
+    assert re.findall(r'class="device">(\w+)<', glance) == ["tensorflow", "torch"]
+    assert 'class="device">tensorflow' not in page_of(tmp_path / "one", trained[:1])

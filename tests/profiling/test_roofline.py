@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from profiling.benchmark import Work
 from profiling.record import Gauge, Peak, Record, Telemetry
 from profiling.roofline import (
+    SHARED_CORES,
     arithmetic_intensity,
     ceilings,
     find_ceiling,
@@ -69,6 +70,22 @@ def test_one_core_and_all_cores_have_ceilings_of_their_own() -> None:
     assert share_of_ceiling(arithmetic(4e9), measured).value == pytest.approx(0.5)
     assert share_of_ceiling(one, measured).value == 1.0
     assert share_of_peak(one.model_copy(update={"peak": Peak(value=8e9)})).reason is not None
+
+
+def test_several_devices_are_bounded_by_so_many_ceilings_of_one() -> None:
+    measured = ceilings([arithmetic(1e12, device="gpu", ceiling=True)])
+    axes = {"dtype": "float32", "processes": 4, "devices": 2}
+    share = share_of_ceiling(arithmetic(4e12, device="gpu", params=axes), measured)
+    assert (share.value, share.bound) == pytest.approx((0.5, 8e12))
+    assert share.of == "float32 arithmetic of 8 devices"
+
+
+def test_nothing_bounds_the_sum_of_processes_that_share_the_cores_of_hosts() -> None:
+    measured = ceilings([arithmetic(1e12, ceiling=True)])
+    several = arithmetic(1e12, params={"dtype": "float32", "processes": 2})
+    assert share_of_ceiling(several, measured).reason == SHARED_CORES
+    divided = arithmetic(5e11, params={"dtype": "float32", "devices": 2})
+    assert share_of_ceiling(divided, measured).value == pytest.approx(0.5)
 
 
 def test_devices_do_not_share_ceilings() -> None:
