@@ -21,6 +21,7 @@ from profiling.roofline import (
     share_of_peak,
     share_of_peak_at_clock,
 )
+from profiling.scaling import OF_SIZE
 
 UNSTEADY = 0.02
 """A median known to one per cent either way is steady enough, whatever ended the sampling."""
@@ -121,7 +122,7 @@ class Group:
     def short(self, row: Row) -> str:
         """The row's point by the axes that tell it from the others of its group."""
         own = params_text(row.record, [axis for axis in self.varying if axis in row.record.params])
-        return own or " ".join(f"{axis}=default" for axis in self.varying)
+        return own or " ".join(f"{axis}={1 if axis in OF_SIZE else 'default'}" for axis in self.varying)
 
 
 def varying_axes(rows: Sequence[Row]) -> list[str]:

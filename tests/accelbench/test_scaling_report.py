@@ -111,4 +111,4 @@ def test_the_page_has_drawing_and_tables_and_only_text_of_others(tmp_path: Path)
 
 def test_the_point_without_the_axis_that_others_add_is_named_too() -> None:
     (group,) = make_groups(make_rows([training(0.1), training(0.07, 2)]))
-    assert [group.short(row) for row in group.rows] == ["processes=default", "processes=2"]
+    assert [group.short(row) for row in group.rows] == ["processes=1", "processes=2"]
