@@ -40,6 +40,8 @@ IDENTITY = "gpus.*.uuid_hash"
 """Another card of the same model: worth telling, but no explanation."""
 MOMENTARY = ("memory.available_bytes", "unknown")
 """Different at every start of the same machine."""
+OWN_SHARE = ("cpu.affinity", "cpu.usable", "software.blas")
+"""Each rank of a host has cores of its own, and has loaded the libraries that it needed so far."""
 TOLERANCE = {"cpu.frequency_mhz": 0.05, "memory.total_bytes": 0.01}
 """Relative differences that are read noise: the clock of the moment, what the kernel reserved."""
 
@@ -64,6 +66,13 @@ def differences(a: Environment, b: Environment, devices: Collection[Device]) -> 
         if not _equal(fact, facts_a.get(fact), facts_b.get(fact))
     ]
     return tuple(sorted(found, key=lambda difference: _rank(difference.fact, devices)))
+
+
+def unlike(first: Environment, other: Environment, device: Device) -> Iterator[str]:
+    """Where another rank's libraries or devices are not those of rank 0, in words."""
+    for difference in differences(first, other, {device}):
+        if difference.matters and difference.fact not in OWN_SHARE:
+            yield f"{difference.fact} is {difference.b}, not {difference.a}"
 
 
 def _all_facts(environment: Environment, paired: int) -> dict[str, Leaf]:

@@ -56,7 +56,7 @@ def measure(
     """
     console.print(f"run {store.path} on {store.info().device}", highlight=False)
     try:
-        with _ranks(cluster, store.info(), console) as ranks:
+        with _ranks(cluster, store, console) as ranks:
             run_plan(store, Progress(console), ranks, retry_failed)
         interrupted = False
     except KeyboardInterrupt:
@@ -82,12 +82,14 @@ def serve(cluster: Cluster) -> int:
 
 
 @contextmanager
-def _ranks(cluster: Cluster | None, info: RunInfo, console: Console) -> Iterator[Ranks | None]:
-    """All ranks of this run, once they have come; how they differ is said before any figure."""
+def _ranks(cluster: Cluster | None, store: RunStore, console: Console) -> Iterator[Ranks | None]:
+    """All ranks of this run, once they have come; how they differ is said before any figure, and kept."""
     if cluster is None:
         yield None
         return
+    info = store.info()
     with mpi_process(), gathered(cluster, info.environment) as ranks:
+        store.write_info(info.model_copy(update={"other_ranks": ranks.others()}))
         console.print(ranks.sentence())
         for difference in ranks.unlike(info.device):
             console.print(difference, style="yellow")

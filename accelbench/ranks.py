@@ -19,8 +19,9 @@ from typing import Any
 
 from accelbench import __version__
 from accelbench.cluster import Cluster
-from accelbench.differences import differences
+from accelbench.differences import unlike
 from accelbench.errors import RunBroken, UserError
+from accelbench.store import OtherRank
 from accelbench.worker import Job
 from accelbench.worker_process import Message, WorkerProcess
 from profiling.benchmark import Device
@@ -134,9 +135,10 @@ class Ranks:
     def size(self) -> int:
         return len(self.hellos)
 
-    @property
-    def environments(self) -> list[Environment]:
-        return [hello.environment for hello in self.hellos]
+    def others(self) -> list[OtherRank]:
+        """All but rank 0, as the run keeps them."""
+        found = zip(self.hellos, self.nodes, strict=True)
+        return [OtherRank(rank=hello.rank, node=node, environment=hello.environment) for hello, node in found][1:]
 
     def addresses(self, size: int) -> list[str]:
         """A host and a free port of each of so many ranks; RunBroken if one does not answer."""
@@ -169,14 +171,8 @@ class Ranks:
         """Where a rank's libraries or devices are not those of rank 0, in words."""
         first = self.hellos[0].environment
         for hello in self.hellos[1:]:
-            for difference in differences(first, hello.environment, {device}):
-                if difference.matters and difference.fact not in OWN_SHARE:
-                    who = f"rank {hello.rank} on {hello.host}"
-                    yield f"{who} differs from rank 0: {difference.fact} is {difference.b}, not {difference.a}"
-
-
-OWN_SHARE = ("cpu.affinity", "cpu.usable", "software.blas")
-"""Each rank of a host has cores of its own, and has loaded the libraries that it needed so far."""
+            for difference in unlike(first, hello.environment, device):
+                yield f"rank {hello.rank} on {hello.host} differs from rank 0: {difference}"
 
 
 @contextmanager

@@ -40,6 +40,15 @@ class Settings(Stored):
     """Whether the host is profiled while trainings run, its stacks kept under `host`."""
 
 
+class OtherRank(Stored):
+    """A rank besides rank 0, and what it ran on."""
+
+    rank: int
+    node: int
+    """The number of its host, as records have it; rank 0 is on node 0."""
+    environment: Environment
+
+
 class RunInfo(Stored):
     """`run.json`: what was asked for, on which machine, and how the run ended."""
 
@@ -53,6 +62,8 @@ class RunInfo(Stored):
     settings: Settings
     plan: list[PlannedPoint]
     environment: Environment
+    """Of this process, which is rank 0 where there are several."""
+    other_ranks: list[OtherRank] = []
     wall_s: float = 0.0
     """Wall time of the run so far, summed over resumptions."""
     worker_s: float = 0.0

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from accelbench.differences import unlike
 from accelbench.report.figures import digits, plain, size
+from accelbench.store import RunInfo
 from profiling.environment.model import Cpu, Environment, Gpu, System
 
 
@@ -25,9 +28,9 @@ class Part:
     facts: tuple[Fact, ...]
 
 
-def machine(environment: Environment) -> list[Part]:
-    """The machine by its parts: CPU, memory, GPUs, system, software."""
-    unknown = environment.unknown
+def machine(info: RunInfo) -> list[Part]:
+    """The machine by its parts: CPU, memory, GPUs, system, software, and the ranks where there were several."""
+    environment, unknown = info.environment, info.environment.unknown
     parts = [
         ("CPU", _cpu(environment.cpu, unknown)),
         ("Memory and limits", _memory(environment)),
@@ -35,11 +38,28 @@ def machine(environment: Environment) -> list[Part]:
         *([("GPU", [Fact("devices", "none", unknown.get("gpus"))])] if not environment.gpus else []),
         ("System", _system(environment)),
         ("Software", _software(environment)),
+        *([("Ranks", _ranks(info))] if info.other_ranks else []),
     ]
     return [
         Part(name, tuple(Fact(f.label, f.value and plain(f.value), f.reason and plain(f.reason)) for f in facts))
         for name, facts in parts
     ]
+
+
+def _ranks(info: RunInfo) -> Iterable[Fact]:
+    """Who was on which node, and where a rank was not like rank 0, whose machine the other parts are."""
+    nodes = {0: [(0, info.environment)]}
+    for other in info.other_ranks:
+        nodes.setdefault(other.node, []).append((other.rank, other.environment))
+    for node, members in nodes.items():
+        cards = {gpu.uuid_hash: gpu.name for _, seen in members for gpu in seen.gpus}
+        numbers = ", ".join(str(rank) for rank, _ in members)
+        gpus = [f"{count}× {name}" for name, count in Counter(cards.values()).items()]
+        there = ", ".join([members[0][1].cpu.model or "unknown CPU", *gpus])
+        yield Fact(f"node {node}", f"rank{'s' * (len(members) > 1)} {numbers}: {there}")
+    for other in info.other_ranks:
+        if found := list(unlike(info.environment, other.environment, info.device)):
+            yield Fact(f"rank {other.rank} differs", "; ".join(found))
 
 
 def _cpu(cpu: Cpu, unknown: dict[str, str]) -> Iterable[Fact]:

@@ -89,7 +89,7 @@ def _content(
         "skipped": [record for record in records if record.status == "skipped"],
         "missing": max(0, len(info.plan) - len(records)),
         "noisy": [(group, row) for group in groups for row in group.rows if row.flags],
-        "machine": machine(info.environment),
+        "machine": machine(info),
         "ceilings": [(ceiling, figures.read(ceiling.value, figures.UNITS[ceiling.figure])) for ceiling in measured],
         "rooflines": [(device, drawing) for device in devices if (drawing := roofline(device, rows, measured))],
         "studies": [(s, _drawings(s, n)) for n, s in enumerate(make_studies(groups), start=1)],

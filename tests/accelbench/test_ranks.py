@@ -214,6 +214,9 @@ def test_ranks_that_are_not_alike_are_reported_before_any_figure(tmp_path: Path)
     assert first.returncode == 0, output
     assert "differs from rank 0: software.threads.OMP_NUM_THREADS is 7, not 1" in " ".join(output.split())
     assert output.index("differs") < output.index("[1/1]")
+    (other,) = json.loads((tmp_path / "run" / "run.json").read_text(encoding="utf-8"))["other_ranks"]
+    assert (other["rank"], other["node"]) == (1, 0)
+    assert other["environment"]["software"]["threads"]["OMP_NUM_THREADS"] == "7"
 
 
 @pytest.mark.parametrize(

@@ -11,8 +11,9 @@ import pytest
 
 from accelbench.report.page import render_page
 from accelbench.report.rows import make_rows, reproduce
-from accelbench.store import RunStore
+from accelbench.store import OtherRank, RunStore
 from profiling.benchmark import Metric, Work
+from profiling.environment.model import Cuda
 from tests.accelbench.report_pages import Tags, page_of, printed
 from tests.accelbench.report_records import HOSTILE, record, timing, training, unmeasured
 from tests.accelbench.report_runs import environment, make_run
@@ -163,3 +164,16 @@ def test_cards_of_one_benchmark_name_their_frameworks(tmp_path: Path) -> None:
     glance = page[page.index('id="glance"') : page.index('id="benchmarks"')]
     assert re.findall(r'class="device">(\w+)<', glance) == ["tensorflow", "torch"]
     assert 'class="device">tensorflow' not in page_of(tmp_path / "one", trained[:1])
+
+
+def test_the_page_says_which_ranks_were_where_and_how_they_differ(tmp_path: Path) -> None:
+    there, newer = environment(), environment(cuda=Cuda(driver="580.65.06", driver_cuda="13.0"))
+    others = [OtherRank(rank=rank, node=node, environment=seen) for rank, node, seen in ((1, 0, there), (2, 1, newer))]
+    page = page_of(tmp_path, [training("gpu", "float32", 0.1)], other_ranks=others, device="gpu")
+    machine = page[page.index('id="machine"') :]
+    assert "<dt>node 0</dt><dd>ranks 0, 1: AMD EPYC 9454" in machine
+    assert "1× NVIDIA H200" in machine
+    assert "<dt>node 1</dt><dd>rank 2: AMD EPYC 9454" in machine
+    assert "<dt>rank 2 differs</dt><dd>cuda.driver is 580.65.06, not 570.86.15" in machine
+    assert "<dt>rank 1 differs" not in machine
+    assert "<h3>Ranks" not in page_of(tmp_path / "alone", [training("gpu", "float32", 0.1)])
