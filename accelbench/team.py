@@ -16,6 +16,8 @@ from accelbench.worker_process import Message
 from profiling.benchmark import Point
 from profiling.record import RankRecord, Record
 from profiling.step_parts import take_apart, with_exchange
+from profiling.trace.model import Breakdown
+from profiling.trace.parts import LAUNCHING
 
 GRACE_SECONDS = 3.0
 """After one rank's trouble, for that of the others to arrive: what died first is often not what is heard first."""
@@ -133,7 +135,7 @@ class Team:
         seen = [rank.seen for rank in ranks if rank.seen]
         parts = None
         if first.timing and len(seen) == len(ranks):
-            parts = take_apart(first.timing.summary.median, seen, collective_s(first))
+            parts = take_apart(first.timing.summary.median, seen, collective_s(first), launching(first))
         profile = first.profile
         if profile and parts:
             profile = profile.model_copy(update={"bottleneck": with_exchange(profile.bottleneck, parts)})
@@ -142,8 +144,23 @@ class Team:
 
 def collective_s(record: Record) -> float | None:
     """What the trace shows of a step's exchange; None where it shows none."""
-    breakdown = record.profile and record.profile.trace and record.profile.trace.breakdown
+    breakdown = _breakdown(record)
     return breakdown.parts["collective"] or None if breakdown else None
+
+
+def launching(record: Record) -> float | None:
+    """The share of launching in what the trace shows of a step besides exchange and input; None without a trace."""
+    breakdown = _breakdown(record)
+    if breakdown is None:
+        return None
+    launch = sum(breakdown.parts[part] for part in LAUNCHING)
+    rest = breakdown.step_s - breakdown.parts["collective"] - breakdown.parts["input_wait"]
+    return launch / rest if rest > 0 else None
+
+
+def _breakdown(record: Record) -> Breakdown | None:
+    trace = record.profile and record.profile.trace
+    return trace.breakdown if trace else None
 
 
 class _Watch:

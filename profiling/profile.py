@@ -25,7 +25,7 @@ from profiling.stored import Stored
 from profiling.trace.analysis import analyze
 from profiling.trace.capture import STEPS, Capture, TraceWindow
 from profiling.trace.model import TraceAnalysis
-from profiling.trace.parts import Part
+from profiling.trace.parts import LAUNCHING, Part
 from profiling.world import world
 
 FIRST_STEP = 3
@@ -43,9 +43,7 @@ CAUSE_OF_PART: dict[Part, Cause] = {
     "host_to_device": "transfer",
     "device_to_host": "transfer",
     "collective": "communication",
-    "compile": "dispatch",
-    "idle": "dispatch",
-    "host": "dispatch",
+    **dict.fromkeys(LAUNCHING, "dispatch"),
 }
 
 

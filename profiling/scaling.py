@@ -239,7 +239,7 @@ def _computing(scaling: Scaling) -> tuple[float, float]:
     """Seconds of a step, its input's with it, that every replica takes, and those that all replicas share out."""
     import numpy as np
 
-    found = {step.replicas: p.compute_s + p.input_s for step in scaling.steps if (p := step.record.parts)}
+    found = {step.replicas: p.own_s for step in scaling.steps if (p := step.record.parts)}
     if scaling.weak:
         return found[max(found)], 0.0
     for step in scaling.steps:

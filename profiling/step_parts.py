@@ -1,4 +1,4 @@
-"""What a step of several replicas is made of: computing, input, waiting for the slowest, and exchanging gradients.
+"""What a step of several replicas is made of: computing, launching, input, waiting for the slowest, and exchanging.
 
 The time that the exchange adds to a step is found in two ways: the step with it beside the step without it, and the
 exchange alone. Where a trace shows the collectives, that is a third. How much of the exchange is hidden behind
@@ -32,7 +32,9 @@ class StepParts(Stored):
 
     step_s: float
     compute_s: float
-    """Of rank 0, without exchange, launching included."""
+    """Of rank 0, without exchange; launching is in it where that is not known."""
+    launch_s: float | None = None
+    """Of rank 0, the host starting work while nothing is computed; null where no trace tells it from computing."""
     input_s: float
     """Waiting for the batch."""
     wait_s: float
@@ -48,9 +50,20 @@ class StepParts(Stored):
     unexplained_s: float
     """What is left of the step if its exchange takes as long as alone: negative where it is hidden."""
 
+    @property
+    def own_s(self) -> float:
+        """What rank 0 does by itself: computing, launching and input."""
+        return self.compute_s + (self.launch_s or 0.0) + self.input_s
 
-def take_apart(step_s: float, seen: Sequence[Seen], profiler_s: float | None = None) -> StepParts:
-    """The parts of a step by what all ranks saw, rank 0 first; `profiler_s` is its collectives by the trace."""
+
+def take_apart(
+    step_s: float, seen: Sequence[Seen], profiler_s: float | None = None, launching: float | None = None
+) -> StepParts:
+    """The parts of a step by what all ranks saw, rank 0 first.
+
+    By the trace are `profiler_s`, its collectives, and `launching`, the share of launching in what is neither exchange
+    nor input.
+    """
     own = median(seen[0].apart_s)
     slowest = median(map(max, zip(*(rank.apart_s for rank in seen), strict=False)))
     exposed, alone = max(0.0, step_s - slowest), median(seen[0].alone_s)
@@ -58,9 +71,11 @@ def take_apart(step_s: float, seen: Sequence[Seen], profiler_s: float | None = N
     if profiler_s is not None:
         sources["profiler"] = profiler_s
     waited = min(seen[0].input_s, own)
+    launch = None if launching is None else launching * (own - waited)
     return StepParts(
         step_s=step_s,
-        compute_s=own - waited,
+        compute_s=own - waited - (launch or 0.0),
+        launch_s=launch,
         input_s=waited,
         wait_s=slowest - own,
         exposed_s=exposed,

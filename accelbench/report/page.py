@@ -16,7 +16,7 @@ from accelbench.report.machine import machine
 from accelbench.report.profile import Profiled, profiled
 from accelbench.report.roofline_plot import roofline
 from accelbench.report.rows import Group, Row, count_text, make_groups, make_rows, point_text, reproduce, trained_on
-from accelbench.report.scaling import PARTS, exchange_text, part_values, scaling_tables
+from accelbench.report.scaling import PARTS, efficiency_text, exchange_text, part_values, scaling_tables
 from accelbench.report.scaling_plot import scaling_plot
 from accelbench.report.study import Study, Sweep, make_studies
 from accelbench.report.study_plot import study_plot
@@ -60,6 +60,7 @@ def render_page(info: RunInfo, records: Sequence[Record]) -> str:
     environment.filters |= {
         "bound": figures.bound,
         "digits": figures.digits,
+        "efficiency_text": efficiency_text,
         "exchange_text": exchange_text,
         "metric": figures.metric,
         "percent": figures.percent,

@@ -28,6 +28,7 @@ FURTHER = 3
 """Doublings beyond the largest cluster measured, that are predicted."""
 PARTS = {
     "compute": "computing, without any exchange",
+    "launch": "starting work while nothing is computed, as far as a trace tells it from computing",
     "input": "waiting for its batch",
     "wait": "waiting for the slowest rank",
     "exposed": "exchanging gradients while nothing is computed",
@@ -87,6 +88,12 @@ def scaling_tables(records: Sequence[Record]) -> list[ScalingTable]:
     return tables
 
 
+def efficiency_text(step: Step) -> str:
+    """The efficiency with its interval."""
+    low, high = (speedup / step.speedup * step.efficiency for speedup in (step.speedup_low, step.speedup_high))
+    return f"{100 * step.efficiency:.0f} % ({100 * low:.0f}–{100 * high:.0f})"
+
+
 def exchange_text(parts: StepParts) -> str:
     """The exchange by each source, and how far they are apart."""
     found = [f"{name} {seconds(value)}" for name, value in parts.exchange_s.items()]
@@ -97,9 +104,9 @@ def exchange_text(parts: StepParts) -> str:
     )
 
 
-def part_values(parts: StepParts) -> dict[str, float]:
-    """Seconds of each of `PARTS`."""
-    values = (parts.compute_s, parts.input_s, parts.wait_s, parts.exposed_s)
+def part_values(parts: StepParts) -> dict[str, float | None]:
+    """Seconds of each of `PARTS`; None where it is not known."""
+    values = (parts.compute_s, parts.launch_s, parts.input_s, parts.wait_s, parts.exposed_s)
     return dict(zip(PARTS, values, strict=True))
 
 
@@ -134,7 +141,7 @@ def _rates(table: ScalingTable) -> Table:
             digits(step.rate, 4),
             f"{digits(step.rate_low, 3)}–{digits(step.rate_high, 3)}",
             f"{step.speedup:.2f} ({step.speedup_low:.2f}–{step.speedup_high:.2f})",
-            f"{step.efficiency:.0%}",
+            efficiency_text(step),
             seconds(timing.summary.median) if timing else UNKNOWN,
         )
     return shown
@@ -144,8 +151,9 @@ def _parts(found: Iterable[tuple[Step, StepParts]]) -> Table:
     shown = _table("replicas", *PARTS, "of the step")
     for step, parts in found:
         values = part_values(parts)
-        shares = " ".join(f"{value / parts.step_s:.0%}" for value in values.values())
-        shown.add_row(str(step.replicas), *map(seconds, values.values()), shares)
+        shares = [UNKNOWN if value is None else f"{value / parts.step_s:.0%}" for value in values.values()]
+        times = [UNKNOWN if value is None else seconds(value) for value in values.values()]
+        shown.add_row(str(step.replicas), *times, " ".join(shares))
     return shown
 
 

@@ -17,6 +17,8 @@ So a copy, a collective or an input counts only as far as no kernel hides it. Wh
 Python, dispatch, the framework's runtime. Idle is a moment in which the host does nothing but wait, for a device that
 has nothing to do.
 """
+LAUNCHING: tuple[Part, ...] = ("compile", "idle", "host")
+"""Those in which the device has nothing to do, because the host has not started it."""
 STEP = "train"
 """The name of the step markers."""
 

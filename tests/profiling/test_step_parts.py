@@ -58,8 +58,9 @@ def record(
 
 def test_a_step_is_taken_apart_by_what_its_ranks_saw() -> None:
     """Rank 1 takes 20 ms longer; the exchange of 30 ms alone adds only 25 ms, so 5 ms of it are hidden."""
-    parts = take_apart(0.145, [seen([0.1] * 5, alone=0.03, waits=0.01), seen([0.12] * 5, alone=0.03)], profiler_s=0.026)
-    assert parts.compute_s == pytest.approx(0.09)
+    parts = take_apart(0.145, [seen([0.1] * 5, alone=0.03, waits=0.01), seen([0.12] * 5, alone=0.03)], 0.026, 1 / 3)
+    assert parts.compute_s == pytest.approx(0.06)
+    assert parts.launch_s == pytest.approx(0.03)
     assert parts.input_s == pytest.approx(0.01)
     assert parts.wait_s == pytest.approx(0.02)
     assert parts.exposed_s == pytest.approx(0.025)
@@ -74,15 +75,19 @@ def test_ranks_that_are_slow_by_turns_make_each_other_wait() -> None:
     assert parts.wait_s == pytest.approx(0.09)
 
 
-@given(times, times, st.floats(0.0, 0.5), st.floats(0.0, 0.5))
-def test_the_parts_add_up_to_the_step(first: list[float], second: list[float], exchange: float, waits: float) -> None:
+@given(times, times, st.floats(0.0, 0.5), st.floats(0.0, 0.5), st.none() | st.floats(0.0, 1.0))
+def test_the_parts_add_up_to_the_step(
+    first: list[float], second: list[float], exchange: float, waits: float, launching: float | None
+) -> None:
     count = min(len(first), len(second))
     slowest = sorted(map(max, zip(first, second, strict=False)))
     middle = (slowest[(count - 1) // 2] + slowest[count // 2]) / 2
-    parts = take_apart(middle + exchange, [seen(first[:count], waits=waits), seen(second[:count])])
-    added = parts.compute_s + parts.input_s + parts.wait_s + parts.exposed_s
+    ranks = [seen(first[:count], waits=waits), seen(second[:count])]
+    parts = take_apart(middle + exchange, ranks, launching=launching)
+    added = parts.compute_s + (parts.launch_s or 0.0) + parts.input_s + parts.wait_s + parts.exposed_s
     assert added == pytest.approx(parts.step_s, abs=1e-9)
-    assert min(parts.compute_s, parts.input_s, parts.exposed_s, parts.hidden_s) >= 0
+    assert (parts.launch_s is None) == (launching is None)
+    assert min(parts.compute_s, parts.launch_s or 0.0, parts.input_s, parts.exposed_s, parts.hidden_s) >= 0
 
 
 @pytest.mark.parametrize(
