@@ -26,6 +26,8 @@ from profiling.step_parts import StepParts
 
 FURTHER = 3
 """Doublings beyond the largest cluster measured, that are predicted."""
+WHOLE = 1.05
+"""Of the step, that its parts may add up to."""
 PARTS = {
     "compute": "computing, without any exchange",
     "launch": "starting work while nothing is computed, as far as a trace tells it from computing",
@@ -95,12 +97,18 @@ def efficiency_text(step: Step) -> str:
 
 
 def exchange_text(parts: StepParts) -> str:
-    """The exchange by each source, and how far they are apart."""
+    """The exchange by each source, how far they are apart, and whether the parts are too long for the step.
+
+    Those without exchange are measured after the step itself: what disturbs them alone makes them longer than it.
+    """
     found = [f"{name} {seconds(value)}" for name, value in parts.exchange_s.items()]
     values = parts.exchange_s.values()
     apart = (max(values) - min(values)) / parts.step_s
-    return f"{', '.join(found)}: {apart:.0%} of the step apart" + (
-        f", {seconds(parts.hidden_s)} hidden behind computing" if parts.hidden_s else ""
+    whole = (parts.own_s + parts.wait_s + parts.exposed_s) / parts.step_s
+    return (
+        f"{', '.join(found)}: {apart:.0%} of the step apart"
+        + (f", {seconds(parts.hidden_s)} hidden behind computing" if parts.hidden_s else "")
+        + (f"; disturbed: the parts add up to {whole:.0%} of the step" if whole > WHOLE else "")
     )
 
 

@@ -10,7 +10,7 @@ from rich.console import Console
 
 from accelbench.report.page import render_page
 from accelbench.report.rows import make_groups, make_rows
-from accelbench.report.scaling import ScalingTable, part_values, print_scaling, scaling_tables
+from accelbench.report.scaling import ScalingTable, exchange_text, part_values, print_scaling, scaling_tables
 from profiling.benchmark import Work
 from profiling.record import RankRecord, Record
 from profiling.step_parts import Seen, take_apart
@@ -77,6 +77,12 @@ def test_the_parts_of_a_step_add_up_to_it() -> None:
     assert abs(sum(value or 0.0 for value in part_values(parts).values()) - parts.step_s) < 0.05 * parts.step_s
     text = printed([training(0.1), training(0.07, 2)])
     assert "exchange by with and without 20.0 ms, alone 20.0 ms" in text
+
+
+def test_parts_too_long_for_their_step_are_called_disturbed() -> None:
+    longer = Seen(apart_s=[0.1] * 12, input_s=0.001, alone_s=[EXCHANGE] * 20, bytes=4e6)
+    assert "disturbed: the parts add up to 125% of the step" in exchange_text(take_apart(0.08, [longer] * 2))
+    assert "disturbed" not in exchange_text(take_apart(0.12, [longer] * 2))
 
 
 def test_larger_clusters_are_predicted_and_called_so(tmp_path: Path) -> None:
