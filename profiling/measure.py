@@ -264,7 +264,8 @@ def _memory_left(error: Exception, device: Device) -> str:
 
 def _observed(sampler: TelemetrySampler, point: Point, environment: Environment) -> Outcome:
     telemetry, kept = sampler.result(), kept_to_cpus(point, environment)
-    flags = noise_flags(telemetry, telemetry.counters["wall_s"], environment.cpu.logical, len(kept) if kept else None)
+    cpus, wall_s = environment.cpu.logical, telemetry.counters["wall_s"]
+    flags = noise_flags(telemetry, wall_s, cpus, len(kept) if kept else None, world().local_size)
     return {"telemetry": telemetry, "noise": flags}
 
 

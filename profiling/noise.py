@@ -23,17 +23,21 @@ MAJOR_FAULTS_PER_S = 10.0
 
 
 def noise_flags(
-    telemetry: Telemetry, elapsed_s: float, logical_cpus: int, kept_to_cpus: int | None = None
+    telemetry: Telemetry, elapsed_s: float, logical_cpus: int, kept_to_cpus: int | None = None, ranks_here: int = 1
 ) -> list[str]:
     """The disturbances of a measurement that took `elapsed_s` seconds on a machine with that many logical CPUs.
 
     `kept_to_cpus` is for one that was given only so many of them on purpose, and whose telemetry is of those: that its
-    threads wait for each other is then what is measured, and no disturbance. Each flag is a sentence with its figure;
-    none where nothing was seen, or nothing could be.
+    threads wait for each other is then what is measured, and no disturbance. Of `ranks_here` on all CPUs alike, who
+    measure the point together, each would take the others for strangers. Each flag is a sentence with its figure; none
+    where nothing was seen, or nothing could be.
     """
     if elapsed_s <= 0:
         return []
-    finders = [find for find in FINDERS if kept_to_cpus is None or find is not threads_waited]
+    meant = {threads_waited} if kept_to_cpus is not None else set()
+    if ranks_here > 1 and kept_to_cpus == logical_cpus:
+        meant |= {others_ran}
+    finders = [find for find in FINDERS if find not in meant]
     return [flag for find in finders for flag in find(telemetry, elapsed_s, kept_to_cpus or logical_cpus)]
 
 

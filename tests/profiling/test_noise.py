@@ -90,6 +90,12 @@ def test_half_a_cpu_of_others_counts_on_any_machine_and_less_only_on_small_ones(
     assert not noise_flags(telemetry({"cpu.other_s": 3.0}), elapsed_s=10, logical_cpus=256)
 
 
+def test_ranks_on_all_cpus_alike_do_not_take_each_other_for_strangers() -> None:
+    seen = telemetry({"cpu.other_s": 9.0})
+    assert noise_flags(seen, 10, logical_cpus=2, kept_to_cpus=2, ranks_here=2) == []
+    assert noise_flags(seen, 10, logical_cpus=2, kept_to_cpus=1, ranks_here=2) == ["other processes used 0.9 of 1 CPU"]
+
+
 def test_a_point_kept_to_some_cores_is_judged_by_those() -> None:
     """Of 16 CPUs one was to be used, and what is counted is of that one."""
     waited = telemetry({"process.run_queue_wait_s": 4.0, "cpu.own_s": 9.5, "cpu.other_s": 0.1, "cpu.steal_s": 0.05})
