@@ -96,6 +96,11 @@ def replicas(params: Mapping[str, Scalar]) -> int:
     return count
 
 
+def trainings(records: Iterable[Record]) -> list[Record]:
+    """Those whose steps were measured and counted in items."""
+    return [r for r in records if r.status == "measured" and r.timing and r.timing.timer == "steps" and r.work]
+
+
 def scalings(records: Iterable[Record]) -> list[Scaling]:
     """Every training that was measured on at least two numbers of replicas.
 
@@ -104,8 +109,7 @@ def scalings(records: Iterable[Record]) -> list[Scaling]:
     found: dict[tuple[object, ...], dict[int, Record]] = {}
     names: dict[tuple[object, ...], tuple[str, str, str | None, dict[str, Scalar]]] = {}
     alone: dict[tuple[object, ...], Record] = {}
-    trainings = [r for r in records if r.status == "measured" and r.timing and r.timing.timer == "steps" and r.work]
-    for record in trainings:
+    for record in trainings(records):
         params = {axis: value for axis, value in record.params.items() if axis not in OF_SIZE}
         key = _key(record, params)
         count = replicas(record.params)
@@ -136,7 +140,7 @@ def _key(record: Record, params: Mapping[str, Scalar]) -> tuple[object, ...]:
 def _steps(by_count: Mapping[int, Record]) -> tuple[Step, ...]:
     counts = sorted(by_count)
     least = counts[0]
-    rates = {count: _rate(by_count[count]) for count in counts}
+    rates = {count: rate_interval(by_count[count]) for count in counts}
     base, base_low, base_high = rates[least]
     return tuple(
         Step(
@@ -154,7 +158,7 @@ def _steps(by_count: Mapping[int, Record]) -> tuple[Step, ...]:
     )
 
 
-def _rate(record: Record) -> tuple[float, float, float]:
+def rate_interval(record: Record) -> tuple[float, float, float]:
     """Items per second at the median, and at both ends of its interval."""
     assert record.timing is not None
     summary = record.timing.summary

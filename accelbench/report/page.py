@@ -18,6 +18,8 @@ from accelbench.report.roofline_plot import roofline
 from accelbench.report.rows import Group, Row, count_text, make_groups, make_rows, point_text, reproduce, trained_on
 from accelbench.report.scaling import PARTS, efficiency_text, exchange_text, part_values, scaling_tables
 from accelbench.report.scaling_plot import scaling_plot
+from accelbench.report.strategies import comparisons
+from accelbench.report.strategies_plot import strategies_plot
 from accelbench.report.study import Study, Sweep, make_studies
 from accelbench.report.study_plot import study_plot
 from accelbench.report.sweep_plot import sweep
@@ -95,6 +97,9 @@ def _content(
         "rooflines": [(device, drawing) for device in devices if (drawing := roofline(device, rows, measured))],
         "studies": [(s, _drawings(s, n)) for n, s in enumerate(make_studies(groups), start=1)],
         "scalings": [(t, scaling_plot(t, f"scaling-{n}")) for n, t in enumerate(scaling_tables(records), start=1)],
+        "comparisons": [
+            (c, strategies_plot(c, f"strategies-{n}")) for n, c in enumerate(comparisons(records), start=1)
+        ],
         "PARTS": PARTS,
         "sections": [_section(group, number, info) for number, group in enumerate(groups, start=1)],
         "telemetry": telemetry.tables(rows),

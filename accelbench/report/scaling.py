@@ -133,7 +133,8 @@ def print_scaling(records: Sequence[Record], console: Console) -> None:
             console.print(Text(f"prediction, not measured: {table.model_text}", style="dim"), soft_wrap=True)
 
 
-def _table(*columns: str) -> Table:
+def numbers_table(*columns: str) -> Table:
+    """An empty table of columns that stand right."""
     table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, header_style="bold")
     for column in columns:
         table.add_column(column, justify="right")
@@ -141,7 +142,7 @@ def _table(*columns: str) -> Table:
 
 
 def _rates(table: ScalingTable) -> Table:
-    shown = _table("replicas", f"{table.item}/s", "interval", "speed-up", "efficiency", "step")
+    shown = numbers_table("replicas", f"{table.item}/s", "interval", "speed-up", "efficiency", "step")
     for step in table.scaling.steps:
         timing = step.record.timing
         shown.add_row(
@@ -156,7 +157,7 @@ def _rates(table: ScalingTable) -> Table:
 
 
 def _parts(found: Iterable[tuple[Step, StepParts]]) -> Table:
-    shown = _table("replicas", *PARTS, "of the step")
+    shown = numbers_table("replicas", *PARTS, "of the step")
     for step, parts in found:
         values = part_values(parts)
         shares = [UNKNOWN if value is None else f"{value / parts.step_s:.0%}" for value in values.values()]
@@ -166,7 +167,7 @@ def _parts(found: Iterable[tuple[Step, StepParts]]) -> Table:
 
 
 def _predictions(table: ScalingTable) -> Table:
-    shown = _table("replicas", "predicted step", "predicted exchange", "measured step", "off by")
+    shown = numbers_table("replicas", "predicted step", "predicted exchange", "measured step", "off by")
     for one in table.predicted:
         measured = UNKNOWN if one.measured_s is None else seconds(one.measured_s)
         off = UNKNOWN if one.error is None else f"{one.error:+.0%}"

@@ -25,12 +25,14 @@ TAIL_SHOWN = 3
 
 
 def print_run(info: RunInfo, records: Sequence[Record], console: Console) -> None:
-    """Print the run's table, and what its points tell together of cores and of scaling."""
+    """Print the run's table, and what its points tell together of cores, strategies and scaling."""
     print_table(info, records, console)
     render_cores(info, records, console)
     if any(record.ranks or record.params.get("devices") for record in records):
         from accelbench.report.scaling import print_scaling
+        from accelbench.report.strategies import print_strategies
 
+        print_strategies(records, console)
         print_scaling(records, console)
 
 

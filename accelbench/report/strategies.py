@@ -1,0 +1,102 @@
+"""One training by several frameworks or strategies of distribution, side by side: a table of their rates."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from rich.console import Console
+from rich.text import Text
+
+from accelbench.report.figures import digits, plain, seconds
+from accelbench.report.scaling import numbers_table
+from profiling.record import Record
+from profiling.scaling import OF_SIZE, rate_interval, replicas, trainings
+
+UNNAMED = ("auto", "none")
+"""Strategies that a single replica has, too."""
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A framework and a strategy on so many replicas, and the items per second that they reached."""
+
+    label: str
+    replicas: int
+    rate: float
+    low: float
+    high: float
+    step_s: float
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """All that was measured of one training, but for framework, strategy and size alike."""
+
+    title: str
+    item: str
+    entries: tuple[Entry, ...]
+
+    @property
+    def fastest(self) -> float:
+        return max(entry.rate for entry in self.entries)
+
+
+def comparisons(records: Sequence[Record]) -> list[Comparison]:
+    """A comparison of each training that was distributed by at least two frameworks or strategies.
+
+    What trains on one replica without a strategy stands beside them; alone it is no comparison of them.
+    """
+    found: dict[tuple[object, ...], list[Record]] = {}
+    for record in trainings(records):
+        common = sorted((axis, value) for axis, value in record.params.items() if axis not in (*OF_SIZE, "strategy"))
+        found.setdefault((record.benchmark, record.device, *common), []).append(record)
+    return [
+        _comparison(alike)
+        for alike in found.values()
+        if len({_engine(record) for record in alike}) > 1 and any(map(_distributed, alike))
+    ]
+
+
+def print_strategies(records: Sequence[Record], console: Console) -> None:
+    """Print each comparison; nothing where there is none."""
+    for comparison in comparisons(records):
+        console.print()
+        console.print(Text(comparison.title, style="bold"))
+        shown = numbers_table("", "replicas", f"{comparison.item}/s", "interval", "of the fastest", "step")
+        for entry in comparison.entries:
+            interval = f"{digits(entry.low, 3)}–{digits(entry.high, 3)}"
+            share = f"{entry.rate / comparison.fastest:.0%}"
+            shown.add_row(
+                entry.label, str(entry.replicas), digits(entry.rate, 4), interval, share, seconds(entry.step_s)
+            )
+        console.print(shown)
+
+
+def _engine(record: Record) -> tuple[str, str]:
+    """The framework and the strategy."""
+    return str(record.backend), str(record.params.get("strategy", "auto"))
+
+
+def _distributed(record: Record) -> bool:
+    return replicas(record.params) > 1 or _engine(record)[1] not in UNNAMED
+
+
+def _comparison(alike: Sequence[Record]) -> Comparison:
+    first = alike[0]
+    engines = [_engine(record) for record in alike]
+    varying = [place for place, values in enumerate(zip(*engines, strict=True)) if len(set(values)) > 1]
+    labels = [plain(" ".join(engine[place] for place in varying)) for engine in engines]
+    scaling = f"{first.params['scaling']} scaling " if "scaling" in first.params else ""
+    by = " and ".join(("framework", "strategy")[place] for place in varying)
+    return Comparison(
+        title=plain(f"{first.benchmark} {first.device}: {scaling}by {by}"),
+        item=plain(str(first.work and first.work.item)),
+        entries=tuple(map(_entry, labels, alike)),
+    )
+
+
+def _entry(label: str, record: Record) -> Entry:
+    rate, low, high = rate_interval(record)
+    step_s = record.timing.summary.median if record.timing else 0.0
+    return Entry(label, replicas(record.params), rate, low, high, step_s)
