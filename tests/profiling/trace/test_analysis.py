@@ -39,8 +39,9 @@ def test_big_products_are_compute(traces: Traced) -> None:
 
 
 def test_small_steps_are_the_host_s(traces: Traced) -> None:
+    """Of 0.2 ms the next batch alone takes a good part, now more, now less than half."""
     _, steps = broken_down(traces, "small")
-    assert steps.share("host") > 0.5
+    assert steps.share("host") > 3 * steps.share("kernel")
 
 
 def test_xprof_agrees_on_the_input(tensorflow_traces: Traced) -> None:
