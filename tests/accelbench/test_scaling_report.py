@@ -65,7 +65,7 @@ def test_speed_up_and_efficiency_stand_beside_the_rate() -> None:
     text = printed([training(0.1), training(0.07, 2), training(0.055, 4)])
     assert "bilstm cpu on tensorflow, strategy auto: strong scaling" in text
     rows = {line.split()[0]: line for line in text.splitlines() if re.match(r" *[124] ", line)}
-    assert "71 %" in text
+    assert "71 % (71–72)" in text
     assert "1.43 (" in text
     assert set(rows) == {"1", "2", "4"}
 
