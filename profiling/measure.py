@@ -34,8 +34,7 @@ from profiling.noise import noise_flags
 from profiling.peaks import peak
 from profiling.profile import Keep, processor_metrics, profile_training
 from profiling.record import Peak, Phases, Profile, Record, Telemetry, Timing
-from profiling.roofline import SHARED_CORES
-from profiling.scaling import replicas
+from profiling.roofline import SHARED_CORES, devices_used
 from profiling.telemetry import TelemetrySampler
 from profiling.timing import sample_seconds, soak, time_host
 from profiling.trace.scalars import Readings, record_scalars, write_scalars
@@ -212,11 +211,12 @@ def _train(
 
 def peak_of_all(one: Peak, point: Point) -> Peak:
     """The peak of all devices that the point uses, by that of one; null for a CPU that several processes share."""
-    if one.value is None or (point.device == "cpu" and world().size == 1):
+    if one.value is None:
         return one
-    if point.device == "cpu":
-        return Peak(value=None, reason=SHARED_CORES)
-    return one.model_copy(update={"value": one.value * replicas(point.params)})
+    count = devices_used(point.device, point.params)
+    return (
+        Peak(value=None, reason=SHARED_CORES) if count is None else one.model_copy(update={"value": one.value * count})
+    )
 
 
 def energy_metrics(energy_j: float | None, steps: int, work: Work) -> dict[str, Metric]:

@@ -6,11 +6,11 @@ Communications of the ACM 52(4), 2009.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from profiling.benchmark import Device
+from profiling.benchmark import Device, Scalar
 from profiling.peaks import peak_at_clock
 from profiling.record import Record
 from profiling.scaling import replicas
@@ -119,6 +119,13 @@ def find_ceiling(
     return None
 
 
+def devices_used(device: Device, params: Mapping[str, Scalar]) -> int | None:
+    """How many devices bound a point: a CPU is one, however it is divided; None of CPUs that processes share."""
+    if device != "cpu":
+        return replicas(params)
+    return None if int(params.get("processes", 1)) > 1 else 1
+
+
 def share_of_ceiling(record: Record, measured: Sequence[Ceiling]) -> Share:
     """A record's rate as a fraction of what this device was seen to do in this run; for training, model FLOP/s.
 
@@ -127,13 +134,13 @@ def share_of_ceiling(record: Record, measured: Sequence[Ceiling]) -> Share:
     figure, rate, reason = _bounded_rate(record)
     if figure is None or rate is None:
         return Share(None, reason)
-    if record.device == "cpu" and int(record.params.get("processes", 1)) > 1:
+    count = devices_used(record.device, record.params)
+    if count is None:
         return Share(None, SHARED_CORES)
     dtype, cores = record.point.dtype, cores_used(record)
     ceiling = find_ceiling(measured, record.device, figure, dtype, cores)
     if ceiling is None:
         return Share(None, f"no {_kind(figure, dtype, cores)} was measured as a ceiling on {record.device} in this run")
-    count = 1 if record.device == "cpu" else replicas(record.params)
     of = f"{ceiling.kind} of {count} devices" if count > 1 else ceiling.kind
     return Share(rate / (count * ceiling.value), of=of, bound=count * ceiling.value, figure=figure)
 

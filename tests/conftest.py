@@ -33,6 +33,12 @@ def records(run: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in (run / "records.jsonl").read_text(encoding="utf-8").splitlines()]
 
 
+def info(run: Path) -> dict[str, Any]:
+    """What a run says of itself."""
+    found: dict[str, Any] = json.loads((run / "run.json").read_text(encoding="utf-8"))
+    return found
+
+
 @pytest.fixture(autouse=True, scope="session")
 def interruptible() -> None:
     """Ctrl-C reaches what the tests start: a shell's background jobs, and all they start, ignore it."""

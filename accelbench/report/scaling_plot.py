@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from markupsafe import Markup
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
@@ -21,9 +24,7 @@ def scaling_plot(table: ScalingTable, name: str) -> Markup:
     predicted = _predicted_speedups(table)
     every = sorted({*counts, *(count for count, _ in predicted)})
     with plot_style():
-        figure = Figure(figsize=(WIDTH, 3.2))
-        axes = figure.add_axes((0.09, 0.15, 0.89, 0.75))
-        axes.set_xscale("log", base=2)
+        figure, axes = replica_axes(every, f"speed-up over {least}")
         axes.set_yscale("log", base=2)
         axes.plot(every, [count / least for count in every], color=MUTED, linewidth=1, label="ideal")
         if predicted:
@@ -39,13 +40,21 @@ def scaling_plot(table: ScalingTable, name: str) -> Markup:
             label="measured",
         )
         axes.legend(loc="upper left")
-        axes.set_xlabel("replicas")
-        axes.set_title(f"speed-up over {least}", loc="left", fontsize=9, color=MUTED)
-        axes.xaxis.set_major_locator(FixedLocator(every))
-        axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
-        axes.xaxis.set_minor_locator(NullLocator())
         axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
         return inline_svg(figure, name, f"{table.title}: speed-up against replicas")
+
+
+def replica_axes(counts: Sequence[int], title: str) -> tuple[Figure, Axes]:
+    """An empty drawing of what `title` says against these numbers of replicas, by the powers of two."""
+    figure = Figure(figsize=(WIDTH, 3.2))
+    axes = figure.add_axes((0.09, 0.15, 0.89, 0.75))
+    axes.set_xscale("log", base=2)
+    axes.set_xlabel("replicas")
+    axes.set_title(title, loc="left", fontsize=9, color=MUTED)
+    axes.xaxis.set_major_locator(FixedLocator(counts))
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
+    axes.xaxis.set_minor_locator(NullLocator())
+    return figure, axes
 
 
 def _predicted_speedups(table: ScalingTable) -> list[tuple[int, float]]:

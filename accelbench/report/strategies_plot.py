@@ -5,12 +5,12 @@ from __future__ import annotations
 from itertools import cycle
 
 from markupsafe import Markup
-from matplotlib.figure import Figure
-from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullFormatter, NullLocator
+from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
 from accelbench.report.figures import digits
+from accelbench.report.scaling_plot import replica_axes
 from accelbench.report.strategies import Comparison, Entry
-from accelbench.report.svg import MARKERS, MUTED, SERIES, SURFACE, WIDTH, inline_svg, plot_style
+from accelbench.report.svg import MARKERS, SERIES, SURFACE, inline_svg, plot_style
 
 
 def strategies_plot(comparison: Comparison, name: str) -> Markup:
@@ -19,9 +19,7 @@ def strategies_plot(comparison: Comparison, name: str) -> Markup:
     for entry in comparison.entries:
         lines.setdefault(entry.label, []).append(entry)
     with plot_style():
-        figure = Figure(figsize=(WIDTH, 3.2))
-        axes = figure.add_axes((0.09, 0.15, 0.89, 0.75))
-        axes.set_xscale("log", base=2)
+        figure, axes = replica_axes(sorted({entry.replicas for entry in comparison.entries}), f"{comparison.item}/s")
         axes.set_yscale("log")
         for (label, entries), color, marker in zip(lines.items(), cycle(SERIES), cycle(MARKERS), strict=False):
             line = sorted(entries, key=lambda entry: entry.replicas)
@@ -36,11 +34,6 @@ def strategies_plot(comparison: Comparison, name: str) -> Markup:
                 label=label,
             )
         axes.legend(loc="best")
-        axes.set_xlabel("replicas")
-        axes.set_title(f"{comparison.item}/s", loc="left", fontsize=9, color=MUTED)
-        axes.xaxis.set_major_locator(FixedLocator(sorted({entry.replicas for entry in comparison.entries})))
-        axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
-        axes.xaxis.set_minor_locator(NullLocator())
         axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5), numticks=20))
         axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: digits(value, 1)))
         axes.yaxis.set_minor_formatter(NullFormatter())

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import socket
@@ -19,7 +18,7 @@ from accelbench.launch import share
 from accelbench.ranks import free_port
 from profiling.environment.model import Environment
 from tests.accelbench import report_runs
-from tests.conftest import Run, command, environment, records
+from tests.conftest import Run, command, environment, info, records
 
 
 def await_first_record(run: Path) -> None:
@@ -145,7 +144,7 @@ def test_an_interrupted_launch_leaves_a_run_to_go_on_with(accelbench: Run, tmp_p
     started = psutil.Process(launched.pid).children(recursive=True)
     os.killpg(launched.pid, signal.SIGINT)
     assert launched.wait(60) == 130
-    assert json.loads((tmp_path / "run" / "run.json").read_text())["status"] == "interrupted"
+    assert info(tmp_path / "run")["status"] == "interrupted"
     _, alive = psutil.wait_procs(started, timeout=20)
     assert not alive
     process = accelbench("launch", "--procs", "2", "resume", "run")
@@ -166,7 +165,7 @@ def test_a_job_whose_every_process_is_signalled_leaves_a_run_to_go_on_with(tmp_p
     printed, _ = first.communicate(timeout=60)
     other.communicate(timeout=60)
     assert first.returncode == 130, printed
-    assert json.loads((out / "run.json").read_text())["status"] == "interrupted"
+    assert info(out)["status"] == "interrupted"
     assert [record["status"] for record in records(out)] == ["measured"]
 
 
@@ -214,7 +213,7 @@ def test_ranks_that_are_not_alike_are_reported_before_any_figure(tmp_path: Path)
     assert first.returncode == 0, output
     assert "differs from rank 0: software.threads.OMP_NUM_THREADS is 7, not 1" in " ".join(output.split())
     assert output.index("differs") < output.index("[1/1]")
-    (other,) = json.loads((tmp_path / "run" / "run.json").read_text(encoding="utf-8"))["other_ranks"]
+    (other,) = info(tmp_path / "run")["other_ranks"]
     assert (other["rank"], other["node"]) == (1, 0)
     assert other["environment"]["software"]["threads"]["OMP_NUM_THREADS"] == "7"
 

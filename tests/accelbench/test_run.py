@@ -8,19 +8,13 @@ import signal
 import subprocess
 import time
 from pathlib import Path
-from typing import Any
 
 import psutil
 import pytest
 
-from tests.conftest import Run, command, environment, records
+from tests.conftest import Run, command, environment, info, records
 
 RUN = ("run", "--no-ceilings", "--max-seconds", "0.5", "--out", "out")
-
-
-def info(run: Path) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads((run / "run.json").read_text(encoding="utf-8"))
-    return found
 
 
 def test_a_good_run_ends_with_status_0_and_a_report(accelbench: Run, tmp_path: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import pwd
 import shutil
@@ -16,6 +15,7 @@ from typing import Any, NoReturn
 
 import pytest
 
+from tests.conftest import info
 from tests.conftest import records as written
 
 ROOT = Path(__file__).parents[2]
@@ -117,10 +117,6 @@ def measured(found: Path) -> set[tuple[object, object]]:
 def records(found: Path) -> list[dict[str, Any]]:
     """What the run holds so far; before its first record that is nothing."""
     return written(found) if (found / "records.jsonl").is_file() else []
-
-
-def info(found: Path) -> dict[str, Any]:
-    return dict(json.loads((found / "run.json").read_text(encoding="utf-8")))
 
 
 def environment_of(found: Path) -> dict[str, dict[str, object]]:

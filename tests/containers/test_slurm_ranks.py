@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import OWN_BENCHMARKS
-from tests.containers.conftest import info, records
+from tests.conftest import OWN_BENCHMARKS, info
+from tests.containers.conftest import records
 from tests.containers.slurm_cluster import Cluster, running_cluster, wait_until
 
 pytestmark = [pytest.mark.container, pytest.mark.timeout(1500)]
