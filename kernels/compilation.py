@@ -138,7 +138,7 @@ def _without_a_device(capability: Capability) -> Iterator[None]:
 
 
 def _numba_ptx(kernel: NumbaKernel, capability: Capability) -> str:
-    from numba import cuda
+    from kernels.numba_cuda import cuda
 
     options = {name: kernel.function.targetoptions.get(name) for name in ("fastmath", "launch_bounds")}
     with _without_a_device(capability):

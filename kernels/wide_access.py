@@ -10,7 +10,8 @@ from __future__ import annotations
 from typing import Any
 
 from llvmlite import ir
-from numba import config, types
+
+from kernels.numba_cuda import simulated, types
 
 ACCESS_BYTES = 16
 """The widest access of one thread."""
@@ -21,7 +22,7 @@ def lanes(dtype: Any) -> int:
     return ACCESS_BYTES * 8 // int(dtype.bitwidth)
 
 
-if config.ENABLE_CUDASIM:
+if simulated:
 
     def load_wide(values: Any, first: int, array: Any, index: int) -> None:
         count = ACCESS_BYTES // array.itemsize

@@ -85,10 +85,3 @@ def require_compute_capability(needed: tuple[int, int], what: str) -> None:
 def cupy_stream(handle: int) -> Any:
     """A CUDA stream handle as a CuPy stream, to be entered with `with`; 0 is the default stream."""
     return library("cupy").cuda.ExternalStream(handle)
-
-
-@lru_cache(maxsize=8)
-def numba_stream(handle: int) -> Any:
-    """A CUDA stream handle as a Numba stream, to be given to a kernel's launch; 0 is the default stream."""
-    cuda = library("numba.cuda")
-    return cuda.external_stream(handle) if handle else cuda.default_stream()

@@ -18,11 +18,11 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import cuda, float32, int32, int64, uint32, void
 
 from kernels.device_code import DeviceKernel, NumbaKernel
+from kernels.numba_cuda import cuda, float32, int32, int64, numba_stream, uint32, void
 from profiling.benchmark import Metric, Point, Task, Verification, Work
-from profiling.cuda import attribute, numba_stream, synchronize
+from profiling.cuda import attribute, synchronize
 
 THREADS = 256
 BLOCKS_PER_MULTIPROCESSOR = 8

@@ -10,12 +10,12 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from numba import cuda, int64, void
 
 from kernels.device_code import DeviceKernel, NumbaKernel
 from kernels.launch.counting import Kernels, Launch, make_task
+from kernels.numba_cuda import cuda, int64, numba_stream, void
 from profiling.benchmark import Point, Task
-from profiling.cuda import numba_stream, synchronize
+from profiling.cuda import synchronize
 
 
 @cuda.jit

@@ -26,14 +26,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numba import config, cuda, float32, float64, int32, int64, void
 
 from kernels.device_code import DeviceKernel, NumbaKernel
 from kernels.matmul.gpu_task import Operands, gpu_task
 from kernels.matmul.shapes import Product
+from kernels.numba_cuda import cuda, float32, float64, int32, int64, numba_stream, simulated, void
 from kernels.wide_access import ACCESS_BYTES, lanes, load_wide, store_wide
 from profiling.benchmark import Point, Skip, Task
-from profiling.cuda import numba_stream
 
 DEPTH = 8
 """Columns of A and rows of B in one slice: 32 bytes of a float32 row of A, one memory sector."""
@@ -194,7 +193,7 @@ def define_kernel(real: Any, tiling: Tiling) -> Callable[..., None]:
 
 def compile_kernel(real: Any, tiling: Tiling) -> Any:
     """The kernel, with the registers that two blocks leave to a thread; Numba's simulator knows no registers."""
-    bounds = {} if config.ENABLE_CUDASIM else {"launch_bounds": (tiling.threads, BLOCKS_PER_MULTIPROCESSOR)}
+    bounds = {} if simulated else {"launch_bounds": (tiling.threads, BLOCKS_PER_MULTIPROCESSOR)}
     return cuda.jit(**bounds)(define_kernel(real, tiling))
 
 

@@ -9,14 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from numba import cuda, float32, float64, int32, int64, void
-
 from kernels.device_code import DeviceKernel, NumbaKernel
+from kernels.numba_cuda import cuda, float32, float64, int32, int64, numba_stream, void
 from kernels.reduce.exact import SUM_TYPE
 from kernels.reduce.gpu_task import make_task
 from kernels.wide_access import lanes, load_wide
 from profiling.benchmark import Point, Task
-from profiling.cuda import attribute, numba_stream
+from profiling.cuda import attribute
 
 THREADS = 256
 BLOCKS_PER_MULTIPROCESSOR = 8

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from numba import cuda
 
+from kernels.numba_cuda import cuda
 from kernels.reduce.exact import SUM_TYPE, draw, verify_sum
 from kernels.stream.gpu_arrays import CACHES, MIN_BYTES
 from profiling.benchmark import Metric, Point, Task, Verification, Work

@@ -11,14 +11,14 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import config, cuda, float32, float64, void
 
 from kernels.device_code import DeviceKernel, NumbaKernel
+from kernels.numba_cuda import cuda, float32, float64, numba_stream, simulated, void
 from kernels.stream.gpu_arrays import array_length, draw, longest_chain, verify_dot, verify_elements
 from kernels.stream.operations import SCALAR, work_of
 from kernels.wide_access import lanes, load_wide, store_wide
 from profiling.benchmark import Point, Task, Verification
-from profiling.cuda import attribute, numba_stream, synchronize
+from profiling.cuda import attribute, synchronize
 
 THREADS = 256
 BLOCKS_PER_MULTIPROCESSOR = 4
@@ -140,7 +140,7 @@ def define_dot(real: Any) -> tuple[Any, Any]:
 
 def compile_kernel(function: Any) -> Any:
     """The kernel, with no more registers than all the blocks leave to a thread; the simulator knows no registers."""
-    bounds = {} if config.ENABLE_CUDASIM else {"launch_bounds": (THREADS, BLOCKS_PER_MULTIPROCESSOR)}
+    bounds = {} if simulated else {"launch_bounds": (THREADS, BLOCKS_PER_MULTIPROCESSOR)}
     return cuda.jit(**bounds)(function)
 
 

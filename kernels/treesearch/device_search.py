@@ -7,11 +7,11 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from numba import cuda
 
+from kernels.numba_cuda import cuda, numba_stream
 from kernels.treesearch.gpu_pool import COUNTS, NAME, RESERVED, THREADS, Problem, define_search, reset
 from profiling.benchmark import Verification
-from profiling.cuda import attribute, numba_stream, require_device_memory
+from profiling.cuda import attribute, require_device_memory
 
 BLOCKS_PER_MULTIPROCESSOR = 8
 """At up to 64 registers a thread all are there at once; if not, the rest find nothing to do when they start."""

@@ -44,9 +44,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from numba import cuda, uint32, uint64, void
-
 from kernels.device_code import DeviceKernel, NumbaKernel
+from kernels.numba_cuda import cuda, uint32, uint64, void
 
 THREADS = 128
 """Of a block: few, so that little time is lost at barriers and a shelf is filled soon."""

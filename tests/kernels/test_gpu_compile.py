@@ -18,9 +18,8 @@ pytestmark = pytest.mark.skipif(
     find_spec("numba_cuda") is None, reason="numba-cuda is not installed (extra dev on Linux has it)"
 )
 if find_spec("numba_cuda") is not None:
-    from numba import cuda, float32, void
-
     from kernels.compilation import architectures, compile_kernel, device_kernels, main_loop, to_ptx
+    from kernels.numba_cuda import cuda, float32, void
 
     KERNELS = device_kernels()
 else:

@@ -10,10 +10,9 @@ import pytest
 if find_spec("numba_cuda") is None:
     pytest.skip("numba-cuda is not installed (extra dev on Linux has it)", allow_module_level=True)
 
-from numba import cuda, uint32, void
-
 from kernels.compilation import compile_kernel, to_ptx
 from kernels.device_code import NumbaKernel
+from kernels.numba_cuda import cuda, uint32, void
 from kernels.treesearch.device_search import BLOCKS_PER_MULTIPROCESSOR
 from kernels.treesearch.flowshop import gpu_sharing as flowshop
 from kernels.treesearch.gpu_pool import THREADS

@@ -13,9 +13,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import cuda, uint32
 
 from kernels.device_code import DeviceKernel
+from kernels.numba_cuda import cuda, uint32
 from kernels.treesearch.device_search import Search, whole_device
 from kernels.treesearch.flowshop.instances import Instance, find_instance
 from kernels.treesearch.gpu_pool import Problem, search_code

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from numba import cuda
 
+from kernels.numba_cuda import cuda
 from kernels.treesearch.nqueens.borders import Tasks
 from kernels.treesearch.nqueens.counts import search_metrics, verify_search, work_below
 from kernels.treesearch.nqueens.prefixes import Prefixes

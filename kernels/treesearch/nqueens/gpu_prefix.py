@@ -13,13 +13,13 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import cuda, uint32, void
 
 from kernels.device_code import DeviceKernel, NumbaKernel
+from kernels.numba_cuda import cuda, numba_stream, uint32, void
 from kernels.treesearch.nqueens.device_counts import DeviceCounts, gpu_task
 from kernels.treesearch.nqueens.prefixes import enumerate_prefixes
 from profiling.benchmark import Point, Task
-from profiling.cuda import numba_stream, require_device_memory
+from profiling.cuda import require_device_memory
 
 THREADS = 64
 STACK = 20

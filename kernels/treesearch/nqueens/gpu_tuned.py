@@ -23,13 +23,13 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import cuda, uint32, void
 
 from kernels.device_code import DeviceKernel, NumbaKernel
+from kernels.numba_cuda import cuda, numba_stream, uint32, void
 from kernels.treesearch.nqueens.borders import STEP_SHIFT, Tasks, cut
 from kernels.treesearch.nqueens.device_counts import DeviceCounts, gpu_task
 from profiling.benchmark import Metric, Point, Task
-from profiling.cuda import attribute, numba_stream, require_device_memory
+from profiling.cuda import attribute, require_device_memory
 
 THREADS = 128
 BLOCKS_PER_MULTIPROCESSOR = 5

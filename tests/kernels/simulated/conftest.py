@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from numba import config, cuda
 from numba.cuda.simulator import kernelapi
 
+from kernels.numba_cuda import cuda, simulated
 from profiling.benchmark import Point, Task
 
-assert config.ENABLE_CUDASIM, "run with NUMBA_ENABLE_CUDASIM=1"
+assert simulated, "run with NUMBA_ENABLE_CUDASIM=1"
 
 ATTRIBUTES = {"MultiProcessorCount": 2, "ClockRate": 1_980_000, "L2CacheSize": 1 << 12}
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from numba import cuda
 
+from kernels.numba_cuda import cuda
 from kernels.treesearch import device_search
 from kernels.treesearch.flowshop import gpu_sharing, instances
 from kernels.treesearch.flowshop.gpu_sharing import define_problem, root_of, search_of, tables_of, verify_search

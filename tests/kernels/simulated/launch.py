@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from numba import cuda
 
 from kernels.launch import counting
 from kernels.launch import gpu_numba as launch
+from kernels.numba_cuda import cuda
 from profiling.benchmark import Task
 
 Prepare = Callable[..., Task]

@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from numba import cuda, float32, float64
 
 from kernels.matmul import gpu_numba, gpu_task
 from kernels.matmul.accuracy import verify_product
 from kernels.matmul.gpu_numba import Tiling
 from kernels.matmul.shapes import Product
+from kernels.numba_cuda import cuda, float32, float64
 from kernels.wide_access import lanes
 from profiling.benchmark import Point
 from tests.kernels.host_cupy import cupy

@@ -18,10 +18,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from numba import cuda, uint32
 from numba.cuda.simulator import kernel as simulated_kernel
 from numba.cuda.simulator import kernelapi
 
+from kernels.numba_cuda import cuda, uint32
 from kernels.treesearch import device_search
 from kernels.treesearch.device_search import Counts, Search
 from kernels.treesearch.gpu_pool import Problem, define_search

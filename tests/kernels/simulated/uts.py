@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from numba import cuda
 
+from kernels.numba_cuda import cuda
 from kernels.treesearch import device_search
 from kernels.treesearch.uts import trees
 from kernels.treesearch.uts.device_sha1 import hash_child

@@ -1,0 +1,41 @@
+"""Numba's compiler for CUDA, which our Python kernels name here and nowhere else.
+
+Every module that defines or launches such a kernel imports the compiler, the types and the streams from here, so that
+what a version of Numba-CUDA lacks is mended once.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+if not hasattr(np, "row_stack"):
+    # Numba-CUDA 0.30 registers an overload of it as it compiles its first kernel, and NumPy 2.5 has removed the name.
+    np.row_stack = np.vstack
+
+from numba import config, cuda, float32, float64, int32, int64, types, uint32, uint64, void
+
+__all__ = [
+    "cuda",
+    "float32",
+    "float64",
+    "int32",
+    "int64",
+    "numba_stream",
+    "simulated",
+    "types",
+    "uint32",
+    "uint64",
+    "void",
+]
+
+simulated = bool(config.ENABLE_CUDASIM)
+"""Whether kernels run as Python functions, in Numba's simulator (NUMBA_ENABLE_CUDASIM=1)."""
+
+
+@lru_cache(maxsize=8)
+def numba_stream(handle: int) -> Any:
+    """A CUDA stream handle as a Numba stream, to be given to a kernel's launch; 0 is the default stream."""
+    return cuda.external_stream(handle) if handle else cuda.default_stream()
