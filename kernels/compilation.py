@@ -1,8 +1,9 @@
-"""GPU kernels compiled to machine code on a machine without a GPU, and what the machine code tells.
+"""GPU kernels compiled to machine code on a machine without a GPU, as a device's own process compiles them.
 
-Numba-CUDA goes through NVVM, CUDA C++ through NVRTC, the PTX of both through ptxas, and nvdisasm lists the
-instructions (SASS). All four come with the extra `dev`. The driver of a real device holds a ptxas of its own: registers
-and instructions may differ a little from one version to the next.
+Numba-CUDA has NVVM make link-time code, which nvJitLink optimises and assembles, for `sm_90a` rather than `sm_90` from
+Hopper on. CuPy has NVRTC assemble CUDA C++. Both libraries say what registers and memory a kernel takes, and nvdisasm
+lists its instructions (SASS). All come with the extra `dev`, of CUDA 13; `make kernels-report CUDA=12` compiles with
+those of CUDA 12.
 """
 
 from __future__ import annotations
@@ -12,12 +13,13 @@ import pkgutil
 import re
 import shutil
 import subprocess
-import tempfile
+import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
+from tempfile import NamedTemporaryFile
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
@@ -27,13 +29,15 @@ TENSOR_CORE = re.compile(r"\b(?:[HIDQ]|HG|IG|QG|UTCH|UTCQ)MMA\b")
 """A multiplication of matrices: mma.sync, wgmma, and the fifth generation's own."""
 CAPABILITIES = ((8, 0), (9, 0), (10, 0))
 """Ampere, Hopper, Blackwell: what data centres run."""
+FIRST_SPECIFIC = (9, 0)
+"""From this compute capability on Numba compiles for the very architecture of the device, `sm_90a`."""
 
 Capability = tuple[int, int]
 
 
 @dataclass(frozen=True)
 class MachineCode:
-    """One kernel as ptxas made it for one architecture."""
+    """One kernel as it was assembled for one architecture."""
 
     registers: int
     shared_bytes: int
@@ -70,20 +74,27 @@ def architectures(kernel: DeviceKernel) -> list[Capability]:
     return [c for c in CAPABILITIES if c == kernel.capability or (c > kernel.capability and not kernel.exact)]
 
 
+@cache
 def compile_kernel(kernel: DeviceKernel, capability: Capability) -> MachineCode:
     """The machine code of a kernel; RuntimeError with the compiler's own words if it does not compile."""
-    suffix = "a" if isinstance(kernel, CudaKernel) and kernel.exact else ""
-    entry, at_launch = (kernel.entry, kernel.shared_bytes) if isinstance(kernel, CudaKernel) else (None, 0)
-    code = _assemble(to_ptx(kernel, capability), f"sm_{capability[0]}{capability[1]}{suffix}", entry)
-    return replace(code, shared_bytes=code.shared_bytes + at_launch)
+    if isinstance(kernel, CudaKernel):
+        code = _read(*_cuda_binary(kernel.source, kernel.options, _architecture(kernel, capability)), kernel.entry)
+        return replace(code, shared_bytes=code.shared_bytes + kernel.shared_bytes)
+    return _read(*_numba_binary(kernel, _architecture(kernel, capability)))
 
 
-def to_ptx(kernel: DeviceKernel, capability: Capability) -> str:
-    """The kernel's PTX, that of its whole source for CUDA C++."""
-    if isinstance(kernel, NumbaKernel):
-        return _numba_ptx(kernel, capability)
-    suffix = "a" if kernel.exact else ""
-    return _cuda_ptx(kernel.source, kernel.options, f"compute_{capability[0]}{capability[1]}{suffix}")
+def to_ptx(kernel: NumbaKernel, capability: Capability) -> str:
+    """The PTX that NVVM makes of a Numba kernel, before it is linked."""
+    return str(_compile_numba(kernel, _architecture(kernel, capability), "ptx"))
+
+
+def toolchain() -> str:
+    """The versions of the compilers, which are those of one CUDA: `nvJitLink 13.5, NVRTC 13.5`."""
+    from cuda.bindings import nvjitlink, nvrtc
+
+    _, *runtime = nvrtc.nvrtcVersion()
+    versions = {"nvJitLink": nvjitlink.version(), "NVRTC": runtime}
+    return ", ".join(f"{name} {major}.{minor}" for name, (major, minor) in versions.items())
 
 
 def main_loop(lines: Sequence[tuple[int, str]]) -> tuple[str, ...]:
@@ -124,30 +135,64 @@ def _span(loop: tuple[int, int]) -> int:
     return loop[1] - loop[0]
 
 
+@dataclass(frozen=True)
+class Architecture:
+    """What machine code is made for: a compute capability, and whether it may use what later ones lack."""
+
+    major: int
+    minor: int
+    specific: bool
+
+    def __str__(self) -> str:
+        return f"{self.major}{self.minor}{'a' if self.specific else ''}"
+
+
+def _architecture(kernel: DeviceKernel, capability: Capability) -> Architecture:
+    """That which the kernel is compiled for on a device of that capability."""
+    specific = kernel.exact if isinstance(kernel, CudaKernel) else capability >= FIRST_SPECIFIC
+    return Architecture(*capability, specific)
+
+
 @contextmanager
-def _without_a_device(capability: Capability) -> Iterator[None]:
+def _without_a_device(architecture: Architecture) -> Iterator[None]:
     """Numba asks the current device for its capability when a kernel calls a device function; here is the answer."""
     from numba.cuda import dispatcher
 
     asked = dispatcher.get_current_device
-    dispatcher.get_current_device = lambda: SimpleNamespace(compute_capability=capability)
+    here = SimpleNamespace(compute_capability=(architecture.major, architecture.minor))
+    dispatcher.get_current_device = lambda: here
     try:
         yield
     finally:
         dispatcher.get_current_device = asked
 
 
-def _numba_ptx(kernel: NumbaKernel, capability: Capability) -> str:
+def _compile_numba(kernel: NumbaKernel, architecture: Architecture, output: str) -> Any:
+    """PTX (`ptx`, a string) or link-time code (`ltoir`, bytes), by NVVM."""
     from kernels.numba_cuda import cuda
 
     options = {name: kernel.function.targetoptions.get(name) for name in ("fastmath", "launch_bounds")}
-    with _without_a_device(capability):
-        ptx, _ = cuda.compile_ptx(kernel.function.py_func, kernel.signature, cc=capability, **options)
-    return str(ptx)
+    cc = (architecture.major, architecture.minor, "a" if architecture.specific else "")
+    with _without_a_device(architecture):
+        code, _ = cuda.compile(
+            kernel.function.py_func, kernel.signature, cc=cc, device=False, abi="numba", output=output, **options
+        )
+    return code
+
+
+def _numba_binary(kernel: NumbaKernel, architecture: Architecture) -> tuple[bytes, str]:
+    """(cubin, what the assembler says of it), by `kernels.link`."""
+    code = _compile_numba(kernel, architecture, "ltoir")
+    command = [sys.executable, "-m", "kernels.link", f"sm_{architecture}"]
+    linked = subprocess.run(command, input=code, capture_output=True, cwd=Path(__file__).parents[1])
+    if linked.returncode != 0:
+        raise RuntimeError(f"nvJitLink: {linked.stderr.decode()}")
+    return linked.stdout, linked.stderr.decode()
 
 
 @cache
-def _cuda_ptx(source: str, options: tuple[str, ...], architecture: str) -> str:
+def _cuda_binary(source: str, options: tuple[str, ...], architecture: Architecture) -> tuple[bytes, str]:
+    """(cubin of the whole source, what the assembler says of it)."""
     from cuda.bindings import nvrtc
 
     def call(function: Any, *args: Any) -> Any:
@@ -158,15 +203,15 @@ def _cuda_ptx(source: str, options: tuple[str, ...], architecture: str) -> str:
 
     program = call(nvrtc.nvrtcCreateProgram, source.encode(), b"kernels.cu", 0, [], [])
     own = [option for option in options if "gpu-architecture" not in option]
-    flags = [f"--gpu-architecture={architecture}".encode(), *(option.encode() for option in own)]
+    flags = [option.encode() for option in (f"--gpu-architecture=sm_{architecture}", "--ptxas-options=-v", *own)]
     (outcome,) = nvrtc.nvrtcCompileProgram(program, len(flags), flags)
+    log = b" " * call(nvrtc.nvrtcGetProgramLogSize, program)
+    call(nvrtc.nvrtcGetProgramLog, program, log)
     if outcome != nvrtc.nvrtcResult.NVRTC_SUCCESS:
-        log = b" " * call(nvrtc.nvrtcGetProgramLogSize, program)
-        call(nvrtc.nvrtcGetProgramLog, program, log)
         raise RuntimeError(f"NVRTC: {log.decode()}")
-    ptx = b" " * call(nvrtc.nvrtcGetPTXSize, program)
-    call(nvrtc.nvrtcGetPTX, program, ptx)
-    return str(ptx.rstrip(b"\0").decode())
+    binary = b" " * call(nvrtc.nvrtcGetCUBINSize, program)
+    call(nvrtc.nvrtcGetCUBIN, program, binary)
+    return binary, log.decode()
 
 
 @cache
@@ -180,19 +225,13 @@ def _tool(name: str) -> str:
     return found
 
 
-@cache
-def _assemble(ptx: str, architecture: str, entry: str | None) -> MachineCode:
-    """The machine code of one kernel of the PTX, its only one where `entry` is None."""
-    with tempfile.TemporaryDirectory() as folder:
-        source, binary = Path(folder) / "kernel.ptx", Path(folder) / "kernel.cubin"
-        source.write_text(ptx)
-        listed = _output(_tool("ptxas"), "--verbose", f"--gpu-name={architecture}", str(source), "-o", str(binary))
-        sass = _output(_tool("nvdisasm"), "--print-code", "--no-dataflow", str(binary))
+def _read(binary: bytes, listed: str, entry: str | None = None) -> MachineCode:
+    """One kernel of a cubin, its only one where `entry` is None; `listed` is what the assembler says of it."""
     if entry is None:
         (entry,) = re.findall(r"Compiling entry function '([^']+)'", listed)
     used = listed[listed.index(f"Compiling entry function '{entry}'") :].partition("Compiling entry function '")[2]
     used = used.partition("Compiling entry function '")[0]
-    lines = _instructions(sass, entry)
+    lines = disassemble(binary, entry)
     return MachineCode(
         registers=_number(r"Used (\d+) registers", used),
         shared_bytes=_number(r"(\d+) bytes smem", used),
@@ -203,21 +242,27 @@ def _assemble(ptx: str, architecture: str, entry: str | None) -> MachineCode:
     )
 
 
-def _output(*command: str) -> str:
-    outcome = subprocess.run(command, capture_output=True, text=True)
-    if outcome.returncode != 0:
-        raise RuntimeError(f"{Path(command[0]).name}: {outcome.stderr or outcome.stdout}")
-    return outcome.stdout + outcome.stderr
-
-
 def _number(pattern: str, text: str) -> int:
     found = re.search(pattern, text)
     return int(found[1]) if found else 0
 
 
-def _instructions(sass: str, entry: str) -> list[tuple[int, str]]:
-    """(address, instruction) of one function of nvdisasm's listing, labels put in as addresses, padding left out."""
-    section = sass.partition(f"\n.text.{entry}:")[2].partition("//-----")[0]
+def disassemble(binary: bytes, entry: str | None = None) -> list[tuple[int, str]]:
+    """(address, instruction) of one function of a cubin, its only one where `entry` is None.
+
+    Labels are put in as addresses, and the padding at the end is left out. RuntimeError with nvdisasm's own words if
+    the cubin is none.
+    """
+    with NamedTemporaryFile(suffix=".cubin") as file:
+        file.write(binary)
+        file.flush()
+        command = [_tool("nvdisasm"), "--print-code", "--no-dataflow", file.name]
+        outcome = subprocess.run(command, capture_output=True, text=True)
+    if outcome.returncode != 0:
+        raise RuntimeError(f"nvdisasm: {outcome.stderr or outcome.stdout}")
+    if entry is None:
+        (entry,) = re.findall(r"\n\.text\.(\S+):", outcome.stdout)
+    section = outcome.stdout.partition(f"\n.text.{entry}:")[2].partition("//-----")[0]
     labels: dict[str, int] = {}
     waiting: list[str] = []
     lines: list[tuple[int, str]] = []

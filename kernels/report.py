@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
-from kernels.compilation import MachineCode, architectures, compile_kernel, device_kernels
+from kernels.compilation import MachineCode, architectures, compile_kernel, device_kernels, toolchain
 from kernels.device_code import DeviceKernel
 
 WIDTH = 120
@@ -35,6 +35,7 @@ def main() -> int:
         (kernel, capability, compile_kernel(kernel, capability))
         for kernel, capability in track(jobs, "compiling", console=Console(stderr=True), transient=True)
     ]
+    console.print(f"compiled by {toolchain()}")
     console.print(table(found))
     if asked.sass:
         for kernel, (major, minor), code in found:

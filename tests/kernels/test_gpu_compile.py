@@ -18,7 +18,7 @@ pytestmark = pytest.mark.skipif(
     find_spec("numba_cuda") is None, reason="numba-cuda is not installed (extra dev on Linux has it)"
 )
 if find_spec("numba_cuda") is not None:
-    from kernels.compilation import architectures, compile_kernel, device_kernels, main_loop, to_ptx
+    from kernels.compilation import architectures, compile_kernel, device_kernels, disassemble, main_loop, to_ptx
     from kernels.numba_cuda import cuda, float32, void
 
     KERNELS = device_kernels()
@@ -145,6 +145,36 @@ def test_spills_and_local_memory_are_seen() -> None:
 def test_a_kernel_that_does_not_compile_says_why() -> None:
     with pytest.raises(RuntimeError, match="undefined"):
         compile_kernel(CudaKernel("broken", "broken", 'extern "C" __global__ void broken() { undefined(); }'), (9, 0))
+
+
+AS_ON_A_DEVICE = """
+import sys
+from types import SimpleNamespace
+from numba.cuda import codegen, dispatcher
+from kernels.compilation import device_kernels
+
+major, minor, name, path = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3], sys.argv[4]
+device = SimpleNamespace(compute_capability=(major, minor))
+dispatcher.get_current_device = lambda: device
+codegen.devices = SimpleNamespace(get_context=lambda: SimpleNamespace(device=device))
+(kernel,) = [kernel for kernel in device_kernels() if kernel.name == name]
+assert kernel.function.targetoptions["lto"]
+launched = dispatcher._Kernel(kernel.function.py_func, kernel.signature.args, **kernel.function.targetoptions)
+open(path, "wb").write(launched._codelibrary.get_cubin().code)
+"""
+"""What Numba's dispatcher does at the first launch on a device of that compute capability, up to loading the code."""
+
+
+@pytest.mark.parametrize("capability", [(8, 0), (9, 0)], ids=str)
+@pytest.mark.parametrize("name", ["nqueens prefix", "matmul numba float32"])
+def test_what_is_listed_is_what_a_device_runs(name: str, capability: tuple[int, int], tmp_path: Path) -> None:
+    binary = tmp_path / "kernel.cubin"
+    command = [sys.executable, "-c", AS_ON_A_DEVICE, *map(str, capability), name, str(binary)]
+    subprocess.run(command, check=True, cwd=Path(kernels.__path__[0]).parent)
+    (kernel,) = [kernel for kernel in KERNELS if kernel.name == name]
+    listed = compile_kernel(kernel, capability)
+    assert len(listed.instructions) > 100
+    assert tuple(text for _, text in disassemble(binary.read_bytes())) == listed.instructions
 
 
 def test_the_report_is_a_table_that_says_what_was_compiled() -> None:
