@@ -10,9 +10,9 @@ from profiling.benchmark import Metric
 OUTLIER = 0.05
 """A card is an outlier where it is slower than the median of the others by more than this share.
 
-Cards of one model differ by 8 % on average over whole clusters, 4 % to either side (Sinha et al., "Not All GPUs Are
-Created Equal", SC22), because their silicon draws different power and they are cooled differently; so 5 % is more than
-cards usually differ. The median of a dozen windows is known to far less. gpu-fryer fails a card at 10 % below the best.
+Cards of one model vary by 8 % on average over whole clusters (Sinha et al., "Not All GPUs Are Created Equal", SC22),
+because their silicon draws different power and they are cooled differently. That is some 4 % to either side of the
+median, so 5 % is more than cards usually differ. gpu-fryer fails a card at 10 % below the best.
 """
 FEWEST = 3
 """Of two cards that differ nobody can say which one is wrong."""

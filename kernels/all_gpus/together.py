@@ -40,7 +40,8 @@ def prepare(point: Point, module: str, params: Mapping[str, Scalar]) -> Task:
     devices = Driver().devices()
     models = sorted({device.name for device in devices})
     if len(models) > 1:
-        raise Skip(f"only cards of one model can be compared, and here are {', '.join(models)}: CUDA_VISIBLE_DEVICES")
+        found = ", ".join(models)
+        raise Skip(f"only cards of one model can be compared, and here are {found}: choose by CUDA_VISIBLE_DEVICES")
     cards = [Card(index, device.pci_bus_id) for index, device in enumerate(devices)]
     one = replace(point, params={**params, **point.params})
     for card in cards:  # one after the other, because each draws its inputs in host memory
