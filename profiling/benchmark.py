@@ -38,6 +38,8 @@ class Work:
     """The plural name of one item: images, nodes, launches."""
     unit_kind: Literal["plain", "tensor"] | None = None
     """The hardware unit that the arithmetic is confined to, whose peak bounds it; None: the best one for the dtype."""
+    devices: int | None = None
+    """How many devices of this process did it together; None where it is for the point's axes to say."""
 
 
 @dataclass(frozen=True)

@@ -45,6 +45,13 @@ def synchronize() -> None:
     _call("cudaDeviceSynchronize")
 
 
+def use_device(index: int) -> None:
+    """Make that visible device the current one of the calling thread, for the CUDA runtime, CuPy and Numba alike."""
+    _call("cudaSetDevice", index)
+    library("cupy").cuda.Device(index).use()
+    library("numba.cuda").select_device(index)
+
+
 def attribute(name: str) -> int:
     """A device attribute by its name without the prefix `cudaDevAttr`, such as `L2CacheSize` (bytes)."""
     attributes = library("cuda.bindings.runtime").cudaDeviceAttr

@@ -88,7 +88,7 @@ def measure(
         if figure in ("flops", "bytes") and "processes" not in benchmark.axes:
             kept = kept_to_cpus(point, environment)
             one = peak(environment, point.device, point.dtype, figure, task.work.unit_kind, len(kept) if kept else None)
-            outcome["peak"] = peak_of_all(one, point)
+            outcome["peak"] = peak_of_all(one, point, task.work)
     except Skip as skip:
         outcome = {"status": "skipped", "reason": str(skip)}
     except Serving as serving:
@@ -209,11 +209,11 @@ def _train(
     return observed | outcome | fields
 
 
-def peak_of_all(one: Peak, point: Point) -> Peak:
+def peak_of_all(one: Peak, point: Point, work: Work) -> Peak:
     """The peak of all devices that the point uses, by that of one; null for a CPU that several processes share."""
     if one.value is None:
         return one
-    count = devices_used(point.device, point.params)
+    count = devices_used(point.device, point.params, work)
     return (
         Peak(value=None, reason=SHARED_CORES) if count is None else one.model_copy(update={"value": one.value * count})
     )

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from profiling.benchmark import Device, Scalar
+from profiling.benchmark import Device, Scalar, Work
 from profiling.peaks import peak_at_clock
 from profiling.record import Record
 from profiling.scaling import replicas
@@ -119,8 +119,10 @@ def find_ceiling(
     return None
 
 
-def devices_used(device: Device, params: Mapping[str, Scalar]) -> int | None:
+def devices_used(device: Device, params: Mapping[str, Scalar], work: Work | None) -> int | None:
     """How many devices bound a point: a CPU is one, however it is divided; None of CPUs that processes share."""
+    if work is not None and work.devices is not None:
+        return work.devices
     if device != "cpu":
         return replicas(params)
     return None if int(params.get("processes", 1)) > 1 else 1
@@ -134,7 +136,7 @@ def share_of_ceiling(record: Record, measured: Sequence[Ceiling]) -> Share:
     figure, rate, reason = _bounded_rate(record)
     if figure is None or rate is None:
         return Share(None, reason)
-    count = devices_used(record.device, record.params)
+    count = devices_used(record.device, record.params, record.work)
     if count is None:
         return Share(None, SHARED_CORES)
     dtype, cores = record.point.dtype, cores_used(record)

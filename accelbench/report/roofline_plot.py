@@ -14,6 +14,7 @@ from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 from accelbench.report.figures import digits, plain, read
 from accelbench.report.rows import Row
 from accelbench.report.svg import INK, MARKERS, MUTED, SERIES, SURFACE, WIDTH, inline_svg, plot_style
+from profiling.record import Record
 from profiling.roofline import Ceiling, ridge
 from profiling.scaling import replicas
 
@@ -27,7 +28,7 @@ def roofline(device: str, rows: Sequence[Row], measured: Sequence[Ceiling]) -> M
 
     A point is a benchmark on one device whose flops and bytes are both known; the roofs are those of that whole device.
     """
-    rows = [row for row in rows if row.record.device == device and replicas(row.record.params) == 1]
+    rows = [row for row in rows if row.record.device == device and _on_one_device(row.record)]
     points = [
         (row, intensity, rate)
         for row in rows
@@ -72,6 +73,10 @@ def roofline(device: str, rows: Sequence[Row], measured: Sequence[Ceiling]) -> M
         count = f"{len(points)} point{'s' * (len(points) != 1)}"
         title = f"Roofline of the {device}: {count} under the roofs measured in this run"
         return inline_svg(figure, f"roofline-{device}", title)
+
+
+def _on_one_device(record: Record) -> bool:
+    return replicas(record.params) == 1 and (record.work is None or record.work.devices in (None, 1))
 
 
 def _span(values: Sequence[float]) -> tuple[float, float]:

@@ -106,10 +106,11 @@ def _cell(row: Row, column: str) -> Text:
 
 
 def _add_details(name: Text, row: Row, with_flags: bool) -> None:
-    """Under the name: what a training learnt and is bound by, what a time is made of, the flags."""
+    """Under the name: what a training learnt and is bound by, what a time is made of, each card's rate, the flags."""
     if row.record.data:
         name.append(f"\n  {plain(trained_on(row.record.data))}", style="dim")
-    if row.training or row.record.figure == "time":
+    several_devices = row.record.work is not None and row.record.work.devices is not None
+    if row.training or row.record.figure == "time" or several_devices:
         for key, value in row.record.metrics.items():
             name.append(f"\n  {plain(key)} {metric(value)}", style="dim")
     if row.counts_differ:

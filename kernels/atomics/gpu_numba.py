@@ -6,7 +6,7 @@ addition; of `block`, the shared memory's own units.
 
 A thread adds its value and its negative in turn, an odd number of times. So no counter ever exceeds the sum of the
 values' magnitudes, which float32 holds exactly in whatever order the additions come. The results are not asked for, so
-that the additions need not be waited for (RED, not ATOM).
+that the additions need not be waited for (RED, not ATOM): `kernels.atomics.additions`.
 
 What the compiler makes of it for compute capability 8.0 to 10.0: of int32 to one counter, be it in memory or shared, a
 warp is summed first (REDUX) and sends one addition; shared memory adds neither int64 nor float32, so that `block` is a
@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 
+from kernels.atomics.additions import add_to_memory, add_to_shared
 from kernels.device_code import DeviceKernel, NumbaKernel
 from kernels.numba_cuda import cuda, float32, int32, int64, numba_stream, uint32, void
 from profiling.benchmark import Metric, Point, Task, Verification, Work
@@ -47,7 +48,7 @@ def define_kernels(number: Any) -> dict[str, Any]:
     def one(counters: Any, values: Any, seeds: Any, additions: int) -> None:
         value = values[cuda.grid(1)]
         for _ in range(additions):
-            cuda.atomic.add(counters, 0, value)
+            add_to_memory(counters, 0, value)
             value = number(-value)
 
     def warp(counters: Any, values: Any, seeds: Any, additions: int) -> None:
@@ -56,14 +57,14 @@ def define_kernels(number: Any) -> dict[str, Any]:
         # The warps' counters are as far apart as their threads: on lines of their own.
         place = thread // WARP * WARP
         for _ in range(additions):
-            cuda.atomic.add(counters, place, value)
+            add_to_memory(counters, place, value)
             value = number(-value)
 
     def own(counters: Any, values: Any, seeds: Any, additions: int) -> None:
         thread = cuda.grid(1)
         value = values[thread]
         for _ in range(additions):
-            cuda.atomic.add(counters, thread, value)
+            add_to_memory(counters, thread, value)
             value = number(-value)
 
     def random(counters: Any, values: Any, seeds: Any, additions: int) -> None:
@@ -71,7 +72,7 @@ def define_kernels(number: Any) -> dict[str, Any]:
         value = values[thread]
         state = seeds[thread]
         for _ in range(additions):
-            cuda.atomic.add(counters, state >> uint32(32 - RANDOM_BITS), value)
+            add_to_memory(counters, state >> uint32(32 - RANDOM_BITS), value)
             value = number(-value)
             state = uint32(state * uint32(FACTOR) + uint32(INCREMENT))
 
@@ -82,11 +83,11 @@ def define_kernels(number: Any) -> dict[str, Any]:
             shared[0] = number(0)
         cuda.syncthreads()
         for _ in range(additions):
-            cuda.atomic.add(shared, 0, value)
+            add_to_shared(shared, 0, value)
             value = number(-value)
         cuda.syncthreads()
         if cuda.threadIdx.x == 0:
-            cuda.atomic.add(counters, cuda.blockIdx.x, shared[0])
+            add_to_memory(counters, cuda.blockIdx.x, shared[0])
 
     return {"one": one, "warp": warp, "own": own, "random": random, "block": block}
 

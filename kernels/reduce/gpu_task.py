@@ -8,38 +8,33 @@ from typing import Any
 import numpy as np
 
 from kernels.numba_cuda import cuda
-from kernels.reduce.exact import SUM_TYPE, draw, verify_sum
-from kernels.stream.gpu_arrays import CACHES, MIN_BYTES
+from kernels.reduce.exact import LARGEST, SUM_TYPE, verify_sum
+from kernels.stream.gpu_arrays import array_length, draw_whole, exact_sum
 from profiling.benchmark import Metric, Point, Task, Verification, Work
-from profiling.cuda import attribute, require_device_memory, synchronize
+from profiling.cuda import synchronize
 
 
 def make_task(point: Point, bind: Callable[[Any, Any], Callable[[int], None]]) -> Task:
     """The sum of random whole numbers; `bind(x, out)` returns what enqueues it on a stream.
 
-    The array is as long as stream's. Skip where it would take more than half of the free device memory.
+    The array is twice as long as one of stream's, because an execution reads it alone. Skip where it would take more
+    than half of the free device memory.
     """
     dtype = np.dtype(str(point["dtype"]))
-    n = max(MIN_BYTES, CACHES * attribute("L2CacheSize")) // dtype.itemsize
-    require_device_memory(n * dtype.itemsize)
+    n = array_length(dtype.itemsize, arrays=1, moved=1)
     x, out = cuda.device_array(n, dtype), cuda.device_array(1, SUM_TYPE[dtype.name])
     run, rng = bind(x, out), point.rng()
 
-    def load() -> int:
-        host = np.empty(n, dtype)
-        expected = draw(rng, host)
-        x.copy_to_device(host)
-        return expected
-
     def verify() -> Verification:
-        expected = load()
+        numbers = draw_whole(rng, LARGEST)
+        numbers.put(x)
         # A sum that is not written stays at one that no such array has.
         out.copy_to_device(np.array([np.iinfo(np.int64).max], out.dtype))
         synchronize()
         run(0)
         synchronize()
-        return verify_sum(expected, out.copy_to_host()[0])
+        return verify_sum(exact_sum(numbers.factors(0, n)), out.copy_to_host()[0])
 
-    load()
+    draw_whole(rng, LARGEST).put(x)
     array = Metric(n * dtype.itemsize / 2**20, "MiB")
     return Task(run=run, verify=verify, work=Work(bytes=n * dtype.itemsize), metrics=lambda _seconds: {"array": array})

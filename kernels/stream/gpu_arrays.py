@@ -1,89 +1,127 @@
-"""What the GPU implementations of stream share: how long the arrays are, and what an operation must yield.
+"""The long arrays of the GPU's memory benchmarks: how long they are, and which random numbers fill them.
 
-On inputs x and y: copy out = x · mul out = s·x · add out = x + y · triad out = x + s·y · dot Σ x·y.
+An element is the product of two numbers from short blocks that the host draws: array[i] = a[i mod P] · b[i mod Q].
+P and Q are different primes, so that no two elements of an array share both factors: a kernel that reads another
+element than it should finds another number, wherever that element lies. The device and the host form the product by
+the same correctly rounded multiplication. So the host can form any part of an array again, bit for bit, and check every
+element; it neither draws nor holds gigabytes.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from kernels.stream.operations import SCALAR
-from profiling.benchmark import Verification
-from profiling.cuda import attribute, require_device_memory
+from kernels.device_code import DeviceKernel, NumbaKernel
+from kernels.numba_cuda import cuda, float32, float64, int32, void
+from profiling.cuda import attribute, free_memory, require_device_memory
 
 ACCESS_BYTES = 16
 """The widest access of one thread; an array is a multiple of it."""
 MIN_BYTES = 256 * 1024**2
 CACHES = 4
 """Arrays this many times the L2 cache leave little of one pass for the next to find."""
-CHUNK = 1 << 22
-"""Elements verified at once: bounds the float64 copies."""
+MEMORY_SHARE = 16
+"""One execution moves a sixteenth of the free memory where that is more. Every card takes 16 ms or longer to read its
+whole memory (H100 80 GB: 24 ms, B200: 22 ms, V100 16 GB: 18 ms). So an execution takes 1 ms or longer, and the 3 to
+5 µs of filling and draining the multiprocessors are 0.5 % of it at most."""
+MOST_BYTES = 7 << 30
+"""An execution moves no more for that reason: 0.9 ms at 8 TB/s, and fewer than 2³¹ elements of 4 bytes, up to which
+CuPy sums with CUB."""
+PERIODS = 1_048_573, 1_048_571
+"""P and Q, the two largest primes below 2²⁰; their product exceeds the length of any array."""
+PART = 1 << 16
+"""Elements that the host forms at once: they stay in its cache."""
+THREADS = 256
+BLOCKS_PER_MULTIPROCESSOR = 8
+TYPES = {"float32": float32, "float64": float64, "int32": int32}
 
 
-def array_length(itemsize: int) -> int:
-    """Elements of an array, 256 MiB or four L2 caches if that is more; Skip if three exceed half of the free memory."""
-    size = max(MIN_BYTES, CACHES * attribute("L2CacheSize"))
-    require_device_memory(3 * size)
+def array_length(itemsize: int, *, arrays: int, moved: int) -> int:
+    """Elements of each of so many arrays, of which one execution reads and writes `moved`; Skip where they do not fit.
+
+    They fit where all together take no more than half of the free device memory.
+    """
+    long_enough = min(free_memory() // MEMORY_SHARE, MOST_BYTES) // moved
+    size = max(MIN_BYTES, CACHES * attribute("L2CacheSize"), long_enough)
+    require_device_memory(arrays * size)
     return size // ACCESS_BYTES * ACCESS_BYTES // itemsize
 
 
-def draw(rng: np.random.Generator, length: int, dtype: Any) -> tuple[Any, Any]:
-    """Standard normal x and y."""
-    x, y = (rng.standard_normal(length, dtype=dtype) for _ in range(2))
-    return x, y
+@dataclass(frozen=True)
+class Numbers:
+    """The random numbers of one array, as the two blocks of their factors."""
+
+    a: Any
+    b: Any
+
+    def put(self, array: Any) -> None:
+        """Write the numbers to every element of a Numba device array."""
+        a, b = (cuda.to_device(block.astype(array.dtype)) for block in (self.a, self.b))
+        blocks = BLOCKS_PER_MULTIPROCESSOR * attribute("MultiProcessorCount")
+        FILL[array.dtype.name][blocks, THREADS](array, a, b)
+
+    def factors(self, begin: int, end: int) -> Iterator[tuple[Any, Any]]:
+        """Both factors of the elements from `begin` to before `end`, PART of them at a time."""
+        a, b = (np.resize(block, len(block) + PART) for block in (self.a, self.b))
+        for i in range(begin, end, PART):
+            count = min(PART, end - i)
+            start_a, start_b = i % len(self.a), i % len(self.b)
+            yield a[start_a : start_a + count], b[start_b : start_b + count]
+
+    def parts(self, begin: int, end: int) -> Iterator[Any]:
+        """The elements from `begin` to before `end`, PART of them at a time."""
+        return (a * b for a, b in self.factors(begin, end))
 
 
-def verify_elements(op: str, x: Any, y: Any, out: Any) -> Verification:
-    """Every element of copy, mul, add or triad against float64.
+def draw_normal(rng: np.random.Generator, dtype: Any) -> Numbers:
+    """Standard normal numbers times others between 1 and 2, of both signs."""
+    signs = rng.choice(np.array([-1, 1], dtype), PERIODS[1])
+    return Numbers(rng.standard_normal(PERIODS[0], dtype=dtype), signs * (rng.random(PERIODS[1], dtype=dtype) + 1))
 
-    The error of an element is measured against the sum of the magnitudes added. Each operation rounds once, by at
-    most u = ε/2 of its result; triad rounds the product and the sum, 2u (or once, fused), and SCALAR itself was
-    rounded to the type, which adds u to mul and triad. A copy must be exact.
+
+def draw_whole(rng: np.random.Generator, largest: int) -> Numbers:
+    """Whole numbers up to `largest`, none of them 0 and of random sign, whose sum is exact in any order and any type.
+
+    Both factors have a random sign, so that any two elements are uncorrelated, and the standard deviation of a sum of
+    n is at most `largest`·√n: for 15 and 2³¹ elements a twenty-fourth of 2²⁴, up to where float32 holds every whole
+    number.
     """
-    limit = {"copy": 0, "mul": 2, "add": 1, "triad": 3}[op] * float(np.finfo(x.dtype).eps) / 2
-    worst = 0.0
-    for i in range(0, len(x), CHUNK):
-        a, b = x[i : i + CHUNK].astype(np.float64), y[i : i + CHUNK].astype(np.float64)
-        terms = {"copy": (a,), "mul": (SCALAR * a,), "add": (a, b), "triad": (a, SCALAR * b)}[op]
-        scale = np.maximum(sum(np.abs(t) for t in terms), np.finfo(x.dtype).tiny)
-        error = np.abs(out[i : i + CHUNK].astype(np.float64) - sum(terms)) / scale
-        # NaN, an element that was not written, counts as the largest error there is.
-        worst = max(worst, float(np.max(np.where(np.isnan(error), np.finfo(np.float64).max, error))))
-    # The float64 reference rounds too, which shows where the type is float64 itself.
-    reference = 3 * float(np.finfo(np.float64).eps) / 2 if op != "copy" else 0.0
-    return Verification(
-        passed=worst <= limit + reference, method="float64, every element", error=worst, tolerance=limit + reference
-    )
+    signs = (rng.choice(np.array([-1, 1], np.float32), period) for period in PERIODS)
+    return Numbers(next(signs) * rng.integers(1, largest, PERIODS[0], endpoint=True).astype(np.float32), next(signs))
 
 
-def longest_chain(length: int, blocks: int, threads: int) -> int:
-    """Roundings that a product passes on its way into a dot product by two kernels, each a loop and then a tree.
-
-    A thread of the first adds up `length / (blocks·threads)` products, and up to 16 bytes of them more; the second
-    kernel is one block that adds up the sums of the blocks.
-    """
-    tree = threads.bit_length()
-    return 1 + (-(-length // (blocks * threads)) + 4) + tree + -(-blocks // threads) + tree
+def exact_sum(parts: Iterable[tuple[Any, Any]]) -> int:
+    """Σ x·y of whole numbers in float32, of (x, y) in parts so short that float32 holds the sum of each exactly."""
+    return sum(int(np.dot(x, y)) for x, y in parts)
 
 
-def verify_dot(x: Any, y: Any, found: float, longest_chain: int) -> Verification:
-    """A dot product against float64, relative to Σ|x·y|.
+def poison(array: Any, value: float = np.nan) -> None:
+    """Write to every element of a Numba device array what is no right answer."""
+    Numbers(np.array([value]), np.ones(1)).put(array)
 
-    A product passes through at most `longest_chain` roundings (its own and the additions after it), each by at most
-    u of what it has become, so the error is at most `longest_chain`·u·Σ|x·y| (Higham, Accuracy and Stability, 4.2).
-    """
-    expected = magnitude = 0.0
-    for i in range(0, len(x), CHUNK):
-        products = x[i : i + CHUNK].astype(np.float64) * y[i : i + CHUNK]
-        expected += float(products.sum())
-        magnitude += float(np.abs(products).sum())
-    error = abs(found - expected) / magnitude
-    limit = longest_chain * float(np.finfo(x.dtype).eps) / 2
-    return Verification(
-        passed=error <= limit,
-        method="float64 dot product",
-        error=error if np.isfinite(error) else float(np.finfo(np.float64).max),
-        tolerance=limit,
-    )
+
+def define_fill() -> Any:
+    """The Python function `fill(array, a, b)`: array[i] = a[i mod P] · b[i mod Q], of blocks of P and Q numbers."""
+
+    def fill(array: Any, a: Any, b: Any) -> None:
+        step = cuda.gridsize(1)
+        i = cuda.grid(1)
+        while i < array.shape[0]:
+            array[i] = a[i % a.shape[0]] * b[i % b.shape[0]]
+            i += step
+
+    return fill
+
+
+FILL = {dtype: cuda.jit(define_fill()) for dtype in TYPES}
+
+
+def device_code() -> list[DeviceKernel]:
+    return [
+        NumbaKernel(f"stream fill {dtype}", kernel, void(TYPES[dtype][::1], TYPES[dtype][::1], TYPES[dtype][::1]))
+        for dtype, kernel in FILL.items()
+    ]

@@ -8,15 +8,17 @@ inputs give the same bits. Not measured yet on a GPU.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from kernels.device_code import CudaKernel, DeviceKernel
-from kernels.stream.gpu_arrays import ACCESS_BYTES, array_length, draw, longest_chain, verify_dot, verify_elements
-from kernels.stream.operations import SCALAR, work_of
-from profiling.benchmark import Point, Task, Verification
-from profiling.cuda import attribute, cupy_stream, library, synchronize
+from kernels.stream.gpu_arrays import ACCESS_BYTES
+from kernels.stream.gpu_task import make_task
+from kernels.stream.operations import SCALAR
+from profiling.benchmark import Point, Task
+from profiling.cuda import attribute, cupy_stream, library
 
 THREADS = 256
 BLOCKS_PER_MULTIPROCESSOR = 4
@@ -127,47 +129,26 @@ def device_code() -> list[DeviceKernel]:
 
 
 def prepare(point: Point) -> Task:
-    """Random normal x and y on the device, and an output; Skip where three arrays do not fit."""
+    """See `make_task`."""
     cupy = library("cupy")
     op, dtype = str(point["op"]), str(point["dtype"])
-    itemsize = np.dtype(dtype).itemsize
-    lanes = ACCESS_BYTES // itemsize
-    length = array_length(itemsize)
-    vectors = length // lanes
-    blocks = BLOCKS_PER_MULTIPROCESSOR * attribute("MultiProcessorCount")
-    rng, s = point.rng(), np.dtype(dtype).type(SCALAR)
-    x, y = (cupy.empty(length, dtype) for _ in range(2))
-    sums = cupy.empty(blocks, dtype)
-    out = cupy.empty(1 if op == "dot" else length, dtype)
+    blocks, s = BLOCKS_PER_MULTIPROCESSOR * attribute("MultiProcessorCount"), np.dtype(dtype).type(SCALAR)
     module = cupy.RawModule(code=SOURCE, options=options(dtype))
-    names = ("dot_partial", "dot_total") if op == "dot" else (op,)
-    kernels = [module.get_function(name) for name in names]
+    kernels = [module.get_function(name) for name in (("dot_partial", "dot_total") if op == "dot" else (op,))]
 
-    def run(stream: int = 0) -> None:
-        with cupy_stream(stream):
-            if op == "dot":
-                partial, total = kernels
-                partial((blocks,), (THREADS,), (x, y, sums, np.int64(vectors)))
-                total((1,), (THREADS,), (sums, np.int32(blocks), out))
-            else:
-                kernels[0]((blocks,), (THREADS,), (x, y, s, out, np.int64(vectors)))
+    def bind(*arrays: Any) -> Callable[[int], None]:
+        x, y, sums, out = map(cupy.asarray, arrays)  # the same memory
+        vectors = np.int64(x.nbytes // ACCESS_BYTES)
 
-    def load() -> tuple[Any, Any]:
-        inputs = draw(rng, length, dtype)
-        x.set(inputs[0])
-        y.set(inputs[1])
-        return inputs
+        def run(stream: int = 0) -> None:
+            with cupy_stream(stream):
+                if op == "dot":
+                    partial, total = kernels
+                    partial((blocks,), (THREADS,), (x, y, sums, vectors))
+                    total((1,), (THREADS,), (sums, np.int32(blocks), out))
+                else:
+                    kernels[0]((blocks,), (THREADS,), (x, y, s, out, vectors))
 
-    def verify() -> Verification:
-        inputs = load()
-        sums.fill(np.nan)
-        out.fill(np.nan)
-        synchronize()
-        run()
-        synchronize()
-        if op == "dot":
-            return verify_dot(*inputs, float(out.get()[0]), longest_chain(length, blocks, THREADS))
-        return verify_elements(op, *inputs, out.get())
+        return run
 
-    load()
-    return Task(run=run, verify=verify, work=work_of(op, length, itemsize))
+    return make_task(point, bind, blocks=blocks, threads=THREADS)

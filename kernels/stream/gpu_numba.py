@@ -8,17 +8,18 @@ give the same bits. Not measured yet on a GPU.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from kernels.device_code import DeviceKernel, NumbaKernel
 from kernels.numba_cuda import cuda, float32, float64, numba_stream, simulated, void
-from kernels.stream.gpu_arrays import array_length, draw, longest_chain, verify_dot, verify_elements
-from kernels.stream.operations import SCALAR, work_of
+from kernels.stream.gpu_task import make_task
+from kernels.stream.operations import SCALAR
 from kernels.wide_access import lanes, load_wide, store_wide
-from profiling.benchmark import Point, Task, Verification
-from profiling.cuda import attribute, synchronize
+from profiling.benchmark import Point, Task
+from profiling.cuda import attribute
 
 THREADS = 256
 BLOCKS_PER_MULTIPROCESSOR = 4
@@ -175,40 +176,20 @@ def device_code() -> list[DeviceKernel]:
 
 
 def prepare(point: Point) -> Task:
-    """Random normal x and y on the device, and an output; Skip where three arrays do not fit."""
+    """See `make_task`."""
     op, dtype = str(point["op"]), str(point["dtype"])
-    itemsize = np.dtype(dtype).itemsize
-    length = array_length(itemsize)
-    blocks = BLOCKS_PER_MULTIPROCESSOR * attribute("MultiProcessorCount")
-    rng, s = point.rng(), np.dtype(dtype).type(SCALAR)
-    x, y = (cuda.device_array(length, dtype) for _ in range(2))
-    sums = cuda.device_array(blocks, dtype)
-    out = cuda.device_array(1 if op == "dot" else length, dtype)
+    blocks, s = BLOCKS_PER_MULTIPROCESSOR * attribute("MultiProcessorCount"), np.dtype(dtype).type(SCALAR)
 
-    def run(stream: int = 0) -> None:
-        queue = numba_stream(stream)
-        if op == "dot":
-            partial, total = DOT[dtype]
-            partial[blocks, THREADS, queue](x, y, sums)
-            total[1, THREADS, queue](sums, out)
-        else:
-            ELEMENTWISE[op, dtype][blocks, THREADS, queue](x, y, s, out)
+    def bind(x: Any, y: Any, sums: Any, out: Any) -> Callable[[int], None]:
+        def run(stream: int = 0) -> None:
+            queue = numba_stream(stream)
+            if op == "dot":
+                partial, total = DOT[dtype]
+                partial[blocks, THREADS, queue](x, y, sums)
+                total[1, THREADS, queue](sums, out)
+            else:
+                ELEMENTWISE[op, dtype][blocks, THREADS, queue](x, y, s, out)
 
-    def load() -> tuple[Any, Any]:
-        inputs = draw(rng, length, dtype)
-        x.copy_to_device(inputs[0])
-        y.copy_to_device(inputs[1])
-        return inputs
+        return run
 
-    def verify() -> Verification:
-        inputs = load()
-        sums.copy_to_device(np.full(sums.shape, np.nan, dtype))
-        out.copy_to_device(np.full(out.shape, np.nan, dtype))
-        run()
-        synchronize()
-        if op == "dot":
-            return verify_dot(*inputs, float(out.copy_to_host()[0]), longest_chain(length, blocks, THREADS))
-        return verify_elements(op, *inputs, out.copy_to_host())
-
-    load()
-    return Task(run=run, verify=verify, work=work_of(op, length, itemsize))
+    return make_task(point, bind, blocks=blocks, threads=THREADS)

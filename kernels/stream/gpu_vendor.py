@@ -5,15 +5,13 @@ Bound: device memory, through which the array passes twice, once read and once w
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
-import numpy as np
-
 from kernels.device_code import DeviceKernel
-from kernels.stream.gpu_arrays import array_length, draw, verify_elements
-from kernels.stream.operations import work_of
-from profiling.benchmark import Point, Skip, Task, Verification
-from profiling.cuda import library, synchronize
+from kernels.stream.gpu_task import make_task
+from profiling.benchmark import Point, Skip, Task
+from profiling.cuda import library
 
 
 def device_code() -> list[DeviceKernel]:
@@ -22,33 +20,17 @@ def device_code() -> list[DeviceKernel]:
 
 
 def prepare(point: Point) -> Task:
-    """A random normal array on the device, and one to copy it to; Skip for what is more than a copy."""
-    op, dtype = str(point["op"]), str(point["dtype"])
-    if op != "copy":
-        raise Skip(f"cudaMemcpyAsync copies, and {op} needs arithmetic")
-    cupy = library("cupy")
-    runtime = cupy.cuda.runtime
-    itemsize = np.dtype(dtype).itemsize
-    length = array_length(itemsize)
-    rng = point.rng()
-    x, out = (cupy.empty(length, dtype) for _ in range(2))
-    destination, source = out.data.ptr, x.data.ptr
+    """See `make_task`; Skip for what is more than a copy."""
+    if point["op"] != "copy":
+        raise Skip(f"cudaMemcpyAsync copies, and {point['op']} needs arithmetic")
+    runtime = library("cupy").cuda.runtime
 
-    def run(stream: int = 0) -> None:
-        runtime.memcpyAsync(destination, source, length * itemsize, runtime.memcpyDeviceToDevice, stream)
+    def bind(x: Any, y: Any, sums: Any, out: Any) -> Callable[[int], None]:
+        destination, source = (array.__cuda_array_interface__["data"][0] for array in (out, x))
 
-    def load() -> tuple[Any, Any]:
-        inputs = draw(rng, length, dtype)
-        x.set(inputs[0])
-        return inputs
+        def run(stream: int = 0) -> None:
+            runtime.memcpyAsync(destination, source, x.nbytes, runtime.memcpyDeviceToDevice, stream)
 
-    def verify() -> Verification:
-        inputs = load()
-        out.fill(np.nan)
-        synchronize()
-        run()
-        synchronize()
-        return verify_elements(op, *inputs, out.get())
+        return run
 
-    load()
-    return Task(run=run, verify=verify, work=work_of(op, length, itemsize))
+    return make_task(point, bind)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from accelbench.plan import discover
 from kernels.transfer import DIRECTION, MEMORY
-from profiling.benchmark import Task
+from profiling.benchmark import Point, Task
 from tests.gpu.conftest import Enqueued, Prepare
 
 pytestmark = pytest.mark.gpu
@@ -62,6 +63,27 @@ def test_every_sum_of_every_thread_is_exact(prepared: Prepare, dtype: str) -> No
     assert task.metrics is not None
     # No multiprocessor makes more than 1,024 floating-point operations per clock without matrix instructions.
     assert 1 < task.metrics(1.0)["FLOP per cycle per multiprocessor"].value <= 1024
+
+
+@pytest.mark.parametrize(
+    ("name", "params"),
+    [
+        ("all-gpus-peak-arith", {"dtype": "float32"}),
+        ("all-gpus-matmul", {"dtype": "bfloat16", "n": 2048}),
+        ("all-gpus-stream", {"dtype": "float64"}),
+    ],
+)
+def test_all_visible_cards_work_at_once_and_each_is_verified(name: str, params: dict[str, str | int]) -> None:
+    task = discover()[name].prepare(Point(name, "gpu", params, seed=7))
+    assert isinstance(task, Task)
+    task.run()
+    check(task)
+    assert task.sample is not None
+    assert 0.1 < task.sample(2) < 5
+    assert task.metrics is not None
+    cards = [metric.value for card, metric in task.metrics(1.0).items() if card.startswith("card ")]
+    assert len(cards) == task.work.devices
+    assert min(cards) > 1e9
 
 
 @pytest.mark.parametrize(

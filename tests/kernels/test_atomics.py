@@ -103,6 +103,38 @@ def test_additions_to_gpu_memory_are_not_waited_for(target: str) -> None:
     assert not any("ATOMG" in line for line in loop)
 
 
+@pytest.mark.skipif(find_spec("numba_cuda") is None, reason="the CUDA compilers come with the extra dev on Linux")
+@pytest.mark.parametrize("capability", [(8, 0), (9, 0), (10, 0)], ids=str)
+@pytest.mark.parametrize("target", TARGETS)
+def test_additions_in_float32_are_instructions_that_no_version_of_the_compiler_refuses(
+    target: str, capability: tuple[int, int]
+) -> None:
+    # libNVVM of CUDA 12.9 knows no function for them on Blackwell; what is in PTX already it hands on.
+    from kernels.atomics import gpu_numba
+    from kernels.compilation import to_ptx
+
+    (kernel,) = (kernel for kernel in gpu_numba.device_code() if kernel.name == f"atomics {target} float32")
+    ptx = to_ptx(kernel, capability)
+    assert f"red.{'shared' if target == 'block' else 'global'}.add.f32" in ptx
+    assert "atom." not in ptx
+
+
+@pytest.mark.skipif(find_spec("numba_cuda") is None, reason="the CUDA compilers come with the extra dev on Linux")
+@pytest.mark.parametrize("wrong", ["float64", "two dimensions", "another type"])
+def test_only_what_the_device_adds_atomically_is_accepted(wrong: str) -> None:
+    from kernels.atomics.additions import add_to_memory
+    from kernels.numba_cuda import cuda, float32, float64, int32, void
+
+    def add(counters: Any, value: Any) -> None:
+        add_to_memory(counters, 0, value)
+
+    counters = {"float64": float64[::1], "two dimensions": float32[:, ::1], "another type": float32[::1]}[wrong]
+    value = {"float64": float64, "two dimensions": float32, "another type": int32}[wrong]
+    with pytest.raises(Exception, match="add"):
+        cuda.compile_ptx(add, void(counters, value), cc=(9, 0))
+    assert "red.global.add.f32" in cuda.compile_ptx(add, void(float32[::1], float32), cc=(9, 0))[0]
+
+
 def test_no_counter_of_float32_can_leave_the_whole_numbers() -> None:
     gpu = pytest.importorskip("kernels.atomics.gpu_numba", exc_type=ImportError)
     multiprocessors = 1024  # six times the largest card there is

@@ -14,8 +14,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kernels.stream.gpu_arrays import ACCESS_BYTES, longest_chain, verify_dot, verify_elements
+from kernels.stream.gpu_arrays import ACCESS_BYTES
 from kernels.stream.gpu_cupy import SOURCE, options
+from kernels.stream.gpu_task import longest_chain, verify_dot, verify_elements
 from kernels.stream.operations import SCALAR
 
 THREADS = 32
@@ -102,7 +103,7 @@ def test_every_element_is_written_and_none_beyond(
     out, whole = aligned(len(x), dtype)
     launch = getattr(libraries[dtype], f"launch_{op}")
     launch(blocks, seed, pointer(x), pointer(y), ctypes.c_double(SCALAR), pointer(out), ctypes.c_longlong(vectors))
-    assert verify_elements(op, x, y, out).passed
+    assert verify_elements(op, dtype, [(x, y, out)]).passed
     assert np.isnan(whole[len(out) :]).all()
 
 
@@ -116,4 +117,4 @@ def test_every_product_is_summed_once(
     sums, out = np.full(blocks, np.nan, dtype), np.full(1, np.nan, dtype)
     arguments = [pointer(array) for array in (x, y, sums, out)]
     libraries[dtype].launch_dot(blocks, seed, *arguments, ctypes.c_longlong(vectors))
-    assert verify_dot(x, y, float(out[0]), longest_chain(len(x), blocks, THREADS)).passed
+    assert verify_dot(dtype, [(x, y)], float(out[0]), longest_chain(len(x), blocks, THREADS)).passed

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,6 +12,9 @@ from hypothesis import strategies as st
 
 from kernels.reduce import gpu_numba as reduce
 from kernels.reduce.exact import SUM_TYPE, draw, verify_sum
+from kernels.reduce.gpu_task import make_task
+from kernels.stream import gpu_arrays
+from profiling.benchmark import Point, Task
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -46,3 +50,41 @@ def test_an_element_left_out_shows(place: int) -> None:
 def test_int32_does_not_overflow() -> None:
     x = np.full(1000, np.iinfo(np.int32).max, np.int32)
     assert sum_by_blocks(x, 2) == 1000 * np.iinfo(np.int32).max
+
+
+@pytest.fixture
+def small_arrays(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Arrays of four times the stand-in's L2 cache of 4 KiB."""
+    monkeypatch.setattr(gpu_arrays, "MIN_BYTES", 4000)
+    monkeypatch.setattr(gpu_arrays, "MOST_BYTES", 0)
+    monkeypatch.setattr(gpu_arrays, "PERIODS", (67, 71))
+    monkeypatch.setattr(gpu_arrays, "PART", 100)
+    monkeypatch.setattr(gpu_arrays, "THREADS", 32)
+
+
+@pytest.mark.usefixtures("small_arrays")
+@pytest.mark.parametrize("dtype", sorted(SUM_TYPE))
+def test_a_prepared_point_verifies_itself(prepared: Callable[..., Task], dtype: str) -> None:
+    task = prepared("reduce.gpu_numba", dtype=dtype)
+    for _ in range(2):
+        outcome = task.verify()
+        assert outcome.passed, outcome
+    assert task.work.bytes == 4 << 12
+
+
+@pytest.mark.usefixtures("small_arrays", "prepared")
+@pytest.mark.parametrize("dtype", sorted(SUM_TYPE))
+@pytest.mark.parametrize("place", [0, 66, 67, 2000, -1])
+@pytest.mark.parametrize("fault", ["left out", "twice", "not written"])
+def test_every_element_that_is_left_out_or_added_twice_shows(dtype: str, place: int, fault: str) -> None:
+    def bind(x: Any, out: Any) -> Callable[[int], None]:
+        def run(stream: int) -> None:
+            numbers = x.copy_to_host()
+            wrong = {"left out": -numbers[place], "twice": numbers[place]}.get(fault)
+            if wrong is not None:
+                out.copy_to_device(np.array([numbers.sum(dtype=np.float64) + wrong], out.dtype))
+
+        return run
+
+    point = Point("reduce", "gpu", {"impl": "own", "dtype": dtype}, seed=7)
+    assert not make_task(point, bind).verify().passed

@@ -1,0 +1,54 @@
+"""All visible GPUs at once: what a node's cards reach together, how far they are apart, and which one lags behind."""
+
+from __future__ import annotations
+
+from kernels.matmul import DTYPES
+from profiling.benchmark import Point, Task, benchmark
+
+TIME_LIMIT_S = 1200.0
+"""Each card's answer is checked on the host; eight cards take eight times as long as one."""
+
+
+@benchmark(
+    "all-gpus-peak-arith",
+    devices=("gpu",),
+    axes={"dtype": ("float32",)},
+    choices={"dtype": ("float32", "float64", "float16", "bfloat16")},
+    figure="flops",
+    time_limit_s=TIME_LIMIT_S,
+)
+def all_gpus_peak_arith(point: Point) -> Task:
+    """The arithmetic ceiling of all visible GPUs at once, and the spread between them."""
+    return _together(point, "peak_arith.gpu_fma", cores="all")
+
+
+@benchmark(
+    "all-gpus-matmul",
+    devices=("gpu",),
+    axes={"dtype": ("bfloat16",), "n": (8192,)},
+    choices={"dtype": DTYPES["gpu"]},
+    figure="flops",
+    time_limit_s=TIME_LIMIT_S,
+)
+def all_gpus_matmul(point: Point) -> Task:
+    """C = A·B by the vendor's library on all visible GPUs at once, and the spread between them: the most power."""
+    return _together(point, "matmul.gpu_vendor", impl="vendor")
+
+
+@benchmark(
+    "all-gpus-stream",
+    devices=("gpu",),
+    axes={"dtype": ("float64",)},
+    choices={"dtype": ("float64", "float32")},
+    figure="bytes",
+    time_limit_s=TIME_LIMIT_S,
+)
+def all_gpus_stream(point: Point) -> Task:
+    """The vendor's copy in the memory of all visible GPUs at once, and the spread between them."""
+    return _together(point, "stream.gpu_vendor", impl="vendor", op="copy")
+
+
+def _together(point: Point, module: str, **params: str) -> Task:
+    from kernels.all_gpus.together import prepare
+
+    return prepare(point, module, params)

@@ -1,0 +1,74 @@
+"""One of several GPUs of a process: its own host thread, its own stream, its own copy of the work."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from threading import Barrier
+from typing import Any, TypeVar
+
+from profiling.benchmark import Point, Skip, Task, Verification
+from profiling.cuda import library, use_device
+
+START_S = 60.0
+"""A card that has not come to the start of a window by then has failed."""
+
+Result = TypeVar("Result")
+
+
+class Card:
+    """The visible GPU of that number, and the thread from which alone it is used: CUDA's current device is a thread's.
+
+    Whatever fails there names the card.
+    """
+
+    def __init__(self, index: int, pci_bus_id: str) -> None:
+        self.index, self.name = index, f"card {index} ({pci_bus_id})"
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix=self.name)
+        self._task: Task
+        self._stream: Any = None
+
+    @property
+    def task(self) -> Task:
+        """What `prepare` prepared."""
+        return self._task
+
+    def prepare(self, make: Callable[[Point], Task], point: Point) -> Future[None]:
+        """Prepare the point on this card, with inputs of its own."""
+        return self._do(self._prepare, make, dataclasses.replace(point, seed=point.seed + self.index))
+
+    def verify(self) -> Future[Verification]:
+        """Check this card's answer."""
+        return self._do(lambda: self._task.verify())
+
+    def work(self, executions: int, start: Barrier) -> Future[float]:
+        """Execute so often, from when all cards are at the start; the seconds of one execution by this card's clock."""
+        return self._do(self._work, executions, start)
+
+    def _prepare(self, make: Callable[[Point], Task], point: Point) -> None:
+        use_device(self.index)
+        self._task = make(point)
+        self._stream = library("cupy").cuda.Stream(non_blocking=True)
+
+    def _work(self, executions: int, start: Barrier) -> float:
+        cuda = library("cupy").cuda
+        began, ended = cuda.Event(), cuda.Event()
+        start.wait(START_S)
+        began.record(self._stream)
+        for _ in range(executions):
+            self._task.run(self._stream.ptr)
+        ended.record(self._stream)
+        ended.synchronize()
+        return float(cuda.get_elapsed_time(began, ended)) / 1e3 / executions
+
+    def _do(self, function: Callable[..., Result], *arguments: Any) -> Future[Result]:
+        def named() -> Result:
+            try:
+                return function(*arguments)
+            except Skip as skip:
+                raise Skip(f"{self.name}: {skip}") from skip
+            except Exception as error:
+                raise RuntimeError(f"{self.name}: {type(error).__name__}: {error}") from error
+
+        return self._thread.submit(named)

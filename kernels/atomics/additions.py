@@ -1,0 +1,54 @@
+"""Atomic additions whose result nobody asks for (RED), in memory and in shared memory, for Numba-CUDA kernels.
+
+For float32 this names the instruction itself. Numba asks libNVVM for it by an intrinsic function that libNVVM of CUDA
+12.9 takes for compute capability 9.0 and refuses for 10.0, while CUDA 13's takes it for both. In Numba's simulator,
+which runs Python, the same two functions are Numba's own addition.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from llvmlite import ir
+
+from kernels.numba_cuda import cuda, simulated, types
+
+if simulated:
+
+    @cuda.jit(device=True)
+    def add_to_memory(array: Any, index: Any, value: Any) -> None:
+        cuda.atomic.add(array, index, value)
+
+    @cuda.jit(device=True)
+    def add_to_shared(array: Any, index: Any, value: Any) -> None:
+        cuda.atomic.add(array, index, value)
+
+else:
+    from numba.cuda.extending import intrinsic
+
+    def _addition(space: str) -> Any:
+        """The intrinsic `add(array, index, value)` for one-dimensional arrays in that state space of PTX."""
+
+        @intrinsic
+        def add(typing: Any, array: Any, index: Any, value: Any) -> Any:
+            known = isinstance(array, types.Array) and array.ndim == 1 and array.layout == "C"
+            if not known or array.dtype != value or value not in (types.int32, types.int64, types.float32):
+                return None
+
+            def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+                target, place, added = arguments
+                pointer = builder.gep(context.make_array(array)(context, builder, target).data, [place])
+                if value == types.float32:
+                    code = f"{{ .reg .u64 place; cvta.to.{space}.u64 place, $0; red.{space}.add.f32 [place], $1; }}"
+                    takes = ir.FunctionType(ir.VoidType(), [ir.IntType(64), ir.FloatType()])
+                    instruction = ir.InlineAsm(takes, code, "l,f,~{memory}", side_effect=True)
+                    builder.call(instruction, [builder.ptrtoint(pointer, ir.IntType(64)), added])
+                else:
+                    builder.atomic_rmw("add", pointer, added, "monotonic")
+                return context.get_dummy_value()
+
+            return types.void(array, types.intp, value), codegen
+
+        return add
+
+    add_to_memory, add_to_shared = _addition("global"), _addition("shared")

@@ -1,0 +1,149 @@
+"""What the GPU implementations of stream share: the arrays on the device, and how every element is checked.
+
+On inputs x and y: copy out = x · mul out = s·x · add out = x + y · triad out = x + s·y · dot Σ x·y.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+import numpy as np
+
+from kernels.numba_cuda import cuda
+from kernels.reduce.exact import LARGEST, verify_sum
+from kernels.stream.gpu_arrays import PART, Numbers, array_length, draw_normal, draw_whole, exact_sum, poison
+from kernels.stream.operations import SCALAR, work_of
+from profiling.benchmark import Metric, Point, Task, Verification
+from profiling.cuda import synchronize
+
+DOWNLOADED = 256 * PART
+"""Elements that the host holds of a result at once, up to 128 MiB."""
+READS_Y = ("add", "triad", "dot")
+
+Bind = Callable[[Any, Any, Any, Any], Callable[[int], object]]
+
+
+def make_task(point: Point, bind: Bind, *, blocks: int = 1, threads: int = 1) -> Task:
+    """The operation on random arrays; `bind(x, y, sums, out)` returns what enqueues it on a stream.
+
+    The arrays are Numba's on the device. `out` is as long as x, or one element for dot; `sums` is for dot's kernel of
+    so many `blocks` and `threads`: one element per block. dot is checked twice: exactly on whole numbers, whose sum
+    does not round, and then on the normal numbers that are measured. Skip where three arrays do not fit.
+    """
+    op, dtype = str(point["op"]), np.dtype(str(point["dtype"]))
+    length = array_length(dtype.itemsize, arrays=3, moved=2)
+    x, y = (cuda.device_array(length, dtype) for _ in range(2))
+    sums = cuda.device_array(blocks, dtype)
+    out = cuda.device_array(1 if op == "dot" else length, dtype)
+    run, rng = bind(x, y, sums, out), point.rng()
+
+    def run_on(first: Numbers, second: Numbers) -> None:
+        first.put(x)
+        second.put(y)
+        for array in (sums, out):
+            poison(array)
+        synchronize()
+        run(0)
+        synchronize()
+
+    def verify() -> Verification:
+        if op == "dot" and not (exact := verify_exactly()).passed:
+            return exact
+        drawn = draw_normal(rng, dtype), draw_normal(rng, dtype)
+        run_on(*drawn)
+        if op == "dot":
+            found, chain = float(out.copy_to_host()[0]), longest_chain(length, blocks, threads)
+            return verify_dot(dtype, pairs(*drawn, length), found, chain)
+        return verify_elements(op, dtype, results_of(op, *drawn, out))
+
+    def verify_exactly() -> Verification:
+        # The rounding that normal numbers allow a long sum could hide a product that is left out; here none can.
+        drawn = draw_whole(rng, LARGEST), draw_whole(rng, 1)
+        run_on(*drawn)
+        return verify_sum(exact_sum(pairs(*drawn, length)), out.copy_to_host()[0])
+
+    for inputs in (x, y):
+        draw_normal(rng, dtype).put(inputs)
+    array = Metric(length * dtype.itemsize / 2**20, "MiB")
+    work = work_of(op, length, dtype.itemsize)
+    return Task(run=run, verify=verify, work=work, metrics=lambda _seconds: {"array": array})
+
+
+def pairs(x: Numbers, y: Numbers, length: int) -> Iterator[tuple[Any, Any]]:
+    """(x, y) of every PART elements."""
+    return zip(x.parts(0, length), y.parts(0, length), strict=True)
+
+
+def results_of(op: str, x: Numbers, y: Numbers, out: Any) -> Iterator[tuple[Any, Any, Any]]:
+    """(x, y, out) of every PART elements, `out` being a Numba device array; y is None where the operation has none."""
+    host = np.empty(min(DOWNLOADED, len(out)), out.dtype)
+    for begin in range(0, len(out), DOWNLOADED):
+        end = min(begin + DOWNLOADED, len(out))
+        out[begin:end].copy_to_host(host[: end - begin])
+        second = y.parts(begin, end) if op in READS_Y else None
+        for i, part in enumerate(x.parts(begin, end)):
+            yield part, second and next(second), host[i * PART : i * PART + len(part)]
+
+
+def verify_elements(op: str, dtype: Any, parts: Iterable[tuple[Any, Any, Any]]) -> Verification:
+    """Every element of copy, mul, add or triad against float64, of (x, y, out) in parts.
+
+    The error of an element is measured against the sum of the magnitudes added. Each operation rounds once, by at
+    most u = ε/2 of its result; triad rounds the product and the sum, 2u (or once, fused), and SCALAR itself was
+    rounded to the type, which adds u to mul and triad. A copy must be exact.
+    """
+    limit = {"copy": 0, "mul": 2, "add": 1, "triad": 3}[op] * float(np.finfo(dtype).eps) / 2
+    worst = max(_largest_error(op, *part) for part in parts)
+    # The float64 reference rounds too, which shows where the type is float64 itself.
+    reference = 3 * float(np.finfo(np.float64).eps) / 2 if op != "copy" else 0.0
+    return Verification(
+        passed=worst <= limit + reference, method="float64, every element", error=worst, tolerance=limit + reference
+    )
+
+
+def _largest_error(op: str, x: Any, y: Any, out: Any) -> float:
+    # In place, because temporaries would take longer than the arithmetic.
+    error = np.multiply(x, SCALAR if op == "mul" else 1.0, dtype=np.float64)
+    scale = np.abs(error)
+    if op in READS_Y:
+        second = np.multiply(y, SCALAR if op == "triad" else 1.0, dtype=np.float64)
+        error += second
+        scale += np.abs(second, out=second)
+    error -= out
+    error = np.abs(error, out=error)
+    error /= np.maximum(scale, np.finfo(x.dtype).tiny, out=scale)
+    largest = float(error.max())
+    # NaN, an element that was not written, counts as the largest error there is.
+    return largest if np.isfinite(largest) else float(np.finfo(np.float64).max)
+
+
+def longest_chain(length: int, blocks: int, threads: int) -> int:
+    """Roundings that a product passes on its way into a dot product by two kernels, each a loop and then a tree.
+
+    A thread of the first adds up `length / (blocks·threads)` products, and up to 16 bytes of them more; the second
+    kernel is one block that adds up the sums of the blocks.
+    """
+    tree = threads.bit_length()
+    return 1 + (-(-length // (blocks * threads)) + 4) + tree + -(-blocks // threads) + tree
+
+
+def verify_dot(dtype: Any, parts: Iterable[tuple[Any, Any]], found: float, longest_chain: int) -> Verification:
+    """A dot product against float64, relative to Σ|x·y|, of (x, y) in parts.
+
+    A product passes through at most `longest_chain` roundings (its own and the additions after it), each by at most
+    u of what it has become, so the error is at most `longest_chain`·u·Σ|x·y| (Higham, Accuracy and Stability, 4.2).
+    """
+    expected = magnitude = 0.0
+    for x, y in parts:
+        products = x.astype(np.float64) * y
+        expected += float(products.sum())
+        magnitude += float(np.abs(products).sum())
+    error = abs(found - expected) / magnitude
+    limit = longest_chain * float(np.finfo(dtype).eps) / 2
+    return Verification(
+        passed=error <= limit,
+        method="float64 dot product",
+        error=error if np.isfinite(error) else float(np.finfo(np.float64).max),
+        tolerance=limit,
+    )
