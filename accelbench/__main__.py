@@ -83,6 +83,8 @@ def list_command() -> None:
             console.print(f"{indent}{axes}" + (f"  [dim]({', '.join(devices)})[/dim]" if len(by_axes) > 1 else ""))
         for axis, choices in benchmark.choices.items():
             console.print(f"{indent}[dim]{axis} is one of {', '.join(map(str, choices))}[/dim]")
+        if rules := benchmark.rules():
+            console.print(f"{indent}[dim]{'; '.join(rules)}[/dim]")
     console.print("\nsuites")
     for name in suite_names():
         console.print(f"[bold]{name}[/bold]  {load_suite(name).description}")

@@ -5,13 +5,22 @@ from __future__ import annotations
 from importlib import import_module
 
 from kernels.matmul.shapes import CPU_SHAPES, SHAPES
-from profiling.benchmark import Point, Task, benchmark
+from profiling.benchmark import Only, Point, Task, benchmark
 
 IMPLS = {"cpu": ("vendor", "numba"), "gpu": ("vendor", "numba", "mma", "wgmma")}
 DTYPES = {
     "cpu": ("float32", "float64"),
     "gpu": ("float64", "float32", "tf32", "float16", "bfloat16", "int8", "fp8"),
 }
+HALF = ("float16", "bfloat16")
+ONLY: Only = {
+    "impl": {
+        "numba": {"dtype": ("float64", "float32")},
+        "mma": {"dtype": HALF},
+        "wgmma": {"dtype": HALF},
+    }
+}
+"""The types that our own kernels multiply; the vendor's library multiplies all."""
 
 
 def prepare(point: Point) -> Task:
@@ -24,6 +33,7 @@ def prepare(point: Point) -> Task:
     "matmul",
     devices=("cpu", "gpu"),
     axes={"impl": IMPLS, "dtype": DTYPES, "n": {"cpu": (1024, 2048), "gpu": (4096, 8192)}},
+    only=ONLY,
     figure="flops",
     ceiling=True,
 )
@@ -41,6 +51,7 @@ def matmul(point: Point) -> Task:
         "shape": {"cpu": CPU_SHAPES, "gpu": tuple(SHAPES)},
     },
     choices={"shape": tuple(SHAPES)},
+    only=ONLY,
     figure="flops",
 )
 def gemm(point: Point) -> Task:

@@ -15,6 +15,7 @@ from profiling.benchmark import Point, Task, benchmark
         "op": ("copy", "mul", "add", "triad", "dot"),
         "dtype": ("float64", "float32"),
     },
+    only={"impl": {"vendor": {"op": ("copy",)}}},
     figure="bytes",
     ceiling=True,
 )
