@@ -17,11 +17,14 @@ from types import ModuleType
 from accelbench.errors import UserError
 from accelbench.suite import Selection, Suite, load_suite
 from profiling.benchmark import REGISTRY, Benchmark, Device, Point, Scalar, Values
+from profiling.devices import is_installed
 from profiling.stored import Stored
 
 OWN_BENCHMARKS = "ACCELBENCH_PATH"
 CEILINGS = "ceilings"
 """The suite that joins every run whose figures are shares of a ceiling."""
+FRAMEWORKS = {"tensorflow": "TensorFlow", "jax": "JAX", "torch": "PyTorch"}
+"""What the backends are called in a sentence."""
 PROCESSES = "processes"
 """The axis of benchmarks that several processes measure together."""
 
@@ -225,7 +228,27 @@ def _backend(benchmark: Benchmark, asked: str | None) -> str | None:
         return None
     if asked is not None and asked not in benchmark.backends:
         raise UserError(f"{benchmark.name} does not run on backend {asked!r}: {', '.join(benchmark.backends)}")
-    return asked or benchmark.backends[0]
+    return asked or _first_installed(benchmark.backends)
+
+
+def _first_installed(backends: Sequence[str]) -> str:
+    """The first backend that is here; the first of all where none is, whose points then say what to install."""
+    return next(filter(is_installed, backends), backends[0])
+
+
+def replaced_backend(points: Iterable[PlannedPoint], asked: str | None) -> str | None:
+    """What to tell the user where trainings run on another backend than their first, which is not installed."""
+    if asked:
+        return None
+    benchmarks = discover()
+    trainings = {(benchmarks[point.benchmark].backends, point.backend) for point in points if point.backend}
+    used = {backend for _, backend in trainings}
+    for backends, backend in trainings:
+        first = backends[0]
+        if first not in used and backend == _first_installed(backends):
+            there = FRAMEWORKS.get(backend, backend)
+            return f"{FRAMEWORKS.get(first, first)} is not installed: trainings run on {there}"
+    return None
 
 
 def _check(benchmark: Benchmark, axis: str, value: Scalar, device: Device) -> Scalar:

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 
 from accelbench.errors import UserError
-from accelbench.plan import Choice, discover, make_plan
+from accelbench.plan import Choice, discover, make_plan, replaced_backend
 from accelbench.suite import load_suite
 from profiling import cuda
 from profiling.benchmark import Benchmark, Device, Point, Scalar, Skip
 from profiling.world import World, join
+from tests.conftest import Run, records
 from workloads.distribution import PLACES, STRATEGIES
 from workloads.distribution.strategy import strategy_of
 
@@ -118,3 +120,72 @@ def test_a_strategy_of_another_backend_is_refused_with_those_that_have_it() -> N
 def test_an_optional_axis_names_the_point_only_where_it_was_asked_for() -> None:
     assert "strategy" not in plan(names=("cnn-mnist",), device="cpu")[0].params
     assert plan("devices=2", names=("cnn-mnist",), device="cpu")[0].params["devices"] == 2
+
+
+@pytest.fixture
+def only_installed(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    def install(*backends: str) -> None:
+        monkeypatch.setattr("accelbench.plan.is_installed", lambda name: name in backends)
+
+    return install
+
+
+@pytest.mark.parametrize(
+    ("here", "backend", "sentence"),
+    [
+        (("tensorflow", "jax", "torch"), "tensorflow", None),
+        (("jax", "torch"), "jax", "TensorFlow is not installed: trainings run on JAX"),
+        (("torch",), "torch", "TensorFlow is not installed: trainings run on PyTorch"),
+        ((), "tensorflow", None),
+    ],
+)
+def test_trainings_run_on_the_first_backend_that_is_installed(
+    only_installed: Callable[..., None], here: tuple[str, ...], backend: str, sentence: str | None
+) -> None:
+    only_installed(*here)
+    planned = make_plan(("cnn-mnist", "matmul"), None, "cpu", (), None)
+    assert {point.backend for point in planned if point.benchmark == "cnn-mnist"} == {backend}
+    assert replaced_backend(planned, None) == sentence
+
+
+def test_a_backend_that_was_asked_for_is_planned_even_where_it_is_not_installed(
+    only_installed: Callable[..., None],
+) -> None:
+    only_installed("jax")
+    planned = make_plan(("cnn-mnist",), None, "cpu", (), "torch", with_ceilings=False)
+    assert [point.backend for point in planned] == ["torch"]
+    assert replaced_backend(planned, "torch") is None
+
+
+def test_frameworks_that_a_suite_compares_are_all_planned(only_installed: Callable[..., None]) -> None:
+    only_installed("jax")
+    planned = make_plan((), load_suite("wang2019"), "cpu", (), None, with_ceilings=False)
+    assert [point.backend for point in planned] == ["tensorflow", "jax", "torch"]
+    assert replaced_backend(planned, None) is None
+
+
+ON_AN_ABSENT_BACKEND = '''
+"""A benchmark whose first backend nobody has."""
+
+from profiling.benchmark import Task, Verification, Work, benchmark
+
+
+@benchmark("trained", devices=("cpu",), axes={"batch": (1,)}, figure="time", backends=("absent", "json"))
+def trained(point):
+    """Do nothing, on any backend."""
+    return Task(lambda: None, lambda: Verification(passed=True, method="none"), Work())
+'''
+
+
+def test_the_run_and_its_records_say_which_backend_takes_the_place_of_the_first(
+    accelbench: Run, tmp_path: Path
+) -> None:
+    (tmp_path / "own").mkdir()
+    (tmp_path / "own" / "absent_backend.py").write_text(ON_AN_ABSENT_BACKEND)
+    process = accelbench(
+        *("run", "trained", "--no-ceilings", "--device", "cpu", "--max-seconds", "0.1", "--out", "run"),
+        ACCELBENCH_PATH=str(tmp_path / "own"),
+    )
+    assert process.returncode == 0, process.stdout + process.stderr
+    assert process.stdout.count("absent is not installed: trainings run on json") == 1
+    assert [record["backend"] for record in records(tmp_path / "run")] == ["json"]
