@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
@@ -180,6 +181,7 @@ class Benchmark:
     backends: tuple[str, ...] = ()
     ceiling: bool = False
     time_limit_s: float = 300.0
+    module: str = ""
 
     @property
     def summary(self) -> str:
@@ -190,6 +192,10 @@ class Benchmark:
         """The default values of each axis on that device."""
         own = {axis: v[device] if isinstance(v, Mapping) else v for axis, v in self.axes.items()}
         return own | dict(self.optional)
+
+    def implementation(self, device: Device, params: Mapping[str, Scalar]) -> str | None:
+        """The name of the module that implements this point; None if the declaring function does so by itself."""
+        return self.module.format(device=device, **params) or None
 
     def exclusion(self, device: Device, backend: str | None, params: Mapping[str, Scalar]) -> str | None:
         """The rule of `only` by which no machine measures these values of all axes; None if one may."""
@@ -203,6 +209,14 @@ class Benchmark:
     def rules(self) -> list[str]:
         """Every rule of `only`, in words."""
         return [in_words(axis, value, others) for axis, rules in self.only.items() for value, others in rules.items()]
+
+
+def implemented(point: Point) -> Task:
+    """The task that the module of the point's benchmark prepares, by its function `prepare(point)`."""
+    name = REGISTRY[point.benchmark].implementation(point.device, point.params)
+    assert name is not None, f"{point.benchmark} declares no module"
+    task: Task = import_module(name).prepare(point)
+    return task
 
 
 def in_words(axis: str, value: Scalar | None, others: Mapping[str, Values]) -> str:
@@ -227,6 +241,7 @@ def benchmark(
     backends: tuple[str, ...] = (),
     ceiling: bool = False,
     time_limit_s: float = 300.0,
+    module: str = "",
 ) -> Callable[[Callable[[Point], Task | Training]], Callable[[Point], Task | Training]]:
     """Declare the decorated function as the benchmark `name`; the function prepares one point.
 
@@ -241,6 +256,8 @@ def benchmark(
     counts items, else of one execution.
     `backends` names the Keras backends of a workload. `ceiling` says that the best rate measured
     here is a ceiling for everything else on this device. A point that takes longer than `time_limit_s` counts as hung.
+    `module` names what implements a point, by its device and its axes (`kernels.stream.{device}_{impl}`): the function
+    then returns `implemented(point)`, and one process imports it for many points.
     """
 
     def declare(prepare: Callable[[Point], Task | Training]) -> Callable[[Point], Task | Training]:
@@ -259,6 +276,7 @@ def benchmark(
             backends,
             ceiling,
             time_limit_s,
+            module,
         )
         return prepare
 

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from importlib import import_module
-
 from kernels.matmul.shapes import CPU_SHAPES, SHAPES
-from profiling.benchmark import Only, Point, Task, benchmark
+from profiling.benchmark import Only, Point, Task, benchmark, implemented
 
 IMPLS = {"cpu": ("vendor", "numba"), "gpu": ("vendor", "numba", "mma", "wgmma")}
 DTYPES = {
@@ -23,15 +21,10 @@ ONLY: Only = {
 """The types that our own kernels multiply; the vendor's library multiplies all."""
 
 
-def prepare(point: Point) -> Task:
-    """The task of the implementation that the point names."""
-    task: Task = import_module(f"kernels.matmul.{point.device}_{point['impl']}").prepare(point)
-    return task
-
-
 @benchmark(
     "matmul",
     devices=("cpu", "gpu"),
+    module="kernels.matmul.{device}_{impl}",
     axes={"impl": IMPLS, "dtype": DTYPES, "n": {"cpu": (1024, 2048), "gpu": (4096, 8192)}},
     only=ONLY,
     figure="flops",
@@ -39,12 +32,13 @@ def prepare(point: Point) -> Task:
 )
 def matmul(point: Point) -> Task:
     """C = A·B for square matrices; 2n³ floating-point operations."""
-    return prepare(point)
+    return implemented(point)
 
 
 @benchmark(
     "gemm",
     devices=("cpu", "gpu"),
+    module="kernels.matmul.{device}_{impl}",
     axes={
         "impl": IMPLS,
         "dtype": {"cpu": ("float32",), "gpu": ("float32", "bfloat16")},
@@ -56,4 +50,4 @@ def matmul(point: Point) -> Task:
 )
 def gemm(point: Point) -> Task:
     """C = A·B for the tall, skinny, deep and batched shapes of deep learning, m×n×k; 2·m·n·k operations each."""
-    return prepare(point)
+    return implemented(point)
