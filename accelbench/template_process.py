@@ -13,8 +13,8 @@ from typing import Protocol
 
 FORKS = sys.platform == "linux"
 """Whether workers can be forked: the template looks into /proc, and asks prctl(2) to die with the runner."""
-LIBRARIES = ("cupy", "cuda.bindings.runtime")
-"""What GPU kernels import only when a point is prepared; neither starts CUDA before it is called."""
+LIBRARIES = ("cupy", "cuda.bindings.runtime", "kernels.compiler_start")
+"""What GPU kernels need only when a point is prepared; none of them starts CUDA."""
 ANSWER_BYTES = 1 << 10
 
 

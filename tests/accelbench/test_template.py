@@ -15,7 +15,7 @@ import psutil
 import pytest
 
 from tests.conftest import environment, info, records
-from tests.profiling.stub_driver import stub_driver
+from tests.profiling.stub_driver import run_with_driver, stub_driver
 
 ROOT = Path(__file__).parents[2]
 SECONDS = "8"
@@ -205,3 +205,28 @@ def test_a_worker_that_alone_is_ended_costs_its_point(
     process.communicate(timeout=60)
     assert process.returncode == 0
     assert "killed by SIGTERM" in records(tmp_path / "run")[1]["reason"]
+
+
+IMPORT_ALL = """
+import importlib, itertools
+from accelbench.plan import discover
+from accelbench.template import hindrance
+from accelbench.template_process import LIBRARIES
+kernels = [each for each in discover().values() if "gpu" in each.devices and each.module.startswith("kernels.")]
+modules = {
+    each.implementation("gpu", dict(zip(each.axes, values)))
+    for each in kernels
+    for values in itertools.product(*each.axes_on("gpu").values())
+}
+assert len(modules) > 15, modules
+for module in [*LIBRARIES, *sorted(modules)]:
+    try:
+        importlib.import_module(module)
+    except ModuleNotFoundError as missing:
+        assert missing.name == "cupy", module
+    assert hindrance() is None, (module, hindrance())
+"""
+
+
+def test_whatever_gpu_kernels_import_survives_a_fork() -> None:
+    run_with_driver(IMPORT_ALL)
