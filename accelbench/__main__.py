@@ -28,7 +28,9 @@ BACKENDS = click.Choice(["tensorflow", "jax", "torch"])
 DEVICE_OPTION = click.option(
     "--device", type=DEVICES, default="auto", show_default=True, help="Where to measure; auto: the best there is."
 )
-BACKEND_OPTION = click.option("--backend", type=BACKENDS, help="The framework under Keras. Default: tensorflow.")
+BACKEND_OPTION = click.option(
+    "--backend", type=BACKENDS, help="The framework under Keras. Default: the first installed of them."
+)
 OUT_OPTION = click.option(
     "--out", type=click.Path(path_type=Path), help="The run's directory, new or empty. Default: runs/<run-id>."
 )
@@ -83,6 +85,8 @@ def list_command() -> None:
             console.print(f"{indent}{axes}" + (f"  [dim]({', '.join(devices)})[/dim]" if len(by_axes) > 1 else ""))
         for axis, choices in benchmark.choices.items():
             console.print(f"{indent}[dim]{axis} is one of {', '.join(map(str, choices))}[/dim]")
+        if rules := benchmark.rules():
+            console.print(f"{indent}[dim]{'; '.join(rules)}[/dim]")
     console.print("\nsuites")
     for name in suite_names():
         console.print(f"[bold]{name}[/bold]  {load_suite(name).description}")
@@ -138,7 +142,7 @@ def run(
     """Measure benchmarks (all of a suite, or the named ones) and write a run directory."""
     from accelbench.cluster import find_cluster
     from accelbench.measuring import new_run, serve
-    from accelbench.plan import Choice, make_plan
+    from accelbench.plan import Choice, make_plan, replaced_backend
     from accelbench.store import Settings
     from accelbench.suite import load_suite
 
@@ -153,6 +157,8 @@ def run(
     plan = make_plan(benchmarks, chosen, found, choices, backend, not no_ceilings, ranks)
     if cluster and cluster.rank > 0:
         return serve(cluster)
+    if replaced := replaced_backend(plan, backend):
+        _console().print(replaced)
     settings = Settings(
         seed=seed,
         time_limit_s=time_limit,
@@ -184,11 +190,13 @@ def cores(
     """Tell how many host cores a training needs: train with 1, 2, 4 … of them, and with as many input workers."""
     from accelbench.cores import plan_cores
     from accelbench.measuring import new_run
-    from accelbench.plan import Choice
+    from accelbench.plan import Choice, replaced_backend
     from accelbench.store import Settings
 
     found = _find_device(device)
     plan = plan_cores(workload, found, [Choice.parse(p) for p in params], backend, cores, workers)
+    if replaced := replaced_backend(plan, backend):
+        _console().print(replaced)
     return _measure(new_run(out, f"cores-{workload}", None, found, Settings(), plan))
 
 

@@ -17,11 +17,14 @@ from types import ModuleType
 from accelbench.errors import UserError
 from accelbench.suite import Selection, Suite, load_suite
 from profiling.benchmark import REGISTRY, Benchmark, Device, Point, Scalar, Values
+from profiling.devices import is_installed
 from profiling.stored import Stored
 
 OWN_BENCHMARKS = "ACCELBENCH_PATH"
 CEILINGS = "ceilings"
 """The suite that joins every run whose figures are shares of a ceiling."""
+FRAMEWORKS = {"tensorflow": "TensorFlow", "jax": "JAX", "torch": "PyTorch"}
+"""What the backends are called in a sentence."""
 PROCESSES = "processes"
 """The axis of benchmarks that several processes measure together."""
 
@@ -118,23 +121,26 @@ def make_plan(
         if not any(choice.concerns(benchmark) for benchmark in chosen):
             axes = sorted({axis for benchmark in chosen for axis in {*benchmark.axes, *benchmark.optional}})
             raise UserError(f"no chosen benchmark has an axis {choice.axis!r}{_suggest(choice.axis, axes)}")
-    points = [
-        point
+    combinations = [
+        combination
         for selection in selections
         for chosen_backend in ((backend,) if backend else selection.backends or (None,))
-        for point in _points(benchmarks[selection.name], selection.axes, device, choices, chosen_backend, ranks)
+        for combination in _combinations(
+            benchmarks[selection.name], selection.axes, device, choices, chosen_backend, ranks
+        )
     ]
-    if not points:
+    if not combinations:
         raise UserError(f"nothing of this selection runs on {device}: 'accelbench list' shows what does")
+    points = _existing(benchmarks, combinations)
     if with_ceilings and any(
         (b.figure in ("flops", "bytes") and PROCESSES not in b.axes) or b.backends for b in chosen
     ):
         ceilings = [
-            point
+            combination
             for selection in load_suite(CEILINGS).selections(device)
-            for point in _points(benchmarks[selection.name], selection.axes, device, (), None)
+            for combination in _combinations(benchmarks[selection.name], selection.axes, device, (), None)
         ]
-        points = ceilings + points
+        points = _existing(benchmarks, ceilings) + points
     return list({str(point.point(seed=0)): point for point in points}.values())
 
 
@@ -162,7 +168,33 @@ def _select(
             raise UserError(f"{selection.name} does not run on {device}: it runs on {devices}")
 
 
-def _points(
+def _existing(benchmarks: Mapping[str, Benchmark], combinations: Iterable[PlannedPoint]) -> list[PlannedPoint]:
+    """The points that some machine can measure, of combinations with a value for all axes.
+
+    UserError where none of a benchmark is left, with the rules of those that are not there.
+    """
+    points: list[PlannedPoint] = []
+    broken: dict[str, dict[str, None]] = {}
+    for combination in combinations:
+        benchmark = benchmarks[combination.benchmark]
+        if rule := benchmark.exclusion(combination.device, combination.backend, combination.params):
+            broken.setdefault(benchmark.name, {})[rule] = None
+        else:
+            points.append(_without_defaults(benchmark, combination))
+    for name in broken.keys() - {point.benchmark for point in points}:
+        raise UserError(f"{name}: no such combination exists: {'; '.join(broken[name])}")
+    return points
+
+
+def _without_defaults(benchmark: Benchmark, combination: PlannedPoint) -> PlannedPoint:
+    """The point as it is named and stored: optional axes only where they are not at their default."""
+    params = {
+        axis: value for axis, value in combination.params.items() if value != benchmark.optional.get(axis, (None,))[0]
+    }
+    return combination.model_copy(update={"params": params})
+
+
+def _combinations(
     benchmark: Benchmark,
     overrides: Mapping[str, Values],
     device: Device,
@@ -185,11 +217,7 @@ def _points(
             benchmark=benchmark.name,
             device=device,
             backend=_backend(benchmark, backend),
-            params={
-                axis: value
-                for axis, value in zip(axes, values, strict=True)
-                if value != benchmark.optional.get(axis, (None,))[0]
-            },
+            params=dict(zip(axes, values, strict=True)),
         )
         for values in itertools.product(*axes.values())
     ]
@@ -200,7 +228,27 @@ def _backend(benchmark: Benchmark, asked: str | None) -> str | None:
         return None
     if asked is not None and asked not in benchmark.backends:
         raise UserError(f"{benchmark.name} does not run on backend {asked!r}: {', '.join(benchmark.backends)}")
-    return asked or benchmark.backends[0]
+    return asked or _first_installed(benchmark.backends)
+
+
+def _first_installed(backends: Sequence[str]) -> str:
+    """The first backend that is here; the first of all where none is, whose points then say what to install."""
+    return next(filter(is_installed, backends), backends[0])
+
+
+def replaced_backend(points: Iterable[PlannedPoint], asked: str | None) -> str | None:
+    """What to tell the user where trainings run on another backend than their first, which is not installed."""
+    if asked:
+        return None
+    benchmarks = discover()
+    trainings = {(benchmarks[point.benchmark].backends, point.backend) for point in points if point.backend}
+    used = {backend for _, backend in trainings}
+    for backends, backend in trainings:
+        first = backends[0]
+        if first not in used and backend == _first_installed(backends):
+            there = FRAMEWORKS.get(backend, backend)
+            return f"{FRAMEWORKS.get(first, first)} is not installed: trainings run on {there}"
+    return None
 
 
 def _check(benchmark: Benchmark, axis: str, value: Scalar, device: Device) -> Scalar:

@@ -1,4 +1,8 @@
-"""The runner: a worker process per benchmark and rank, a time limit per point, every outcome a record on disk."""
+"""The runner: a worker process per benchmark and rank, a time limit per point, every outcome a record on disk.
+
+On a GPU each point has a worker of its own, forked by a process that has imported what they need
+(`accelbench.template`), unless a framework trains in it or several ranks measure together.
+"""
 
 from __future__ import annotations
 
@@ -18,8 +22,10 @@ from accelbench.progress import Progress
 from accelbench.ranks import Ranks, RemoteWorker
 from accelbench.store import RunInfo, RunStore
 from accelbench.team import Member, Team, Trouble, failed
+from accelbench.template_process import FORKS, Template
 from accelbench.worker import Job
 from accelbench.worker_process import WorkerProcess
+from profiling.benchmark import Benchmark
 from profiling.profile import Keep
 from profiling.record import Record
 from profiling.world import World
@@ -41,9 +47,9 @@ def run_plan(store: RunStore, progress: Progress, ranks: Ranks | None = None, re
     begin, worker_s = monotonic(), 0.0
     status = "interrupted"
     try:
-        with _sigterm_as_ctrl_c():
+        with _sigterm_as_ctrl_c(), Template() as template:
             for _, group in itertools.groupby(pending, key=_alike):
-                for record in _measure_group(store, info, list(group), ranks, progress):
+                for record in _measure_group(store, info, list(group), ranks, progress, template):
                     store.append(record)
                     worker_s += record.elapsed_s + record.phases.import_s
                     progress.finished(record)
@@ -91,7 +97,12 @@ def _sigterm_as_ctrl_c() -> Iterator[None]:
 
 
 def _measure_group(
-    store: RunStore, info: RunInfo, points: Sequence[PlannedPoint], ranks: Ranks | None, progress: Progress
+    store: RunStore,
+    info: RunInfo,
+    points: Sequence[PlannedPoint],
+    ranks: Ranks | None,
+    progress: Progress,
+    template: Template,
 ) -> Iterator[Record]:
     """The records of one benchmark's points; workers that die are replaced for the points after the fatal one."""
     log = store.path / "logs" / f"{points[0].benchmark}.log"
@@ -109,12 +120,15 @@ def _measure_group(
         few = Trouble(None, missing, [], status="skipped")
         yield from (failed(point.point(info.settings.seed), few, datetime.now(UTC), **fields) for point in points)
         return
+    forked = _can_be_forked(benchmark, points[0])
+    if not forked:
+        template.close()  # it would only take memory from what is measured
     while points:
         # NVBench runs once per process, and so do the frameworks' engines for several; and a CUDA error that sticks to
         # its context then costs one point only.
         alone = points[0].device == "gpu" or (wanted > 1 and benchmark.backends)
         batch = points[:1] if alone else points
-        with _team(store.path, info, batch, ranks, log) as team:
+        with _team(store.path, info, batch, ranks, log, template if forked else None) as team:
             for point in batch:
                 points = points[1:]
                 progress.started(point)
@@ -130,7 +144,23 @@ def _measure_group(
                     break
 
 
-def _team(path: Path, info: RunInfo, points: Sequence[PlannedPoint], ranks: Ranks | None, log: Path) -> Team:
+def _can_be_forked(benchmark: Benchmark, point: PlannedPoint) -> bool:
+    """Whether the point's worker may be a copy of a process that has imported its libraries.
+
+    A framework is never forked: it starts threads and takes its devices when it is imported.
+    """
+    alone = processes(point) == 1 and host_cores(point) is None
+    return FORKS and alone and point.device == "gpu" and not benchmark.backends
+
+
+def _team(
+    path: Path,
+    info: RunInfo,
+    points: Sequence[PlannedPoint],
+    ranks: Ranks | None,
+    log: Path,
+    template: Template | None,
+) -> Team:
     """Workers for these points, started in as many ranks as they take."""
     size = processes(points[0])
     nodes = ranks.nodes[:size] if ranks else [0]
@@ -145,7 +175,7 @@ def _team(path: Path, info: RunInfo, points: Sequence[PlannedPoint], ranks: Rank
             addresses=addresses,
         )
         if rank == 0:
-            members.append(WorkerProcess(_job(path, info, points, world), log, host_cores(points[0])))
+            members.append(WorkerProcess(_job(path, info, points, world), log, host_cores(points[0]), template))
         else:
             assert ranks is not None
             members.append(RemoteWorker(ranks.links[rank - 1], _job(None, info, points, world)))

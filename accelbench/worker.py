@@ -1,8 +1,9 @@
-"""The worker process: measures the points of one benchmark in a fresh interpreter and reports each as it is done.
+"""The worker process: measures the points of one benchmark and reports each as it is done.
 
-`python -m accelbench.worker FD` reads a `Job` from standard input and writes one JSON object per line to the file
-descriptor FD: `{"record": …}` as each point is done and, where several ranks measure it together, a sign of life every
-second. Standard output and error stay free for whatever the frameworks print.
+It is a fresh interpreter, `python -m accelbench.worker FD`, or was forked by one that had imported what it needs
+(`accelbench.template`). It reads a `Job` from standard input and writes one JSON object per line to the file descriptor
+FD: `{"record": …}` as each point is done and, where several ranks measure it together, a sign of life every second.
+Standard output and error stay free for whatever the frameworks print.
 """
 
 from __future__ import annotations
@@ -57,17 +58,22 @@ class Events:
 
 
 def main() -> None:
-    """Measure the job's points in order."""
+    """Measure in this fresh interpreter, which is paid for from its start."""
+    die_with_parent()
+    work(int(sys.argv[1]), psutil.Process().create_time())
+
+
+def work(descriptor: int, begin: float) -> None:
+    """Measure the job's points in order; the first pays for the imports since `begin`, a moment of `time.time`."""
     faulthandler.enable()
-    _die_with_parent()
     allow_tracing()  # a worker that hangs is asked for its stacks
-    events = Events(int(sys.argv[1]))
+    events = Events(descriptor)
     job = Job.model_validate_json(sys.stdin.read())
     join(job.world)
     if job.world.size > 1:
         Thread(target=_beat, args=(events,), daemon=True).start()
     benchmark = discover()[job.points[0].benchmark]
-    import_s = time.time() - psutil.Process().create_time()
+    import_s = time.time() - begin
     for index, point in enumerate(job.points):
         record = measure(benchmark, point, job.environment, job.max_seconds, job.keep[index])
         if index == 0:
@@ -82,10 +88,15 @@ def _beat(events: Events) -> None:
         time.sleep(BEAT_SECONDS)
 
 
-def _die_with_parent() -> None:
-    """On Linux a runner that was killed leaves no worker behind to disturb the next measurement."""
+def die_with_parent(parent: int | None = None) -> None:
+    """On Linux a runner that was killed leaves nothing behind to disturb the next measurement.
+
+    A process that knows its parent by number ends at once if that has died before.
+    """
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+        if parent is not None and os.getppid() != parent:
+            os._exit(1)
 
 
 if __name__ == "__main__":

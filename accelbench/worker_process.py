@@ -7,10 +7,13 @@ import os
 import signal
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, BinaryIO
 
 from accelbench.cores import kept_to
+from accelbench.plan import discover
+from accelbench.template_process import Started, Template
 from accelbench.worker import Job
 from profiling.host.pyspy import SamplingError, find_pyspy
 
@@ -25,31 +28,24 @@ Message = dict[str, Any]
 class WorkerProcess:
     """A worker process and the pipe on which it reports; everything it started is killed with it."""
 
-    def __init__(self, job: Job, log: Path, cores: int | None = None) -> None:
-        """Start it, on so many host cores; None: on all."""
+    def __init__(self, job: Job, log: Path, cores: int | None = None, template: Template | None = None) -> None:
+        """Start it, on so many host cores (None: on all), or have it forked by the template."""
         self._log = log
         self._output: BinaryIO = log.open("ab")
         self._output_begin = self._output.tell()
         self._buffer = b""
         read_end, write_end = os.pipe()
-        with kept_to(cores):
-            self._process = subprocess.Popen(
-                [sys.executable, "-m", "accelbench.worker", str(write_end)],
-                stdin=subprocess.PIPE,
-                stdout=self._output,
-                stderr=subprocess.STDOUT,
-                pass_fds=[write_end],
-                start_new_session=True,  # Ctrl-C reaches the runner alone, and the whole group can be killed
-                env=os.environ | {"PYTHONUNBUFFERED": "1"} | framework_settings(job),
-            )
+        job_end, job_write_end = os.pipe()
+        if template:
+            self._process = _forked(template, job, job_end, self._output, write_end)
+        else:
+            with kept_to(cores):
+                self._process = _fresh(job, job_end, self._output, write_end)
         os.close(write_end)
+        os.close(job_end)
         self._events = os.fdopen(read_end, "rb", buffering=0)
-        assert self._process.stdin is not None
-        try:
-            self._process.stdin.write(job.model_dump_json().encode())
-            self._process.stdin.close()
-        except BrokenPipeError:
-            return  # it died at once: the first reading will say so
+        with suppress(BrokenPipeError), os.fdopen(job_write_end, "wb") as pipe:  # dead at once: the first reading tells
+            pipe.write(job.model_dump_json().encode())
 
     def fileno(self) -> int:
         """Of the pipe, to wait on."""
@@ -69,10 +65,10 @@ class WorkerProcess:
             return self._process.wait(EXIT_SECONDS)
         except subprocess.TimeoutExpired:
             self.kill()
-            return self._process.returncode
+            return self._process.wait()
 
     def _signal(self) -> int | None:
-        status = self._process.returncode
+        status = self._process.wait()
         return -status if status < 0 else None
 
     def tail(self) -> list[str]:
@@ -112,6 +108,26 @@ class WorkerProcess:
         self.kill()
         self._events.close()
         self._output.close()
+
+
+def _fresh(job: Job, job_end: int, output: BinaryIO, events: int) -> Started:
+    """A worker in an interpreter of its own."""
+    return subprocess.Popen(
+        [sys.executable, "-m", "accelbench.worker", str(events)],
+        stdin=job_end,
+        stdout=output,
+        stderr=subprocess.STDOUT,
+        pass_fds=[events],
+        start_new_session=True,  # Ctrl-C reaches the runner alone, and the whole group can be killed
+        env=os.environ | {"PYTHONUNBUFFERED": "1"} | framework_settings(job),
+    )
+
+
+def _forked(template: Template, job: Job, job_end: int, output: BinaryIO, events: int) -> Started:
+    """A worker of the template, which imports what implements the first of its points."""
+    first = job.points[0]
+    module = discover()[first.benchmark].implementation(first.device, first.params)
+    return template.start([module] if module else [], job_end, output.fileno(), events)
 
 
 def framework_settings(job: Job) -> dict[str, str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
@@ -13,6 +14,8 @@ Device = Literal["cpu", "gpu", "tpu"]
 Figure = Literal["flops", "bytes", "items", "time"]
 Scalar = str | int
 Values = tuple[Scalar, ...]
+Only = Mapping[str, Mapping[Scalar, Mapping[str, Values]]]
+"""By an axis and one of its values: the values of other axes that it exists with; the others exist nowhere."""
 
 
 class Skip(Exception):
@@ -176,9 +179,11 @@ class Benchmark:
     limits: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     choices: Mapping[str, Values] = field(default_factory=dict)
     optional: Mapping[str, Values] = field(default_factory=dict)
+    only: Only = field(default_factory=dict)
     backends: tuple[str, ...] = ()
     ceiling: bool = False
     time_limit_s: float = 300.0
+    module: str = ""
 
     @property
     def summary(self) -> str:
@@ -189,6 +194,37 @@ class Benchmark:
         """The default values of each axis on that device."""
         own = {axis: v[device] if isinstance(v, Mapping) else v for axis, v in self.axes.items()}
         return own | dict(self.optional)
+
+    def implementation(self, device: Device, params: Mapping[str, Scalar]) -> str | None:
+        """The name of the module that implements this point; None if the declaring function does so by itself."""
+        return self.module.format(device=device, **params) or None
+
+    def exclusion(self, device: Device, backend: str | None, params: Mapping[str, Scalar]) -> str | None:
+        """The rule of `only` by which no machine measures these values of all axes; None if one may."""
+        values: dict[str, Any] = {"device": device, "backend": backend, **params}
+        for axis, rules in self.only.items():
+            others = rules.get(values[axis], {})
+            if any(values[other] not in known for other, known in others.items()):
+                return in_words(axis, values[axis], others)
+        return None
+
+    def rules(self) -> list[str]:
+        """Every rule of `only`, in words."""
+        return [in_words(axis, value, others) for axis, rules in self.only.items() for value, others in rules.items()]
+
+
+def implemented(point: Point) -> Task:
+    """The task that the module of the point's benchmark prepares, by its function `prepare(point)`."""
+    name = REGISTRY[point.benchmark].implementation(point.device, point.params)
+    assert name is not None, f"{point.benchmark} declares no module"
+    task: Task = import_module(name).prepare(point)
+    return task
+
+
+def in_words(axis: str, value: Scalar | None, others: Mapping[str, Values]) -> str:
+    """A rule of `only` as the user reads it: `impl=mma only with dtype=float16,bfloat16`."""
+    known = (f"{other}={','.join(map(str, values))}" for other, values in others.items())
+    return f"{axis}={value} only with {' '.join(known)}"
 
 
 REGISTRY: dict[str, Benchmark] = {}
@@ -203,9 +239,11 @@ def benchmark(
     limits: Mapping[str, tuple[int, int]] | None = None,
     choices: Mapping[str, Values] | None = None,
     optional: Mapping[str, Values] | None = None,
+    only: Only | None = None,
     backends: tuple[str, ...] = (),
     ceiling: bool = False,
     time_limit_s: float = 300.0,
+    module: str = "",
 ) -> Callable[[Callable[[Point], Task | Training]], Callable[[Point], Task | Training]]:
     """Declare the decorated function as the benchmark `name`; the function prepares one point.
 
@@ -213,10 +251,15 @@ def benchmark(
     those words may be asked for; where they are integers, any integer within `limits` (at least 1 by default) may be.
     `choices` lists all values that may be asked for, of an axis whose defaults are only some of them.
     `optional` are further axes, which a point has only where another value than the default was asked for.
+    `only` says which combinations exist where not all do, `{"impl": {"mma": {"dtype": ("float16", "bfloat16")}}}`:
+    no point is planned with another. Beside axes it may name the `device` and the `backend`. What depends on the
+    machine is not declared: the function raises Skip for it.
     `figure` is what the report leads with: the rate of flops, bytes or items, or the time: of one item where the work
     counts items, else of one execution.
     `backends` names the Keras backends of a workload. `ceiling` says that the best rate measured
     here is a ceiling for everything else on this device. A point that takes longer than `time_limit_s` counts as hung.
+    `module` names what implements a point, by its device and its axes (`kernels.stream.{device}_{impl}`): the function
+    then returns `implemented(point)`, and one process imports it for many points.
     """
 
     def declare(prepare: Callable[[Point], Task | Training]) -> Callable[[Point], Task | Training]:
@@ -231,9 +274,11 @@ def benchmark(
             limits or {},
             choices or {},
             optional or {},
+            only or {},
             backends,
             ceiling,
             time_limit_s,
+            module,
         )
         return prepare
 

@@ -12,7 +12,7 @@ from statistics import mean, stdev
 from typing import Any
 
 from profiling.benchmark import Data, Metric, Point, Training, Verification, Work, benchmark
-from workloads.distribution import DISTRIBUTION_AXES, DISTRIBUTION_CHOICES, DISTRIBUTION_LIMITS
+from workloads.distribution import DISTRIBUTION_AXES, DISTRIBUTION_CHOICES, DISTRIBUTION_LIMITS, DISTRIBUTION_ONLY
 from workloads.training.keras_model import TRAINING_AXES, TRAINING_CHOICES
 
 LAST_UNITS = 64
@@ -28,6 +28,7 @@ TARGET = 0.85
     choices=TRAINING_CHOICES | DISTRIBUTION_CHOICES,
     optional=DISTRIBUTION_AXES,
     limits={"units": (1, 4096), "layers": (1, 8), "repeats": (1, 100), **DISTRIBUTION_LIMITS},
+    only=DISTRIBUTION_ONLY,
     figure="items",
     backends=("tensorflow", "jax", "torch"),
     time_limit_s=7200,

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from profiling.benchmark import Data, Metric, Point, Training, Verification, Work, benchmark
-from workloads.distribution import DISTRIBUTION_AXES, DISTRIBUTION_CHOICES, DISTRIBUTION_LIMITS
+from workloads.distribution import DISTRIBUTION_AXES, DISTRIBUTION_CHOICES, DISTRIBUTION_LIMITS, DISTRIBUTION_ONLY
 from workloads.training.keras_model import TRAINING_AXES, TRAINING_CHOICES
 
 PARAMETERS = 1_199_882
@@ -31,6 +31,7 @@ gradient, and the convolutions' scratch space."""
     choices=TRAINING_CHOICES | DISTRIBUTION_CHOICES,
     optional=DISTRIBUTION_AXES,
     limits=DISTRIBUTION_LIMITS,
+    only=DISTRIBUTION_ONLY,
     figure="items",
     backends=("tensorflow", "jax", "torch"),
     time_limit_s=3600,

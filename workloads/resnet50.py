@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from profiling.benchmark import Data, Metric, Point, Skip, Training, Verification, Work, benchmark
-from workloads.distribution import DISTRIBUTION_AXES, DISTRIBUTION_CHOICES, DISTRIBUTION_LIMITS
+from workloads.distribution import DISTRIBUTION_AXES, DISTRIBUTION_CHOICES, DISTRIBUTION_LIMITS, DISTRIBUTION_ONLY
 from workloads.training.keras_model import TRAINING_AXES, TRAINING_CHOICES
 
 CLASSES = 1000
@@ -40,6 +40,7 @@ ENOUGH = 200
     choices=TRAINING_CHOICES | DISTRIBUTION_CHOICES,
     optional=DISTRIBUTION_AXES,
     limits={"image": (SMALLEST, 1024), **DISTRIBUTION_LIMITS},
+    only=DISTRIBUTION_ONLY,
     figure="items",
     backends=("tensorflow", "jax", "torch"),
     time_limit_s=7200,

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from importlib import import_module
-
-from profiling.benchmark import Point, Task, benchmark
+from profiling.benchmark import Point, Task, benchmark, implemented
 
 
 @benchmark(
     "atomics",
     devices=("cpu", "gpu"),
+    module="kernels.atomics.{device}_numba",
     axes={
         "target": {"cpu": ("one", "own"), "gpu": ("one", "warp", "own", "random", "block")},
         "dtype": {"cpu": ("int64",), "gpu": ("int32", "int64", "float32")},
@@ -23,5 +22,4 @@ def atomics(point: Point) -> Task:
     of a warp to one. `random`: each addition to one of a million, as in a histogram. `block`: the threads of a block
     to one in shared memory, whose sum is added to memory at the end.
     """
-    task: Task = import_module(f"kernels.atomics.{point.device}_numba").prepare(point)
-    return task
+    return implemented(point)

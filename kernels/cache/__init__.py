@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from importlib import import_module
-
-from profiling.benchmark import Point, Task, benchmark
+from profiling.benchmark import Point, Task, benchmark, implemented
 
 CPU_KIB = (
     8, 16, 24, 32, 48, 64, 128, 256, 384, 512, 768, 1024, 1536, 2048, 4096, 8192, 16384, 24576, 32768, 49152, 65536,
@@ -22,6 +20,7 @@ LARGEST_KIB = 1 << 24
 @benchmark(
     "cache-bandwidth",
     devices=("cpu", "gpu"),
+    module="kernels.cache.{device}_bandwidth",
     axes={"cores": {"cpu": ("one", "all"), "gpu": ("all",)}, "kib": {"cpu": CPU_KIB, "gpu": GPU_KIB}},
     limits={"kib": (1, LARGEST_KIB)},
     figure="bytes",
@@ -32,18 +31,17 @@ def cache_bandwidth(point: Point) -> Task:
     The size is that which each core (CPU) or multiprocessor (GPU) reads. On a CPU every core has a working set of its
     own, so that `all` of them share the last level; on a GPU all read the same one, which L2 then serves to all.
     """
-    task: Task = import_module(f"kernels.cache.{point.device}_bandwidth").prepare(point)
-    return task
+    return implemented(point)
 
 
 @benchmark(
     "cache-latency",
     devices=("cpu", "gpu"),
+    module="kernels.cache.{device}_latency",
     axes={"kib": {"cpu": CPU_KIB, "gpu": GPU_KIB}},
     limits={"kib": (1, LARGEST_KIB)},
     figure="time",
 )
 def cache_latency(point: Point) -> Task:
     """The time of one access whose address is what the access before it has read: each cache level is a step."""
-    task: Task = import_module(f"kernels.cache.{point.device}_latency").prepare(point)
-    return task
+    return implemented(point)

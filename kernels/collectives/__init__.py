@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from importlib import import_module
-
-from profiling.benchmark import Point, Task, benchmark
+from profiling.benchmark import Point, Task, benchmark, implemented
 
 OPERATIONS = ("all-reduce", "all-gather", "reduce-scatter", "broadcast", "send-recv")
 BYTES = (8, 1 << 10, 1 << 16, 1 << 20, 1 << 24)
@@ -14,6 +12,7 @@ LARGEST = 1 << 30
 @benchmark(
     "collectives",
     devices=("cpu", "gpu"),
+    module="kernels.collectives.{device}_{impl}",
     axes={"op": OPERATIONS, "impl": {"cpu": ("gloo", "mpi"), "gpu": ("nccl",)}, "bytes": BYTES, "processes": (2,)},
     limits={"bytes": (8, LARGEST), "processes": (2, 1 << 16)},
     figure="bytes",
@@ -27,5 +26,4 @@ def collectives(point: Point) -> Task:
     (`doc/PERFORMANCE.md`). `broadcast` is from rank 0; in `send-recv` each rank sends to the next and receives from
     the one before it.
     """
-    task: Task = import_module(f"kernels.collectives.{point.device}_{point['impl']}").prepare(point)
-    return task
+    return implemented(point)

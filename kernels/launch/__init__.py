@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import cast
-
-from profiling.benchmark import Point, Task, benchmark
+from profiling.benchmark import Point, Task, benchmark, implemented
 
 
 @benchmark(
     "launch",
     devices=("gpu",),
+    module="kernels.launch.{device}_{impl}",
     axes={"impl": ("numba", "cupy"), "mode": ("latency", "throughput", "graph")},
     figure="time",
 )
@@ -21,4 +19,4 @@ def launch(point: Point) -> Task:
     `latency` the way to the device and back. A `graph` is captured before it is timed, and then replayed by a single
     call. The figure is the time of one launch, the way back included.
     """
-    return cast(Task, import_module(f"kernels.launch.{point.device}_{point['impl']}").prepare(point))
+    return implemented(point)

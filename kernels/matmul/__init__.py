@@ -2,47 +2,52 @@
 
 from __future__ import annotations
 
-from importlib import import_module
-
 from kernels.matmul.shapes import CPU_SHAPES, SHAPES
-from profiling.benchmark import Point, Task, benchmark
+from profiling.benchmark import Only, Point, Task, benchmark, implemented
 
 IMPLS = {"cpu": ("vendor", "numba"), "gpu": ("vendor", "numba", "mma", "wgmma")}
 DTYPES = {
     "cpu": ("float32", "float64"),
     "gpu": ("float64", "float32", "tf32", "float16", "bfloat16", "int8", "fp8"),
 }
-
-
-def prepare(point: Point) -> Task:
-    """The task of the implementation that the point names."""
-    task: Task = import_module(f"kernels.matmul.{point.device}_{point['impl']}").prepare(point)
-    return task
+HALF = ("float16", "bfloat16")
+ONLY: Only = {
+    "impl": {
+        "numba": {"dtype": ("float64", "float32")},
+        "mma": {"dtype": HALF},
+        "wgmma": {"dtype": HALF},
+    }
+}
+"""The types that our own kernels multiply; the vendor's library multiplies all."""
 
 
 @benchmark(
     "matmul",
     devices=("cpu", "gpu"),
+    module="kernels.matmul.{device}_{impl}",
     axes={"impl": IMPLS, "dtype": DTYPES, "n": {"cpu": (1024, 2048), "gpu": (4096, 8192)}},
+    only=ONLY,
     figure="flops",
     ceiling=True,
 )
 def matmul(point: Point) -> Task:
     """C = A·B for square matrices; 2n³ floating-point operations."""
-    return prepare(point)
+    return implemented(point)
 
 
 @benchmark(
     "gemm",
     devices=("cpu", "gpu"),
+    module="kernels.matmul.{device}_{impl}",
     axes={
         "impl": IMPLS,
         "dtype": {"cpu": ("float32",), "gpu": ("float32", "bfloat16")},
         "shape": {"cpu": CPU_SHAPES, "gpu": tuple(SHAPES)},
     },
     choices={"shape": tuple(SHAPES)},
+    only=ONLY,
     figure="flops",
 )
 def gemm(point: Point) -> Task:
     """C = A·B for the tall, skinny, deep and batched shapes of deep learning, m×n×k; 2·m·n·k operations each."""
-    return prepare(point)
+    return implemented(point)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from importlib import import_module
-
-from profiling.benchmark import Point, Task, benchmark
+from profiling.benchmark import Point, Task, benchmark, implemented
 
 
 @benchmark(
     "peak-arith",
     devices=("cpu", "gpu"),
+    module="kernels.peak_arith.{device}_fma",
     axes={
         "dtype": {"cpu": ("float32", "float64"), "gpu": ("float32", "float64", "float16", "bfloat16")},
         "cores": {"cpu": ("one", "all"), "gpu": ("all",)},
@@ -19,5 +18,4 @@ from profiling.benchmark import Point, Task, benchmark
 )
 def peak_arith(point: Point) -> Task:
     """The rate of independent fused multiply-adds in registers: the ceiling of all but matrix instructions."""
-    task: Task = import_module(f"kernels.peak_arith.{point.device}_fma").prepare(point)
-    return task
+    return implemented(point)

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from importlib import import_module
-
-from profiling.benchmark import Point, Task, benchmark
+from profiling.benchmark import Point, Task, benchmark, implemented
 
 BYTES = (1, 1 << 10, 1 << 16, 1 << 20, 1 << 23)
 LARGEST = 1 << 30
@@ -13,6 +11,7 @@ LARGEST = 1 << 30
 @benchmark(
     "pingpong",
     devices=("cpu",),
+    module="kernels.pingpong.{device}_{impl}",
     axes={"impl": ("tcp", "mpi"), "bytes": BYTES, "processes": (2,)},
     limits={"bytes": (1, LARGEST), "processes": (2, 1 << 16)},
     figure="bytes",
@@ -24,5 +23,4 @@ def pingpong(point: Point) -> Task:
     1996): `latency` is half of the round trip, and bandwidth the message's bytes by that. `tcp` is a plain socket, with
     TCP_NODELAY.
     """
-    task: Task = import_module(f"kernels.pingpong.{point.device}_{point['impl']}").prepare(point)
-    return task
+    return implemented(point)

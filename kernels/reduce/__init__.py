@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from importlib import import_module
-
-from profiling.benchmark import Point, Task, benchmark
+from profiling.benchmark import Point, Task, benchmark, implemented
 
 
 @benchmark(
     "reduce",
     devices=("cpu", "gpu"),
+    module="kernels.reduce.{device}_{impl}",
     axes={
         "impl": {"cpu": ("vendor", "numba"), "gpu": ("cupy", "numba")},
         "dtype": ("float64", "float32", "int32"),
@@ -18,5 +17,4 @@ from profiling.benchmark import Point, Task, benchmark
 )
 def reduce(point: Point) -> Task:
     """The sum of an array far larger than the caches; integers of 32 bits are added up in 64, as NumPy does."""
-    task: Task = import_module(f"kernels.reduce.{point.device}_{point['impl']}").prepare(point)
-    return task
+    return implemented(point)

@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-from importlib import import_module
-
-from profiling.benchmark import Point, Task, benchmark
+from profiling.benchmark import Point, Task, benchmark, implemented
 
 
 @benchmark(
     "stream",
     devices=("cpu", "gpu"),
+    module="kernels.stream.{device}_{impl}",
     axes={
         "impl": {"cpu": ("numba",), "gpu": ("vendor", "cupy", "numba")},
         "op": ("copy", "mul", "add", "triad", "dot"),
         "dtype": ("float64", "float32"),
     },
+    only={"impl": {"vendor": {"op": ("copy",)}}},
     figure="bytes",
     ceiling=True,
 )
 def stream(point: Point) -> Task:
     """Memory bandwidth by BabelStream's operations: c=a, b=s·c, c=a+b, a=b+s·c, Σa·b."""
-    task: Task = import_module(f"kernels.stream.{point.device}_{point['impl']}").prepare(point)
-    return task
+    return implemented(point)

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from importlib import import_module
-
-from profiling.benchmark import Point, Task, benchmark
+from profiling.benchmark import Point, Task, benchmark, implemented
 
 MEMORY = ("pinned", "pageable")
 DIRECTION = ("to-device", "from-device", "both")
@@ -15,6 +13,7 @@ SMALLEST_KIB, LARGEST_KIB = 4, 1 << 20
 @benchmark(
     "transfer",
     devices=("gpu",),
+    module="kernels.transfer.{device}_size",
     axes={"memory": MEMORY, "direction": DIRECTION, "kib": KIB},
     limits={"kib": (SMALLEST_KIB, LARGEST_KIB)},
     figure="bytes",
@@ -27,13 +26,13 @@ def transfer(point: Point) -> Task:
     that the device can read it by itself; a copy of `pageable` memory passes through a staging buffer of the driver,
     filled or emptied by the calling thread, and so both directions follow one another.
     """
-    task: Task = import_module(f"kernels.transfer.{point.device}_size").prepare(point)
-    return task
+    return implemented(point)
 
 
 @benchmark(
     "transfer-fit",
     devices=("gpu",),
+    module="kernels.transfer.{device}_fit",
     axes={"memory": MEMORY, "direction": DIRECTION, "kib": (LARGEST_KIB,)},
     limits={"kib": (1024, LARGEST_KIB)},
     figure="time",
@@ -44,5 +43,4 @@ def transfer_fit(point: Point) -> Task:
     The line seconds = latency + bytes / bandwidth through the median times of each size, weighted so that the relative
     errors count (`fit_line`). The figure is the mean time of a copy over all the sizes.
     """
-    task: Task = import_module(f"kernels.transfer.{point.device}_fit").prepare(point)
-    return task
+    return implemented(point)

@@ -20,9 +20,10 @@ CUDA = r"""
 #include <stdlib.h>
 #include <string.h>
 static int setting(const char *name, int otherwise) { const char *v = getenv(name); return v ? atoi(v) : otherwise; }
-int cuInit(unsigned flags) { return setting("STUB_CUINIT", 0); }
+static int initialised;
+int cuInit(unsigned flags) { initialised = 1; return setting("STUB_CUINIT", 0); }
 int cuDriverGetVersion(int *v) { *v = setting("STUB_VERSION", 12080); return 0; }
-int cuDeviceGetCount(int *n) { *n = setting("STUB_COUNT", 1); return 0; }
+int cuDeviceGetCount(int *n) { *n = setting("STUB_COUNT", 1); return initialised ? 0 : 3; }
 int cuDeviceGet(int *d, int i) { *d = i; return 0; }
 int cuDeviceGetName(char *s, int n, int d) { snprintf(s, n, "Stub GPU %d", d); return 0; }
 int cuDeviceGetUuid(unsigned char *u, int d) { memset(u, 0x11 * (d + 1), 16); return 0; }

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from profiling.benchmark import Scalar, Values
+from profiling.benchmark import Only, Scalar, Values
 
 STRATEGIES: Mapping[str, tuple[str, ...]] = {
     "tensorflow": ("none", "mirrored", "multiworker", "parameter-server", "tpu", "horovod"),
@@ -25,5 +25,22 @@ DISTRIBUTION_AXES: dict[str, Values] = {
 DISTRIBUTION_CHOICES: dict[str, tuple[Scalar, ...]] = {
     "strategy": ("auto", *dict.fromkeys(name for names in STRATEGIES.values() for name in names)),
     "scaling": ("strong", "weak"),
+}
+PLACES: Mapping[str, Mapping[str, Values]] = {
+    "none": {"devices": (1,), "processes": (1,)},
+    "mirrored": {"processes": (1,)},
+    "multiworker": {"devices": (1,)},
+    "parameter-server": {"devices": (1,), "jit_compile": ("auto", "off")},
+    "tpu": {"device": ("tpu",), "devices": (1,), "processes": (1,)},
+    "horovod": {"devices": (1,)},
+    "data-parallel": {},
+    "ddp": {"devices": (1,)},
+}
+"""Where each strategy trains: on several devices of one process, on one device of each of several, or on any."""
+DISTRIBUTION_ONLY: Only = {
+    "strategy": {
+        name: {"backend": tuple(backend for backend, names in STRATEGIES.items() if name in names), **where}
+        for name, where in PLACES.items()
+    }
 }
 DISTRIBUTION_LIMITS = {"devices": (1, 64), "processes": (1, 4096)}

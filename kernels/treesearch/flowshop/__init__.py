@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from importlib import import_module
-
-from profiling.benchmark import Point, Task, benchmark
+from profiling.benchmark import Point, Task, benchmark, implemented
 
 
 @benchmark(
     "flowshop",
     devices=("cpu", "gpu"),
+    module="kernels.treesearch.flowshop.{device}_{impl}",
     axes={"impl": ("sharing",), "instance": (3, 14)},
     choices={"instance": (2, 3, 4, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 19)},
     figure="items",
@@ -17,5 +16,4 @@ from profiling.benchmark import Point, Task, benchmark
 )
 def flowshop(point: Point) -> Task:
     """Prove a flow shop's optimum by branch and bound; one item is one partial schedule that is branched from."""
-    task: Task = import_module(f"kernels.treesearch.flowshop.{point.device}_{point['impl']}").prepare(point)
-    return task
+    return implemented(point)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from importlib import import_module
-
-from profiling.benchmark import Point, Task, benchmark
+from profiling.benchmark import Point, Task, benchmark, implemented
 
 
 @benchmark(
     "nqueens",
     devices=("cpu", "gpu"),
+    module="kernels.treesearch.nqueens.{device}_{impl}",
     axes={
         "impl": ("tuned", "prefix"),
         "cores": {"cpu": ("one", "all"), "gpu": ("all",)},
@@ -25,5 +24,4 @@ def nqueens(point: Point) -> Task:
     about a sixth of the nodes: the rates of nodes compare searches of the same tree only, and what compares any two is
     the metric "solutions per second".
     """
-    task: Task = import_module(f"kernels.treesearch.nqueens.{point.device}_{point['impl']}").prepare(point)
-    return task
+    return implemented(point)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from importlib import import_module
-
-from profiling.benchmark import Point, Task, benchmark
+from profiling.benchmark import Point, Task, benchmark, implemented
 
 
 @benchmark(
     "uts",
     devices=("cpu", "gpu"),
+    module="kernels.treesearch.uts.{device}_{impl}",
     axes={"impl": ("sharing",), "tree": {"cpu": ("T1", "T3"), "gpu": ("T1L", "T3L")}},
     choices={"tree": ("T1", "T2", "T3", "T5", "T1L", "T3L", "T1XL")},
     figure="items",
@@ -17,5 +16,4 @@ from profiling.benchmark import Point, Task, benchmark
 )
 def uts(point: Point) -> Task:
     """Search an unbalanced tree whose shape only SHA-1 knows; one item is one node, hashed from its parent."""
-    task: Task = import_module(f"kernels.treesearch.uts.{point.device}_{point['impl']}").prepare(point)
-    return task
+    return implemented(point)

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from profiling.benchmark import Data, Metric, Point, Training, Verification, Work, benchmark
-from workloads.distribution import DISTRIBUTION_AXES, DISTRIBUTION_CHOICES, DISTRIBUTION_LIMITS
+from workloads.distribution import DISTRIBUTION_AXES, DISTRIBUTION_CHOICES, DISTRIBUTION_LIMITS, DISTRIBUTION_ONLY
 from workloads.training.keras_model import TRAINING_AXES, TRAINING_CHOICES
 
 EXAMPLES = 48
@@ -22,6 +22,7 @@ FEATURES, UNITS, CLASSES = 8, 16, 4
     choices={"sync": ("on", "off")} | TRAINING_CHOICES | DISTRIBUTION_CHOICES,
     optional=DISTRIBUTION_AXES,
     limits=DISTRIBUTION_LIMITS,
+    only=DISTRIBUTION_ONLY,
     figure="items",
     backends=("tensorflow", "jax", "torch"),
 )

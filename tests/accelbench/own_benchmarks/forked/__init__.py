@@ -1,0 +1,1 @@
+"""What implements the benchmark `forked`: each module does something else as it is imported."""
