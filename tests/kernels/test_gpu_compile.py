@@ -139,7 +139,7 @@ def test_the_report_is_a_table_that_says_what_was_compiled() -> None:
     command = [sys.executable, "-m", "kernels.report", "nqueens", "prefix", "--sass"]
     outcome = subprocess.run(command, capture_output=True, text=True, cwd=Path(kernels.__path__[0]).parent)
     assert outcome.returncode == 0, outcome.stderr
-    assert re.search(r"nqueens prefix\s+8\.0\s+\d+\s+20,480\s+0\s+0\s+\d+ instr\.\s+node", outcome.stdout)
+    assert re.search(r"nqueens prefix\s+8\.0\s+\d+\s+9,216\s+0\s+0\s+\d+ instr\.\s+node", outcome.stdout)
     assert "LDS" in outcome.stdout
 
 

@@ -17,7 +17,7 @@ from kernels.numba_cuda import cuda, uint32, void
 from kernels.treesearch.device_search import BLOCKS_PER_MULTIPROCESSOR
 from kernels.treesearch.flowshop import gpu_sharing as flowshop
 from kernels.treesearch.gpu_pool import THREADS
-from kernels.treesearch.nqueens import gpu_tuned
+from kernels.treesearch.nqueens import gpu_prefix, gpu_tuned
 from kernels.treesearch.nqueens.residency import Multiprocessor
 from kernels.treesearch.uts import gpu_sharing as uts
 from kernels.treesearch.uts.device_sha1 import HASH_INSTRUCTIONS, hash_child
@@ -96,11 +96,19 @@ def test_a_block_takes_the_shared_memory_that_the_grid_is_computed_with(to_place
     assert compile_kernel(search, (9, 0)).shared_bytes == gpu_tuned.shared_bytes(to_place)
 
 
-def test_the_tuned_search_asks_for_all_the_shared_memory_that_a_multiprocessor_can_have() -> None:
-    assert gpu_tuned.define_search(10).targetoptions["shared_memory_carveout"] == "maxshared"
+@pytest.mark.parametrize("module", [gpu_prefix, gpu_tuned])
+def test_n_queens_asks_for_all_the_shared_memory_that_a_multiprocessor_can_have(module: Any) -> None:
+    assert module.define_search(10).targetoptions["shared_memory_carveout"] == "maxshared"
 
 
 HOPPER = Multiprocessor(shared_bytes=228 << 10, reserved_bytes=1 << 10, registers=1 << 16, threads=2048, blocks=32)
+
+
+def test_four_prefixes_are_searched_for_each_thread_that_a_hopper_holds_at_16_queens() -> None:
+    (kernel,) = gpu_prefix.device_code()
+    code = compile_kernel(kernel, (9, 0))
+    blocks = HOPPER.resident(gpu_prefix.THREADS, code.registers, code.shared_bytes)
+    assert 4 * 132 * blocks * gpu_prefix.THREADS == gpu_prefix.MIN_PREFIXES
 
 
 @pytest.mark.parametrize(

@@ -5,10 +5,10 @@ and the CPU has placed the first inner rows too: millions of tasks, those with t
 as large as the device can hold at once. Every lane searches below one task at a time.
 
 Bound: a turn of the loop places exactly one queen per lane, takes INSTRUCTIONS_PER_NODE, and touches no global memory.
-At compute capability 9.0, 16 of the 25 are for the pipe that starts one for 16 lanes per clock. A warp's turn moves nine
-times 128 bytes of shared memory, and a multiprocessor moves 128 per clock for its four schedulers: 36 cycles per turn,
-so that at most 70 % of the instructions that could be issued are. Enough warps must be resident to hide the latency of
-a turn, most of which are two accesses to shared memory, one after the other. What that takes:
+At compute capability 9.0, 16 of the 25 are for the pipe that starts one for 16 lanes per clock. A turn of a warp moves
+nine times 128 bytes of shared memory, and a multiprocessor moves 128 per clock for its four schedulers: 36 cycles per
+turn, so that at most 70 % of the instructions that could be issued are. Enough warps must be resident to hide the
+latency of a turn, most of which are two accesses to shared memory, one after the other. What that takes:
 
 - The row goes to the stack with its remaining squares, if there are any, and the search always descends. Where that
   leaves no square, it takes back the highest frame, often the one that it has just stored. So there is no choice
@@ -34,10 +34,10 @@ from typing import Any
 import numpy as np
 
 from kernels.device_code import DeviceKernel, NumbaKernel
-from kernels.numba_cuda import cuda, numba_stream, simulated, uint32, void
+from kernels.numba_cuda import cuda, numba_stream, uint32, void
 from kernels.treesearch.nqueens.borders import STEP_SHIFT, Tasks, cut
 from kernels.treesearch.nqueens.device_counts import DeviceCounts, gpu_task
-from kernels.treesearch.nqueens.residency import registers_per_thread, this_device
+from kernels.treesearch.nqueens.residency import ALL_SHARED, registers_per_thread, this_device
 from kernels.treesearch.nqueens.shared_words import (
     FRAME_BYTES,
     FRAME_WORDS,
@@ -103,9 +103,8 @@ def define_search(to_place: int) -> Any:
     stack_words, rows_words = THREADS * FRAME_WORDS * frames_of(to_place), THREADS * to_place
     lanes, slots = uint32(THREADS), uint32(to_place)
     placed_at_most = uint32(BITS - to_place)  # bits of a task's columns that are set, outside of the board too
-    options = {} if simulated else {"shared_memory_carveout": "maxshared"}
 
-    @cuda.jit(**options)
+    @cuda.jit(**ALL_SHARED)
     def search(
         tasks: Any, columns_of: Any, left_of: Any, right_of: Any, border_of: Any, rows_of: Any, counter: Any,
         nodes_of: Any, solutions_of: Any,

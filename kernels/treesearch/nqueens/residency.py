@@ -8,9 +8,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from kernels.numba_cuda import simulated
 from profiling.cuda import attribute
 
 WARP = 32
+ALL_SHARED: dict[str, Any] = {} if simulated else {"shared_memory_carveout": "maxshared"}
+"""Options for `cuda.jit`: shared memory gets all that can be had of what it divides with the first-level cache.
+
+The simulator, which has neither, is not asked.
+"""
 
 
 @dataclass(frozen=True)

@@ -37,10 +37,9 @@ def test_prefix_counts_the_published_solutions_and_nodes(queens: int, at_least: 
     prefixes = enumerate_prefixes(queens, at_least)
     nodes, solutions = (np.full(len(prefixes), POISON, np.uint32) for _ in range(2))
     grid = -(-len(prefixes) // gpu_prefix.THREADS)
-    gpu_prefix.search[grid, gpu_prefix.THREADS](
-        prefixes.columns, prefixes.left, prefixes.right,
-        np.uint32(queens - prefixes.depth), np.uint32((1 << queens) - 1), nodes, solutions,
-    )  # fmt: skip
+    gpu_prefix.define_search(queens - prefixes.depth)[grid, gpu_prefix.THREADS](
+        prefixes.columns, prefixes.left, prefixes.right, np.uint32((1 << queens) - 1), nodes, solutions
+    )
     outcome = verify_search(prefixes, nodes, solutions, np.random.default_rng(queens))
     assert outcome.passed, outcome
 
