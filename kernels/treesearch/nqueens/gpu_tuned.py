@@ -21,7 +21,9 @@ latency of a turn, most of which are two accesses to shared memory, one after th
 - A frame is 16 bytes of shared memory, one access. Frames and rows are laid out so that 32 lanes never meet in a bank.
   Their memory limits the warps of a multiprocessor, so the kernel is built for the depth of its tasks.
 - Turns are counted instead of nodes, and two turns are written out: 25 instructions each instead of 30.
-- Only when the whole task is done is there a branch that seldom a lane takes.
+- Only when the whole task is done is there a branch. It takes a warp 55 instructions and three waits for global memory,
+  where a task lies as its first frame. At 16 queens, whose tasks have 251 nodes on average, some lane of a warp takes
+  it every eight turns, which adds seven instructions to each; from 18 queens on every hundred turns or more.
 
 Measured share of the bound: not measured yet on a GPU.
 """
@@ -49,17 +51,21 @@ from kernels.treesearch.nqueens.shared_words import (
     shift_right,
     store_frame,
 )
+from kernels.wide_access import load_wide
 from profiling.benchmark import Metric, Point, Task
 from profiling.cuda import attribute, compute_capability, require_device_memory
 
 THREADS = 64
 """Of a block: few, so that little of a multiprocessor's shared memory is left over."""
 LOOK_AHEAD = 1
-"""Looking two rows ahead saves a sixth of the nodes, and takes a fifth more instructions for each."""
+"""Looking two rows ahead saves a sixth of the nodes, and takes about eight more instructions for each."""
 MIN_TASKS, MANY_TASKS, MANY_FROM = 500_000, 2_000_000, 19
-"""Several for each of the 150,000 lanes that 132 multiprocessors hold at 16 queens, and from 19 queens on, where a task
-is large enough that taking it costs nothing, some twenty for each of 100,000: lanes then wait for the last ones for
-less than 7 % of the time, and not for 9 % or more (tasks of 15 and 16 queens, given to the lane that is free first)."""
+"""At least so many tasks, and the larger number from 19 queens on, where a task is large and taking it costs nothing.
+
+If each task goes to the lane that is free first, lanes wait for the last ones 9 % of the time with 12 tasks for each
+lane, 7 % with 25 and 1 % with 88 (tasks of 16 queens, simulated). 132 multiprocessors of compute capability 9.0 hold
+126,720 lanes at 18 queens and 109,824 at 20, so there are 25 and 88 for each.
+"""
 TURNS = 2
 """Written out one after the other: the second needs no jump, and the two use different registers without moving any."""
 INSTRUCTIONS_PER_NODE = {
@@ -77,8 +83,8 @@ ATTACKED = np.uint32((1 << STEP_SHIFT) - 1)
 SOLVED = 31
 """The bit of a row's word that says that no row is left."""
 FULL = uint32(0xFFFFFFFF)
-SIGNATURE = void(uint32, *[uint32[::1]] * 8)
-"""Of the search: the number of tasks, their columns, left, right, border; rows; the counter; nodes, solutions."""
+SIGNATURE = void(uint32, *[uint32[::1]] * 6)
+"""Of the search: the number of tasks, their frames and borders; the borders' rows; the counter; nodes, solutions."""
 
 
 @cuda.jit
@@ -86,28 +92,29 @@ def reset(counter: Any) -> None:
     counter[0] = 0
 
 
-def frames_of(to_place: int) -> int:
+def most_frames(to_place: int) -> int:
     """Frames of a lane at most: the last row has one square at most, so that it is never stored, but to begin with."""
     return max(to_place - 1, 1)
 
 
 def shared_bytes(to_place: int) -> int:
     """Shared memory of a block, if up to that many queens are to be placed below a task."""
-    return THREADS * (FRAME_BYTES * frames_of(to_place) + WORD_BYTES * to_place)
+    return THREADS * (FRAME_BYTES * most_frames(to_place) + WORD_BYTES * to_place)
 
 
 @cache
 def define_search(to_place: int) -> Any:
     """The kernel for tasks with up to `to_place` ≥ 1 queens to place."""
     frame, row = uint32(THREADS * FRAME_BYTES), uint32(THREADS * WORD_BYTES)
-    stack_words, rows_words = THREADS * FRAME_WORDS * frames_of(to_place), THREADS * to_place
-    lanes, slots = uint32(THREADS), uint32(to_place)
-    placed_at_most = uint32(BITS - to_place)  # bits of a task's columns that are set, outside of the board too
+    stack_words, rows_words = THREADS * FRAME_WORDS * most_frames(to_place), THREADS * to_place
+    pitch = pitch_of(to_place)
+    ones = uint32(
+        BITS - to_place + 1
+    )  # in `columns`, outside of the board too, when the first row of the table is next
 
     @cuda.jit(**ALL_SHARED)
     def search(
-        tasks: Any, columns_of: Any, left_of: Any, right_of: Any, border_of: Any, rows_of: Any, counter: Any,
-        nodes_of: Any, solutions_of: Any,
+        tasks: Any, frame_of: Any, border_of: Any, rows_of: Any, counter: Any, nodes_of: Any, solutions_of: Any
     ) -> None:  # fmt: skip
         """Count the queens placed and the solutions found below every task; `counter` is 0 before."""
         stack = cuda.shared.array(stack_words, uint32, alignment=FRAME_BYTES)
@@ -116,8 +123,8 @@ def define_search(to_place: int) -> Any:
         thread = uint32(cuda.threadIdx.x)
         bottom = place_of(stack, uint32(thread * uint32(FRAME_WORDS)))
         empty = uint32(bottom - frame)
-        # The words of the rows stand in the order of the ones in `columns` once the row before is filled.
-        first = uint32(place_of(rows, thread) - uint32(uint32(placed_at_most + one) * row))
+        first = uint32(place_of(rows, thread) - uint32(ones * row))
+        loaded = cuda.local.array(pitch, uint32)
         taken = FULL
         columns = left = right = solutions = turns = start = zero
         top = empty
@@ -131,21 +138,16 @@ def define_search(to_place: int) -> Any:
                     task = uint32(cuda.atomic.add(counter, 0, one))
                     if task >= tasks:
                         return
-                    entry = uint32(border_of[task] * uint32(slots + one))
-                    slot = zero
-                    while slot < slots:
-                        rows[uint32(slot * lanes + thread)] = rows_of[uint32(entry + uint32(slot + one))]
-                        slot = uint32(slot + one)
-                    columns = columns_of[task]
-                    left = left_of[task]
-                    right = right_of[task]
-                    placed = uint32(uint32(cuda.popc(columns)) - placed_at_most)
-                    taken = uint32(columns | left | right | rows_of[uint32(entry + placed)])
-                    store_frame(stack, bottom, 0, taken, columns, left, right)
+                    entry = uint32(border_of[task] * uint32(pitch))
+                    load_wide(loaded, 0, frame_of, uint32(task * uint32(FRAME_WORDS)))
+                    store_frame(stack, bottom, 0, loaded[0], loaded[1], loaded[2], loaded[3])
+                    for slot in range(0, pitch, FRAME_WORDS):
+                        load_wide(loaded, slot, rows_of, uint32(entry + uint32(slot)))
+                    for slot in range(to_place):
+                        rows[uint32(uint32(slot * THREADS) + thread)] = loaded[slot]
                     top = bottom
                     solutions = zero
                     start = uint32(turns + uint32(turn))
-                    taken = FULL
                 if taken == FULL:
                     taken, columns, left, right = load_frame(stack, top)
                     top = uint32(top - frame)
@@ -174,28 +176,36 @@ def most_to_place(tasks: Tasks) -> int:
     return max(int(tasks.borders.length.max(initial=0)) - tasks.depth, 1)
 
 
-def states_of(tasks: Tasks) -> list[Any]:
-    """uint32, one element per task: columns taken, left and right, as the search holds them."""
-    shift = np.uint32(BOARD_SHIFT)
-    free = tasks.borders.board & ~tasks.columns
-    return [~(free << shift), tasks.left << shift, tasks.right << shift]
+def frames_of(tasks: Tasks) -> Any:
+    """uint32 (tasks, 4): the frame that each begins with: squares taken, and the row's columns, left and right."""
+    borders, shift = tasks.borders, np.uint32(BOARD_SHIFT)
+    columns = ~((borders.board & ~tasks.columns) << shift)
+    left, right = tasks.left << shift, tasks.right << shift
+    attacked = (borders.rows[tasks.border, tasks.depth] & ATTACKED) << shift
+    return np.stack([columns | left | right | attacked, columns, left, right], axis=1)
+
+
+def pitch_of(to_place: int) -> int:
+    """Words between the tables of two borders: whole frames, which are read in one access."""
+    return -(-to_place // FRAME_WORDS) * FRAME_WORDS
 
 
 def rows_of(tasks: Tasks) -> Any:
-    """uint32 (borders, most to place + 1): what border queens attack in a row, and the step into it.
+    """uint32 (borders, pitch): what border queens attack in a row, and the step into it, from the second row on.
 
-    The first row is that with the most queens to place. After the last there is one that says that none is left.
+    The first row is that with the most queens to place below a task: no step leads into it. The row after the last is
+    one whose word says that none is left.
     """
     borders, to_place = tasks.borders, most_to_place(tasks)
     length = borders.length.astype(np.int64)
     every = np.arange(len(borders))
-    table = np.zeros((len(borders), to_place + 1), np.uint32)
-    table[:, to_place] = np.uint32(1 << SOLVED)
-    for slot in range(to_place):
-        row = length - (to_place - slot)
+    table = np.zeros((len(borders), pitch_of(to_place)), np.uint32)
+    for slot in range(to_place - 1):
+        row = length - (to_place - 1 - slot)
         attacked = (borders.rows[every, np.maximum(row, 0)] & ATTACKED) << np.uint32(BOARD_SHIFT)
         step = borders.rows[every, np.maximum(row - 1, 0)] >> np.uint32(STEP_SHIFT)
         table[:, slot] = np.where(row >= 0, attacked, 0) | np.where(row >= 1, step, 0)
+    table[:, to_place - 1] = np.uint32(1 << SOLVED)
     return table
 
 
@@ -204,9 +214,9 @@ def prepare(point: Point) -> Task:
     queens = int(point["queens"])
     tasks = cut(queens, MIN_TASKS if queens < MANY_FROM else MANY_TASKS, LOOK_AHEAD)
     to_place, table = most_to_place(tasks), rows_of(tasks)
-    require_device_memory(24 * len(tasks) + table.nbytes)
+    require_device_memory(28 * len(tasks) + table.nbytes)
     counts = DeviceCounts(tasks)
-    arrays = (*states_of(tasks), tasks.border, table.reshape(-1))
+    arrays = frames_of(tasks).reshape(-1), tasks.border, table.reshape(-1)
     inputs = [cuda.to_device(x if len(x) else np.zeros(1, np.uint32)) for x in arrays]
     counter = cuda.device_array(1, np.uint32)
     search, multiprocessors = define_search(to_place), attribute("MultiProcessorCount")

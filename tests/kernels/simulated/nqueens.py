@@ -18,15 +18,15 @@ from profiling.benchmark import Task
 POISON = 1 << 30
 
 
-def search_tasks(tasks: Tasks, to_place: int | None = None) -> tuple[Any, Any]:
-    """Nodes and solutions below each task, found by a kernel for that many queens, or for as many as are needed."""
-    kernel = gpu_tuned.define_search(to_place or gpu_tuned.most_to_place(tasks))
+def search_tasks(tasks: Tasks) -> tuple[Any, Any]:
+    """Nodes and solutions below each task."""
+    kernel = gpu_tuned.define_search(gpu_tuned.most_to_place(tasks))
     nodes, solutions = (np.full(max(len(tasks), 1), POISON, np.uint32) for _ in range(2))
     counter = np.full(1, 17, np.uint32)
     gpu_tuned.reset[1, 1](counter)
     kernel[2, gpu_tuned.THREADS](
-        np.uint32(len(tasks)), *gpu_tuned.states_of(tasks), tasks.border, gpu_tuned.rows_of(tasks).reshape(-1),
-        counter, nodes, solutions,
+        np.uint32(len(tasks)), gpu_tuned.frames_of(tasks).reshape(-1), tasks.border,
+        gpu_tuned.rows_of(tasks).reshape(-1), counter, nodes, solutions,
     )  # fmt: skip
     return nodes[: len(tasks)], solutions[: len(tasks)]
 
@@ -83,7 +83,7 @@ def test_no_frame_is_stored_beyond_the_stack() -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(gpu_tuned, "store_frame", note)
         search_tasks(tasks)
-    assert 0 < max(stored) < gpu_tuned.frames_of(gpu_tuned.most_to_place(tasks))
+    assert 0 < max(stored) < gpu_tuned.most_frames(gpu_tuned.most_to_place(tasks))
 
 
 @pytest.mark.parametrize(
@@ -98,7 +98,7 @@ def test_no_frame_is_stored_beyond_the_stack() -> None:
 def test_the_kernel_is_built_for_the_depth_of_the_tasks(queens: int, at_least: int, to_place: int) -> None:
     tasks = cut(queens, at_least, gpu_tuned.LOOK_AHEAD)
     assert gpu_tuned.most_to_place(tasks) == to_place
-    assert gpu_tuned.rows_of(tasks).shape == (len(tasks.borders), to_place + 1)
+    assert gpu_tuned.rows_of(tasks).shape == (len(tasks.borders), gpu_tuned.pitch_of(to_place))
     assert at_least <= len(tasks) < 10_000_000
 
 
