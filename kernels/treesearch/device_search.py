@@ -11,7 +11,7 @@ import numpy as np
 from kernels.numba_cuda import cuda, numba_stream
 from kernels.treesearch.gpu_pool import COUNTS, NAME, RESERVED, THREADS, Problem, define_search, reset
 from profiling.benchmark import Verification
-from profiling.cuda import attribute, require_device_memory
+from profiling.cuda import attribute, require_compute_capability, require_device_memory
 
 BLOCKS_PER_MULTIPROCESSOR = 8
 """At up to 64 registers a thread all are there at once; if not, the rest find nothing to do when they start."""
@@ -107,7 +107,11 @@ class Search:
 
 
 def whole_device(words: int) -> dict[str, int]:
-    """The `blocks` and `slots` that suit this device for nodes of so many words; Skip if its memory is too small."""
+    """The `blocks` and `slots` that suit this device for nodes of so many words.
+
+    Skip if its memory is too small, or if its threads cannot pause: `nanosleep` needs compute capability 7.0.
+    """
+    require_compute_capability((7, 0), "a search whose idle blocks pause (nanosleep)")
     blocks = BLOCKS_PER_MULTIPROCESSOR * attribute("MultiProcessorCount")
     slots = slots_for(blocks)
     require_device_memory(4 * (words + 1) * blocks * (slots + THREADS))

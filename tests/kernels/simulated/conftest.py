@@ -16,7 +16,16 @@ from profiling.benchmark import Point, Task
 
 assert simulated, "run with NUMBA_ENABLE_CUDASIM=1"
 
-ATTRIBUTES = {"MultiProcessorCount": 2, "ClockRate": 1_980_000, "L2CacheSize": 1 << 12}
+ATTRIBUTES = {
+    "MultiProcessorCount": 2,
+    "ClockRate": 1_980_000,
+    "L2CacheSize": 1 << 12,
+    "MaxSharedMemoryPerMultiprocessor": 228 << 10,
+    "ReservedSharedMemoryPerBlock": 1 << 10,
+    "MaxRegistersPerMultiprocessor": 1 << 16,
+    "MaxThreadsPerMultiProcessor": 2048,
+    "MaxBlocksPerMultiprocessor": 32,
+}
 
 Prepare = Callable[..., Task]
 
@@ -38,8 +47,10 @@ def prepared(monkeypatch: pytest.MonkeyPatch) -> Prepare:
     """`prepared("stream.gpu_numba", op="dot", dtype="float32")`: the task of that point on the simulated device."""
     stand_ins: dict[str, Any] = {
         "attribute": ATTRIBUTES.__getitem__,
+        "compute_capability": lambda: (9, 0),
         "free_memory": lambda: 1 << 30,
         "numba_stream": lambda handle: cuda.default_stream(),
+        "registers_per_thread": lambda kernel, signature: 32,
         "require_compute_capability": lambda needed, what: None,
         "require_device_memory": lambda needed: None,
         "synchronize": lambda: None,

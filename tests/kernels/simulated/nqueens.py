@@ -19,14 +19,15 @@ POISON = 1 << 30
 
 
 def search_tasks(tasks: Tasks) -> tuple[Any, Any]:
-    table = gpu_tuned.rows_by_queens_to_place(tasks).reshape(-1)
+    """Nodes and solutions below each task."""
+    kernel = gpu_tuned.define_search(gpu_tuned.most_to_place(tasks))
     nodes, solutions = (np.full(max(len(tasks), 1), POISON, np.uint32) for _ in range(2))
     counter = np.full(1, 17, np.uint32)
-    columns = ~(tasks.borders.board & ~tasks.columns)
     gpu_tuned.reset[1, 1](counter)
-    gpu_tuned.search[2, gpu_tuned.THREADS](
-        np.uint32(len(tasks)), columns, tasks.left, tasks.right, tasks.border, table, counter, nodes, solutions
-    )
+    kernel[2, gpu_tuned.THREADS](
+        np.uint32(len(tasks)), gpu_tuned.frames_of(tasks).reshape(-1), tasks.border,
+        gpu_tuned.rows_of(tasks).reshape(-1), counter, nodes, solutions,
+    )  # fmt: skip
     return nodes[: len(tasks)], solutions[: len(tasks)]
 
 
@@ -36,10 +37,9 @@ def test_prefix_counts_the_published_solutions_and_nodes(queens: int, at_least: 
     prefixes = enumerate_prefixes(queens, at_least)
     nodes, solutions = (np.full(len(prefixes), POISON, np.uint32) for _ in range(2))
     grid = -(-len(prefixes) // gpu_prefix.THREADS)
-    gpu_prefix.search[grid, gpu_prefix.THREADS](
-        prefixes.columns, prefixes.left, prefixes.right,
-        np.uint32(queens - prefixes.depth), np.uint32((1 << queens) - 1), nodes, solutions,
-    )  # fmt: skip
+    gpu_prefix.define_search(queens - prefixes.depth)[grid, gpu_prefix.THREADS](
+        prefixes.columns, prefixes.left, prefixes.right, np.uint32((1 << queens) - 1), nodes, solutions
+    )
     outcome = verify_search(prefixes, nodes, solutions, np.random.default_rng(queens))
     assert outcome.passed, outcome
 
@@ -71,18 +71,35 @@ def test_a_task_left_out_fails() -> None:
     assert not verify_search(tasks, nodes, solutions, np.random.default_rng(1)).passed
 
 
-def test_more_queens_below_a_task_than_there_are_frames_for_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_frame_is_stored_beyond_the_stack() -> None:
     tasks = cut(9, 1, gpu_tuned.LOOK_AHEAD)
-    monkeypatch.setattr(gpu_tuned, "TO_PLACE", 3)
-    with pytest.raises(ValueError, match="frames for 3"):
-        gpu_tuned.rows_by_queens_to_place(tasks)
+    stored = []
+
+    def note(array: Any, place: Any, beyond: int, *frame: Any) -> None:
+        stored.append((int(place) + int(beyond)) % (1 << 32) // gpu_tuned.FRAME_BYTES // gpu_tuned.THREADS)
+        honest(array, place, beyond, *frame)
+
+    honest = gpu_tuned.store_frame
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(gpu_tuned, "store_frame", note)
+        search_tasks(tasks)
+    assert 0 < max(stored) < gpu_tuned.most_frames(gpu_tuned.most_to_place(tasks))
 
 
-@pytest.mark.parametrize("queens", [18, 20, 22])
-def test_the_frames_hold_the_boards_that_are_offered(queens: int) -> None:
-    tasks = cut(queens, gpu_tuned.MIN_TASKS, gpu_tuned.LOOK_AHEAD)
-    assert gpu_tuned.rows_by_queens_to_place(tasks).shape == (len(tasks.borders), gpu_tuned.SLOTS)
-    assert len(tasks) < 1 << 24
+@pytest.mark.parametrize(
+    ("queens", "at_least", "to_place"),
+    [
+        (16, gpu_tuned.MIN_TASKS, 10),
+        (18, gpu_tuned.MIN_TASKS, 12),
+        (20, gpu_tuned.MANY_TASKS, 14),
+        (22, gpu_tuned.MANY_TASKS, 17),
+    ],
+)
+def test_the_kernel_is_built_for_the_depth_of_the_tasks(queens: int, at_least: int, to_place: int) -> None:
+    tasks = cut(queens, at_least, gpu_tuned.LOOK_AHEAD)
+    assert gpu_tuned.most_to_place(tasks) == to_place
+    assert gpu_tuned.rows_of(tasks).shape == (len(tasks.borders), gpu_tuned.pitch_of(to_place))
+    assert at_least <= len(tasks) < 10_000_000
 
 
 @pytest.mark.parametrize("queens", [1, 4, 6, 8])
@@ -108,5 +125,34 @@ def test_the_share_of_instruction_issue_is_of_all_schedulers(
     found = task.metrics(1e-3)
     slots = 2 * 4 * 1.98e9 * 1e-3
     assert task.work.items is not None
-    issued = task.work.items * gpu_tuned.INSTRUCTIONS_PER_NODE / 32
+    issued = task.work.items * gpu_tuned.INSTRUCTIONS_PER_NODE[9, 0] / 32
     assert found["share of instruction issue at the highest clock"].value == pytest.approx(issued / slots)
+
+
+def test_without_a_count_of_instructions_there_is_no_share_but_the_reason(
+    prepared: Callable[..., Task], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    task = prepared("treesearch.nqueens.gpu_tuned", queens=6)
+    monkeypatch.setattr(gpu_tuned, "compute_capability", lambda: (6, 1))
+    task.verify()
+    assert task.metrics is not None
+    found = task.metrics(1e-3)
+    assert found["instructions per node are not counted at compute capability"].value == 6.1
+    assert not any("share" in name for name in found)
+
+
+def test_the_grid_is_what_the_device_holds_at_once(
+    prepared: Callable[..., Task], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(gpu_tuned, "MIN_TASKS", 300)
+    grids = []
+
+    class Kernel:
+        def __getitem__(self, launch: tuple[int, ...]) -> Callable[..., None]:
+            grids.append(launch[0])
+            return lambda *arguments: None
+
+    monkeypatch.setattr(gpu_tuned, "define_search", lambda to_place: Kernel())
+    monkeypatch.setattr(gpu_tuned, "shared_bytes", lambda to_place: 114 << 10)
+    prepared("treesearch.nqueens.gpu_tuned", queens=10).run()
+    assert grids == [2 * 1], "two multiprocessors, each with room for one such block and what is reserved of it"

@@ -24,8 +24,11 @@ from numba.cuda.simulator import kernelapi
 from kernels.numba_cuda import cuda, uint32
 from kernels.treesearch import device_search
 from kernels.treesearch.device_search import Counts, Search
+from kernels.treesearch.flowshop import gpu_sharing as flowshop
 from kernels.treesearch.gpu_pool import Problem, define_search
-from profiling.benchmark import Verification
+from kernels.treesearch.uts import gpu_sharing as uts
+from profiling import cuda as device
+from profiling.benchmark import Point, Skip, Verification
 
 pytestmark = pytest.mark.filterwarnings("ignore:overflow encountered")
 
@@ -270,3 +273,17 @@ def test_blocks_need_not_run_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     found = search_toy(1, 6, tables, blocks=3, slots=256, threads=4, keep=1)
     assert (found.nodes, found.parents, found.depth, found.lost) == (*plain_search(1, 6, tables), 0)
     assert found.shared > 0
+
+
+@pytest.mark.parametrize(("module", "params"), [(uts, {"tree": "T1"}), (flowshop, {"instance": 3})], ids=str)
+def test_a_device_whose_threads_cannot_pause_is_skipped_before_memory_is_allocated(
+    monkeypatch: pytest.MonkeyPatch, module: Any, params: dict[str, str | int]
+) -> None:
+    def refuse(*arguments: Any) -> None:
+        raise AssertionError("memory was allocated")
+
+    for allocating in ("to_device", "device_array"):
+        monkeypatch.setattr(cuda, allocating, refuse)
+    monkeypatch.setattr(device, "compute_capability", lambda: (6, 1))
+    with pytest.raises(Skip, match=r"nanosleep.* needs compute capability 7\.0, and this device has 6\.1"):
+        module.prepare(Point("treesearch", "gpu", params))
