@@ -30,7 +30,7 @@ from profiling.exchange import see_apart
 from profiling.framework import framework_metrics, with_bytes
 from profiling.host.flop_counters import NotCountable
 from profiling.memory import available_bytes, format_bytes
-from profiling.noise import noise_flags
+from profiling.noise import clock_flags, noise_flags
 from profiling.peaks import peak
 from profiling.profile import Keep, processor_metrics, profile_training
 from profiling.record import Peak, Phases, Profile, Record, Telemetry, Timing
@@ -154,8 +154,10 @@ def _lead(task: Task, point: Point, environment: Environment, phase: PhaseClock,
     with TelemetrySampler(point.device, cpus=kept_to_cpus(point, environment)) as sampler, phase("measure_s"):
         timing = time(max_seconds)
     metrics = task.metrics(timing.summary.median) if task.metrics else {}
-    return _observed(sampler, point, environment) | {
+    observed = _observed(sampler, point, environment)
+    return observed | {
         "status": "measured",
+        "noise": observed["noise"] + clock_flags(timing),
         "work": task.work,
         "verification": verification,
         "timing": timing,

@@ -49,6 +49,15 @@ class Summary(Stored):
     outliers: int
 
 
+class Gauge(Stored):
+    """What a sensor read while the point was measured."""
+
+    minimum: float
+    median: float
+    maximum: float
+    unit: str
+
+
 class Timing(Stored):
     """The raw samples and the rule that ended them."""
 
@@ -62,16 +71,11 @@ class Timing(Stored):
     """GPU: seconds per execution back to back, caches hot; the samples are isolated and cold."""
     discarded: int = 0
     """Samples thrown away because the device was throttled."""
+    sm_clock: Gauge | None = None
+    """GPU: the SM clock in MHz during the kept samples, as NVBench counted it; None where it did not."""
+    sm_clock_first_last: tuple[float, float] | None = None
+    """GPU: its medians in the first and in the last third of all samples, those thrown away included."""
     summary: Summary
-
-
-class Gauge(Stored):
-    """What a sensor read while the point was measured."""
-
-    minimum: float
-    median: float
-    maximum: float
-    unit: str
 
 
 class Telemetry(Stored):
