@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import time
 from pathlib import Path
 
+import psutil
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from profiling.counters import Totals, difference, read_heat, read_swapping, read_throttling, read_totals
 from profiling.noise import noise_flags
+from profiling.nvml import read_throttle_reasons
 from profiling.record import Telemetry
-from profiling.telemetry import TelemetrySampler, read_cpu_time, read_throttle_reasons, summarize
+from profiling.telemetry import TelemetrySampler, read_cpu_time, summarize
 from tests.profiling.machines import CGROUP_V2, XEON, build
 from tests.profiling.stub_driver import run_with_driver
 
@@ -128,6 +131,111 @@ def test_memory_that_is_taken_shows() -> None:
     rss = sampler.result().gauges["process.rss"]
     assert rss.maximum - rss.minimum > 32 << 20
     assert sampler.result().counters["process.minor_faults"] > 0
+
+
+# --- the process that reads the sensors ---
+
+HOLD = """
+import ctypes, json
+from time import perf_counter
+from profiling.telemetry import TelemetrySampler
+with TelemetrySampler("gpu", interval_s=0.05) as sampler:
+    begin = perf_counter()
+    ctypes.PyDLL(None).usleep(600_000)  # as NVBench measures: in C, and without letting go of Python's lock
+    end = perf_counter()
+print(json.dumps([end - begin, sampler.series(begin)]))
+"""
+
+
+@pytest.mark.parametrize("sensor", ["gpu.power", "gpu.sm_clock", "process.rss"])
+def test_sensors_are_read_while_pythons_lock_is_held(sensor: str) -> None:
+    held, series = json.loads(run_with_driver(HOLD))
+    inside = [when for when, _ in series[sensor] if 0.1 * held < when < 0.9 * held]
+    assert len(inside) >= 3
+
+
+ABANDON = """
+import os, signal, subprocess, sys, time
+from profiling.telemetry import TelemetrySampler
+sampler = TelemetrySampler("cpu", interval_s=0.05)
+if sys.argv[1] == "begun":
+    sampler.__enter__()
+print(sampler._sensors._process.pid, flush=True)
+if os.fork() == 0:  # it inherits the pipes, and holds them open
+    os.close(1)
+    time.sleep(60)
+print(0, flush=True)
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="forks")
+@pytest.mark.parametrize("stage", ["begun", "not begun"])
+def test_the_sensors_process_ends_with_the_measured_one_however_that_ends(stage: str) -> None:
+    command = [sys.executable, "-c", ABANDON, stage]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, start_new_session=True) as measured:
+        assert measured.stdout is not None
+        sensors = int(measured.stdout.readline())
+        measured.wait(30)
+        try:
+            deadline = time.monotonic() + 30
+            while psutil.pid_exists(sensors) and psutil.Process(sensors).status() != psutil.STATUS_ZOMBIE:
+                assert time.monotonic() < deadline, "it outlives the process that it watches"
+                time.sleep(0.05)
+        finally:
+            os.killpg(measured.pid, signal.SIGKILL)
+
+
+def sensors_processes() -> list[psutil.Process]:
+    return [child for child in psutil.Process().children() if "profiling.sensors" in child.cmdline()]
+
+
+def test_a_sensors_process_that_dies_costs_the_sensors_and_says_so() -> None:
+    with TelemetrySampler("cpu") as sampler:
+        (sensors,) = sensors_processes()
+        sensors.kill()
+        while sensors.status() != psutil.STATUS_ZOMBIE:
+            time.sleep(0.01)
+    telemetry = sampler.result()
+    assert telemetry.missing == ["all sensors: the process that reads them ended: exit status -9"]
+    assert telemetry.gauges == {}
+    assert telemetry.counters["wall_s"] > 0
+    assert sampler.series(0.0) == {}
+
+
+def test_a_sensors_process_that_cannot_be_started_costs_the_sensors_and_says_so(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(sys, "executable", "/no/such/python")
+    with TelemetrySampler("cpu") as sampler:
+        pass
+    (missing,) = sampler.result().missing
+    assert missing.startswith("all sensors: the process that reads them cannot be started: ")
+
+
+def test_a_sampler_that_is_closed_unused_leaves_no_process() -> None:
+    sampler = TelemetrySampler("cpu")
+    assert len(sensors_processes()) == 1
+    sampler.close()
+    sampler.close()
+    assert sensors_processes() == []
+
+
+@pytest.mark.skipif(not hasattr(os, "sched_getaffinity"), reason="pins the process")
+def test_the_sensors_are_read_on_the_cpus_that_the_measurement_leaves_free() -> None:
+    place = max(os.sched_getaffinity(0))
+    with TelemetrySampler("cpu", place=[place]):
+        (sensors,) = sensors_processes()
+        assert sensors.cpu_affinity() == [place]
+
+
+def test_what_reads_the_sensors_imports_no_heavy_library() -> None:
+    script = "import sys, profiling.sensors, profiling.nvml; print(*sys.modules)"
+    loaded = set(
+        subprocess.run([sys.executable, "-c", script], capture_output=True, check=True, text=True).stdout.split()
+    )
+    assert {"psutil", "pynvml"} <= loaded
+    assert not {"numpy", "pydantic", "profiling.record"} & loaded
 
 
 # --- the GPU, as a stub of the driver shows it ---
