@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import lru_cache
 from importlib import import_module
 from types import ModuleType
@@ -81,7 +82,20 @@ def require_compute_capability(needed: tuple[int, int], what: str) -> None:
         )
 
 
+@dataclass(frozen=True)
+class _Stream:
+    """A stream that someone else made and destroys, by CUDA's protocol for handing streams on."""
+
+    handle: int
+
+    def __cuda_stream__(self) -> tuple[int, int]:
+        """The protocol's version and the stream's address."""
+        return 0, self.handle
+
+
 @lru_cache(maxsize=8)
 def cupy_stream(handle: int) -> Any:
     """A CUDA stream handle as a CuPy stream, to be entered with `with`; 0 is the default stream."""
-    return library("cupy").cuda.ExternalStream(handle)
+    streams = library("cupy").cuda.Stream
+    # The default stream is that of whichever device is current; any other belongs to the device it is first used on.
+    return streams.from_external(_Stream(handle)) if handle else streams.null
