@@ -62,9 +62,10 @@ def gpu_throttled(telemetry: Telemetry, elapsed_s: float, cpus: int) -> Iterator
 
 
 def gpu_shared(telemetry: Telemetry, elapsed_s: float, cpus: int) -> Iterator[str]:
-    processes = telemetry.gauges.get("gpu.processes")
-    if processes and processes.median > 1:
-        yield f"GPU shared: {processes.median:.0f} processes held a context on it"
+    for name, processes in telemetry.gauges.items():
+        if name.startswith("gpu.processes") and processes.median > 1:
+            card = "GPU" + name.removeprefix("gpu.processes").replace(".", " ")
+            yield f"{card} shared: {processes.median:.0f} processes held a context on it"
 
 
 def cpu_throttled(telemetry: Telemetry, elapsed_s: float, cpus: int) -> Iterator[str]:

@@ -267,6 +267,45 @@ def test_a_gpu_is_sampled_with_its_energy_and_its_throttling() -> None:
     assert "GPU shared: 2 processes held a context on it" in flags
 
 
+TWO = {"STUB_COUNT": "2", "STUB_NVML_CARDS": "2"}
+
+
+def sampled(cards: int, **settings: str) -> Telemetry:
+    script = SAMPLE.replace("interval_s=0.02", f"interval_s=0.02, cards={cards}")
+    return Telemetry.model_validate(json.loads(run_with_driver(script, **settings)))
+
+
+def test_of_several_cards_each_is_read_and_their_energy_is_added_up() -> None:
+    telemetry = sampled(2, **TWO)
+    power = {name: gauge.median for name, gauge in telemetry.gauges.items() if "power" in name}
+    assert power == {"gpu.power.0": 650.5, "gpu.power.1": 651.5}
+    assert telemetry.counters["gpu.energy_j"] == 25 + 50
+    assert telemetry.throttle_reasons == ["power limit", "temperature (software)"]
+    flags = noise_flags(telemetry, telemetry.counters["wall_s"], 10_000)
+    assert "GPU 1 shared: 2 processes held a context on it" in flags
+
+
+def test_a_card_that_is_visible_and_not_used_is_not_read() -> None:
+    telemetry = sampled(1, **TWO)
+    assert telemetry.gauges["gpu.power"].median == 650.5
+    assert telemetry.counters["gpu.energy_j"] == 25
+
+
+def test_the_energy_of_cards_of_which_one_does_not_answer_is_unknown_and_says_why() -> None:
+    telemetry = sampled(2, STUB_COUNT="2")
+    assert "gpu.power.0" in telemetry.gauges
+    assert "gpu.energy_j" not in telemetry.counters
+    assert telemetry.missing == ["sensors of the GPU at 0000:41:00.0: NVML does not answer for it"]
+
+
+def test_the_power_of_a_divided_card_is_not_taken_for_that_of_a_part() -> None:
+    telemetry = sampled(1, STUB_MIG="1")
+    assert "gpu.sm_clock" in telemetry.gauges
+    assert "gpu.power" not in telemetry.gauges
+    assert "gpu.energy_j" not in telemetry.counters
+    assert telemetry.missing == ["GPU power and energy: the card is divided (MIG), and they are those of all its parts"]
+
+
 def test_a_gpus_readings_over_time_are_kept_for_the_chart() -> None:
     script = SAMPLE.replace("sampler.result().model_dump_json()", "json.dumps(sampler.series(begin))")
     found = json.loads(run_with_driver("import json, time\nbegin = time.perf_counter()\n" + script))
