@@ -30,7 +30,7 @@ def library(module: str) -> ModuleType:
         ) from error
 
 
-def _call(function: str, *args: Any) -> Any:
+def call(function: str, *args: Any) -> Any:
     """The result of a CUDA runtime function of that name; RuntimeError with CUDA's own name for what went wrong.
 
     Source: CUDA Runtime API, as `cuda.bindings.runtime` offers it: a tuple of the error code and the results.
@@ -43,18 +43,18 @@ def _call(function: str, *args: Any) -> Any:
 
 def synchronize() -> None:
     """Wait until the device has done all its work; RuntimeError if any of it failed."""
-    _call("cudaDeviceSynchronize")
+    call("cudaDeviceSynchronize")
 
 
 def attribute(name: str) -> int:
     """A device attribute by its name without the prefix `cudaDevAttr`, such as `L2CacheSize` (bytes)."""
     attributes = library("cuda.bindings.runtime").cudaDeviceAttr
-    return int(_call("cudaDeviceGetAttribute", getattr(attributes, f"cudaDevAttr{name}"), _call("cudaGetDevice")))
+    return int(call("cudaDeviceGetAttribute", getattr(attributes, f"cudaDevAttr{name}"), call("cudaGetDevice")))
 
 
 def free_memory() -> int:
     """Bytes of device memory that are free now."""
-    free, _ = _call("cudaMemGetInfo")
+    free, _ = call("cudaMemGetInfo")
     return int(free)
 
 
