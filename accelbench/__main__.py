@@ -302,11 +302,11 @@ def compare(run_a: str, run_b: str, fail_on: str | None, equivalence: float) -> 
 @cli.command()
 def doctor() -> None:
     """Tell what this machine has, what is missing for good measurements, and how to mend it."""
-    from accelbench.doctor import checks, render_doctor, trials
+    from accelbench.doctor import examine, render_doctor
     from accelbench.store import RUNS
     from profiling.environment.collect import collect
 
-    render_doctor(collect(), [*checks(runs=RUNS), *trials()], _console())
+    render_doctor(collect(), examine(RUNS), _console())
 
 
 @cli.command()

@@ -13,7 +13,7 @@ from time import monotonic
 from typing import Any, NamedTuple, Protocol
 
 from accelbench.worker_process import Message
-from profiling.benchmark import Point
+from profiling.benchmark import Device, Metric, Point
 from profiling.record import RankRecord, Record
 from profiling.step_parts import take_apart, with_exchange
 from profiling.trace.model import Breakdown
@@ -139,7 +139,23 @@ class Team:
         profile = first.profile
         if profile and parts:
             profile = profile.model_copy(update={"bottleneck": with_exchange(profile.bottleneck, parts)})
-        return first.model_copy(update={"ranks": ranks, "parts": parts, "profile": profile})
+        metrics = first.metrics | energy_of_all(ranks, first.device)
+        known = {name: metric for name, metric in metrics.items() if metric is not None}
+        return first.model_copy(update={"ranks": ranks, "parts": parts, "profile": profile, "metrics": known})
+
+
+def energy_of_all(ranks: Sequence[RankRecord], device: Device) -> dict[str, Metric | None]:
+    """The sum of each energy metric over the ranks; None where one of them does not tell.
+
+    Every rank reads its own GPUs; the ranks of a host all read the same CPUs, which count once.
+    """
+    readers = ranks if device == "gpu" else list({rank.node: rank for rank in reversed(ranks)}.values())
+    totals: dict[str, Metric | None] = {}
+    for name in sorted({name for rank in ranks for name in rank.metrics if name.startswith("energy_per_")}):
+        read = [rank.metrics[name] for rank in readers if name in rank.metrics]
+        whole = len(read) == len(readers)
+        totals[name] = Metric(sum(metric.value for metric in read), read[0].unit) if whole else None
+    return totals
 
 
 def collective_s(record: Record) -> float | None:

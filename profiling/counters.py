@@ -10,7 +10,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter
-from typing import Any
 
 import psutil
 
@@ -123,12 +122,3 @@ def read_waits(root: Path) -> dict[int, float]:
         if len(fields) == 3:
             waits[int(path.parent.name)] = int(fields[1]) / 1e9
     return waits
-
-
-def busy_percent(before: Any, after: Any) -> float:
-    """The share of the time between two readings of a CPU's times in which it was not idle."""
-    # The time of guests is counted in user and nice already.
-    passed = {name: getattr(after, name) - getattr(before, name) for name in after._fields if "guest" not in name}
-    total = sum(passed.values())
-    idle = passed["idle"] + passed.get("iowait", 0.0)
-    return 100.0 * min(1.0, max(0.0, 1 - idle / total)) if total > 0 else 0.0

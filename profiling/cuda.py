@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import lru_cache
 from importlib import import_module
 from types import ModuleType
@@ -29,7 +30,7 @@ def library(module: str) -> ModuleType:
         ) from error
 
 
-def _call(function: str, *args: Any) -> Any:
+def call(function: str, *args: Any) -> Any:
     """The result of a CUDA runtime function of that name; RuntimeError with CUDA's own name for what went wrong.
 
     Source: CUDA Runtime API, as `cuda.bindings.runtime` offers it: a tuple of the error code and the results.
@@ -42,7 +43,7 @@ def _call(function: str, *args: Any) -> Any:
 
 def synchronize() -> None:
     """Wait until the device has done all its work; RuntimeError if any of it failed."""
-    _call("cudaDeviceSynchronize")
+    call("cudaDeviceSynchronize")
 
 
 def use_device(index: int) -> None:
@@ -55,12 +56,12 @@ def use_device(index: int) -> None:
 def attribute(name: str) -> int:
     """A device attribute by its name without the prefix `cudaDevAttr`, such as `L2CacheSize` (bytes)."""
     attributes = library("cuda.bindings.runtime").cudaDeviceAttr
-    return int(_call("cudaDeviceGetAttribute", getattr(attributes, f"cudaDevAttr{name}"), _call("cudaGetDevice")))
+    return int(call("cudaDeviceGetAttribute", getattr(attributes, f"cudaDevAttr{name}"), call("cudaGetDevice")))
 
 
 def free_memory() -> int:
     """Bytes of device memory that are free now."""
-    free, _ = _call("cudaMemGetInfo")
+    free, _ = call("cudaMemGetInfo")
     return int(free)
 
 
@@ -88,7 +89,20 @@ def require_compute_capability(needed: tuple[int, int], what: str) -> None:
         )
 
 
+@dataclass(frozen=True)
+class _Stream:
+    """A stream that someone else made and destroys, by CUDA's protocol for handing streams on."""
+
+    handle: int
+
+    def __cuda_stream__(self) -> tuple[int, int]:
+        """The protocol's version and the stream's address."""
+        return 0, self.handle
+
+
 @lru_cache(maxsize=8)
 def cupy_stream(handle: int) -> Any:
     """A CUDA stream handle as a CuPy stream, to be entered with `with`; 0 is the default stream."""
-    return library("cupy").cuda.ExternalStream(handle)
+    streams = library("cupy").cuda.Stream
+    # The default stream is that of whichever device is current; any other belongs to the device it is first used on.
+    return streams.from_external(_Stream(handle)) if handle else streams.null

@@ -12,14 +12,16 @@ from __future__ import annotations
 
 import ctypes
 import json
+import math
 from array import array
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from statistics import median
 from tempfile import TemporaryDirectory
 from typing import Any, Literal
 
 from profiling.cuda import library
-from profiling.record import Timing
+from profiling.record import Gauge, Timing
 from profiling.statistics import summarize
 from profiling.timing import MAX_RELATIVE_STDEV, MIN_SAMPLES, MIN_SECONDS
 
@@ -126,17 +128,22 @@ def parse_timing(
         raise RuntimeError(f"NVBench skipped the measurement: {state.get('skip_reason') or 'no reason given'}")
     if not samples:
         raise RuntimeError("NVBench returned no samples")
+    if clocks and len(clocks) != len(samples):
+        raise ValueError(f"NVBench returned {len(samples)} samples and {len(clocks)} clocks")
     summaries = _summaries(state)
-    unthrottled = _unthrottled(samples, clocks, _default_clock(document, state))
-    kept = unthrottled if len(unthrottled) >= MIN_SAMPLES else list(samples)
+    unthrottled = _unthrottled(clocks, _default_clock(document, state)) or range(len(samples))
+    kept = unthrottled if len(unthrottled) >= MIN_SAMPLES else range(len(samples))
+    seconds = [samples[number] for number in kept]
     batch = summaries.get("nv/batch/time/gpu/mean", {}).get("value")
     return Timing(
-        samples=kept,
+        samples=seconds,
         stop=_stop(summaries, samples, max_seconds),
         timer="nvbench",
         batch=None if batch is None else float(batch),
-        discarded=len(samples) - len(kept),
-        summary=summarize(kept),
+        discarded=len(samples) - len(seconds),
+        sm_clock=_clock([clocks[number] for number in kept] if clocks else []),
+        sm_clock_first_last=_first_last(clocks),
+        summary=summarize(seconds),
     )
 
 
@@ -156,13 +163,30 @@ def _default_clock(document: Mapping[str, Any], state: Mapping[str, Any]) -> flo
     return None
 
 
-def _unthrottled(samples: Sequence[float], clocks: Sequence[float], default_clock: float | None) -> list[float]:
-    if not clocks or default_clock is None:
-        return list(samples)
-    if len(clocks) != len(samples):
-        raise ValueError(f"NVBench returned {len(samples)} samples and {len(clocks)} clocks")
+def _unthrottled(clocks: Sequence[float], default_clock: float | None) -> list[int]:
+    """The numbers of the samples whose clock was above the threshold; none where the clocks are not known."""
+    if default_clock is None:
+        return []
     floor = THROTTLE_THRESHOLD * default_clock
-    return [seconds for seconds, clock in zip(samples, clocks, strict=True) if clock >= floor]
+    return [number for number, clock in enumerate(clocks) if clock >= floor or not _is_clock(clock)]
+
+
+def _clock(clocks: Sequence[float]) -> Gauge | None:
+    """The smallest, median and largest of these clocks in Hz as MHz."""
+    known = [clock / 1e6 for clock in clocks if _is_clock(clock)]
+    return Gauge(minimum=min(known), median=median(known), maximum=max(known), unit="MHz") if known else None
+
+
+def _first_last(clocks: Sequence[float]) -> tuple[float, float] | None:
+    """The median clock in MHz of the first and of the last third of the samples; None of fewer than `MIN_SAMPLES`."""
+    known = [clock / 1e6 for clock in clocks if _is_clock(clock)]
+    third = len(known) // 3
+    return (median(known[:third]), median(known[-third:])) if len(known) >= MIN_SAMPLES else None
+
+
+def _is_clock(clock: float) -> bool:
+    """NVBench divides cycles by a timer that ticks once a microsecond, which is infinite for the shortest kernels."""
+    return math.isfinite(clock) and clock > 0
 
 
 def _stop(summaries: Mapping[str, Mapping[str, Any]], samples: Sequence[float], max_seconds: float) -> Stop:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import traceback
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from datetime import UTC, datetime
 from functools import partial
 from time import perf_counter
@@ -30,7 +30,7 @@ from profiling.exchange import see_apart
 from profiling.framework import framework_metrics, with_bytes
 from profiling.host.flop_counters import NotCountable
 from profiling.memory import available_bytes, format_bytes
-from profiling.noise import noise_flags
+from profiling.noise import clock_flags, noise_flags
 from profiling.peaks import peak
 from profiling.profile import Keep, processor_metrics, profile_training
 from profiling.record import Peak, Phases, Profile, Record, Telemetry, Timing
@@ -79,7 +79,7 @@ def measure(
         with phase("prepare_s"):
             task = benchmark.prepare(point)
         if isinstance(task, Training):
-            sampler = TelemetrySampler(point.device, cpus=kept_to_cpus(point, environment))
+            sampler = telemetry_sampler(point, environment)
             outcome = _train(task, point, environment, phase, sampler, keep)
             readings = sampler.series(begin)
         else:
@@ -143,19 +143,23 @@ def _sample(task: Task, point: Point, environment: Environment, phase: PhaseCloc
 
 def _lead(task: Task, point: Point, environment: Environment, phase: PhaseClock, max_seconds: float) -> Outcome:
     run, time = _timer(task, point.device)
-    with phase("first_call_s"):
-        run()
-    with phase("verify_s"):
-        verification = task.verify()
-    if not verification.passed:
-        return _wrong_answer(verification) | {"work": task.work}
-    with phase("warmup_s"):
-        soak(run)
-    with TelemetrySampler(point.device, cpus=kept_to_cpus(point, environment)) as sampler, phase("measure_s"):
-        timing = time(max_seconds)
+    # Started here, the process that reads the sensors is ready by the time the task is warm.
+    with closing(telemetry_sampler(point, environment)) as sampler:
+        with phase("first_call_s"):
+            run()
+        with phase("verify_s"):
+            verification = task.verify()
+        if not verification.passed:
+            return _wrong_answer(verification) | {"work": task.work}
+        with phase("warmup_s"):
+            soak(run)
+        with sampler, phase("measure_s"):
+            timing = time(max_seconds)
     metrics = task.metrics(timing.summary.median) if task.metrics else {}
-    return _observed(sampler, point, environment) | {
+    observed = _observed(sampler, point, environment)
+    return observed | {
         "status": "measured",
+        "noise": observed["noise"] + clock_flags(timing),
         "work": task.work,
         "verification": verification,
         "timing": timing,
@@ -267,6 +271,15 @@ def _observed(sampler: TelemetrySampler, point: Point, environment: Environment)
     cpus, wall_s = environment.cpu.logical, telemetry.counters["wall_s"]
     flags = noise_flags(telemetry, wall_s, cpus, len(kept) if kept else None, world().local_size)
     return {"telemetry": telemetry, "noise": flags}
+
+
+def telemetry_sampler(point: Point, environment: Environment) -> TelemetrySampler:
+    """What observes the machine while the point is measured, from CPUs that the point leaves free, if it leaves any."""
+    kept, there = kept_to_cpus(point, environment), environment.cpu.affinity
+    others = sorted(set(there or []) - set(kept or [])) if world().local_size == 1 else None
+    return TelemetrySampler(
+        point.device, cpus=kept, place=others or kept or there, cards=int(point.params.get("devices", 1))
+    )
 
 
 def kept_to_cpus(point: Point, environment: Environment) -> list[int] | None:

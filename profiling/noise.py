@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from profiling.record import Telemetry
+from profiling.record import Telemetry, Timing
 
 # A clock that was held down in fewer samples than this changes the median little.
 GPU_THROTTLED_SHARE = 0.1
+# A clock that fell by less shifts a figure by less than what is told apart between two machines.
+CLOCK_FALL = 0.03
 # A hypervisor's own housekeeping stays below this; a neighbour that takes more is as large as what we resolve.
 STEAL_SHARE = 0.01
 # What others use is harmless while there are free CPUs, but a parallel loop waits for its slowest thread: up to
@@ -41,6 +43,17 @@ def noise_flags(
     return [flag for find in finders for flag in find(telemetry, elapsed_s, kept_to_cpus or logical_cpus)]
 
 
+def clock_flags(timing: Timing) -> list[str]:
+    """Say that the SM clock fell during the samples: the earlier ones then stem from a faster card than the later."""
+    if timing.sm_clock_first_last is None:
+        return []
+    first, last = timing.sm_clock_first_last
+    if last >= (1 - CLOCK_FALL) * first:
+        return []
+    early = f"; the {timing.discarded} slowest-clocked were discarded, so that the earlier, faster ones decide"
+    return [f"the SM clock fell from {first:.0f} to {last:.0f} MHz over the samples{early if timing.discarded else ''}"]
+
+
 def gpu_throttled(telemetry: Telemetry, elapsed_s: float, cpus: int) -> Iterator[str]:
     for reason in telemetry.throttle_reasons:
         share = min(1.0, telemetry.counters.get(f"gpu.throttled_s.{reason}", elapsed_s) / elapsed_s)
@@ -49,9 +62,10 @@ def gpu_throttled(telemetry: Telemetry, elapsed_s: float, cpus: int) -> Iterator
 
 
 def gpu_shared(telemetry: Telemetry, elapsed_s: float, cpus: int) -> Iterator[str]:
-    processes = telemetry.gauges.get("gpu.processes")
-    if processes and processes.median > 1:
-        yield f"GPU shared: {processes.median:.0f} processes held a context on it"
+    for name, processes in telemetry.gauges.items():
+        if name.startswith("gpu.processes") and processes.median > 1:
+            card = "GPU" + name.removeprefix("gpu.processes").replace(".", " ")
+            yield f"{card} shared: {processes.median:.0f} processes held a context on it"
 
 
 def cpu_throttled(telemetry: Telemetry, elapsed_s: float, cpus: int) -> Iterator[str]:

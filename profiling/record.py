@@ -49,6 +49,15 @@ class Summary(Stored):
     outliers: int
 
 
+class Gauge(Stored):
+    """What a sensor read while the point was measured."""
+
+    minimum: float
+    median: float
+    maximum: float
+    unit: str
+
+
 class Timing(Stored):
     """The raw samples and the rule that ended them."""
 
@@ -62,16 +71,11 @@ class Timing(Stored):
     """GPU: seconds per execution back to back, caches hot; the samples are isolated and cold."""
     discarded: int = 0
     """Samples thrown away because the device was throttled."""
+    sm_clock: Gauge | None = None
+    """GPU: the SM clock in MHz during the kept samples, as NVBench counted it; None where it did not."""
+    sm_clock_first_last: tuple[float, float] | None = None
+    """GPU: its medians in the first and in the last third of all samples, those thrown away included."""
     summary: Summary
-
-
-class Gauge(Stored):
-    """What a sensor read while the point was measured."""
-
-    minimum: float
-    median: float
-    maximum: float
-    unit: str
 
 
 class Telemetry(Stored):
@@ -79,10 +83,15 @@ class Telemetry(Stored):
 
     interval_s: float
     gauges: dict[str, Gauge]
-    """`gpu.sm_clock`, `gpu.power`, `gpu.temperature`, `gpu.utilization`, `cpu.load.0`, `process.rss`, …"""
+    """`gpu.sm_clock`, `gpu.power`, `gpu.temperature`, `gpu.utilization`, `cpu.load.0`, `process.rss`, …
+
+    Of several GPUs each has its own: `gpu.power.0`, `gpu.power.1`, in CUDA's order.
+    """
     counters: dict[str, float]
     """Differences over the measurement: `cpu.steal_s`, `cpu.other_s`, `cgroup.throttled_s`, `gpu.energy_j`, …"""
     throttle_reasons: list[str] = []
+    missing: list[str] = []
+    """What could not be read, and why."""
 
 
 class Peak(Stored):

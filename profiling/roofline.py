@@ -6,9 +6,11 @@ Communications of the ACM 52(4), 2009.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from statistics import fmean
+from typing import Literal, NamedTuple
 
 from profiling.benchmark import Device, Scalar, Work
 from profiling.peaks import peak_at_clock
@@ -170,15 +172,33 @@ def share_of_peak_at_clock(record: Record) -> Share:
         return share
     if bounded_figure(record) != "flops":
         return Share(None, "memory bandwidth does not follow the SM clock")
-    clock = record.telemetry.gauges.get("gpu.sm_clock") if record.telemetry else None
-    if clock is None or clock.median <= 0:
+    clock = observed_clock(record)
+    if clock is None:
         return Share(None, "the clock was not observed")
-    bound = peak_at_clock(record.peak, clock.median)
+    bound = peak_at_clock(record.peak, clock.mhz)
     if bound is None:
         return Share(None, "the vendor does not state the clock of this peak")
-    return Share(
-        share.value * share.bound / bound, of=f"{share.of} at {clock.median:.0f} MHz", bound=bound, figure="flops"
-    )
+    of = f"{share.of} at {clock.mhz:.0f} MHz ({clock.source})"
+    return Share(share.value * share.bound / bound, of=of, bound=bound, figure="flops")
+
+
+class ObservedClock(NamedTuple):
+    """The median SM clock of a record, and who read it."""
+
+    mhz: float
+    source: Literal["NVBench", "NVML"]
+
+
+def observed_clock(record: Record) -> ObservedClock | None:
+    """NVBench's clock of the very samples that were kept; else what NVML read meanwhile; None where neither is known.
+
+    The clock of several cards is their mean: each bounds its own share of the work.
+    """
+    if record.timing is not None and record.timing.sm_clock is not None:
+        return ObservedClock(record.timing.sm_clock.median, "NVBench")
+    gauges = record.telemetry.gauges if record.telemetry else {}
+    read = [gauge.median for name, gauge in gauges.items() if re.fullmatch(r"gpu\.sm_clock(\.\d+)?", name)]
+    return ObservedClock(fmean(read), "NVML") if read and min(read) > 0 else None
 
 
 def roof(intensity: float, compute: float, memory: float) -> float:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from accelbench.doctor.check import Check, check_table
+from accelbench.doctor.gpu import check_toolkit, settle, try_gpu
 from accelbench.doctor.machine import (
     check_affinity,
     check_devices,
@@ -53,6 +54,7 @@ def checks(root: Path = Path("/"), libcuda: str = LIBCUDA, runs: Path = Path("ru
         *check_persistence(libcuda),
         *check_nvml(root, libcuda),
         *check_cupti(root, libcuda),
+        *filter(None, [check_toolkit(root, libcuda)]),
         *check_frameworks(),
         *(check for check in found if check),
         *(check_home(), check_cache(), check_temporary(), check_runs(runs)),
@@ -64,6 +66,12 @@ def trials() -> Iterator[Check]:
     yield try_py_spy()
     yield try_flop_counters()
     yield try_plugin()
+    yield from try_gpu()
+
+
+def examine(runs: Path) -> list[Check]:
+    """Look and try: a GPU can be used only if what measures on it was seen to run."""
+    return settle(checks(runs=runs), list(trials()))
 
 
 def render_doctor(environment: Environment, checks: list[Check], console: Console) -> None:

@@ -18,6 +18,7 @@ from profiling.roofline import (
     Ceiling,
     arithmetic_intensity,
     ceilings,
+    observed_clock,
     share_of_ceiling,
     share_of_peak,
     share_of_peak_at_clock,
@@ -72,6 +73,8 @@ COLUMNS: Mapping[str, tuple[str, str]] = {
     "peak_source": ("str", "where the vendor states it"),
     "share_of_peak": ("float", "rate over peak; for training the MFU"),
     "share_of_peak_at_clock": ("float", "the same with the peak scaled to the observed clock"),
+    "observed_clock_mhz": ("float", "GPU: the median SM clock while the point was measured"),
+    "observed_clock_source": ("str", "who read it: NVBench in the samples that were kept, or NVML meanwhile"),
     "ceiling": ("float", "the best such rate measured in this run, FLOP/s or byte/s"),
     "share_of_ceiling": ("float", "rate over ceiling"),
     "share_of_ceiling_reason": ("str", "why that share is unknown"),
@@ -161,6 +164,8 @@ def _line(info: RunInfo, record: Record, measured: Sequence[Ceiling]) -> dict[st
         "noise": "; ".join(record.noise),
         "command": reproduce(record, info.settings),
     }
+    if clock := observed_clock(record):
+        line |= {"observed_clock_mhz": clock.mhz, "observed_clock_source": clock.source}
     line |= record.phases.model_dump()
     line |= {f"param.{axis}": value for axis, value in record.params.items()}
     line |= {f"metric.{name}": metric.value for name, metric in record.metrics.items()}

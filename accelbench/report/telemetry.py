@@ -72,6 +72,8 @@ def _cells(telemetry: Telemetry | None) -> dict[str, str]:
         cells |= {name: _counter(name, value) for name, value in telemetry.counters.items()}
         if telemetry.throttle_reasons:
             cells["throttled by"] = plain(", ".join(telemetry.throttle_reasons))
+        if telemetry.missing:
+            cells["unread"] = plain("; ".join(telemetry.missing))
     return cells
 
 

@@ -15,10 +15,10 @@ from typing import Any
 
 import psutil
 
-from profiling.counters import busy_percent
 from profiling.environment.files import read_pairs, read_text
 from profiling.environment.limits import Throttling, collect_throttling
 from profiling.host.threads import ThreadTotals, read_threads, thread_difference
+from profiling.sensors import busy_percent
 from profiling.stored import Stored
 
 POLL_S = 1.0

@@ -11,6 +11,7 @@ import re
 import shutil
 import sys
 from collections import Counter
+from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 from typing import Literal, get_args
 
@@ -41,12 +42,30 @@ class SamplingError(Exception):
 
 
 def find_pyspy() -> Path:
-    """The program of the `py-spy` package, beside the interpreter or on the path; SamplingError without one."""
+    """The program of the `py-spy` package: beside the interpreter, where its package says, or on the path.
+
+    SamplingError without one.
+    """
     beside = shutil.which("py-spy", path=str(Path(sys.executable).parent))
-    found = beside or shutil.which("py-spy")
+    found = beside or _of_its_package() or shutil.which("py-spy")
     if found is None:
-        raise SamplingError("py-spy is not installed beside this interpreter: pip install py-spy")
+        raise SamplingError("py-spy is not installed for this interpreter: pip install py-spy")
     return Path(found)
+
+
+def _of_its_package() -> str | None:
+    """The program of the installed package: where `pip install --target` puts it, or where its list of files says.
+
+    With `--target` pip moves the program to `bin` beside the package and leaves the list as it was, which then leads
+    elsewhere (`../../bin/py-spy`).
+    """
+    try:
+        package = distribution("py-spy")
+    except PackageNotFoundError:
+        return None
+    listed = [package.locate_file(file.parent) for file in package.files or () if file.name == "py-spy"]
+    places = [package.locate_file("bin"), *listed]
+    return next((found for place in places if (found := shutil.which("py-spy", path=str(place)))), None)
 
 
 def record_command(program: Path, kind: WindowKind, pid: int, rate_hz: int, seconds: int, output: Path) -> list[str]:

@@ -36,29 +36,35 @@ int cuGetErrorName(int code, const char **s) {
 }
 """
 
-# NVML_ERROR_NOT_SUPPORTED is 3, NVML_ERROR_INSUFFICIENT_SIZE 7. The energy counter rises by 25 J per reading.
+# NVML_ERROR_NOT_SUPPORTED is 3, NVML_ERROR_NOT_FOUND 6, NVML_ERROR_INSUFFICIENT_SIZE 7. It knows the first card only,
+# unless told otherwise. A card's energy counter rises by 25 J per reading, and by another 25 J with each number.
 NVML = r"""
 #include <stdlib.h>
 #include <string.h>
-static int card;
+static int setting(const char *name, int otherwise) { const char *v = getenv(name); return v ? atoi(v) : otherwise; }
+static int cards[10];
+static int number(void *h) { return (int *)h - cards; }
 int nvmlInitWithFlags(unsigned flags) { return 0; }
 int nvmlSystemGetDriverVersion(char *s, unsigned n) { strncpy(s, "580.95.05", n); return 0; }
 int nvmlDeviceGetHandleByPciBusId_v2(const char *id, void **h) {
-  *h = &card; return strcmp(id, "0000:40:00.0") ? 6 : 0;
+  int card = strlen(id) > 6 ? id[6] - '0' : 0;
+  *h = &cards[card]; return card < setting("STUB_NVML_CARDS", 1) ? 0 : 6;
 }
 int nvmlDeviceGetEnforcedPowerLimit(void *h, unsigned *v) { *v = 700000; return 0; }
 int nvmlDeviceGetEccMode(void *h, int *now, int *later) { *now = 1; *later = 0; return 0; }
-int nvmlDeviceGetMigMode(void *h, unsigned *now, unsigned *later) { return 3; }
+int nvmlDeviceGetMigMode(void *h, unsigned *now, unsigned *later) {
+  *now = *later = 1; return setting("STUB_MIG", 0) ? 0 : 3;
+}
 int nvmlDeviceGetPersistenceMode(void *h, int *v) { *v = 0; return 0; }
 int nvmlDeviceGetMaxClockInfo(void *h, int type, unsigned *v) { *v = type == 1 ? 1980 : 2619; return 0; }
 int nvmlDeviceGetClockInfo(void *h, int type, unsigned *v) { *v = type == 1 ? 1755 : 2619; return 0; }
-int nvmlDeviceGetPowerUsage(void *h, unsigned *v) { *v = 650500; return 0; }
+int nvmlDeviceGetPowerUsage(void *h, unsigned *v) { *v = 650500 + 1000 * number(h); return 0; }
 int nvmlDeviceGetTemperature(void *h, int sensor, unsigned *v) { *v = 61; return 0; }
 int nvmlDeviceGetUtilizationRates(void *h, unsigned *v) { v[0] = 97; v[1] = 40; return 0; }
 int nvmlDeviceGetComputeRunningProcesses_v3(void *h, unsigned *n, void *p) { *n = 2; return p ? 0 : 7; }
-int nvmlDeviceGetCurrentClocksThrottleReasons(void *h, unsigned long long *v) { *v = 0x5; return 0; }
+int nvmlDeviceGetCurrentClocksThrottleReasons(void *h, unsigned long long *v) { *v = number(h) ? 0x20 : 0x5; return 0; }
 int nvmlDeviceGetTotalEnergyConsumption(void *h, unsigned long long *v) {
-  static unsigned long long total = 1000000; *v = total += 25000; return 0;
+  static unsigned long long total[10]; *v = total[number(h)] += 25000 * (1 + number(h)); return 0;
 }
 """
 
@@ -69,14 +75,20 @@ FOLDER = tempfile.TemporaryDirectory(prefix="stub-driver-")  # removed when the 
 @functools.cache
 def stub_driver() -> Path:
     """The folder with `libcuda.so.1` and `libnvidia-ml.so.1`."""
-    compiler = shutil.which("gcc") or shutil.which("cc")
-    if compiler is None:
-        pytest.skip("the stub driver needs a C compiler")
     folder = Path(FOLDER.name)
     for name, source in {"libcuda.so.1": CUDA, "libnvidia-ml.so.1": NVML}.items():
-        command = [compiler, "-shared", "-fPIC", "-w", "-x", "c", "-", "-o", str(folder / name)]
-        subprocess.run(command, input=source, text=True, check=True)
+        compile_library(folder / name, source)
     return folder
+
+
+def compile_library(path: Path, source: str) -> None:
+    """Write a shared library of that C source; skips the test without a compiler."""
+    compiler = shutil.which("gcc") or shutil.which("cc")
+    if compiler is None:
+        pytest.skip("a library of our own needs a C compiler")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    command = [compiler, "-shared", "-fPIC", "-w", "-x", "c", "-", "-o", str(path)]
+    subprocess.run(command, input=source, text=True, check=True)
 
 
 def run_with_driver(script: str, **settings: str) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes.util
 import json
+import math
 import struct
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from profiling.gpu_timing import parse_timing, read_timing, time_nvbench
+from profiling.record import Gauge
 from profiling.timing import MIN_SAMPLES
 
 DEFAULT_CLOCK = 1_980_000_000
@@ -95,7 +97,24 @@ def test_throttled_samples_are_counted_and_never_leave_a_row_empty(throttled: li
 
 
 def test_samples_without_clocks_are_all_kept() -> None:
-    assert parse_timing(document(), [0.001] * 20, [], LIMIT).discarded == 0
+    timing = parse_timing(document(), [0.001] * 20, [], LIMIT)
+    assert (timing.discarded, timing.sm_clock, timing.sm_clock_first_last) == (0, None, None)
+
+
+def test_the_clock_is_that_of_the_samples_that_were_kept() -> None:
+    clocks = [FULL_SPEED + 1e6 * number for number in range(11)] + [THROTTLED] * 9
+    timing = parse_timing(document(), [0.001] * 20, clocks, LIMIT)
+    assert timing.discarded == 9
+    assert timing.sm_clock == Gauge(minimum=1755, median=1760, maximum=1765, unit="MHz")
+    assert timing.sm_clock_first_last == (1757.5, 1200), "of all samples, in thirds of six"
+
+
+def test_a_clock_that_could_not_be_counted_discards_no_sample_and_enters_no_median() -> None:
+    clocks = [FULL_SPEED] * 12 + [math.inf, math.nan, 0.0]
+    timing = parse_timing(document(), [0.001] * 15, clocks, LIMIT)
+    assert timing.discarded == 0
+    assert timing.sm_clock == Gauge(minimum=1755, median=1755, maximum=1755, unit="MHz")
+    assert parse_timing(document(), [0.001] * 3, [math.inf] * 3, LIMIT).sm_clock is None
 
 
 def test_clocks_that_do_not_match_the_samples_are_an_error() -> None:
@@ -131,6 +150,8 @@ def write(folder: Path, samples: list[float], size: int) -> Path:
 def test_samples_are_read_from_the_files_that_the_result_names(tmp_path: Path) -> None:
     timing = read_timing(write(tmp_path, [0.5, 0.25, 0.125], size=3), LIMIT)
     assert timing.samples == [0.5, 0.25, 0.125]
+    assert timing.sm_clock is not None
+    assert timing.sm_clock.median == pytest.approx(1755)  # a float32 in the file
 
 
 def test_a_truncated_sample_file_is_an_error(tmp_path: Path) -> None:

@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 from profiling.benchmark import Point
 from profiling.environment.collect import collect
 from profiling.measure import kept_to_cpus
-from profiling.noise import noise_flags
-from profiling.record import Gauge, Telemetry
+from profiling.noise import clock_flags, noise_flags
+from profiling.record import Gauge, Telemetry, Timing
+from profiling.statistics import summarize
 
 ROOT = Path(__file__).parents[2]
 
@@ -78,6 +79,30 @@ def test_a_throttled_gpu_names_the_reason_and_the_share() -> None:
 def test_a_gpu_held_back_for_a_moment_is_not_flagged() -> None:
     held = telemetry({"gpu.throttled_s.power limit": 0.5}, ["power limit"])
     assert noise_flags(held, elapsed_s=10, logical_cpus=2) == []
+
+
+def clocked(first: float, last: float, discarded: int = 0) -> Timing:
+    samples = [0.001] * 20
+    return Timing(
+        samples=samples,
+        stop="steady noise",
+        timer="nvbench",
+        discarded=discarded,
+        sm_clock_first_last=(first, last),
+        summary=summarize(samples),
+    )
+
+
+def test_a_clock_that_fell_is_named_with_what_was_discarded_for_it() -> None:
+    assert clock_flags(clocked(1755, 1410)) == ["the SM clock fell from 1755 to 1410 MHz over the samples"]
+    (flag,) = clock_flags(clocked(1755, 1410, discarded=60))
+    assert flag.endswith("; the 60 slowest-clocked were discarded, so that the earlier, faster ones decide")
+
+
+def test_a_steady_or_rising_or_unknown_clock_is_not_flagged() -> None:
+    for timing in (clocked(1755, 1740), clocked(1410, 1755), clocked(1755, 1755, discarded=3)):
+        assert clock_flags(timing) == []
+    assert clock_flags(clocked(1755, 1410).model_copy(update={"sm_clock_first_last": None})) == []
 
 
 def test_a_shared_gpu_is_flagged() -> None:

@@ -16,6 +16,7 @@ from profiling.roofline import (
     arithmetic_intensity,
     ceilings,
     find_ceiling,
+    observed_clock,
     ridge,
     roof,
     share_of_ceiling,
@@ -159,10 +160,27 @@ def test_at_the_observed_clock_the_peak_is_scaled_by_it() -> None:
     share = share_of_peak_at_clock(slowed)
     assert share.value == pytest.approx(0.8)
     assert share.bound == pytest.approx(5e11)
+    assert share.of.endswith("at 1000 MHz (NVML)")
     unobserved = arithmetic(4e11, device="gpu", peak=peak)
     assert share_of_peak_at_clock(unobserved).reason == "the clock was not observed"
     unstated = slowed.model_copy(update={"peak": Peak(value=1e12)})
     assert share_of_peak_at_clock(unstated).reason == "the vendor does not state the clock of this peak"
+
+
+def test_nvbenchs_clock_of_the_samples_goes_before_what_nvml_read_between_them() -> None:
+    idle = arithmetic(4e11, device="gpu", peak=Peak(value=1e12, clock_mhz=2000), telemetry=clocked(345))
+    assert idle.timing is not None
+    clock = Gauge(minimum=1590, median=1600, maximum=1700, unit="MHz")
+    counted = idle.model_copy(update={"timing": idle.timing.model_copy(update={"sm_clock": clock})})
+    share = share_of_peak_at_clock(counted)
+    assert share.value == pytest.approx(0.5)
+    assert share.of.endswith("at 1600 MHz (NVBench)")
+
+
+def test_the_clock_of_several_cards_is_their_mean() -> None:
+    cards = {f"gpu.sm_clock.{number}": clocked(mhz).gauges["gpu.sm_clock"] for number, mhz in enumerate((1200, 1600))}
+    telemetry = Telemetry(interval_s=0.1, gauges=cards, counters={})
+    assert observed_clock(arithmetic(1e9, device="gpu", telemetry=telemetry)) == (1400, "NVML")
 
 
 def test_arithmetic_intensity_needs_flops_and_bytes() -> None:

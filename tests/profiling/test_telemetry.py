@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import time
 from pathlib import Path
 
+import psutil
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from profiling.counters import Totals, difference, read_heat, read_swapping, read_throttling, read_totals
 from profiling.noise import noise_flags
+from profiling.nvml import read_throttle_reasons
 from profiling.record import Telemetry
-from profiling.telemetry import TelemetrySampler, read_cpu_time, read_throttle_reasons, summarize
+from profiling.telemetry import TelemetrySampler, read_cpu_time, summarize
 from tests.profiling.machines import CGROUP_V2, XEON, build
 from tests.profiling.stub_driver import run_with_driver
 
@@ -130,6 +133,111 @@ def test_memory_that_is_taken_shows() -> None:
     assert sampler.result().counters["process.minor_faults"] > 0
 
 
+# --- the process that reads the sensors ---
+
+HOLD = """
+import ctypes, json
+from time import perf_counter
+from profiling.telemetry import TelemetrySampler
+with TelemetrySampler("gpu", interval_s=0.05) as sampler:
+    begin = perf_counter()
+    ctypes.PyDLL(None).usleep(600_000)  # as NVBench measures: in C, and without letting go of Python's lock
+    end = perf_counter()
+print(json.dumps([end - begin, sampler.series(begin)]))
+"""
+
+
+@pytest.mark.parametrize("sensor", ["gpu.power", "gpu.sm_clock", "process.rss"])
+def test_sensors_are_read_while_pythons_lock_is_held(sensor: str) -> None:
+    held, series = json.loads(run_with_driver(HOLD))
+    inside = [when for when, _ in series[sensor] if 0.1 * held < when < 0.9 * held]
+    assert len(inside) >= 3
+
+
+ABANDON = """
+import os, signal, subprocess, sys, time
+from profiling.telemetry import TelemetrySampler
+sampler = TelemetrySampler("cpu", interval_s=0.05)
+if sys.argv[1] == "begun":
+    sampler.__enter__()
+print(sampler._sensors._process.pid, flush=True)
+if os.fork() == 0:  # it inherits the pipes, and holds them open
+    os.close(1)
+    time.sleep(60)
+print(0, flush=True)
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="forks")
+@pytest.mark.parametrize("stage", ["begun", "not begun"])
+def test_the_sensors_process_ends_with_the_measured_one_however_that_ends(stage: str) -> None:
+    command = [sys.executable, "-c", ABANDON, stage]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, start_new_session=True) as measured:
+        assert measured.stdout is not None
+        sensors = int(measured.stdout.readline())
+        measured.wait(30)
+        try:
+            deadline = time.monotonic() + 30
+            while psutil.pid_exists(sensors) and psutil.Process(sensors).status() != psutil.STATUS_ZOMBIE:
+                assert time.monotonic() < deadline, "it outlives the process that it watches"
+                time.sleep(0.05)
+        finally:
+            os.killpg(measured.pid, signal.SIGKILL)
+
+
+def sensors_processes() -> list[psutil.Process]:
+    return [child for child in psutil.Process().children() if "profiling.sensors" in child.cmdline()]
+
+
+def test_a_sensors_process_that_dies_costs_the_sensors_and_says_so() -> None:
+    with TelemetrySampler("cpu") as sampler:
+        (sensors,) = sensors_processes()
+        sensors.kill()
+        while sensors.status() != psutil.STATUS_ZOMBIE:
+            time.sleep(0.01)
+    telemetry = sampler.result()
+    assert telemetry.missing == ["all sensors: the process that reads them ended: exit status -9"]
+    assert telemetry.gauges == {}
+    assert telemetry.counters["wall_s"] > 0
+    assert sampler.series(0.0) == {}
+
+
+def test_a_sensors_process_that_cannot_be_started_costs_the_sensors_and_says_so(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(sys, "executable", "/no/such/python")
+    with TelemetrySampler("cpu") as sampler:
+        pass
+    (missing,) = sampler.result().missing
+    assert missing.startswith("all sensors: the process that reads them cannot be started: ")
+
+
+def test_a_sampler_that_is_closed_unused_leaves_no_process() -> None:
+    sampler = TelemetrySampler("cpu")
+    assert len(sensors_processes()) == 1
+    sampler.close()
+    sampler.close()
+    assert sensors_processes() == []
+
+
+@pytest.mark.skipif(not hasattr(os, "sched_getaffinity"), reason="pins the process")
+def test_the_sensors_are_read_on_the_cpus_that_the_measurement_leaves_free() -> None:
+    place = max(os.sched_getaffinity(0))
+    with TelemetrySampler("cpu", place=[place]):
+        (sensors,) = sensors_processes()
+        assert sensors.cpu_affinity() == [place]
+
+
+def test_what_reads_the_sensors_imports_no_heavy_library() -> None:
+    script = "import sys, profiling.sensors, profiling.nvml; print(*sys.modules)"
+    loaded = set(
+        subprocess.run([sys.executable, "-c", script], capture_output=True, check=True, text=True).stdout.split()
+    )
+    assert {"psutil", "pynvml"} <= loaded
+    assert not {"numpy", "pydantic", "profiling.record"} & loaded
+
+
 # --- the GPU, as a stub of the driver shows it ---
 
 SAMPLE = """
@@ -157,6 +265,45 @@ def test_a_gpu_is_sampled_with_its_energy_and_its_throttling() -> None:
     flags = noise_flags(telemetry, telemetry.counters["wall_s"], 10_000)
     assert "GPU throttled for 100% of the time: power limit" in flags
     assert "GPU shared: 2 processes held a context on it" in flags
+
+
+TWO = {"STUB_COUNT": "2", "STUB_NVML_CARDS": "2"}
+
+
+def sampled(cards: int, **settings: str) -> Telemetry:
+    script = SAMPLE.replace("interval_s=0.02", f"interval_s=0.02, cards={cards}")
+    return Telemetry.model_validate(json.loads(run_with_driver(script, **settings)))
+
+
+def test_of_several_cards_each_is_read_and_their_energy_is_added_up() -> None:
+    telemetry = sampled(2, **TWO)
+    power = {name: gauge.median for name, gauge in telemetry.gauges.items() if "power" in name}
+    assert power == {"gpu.power.0": 650.5, "gpu.power.1": 651.5}
+    assert telemetry.counters["gpu.energy_j"] == 25 + 50
+    assert telemetry.throttle_reasons == ["power limit", "temperature (software)"]
+    flags = noise_flags(telemetry, telemetry.counters["wall_s"], 10_000)
+    assert "GPU 1 shared: 2 processes held a context on it" in flags
+
+
+def test_a_card_that_is_visible_and_not_used_is_not_read() -> None:
+    telemetry = sampled(1, **TWO)
+    assert telemetry.gauges["gpu.power"].median == 650.5
+    assert telemetry.counters["gpu.energy_j"] == 25
+
+
+def test_the_energy_of_cards_of_which_one_does_not_answer_is_unknown_and_says_why() -> None:
+    telemetry = sampled(2, STUB_COUNT="2")
+    assert "gpu.power.0" in telemetry.gauges
+    assert "gpu.energy_j" not in telemetry.counters
+    assert telemetry.missing == ["sensors of the GPU at 0000:41:00.0: NVML does not answer for it"]
+
+
+def test_the_power_of_a_divided_card_is_not_taken_for_that_of_a_part() -> None:
+    telemetry = sampled(1, STUB_MIG="1")
+    assert "gpu.sm_clock" in telemetry.gauges
+    assert "gpu.power" not in telemetry.gauges
+    assert "gpu.energy_j" not in telemetry.counters
+    assert telemetry.missing == ["GPU power and energy: the card is divided (MIG), and they are those of all its parts"]
 
 
 def test_a_gpus_readings_over_time_are_kept_for_the_chart() -> None:

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import zipfile
 from itertools import islice, pairwise
 from pathlib import Path
 
@@ -34,6 +35,38 @@ def wait_for_windows(sampler: HostSampler, number: int) -> None:
     deadline = time.monotonic() + 60
     while len(sampler.result().windows) < number and not sampler._missing and time.monotonic() < deadline:
         time.sleep(0.1)
+
+
+def py_spy_wheel(folder: Path) -> Path:
+    """A wheel of a py-spy that says its name, laid out as the real one is."""
+    wheel = folder / "py_spy-0.0.1-py3-none-any.whl"
+    info = "py_spy-0.0.1.dist-info"
+    files = {
+        "py_spy-0.0.1.data/scripts/py-spy": "#!/bin/sh\necho py-spy of the target\n",
+        f"{info}/METADATA": "Metadata-Version: 2.1\nName: py-spy\nVersion: 0.0.1\n",
+        f"{info}/WHEEL": "Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
+    }
+    with zipfile.ZipFile(wheel, "w") as archive:
+        for name, text in files.items():
+            entry = zipfile.ZipInfo(name)
+            entry.external_attr = 0o100755 << 16  # a program may be run
+            archive.writestr(entry, text)
+        archive.writestr(f"{info}/RECORD", "".join(f"{name},,\n" for name in [*files, f"{info}/RECORD"]))
+    return wheel
+
+
+def test_py_spy_is_found_beside_packages_that_were_installed_into_a_target(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wheel, target = py_spy_wheel(tmp_path), tmp_path / "target"
+    options = ["--no-index", "--no-deps", "--disable-pip-version-check", "--target", str(target)]
+    subprocess.run([sys.executable, "-m", "pip", "install", "-q", *options, str(wheel)], check=True)
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "elsewhere" / "python"))
+    monkeypatch.setenv("PATH", os.defpath)
+    monkeypatch.syspath_prepend(target)
+    found = find_pyspy()
+    assert found == target / "bin" / "py-spy"
+    assert subprocess.run([found], capture_output=True, text=True, check=True).stdout == "py-spy of the target\n"
 
 
 def test_each_kind_of_window_sees_what_it_is_for(tmp_path: Path) -> None:

@@ -1,0 +1,145 @@
+"""Whether the GPU can be used: each library of the GPU path is tried on it, in a process of its own."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+from accelbench.doctor.check import Check
+from profiling.devices import GPU_LIBRARIES, DeviceMissing, find_gpu, is_installed
+from profiling.libcuda import LIBCUDA
+from profiling.toolkit import toolkit, toolkit_version
+
+LIMIT_S = 120.0
+"""A framework that is imported from a cold disk takes longest."""
+AT_ONCE = 4
+HUNG = "no answer within"
+# Else the first framework takes most of the card's memory, and the trials beside it fail for want of it.
+SHARING = {"XLA_PYTHON_CLIENT_PREALLOCATE": "false", "TF_FORCE_GPU_ALLOW_GROWTH": "true"}
+DEVICE = "device gpu"
+ACCELBENCH = "make install DEVICE=gpu, or pip install 'accelbench[{extra}]'"
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One library that does a small thing on the GPU, as a program that prints what it ran with."""
+
+    name: str
+    command: tuple[str, ...]
+    modules: tuple[str, ...]
+    """All that must be installed for it."""
+    install: str
+    cost: str
+    needed: bool = False
+    """Whether nothing can be measured on the GPU without it."""
+
+
+def _trial(name: str, short: str, modules: tuple[str, ...], cost: str, install: str, needed: bool = False) -> Trial:
+    command = (sys.executable, "-m", "accelbench.doctor.gpu_trials", short)
+    return Trial(name, command, modules, install, cost, needed)
+
+
+def gpu_trials(extra: str) -> tuple[Trial, ...]:
+    """The libraries of the GPU path; `extra` is the set of packages that suits the driver."""
+    set_of_packages = ACCELBENCH.format(extra=extra)
+    cuda = "cuda13" if extra == "gpu13" else "cuda12"
+    none, no_training = "nothing can be measured on the GPU", "no training is measured on the GPU with it"
+    return (
+        _trial("Numba", "numba", ("numba.cuda",), none, set_of_packages, needed=True),
+        _trial("CuPy", "cupy", ("cupy",), none, set_of_packages, needed=True),
+        _trial("NVBench", "nvbench", ("cuda.bench",), none, set_of_packages, needed=True),
+        _trial("cuBLASLt", "cublaslt", ("cupy", "cuda.pathfinder"), "no int8 and fp8 products", set_of_packages),
+        _trial("JAX", "jax", ("jax",), no_training, f"pip install 'jax[{cuda}]'"),
+        _trial("PyTorch", "torch", ("torch",), no_training, "pip install 'accelbench[torch]'"),
+        _trial("TensorFlow", "tensorflow", ("tensorflow",), no_training, "pip install 'tensorflow[and-cuda]'"),
+    )
+
+
+def try_gpu(libcuda: str = LIBCUDA) -> Iterator[Check]:
+    """Compile and launch a kernel with each library, where there is a GPU."""
+    try:
+        _, served = find_gpu(libcuda=libcuda)
+    except DeviceMissing:
+        return  # the check of the device has said so
+    yield from run_trials(gpu_trials("gpu13" if served >= (13, 0) else "gpu"))
+
+
+def run_trials(trials: Sequence[Trial], limit_s: float = LIMIT_S) -> list[Check]:
+    """Run the trials side by side; one that failed so is run again alone: a card may serve one process at a time."""
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        checks = list(pool.map(lambda trial: run_trial(trial, limit_s), trials))
+    return [
+        run_trial(trial, limit_s) if check.status == "warn" and HUNG not in check.found else check
+        for trial, check in zip(trials, checks, strict=True)
+    ]
+
+
+def run_trial(trial: Trial, limit_s: float = LIMIT_S) -> Check:
+    """What became of it: ok with what it ran with, or its error, the signal that ended it, or that it hung."""
+    name = f"{trial.name} on the GPU"
+    lacking = [name for name in trial.modules if not any(map(is_installed, GPU_LIBRARIES.get(name, (name,))))]
+    if lacking:
+        return Check(name, "missing", f"Python has no {', no '.join(lacking)}", trial.install, trial.cost)
+    process = subprocess.Popen(
+        trial.command,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        errors="replace",
+        env=os.environ | SHARING,
+        start_new_session=True,  # what it starts can be ended with it
+    )
+    advice = f"{trial.install}; {' '.join(('python', *trial.command[1:]))} tells more"
+    try:
+        said, complaint = process.communicate(timeout=limit_s)
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.communicate()
+        return Check(name, "warn", f"{HUNG} {limit_s:g} s", advice, trial.cost)
+    if process.returncode == 0:
+        return Check(name, "ok", f"compiled and ran: {_last_line(said)}")
+    if process.returncode < 0:
+        return Check(name, "warn", f"ended by {signal.Signals(-process.returncode).name}", advice, trial.cost)
+    found = _last_line(complaint) or f"exit status {process.returncode}"
+    return Check(name, "warn", found, advice, trial.cost)
+
+
+def _last_line(text: str) -> str:
+    return next(reversed(text.strip().splitlines()), "")
+
+
+def settle(checks: Sequence[Check], trials: Sequence[Check]) -> list[Check]:
+    """All of them, the GPU's own being well only if every trial passed that measuring needs."""
+    needed = {f"{trial.name} on the GPU" for trial in gpu_trials("gpu") if trial.needed}
+    failed = [trial for trial in trials if trial.name in needed and trial.status != "ok"]
+    if not failed:
+        return [*checks, *trials]
+    found = f"cannot be used: {'; '.join(f'{trial.name}: {trial.found}' for trial in failed)}"
+    worse = Check(DEVICE, "missing", found, failed[0].advice)
+    return [worse if check.name == DEVICE and check.status == "ok" else check for check in (*checks, *trials)]
+
+
+def check_toolkit(root: Path, libcuda: str) -> Check | None:
+    """Which CUDA toolkit Numba is given, where there is a GPU; without one it looks among Python's packages."""
+    try:
+        find_gpu(root, libcuda)
+    except DeviceMissing:
+        return None
+    folder = toolkit(root, libcuda)
+    if folder is None:
+        return Check("CUDA toolkit", "ok", "none in its usual places: libraries are those of Python's packages")
+    version = toolkit_version(folder)
+    there = any(folder.glob("nvvm/lib64/libnvvm.so*"))
+    found = f"{folder}, CUDA {'of unknown version' if version is None else '{}.{}'.format(*version)}"
+    if there:
+        return Check("CUDA toolkit", "ok", f"{found}, has libNVVM")
+    cost = "Numba compiles only if libNVVM is among Python's packages"
+    advice = "unset CUDA_PATH and CUDA_HOME, or have them name a whole toolkit"
+    return Check("CUDA toolkit", "warn", f"{found}, has no libNVVM", advice, cost)
