@@ -48,7 +48,7 @@ def synchronize() -> None:
 
 def use_device(index: int) -> None:
     """Make that visible device the current one of the calling thread, for the CUDA runtime, CuPy and Numba alike."""
-    _call("cudaSetDevice", index)
+    call("cudaSetDevice", index)
     library("cupy").cuda.Device(index).use()
     library("numba.cuda").select_device(index)
 

@@ -79,7 +79,7 @@ def measure(
         with phase("prepare_s"):
             task = benchmark.prepare(point)
         if isinstance(task, Training):
-            sampler = telemetry_sampler(point, environment)
+            sampler = telemetry_sampler(point, environment, task.work)
             outcome = _train(task, point, environment, phase, sampler, keep)
             readings = sampler.series(begin)
         else:
@@ -144,7 +144,7 @@ def _sample(task: Task, point: Point, environment: Environment, phase: PhaseCloc
 def _lead(task: Task, point: Point, environment: Environment, phase: PhaseClock, max_seconds: float) -> Outcome:
     run, time = _timer(task, point.device)
     # Started here, the process that reads the sensors is ready by the time the task is warm.
-    with closing(telemetry_sampler(point, environment)) as sampler:
+    with closing(telemetry_sampler(point, environment, task.work)) as sampler:
         with phase("first_call_s"):
             run()
         with phase("verify_s"):
@@ -273,13 +273,12 @@ def _observed(sampler: TelemetrySampler, point: Point, environment: Environment)
     return {"telemetry": telemetry, "noise": flags}
 
 
-def telemetry_sampler(point: Point, environment: Environment) -> TelemetrySampler:
+def telemetry_sampler(point: Point, environment: Environment, work: Work) -> TelemetrySampler:
     """What observes the machine while the point is measured, from CPUs that the point leaves free, if it leaves any."""
     kept, there = kept_to_cpus(point, environment), environment.cpu.affinity
     others = sorted(set(there or []) - set(kept or [])) if world().local_size == 1 else None
-    return TelemetrySampler(
-        point.device, cpus=kept, place=others or kept or there, cards=int(point.params.get("devices", 1))
-    )
+    cards = work.devices or int(point.params.get("devices", 1))
+    return TelemetrySampler(point.device, cpus=kept, place=others or kept or there, cards=cards)
 
 
 def kept_to_cpus(point: Point, environment: Environment) -> list[int] | None:
