@@ -23,7 +23,7 @@ HUNG = "no answer within"
 # Else the first framework takes most of the card's memory, and the trials beside it fail for want of it.
 SHARING = {"XLA_PYTHON_CLIENT_PREALLOCATE": "false", "TF_FORCE_GPU_ALLOW_GROWTH": "true"}
 DEVICE = "device gpu"
-ACCELBENCH = "make install DEVICE=gpu, or pip install 'accelbench[{extra}]'"
+INSTALL = "make install DEVICE=gpu, or pip install 'accelbench[{extra}]'"
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ def _trial(name: str, short: str, modules: tuple[str, ...], cost: str, install: 
 
 def gpu_trials(extra: str) -> tuple[Trial, ...]:
     """The libraries of the GPU path; `extra` is the set of packages that suits the driver."""
-    set_of_packages = ACCELBENCH.format(extra=extra)
+    set_of_packages = INSTALL.format(extra=extra)
     cuda = "cuda13" if extra == "gpu13" else "cuda12"
     none, no_training = "nothing can be measured on the GPU", "no training is measured on the GPU with it"
     return (
