@@ -17,7 +17,7 @@ from kernels.numba_cuda import cuda, uint32, void
 from kernels.treesearch.device_search import BLOCKS_PER_MULTIPROCESSOR
 from kernels.treesearch.flowshop import gpu_sharing as flowshop
 from kernels.treesearch.gpu_pool import THREADS
-from kernels.treesearch.nqueens import gpu_prefix, gpu_tuned
+from kernels.treesearch.nqueens import gpu_prefix, gpu_tuned, residency
 from kernels.treesearch.nqueens.residency import Multiprocessor
 from kernels.treesearch.uts import gpu_sharing as uts
 from kernels.treesearch.uts.device_sha1 import HASH_INSTRUCTIONS, hash_child
@@ -102,6 +102,12 @@ def test_n_queens_asks_for_all_the_shared_memory_that_a_multiprocessor_can_have(
 
 
 HOPPER = Multiprocessor(shared_bytes=228 << 10, reserved_bytes=1 << 10, registers=1 << 16, threads=2048, blocks=32)
+
+
+def test_a_multiprocessor_is_described_by_attributes_that_cuda_has(monkeypatch: pytest.MonkeyPatch) -> None:
+    known = pytest.importorskip("cuda.bindings.runtime").cudaDeviceAttr
+    monkeypatch.setattr(residency, "attribute", lambda name: int(getattr(known, f"cudaDevAttr{name}")))
+    assert len(set(vars(residency.this_device()).values())) == 5
 
 
 def test_four_prefixes_are_searched_for_each_thread_that_a_hopper_holds_at_16_queens() -> None:

@@ -13,6 +13,7 @@ from kernels.treesearch.nqueens.borders import Tasks, cut
 from kernels.treesearch.nqueens.counts import totals, verify_search
 from kernels.treesearch.nqueens.prefixes import enumerate_prefixes
 from kernels.treesearch.nqueens.published import SOLUTIONS
+from kernels.treesearch.nqueens.recount import recount_task
 from profiling.benchmark import Task
 
 POISON = 1 << 30
@@ -71,19 +72,19 @@ def test_a_task_left_out_fails() -> None:
     assert not verify_search(tasks, nodes, solutions, np.random.default_rng(1)).passed
 
 
-def test_no_frame_is_stored_beyond_the_stack() -> None:
-    tasks = cut(9, 1, gpu_tuned.LOOK_AHEAD)
-    stored = []
+def test_a_task_that_needs_every_frame_has_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    tasks = cut(16, gpu_tuned.MIN_TASKS, gpu_tuned.LOOK_AHEAD)[[116_294]]  # one of six that do
+    frames = set()
 
     def note(array: Any, place: Any, beyond: int, *frame: Any) -> None:
-        stored.append((int(place) + int(beyond)) % (1 << 32) // gpu_tuned.FRAME_BYTES // gpu_tuned.THREADS)
-        honest(array, place, beyond, *frame)
+        frames.add((int(place) + int(beyond)) % (1 << 32) // gpu_tuned.FRAME_BYTES // gpu_tuned.THREADS)
+        store(array, place, beyond, *frame)
 
-    honest = gpu_tuned.store_frame
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(gpu_tuned, "store_frame", note)
-        search_tasks(tasks)
-    assert 0 < max(stored) < gpu_tuned.most_frames(gpu_tuned.most_to_place(tasks))
+    store = gpu_tuned.store_frame
+    monkeypatch.setattr(gpu_tuned, "store_frame", note)
+    nodes, solutions = search_tasks(tasks)
+    assert (nodes[0], solutions[0]) == recount_task(tasks, 0)
+    assert frames == set(range(gpu_tuned.most_frames(gpu_tuned.most_to_place(tasks))))
 
 
 @pytest.mark.parametrize(
