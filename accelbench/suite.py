@@ -5,6 +5,7 @@ from __future__ import annotations
 import tomllib
 from importlib.resources import files
 from pathlib import Path
+from typing import Annotated
 
 from pydantic import Field, ValidationError
 
@@ -13,6 +14,8 @@ from profiling.benchmark import Device, Scalar
 from profiling.stored import Stored
 
 SUITES = files("accelbench") / "suites"
+
+Seconds = Annotated[float, Field(gt=0)]
 
 
 class Selection(Stored):
@@ -32,8 +35,13 @@ class Suite(Stored):
     description: str
     all: bool = False
     """Every benchmark there is, on its default axes."""
-    max_seconds: float | None = Field(default=None, gt=0)
+    max_seconds: Seconds | dict[Device, Seconds] | None = None
+    """Sampling time of an unsteady point, on each device where they differ; NVBench takes it twice on a GPU."""
     benchmark: list[Selection] = []
+
+    def sampling_seconds(self, device: Device) -> float | None:
+        """What `max_seconds` says of that device; None for what a run takes by itself."""
+        return self.max_seconds.get(device) if isinstance(self.max_seconds, dict) else self.max_seconds
 
     def selections(self, device: Device) -> list[Selection]:
         return [selection for selection in self.benchmark if selection.device in (None, device)]

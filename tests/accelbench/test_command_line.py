@@ -60,6 +60,8 @@ def test_wrong_use_is_one_line_and_status_2(accelbench: Run, arguments: list[str
         ("all = true", "description: Field required"),
         ('description = "d"\nspeed = 1', "speed: Extra inputs"),
         ('description = "d"\nmax_seconds = -1', "max_seconds"),
+        ('description = "d"\nmax_seconds = { gpu = 0 }', "max_seconds"),
+        ('description = "d"\nmax_seconds = { cloud = 1 }', "max_seconds"),
         ('description = "d"\n[[benchmark]]\nname = "matmull"', "did you mean 'matmul'?"),
         ('description = "d"\n[[benchmark]]\nname = "matmul"\naxes = { m = [1] }', "no axis 'm'"),
         ('description = "d"\n[[benchmark]]\nname = "matmul"\naxes = { n = [0] }', "n is at least 1"),
