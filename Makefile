@@ -15,6 +15,7 @@ PART ?=
 TRACE ?=
 HOST_PROFILE ?=
 KERNELS ?=
+CUDA ?= 13
 PYTEST ?=
 ENGINE ?=
 BASE ?= debian:bookworm-slim
@@ -29,6 +30,8 @@ SET ?= $(CHOSEN)
 PY = $(if $(VENV),$(VENV)/bin/python,$(PYTHON))
 INSTALLED = $(if $(VENV),$(VENV)/.installed-$(SET))
 DEVELOPMENT = $(if $(VENV),$(VENV)/.installed-dev)
+# The compilers of CUDA 12 have an environment of their own: both CUDAs' packages hold files of the same names.
+CUDA12 = $(if $(VENV),$(VENV)/cuda12/.installed)
 
 .DEFAULT_GOAL := help
 .PHONY: device-there on-the-gpu
@@ -77,7 +80,7 @@ install: $(INSTALLED)  ## only create the environment (VENV=.venv)
 # Most tests wait much, so that two at a time take half as long; those that measure have the machine for themselves.
 JOBS = 2
 NONE_CHOSEN = [ $$? = 5 ]
-test: $(DEVELOPMENT)  ## run the whole test suite (PYTEST="-k matmul" for a part, JOBS=1 one after the other)
+test: $(DEVELOPMENT) $(CUDA12)  ## run the whole test suite (PYTEST="-k matmul" for a part, JOBS=1 one after the other)
 	$(PY) -m pytest -m "not gpu and not container and not alone" --numprocesses $(JOBS) --dist loadfile $(PYTEST) || $(NONE_CHOSEN)
 	$(PY) -m pytest -m alone $(PYTEST) || $(NONE_CHOSEN)
 
@@ -100,11 +103,11 @@ container-bench:  ## `make bench` in the image or the SIF; results in runs/
 	$(if $(OUT),$(error OUT= is not for container-bench: results are in runs/))
 	@$(IN_CONTAINER) bench $(foreach name,SUITE BENCH PARAMS BACKEND TRACE HOST_PROFILE,$(if $($(name)),'$(name)=$($(name))'))
 
-container-test: $(DEVELOPMENT)  ## build and run images with every engine that is there (containers/ci/engines.sh installs them)
+container-test: $(DEVELOPMENT) $(CUDA12)  ## build and run images with every engine that is there (containers/ci/engines.sh installs them)
 	$(PY) -m pytest -m container tests/containers $(PYTEST)
 
-kernels-report: $(DEVELOPMENT)  ## compile every GPU kernel: registers, shared memory, spills (KERNELS="nqueens tuned")
-	@$(PY) -m kernels.report $(KERNELS)
+kernels-report: $(DEVELOPMENT) $(if $(filter 12,$(CUDA)),$(CUDA12))  ## compile every GPU kernel: registers, shared memory, spills (KERNELS="nqueens tuned" CUDA=13|12)
+	@$(if $(filter 12,$(CUDA)),$(VENV)/cuda12/bin/python,$(PY)) -m kernels.report $(KERNELS)
 
 lint: $(DEVELOPMENT)  ## ruff and mypy
 	$(PY) -m ruff check .
@@ -147,3 +150,11 @@ $(VENV)/.installed-dev: pyproject.toml requirements/dev.txt | $(VENV)/bin/python
 	@$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check \
 	  --constraint requirements/dev.txt --editable '.[cpu,dev]'
 	@touch $@ $(VENV)/.installed-cpu
+
+$(VENV)/cuda12/.installed: requirements/gpu.txt requirements/dev.txt | $(VENV)/bin/python
+	@echo 'installing the compilers of CUDA 12 into $(VENV)/cuda12 (once, a minute)'
+	@$(VENV)/bin/python -m venv --without-pip --clear $(VENV)/cuda12
+	@$(VENV)/bin/python -m pip --python $(VENV)/cuda12/bin/python install --quiet --disable-pip-version-check \
+	  --constraint requirements/gpu.txt 'numba-cuda[cu12]' psutil pydantic rich scipy \
+	  $$(grep '^nvidia-cuda-nvdisasm==' requirements/dev.txt)
+	@touch $@
