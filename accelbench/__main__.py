@@ -219,7 +219,7 @@ def resume(run: str, failed: bool) -> int:
     cluster = find_cluster(os.environ)
     if cluster and cluster.rank > 0:
         return serve(cluster)
-    store = _open_run(run)
+    store = _open_directory(run)
     store.lock()
     store.drop_cut_off_line()
     info = store.info()
@@ -289,6 +289,21 @@ def compare(run_a: str, run_b: str, fail_on: str | None, equivalence: float) -> 
     for regression in found:
         print(f"regression: {regression.point}: {regression.reason}")
     return EXIT_REGRESSION if found else 0
+
+
+@cli.command()
+@click.argument("runs", nargs=-1, required=True, metavar="RUN...")
+@click.option("--out", type=click.Path(path_type=Path), help="The file. Default: here, named after date and machine.")
+@click.option("--no-traces", is_flag=True, help="Leave the traces out, which are most of a training run's size.")
+@click.option(
+    "--part-size", type=click.FloatRange(min=0.01), metavar="MIB", help="Cut it into files of at most so many MiB."
+)
+def pack(runs: tuple[str, ...], out: Path | None, no_traces: bool, part_size: float | None) -> None:
+    """Put runs into one file, which report, compare and tensorboard take for a run: PACK, or PACK:RUN of several."""
+    from accelbench.pack import write_pack
+
+    for file in write_pack([_open_directory(run) for run in runs], out, not no_traces, part_size):
+        print(f"{file} {file.stat().st_size / 1e6:,.1f} MB")
 
 
 @cli.command()
@@ -380,6 +395,14 @@ def _find_device(name: str) -> Any:
 
 
 def _open_run(run: str) -> RunStore:
+    """The run at that path, in that pack (`PACK`, `PACK:RUN`), of that id under `runs`, or the last by `latest`."""
+    from accelbench.pack import find_pack, open_packed
+
+    packed = find_pack(run)
+    return open_packed(*packed) if packed else _open_directory(run)
+
+
+def _open_directory(run: str) -> RunStore:
     """The run at that path, or of that id under `runs`, or the last one by the word `latest`."""
     from accelbench.store import RUNS, RunStore
 

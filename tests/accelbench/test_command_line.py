@@ -88,6 +88,7 @@ def test_a_binary_suite_file_is_one_line(accelbench: Run, tmp_path: Path) -> Non
         ["run"],
         ["resume"],
         ["report"],
+        ["pack"],
         ["compare"],
         ["doctor"],
         ["peaks"],
