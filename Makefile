@@ -11,6 +11,8 @@ PROCS ?=
 STRATEGY ?=
 OUT ?=
 RUN ?= latest
+STAGES ?=
+BUDGET ?=
 PART ?=
 TRACE ?=
 HOST_PROFILE ?=
@@ -32,7 +34,7 @@ DEVELOPMENT = $(if $(VENV),$(VENV)/.installed-dev)
 
 .DEFAULT_GOAL := help
 .PHONY: device-there gpu-tests
-.PHONY: help bench list resume report tensorboard doctor install test test-gpu sanitize kernels-report lint format bench-self schema pins clean image sif container-bench container-test
+.PHONY: help bench list resume report tensorboard doctor install test test-gpu sanitize gpu-day kernels-report lint format bench-self schema pins clean image sif container-bench container-test
 
 help:  ## list every target
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -90,6 +92,10 @@ test-gpu:  ## verify every GPU kernel on the device, JOBS=n at a time; fails whe
 sanitize:  ## run every GPU kernel under compute-sanitizer, small; takes minutes
 	@$(MAKE) --no-print-directory gpu-tests DEVICE=gpu
 	$(ON_GPU) -m gpu $(SANITIZER) --numprocesses $(or $(JOBS),2) $(PYTEST)
+
+gpu-day:  ## all figures of this GPU in half an hour: probe, tests, kernels, trainings (STAGES=a,b BUDGET=540 OUT=DIR)
+	@$(MAKE) --no-print-directory gpu-tests DEVICE=gpu
+	@$(PY) -m accelbench gpu-day $(if $(STAGES),--stages $(STAGES)) $(if $(BUDGET),--budget $(BUDGET)) $(if $(OUT),--out $(OUT))
 
 ON_GPU = $(PY) -m pytest
 SANITIZER = tests/gpu/test_sanitizer.py

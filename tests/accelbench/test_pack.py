@@ -11,9 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from accelbench import pack as packs
 from accelbench.errors import UserError
-from accelbench.pack import find_pack, open_packed, write_pack
+from accelbench.pack import read, written_parts
+from accelbench.pack.read import find_pack, open_packed
+from accelbench.pack.write import write_pack
 from accelbench.store import RunStore
 from tests.accelbench.report_node import rich_records
 from tests.accelbench.report_runs import make_run
@@ -82,7 +83,7 @@ def test_parts_are_no_larger_than_asked_for_and_are_joined_again(run: RunStore, 
 def test_more_than_nine_parts_are_in_their_order(run: RunStore, tmp_path: Path) -> None:
     parts = write_pack([run], tmp_path / "cut", part_mib=0.02)
     assert len(parts) > 9
-    assert packs.written_parts(tmp_path / "cut") == parts
+    assert written_parts(tmp_path / "cut") == parts
     assert contents(open_packed(tmp_path / "cut").path) == contents(run.path)
 
 
@@ -108,7 +109,7 @@ def test_runs_in_folders_of_one_name_are_told_apart_by_their_ids(run: RunStore, 
 def test_a_pack_is_unpacked_once(run: RunStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (pack,) = write_pack([run], tmp_path / "one")
     first = open_packed(pack).path
-    monkeypatch.delattr(packs, "_extract")
+    monkeypatch.delattr(read, "_extract")
     assert open_packed(pack).path == first
 
 
@@ -161,7 +162,7 @@ MALICIOUS: dict[str, tuple[list[tarfile.TarInfo], str]] = {
 def test_what_no_run_has_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, members: list[tarfile.TarInfo], message: str
 ) -> None:
-    monkeypatch.setattr(packs, "MOST_FILES", 20)
+    monkeypatch.setattr(read, "MOST_FILES", 20)
     pack = tmp_path / "evil.tar.xz"
     with lzma.open(pack, "wb") as packed, tarfile.open(fileobj=packed, mode="w|") as archive:
         for member in members:

@@ -16,10 +16,9 @@ import pytest
 from tests.conftest import ROOT
 
 HERE = Path(__file__).parent
-SMALL = HERE / "small.toml"
 LIBRARIES = {"cuda.c": "libcuda.so.1", "nvml.c": "libnvidia-ml.so.1"}
-NOT_THERE = ("__editable__", "accelbench", "tensorflow", "libtpu")
-"""Such a machine's Python has no TensorFlow, and nothing in it points to this tree."""
+NOT_THERE = ("__editable__", "accelbench", "tensorflow", "torch")
+"""Nothing in such a machine's Python points to this tree; of the frameworks the rehearsal leaves it JAX."""
 CARRIED = ("annotated_types", "pydantic", "pydantic_core", "py_spy", "typing_inspection")
 """What it lacks, and its user brought along by `pip install --target`."""
 
@@ -68,13 +67,13 @@ def machine(tmp_path_factory: pytest.TempPathFactory) -> Machine:
     return Machine(folder / "venv" / "bin" / "python", carried, programs, libraries, {"HOME": str(home)})
 
 
-@pytest.fixture
-def launches(tmp_path: Path) -> Path:
+@pytest.fixture(scope="session")
+def launches(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The file in which the driver notes what is launched."""
-    return tmp_path / "launches"
+    return tmp_path_factory.mktemp("driver") / "launches"
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def rehearse(machine: Machine, launches: Path) -> Rehearsed:
     """Run `python -m …` on that machine, in the project's root, and return the finished process."""
 
@@ -86,7 +85,7 @@ def rehearse(machine: Machine, launches: Path) -> Rehearsed:
             capture_output=True,
             encoding="utf-8",
             errors="replace",
-            timeout=240,
+            timeout=280,
         )
 
     return run

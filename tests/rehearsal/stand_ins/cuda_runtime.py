@@ -32,3 +32,16 @@ def cudaMemGetInfo() -> Answer:
 
 def cudaDeviceGetAttribute(attr: Any, device: Any) -> Answer:
     return driver.cuDeviceGetAttribute(driver.CUdevice_attribute(int(attr)), device)
+
+
+def cudaMalloc(size: int) -> Answer:
+    error, pointer = driver.cuMemAlloc(size)
+    return error, int(pointer)
+
+
+def cudaFree(devPtr: int) -> Answer:
+    return driver.cuMemFree(devPtr)
+
+
+def cudaMemsetAsync(devPtr: int, value: int, count: int, stream: int) -> Answer:
+    return driver.cuMemsetD8Async(devPtr, value, count, stream)

@@ -41,6 +41,9 @@ class Stream:
         return SimpleNamespace(launch=lambda stream: None)
 
 
+Stream.null = Stream(ptr=0)  # type: ignore[attr-defined]
+
+
 class ExternalStream(Stream):
     def __init__(self, ptr: int, device_id: int = -1) -> None:
         warnings.warn("Use Stream.from_external instead", DeprecationWarning, stacklevel=2)
