@@ -13,10 +13,14 @@ from accelbench.errors import UserError
 
 @click.command("gpu-day")
 @click.option("--stages", metavar="A,B", help="Only these stages, in this order. Default: all of them.")
-@click.option("--out", type=click.Path(path_type=Path), default=Path("runs/gpu-day"), show_default=True)
 @click.option(
-    "--budget", type=click.FloatRange(min=120), metavar="SECONDS", help="For all of it; what is most wanted comes first."
+    "--out",
+    type=click.Path(path_type=Path),
+    default=Path("runs/gpu-day"),
+    show_default=True,
+    help="Where runs, logs and the diary are; the same folder is gone on with.",
 )
+@click.option("--budget", type=click.FloatRange(min=120), metavar="SECONDS", help="For all of it: the figures first.")
 @click.option("--limit", "limits", multiple=True, metavar="STAGE=SECONDS", help="The time that a stage gets at most.")
 @click.option("--suite", "suites", multiple=True, metavar="STAGE=NAME|FILE", help="Another suite for a stage.")
 @click.option("--again", multiple=True, metavar="STAGE", help="Repeat a stage that is finished.")

@@ -102,9 +102,7 @@ def test_stages_can_be_chosen_and_ordered(run: Run, tmp_path: Path) -> None:
     assert (tmp_path / "ran").read_text() == "rest probe "
 
 
-def test_a_stage_whose_time_is_over_is_gone_on_with(
-    our_stages: dict[str, Stage], run: Run, tmp_path: Path
-) -> None:
+def test_a_stage_whose_time_is_over_is_gone_on_with(our_stages: dict[str, Stage], run: Run, tmp_path: Path) -> None:
     slow_once = "import pathlib, time; p = pathlib.Path('there'); n = 99 * (not p.exists()); p.touch(); time.sleep(n)"
     our_stages["tests"] = stage_of("tests", slow_once)
     assert run(limits={"tests": 5.0})[0] == 1
@@ -221,17 +219,14 @@ def test_a_signal_ends_the_stage_and_shows_the_table(tmp_path: Path, signum: sig
     assert states(tmp_path / "day") == {"probe": "interrupted"}
 
 
-def test_where_the_tests_are_not_there_their_stages_say_so(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_where_the_tests_are_not_there_their_stages_say_so(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(stages, "GPU_TESTS", tmp_path / "nothing")
     for name in ("tests", "sanitizer"):
         with pytest.raises(NotHere, match="the tests are not here"):
             STAGES[name].commands(Plan(tmp_path))
 
 
-def test_the_first_figures_and_the_rest_are_every_kernel_once(tmp_path: Path) -> None:
-    """What the first suite measures sets the ceilings too, since it is run without those of the other suites."""
+def test_the_first_figures_are_kernels_beside_the_vendors_which_the_rest_need_not_repeat() -> None:
     first = make_plan((), load_suite("gpu-first"), "gpu", (), None, with_ceilings=False)
     all_kernels = {str(point.point(1)) for point in make_plan((), load_suite("kernels"), "gpu", (), None, False)}
     assert {str(point.point(1)) for point in first} <= all_kernels
