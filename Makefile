@@ -11,6 +11,8 @@ PROCS ?=
 STRATEGY ?=
 OUT ?=
 RUN ?= latest
+STAGES ?=
+BUDGET ?=
 PART ?=
 TRACE ?=
 HOST_PROFILE ?=
@@ -34,8 +36,8 @@ DEVELOPMENT = $(if $(VENV),$(VENV)/.installed-dev)
 CUDA12 = $(if $(VENV),$(VENV)/cuda12/.installed)
 
 .DEFAULT_GOAL := help
-.PHONY: device-there on-the-gpu
-.PHONY: help bench list resume report tensorboard doctor install test test-gpu kernels-report lint format bench-self schema pins clean image sif container-bench container-test
+.PHONY: device-there gpu-tests
+.PHONY: help bench list resume report tensorboard doctor install test test-gpu sanitize gpu-day kernels-report lint format bench-self schema pins clean image sif container-bench container-test
 
 help:  ## list every target
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -78,18 +80,30 @@ doctor: $(INSTALLED)  ## tell what this machine has and lacks
 install: $(INSTALLED)  ## only create the environment (VENV=.venv)
 
 # Most tests wait much, so that two at a time take half as long; those that measure have the machine for themselves.
-JOBS = 2
+JOBS =
 NONE_CHOSEN = [ $$? = 5 ]
 test: $(DEVELOPMENT) $(CUDA12)  ## run the whole test suite (PYTEST="-k matmul" for a part, JOBS=1 one after the other)
-	$(PY) -m pytest -m "not gpu and not container and not alone" --numprocesses $(JOBS) --dist loadfile $(PYTEST) || $(NONE_CHOSEN)
-	$(PY) -m pytest -m alone $(PYTEST) || $(NONE_CHOSEN)
+	$(PY) -m pytest -m "not gpu and not container and not alone" --numprocesses $(or $(JOBS),2) --dist loadfile $(PYTEST) || $(NONE_CHOSEN)
+	$(PY) -m pytest -m "alone and not gpu" $(PYTEST) || $(NONE_CHOSEN)
 
-test-gpu:  ## verify every GPU kernel on the device; fails where there is none
-	@$(MAKE) --no-print-directory on-the-gpu DEVICE=gpu
+# As many processes as the card's memory, the host's and its CPUs hold (JOBS=auto), several contexts on one card.
+test-gpu:  ## verify every GPU kernel on the device, JOBS=n at a time; fails where there is none
+	@$(MAKE) --no-print-directory gpu-tests DEVICE=gpu
+	$(ON_GPU) tests/gpu -m "gpu and not alone" --ignore $(SANITIZER) --numprocesses $(or $(JOBS),auto) --dist worksteal $(PYTEST) || $(NONE_CHOSEN)
+	$(ON_GPU) tests/gpu -m "gpu and alone" $(PYTEST) || $(NONE_CHOSEN)
 
-on-the-gpu: device-there $(INSTALLED)
-	$(if $(VENV),@$(PY) -m pip install --quiet --constraint requirements/dev.txt hypothesis pytest pytest-timeout)
-	$(PY) -m pytest -m gpu tests/gpu $(PYTEST)
+sanitize:  ## run every GPU kernel under compute-sanitizer, small; takes minutes
+	@$(MAKE) --no-print-directory gpu-tests DEVICE=gpu
+	$(ON_GPU) -m gpu $(SANITIZER) --numprocesses $(or $(JOBS),2) $(PYTEST)
+
+gpu-day:  ## all figures of this GPU in half an hour: probe, tests, kernels, trainings (STAGES=a,b BUDGET=540 OUT=DIR)
+	@$(MAKE) --no-print-directory gpu-tests DEVICE=gpu
+	@$(PY) -m accelbench gpu-day $(if $(STAGES),--stages $(STAGES)) $(if $(BUDGET),--budget $(BUDGET)) $(if $(OUT),--out $(OUT))
+
+ON_GPU = $(PY) -m pytest
+SANITIZER = tests/gpu/test_sanitizer.py
+gpu-tests: device-there $(INSTALLED)
+	$(if $(VENV),@$(PY) -m pip install --quiet --constraint requirements/dev.txt hypothesis pytest pytest-timeout pytest-xdist)
 
 IN_CONTAINER = DEVICE='$(CHOSEN)' ENGINE='$(ENGINE)' BASE='$(BASE)' SIF='$(SIF)' FLAGS='$(FLAGS)' containers/engine.sh
 

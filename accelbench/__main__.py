@@ -16,6 +16,8 @@ import click
 
 from accelbench import __version__
 from accelbench.errors import Interrupted, UserError
+from accelbench.gpu_day.command import gpu_day
+from accelbench.pack.command import pack
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -121,6 +123,7 @@ def list_command() -> None:
 @click.option("--strategy", metavar="NAME", help="How trainings are distributed: short for --param strategy=NAME.")
 @click.option("--engine", type=click.Choice(["horovod"]), help="An engine beside the framework's own strategies.")
 @click.option("--no-ceilings", is_flag=True, help="Do not measure the device's ceilings beside what was asked for.")
+@click.option("--without", metavar="RUN", help="Leave out the points that RUN has measured, and any it skipped.")
 @click.option("--trace", is_flag=True, help="Keep a trace of some training steps, for TensorBoard.")
 @click.option("--host-profile", is_flag=True, help="Sample the host while trainings run: flame graph, shares, threads.")
 def run(
@@ -134,6 +137,7 @@ def run(
     time_limit: float | None,
     max_seconds: float | None,
     no_ceilings: bool,
+    without: str | None,
     trace: bool,
     host_profile: bool,
     strategy: str | None,
@@ -155,6 +159,10 @@ def run(
     cluster = find_cluster(os.environ)
     ranks = cluster.size if cluster else 1
     plan = make_plan(benchmarks, chosen, found, choices, backend, not no_ceilings, ranks)
+    if without:
+        from accelbench.find_run import left_by, open_run
+
+        plan = left_by(open_run(without), plan, seed)
     if cluster and cluster.rank > 0:
         return serve(cluster)
     if replaced := replaced_backend(plan, backend):
@@ -221,13 +229,14 @@ def resume(run: str, failed: bool) -> int:
     """Go on with an interrupted run: measure only what is missing."""
     from accelbench.cluster import find_cluster
     from accelbench.cores import require_cores
+    from accelbench.find_run import open_directory
     from accelbench.measuring import serve
     from profiling.environment.collect import collect
 
     cluster = find_cluster(os.environ)
     if cluster and cluster.rank > 0:
         return serve(cluster)
-    store = _open_run(run)
+    store = open_directory(run)
     store.lock()
     store.drop_cut_off_line()
     info = store.info()
@@ -251,10 +260,11 @@ def _measure(store: RunStore, cluster: Cluster | None = None, retry_failed: bool
 @click.option("--quiet", is_flag=True, help="Write the files only; do not print the table.")
 def report(run: str, quiet: bool) -> None:
     """Print a run's table again and rebuild its report.html, CSV and Parquet from the stored records."""
+    from accelbench.find_run import open_run
     from accelbench.report import write_report
     from accelbench.report.terminal import print_run
 
-    store = _open_run(run)
+    store = open_run(run)
     if not quiet:
         print_run(store.info(), store.records(), _console())
     path = write_report(store)
@@ -266,9 +276,10 @@ def report(run: str, quiet: bool) -> None:
 @click.option("--port", default=6006, show_default=True, type=click.IntRange(0, 65535), help="0 takes any free one.")
 def tensorboard(run: str, port: int) -> int:
     """Open a run's traces and scalars in TensorBoard, on this machine only."""
+    from accelbench.find_run import open_run
     from profiling.trace.tensorboard import tensorboard_command
 
-    traces = _open_run(run).path / "traces"
+    traces = open_run(run).path / "traces"
     if not traces.is_dir():
         raise UserError(f"{traces.parent} has no traces: 'accelbench run --trace', or make bench TRACE=1, keeps them")
     return subprocess.run(tensorboard_command(traces, port), check=False).returncode
@@ -289,9 +300,10 @@ def compare(run_a: str, run_b: str, fail_on: str | None, equivalence: float) -> 
     """Compare run B with run A: faster, slower, same or cannot tell, point by point."""
     from accelbench.compare import compare as compare_runs
     from accelbench.compare import parse_fail_on, regressions, render_comparison
+    from accelbench.find_run import open_run
 
     rule = parse_fail_on(fail_on) if fail_on else None
-    comparison = compare_runs(_open_run(run_a), _open_run(run_b), equivalence / 100)
+    comparison = compare_runs(open_run(run_a), open_run(run_b), equivalence / 100)
     render_comparison(comparison, _console())
     found = regressions(comparison, rule) if rule else []
     for regression in found:
@@ -387,17 +399,8 @@ def _find_device(name: str) -> Any:
         raise UserError(str(error)) from None
 
 
-def _open_run(run: str) -> RunStore:
-    """The run at that path, or of that id under `runs`, or the last one by the word `latest`."""
-    from accelbench.store import RUNS, RunStore
-
-    if run == "latest":
-        found = sorted(RUNS.glob("*/run.json"), key=lambda path: path.stat().st_mtime)
-        if not found:
-            raise UserError(f"there is no run under {RUNS}: 'accelbench run' makes one")
-        return RunStore.open(found[-1].parent)
-    path = Path(run)
-    return RunStore.open(path if path.exists() else RUNS / run)
+cli.add_command(pack)
+cli.add_command(gpu_day)
 
 
 if __name__ == "__main__":

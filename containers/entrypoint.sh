@@ -7,6 +7,7 @@ set -eu
 for word in "$@"; do
     case $word in
         DEVICE=gpu | --device=gpu | DEVICE=tpu | --device=tpu) asked=${word#*=} ;;
+        gpu-day) asked=gpu ;;
         *) continue ;;
     esac
     if [ "$asked" != "$ACCELBENCH_IMAGE_DEVICE" ]; then

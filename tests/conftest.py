@@ -13,7 +13,8 @@ from typing import Any
 
 import pytest
 
-OWN_BENCHMARKS = Path(__file__).parent / "accelbench" / "own_benchmarks"
+ROOT = Path(__file__).parents[1]
+OWN_BENCHMARKS = ROOT / "tests" / "accelbench" / "own_benchmarks"
 
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
 
@@ -23,8 +24,13 @@ def command(*arguments: str | Path) -> list[str]:
 
 
 def environment(**changes: str | None) -> dict[str, str]:
-    """This process's environment with the tests' own benchmarks in it; None removes a variable."""
+    """This process's environment with the tests' own benchmarks in it; None removes a variable.
+
+    The repository is first on PYTHONPATH, so that nothing need be installed whatever the working directory is; the
+    caller's own PYTHONPATH stays behind it, as the packages may be reachable by nothing else.
+    """
     merged = {**os.environ, "ACCELBENCH_PATH": str(OWN_BENCHMARKS), "COLUMNS": "200", **changes}
+    merged["PYTHONPATH"] = os.pathsep.join(filter(None, [str(ROOT), merged.get("PYTHONPATH")]))
     return {name: value for name, value in merged.items() if value is not None}
 
 

@@ -90,6 +90,8 @@ def test_a_binary_suite_file_is_one_line(accelbench: Run, tmp_path: Path) -> Non
         ["run"],
         ["resume"],
         ["report"],
+        ["pack"],
+        ["gpu-day"],
         ["compare"],
         ["doctor"],
         ["peaks"],

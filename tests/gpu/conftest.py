@@ -1,15 +1,58 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable
+import os
+import sys
+from collections.abc import Callable, Iterator
 
+import psutil
 import pytest
 
 from profiling.benchmark import Point, Skip, Task
 from profiling.cuda import compute_capability, synchronize
+from profiling.libcuda import CudaDevice, CudaError, Driver, NoDriver
+from profiling.nvml import open_card, read
 
 Prepare = Callable[..., Task]
 Enqueued = Callable[[Task], None]
+
+
+MOST_JOBS = 8
+"""More processes than this only take turns on the card."""
+JOB_BYTES = 8 << 30
+"""Room on the card, and on the host, for the test that takes most: three arrays of 2 GiB, and checking them."""
+
+
+def pytest_xdist_auto_num_workers() -> int:
+    """How many processes `--numprocesses auto` starts: half as many as there are CPUs, as far as memory holds them."""
+    try:
+        devices = Driver().devices()
+    except (NoDriver, CudaError):
+        return 1  # there is nothing to test on, which each test says
+    cpus = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return jobs(cpus, psutil.virtual_memory().available, devices[0], shared=may_be_shared(devices[0]))
+
+
+def jobs(cpus: int, host_bytes: int, card: CudaDevice, shared: bool) -> int:
+    """How many processes test side by side; one where the card admits one process only."""
+    return max(1, min(MOST_JOBS, cpus // 2, host_bytes // JOB_BYTES, card.memory_bytes // JOB_BYTES)) if shared else 1
+
+
+def may_be_shared(card: CudaDevice) -> bool:
+    """Whether several processes may have a context on the card, as its compute mode says."""
+    import pynvml
+
+    handle = open_card(card.pci_bus_id)
+    mode = None if handle is None else read(pynvml.nvmlDeviceGetComputeMode, handle)
+    return mode in (None, pynvml.NVML_COMPUTEMODE_DEFAULT)
+
+
+@pytest.fixture(autouse=True)
+def memory_given_back() -> Iterator[None]:
+    """What a test had of the card's memory, CuPy's pool does not keep from the tests of other processes."""
+    yield
+    if "cupy" in sys.modules:
+        sys.modules["cupy"].get_default_memory_pool().free_all_blocks()
 
 
 @pytest.fixture(autouse=True)

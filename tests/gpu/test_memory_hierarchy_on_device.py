@@ -26,6 +26,7 @@ def test_the_chase_ends_where_the_cycle_leads(prepared: Prepare, kib: int) -> No
     check(task)
 
 
+@pytest.mark.alone
 def test_an_access_takes_longer_in_each_further_level(prepared: Prepare) -> None:
     l2 = attribute("L2CacheSize") // 1024
     cycles = []

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from profiling.record import Timing
+from tests.conftest import environment
 
 pytestmark = pytest.mark.gpu
 
@@ -15,7 +16,7 @@ SCRIPT = Path(__file__).with_name("time_an_addition.py")
 
 def timed(behaviour: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, str(SCRIPT), behaviour], cwd=SCRIPT.parents[2], capture_output=True, text=True, timeout=120
+        [sys.executable, str(SCRIPT), behaviour], env=environment(), capture_output=True, text=True, timeout=120
     )
 
 

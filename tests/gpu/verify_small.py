@@ -21,10 +21,10 @@ SMALL: dict[str, dict[str, str | int]] = {
     "peak_arith.gpu_fma": {"dtype": "float32"},
     "launch.gpu_cupy": {"mode": "graph"},
     "launch.gpu_numba": {"mode": "latency"},
-    "treesearch.nqueens.gpu_prefix": {"queens": 10},
-    "treesearch.nqueens.gpu_tuned": {"queens": 12},
+    "treesearch.nqueens.gpu_prefix": {"queens": 8},
+    "treesearch.nqueens.gpu_tuned": {"queens": 10},
     "treesearch.uts.gpu_sharing": {"tree": "T1"},
-    "treesearch.flowshop.gpu_sharing": {"instance": 3},
+    "treesearch.flowshop.gpu_sharing": {"instance": 7},
 }
 
 
@@ -38,9 +38,9 @@ def main() -> int:
         try:
             outcome = import_module(f"kernels.{module}").prepare(point).verify()
         except Skip as skip:
-            print(f"{point}: skipped: {skip}")
+            print(f"{point}: skipped: {skip}", flush=True)
             continue
-        print(f"{point}: {outcome}")
+        print(f"{point}: {outcome}", flush=True)
         wrong += not outcome.passed
     return int(wrong > 0)
 

@@ -19,7 +19,7 @@ PYTHON = Path(sys.prefix, "cuda12", "bin", "python")
 
 
 @pytest.mark.timeout(600)
-@pytest.mark.skipif(not PYTHON.exists(), reason="NOT TESTED: `make kernels-report CUDA=12` installs CUDA 12's compilers")
+@pytest.mark.skipif(not PYTHON.exists(), reason="NOT TESTED: `make kernels-report CUDA=12` installs its compilers")
 def test_every_kernel_compiles_without_spills_by_cuda_12() -> None:
     from kernels.compilation import architectures, device_kernels
 

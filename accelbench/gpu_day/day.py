@@ -1,0 +1,160 @@
+"""A GPU's day: the stages one after the other, each within its time, and at the end a table and a pack of all runs."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from time import monotonic
+
+from rich.console import Console
+
+from accelbench.errors import Interrupted, UserError
+from accelbench.gpu_day.diary import Diary, State
+from accelbench.gpu_day.process import GRACE_S, run_limited
+from accelbench.gpu_day.stages import STAGES, SUITES, WANTED, NotHere, Plan, Stage
+from accelbench.gpu_day.table import print_day
+from accelbench.pack.write import remove_pack, write_pack
+from accelbench.report.rows import count_text
+from accelbench.store import RunStore
+
+CLOSING_S = 30.0
+"""Kept of a budget for the table and the pack."""
+WORTH_S = 15.0
+"""A stage is not begun for less."""
+PACK = "runs.tar.xz"
+SUMMED_UP = ("tests", "sanitizer")
+"""Stages whose commands say in their last line what they came to."""
+
+
+@dataclass(frozen=True)
+class Wishes:
+    """What the user asked for other than by default."""
+
+    stages: Sequence[str] = ()
+    budget: float | None = None
+    """Seconds for all of it."""
+    limits: Mapping[str, float] = field(default_factory=dict)
+    """Seconds by stage."""
+    again: Sequence[str] = ()
+    """Stages to be repeated though they are finished."""
+    part_mib: float | None = None
+    """The size of the pack's parts."""
+
+
+def chosen_stages(wishes: Wishes) -> list[Stage]:
+    """The stages in the order to run them: as named, else as they are, else the most wanted first."""
+    for name in (*wishes.stages, *wishes.limits, *wishes.again):
+        if name not in STAGES:
+            raise UserError(f"no stage is called {name!r}: there is {', '.join(STAGES)}")
+    scarce = wishes.budget is not None and wishes.budget < sum(_limit(stage, wishes) for stage in STAGES.values())
+    return [STAGES[name] for name in wishes.stages or (WANTED if scarce else STAGES)]
+
+
+def _limit(stage: Stage, wishes: Wishes) -> float:
+    return wishes.limits.get(stage.name, stage.seconds)
+
+
+def run_day(plan: Plan, wishes: Wishes, card: str, console: Console) -> int:
+    """Run what is not finished; the exit status is 0 if all chosen stages are done or cannot be done here, else 1.
+
+    `Interrupted` on Ctrl-C or SIGTERM, after the stage was ended in good order and the table printed.
+    """
+    stages = chosen_stages(wishes)
+    if unknown := set(plan.suites) - set(SUITES):
+        raise UserError(f"stage {unknown.pop()!r} measures no suite: {', '.join(SUITES)} do")
+    try:
+        plan.out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UserError(f"cannot write {plan.out}: {error.strerror}") from error
+    diary = Diary(plan.out, card)
+    for name in wishes.again:
+        _set_aside(plan.out, name, diary)
+    end = monotonic() + wishes.budget - CLOSING_S if wishes.budget is not None else None
+    # What the day starts is ended by SIGINT, which children of a shell's background job would otherwise ignore.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    interrupted = False
+    try:
+        for stage in stages:
+            if not diary.finished(stage.name):
+                _run_stage(stage, plan, diary, _limit(stage, wishes), end, console)
+    except KeyboardInterrupt:
+        interrupted = True
+    runs = runs_of(plan.out)
+    print_day(stages, diary.entries, runs, console)
+    if interrupted:
+        raise Interrupted(f"interrupted: the same command goes on, the runs so far are in {plan.out}")
+    _pack(plan.out, runs, wishes.part_mib, console)
+    return 0 if all(diary.entries[stage.name].state in ("done", "skipped") for stage in stages) else 1
+
+
+def _run_stage(stage: Stage, plan: Plan, diary: Diary, seconds: float, end: float | None, console: Console) -> None:
+    """Run the stage's commands, of which each gets an even share of the time that is left; the diary says how it went.
+
+    A run of it that is not finished, by time or for another reason, is gone on with by the next call.
+    """
+    if end is not None and end - monotonic() - GRACE_S < min(seconds, WORTH_S):
+        diary.write(stage.name, "not reached", note="the budget was spent")
+        return
+    begin = monotonic()
+    over = begin + seconds if end is None else min(begin + seconds, end - GRACE_S)
+    try:
+        commands = stage.commands(plan)
+        console.print(f"\n[bold]{stage.name}[/bold]: {stage.what}, {over - begin:.0f} s at most", highlight=False)
+        diary.write(stage.name, "interrupted", note="it was killed")  # unless it comes to its end
+        outcomes = []
+        for number, command in enumerate(commands):
+            share = (over - monotonic()) / (len(commands) - number)
+            outcomes.append(run_limited(command, plan.out / f"{stage.name}.log", max(1.0, share)))
+    except NotHere as reason:
+        diary.write(stage.name, "skipped", note=str(reason))
+        return
+    except KeyboardInterrupt:
+        diary.write(stage.name, "interrupted", monotonic() - begin, _note(stage, plan.out))
+        raise
+    state: State = "done"
+    if any(o.status is None for o in outcomes):
+        state = "out of time"
+    elif any(run.info().status != "finished" for run in runs_of(plan.out, stage.name).values()):
+        state = "interrupted"
+    elif not all(o.status in c.fine for o, c in zip(outcomes, commands, strict=True)):
+        state = "failed"
+    note = _note(stage, plan.out) or "; ".join(o.last_line for o in outcomes if stage.name in SUMMED_UP)
+    diary.write(stage.name, state, monotonic() - begin, note)
+
+
+def runs_of(out: Path, stage: str | None = None) -> dict[str, RunStore]:
+    """The day's runs by name, of one stage or of all."""
+    runs = {path.parent.name: RunStore(path.parent) for path in sorted(out.glob("*/run.json"))}
+    return {name: run for name, run in runs.items() if stage is None or name.partition("-")[0] == stage}
+
+
+def _note(stage: Stage, out: Path) -> str:
+    """How many points each of the stage's runs has measured."""
+    counts: dict[str, str] = {}
+    for name, run in (runs := runs_of(out, stage.name)).items():
+        try:
+            counts[name] = count_text(run.info(), run.records())
+        except UserError as error:  # it was killed as it wrote, which resuming it mends
+            counts[name] = str(error)
+    return "; ".join(f"{name}: {count}" if len(runs) > 1 else count for name, count in counts.items())
+
+
+def _set_aside(out: Path, stage: str, diary: Diary) -> None:
+    """Make the stage begin anew; what it measured before is kept under `earlier`."""
+    for name, run in runs_of(out, stage).items():
+        earlier = out / "earlier"
+        earlier.mkdir(exist_ok=True)
+        run.path.rename(earlier / f"{name}-{run.info().run_id}")
+    diary.forget(stage)
+
+
+def _pack(out: Path, runs: Mapping[str, RunStore], part_mib: float | None, console: Console) -> None:
+    """Put all runs, the diary and the logs into one file, in the place of the one of an earlier call."""
+    remove_pack(out / PACK)
+    if runs:
+        beside = [out / "day.json", *sorted(out.glob("*.log"))]
+        for file in write_pack(list(runs.values()), out / PACK, part_mib=part_mib, beside=beside):
+            console.print(f"packed {file} {file.stat().st_size / 1e6:,.1f} MB", highlight=False, soft_wrap=True)

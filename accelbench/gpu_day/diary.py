@@ -1,0 +1,63 @@
+"""`day.json`: how each stage of a day went, so that the same command goes on where it stopped."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from accelbench.errors import UserError
+from accelbench.report import write_atomically
+
+State = Literal["done", "failed", "out of time", "interrupted", "skipped", "not reached"]
+FINISHED: tuple[State, ...] = ("done", "failed")
+"""States that the next call leaves as they are."""
+
+
+@dataclass(frozen=True)
+class Entry:
+    """How a stage went."""
+
+    state: State
+    seconds: float = 0.0
+    """Wall time, summed over all calls."""
+    note: str = ""
+    """What it came to, or why it did not."""
+
+
+class Diary:
+    """The entries of a day, by stage; each is on disk as soon as it is made."""
+
+    def __init__(self, out: Path, card: str) -> None:
+        """Read or begin the diary in that folder; `UserError` if it is damaged or another card's."""
+        self._path, self._card = out / "day.json", card
+        self.entries: dict[str, Entry] = {}
+        if self._path.exists():
+            try:
+                known: Any = json.loads(self._path.read_text(encoding="utf-8"))
+                self.entries = {stage: Entry(**entry) for stage, entry in known["stages"].items()}
+                theirs = known["card"]
+            except (ValueError, KeyError, TypeError, AttributeError) as error:
+                raise UserError(f"{self._path} is damaged ({error}): choose another --out") from error
+            if theirs != card:
+                raise UserError(f"{out} holds the day of another card ({theirs}), and here is {card}: choose an --out")
+
+    def finished(self, stage: str) -> bool:
+        return stage in self.entries and self.entries[stage].state in FINISHED
+
+    def write(self, stage: str, state: State, seconds: float = 0.0, note: str = "") -> None:
+        """Make the stage's entry; its seconds are added to those of earlier calls."""
+        before = self.entries.get(stage)
+        self.entries[stage] = Entry(state, round(seconds + (before.seconds if before else 0.0), 1), note)
+        self._save()
+
+    def forget(self, stage: str) -> None:
+        """Let the stage be as if it had never been."""
+        self.entries.pop(stage, None)
+        self._save()
+
+    def _save(self) -> None:
+        stages = {stage: asdict(entry) for stage, entry in self.entries.items()}
+        text = json.dumps({"card": self._card, "stages": stages}, indent=2, ensure_ascii=False) + "\n"
+        write_atomically(self._path, lambda path: path.write_text(text, encoding="utf-8"))

@@ -1,0 +1,41 @@
+"""What a report of something that does not work should begin with: `python -m accelbench.gpu_day.machine` prints it."""
+
+from __future__ import annotations
+
+import os
+import platform
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from importlib.metadata import distributions
+
+PROGRAMS = ("nvidia-smi", "nvcc", "ptxas", "nvdisasm", "compute-sanitizer", "ncu", "py-spy", "make")
+VARIABLES = ("CUDA_HOME", "CUDA_PATH", "CUDA_VISIBLE_DEVICES", "LD_LIBRARY_PATH", "PYTHONPATH")
+PACKAGES = (
+    *("cuda-", "cupy", "jax", "keras", "llvmlite", "numba", "numpy", "nvidia-", "pydantic", "scipy"),
+    *("tensorflow", "torch", "triton"),
+)
+
+
+def facts() -> Iterator[str]:
+    """The interpreter, the programs, the variables that steer CUDA, and the packages' versions, a line each."""
+    yield f"Python {platform.python_version()} at {sys.executable}, {os.cpu_count()} CPUs"
+    for program in PROGRAMS:
+        yield f"{program}: {shutil.which(program) or 'not found'}"
+    for name in VARIABLES:
+        yield f"{name}={os.environ[name]}" if name in os.environ else f"{name} is not set"
+    installed = {each.metadata["Name"].lower(): each.version for each in distributions() if each.metadata["Name"]}
+    yield "  ".join(f"{name} {version}" for name, version in sorted(installed.items()) if name.startswith(PACKAGES))
+
+
+def main() -> None:
+    """Print the facts, and what nvidia-smi shows where it is."""
+    for fact in facts():
+        print(fact, flush=True)
+    if shutil.which("nvidia-smi"):
+        subprocess.run(["nvidia-smi"], stdin=subprocess.DEVNULL, check=False, timeout=30)
+
+
+if __name__ == "__main__":
+    main()

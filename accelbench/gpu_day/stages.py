@@ -1,0 +1,121 @@
+"""The stages of a GPU's day: what each of them runs, and for how long at most."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from accelbench.gpu_day.process import Command
+from profiling.devices import is_installed
+
+ROOT = Path(__file__).parents[2]
+"""Where the packages lie, and in a checkout the tests."""
+GPU_TESTS = ROOT / "tests" / "gpu"
+SANITIZER_TESTS = "tests/gpu/test_sanitizer.py"
+NO_TESTS_CHOSEN = 5  # pytest's exit status
+BACKENDS = ("jax", "torch", "tensorflow")
+
+
+class NotHere(Exception):
+    """A stage cannot run on this machine; the message is the reason, and it is no failure."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Where a day's results lie, and what was asked for other than by default."""
+
+    out: Path
+    suites: Mapping[str, str] = field(default_factory=dict)
+    """Suites by their stages."""
+
+    def suite(self, stage: str) -> str:
+        return self.suites.get(stage, SUITES[stage])
+
+
+@dataclass(frozen=True)
+class Stage:
+    """A part of the day."""
+
+    name: str
+    what: str
+    seconds: float
+    """Wall time that it gets at most."""
+    commands: Callable[[Plan], Sequence[Command]]
+    """Of which each gets what the ones before it left, shared evenly."""
+
+
+def python(*words: str | Path, folder: Path | None = None, fine: tuple[int, ...] = (0,)) -> Command:
+    """A Python module's command line, by this interpreter."""
+    return Command([sys.executable, "-m", *map(str, words)], folder or Path.cwd(), fine)
+
+
+def probe(plan: Plan) -> list[Command]:
+    return [python("accelbench.gpu_day.machine"), python("accelbench", "doctor")]
+
+
+def tests(plan: Plan) -> list[Command]:
+    side_by_side = ["--numprocesses", "auto", "--dist", "worksteal"] if is_installed("xdist") else []
+    return [
+        pytest("gpu and not alone", "tests/gpu", "--ignore", SANITIZER_TESTS, *side_by_side),
+        pytest("gpu and alone", "tests/gpu"),
+    ]
+
+
+def sanitizer(plan: Plan) -> list[Command]:
+    side_by_side = ["--numprocesses", "2"] if is_installed("xdist") else []
+    return [pytest("gpu", SANITIZER_TESTS, *side_by_side)]
+
+
+def pytest(marked: str, *words: str) -> Command:
+    if not GPU_TESTS.is_dir():
+        raise NotHere("the tests are not here: an image and an installation have none, a checkout has")
+    if not is_installed("pytest"):
+        raise NotHere("pytest is not installed")
+    options = ("-q", "-m", marked, "--durations", "10", "-p", "no:cacheprovider")
+    return python("pytest", *options, *words, folder=ROOT, fine=(0, NO_TESTS_CHOSEN))
+
+
+def first(plan: Plan) -> list[Command]:
+    # The suite has the ceilings in it: those of every type would take minutes by themselves.
+    return [measure(plan.out / "first", "--suite", plan.suite("first"), "--no-ceilings")]
+
+
+def train(plan: Plan) -> list[Command]:
+    backends = [backend for backend in BACKENDS if is_installed(backend)]
+    if not backends or not is_installed("keras"):
+        raise NotHere("no framework is installed: Keras, and JAX, PyTorch or TensorFlow")
+    options = ("--suite", plan.suite("train"), "--trace", "--no-ceilings")
+    return [measure(plan.out / f"train-{backend}", *options, "--backend", backend) for backend in backends]
+
+
+def rest(plan: Plan) -> list[Command]:
+    done = plan.out / "first"
+    measured = ("--without", done) if (done / "run.json").is_file() else ()
+    options = ("--suite", plan.suite("rest"), "--no-ceilings", "--max-seconds", "1")
+    return [measure(plan.out / "rest", *options, *measured)]
+
+
+def measure(run: Path, *options: str | Path) -> Command:
+    """Begin that run, or go on with it."""
+    if (run / "run.json").is_file():
+        return python("accelbench", "resume", run)
+    return python("accelbench", "run", "--device", "gpu", "--out", run, *options)
+
+
+STAGES = {
+    stage.name: stage
+    for stage in (
+        Stage("probe", "what the machine has, and whether each library reaches the card", 90, probe),
+        Stage("tests", "every kernel's answers on the card", 240, tests),
+        Stage("first", "ceilings and the most wanted figures", 360, first),
+        Stage("train", "trainings on the installed frameworks, with traces", 480, train),
+        Stage("rest", "the other kernels", 360, rest),
+        Stage("sanitizer", "memory accesses and races, under compute-sanitizer", 270, sanitizer),
+    )
+}
+"""In their order: half an hour together, of which `first` and `rest` are the twelve minutes of suite `kernels`."""
+WANTED = ("probe", "first", "train", "tests", "rest", "sanitizer")
+"""Their order where there is less time than that: figures, which are verified anyway, come before the tests."""
+SUITES = {"first": "gpu-first", "train": "gpu-train", "rest": "kernels"}

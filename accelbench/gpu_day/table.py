@@ -1,0 +1,104 @@
+"""What a day came to: a line for each stage, and the most wanted figures with what they are a share of."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from rich import box
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from accelbench.errors import UserError
+from accelbench.gpu_day.diary import Entry, State
+from accelbench.gpu_day.stages import Stage
+from accelbench.report.figures import UNKNOWN, percent, plain, share
+from accelbench.report.rows import Row, make_rows
+from accelbench.store import RunStore
+
+WANTED = ("matmul", "stream", "nqueens", "uts", "flowshop", "reduce", "launch")
+"""Kernels in the order of the table; trainings follow."""
+ISSUE = "share of instruction issue at the highest clock"
+"""The metric of searches, which no peak bounds."""
+STYLES: dict[State, str] = {
+    "done": "green",
+    "failed": "bold red",
+    "out of time": "yellow",
+    "interrupted": "yellow",
+    "skipped": "dim",
+    "not reached": "dim",
+}
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A line of the table of figures."""
+
+    point: str
+    value: str
+    of_peak: str
+    beside: str
+    """Its share of the vendor's rate for the same product or copy, or of what instructions can be issued."""
+
+
+def print_day(
+    stages: Sequence[Stage], entries: Mapping[str, Entry], runs: Mapping[str, RunStore], console: Console
+) -> None:
+    """Print the stages and the figures."""
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, header_style="bold")
+    for column in ("stage", "state", "time", ""):
+        table.add_column(column, justify="right" if column == "time" else "left", overflow="fold")
+    for stage in stages:
+        entry = entries.get(stage.name, Entry("not reached"))
+        state = Text(entry.state, style=STYLES[entry.state])
+        table.add_row(stage.name, state, f"{entry.seconds:.0f} s", Text(plain(entry.note)))
+    console.print(table)
+    found = [figure for name, run in runs.items() if not name.startswith("rest") for figure in figures(run)]
+    if found:
+        print_figures(found, console)
+
+
+def print_figures(found: Sequence[Figure], console: Console) -> None:
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, header_style="bold")
+    for column in ("point", "figure", "of peak", "beside"):
+        table.add_column(column, justify="left" if column in ("point", "beside") else "right", overflow="fold")
+    for figure in found:
+        table.add_row(Text(figure.point), Text(figure.value), figure.of_peak, figure.beside)
+    console.print(table)
+
+
+def figures(run: RunStore) -> Iterator[Figure]:
+    """The most wanted figures of a run: kernels in the order of `WANTED`, and every training."""
+    try:
+        rows = make_rows(run.records())
+    except UserError:
+        return  # its stage says so
+    vendor = {_same_work(row): rate for row in rows if _vendor(row) and (rate := row.record.rate())}
+    wanted = [row for name in WANTED for row in rows if row.record.benchmark == name]
+    for row in [*wanted, *(row for row in rows if row.training)]:
+        yield Figure(
+            point=f"{row.record.benchmark} {row.point}",
+            value=f"{row.reading.value} {row.reading.unit}",
+            of_peak=share(row.of_peak),
+            beside=_beside(row, vendor.get(_same_work(row))),
+        )
+
+
+def _vendor(row: Row) -> bool:
+    return row.record.params.get("impl") == "vendor"
+
+
+def _same_work(row: Row) -> tuple[object, ...]:
+    """What a point has in common with the vendor's implementation of it."""
+    params = {axis: value for axis, value in row.record.params.items() if axis != "impl"}
+    return row.record.benchmark, *sorted(params.items())
+
+
+def _beside(row: Row, vendors: float | None) -> str:
+    rate, issue = row.record.rate(), row.record.metrics.get(ISSUE)
+    if vendors and rate and not _vendor(row):
+        return f"{percent(rate / vendors)} of the vendor's"
+    if issue is not None:
+        return f"{percent(issue.value)} of issue"
+    return UNKNOWN

@@ -1,0 +1,91 @@
+"""The GPU machine of the rehearsal: a null driver, and a Python in which accelbench is not installed."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import sysconfig
+import venv
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import ROOT
+
+HERE = Path(__file__).parent
+LIBRARIES = {"cuda.c": "libcuda.so.1", "nvml.c": "libnvidia-ml.so.1"}
+NOT_THERE = ("__editable__", "accelbench", "tensorflow", "torch")
+"""Nothing in such a machine's Python points to this tree; of the frameworks the rehearsal leaves it JAX."""
+CARRIED = ("annotated_types", "pydantic", "pydantic_core", "py_spy", "typing_inspection")
+"""What it lacks, and its user brought along by `pip install --target`."""
+
+Rehearsed = Callable[..., "subprocess.CompletedProcess[str]"]
+
+
+@dataclass(frozen=True)
+class Machine:
+    """Where everything of the made-up machine lies."""
+
+    python: Path
+    carried: Path
+    programs: Path
+    libraries: Path
+    variables: dict[str, str] = field(default_factory=dict)
+
+    def environment(self, **changes: str) -> dict[str, str]:
+        """What a shell on it has: no CUDA_HOME, and some packages that PYTHONPATH alone shows."""
+        return {
+            "PATH": f"{self.programs}:/usr/local/bin:/usr/bin:/bin",
+            "PYTHONPATH": os.pathsep.join([str(HERE / "stand_ins"), str(self.carried)]),
+            "LD_LIBRARY_PATH": str(self.libraries),
+            "COLUMNS": "200",
+            **self.variables,
+            **changes,
+        }
+
+
+@pytest.fixture(scope="session")
+def machine(tmp_path_factory: pytest.TempPathFactory) -> Machine:
+    """A machine as it is lent by the hour: a Python with frameworks, and a folder of packages that it lacks."""
+    folder = tmp_path_factory.mktemp("machine")
+    libraries, carried, programs, home = (folder / name for name in ("lib", "carried", "bin", "home"))
+    for made in (libraries, carried / "bin", programs, home):
+        made.mkdir(parents=True)
+    for source, library in LIBRARIES.items():
+        command = ["gcc", "-O1", "-shared", "-fPIC", "-o", libraries / library, HERE / "driver" / source, "-ldl"]
+        subprocess.run(command, check=True)
+    venv.create(folder / "venv", with_pip=False)
+    (installed,) = (folder / "venv").glob("lib/python3*/site-packages")
+    for entry in Path(sysconfig.get_path("purelib")).iterdir():
+        if not entry.name.startswith(NOT_THERE):
+            belongs = carried if entry.name.startswith(CARRIED) else installed
+            (belongs / entry.name).symlink_to(entry)
+    (carried / "bin" / "py-spy").symlink_to(Path(sys.executable).with_name("py-spy"))
+    return Machine(folder / "venv" / "bin" / "python", carried, programs, libraries, {"HOME": str(home)})
+
+
+@pytest.fixture(scope="session")
+def launches(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The file in which the driver notes what is launched."""
+    return tmp_path_factory.mktemp("driver") / "launches"
+
+
+@pytest.fixture(scope="session")
+def rehearse(machine: Machine, launches: Path) -> Rehearsed:
+    """Run `python -m …` on that machine, in the project's root, and return the finished process."""
+
+    def run(*arguments: str | Path, **changes: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [machine.python, "-m", *map(str, arguments)],
+            cwd=ROOT,
+            env=machine.environment(NULL_DRIVER_LOG=str(launches), **changes),
+            capture_output=True,
+            encoding="utf-8",
+            errors="replace",
+            timeout=280,
+        )
+
+    return run

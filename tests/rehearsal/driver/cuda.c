@@ -1,0 +1,225 @@
+// A CUDA driver without a card: libcuda.so.1 for rehearsing host code where there is no GPU.
+//
+// It has NULL_DRIVER_CARDS made-up cards (one by default) with the sizes of an H100 SXM, and memory, which is the host's.
+// Modules and kernels are accepted and never run, so that whatever a kernel should have written stays as it was. Every
+// launch is a line in the file that NULL_DRIVER_LOG names. What a driver refuses is refused here: memory that is not
+// there, a block of more threads than a card takes, a pointer that was not handed out.
+//
+// Source: CUDA Driver API reference, version 13.0 (CUresult, CUdevice_attribute, and the functions by their names).
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef int Result;
+enum { SUCCESS = 0, INVALID_VALUE = 1, OUT_OF_MEMORY = 2, NO_DEVICE = 100, INVALID_DEVICE = 101, NOT_FOUND = 500 };
+typedef uintptr_t Pointer;
+typedef void *Handle;
+
+static const size_t CARD_BYTES = 80ull << 30, FREE_BYTES = 12ull << 30;
+enum { MAX_THREADS = 1024, PAGE = 512, SHARED_BYTES = 232448 };
+
+static int cards(void) { const char *given = getenv("NULL_DRIVER_CARDS"); return given ? atoi(given) : 1; }
+
+// Every object is a handle of its own, which nobody looks behind.
+static Handle fresh(void) { static uintptr_t last = 0x10000; return (Handle)(last += 0x100); }
+static Result give(Handle *handle) { *handle = fresh(); return SUCCESS; }
+
+// --- the driver and its cards ---
+
+Result cuInit(unsigned flags) { return cards() > 0 ? SUCCESS : NO_DEVICE; }
+Result cuDriverGetVersion(int *version) { *version = 13000; return SUCCESS; }
+Result cuDeviceGetCount(int *count) { *count = cards(); return SUCCESS; }
+Result cuDeviceGet(int *device, int ordinal) { *device = ordinal; return ordinal < cards() ? SUCCESS : INVALID_DEVICE; }
+Result cuDeviceGetName(char *name, int size, int device) { snprintf(name, size, "NVIDIA H100 80GB HBM3"); return SUCCESS; }
+Result cuDeviceGetUuid_v2(unsigned char *uuid, int device) { memset(uuid, 0xa0 + device, 16); return SUCCESS; }
+Result cuDeviceGetUuid(unsigned char *uuid, int device) { return cuDeviceGetUuid_v2(uuid, device); }
+Result cuDeviceGetPCIBusId(char *id, int size, int device) { snprintf(id, size, "0000:%02x:00.0", 6 + device); return SUCCESS; }
+Result cuDeviceTotalMem_v2(size_t *bytes, int device) { *bytes = CARD_BYTES; return SUCCESS; }
+Result cuDeviceComputeCapability(int *major, int *minor, int device) { *major = 9, *minor = 0; return SUCCESS; }
+
+// CUdevice_attribute by number; those that are not listed are 0: the card cannot do it.
+static const int ATTRIBUTES[256] = {
+    [1] = MAX_THREADS, [2] = 1024, [3] = 1024, [4] = 64,    // of a block: threads, and its sides
+    [5] = 2147483647, [6] = 65535, [7] = 65535,             // sides of a grid
+    [8] = 49152, [97] = SHARED_BYTES, [81] = 233472,        // shared memory of a block, if asked for, of a multiprocessor
+    [9] = 65536, [10] = 32, [12] = 65536, [82] = 65536,     // constant memory, warp, registers of a block, of a multiprocessor
+    [13] = 1980000, [36] = 2619000, [37] = 5120, [38] = 50 << 20,  // clocks in kHz, memory bus in bits, L2 cache
+    [15] = 1, [16] = 132, [19] = 1, [31] = 1, [32] = 1,     // overlap, multiprocessors, mapped memory, kernels at once, ECC
+    [39] = 2048, [40] = 3, [41] = 1, [75] = 9, [76] = 0,    // threads of a multiprocessor, copy engines, compute capability
+    [78] = 1, [83] = 1, [95] = 1, [106] = 32, [115] = 1,    // priorities, managed memory, cooperation, blocks, memory pools
+};
+Result cuDeviceGetAttribute(int *value, int attribute, int device) {
+    if (attribute < 1 || attribute >= 256) return INVALID_VALUE;
+    *value = attribute == 33 ? 6 + device : ATTRIBUTES[attribute];  // the number of its PCI bus
+    return SUCCESS;
+}
+
+// --- contexts: one for each card, current in each thread ---
+
+static char context[16];
+static __thread Handle current;
+static int device_of(Handle c) { return c ? (int)((char *)c - context) : 0; }
+Result cuDevicePrimaryCtxRetain(Handle *c, int device) { *c = context + device; return SUCCESS; }
+Result cuDevicePrimaryCtxRelease_v2(int device) { return SUCCESS; }
+Result cuDevicePrimaryCtxReset_v2(int device) { return SUCCESS; }
+Result cuDevicePrimaryCtxGetState(int device, unsigned *flags, int *active) { *flags = 0, *active = 1; return SUCCESS; }
+Result cuCtxGetCurrent(Handle *c) { *c = current; return SUCCESS; }
+Result cuCtxSetCurrent(Handle c) { current = c; return SUCCESS; }
+Result cuCtxPushCurrent_v2(Handle c) { current = c; return SUCCESS; }
+Result cuCtxPopCurrent_v2(Handle *c) { if (c) *c = current; return SUCCESS; }
+Result cuCtxGetDevice(int *device) { *device = device_of(current); return SUCCESS; }
+Result cuCtxGetDevice_v2(int *device, Handle c) { *device = device_of(c); return SUCCESS; }
+Result cuCtxGetId(Handle c, unsigned long long *id) { *id = 1 + device_of(c); return SUCCESS; }
+Result cuCtxGetStreamPriorityRange(int *least, int *greatest) { *least = 0, *greatest = -5; return SUCCESS; }
+Result cuCtxSynchronize(void) { return SUCCESS; }
+
+// --- memory: the host's, as much as the card is said to have free ---
+
+static size_t taken;
+typedef struct { size_t size; char pad[PAGE - sizeof(size_t)]; } Header;  // before each piece, so that it stays aligned
+Result cuMemGetInfo_v2(size_t *free_bytes, size_t *total) { *free_bytes = FREE_BYTES - taken, *total = CARD_BYTES; return SUCCESS; }
+Result cuMemAlloc_v2(Pointer *pointer, size_t size) {
+    Header *header;
+    if (size == 0) return INVALID_VALUE;
+    if (size > FREE_BYTES - taken || posix_memalign((void **)&header, PAGE, sizeof(Header) + size)) return OUT_OF_MEMORY;
+    header->size = size, taken += size;
+    *pointer = (Pointer)(header + 1);
+    return SUCCESS;
+}
+Result cuMemFree_v2(Pointer pointer) {
+    Header *header = (Header *)pointer - 1;
+    if (!pointer) return SUCCESS;
+    if (pointer % PAGE || !header->size) return INVALID_VALUE;
+    taken -= header->size, header->size = 0;
+    free(header);
+    return SUCCESS;
+}
+Result cuMemAllocAsync(Pointer *pointer, size_t size, Handle stream) { return cuMemAlloc_v2(pointer, size); }
+Result cuMemFreeAsync(Pointer pointer, Handle stream) { return cuMemFree_v2(pointer); }
+Result cuMemHostAlloc(void **pointer, size_t size, unsigned flags) { return posix_memalign(pointer, 4096, size) ? OUT_OF_MEMORY : SUCCESS; }
+Result cuMemFreeHost(void *pointer) { free(pointer); return SUCCESS; }
+Result cuMemcpyAsync(Pointer to, Pointer from, size_t size, Handle stream) { memcpy((void *)to, (void *)from, size); return SUCCESS; }
+Result cuMemcpy(Pointer to, Pointer from, size_t size) { return cuMemcpyAsync(to, from, size, 0); }
+Result cuMemcpyHtoD_v2(Pointer to, const void *from, size_t size) { return cuMemcpyAsync(to, (Pointer)from, size, 0); }
+Result cuMemcpyDtoH_v2(void *to, Pointer from, size_t size) { return cuMemcpyAsync((Pointer)to, from, size, 0); }
+Result cuMemcpyDtoD_v2(Pointer to, Pointer from, size_t size) { return cuMemcpyAsync(to, from, size, 0); }
+Result cuMemcpyHtoDAsync_v2(Pointer to, const void *from, size_t size, Handle s) { return cuMemcpyAsync(to, (Pointer)from, size, s); }
+Result cuMemcpyDtoHAsync_v2(void *to, Pointer from, size_t size, Handle s) { return cuMemcpyAsync((Pointer)to, from, size, s); }
+Result cuMemcpyDtoDAsync_v2(Pointer to, Pointer from, size_t size, Handle s) { return cuMemcpyAsync(to, from, size, s); }
+Result cuMemsetD8Async(Pointer to, unsigned char value, size_t size, Handle stream) { memset((void *)to, value, size); return SUCCESS; }
+Result cuMemsetD8_v2(Pointer to, unsigned char value, size_t size) { return cuMemsetD8Async(to, value, size, 0); }
+Result cuPointerGetAttribute(void *value, int attribute, Pointer pointer) {
+    enum { CONTEXT = 1, MEMORY_TYPE = 2, DEVICE_POINTER = 3, IS_MANAGED = 8, DEVICE_ORDINAL = 9, DEVICE_MEMORY = 2 };
+    switch (attribute) {
+        case CONTEXT: *(Handle *)value = current; return SUCCESS;
+        case MEMORY_TYPE: *(unsigned *)value = DEVICE_MEMORY; return SUCCESS;
+        case DEVICE_POINTER: *(Pointer *)value = pointer; return SUCCESS;
+        case IS_MANAGED: *(unsigned *)value = 0; return SUCCESS;
+        case DEVICE_ORDINAL: *(int *)value = device_of(current); return SUCCESS;
+        default: return INVALID_VALUE;
+    }
+}
+Result cuMemGetAddressRange_v2(Pointer *begin, size_t *size, Pointer pointer) {
+    *begin = pointer, *size = ((Header *)pointer - 1)->size;
+    return SUCCESS;
+}
+
+// --- modules and kernels: a kernel's handle is its name, which the log shows ---
+
+Result cuModuleLoadData(Handle *module, const void *image) { return give(module); }
+Result cuModuleLoadDataEx(Handle *module, const void *image, unsigned n, void *options, void *values) { return give(module); }
+Result cuModuleUnload(Handle module) { return SUCCESS; }
+Result cuLibraryLoadData(Handle *library, const void *image, void *jit, void *jit_values, unsigned jit_options, void *options,
+                         void *values, unsigned count) { return give(library); }
+Result cuLibraryUnload(Handle library) { return SUCCESS; }
+Result cuLibraryGetModule(Handle *module, Handle library) { *module = library; return SUCCESS; }
+Result cuLibraryGetKernel(Handle *kernel, Handle library, const char *name) { *kernel = strdup(name); return SUCCESS; }
+Result cuModuleGetFunction(Handle *function, Handle module, const char *name) { *function = strdup(name); return SUCCESS; }
+Result cuModuleGetGlobal_v2(Pointer *pointer, size_t *size, Handle module, const char *name) { return NOT_FOUND; }
+Result cuKernelGetFunction(Handle *function, Handle kernel) { *function = kernel; return SUCCESS; }
+Result cuFuncGetName(const char **name, Handle function) { *name = function; return SUCCESS; }
+Result cuFuncSetAttribute(Handle function, int attribute, int value) { return SUCCESS; }
+Result cuKernelSetAttribute(int attribute, int value, Handle kernel, int device) { return SUCCESS; }
+Result cuFuncGetAttribute(int *value, int attribute, Handle function) {
+    enum { MOST_THREADS = 0, REGISTERS = 4 };
+    *value = attribute == MOST_THREADS ? MAX_THREADS : attribute == REGISTERS ? 32 : 0;
+    return SUCCESS;
+}
+Result cuKernelGetAttribute(int *value, int attribute, Handle kernel, int device) { return cuFuncGetAttribute(value, attribute, kernel); }
+Result cuOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, Handle function, int threads, size_t shared) {
+    if (threads < 1 || threads > MAX_THREADS) return INVALID_VALUE;
+    int by_threads = ATTRIBUTES[39] / threads, by_shared = shared ? ATTRIBUTES[81] / (int)(shared + 1024) : ATTRIBUTES[106];
+    *blocks = by_threads < by_shared ? by_threads : by_shared;
+    return SUCCESS;
+}
+Result cuLaunchKernel(Handle function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz,
+                      unsigned shared, Handle stream, void **arguments, void **extra) {
+    if (!gx || !gy || !gz || !bx || !by || !bz || bx * by * bz > MAX_THREADS || shared > SHARED_BYTES) return INVALID_VALUE;
+    const char *log = getenv("NULL_DRIVER_LOG");
+    FILE *file = log ? fopen(log, "a") : NULL;
+    if (file) fprintf(file, "launch %s grid %u %u %u block %u %u %u\n", (char *)function, gx, gy, gz, bx, by, bz), fclose(file);
+    return SUCCESS;
+}
+typedef struct { unsigned gx, gy, gz, bx, by, bz, shared; Handle stream; } LaunchConfig;  // CUlaunchConfig's beginning
+Result cuLaunchKernelEx(const LaunchConfig *c, Handle function, void **arguments, void **extra) {
+    return cuLaunchKernel(function, c->gx, c->gy, c->gz, c->bx, c->by, c->bz, c->shared, c->stream, arguments, extra);
+}
+Result cuTensorMapEncodeTiled(void *map, int type, unsigned rank, Pointer address, const uint64_t *sizes, const uint64_t *strides,
+                              const uint32_t *box, const uint32_t *steps, int interleave, int swizzle, int l2, int fill) {
+    if ((uintptr_t)map % 64 || address % 16 || rank < 1 || rank > 5) return INVALID_VALUE;
+    memset(map, 0, 128);
+    return SUCCESS;
+}
+
+// --- streams and events: everything is done at once ---
+
+Result cuStreamCreate(Handle *stream, unsigned flags) { return give(stream); }
+Result cuStreamCreateWithPriority(Handle *stream, unsigned flags, int priority) { return give(stream); }
+Result cuStreamDestroy_v2(Handle stream) { return SUCCESS; }
+Result cuStreamSynchronize(Handle stream) { return SUCCESS; }
+Result cuStreamQuery(Handle stream) { return SUCCESS; }
+Result cuStreamGetCtx(Handle stream, Handle *c) { *c = current ? current : context; return SUCCESS; }
+Result cuStreamWaitEvent(Handle stream, Handle event, unsigned flags) { return SUCCESS; }
+Result cuEventCreate(Handle *event, unsigned flags) { return give(event); }
+Result cuEventDestroy_v2(Handle event) { return SUCCESS; }
+Result cuEventRecord(Handle event, Handle stream) { return SUCCESS; }
+Result cuEventSynchronize(Handle event) { return SUCCESS; }
+Result cuEventQuery(Handle event) { return SUCCESS; }
+Result cuEventElapsedTime_v2(float *ms, Handle begin, Handle end) { *ms = 1; return SUCCESS; }
+Result cuEventElapsedTime(float *ms, Handle begin, Handle end) { return cuEventElapsedTime_v2(ms, begin, end); }
+
+// --- what libraries ask the driver for before they call it ---
+
+Result cuGetErrorName(Result error, const char **name) {
+    switch (error) {
+        case SUCCESS: *name = "CUDA_SUCCESS"; return SUCCESS;
+        case INVALID_VALUE: *name = "CUDA_ERROR_INVALID_VALUE"; return SUCCESS;
+        case OUT_OF_MEMORY: *name = "CUDA_ERROR_OUT_OF_MEMORY"; return SUCCESS;
+        case NO_DEVICE: *name = "CUDA_ERROR_NO_DEVICE"; return SUCCESS;
+        case INVALID_DEVICE: *name = "CUDA_ERROR_INVALID_DEVICE"; return SUCCESS;
+        case NOT_FOUND: *name = "CUDA_ERROR_NOT_FOUND"; return SUCCESS;
+        default: *name = NULL; return INVALID_VALUE;
+    }
+}
+Result cuGetErrorString(Result error, const char **text) { return cuGetErrorName(error, text); }
+Result cuGetExportTable(const void **table, const void *id) { return NOT_FOUND; }  // what NVIDIA's own runtime would need
+
+// A name stands for its newest version that is here; of those that are not here, the caller learns so.
+Result cuGetProcAddress_v2(const char *name, void **function, int version, uint64_t flags, int *status) {
+    static const char *const SUFFIXES[] = {"_v2", ""};
+    char symbol[256];
+    *function = NULL;
+    for (int i = 0; i < 2 && !*function; ++i) {
+        snprintf(symbol, sizeof symbol, "%s%s", name, SUFFIXES[i]);
+        *function = dlsym(dlopen("libcuda.so.1", RTLD_NOLOAD | RTLD_LAZY), symbol);
+    }
+    if (status) *status = *function ? 0 : 1;
+    return *function ? SUCCESS : NOT_FOUND;
+}
+Result cuGetProcAddress(const char *name, void **function, int version, uint64_t flags) {
+    return cuGetProcAddress_v2(name, function, version, flags, NULL);
+}

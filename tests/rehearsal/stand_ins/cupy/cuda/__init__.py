@@ -1,0 +1,77 @@
+"""CuPy's streams, graphs and runtime calls, on the null driver: everything is done as soon as it is enqueued."""
+
+from __future__ import annotations
+
+import ctypes
+import warnings
+from types import SimpleNamespace
+from typing import Any
+
+_stack = [0]
+
+
+def current_stream() -> int:
+    return _stack[-1]
+
+
+class Stream:
+    def __init__(self, null: bool = False, non_blocking: bool = False, ptr: int = 0x5500) -> None:
+        self.ptr = ptr
+
+    @classmethod
+    def from_external(cls, stream: Any) -> Stream:
+        """The stream that another library's object stands for, by the protocol `__cuda_stream__`."""
+        version, ptr = stream.__cuda_stream__()
+        if version != 0:
+            raise RuntimeError(f"version {version} of __cuda_stream__ is not known")
+        return cls(ptr=ptr)
+
+    def __enter__(self) -> Stream:
+        _stack.append(self.ptr)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        _stack.pop()
+
+    def synchronize(self) -> None: ...
+
+    def begin_capture(self, mode: int | None = None) -> None: ...
+
+    def end_capture(self) -> Any:
+        return SimpleNamespace(launch=lambda stream: None)
+
+
+Stream.null = Stream(ptr=0)  # type: ignore[attr-defined]
+
+
+class ExternalStream(Stream):
+    def __init__(self, ptr: int, device_id: int = -1) -> None:
+        warnings.warn("Use Stream.from_external instead", DeprecationWarning, stacklevel=2)
+        super().__init__(ptr=ptr)
+
+
+class Device:
+    def __init__(self, device: int = 0) -> None:
+        self.id, self.cublas_handle = device, 0xB1A5
+
+
+def alloc_pinned_memory(size: int) -> Any:
+    return (ctypes.c_char * size)()
+
+
+def _copy(to: int, source: int, size: int, kind: int, stream: int) -> None:
+    ctypes.memmove(to, source, size)
+
+
+runtime = SimpleNamespace(
+    memcpyAsync=_copy,
+    memcpyHostToDevice=1,
+    memcpyDeviceToHost=2,
+    memcpyDeviceToDevice=3,
+    streamCaptureModeGlobal=0,
+    getDeviceCount=lambda: 1,
+    getDeviceProperties=lambda device: {"name": b"NVIDIA H100 80GB HBM3"},
+    deviceSynchronize=lambda: None,
+    runtimeGetVersion=lambda: 13000,
+)
+__all__ = ["Device", "ExternalStream", "Stream", "alloc_pinned_memory", "current_stream", "runtime"]

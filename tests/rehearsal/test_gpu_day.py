@@ -1,0 +1,144 @@
+"""A GPU's day on a card that is not there: the one command that a person with ten minutes types.
+
+Command line, plan, workers, compilers, launches, telemetry, report and pack are real. What the driver has not computed
+passes, and the records say so.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.conftest import info, records
+from tests.rehearsal.conftest import HERE, Rehearsed
+from tests.rehearsal.stand_ins.sitecustomize import UNCHECKED
+
+pytestmark = pytest.mark.timeout(600)
+
+SUITES = [word for stage in ("first", "train", "rest") for word in ("--suite", f"{stage}={HERE / f'{stage}.toml'}")]
+TIMED = 20
+"""Executions that NVBench's stand-in asks for, isolated and batched."""
+
+
+@pytest.fixture(scope="session")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("day") / "out"
+
+
+@pytest.fixture(scope="session")
+def day(rehearse: Rehearsed, folder: Path) -> subprocess.CompletedProcess[str]:
+    """The whole day, its tests cut short: without kernels that run, most of them cannot pass."""
+    return rehearse("accelbench", "gpu-day", "--out", folder, *SUITES, "--limit", "tests=8", "--part-size", "0.02")
+
+
+def entries(folder: Path) -> dict[str, dict[str, Any]]:
+    found: dict[str, dict[str, Any]] = json.loads((folder / "day.json").read_text(encoding="utf-8"))["stages"]
+    return found
+
+
+@pytest.mark.usefixtures("day")
+def test_every_stage_is_reached_whatever_became_of_the_one_before(folder: Path) -> None:
+    assert {name: entry["state"] for name, entry in entries(folder).items()} == {
+        "probe": "done",
+        "tests": "out of time",
+        "first": "done",
+        "train": "done",
+        "rest": "done",
+        "sanitizer": "done",
+    }
+
+
+def test_the_exit_status_says_that_a_stage_is_not_finished(day: subprocess.CompletedProcess[str]) -> None:
+    assert day.returncode == 1, day.stdout + day.stderr
+
+
+def test_the_probe_names_versions_programs_and_the_card(day: subprocess.CompletedProcess[str], folder: Path) -> None:
+    said = (folder / "probe.log").read_text(encoding="utf-8")
+    for fact in ("CUDA_HOME is not set", "numba-cuda ", "compute-sanitizer: ", "NVIDIA H100 80GB HBM3"):
+        assert fact in said
+        assert fact in day.stdout
+
+
+@pytest.mark.usefixtures("day")
+def test_the_first_figures_are_measured_by_real_workers_on_a_known_card(folder: Path) -> None:
+    measured = {(record["benchmark"], record["params"].get("impl")): record for record in records(folder / "first")}
+    assert {record["status"] for record in measured.values()} == {"measured"}
+    assert {record["verification"]["method"] for record in measured.values()} == {UNCHECKED}
+    ours = measured["matmul", "numba"]
+    assert (ours["timing"]["timer"], ours["timing"]["batch"]) == ("nvbench", pytest.approx(0.98e-3))
+    assert ours["peak"]["value"] == 66.9e12
+    assert ours["telemetry"]["gauges"]["gpu.power"]["median"] == 400
+    assert ours["telemetry"]["counters"]["gpu.energy_j"] > 0
+    assert any("power limit" in flag for flag in ours["noise"])
+    assert measured["launch", "cupy"]["timing"]["timer"] == "host"
+    assert (folder / "first" / "report.html").stat().st_size > 10_000
+
+
+@pytest.mark.usefixtures("day")
+def test_kernels_are_compiled_and_launched_as_often_as_they_are_timed(launches: Path) -> None:
+    launched = Counter(line.split()[1] for line in launches.read_text(encoding="utf-8").splitlines())
+    for kernel in ("multiply", "nqueens", "empty"):
+        assert sum(count for name, count in launched.items() if kernel in name) > TIMED, launched
+
+
+@pytest.mark.usefixtures("day")
+def test_trainings_are_those_of_the_installed_frameworks(folder: Path) -> None:
+    assert not (folder / "train-tensorflow").exists()
+    (record,) = records(folder / "train-jax")
+    assert (record["status"], record["backend"]) == ("skipped", "jax")
+    assert "jax would train on the cpu" in record["reason"]
+
+
+@pytest.mark.usefixtures("day")
+def test_the_rest_repeats_no_point(folder: Path) -> None:
+    assert [point["params"]["impl"] for point in info(folder / "rest")["plan"]] == ["numba"]
+
+
+def test_the_last_table_has_the_figures_beside_the_vendors(day: subprocess.CompletedProcess[str]) -> None:
+    table = day.stdout[day.stdout.rindex(" stage ") :]
+    ours = next(line for line in table.splitlines() if "matmul impl=numba" in line)
+    assert "524.3 MFLOP/s" in ours
+    assert "100 % of the vendor's" in ours
+    assert "of issue" in next(line for line in table.splitlines() if "nqueens" in line)
+
+
+@pytest.mark.usefixtures("day")
+def test_the_pack_holds_every_run_and_log(rehearse: Rehearsed, folder: Path) -> None:
+    parts = sorted(folder.glob("runs.tar.xz.part*"))
+    assert len(parts) > 1
+    process = rehearse("accelbench", "report", f"{parts[0]}:first")
+    assert process.returncode == 0, process.stderr
+    assert "5 of 5 points measured and verified" in process.stdout
+    unpacked = Path(process.stdout.split()[-1]).parents[1]
+    for name in ("day.json", "probe.log", "first", "train-jax", "rest"):
+        assert (unpacked / name).exists(), name
+
+
+@pytest.mark.usefixtures("day")
+def test_the_same_command_repeats_nothing_that_is_finished(rehearse: Rehearsed, folder: Path, launches: Path) -> None:
+    before, launched = entries(folder), launches.stat().st_size
+    finished = "probe,first,train,rest,sanitizer"
+    process = rehearse("accelbench", "gpu-day", "--out", folder, *SUITES, "--stages", finished)
+    assert process.returncode == 0, process.stdout + process.stderr
+    assert entries(folder) == before
+    assert launches.stat().st_size == launched
+    assert (folder / "runs.tar.xz").is_file()
+    assert not list(folder.glob("runs.tar.xz.part*"))
+
+
+def test_an_answer_that_no_kernel_computed_is_a_failure(rehearse: Rehearsed, tmp_path: Path) -> None:
+    """What makes answers pass here is the rehearsal's own, and no switch of accelbench."""
+    process = rehearse(
+        *("accelbench", "run", "nqueens", "--device", "gpu", "--no-ceilings", "--out", tmp_path / "run"),
+        *("--param", "impl=tuned", "--param", "queens=8"),
+        REHEARSAL_ANSWERS="checked",
+    )
+    assert process.returncode == 1
+    (record,) = records(tmp_path / "run")
+    assert record["status"] == "failed"
+    assert record["reason"].startswith("wrong answer: ")

@@ -1,0 +1,45 @@
+"""`make test-gpu` and `make sanitize` on the made-up machine, where accelbench is not installed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.rehearsal.conftest import Machine, Rehearsed
+
+PYTEST = ("pytest", "-m", "gpu", "-q", "-p", "no:cacheprovider")
+SANITIZER = """#!/bin/sh
+# A compute-sanitizer that only says how it was called, and what the program it should watch can import.
+echo "called with $*" >>'{log}'
+while [ "${{1#--}}" != "$1" ]; do shift 2; done
+exec "$1" -c 'import accelbench, cupy, pydantic, tests.gpu.verify_small'
+"""
+
+
+def test_the_timers_tests_find_what_is_not_installed(rehearse: Rehearsed) -> None:
+    process = rehearse(*PYTEST, "tests/gpu/test_timer_on_device.py")
+    assert process.returncode == 0, process.stdout + process.stderr
+    assert "3 passed" in process.stdout
+
+
+@pytest.fixture
+def sanitizer(machine: Machine, tmp_path: Path) -> Path:
+    """A program of that name in a folder of its own, and what it was called with."""
+    program = tmp_path / "bin" / "compute-sanitizer"
+    program.parent.mkdir()
+    program.write_text(SANITIZER.format(log=tmp_path / "called"))
+    program.chmod(0o755)
+    return program
+
+
+def test_the_sanitizer_is_asked_for_accesses_and_races_and_not_for_refused_calls(
+    rehearse: Rehearsed, machine: Machine, sanitizer: Path, tmp_path: Path
+) -> None:
+    path = f"{sanitizer.parent}:{machine.environment()['PATH']}"
+    process = rehearse(*PYTEST, "tests/gpu/test_sanitizer.py", PATH=path)
+    assert process.returncode == 0, process.stdout + process.stderr
+    assert "2 passed" in process.stdout
+    memcheck, racecheck = (tmp_path / "called").read_text().splitlines()
+    assert "--tool memcheck --report-api-errors no --error-exitcode" in memcheck
+    assert "--tool racecheck --error-exitcode" in racecheck
