@@ -212,7 +212,7 @@ def prepare(point: Point) -> Task:
     """Random normal A and B on the device, and C; Skip for a type without a kernel, or too little memory."""
     if point["dtype"] not in KERNELS:
         raise Skip(f"our kernel multiplies {' and '.join(KERNELS)}, not {point['dtype']}")
-    return gpu_task(point, bind)
+    return gpu_task(point, bind, unit_kind="plain")
 
 
 def bind(operands: Operands) -> Callable[[int], None]:

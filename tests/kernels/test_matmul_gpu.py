@@ -11,10 +11,12 @@ import pytest
 
 import profiling.cuda
 from kernels.matmul import cublaslt, gpu_numba, gpu_task, gpu_vendor
-from kernels.matmul.formats import FORMATS, from_storage, to_storage
+from kernels.matmul.formats import FORMATS, draw, from_storage, to_storage
 from kernels.matmul.gpu_task import Operands
 from profiling.benchmark import Point, Skip
+from profiling.peaks import peak
 from tests.kernels.host_cupy import at, cupy
+from tests.profiling.test_peaks import machine
 
 DTYPES = ("float64", "float32", "tf32", "float16", "bfloat16", "fp8", "int8")
 
@@ -76,6 +78,58 @@ def test_a_kernel_that_is_wrong_fails(dtype: str, fault: str) -> None:
         return run
 
     assert not gpu_task.gpu_task(point(dtype, shape="3x33x33x33"), bind).verify().passed
+
+
+def test_the_matrices_of_the_first_call_are_those_that_are_checked(monkeypatch: pytest.MonkeyPatch) -> None:
+    drawn: list[tuple[int, ...]] = []
+
+    def counted(rng: np.random.Generator, shape: tuple[int, ...], dtype: str) -> Any:
+        drawn.append(shape)
+        return draw(rng, shape, dtype)
+
+    monkeypatch.setattr(gpu_task, "draw", counted)
+    task = gpu_task.gpu_task(point("float32", n=8), lambda operands: lambda stream: multiply(operands, False))
+    task.run()
+    assert task.verify().passed
+    assert drawn == [(1, 8, 8), (1, 8, 8)], "A and B, once each"
+
+
+def test_what_the_first_call_left_does_not_pass_for_an_answer() -> None:
+    def bind(operands: Operands) -> Callable[[int], None]:
+        calls = iter([multiply])
+        return lambda stream: next(calls, lambda *_: None)(operands, False)
+
+    task = gpu_task.gpu_task(point("float32", n=8), bind)
+    task.run()
+    assert not task.verify().passed
+
+
+def test_the_workspace_is_counted_and_poisoned(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[int] = []
+    seen: list[Any] = []
+    monkeypatch.setattr(gpu_task, "require_device_memory", asked.append)
+
+    def bind(operands: Operands) -> Callable[[int], None]:
+        def run(stream: int) -> None:
+            seen.append(np.array(operands.workspace).view(np.float32))
+            operands.workspace[:] = 0
+
+        return run
+
+    task = gpu_task.gpu_task(point("float32", n=5), bind, workspace=lambda padded: padded.n * padded.k)
+    task.run()
+    task.verify()
+    assert asked == [3 * 8 * 8 * 4 + 64]
+    assert np.isnan(seen[1]).all()
+    assert len(seen[1]) == 16
+
+
+def test_our_plain_float64_arithmetic_is_held_against_the_plain_units(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gpu_numba, "bind", lambda operands: lambda stream: None)
+    h100 = machine("NVIDIA H100 80GB HBM3")
+    ours = gpu_numba.prepare(point("float64", "numba", n=8)).work
+    assert peak(h100, "gpu", "float64", "flops", ours.unit_kind).value == 33.5e12
+    assert peak(h100, "gpu", "float64", "flops").value == 66.9e12, "what cuBLAS is held against"
 
 
 def test_inputs_are_fresh_at_each_verification() -> None:
