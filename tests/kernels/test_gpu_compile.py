@@ -65,8 +65,10 @@ def test_no_two_kernels_have_one_name() -> None:
 @pytest.mark.parametrize(
     ("words", "instruction", "at_least"),
     [
-        (("matmul", "numba", "float32"), "FFMA", 64),
-        (("matmul", "numba", "float64"), "DFMA", 16),
+        (("matmul", "numba", "float32", "128x128"), "FFMA", 8 * 128),
+        (("matmul", "numba", "float64", "128x64"), "DFMA", 8 * 64),
+        (("matmul", "numba", "float32", "columns<=8"), "LDG.E.128", 8),
+        (("matmul", "numba", "float32", "rows<=4"), "LDG.E.128", 4),
         (("stream", "cupy", "triad", "float32"), "LDG.E.128", 2),
         (("stream", "cupy", "triad", "float64"), "STG.E.128", 1),
         (("stream", "numba", "triad", "float32"), "LDG.E.128", 2),
@@ -94,6 +96,13 @@ def test_the_tuned_search_takes_the_instructions_per_node_that_it_states() -> No
     next_task = loop[branches[1] + 1 : end]
     assert any("ATOMG" in line for line in next_task)
     assert abs(len(loop) - len(next_task) - INSTRUCTIONS_PER_NODE) <= 2
+
+
+@pytest.mark.parametrize("capability", [(8, 0), (9, 0), (10, 0)], ids=str)
+def test_nine_of_ten_instructions_of_a_float32_tile_multiply(capability: tuple[int, int]) -> None:
+    (kernel,) = named("matmul", "numba", "float32", "128x128")
+    loop = compile_kernel(kernel, capability).loop
+    assert sum("FFMA" in line for line in loop) > 0.92 * len(loop)
 
 
 def test_float32_arithmetic_is_not_widened() -> None:
