@@ -101,8 +101,9 @@ class Task:
     """A prepared point, ready to run.
 
     `run()` does one execution; on a GPU with the device timer it is `run(stream)`, which enqueues the work on
-    that CUDA stream (an integer handle) and does not wait. `verify` draws fresh random inputs, poisons the
-    output, runs once and checks the answer. `metrics` turns the median seconds of one execution into further figures.
+    that CUDA stream (an integer handle) and does not wait. `verify` poisons the output, runs once on random inputs
+    that this process drew, and checks the answer. `metrics` turns the median seconds of one execution into further
+    figures.
     """
 
     run: Callable[..., object]

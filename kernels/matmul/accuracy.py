@@ -15,11 +15,12 @@ from typing import Any
 
 import numpy as np
 
+from kernels.matmul.blocks import by_all_cpus
 from profiling.benchmark import Verification
 
 PROBES = 4
-AT_ONCE = 1 << 23
-"""Elements of a matrix copied to float64 at a time: 64 MiB, or one row."""
+AT_ONCE = 1 << 16
+"""Elements of a matrix copied to float64 at a time: 512 KiB, which a core's cache holds, or one row."""
 SAFETY = 4.0
 """Times the expected error: random rounding stays below in the worst of all rows, whose estimate from four probes is
 2 to 3 times its expectation; a lower precision, a missing block or a few wrong elements of a row do not."""
@@ -81,9 +82,12 @@ def _largest_row_error(a: Any, b: Any, c: Any, least: float, rng: np.random.Gene
     """
     k, n = b.shape
     probes = rng.standard_normal((n, PROBES))
-    residual = np.sqrt(_sums_of_squares(_residual(a, b, c, probes)))
-    expected = np.sqrt(_sums_of_squares(a) * _sums_of_squares(b).sum() / k)
-    rows = np.maximum(expected, np.sqrt(_sums_of_squares(c))) + least * math.sqrt(n)
+    b_probes, b_squares = _times(b, probes)
+    ab_probes, a_squares = _times(a, b_probes)
+    c_probes, c_squares = _times(c, probes)
+    with np.errstate(invalid="ignore"):
+        residual = np.linalg.norm(c_probes - ab_probes, axis=1)
+    rows = np.maximum(np.sqrt(a_squares * b_squares.sum() / k), np.sqrt(c_squares)) + least * math.sqrt(n)
     scale = rows * np.linalg.norm(probes) / math.sqrt(n)
     with np.errstate(invalid="ignore", divide="ignore"):
         errors = np.where(residual == 0, 0.0, residual / scale)
@@ -103,24 +107,19 @@ def _verify_exactly(a: Any, b: Any, c: Any, rng: np.random.Generator) -> Verific
     wrong = 0.0
     for i in range(batch):
         probes = rng.integers(-largest, largest + 1, (n, PROBES)).astype(np.float64)
-        wrong = max(wrong, float(np.max(np.abs(_residual(a[i], b[i], c[i], probes)))))
+        residual = _times(c[i], probes)[0] - _times(a[i], _times(b[i], probes)[0])[0]
+        wrong = max(wrong, float(np.max(np.abs(residual))))
     return Verification(passed=wrong == 0, method="Freivalds with whole numbers, exact", error=wrong, tolerance=0.0)
 
 
-def _residual(a: Any, b: Any, c: Any, probes: Any) -> Any:
-    with np.errstate(invalid="ignore"):  # what was not written is NaN: it must fail the check, not warn
-        return _times(c, probes) - _times(a, _times(b, probes))
+def _times(matrix: Any, probes: Any) -> tuple[Any, Any]:
+    """The matrix times the probes, and the sum of squares of each of its rows, in float64."""
+    step = max(1, AT_ONCE // matrix.shape[1])
 
+    def part(begin: int) -> tuple[Any, Any]:
+        rows = matrix[begin : begin + step].astype(np.float64)
+        with np.errstate(invalid="ignore"):  # what was not written is NaN: it must fail the check, not warn
+            return rows @ probes, np.einsum("ij,ij->i", rows, rows)
 
-def _times(matrix: Any, probes: Any) -> Any:
-    return np.concatenate([rows @ probes for rows in _in_float64(matrix)])
-
-
-def _sums_of_squares(matrix: Any) -> Any:
-    """Of each row."""
-    return np.concatenate([np.einsum("ij,ij->i", rows, rows) for rows in _in_float64(matrix)])
-
-
-def _in_float64(matrix: Any) -> Any:
-    rows = max(1, AT_ONCE // matrix.shape[1])
-    return (matrix[i : i + rows].astype(np.float64) for i in range(0, matrix.shape[0], rows))
+    products, squares = zip(*by_all_cpus(part, range(0, len(matrix), step)), strict=True)
+    return np.concatenate(products), np.concatenate(squares)

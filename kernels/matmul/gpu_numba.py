@@ -1,20 +1,16 @@
-"""C = A·B by our own tiled Numba-CUDA kernel, in plain FP32 or FP64 arithmetic (no tensor cores).
+"""C = A·B by our own Numba-CUDA kernels, in plain FP32 or FP64 arithmetic (no tensor cores).
 
-Bound: 2·m·n·k floating-point operations by the FMA units. A block computes a tile of C, 128×128 in float32, and reads
+Bound: 2·m·n·k floating-point operations by the FMA units, in tiles of C (`tiled`). A float32 tile is 128×128, and reads
 (128 + 128)·k elements for it: 32 FLOP per byte from L2 or memory, above what any card's memory needs. Inside a block
-each thread keeps 8×8 sums in registers, so that 16 elements out of shared memory, four reads of 16 bytes, feed 64 FMAs.
-float64 has registers twice as wide, hence 128×64 tiles of 8×4 sums.
+each of 128 threads keeps 8×16 sums in registers, so that 24 elements out of shared memory, six reads of 16 bytes, feed
+128 FMAs. float64 has registers twice as wide, hence 128×64 tiles of 8×8 sums. Where C would leave much of such tiles
+empty they are 64×64, of 64 threads. Where it has at most 16 columns or rows, memory bounds the product, and kernels of
+its own read the large matrix once (`thin`). Where there are too few blocks for the device, k is split (`split`).
 
-A slice, DEPTH columns of A and rows of B, has two places in shared memory: while the threads multiply what is in one,
-the next slice is on its way from global memory into registers, and goes into the other place when they are done, with
-one barrier per slice. All accesses but the writes of A, which is stored across, are of 16 bytes. No bounds are checked
-in the loop: a slice that is not whole comes first and is filled with zeros, and threads beyond the edge of C fetch its
-last row or column again.
-
-Of the 591 instructions that a float32 slice takes on compute capability 9.0, 512 are FFMA (0.87; of 594 on 8.0 and 587
-on 10.0) and 32 are 16-byte reads of shared memory; 125 registers, none spilled, let two blocks share a multiprocessor.
-float64: 256 DFMA of 397, where a DFMA takes two issue slots or more. There is one block per tile of C: with a small C
-and a long k, most multiprocessors get none.
+Of the 1,110 instructions that a float32 slice takes on compute capabilities 9.0 and 10.0 (1,109 on 8.0), 1,024 are FFMA
+(0.92), 48 are 16-byte reads of shared memory, 4 are writes and 4 reads of global memory; 255 registers, none spilled,
+let two blocks share a multiprocessor. float64: 512 DFMA of 616 (626 on 10.0), where a DFMA takes two issue slots or
+more, so that the units bound it and not the issue.
 
 Measured share: not measured yet on a GPU.
 """
@@ -23,218 +19,174 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from kernels.device_code import DeviceKernel, NumbaKernel
+from kernels.matmul.adding import define_adding
 from kernels.matmul.gpu_task import Operands, gpu_task
 from kernels.matmul.shapes import Product
+from kernels.matmul.split import ADD_THREADS, adding_blocks, parts_of, slices_each, workspace_bytes
+from kernels.matmul.thin import (
+    MOST,
+    THREADS,
+    WARP,
+    WARPS,
+    blocks_at_once,
+    define_few_columns,
+    define_few_rows,
+    rows_of_a_warp,
+)
+from kernels.matmul.tiled import Tiling, define_tiled
 from kernels.numba_cuda import cuda, float32, float64, int32, int64, numba_stream, simulated, void
-from kernels.wide_access import ACCESS_BYTES, lanes, load_wide, store_wide
+from kernels.wide_access import lanes
 from profiling.benchmark import Point, Skip, Task
+from profiling.cuda import attribute
 
-DEPTH = 8
-"""Columns of A and rows of B in one slice: 32 bytes of a float32 row of A, one memory sector."""
-BLOCKS_PER_MULTIPROCESSOR = 2
-"""One computes while the other waits at its barrier: at most 128 registers for each of 2·256 threads."""
-WARP = 32
-WARP_ROWS, WARP_COLUMNS = 8, 4
-"""Threads of a warp down and across its part of C, so that a warp reads few different 16 bytes of A and of B."""
+REAL = {"float32": float32, "float64": float64}
+FEWEST_TILED, FEWEST_THIN = 8, 4
+"""Slices of a part of k: below, a block's beginning and end and the sums that it leaves cost more than it saves."""
+WASTE = 1.5
+"""Times the area of small tiles that large ones may cover: they need fewer instructions and accesses for it."""
 
 
 @dataclass(frozen=True)
-class Tiling:
-    """What a block computes of C, and what each of its threads; threads come in warps of 8 down and 4 across."""
+class Kernel:
+    """A kernel, and what a block of it takes and computes."""
 
+    name: str
+    multiply: Any
+    """`multiply(a, b, c, m, n, k, each)`, compiled."""
     rows: int
     columns: int
-    rows_per_thread: int
-    columns_per_thread: int
+    """Of C."""
+    depth: int
+    """Of k in one slice."""
+    threads: int
+    blocks: int
+    """That run on a multiprocessor at once."""
+    fewest: int
+    """Slices that a part of k must have."""
 
-    @property
-    def threads_down(self) -> int:
-        return self.rows // self.rows_per_thread
+    def tiles(self, sizes: Product) -> int:
+        """Blocks that it takes to cover C of one matrix."""
+        return -(-sizes.m // self.rows) * -(-sizes.n // self.columns)
 
-    @property
-    def threads_across(self) -> int:
-        return self.columns // self.columns_per_thread
+    def slices(self, sizes: Product) -> int:
+        return -(-sizes.k // self.depth)
 
-    @property
-    def threads(self) -> int:
-        return self.threads_down * self.threads_across
+    def parts(self, sizes: Product, multiprocessors: int) -> int:
+        """Into how many parts k is split."""
+        tiles = self.tiles(sizes) * sizes.batch
+        return parts_of(tiles, self.slices(sizes), self.blocks * multiprocessors, self.fewest)
 
 
-def define_kernel(real: Any, tiling: Tiling) -> Callable[..., None]:
-    """`multiply(a, b, c, m, n, k)` on flat arrays; the third index of the grid counts the matrices of a batch.
+def compiled(function: Any, threads: int, blocks: int) -> Any:
+    """The kernel, with the registers that so many blocks leave to a thread; Numba's simulator knows no registers."""
+    bounds = {} if simulated else {"launch_bounds": (threads, blocks)}
+    return cuda.jit(**bounds)(function)
 
-    A thread's rows are groups of one access (`wide`), `step_down` apart, its columns likewise: neighbours read
-    neighbouring 16 bytes.
+
+def tiled(real: Any, tiling: Tiling) -> Kernel:
+    """The kernel that computes C in such tiles."""
+    multiply = compiled(define_tiled(real, tiling), tiling.threads, tiling.blocks)
+    rows, columns = tiling.rows, tiling.columns
+    name = f"{rows}x{columns}"
+    return Kernel(name, multiply, rows, columns, tiling.depth, tiling.threads, tiling.blocks, FEWEST_TILED)
+
+
+def few_columns(real: Any, columns: int) -> Kernel:
+    """The kernel for at most so many columns of C."""
+    rows, depth, blocks = WARPS * rows_of_a_warp(real, columns), WARP * lanes(real), blocks_at_once(columns)
+    multiply = compiled(define_few_columns(real, columns), THREADS, blocks)
+    return Kernel(f"columns<={columns}", multiply, rows, columns, depth, THREADS, blocks, FEWEST_THIN)
+
+
+def few_rows(real: Any, rows: int) -> Kernel:
+    """The kernel for at most so many rows of C."""
+    columns, depth, blocks = WARP * lanes(real), WARPS * lanes(real), blocks_at_once(rows)
+    multiply = compiled(define_few_rows(real, rows), THREADS, blocks)
+    return Kernel(f"rows<={rows}", multiply, rows, columns, depth, THREADS, blocks, FEWEST_THIN)
+
+
+TILINGS = {
+    "float32": (Tiling(128, 128, 8, 16, blocks=2), Tiling(64, 64, 8, 8, blocks=6)),
+    "float64": (Tiling(128, 64, 8, 8, blocks=2), Tiling(64, 64, 8, 8, blocks=4)),
+}
+"""The large tiles and the small ones."""
+TILED = {dtype: tuple(tiled(REAL[dtype], tiling) for tiling in tilings) for dtype, tilings in TILINGS.items()}
+FEW_COLUMNS = {dtype: tuple(few_columns(real, size) for size in (4, 8, MOST)) for dtype, real in REAL.items()}
+FEW_ROWS = {dtype: tuple(few_rows(real, size) for size in (4, MOST)) for dtype, real in REAL.items()}
+ADDING = {dtype: compiled(define_adding(real), ADD_THREADS, 1) for dtype, real in REAL.items()}
+
+
+def choose(sizes: Product, dtype: str) -> Kernel:
+    """The kernel for a product of padded sizes."""
+    if sizes.n <= MOST:
+        return next(kernel for kernel in FEW_COLUMNS[dtype] if sizes.n <= kernel.columns)
+    if sizes.m <= MOST:
+        return next(kernel for kernel in FEW_ROWS[dtype] if sizes.m <= kernel.rows)
+    large, small = TILED[dtype]
+    covered, least = (kernel.tiles(sizes) * kernel.rows * kernel.columns for kernel in (large, small))
+    return large if covered <= WASTE * least else small
+
+
+def launch(
+    kernel: Kernel, parts: int, sizes: Product, a: Any, b: Any, c: Any, sums: Any = None, stream: Any = 0
+) -> None:
+    """Enqueue C = A·B for flat arrays; every size is a multiple of 16 bytes of elements, the batch is at most 65,535.
+
+    `sums` has room for the parts' sums where there are several.
     """
-    wide = lanes(real)
-    threads, rows, columns = tiling.threads, tiling.rows, tiling.columns
-    mine_down, mine_across = tiling.rows_per_thread, tiling.columns_per_thread
-    mine, groups_down, groups_across = mine_down * mine_across, mine_down // wide, mine_across // wide
-    step_down, step_across = tiling.threads_down * wide, tiling.threads_across * wide
-    warps_down = tiling.threads_down // WARP_ROWS
-    pitch = rows + wide  # of the slice of A: the elements that a warp writes across then fall into different banks
-    slice_a, slice_b = DEPTH * pitch, DEPTH * columns
-    # The second slice lies a power of two behind the first: one exclusive or leads from one to the other.
-    apart_a, apart_b = (1 << (size - 1).bit_length() for size in (slice_a, slice_b))
-    both_a, both_b = apart_a + slice_a, apart_b + slice_b
-    per_row_a, per_row_b = DEPTH // wide, columns // wide
-    loads_a, loads_b = rows * per_row_a // threads, DEPTH * per_row_b // threads
-    held_a, held_b = loads_a * wide, loads_b * wide
-    rows_apart, depths_apart = threads // per_row_a, threads // per_row_b
-
-    @cuda.jit(device=True)
-    def add_products(sums: Any, slices_a: Any, at_a: int, slices_b: Any, at_b: int) -> None:
-        column = cuda.local.array(mine_down, real)
-        row = cuda.local.array(mine_across, real)
-        for g in range(groups_down):
-            load_wide(column, g * wide, slices_a, at_a + g * step_down)
-        for g in range(groups_across):
-            load_wide(row, g * wide, slices_b, at_b + g * step_across)
-        for i in range(mine_down):
-            for j in range(mine_across):
-                sums[i * mine_across + j] += column[i] * row[j]
-
-    @cuda.jit(device=True)
-    def put(slices_a: Any, at_a: int, fetched_a: Any, slices_b: Any, at_b: int, fetched_b: Any) -> None:
-        for load in range(loads_a):
-            for i in range(wide):
-                slices_a[np.uint32(at_a + i * pitch + load * rows_apart)] = fetched_a[load * wide + i]
-        for load in range(loads_b):
-            store_wide(slices_b, at_b + load * depths_apart * columns, fetched_b, load * wide)
-
-    def multiply(a: Any, b: Any, c: Any, m: int, n: int, k: int) -> None:
-        slices_a = cuda.shared.array(both_a, real, alignment=ACCESS_BYTES)
-        slices_b = cuda.shared.array(both_b, real, alignment=ACCESS_BYTES)
-        sums = cuda.local.array(mine, real)
-        fetched_a = cuda.local.array(held_a, real)
-        fetched_b = cuda.local.array(held_b, real)
-        places_a = cuda.local.array(loads_a, int64)
-        zero = real(0)
-        thread = cuda.threadIdx.x
-        first_row = cuda.blockIdx.y * rows
-        first_column = cuda.blockIdx.x * columns
-        matrix = np.int64(cuda.blockIdx.z)
-        for i in range(mine):
-            sums[i] = zero
-
-        # Where this thread's part of C lies in the tile.
-        lane, warp = thread % WARP, thread // WARP
-        y = (warp % warps_down * WARP_ROWS + (lane >> 1 & 7)) * wide
-        x = (warp // warps_down * WARP_COLUMNS + (lane & 1 | lane >> 3 & 2)) * wide
-
-        # What this thread fetches: of rows and columns beyond the matrix the last ones, whose products are not stored.
-        i_a, k_a = thread // per_row_a, thread % per_row_a * wide
-        k_b, j_b = thread // per_row_b, thread % per_row_b * wide
-        put_a, put_b = k_a * pitch + i_a, k_b * columns + j_b
-        for load in range(loads_a):
-            row = min(first_row + i_a + load * rows_apart, m - 1)
-            places_a[load] = (matrix * m + row) * k + k_a
-        place_b = (matrix * k + k_b) * n + min(first_column + j_b, n - wide)
-
-        # The first slice is the one that may be less than whole; zeros fill it.
-        slices = np.int32((k + DEPTH - 1) // DEPTH)
-        last = np.int32(slices - 1)
-        part = k - (slices - 1) * DEPTH
-        for i in range(held_a):
-            fetched_a[i] = zero
-        for i in range(held_b):
-            fetched_b[i] = zero
-        for load in range(loads_a):
-            if k_a < part:
-                load_wide(fetched_a, load * wide, a, places_a[load])
-            places_a[load] += part
-        for load in range(loads_b):
-            if k_b + load * depths_apart < part:
-                load_wide(fetched_b, load * wide, b, place_b + np.int64(load * depths_apart) * n)
-        place_b += np.int64(part) * n
-        put(slices_a, put_a, fetched_a, slices_b, put_b, fetched_b)
-        cuda.syncthreads()
-
-        at_a, at_b = y, x
-        for turn in range(slices):
-            more = turn < last
-            if more:
-                for load in range(loads_a):
-                    load_wide(fetched_a, load * wide, a, places_a[load])
-                    places_a[load] += DEPTH
-                for load in range(loads_b):
-                    load_wide(fetched_b, load * wide, b, place_b + np.int64(load * depths_apart) * n)
-                place_b += np.int64(DEPTH) * n
-            # DEPTH steps, written out: NVVM leaves a loop of this size rolled.
-            add_products(sums, slices_a, at_a, slices_b, at_b)
-            add_products(sums, slices_a, at_a + pitch, slices_b, at_b + columns)
-            add_products(sums, slices_a, at_a + 2 * pitch, slices_b, at_b + 2 * columns)
-            add_products(sums, slices_a, at_a + 3 * pitch, slices_b, at_b + 3 * columns)
-            add_products(sums, slices_a, at_a + 4 * pitch, slices_b, at_b + 4 * columns)
-            add_products(sums, slices_a, at_a + 5 * pitch, slices_b, at_b + 5 * columns)
-            add_products(sums, slices_a, at_a + 6 * pitch, slices_b, at_b + 6 * columns)
-            add_products(sums, slices_a, at_a + 7 * pitch, slices_b, at_b + 7 * columns)
-            if more:
-                put_a, put_b = put_a ^ apart_a, put_b ^ apart_b
-                put(slices_a, put_a, fetched_a, slices_b, put_b, fetched_b)
-                at_a, at_b = at_a ^ apart_a, at_b ^ apart_b
-                cuda.syncthreads()
-
-        for i in range(mine_down):
-            out_row = first_row + y + i // wide * step_down + i % wide
-            if out_row < m:
-                for g in range(groups_across):
-                    out_column = first_column + x + g * step_across
-                    if out_column < n:
-                        store_wide(c, (matrix * m + out_row) * n + out_column, sums, i * mine_across + g * wide)
-
-    return multiply
+    each = slices_each(kernel.slices(sizes), parts)
+    arguments = (np.int32(sizes.m), np.int32(sizes.n), np.int32(sizes.k), np.int32(each))
+    grid = kernel.tiles(sizes), parts, sizes.batch
+    kernel.multiply[grid, kernel.threads, stream](a, b, sums if parts > 1 else c, *arguments)
+    if parts > 1:
+        count = sizes.batch * sizes.m * sizes.n
+        adding = ADDING[c.dtype.name][adding_blocks(count, c.dtype.itemsize), ADD_THREADS, stream]
+        adding(sums, c, np.int64(count), np.int32(parts))
 
 
-def compile_kernel(real: Any, tiling: Tiling) -> Any:
-    """The kernel, with the registers that two blocks leave to a thread; Numba's simulator knows no registers."""
-    bounds = {} if simulated else {"launch_bounds": (tiling.threads, BLOCKS_PER_MULTIPROCESSOR)}
-    return cuda.jit(**bounds)(define_kernel(real, tiling))
-
-
-TILINGS = {"float32": Tiling(128, 128, 8, 8), "float64": Tiling(128, 64, 8, 4)}
-REAL = {"float32": float32, "float64": float64}
-KERNELS = {dtype: compile_kernel(REAL[dtype], tiling) for dtype, tiling in TILINGS.items()}
-
-
-def launch(kernel: Any, tiling: Tiling, sizes: Product, a: Any, b: Any, c: Any, stream: Any = 0) -> None:
-    """Enqueue C = A·B for flat arrays; n and k are multiples of 16 bytes of elements, the batch is at most 65,535."""
-    grid = -(-sizes.n // tiling.columns), -(-sizes.m // tiling.rows), sizes.batch
-    kernel[grid, tiling.threads, stream](a, b, c, np.int32(sizes.m), np.int32(sizes.n), np.int32(sizes.k))
+def workspace(dtype: str, padded: Product) -> int:
+    """Bytes for the parts' sums."""
+    parts = choose(padded, dtype).parts(padded, attribute("MultiProcessorCount"))
+    return workspace_bytes(parts, padded.batch * padded.m * padded.n, np.dtype(dtype).itemsize)
 
 
 def prepare(point: Point) -> Task:
     """Random normal A and B on the device, and C; Skip for a type without a kernel, or too little memory."""
-    if point["dtype"] not in KERNELS:
-        raise Skip(f"our kernel multiplies {' and '.join(KERNELS)}, not {point['dtype']}")
-    return gpu_task(point, bind)
+    dtype = str(point["dtype"])
+    if dtype not in REAL:
+        raise Skip(f"our kernel multiplies {' and '.join(REAL)}, not {dtype}")
+    return gpu_task(point, bind, unit_kind="plain", workspace=partial(workspace, dtype))
 
 
 def bind(operands: Operands) -> Callable[[int], None]:
     """What enqueues the product on a stream."""
-    kernel, tiling, sizes = KERNELS[operands.dtype], TILINGS[operands.dtype], operands.padded
-    a, b, c = (cuda.as_cuda_array(matrix.reshape(-1)) for matrix in (operands.a, operands.b, operands.c))
+    sizes, kernel = operands.padded, choose(operands.padded, operands.dtype)
+    parts = kernel.parts(sizes, attribute("MultiProcessorCount"))
+    a, b, c = (cuda.as_cuda_array(array.reshape(-1)) for array in (operands.a, operands.b, operands.c))
+    sums = cuda.as_cuda_array(operands.workspace.view(operands.dtype)) if parts > 1 else None
 
     def run(stream: int) -> None:
-        launch(kernel, tiling, sizes, a, b, c, numba_stream(stream))
+        launch(kernel, parts, sizes, a, b, c, sums, numba_stream(stream))
 
     return run
 
 
 def device_code() -> list[DeviceKernel]:
-    """The kernel for each type, as `launch` passes it flat arrays and sizes."""
+    """The kernels for each type, as `launch` passes them flat arrays and sizes."""
     return [
-        NumbaKernel(
-            f"matmul numba {dtype}",
-            kernel,
-            void(*[REAL[dtype][::1]] * 3, int32, int32, int32),
-            tuned=True,
-            unit=f"{DEPTH} of k",
-        )
-        for dtype, kernel in KERNELS.items()
+        NumbaKernel(f"matmul numba {dtype} {name}", function, signature, tuned=True, unit=unit)
+        for dtype, real in REAL.items()
+        for name, function, signature, unit in [
+            *(
+                (kernel.name, kernel.multiply, void(*[real[::1]] * 3, *[int32] * 4), f"{kernel.depth} of k")
+                for kernel in (*TILED[dtype], *FEW_COLUMNS[dtype], *FEW_ROWS[dtype])
+            ),
+            ("parts", ADDING[dtype], void(real[::1], real[::1], int64, int32), "part"),
+        ]
     ]

@@ -15,12 +15,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
 from kernels.matmul.accuracy import verify_product
-from kernels.matmul.formats import FORMATS, draw, from_storage, poison
+from kernels.matmul.formats import FORMATS, draw, from_storage, poison_byte
 from kernels.matmul.shapes import Product
 from profiling.benchmark import Point, Task, Verification, Work
 from profiling.cuda import library, require_device_memory, synchronize
@@ -46,6 +46,8 @@ class Operands:
     """(batch, k′, n′); by columns (batch, n′, k′), which is where fp8 and int8 tensor cores want it."""
     c: Any
     """(batch, m′, n′), of the type `FORMATS[dtype].result`."""
+    workspace: Any
+    """As many bytes as the implementation asked for, such as for partial sums; poisoned like C before it is checked."""
 
     @property
     def padded(self) -> Product:
@@ -57,11 +59,19 @@ class Operands:
 Bind = Callable[[Operands], Callable[[int], object]]
 
 
-def gpu_task(point: Point, bind: Bind, *, b_by_columns: bool = False) -> Task:
+def gpu_task(
+    point: Point,
+    bind: Bind,
+    *,
+    b_by_columns: bool = False,
+    unit_kind: Literal["plain", "tensor"] | None = None,
+    workspace: Callable[[Product], int] = lambda padded: 0,
+) -> Task:
     """The task of multiplying fresh random matrices of the point's type and sizes by what `bind` returns.
 
-    Skip where the matrices would take more than half of the free device memory. Units that the device may lack are for
-    the caller to require before this allocates.
+    `unit_kind` is that of `Work`. `workspace` says how many bytes a product of such padded sizes needs beside the
+    matrices. Skip where both would take more than half of the free device memory. Units that the device may lack are
+    for the caller to require before this allocates.
     """
     cupy = library("cupy")
     product, dtype = Product.of(point), str(point["dtype"])
@@ -69,36 +79,49 @@ def gpu_task(point: Point, bind: Bind, *, b_by_columns: bool = False) -> Task:
     stored, result = kind.storage, FORMATS[kind.result].storage
     m, n, k = (_round_up(size, ALIGNMENT // kind.itemsize) for size in (product.m, product.n, product.k))
     padded = Product(m, n, k, product.batch)
-    require_device_memory(padded.bytes(kind.itemsize, kind.result_itemsize))
+    require_device_memory(padded.bytes(kind.itemsize, kind.result_itemsize) + workspace(padded))
     rng = point.rng()
-    shape_a, shape_b = (product.batch, product.m, product.k), (product.batch, product.k, product.n)
     a = cupy.empty((product.batch, m, k), stored)
     b = cupy.empty((product.batch, n, k) if b_by_columns else (product.batch, k, n), stored)
     c = cupy.empty((product.batch, m, n), result)
-    run_on = bind(Operands(product, dtype, a, b, c))
+    beside = cupy.empty(workspace(padded), "uint8")
+    run_on = bind(Operands(product, dtype, a, b, c, beside))
 
-    def upload() -> tuple[Any, Any]:
-        host_a, host_b = draw(rng, shape_a, dtype), draw(rng, shape_b, dtype)
-        for device, host in ((a, host_a), (b, host_b.swapaxes(1, 2) if b_by_columns else host_b)):
-            whole = np.zeros(device.shape, stored)
-            whole[:, : host.shape[1], : host.shape[2]] = host
-            device.set(whole)
-        return host_a, host_b
+    def load() -> tuple[Any, Any]:
+        """A and B as they were drawn, without the padding that the device's have."""
+        used_b = (product.n, product.k) if b_by_columns else (product.k, product.n)
+        host_a = _draw_padded(rng, a.shape, dtype, product.m, product.k)
+        host_b = _draw_padded(rng, b.shape, dtype, *used_b)
+        a.set(host_a)
+        b.set(host_b)
+        b_by_rows = host_b.swapaxes(1, 2) if b_by_columns else host_b
+        return host_a[:, : product.m, : product.k], b_by_rows[:, : product.k, : product.n]
+
+    loaded = [load()]  # for the first call; its product is then checked, and these copies are given up
 
     def run(stream: int = 0) -> None:
         run_on(stream)
 
     def verify() -> Verification:
-        host_a, host_b = upload()
-        c.set(poison(c.shape, kind.result))
+        host_a, host_b = loaded.pop() if loaded else load()
+        for array in (c, beside):
+            array.data.memset(poison_byte(kind.result), array.nbytes)
         synchronize()
         run()
         synchronize()
         found = from_storage(c[:, : product.m, : product.n].get(), kind.result)
         return verify_product(from_storage(host_a, dtype), from_storage(host_b, dtype), found, dtype, rng)
 
-    upload()
-    return Task(run=run, verify=verify, work=Work(product.flops, product.bytes(kind.itemsize, kind.result_itemsize)))
+    work = Work(product.flops, product.bytes(kind.itemsize, kind.result_itemsize), unit_kind=unit_kind)
+    return Task(run=run, verify=verify, work=work)
+
+
+def _draw_padded(rng: np.random.Generator, shape: tuple[int, ...], dtype: str, rows: int, columns: int) -> Any:
+    """Random matrices of that shape, (batch, …, …), with zeros beyond so many rows and columns of each."""
+    drawn = draw(rng, shape, dtype)
+    drawn[:, rows:] = 0
+    drawn[:, :, columns:] = 0
+    return drawn
 
 
 def _round_up(size: int, multiple: int) -> int:

@@ -50,6 +50,25 @@ def test_our_kernels_multiply_any_shape(prepared: Prepare, impl: str, dtype: str
     check(prepared(f"matmul.gpu_{impl}", dtype=dtype, shape=shape))
 
 
+@pytest.mark.parametrize("shape", ["512x8x50000", "100x16x3001", "7x5x20000", "3x2000x4099", "16x513x9000"])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_our_kernels_for_few_columns_or_rows_multiply(prepared: Prepare, dtype: str, shape: str) -> None:
+    check(prepared("matmul.gpu_numba", dtype=dtype, shape=shape))
+
+
+@pytest.mark.parametrize("shape", ["100x90x20001", "130x257x3000", "3x33x40x9000"])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_our_kernels_add_up_the_parts_of_a_deep_product(prepared: Prepare, dtype: str, shape: str) -> None:
+    check(prepared("matmul.gpu_numba", dtype=dtype, shape=shape))
+
+
+@pytest.mark.parametrize("shape", ["300x300x300", "512x8x50000", "100x90x20001"])
+def test_our_kernels_are_enqueued_on_the_stream_that_is_handed_over(
+    prepared: Prepare, enqueued: Enqueued, shape: str
+) -> None:
+    enqueued(prepared("matmul.gpu_numba", dtype="float32", shape=shape))
+
+
 @pytest.mark.parametrize("shape", LISTED)
 @pytest.mark.parametrize(
     ("impl", "dtype"), [("vendor", "float32"), ("vendor", "bfloat16"), ("numba", "float32"), ("wgmma", "bfloat16")]

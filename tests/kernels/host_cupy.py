@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 from types import SimpleNamespace
 from typing import Any
 
@@ -21,7 +22,10 @@ class HostArray(np.ndarray[Any, Any]):
 
     @property
     def data(self) -> Any:
-        return SimpleNamespace(ptr=self.ctypes.data)
+        def memset(byte: int, size: int) -> None:
+            ctypes.memset(self.ctypes.data, byte, size)
+
+        return SimpleNamespace(ptr=self.ctypes.data, memset=memset)
 
 
 def empty(shape: Any, dtype: Any) -> HostArray:
@@ -30,8 +34,6 @@ def empty(shape: Any, dtype: Any) -> HostArray:
 
 def at(pointer: int, count: int, dtype: str) -> Any:
     """The array of that many elements at an address of host memory."""
-    import ctypes
-
     size = count * np.dtype(dtype).itemsize
     return np.frombuffer((ctypes.c_char * size).from_address(pointer), dtype)
 

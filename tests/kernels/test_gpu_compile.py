@@ -65,8 +65,10 @@ def test_no_two_kernels_have_one_name() -> None:
 @pytest.mark.parametrize(
     ("words", "instruction", "at_least"),
     [
-        (("matmul", "numba", "float32"), "FFMA", 64),
-        (("matmul", "numba", "float64"), "DFMA", 16),
+        (("matmul", "numba", "float32", "128x128"), "FFMA", 8 * 128),
+        (("matmul", "numba", "float64", "128x64"), "DFMA", 8 * 64),
+        (("matmul", "numba", "float32", "columns<=8"), "LDG.E.128", 8),
+        (("matmul", "numba", "float32", "rows<=4"), "LDG.E.128", 4),
         (("stream", "cupy", "triad", "float32"), "LDG.E.128", 2),
         (("stream", "cupy", "triad", "float64"), "STG.E.128", 1),
         (("stream", "numba", "triad", "float32"), "LDG.E.128", 2),
@@ -82,6 +84,13 @@ def test_the_main_loop_has_the_instructions_that_make_it_fast(
     for kernel in named(*words):
         loop = compile_kernel(kernel, capability).loop
         assert sum(instruction in line for line in loop) >= at_least, "\n".join(loop)
+
+
+@pytest.mark.parametrize("capability", [(8, 0), (9, 0), (10, 0)], ids=str)
+def test_nine_of_ten_instructions_of_a_float32_tile_multiply(capability: tuple[int, int]) -> None:
+    (kernel,) = named("matmul", "numba", "float32", "128x128")
+    loop = compile_kernel(kernel, capability).loop
+    assert sum("FFMA" in line for line in loop) > 0.92 * len(loop)
 
 
 def test_float32_arithmetic_is_not_widened() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from itertools import combinations
 from typing import Any
 
 import ml_dtypes
@@ -11,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kernels.matmul.accuracy import tolerance, verify_product
-from kernels.matmul.formats import FORMATS, draw, from_storage, poison, to_storage
+from kernels.matmul.formats import BLOCK, FORMATS, draw, from_storage, poison_byte, to_storage
 
 DTYPES = ("float64", "float32", "float16", "bfloat16", "fp8", "int8")
 SHAPES = [(1, 1, 1, 1), (40, 1, 1, 1), (1, 1, 300, 50), (20_000, 1, 1, 1), (129, 65, 40, 3), (64, 64, 5000, 1)]
@@ -48,7 +50,8 @@ def test_a_wrong_product_fails(dtype: str, fault: str) -> None:
     c = product(a, b, dtype)
     assert verify_product(a, b, c, dtype, rng).passed
     result = FORMATS[dtype].result
-    poisoned = from_storage(poison(c.shape, result), result)
+    unwritten = np.full((*c.shape, FORMATS[dtype].result_itemsize), poison_byte(result), np.uint8)
+    poisoned = from_storage(unwritten.view(FORMATS[result].storage), result)[..., 0]
     if fault == "poisoned":
         c = poisoned
     elif fault == "transposed":
@@ -100,6 +103,28 @@ def test_an_int8_product_that_float64_cannot_check_exactly_is_refused() -> None:
     a, b = np.zeros((1, 1, 2**20), np.int8), np.broadcast_to(np.int8(0), (1, 2**20, 2**20))
     with pytest.raises(ValueError, match="too large to be checked exactly"):
         verify_product(a, b, np.zeros((1, 1, 2**20), np.int32), "int8", np.random.default_rng(0))
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_what_is_drawn_does_not_depend_on_the_number_of_cpus(monkeypatch: pytest.MonkeyPatch, dtype: str) -> None:
+    shape = (3, BLOCK // 2, 1)
+    drawn = []
+    for cpus in ({0}, set(range(7))):
+        monkeypatch.setattr(os, "sched_getaffinity", lambda pid, cpus=cpus: cpus)
+        rng = np.random.default_rng(8)
+        drawn.append([draw(rng, shape, dtype), draw(rng, shape, dtype)])
+    np.testing.assert_array_equal(*drawn)
+    first, second = (from_storage(x, dtype).reshape(-1) for x in drawn[0])
+    blocks = [first[:BLOCK], first[BLOCK:], second[:BLOCK]]
+    assert all(np.any(x[: BLOCK // 2] != y[: BLOCK // 2]) for x, y in combinations(blocks, 2)), "other numbers each"
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32", "float16", "bfloat16", "fp8"])
+def test_what_is_drawn_is_standard_normal(dtype: str) -> None:
+    x = from_storage(draw(np.random.default_rng(9), (BLOCK + BLOCK // 2,), dtype), dtype).astype(np.float64)
+    assert abs(x.mean()) < 0.01
+    assert abs(x.std() - 1) < 0.01
+    assert abs(np.mean(np.abs(x) < 1) - 0.6827) < 0.03  # fp8 has few numbers near 1
 
 
 def rounded_to_tf32(x: Any) -> Any:

@@ -8,13 +8,19 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import profiling.cuda
 from kernels.matmul import cublaslt, gpu_numba, gpu_task, gpu_vendor
-from kernels.matmul.formats import FORMATS, from_storage, to_storage
+from kernels.matmul.formats import FORMATS, draw, from_storage, to_storage
 from kernels.matmul.gpu_task import Operands
+from kernels.matmul.shapes import Product
+from kernels.matmul.split import slices_each
 from profiling.benchmark import Point, Skip
+from profiling.peaks import peak
 from tests.kernels.host_cupy import at, cupy
+from tests.profiling.test_peaks import machine
 
 DTYPES = ("float64", "float32", "tf32", "float16", "bfloat16", "fp8", "int8")
 
@@ -78,6 +84,59 @@ def test_a_kernel_that_is_wrong_fails(dtype: str, fault: str) -> None:
     assert not gpu_task.gpu_task(point(dtype, shape="3x33x33x33"), bind).verify().passed
 
 
+def test_the_matrices_of_the_first_call_are_those_that_are_checked(monkeypatch: pytest.MonkeyPatch) -> None:
+    drawn: list[tuple[int, ...]] = []
+
+    def counted(rng: np.random.Generator, shape: tuple[int, ...], dtype: str) -> Any:
+        drawn.append(shape)
+        return draw(rng, shape, dtype)
+
+    monkeypatch.setattr(gpu_task, "draw", counted)
+    task = gpu_task.gpu_task(point("float32", n=8), lambda operands: lambda stream: multiply(operands, False))
+    task.run()
+    assert task.verify().passed
+    assert drawn == [(1, 8, 8), (1, 8, 8)], "A and B, once each"
+
+
+def test_what_the_first_call_left_does_not_pass_for_an_answer() -> None:
+    def bind(operands: Operands) -> Callable[[int], None]:
+        calls = iter([multiply])
+        return lambda stream: next(calls, lambda *_: None)(operands, False)
+
+    task = gpu_task.gpu_task(point("float32", n=8), bind)
+    task.run()
+    assert not task.verify().passed
+
+
+def test_the_workspace_is_counted_and_poisoned(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[int] = []
+    seen: list[Any] = []
+    monkeypatch.setattr(gpu_task, "require_device_memory", asked.append)
+
+    def bind(operands: Operands) -> Callable[[int], None]:
+        def run(stream: int) -> None:
+            seen.append(np.array(operands.workspace).view(np.float32))
+            operands.workspace[:] = 0
+
+        return run
+
+    task = gpu_task.gpu_task(point("float32", n=5), bind, workspace=lambda padded: padded.n * padded.k)
+    task.run()
+    task.verify()
+    assert asked == [3 * 8 * 8 * 4 + 64]
+    assert np.isnan(seen[1]).all()
+    assert len(seen[1]) == 16
+
+
+def test_our_plain_float64_arithmetic_is_held_against_the_plain_units(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gpu_numba, "bind", lambda operands: lambda stream: None)
+    monkeypatch.setattr(gpu_numba, "attribute", {"MultiProcessorCount": 132}.__getitem__)
+    h100 = machine("NVIDIA H100 80GB HBM3")
+    ours = gpu_numba.prepare(point("float64", "numba", n=8)).work
+    assert peak(h100, "gpu", "float64", "flops", ours.unit_kind).value == 33.5e12
+    assert peak(h100, "gpu", "float64", "flops").value == 66.9e12, "what cuBLAS is held against"
+
+
 def test_inputs_are_fresh_at_each_verification() -> None:
     drawn: list[Any] = []
 
@@ -119,6 +178,34 @@ def test_a_card_without_the_units_is_skipped_with_the_capability_it_needs(
 def test_our_kernel_says_which_types_it_multiplies(dtype: str) -> None:
     with pytest.raises(Skip, match=f"our kernel multiplies float32 and float64, not {dtype}"):
         gpu_numba.prepare(point(dtype, "numba", n=16))
+
+
+@pytest.mark.parametrize(
+    ("shape", "name"),
+    [("8192x8192x8192", "128x128"), ("1024x1024x1024", "128x128"), ("5124x700x2048", "128x128"),
+     ("36x700x2048", "64x64"), ("7680x64x2560", "64x64"), ("7680x4x2560", "columns<=4"), ("512x8x500000", "columns<=8"),
+     ("16x16x16", "columns<=16"), ("4x8192x8192", "rows<=4"), ("8x8192x8192", "rows<=16")],
+)  # fmt: skip
+def test_our_kernel_fits_the_shape_and_fills_the_device(shape: str, name: str) -> None:
+    sizes = Product.parse(shape)
+    kernel = gpu_numba.choose(sizes, "float32")
+    assert kernel.name == name
+    parts, blocks = kernel.parts(sizes, 132), kernel.tiles(sizes)
+    filled = blocks * parts > 132 * kernel.blocks / 2
+    assert filled or kernel.slices(sizes) < (parts + 1) * kernel.fewest, "or its parts are as short as they may be"
+
+
+@given(
+    sizes=st.builds(Product, *[st.integers(1, 5000)] * 3, st.integers(1, 300)),
+    multiprocessors=st.integers(1, 200),
+    dtype=st.sampled_from(sorted(gpu_numba.REAL)),
+)
+def test_the_chosen_blocks_cover_c_and_all_of_k(sizes: Product, multiprocessors: int, dtype: str) -> None:
+    kernel = gpu_numba.choose(sizes, dtype)
+    parts = kernel.parts(sizes, multiprocessors)
+    each = slices_each(kernel.slices(sizes), parts)
+    assert kernel.tiles(sizes) * kernel.rows * kernel.columns >= sizes.m * sizes.n
+    assert (parts - 1) * each * kernel.depth < sizes.k <= parts * each * kernel.depth
 
 
 NUMPY_TYPES = {3: "int8", 28: "fp8", 10: "int32", 14: "bfloat16"}
