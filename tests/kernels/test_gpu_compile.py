@@ -163,7 +163,7 @@ open(path, "wb").write(launched._codelibrary.get_cubin().code)
 
 
 @pytest.mark.parametrize("capability", [(8, 0), (9, 0)], ids=str)
-@pytest.mark.parametrize("name", ["nqueens prefix", "matmul numba float32"])
+@pytest.mark.parametrize("name", ["nqueens tuned", "matmul numba float32 128x128"])
 def test_what_is_listed_is_what_a_device_runs(name: str, capability: tuple[int, int], tmp_path: Path) -> None:
     binary = tmp_path / "kernel.cubin"
     command = [sys.executable, "-c", AS_ON_A_DEVICE, *map(str, capability), name, str(binary)]
@@ -171,7 +171,11 @@ def test_what_is_listed_is_what_a_device_runs(name: str, capability: tuple[int, 
     (kernel,) = [kernel for kernel in KERNELS if kernel.name == name]
     listed = compile_kernel(kernel, capability)
     assert len(listed.instructions) > 100
-    assert tuple(text for _, text in disassemble(binary.read_bytes())) == listed.instructions
+    launched = [text for _, text in disassemble(binary.read_bytes())]
+    # A function's own name, which a return may hold, has a number of its process in it.
+    assert [re.sub(r"`\(.*\)", "", text) for text in launched] == [
+        re.sub(r"`\(.*\)", "", text) for text in listed.instructions
+    ]
 
 
 def test_the_report_is_a_table_that_says_what_was_compiled() -> None:
