@@ -10,70 +10,126 @@ bytes are exchanged by an exclusive or with the row. A warp's operands of the ne
 are multiplied. Results are turned in shared memory so that C is stored in full lines of 128 bytes. Tiles are walked in
 groups of 8 rows, so that the blocks running at a time share both A and B in L2.
 
-Compiled for 8.0 and 9.0: 254 registers, for 10.0: 238, no spills, 96 KiB of dynamic shared memory. A turn of the main
-loop is 64 HMMA.16816, 16 LDSM, 6 LDGSTS and about 50 others. Its share of the bound is not measured yet on a GPU.
+Where C has at most 64 columns, a block of 4 warps computes 256×64, two of them on a multiprocessor. The bound is then
+the memory that A comes from: the 16 KiB of a slice take 1,220 clocks of an A100's multiprocessor (2.04 TB/s at 1.41
+GHz), its multiplications 512 and its shared memory 416. Where tiles are fewer than the blocks that run at once, k is
+split (`split`, `gpu_parts`): 512×8×500,000 has 264 blocks on an H100 instead of 2.
+
+Compiled for 8.0 and 9.0: 252 to 255 registers, for 10.0: 238 to 254, no spills, 96 KiB of dynamic shared memory (80 KiB
+for the narrow tile). A turn of the main loop is 64 HMMA.16816, 16 LDSM, 6 LDGSTS and about 50 others; for the narrow
+tile 64, 16, 10 and about 80. Its share of the bound is not measured yet on a GPU.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
 from kernels.device_code import CudaKernel, DeviceKernel
+from kernels.matmul import gpu_parts
 from kernels.matmul.gpu_task import Operands, gpu_task
+from kernels.matmul.shapes import Product
+from kernels.matmul.split import parts_of, slices_each, workspace_bytes
 from profiling.benchmark import Point, Skip, Task
-from profiling.cuda import cupy_stream, library, require_compute_capability
+from profiling.cuda import attribute, cupy_stream, library, require_compute_capability
 
 CAPABILITY = (8, 0)
 ENTRY = "matmul_mma"
-SOURCE = Path(__file__).with_name("mma.cu").read_text(encoding="utf-8")
-OPTIONS = {"float16": ("--std=c++17",), "bfloat16": ("--std=c++17", "-DBFLOAT16")}
+SOURCE = gpu_parts.SOURCE + Path(__file__).with_name("mma.cu").read_text(encoding="utf-8")
+SLICE = 32
+"""How deep in k a stage is; this and `Tile` are as in mma.cu, where they are derived."""
 
-# As in mma.cu, where they are derived.
-TILE_M, TILE_N = 128, 256
-THREADS = 256
-SHARED_BYTES = 96 * 1024
+
+@dataclass(frozen=True)
+class Tile:
+    """What a block computes of C, and what it takes of a multiprocessor."""
+
+    rows: int
+    columns: int
+    threads: int
+    shared_bytes: int
+    blocks: int
+    """On a multiprocessor at once."""
+    words: tuple[str, ...] = ()
+    """What a kernel's name says of it."""
+    options: tuple[str, ...] = ()
+    """The compiler's."""
+
+    def all(self, size: Product) -> int:
+        """How many a product has."""
+        return -(-size.m // self.rows) * -(-size.n // self.columns) * size.batch
+
+
+WIDE = Tile(128, 256, 256, 96 * 1024, blocks=1)
+NARROW = Tile(256, 64, 128, 80 * 1024, blocks=2, words=("narrow",), options=("-DNARROW",))
 
 
 def prepare(point: Point) -> Task:
     """The task of the point's product; Skip for a type or a card without these instructions, or too little memory."""
     dtype = str(point["dtype"])
-    if dtype not in OPTIONS:
-        raise Skip(f"our kernel multiplies {' and '.join(OPTIONS)}, not {dtype}")
+    if dtype not in gpu_parts.OPTIONS:
+        raise Skip(f"our kernel multiplies {' and '.join(gpu_parts.OPTIONS)}, not {dtype}")
     require_compute_capability(CAPABILITY, f"mma.sync with {dtype}")
-    return gpu_task(point, bind)
+    return gpu_task(point, bind, workspace=workspace)
+
+
+def tile_for(size: Product) -> Tile:
+    """The narrow one where C has no more columns."""
+    return NARROW if size.n <= NARROW.columns else WIDE
+
+
+def parts_for(size: Product) -> int:
+    """Into how many parts k is split on the current device."""
+    tile = tile_for(size)
+    at_once = attribute("MultiProcessorCount") * tile.blocks
+    return parts_of(tile.all(size), -(-size.k // SLICE), at_once, gpu_parts.FEWEST_K // SLICE)
+
+
+def workspace(size: Product) -> int:
+    """Bytes of the parts' sums."""
+    return workspace_bytes(parts_for(size), size.batch * size.m * size.n, gpu_parts.SUM_BYTES)
 
 
 def bind(operands: Operands) -> Callable[[int], None]:
     """`run(stream)`, which enqueues the product of the whole, padded arrays."""
-    module = library("cupy").RawModule(code=SOURCE, options=OPTIONS[operands.dtype])
-    kernel = module.get_function(ENTRY)
-    kernel.max_dynamic_shared_size_bytes = SHARED_BYTES
     size = operands.padded
-    blocks = -(-size.m // TILE_M) * -(-size.n // TILE_N) * size.batch
-    arguments = (operands.a, operands.b, operands.c, np.int32(size.m), np.int32(size.n), np.int32(size.k))
+    tile, parts = tile_for(size), parts_for(size)
+    options = gpu_parts.options(operands.dtype, parts) + tile.options
+    module = library("cupy").RawModule(code=SOURCE, options=options)
+    kernel = module.get_function(ENTRY)
+    kernel.max_dynamic_shared_size_bytes = tile.shared_bytes
+    add = gpu_parts.adder(module.get_function(gpu_parts.ENTRY), operands, parts)
+    blocks = tile.all(size) * parts
+    depth = slices_each(-(-size.k // SLICE), parts) * SLICE
+    result = operands.workspace if parts > 1 else operands.c
+    sizes = (np.int32(extent) for extent in (size.m, size.n, size.k, depth))
+    arguments = (operands.a, operands.b, result, *sizes)
 
     def run(stream: int) -> None:
         with cupy_stream(stream):
-            kernel((blocks,), (THREADS,), arguments, shared_mem=SHARED_BYTES)
+            kernel((blocks,), (tile.threads,), arguments, shared_mem=tile.shared_bytes)
+            add()
 
     return run
 
 
 def device_code() -> list[DeviceKernel]:
-    """One kernel for each type."""
+    """One kernel for each type and tile, and for each what multiplies parts of k."""
     return [
         CudaKernel(
-            f"matmul mma {dtype}",
+            " ".join(("matmul mma", dtype, *tile.words, *gpu_parts.words(parts))),
             ENTRY,
             SOURCE,
-            options,
+            gpu_parts.options(dtype, parts) + tile.options,
             tuned=True,
-            unit="128x256x32",
-            shared_bytes=SHARED_BYTES,
+            unit=f"{tile.rows}x{tile.columns}x{SLICE}",
+            shared_bytes=tile.shared_bytes,
             capability=CAPABILITY,
         )
-        for dtype, options in OPTIONS.items()
+        for dtype in gpu_parts.OPTIONS
+        for tile in (WIDE, NARROW)
+        for parts in (1, 2)
     ]

@@ -7,13 +7,24 @@ Two blocks one below the other are a cluster and compute 256×256 of C. In each,
 (TMA) fill a ring of 4 stages: its own 128 rows of A, and half of the 256 columns of B, which go to both blocks. Two
 warpgroups multiply, 64×256 sums in 128 registers per thread, with wgmma.mma_async straight from shared memory: A by
 rows (K-major), B by rows (N-major, transposed by the instruction). They wait only for the stage before the present one,
-then give it back. Registers are moved from the copying warpgroup to the multiplying ones. Sums are rounded and stored
+then give it back. Registers are moved from the copying warpgroup to the multiplying ones. Clusters stay and walk all
+tiles, in groups of 8 rows of clusters, so that A and B are shared in L2.
+
+When a tile is done, its sums are rounded into 64 more registers, and the multiplications of the next tile's first stage
+are issued, which is loaded already. Only then, while the tensor cores are at work, the rounded numbers are stored
 through 4 KiB per warp by the copy engine, which also cuts off what lies outside of C and makes zeros of what lies
-outside of A and B. Clusters stay and walk all tiles, in groups of 8 rows of clusters, so that A and B are shared in L2;
-the next tile is loaded during the stores of the present one.
+outside of A and B. So the tensor cores wait for 64 instructions that round, not for 16 writes to shared memory, 4
+fences and 2 reads by the copy engine. Two tiles at a time, one for each warpgroup, would hide the rounding too, but
+read 24 KiB from L2 and write 40 KiB to shared memory for the 512 clocks of 64×256×64: with the 80 bytes per clock that
+wgmma reads there, this is 160 bytes per clock, and shared memory has 128.
+
+Where tiles are fewer than the clusters that run at once, k is split (`split`, `gpu_parts`), and the sums are stored as
+they are: 512×8×500,000 has 66 clusters on an H100 instead of 2. A tile of 8 columns costs as much as one of 256, 1,024
+clocks for a stage, but its 16 KiB of A take 1,130 clocks of an H100's memory (3.35 TB/s at 1.755 GHz): there a narrower
+tile would gain nothing.
 
 Compiled for 9.0a: 168 registers at the launch (then 40 and 232), no spills, 229,440 bytes of dynamic shared memory, no
-serialised wgmma. A turn of the multiplying loop is 4 HGMMA.64x256x16 and about 85 others; the copying one is 3 UTMALDG.
+serialised wgmma. A turn of the multiplying loop is 4 HGMMA.64x256x16 and about 75 others; the copying one is 3 UTMALDG.
 Its share of the bound is not measured yet on a GPU.
 """
 
@@ -28,7 +39,10 @@ from typing import Any
 import numpy as np
 
 from kernels.device_code import CudaKernel, DeviceKernel
+from kernels.matmul import gpu_parts
 from kernels.matmul.gpu_task import Operands, gpu_task
+from kernels.matmul.shapes import Product
+from kernels.matmul.split import parts_of, slices_each, workspace_bytes
 from kernels.matmul.tensor_map import tensor_map
 from profiling.benchmark import Point, Skip, Task
 from profiling.cuda import attribute, compute_capability, cupy_stream, library
@@ -37,12 +51,11 @@ CAPABILITY = (9, 0)
 ARCHITECTURE = "sm_90a"
 """Hopper alone has these instructions; no later card runs code for it."""
 ENTRY = "matmul_wgmma"
-SOURCE = Path(__file__).with_name("wgmma.cu").read_text(encoding="utf-8")
-OPTIONS = {"float16": ("--std=c++17",), "bfloat16": ("--std=c++17", "-DBFLOAT16")}
+SOURCE = gpu_parts.SOURCE + Path(__file__).with_name("wgmma.cu").read_text(encoding="utf-8")
 
 # As in wgmma.cu, where they are derived.
 CLUSTER = 2
-CLUSTER_M, TILE_N = 256, 256
+CLUSTER_M, TILE_N, TILE_K = 256, 256, 64
 BOX_A, BOX_B, BOX_C = 128, 64, 16
 """Rows of 64 elements that one copy moves."""
 THREADS = 384
@@ -52,50 +65,75 @@ SHARED_BYTES = 229_440
 def prepare(point: Point) -> Task:
     """The task of the point's product; Skip for a type or a card without these instructions, or too little memory."""
     dtype = str(point["dtype"])
-    if dtype not in OPTIONS:
-        raise Skip(f"our kernel multiplies {' and '.join(OPTIONS)}, not {dtype}")
+    if dtype not in gpu_parts.OPTIONS:
+        raise Skip(f"our kernel multiplies {' and '.join(gpu_parts.OPTIONS)}, not {dtype}")
     found = compute_capability()
     if found != CAPABILITY:
         raise Skip(f"wgmma needs compute capability 9.0, no other, and this device has {found[0]}.{found[1]}")
-    return gpu_task(point, bind)
+    return gpu_task(point, bind, workspace=workspace)
+
+
+def parts_for(size: Product) -> int:
+    """Into how many parts k is split on the current device."""
+    at_once = attribute("MultiProcessorCount") // CLUSTER
+    return parts_of(tiles(size), -(-size.k // TILE_K), at_once, gpu_parts.FEWEST_K // TILE_K)
+
+
+def workspace(size: Product) -> int:
+    """Bytes of the parts' sums."""
+    return workspace_bytes(parts_for(size), size.batch * size.m * size.n, gpu_parts.SUM_BYTES)
 
 
 def bind(operands: Operands) -> Callable[[int], None]:
     """`run(stream)`, which enqueues the product of the whole, padded arrays."""
-    kernel = load(operands.dtype)
     size = operands.padded
-    blocks = blocks_of(-(-size.m // CLUSTER_M) * -(-size.n // TILE_N) * size.batch, attribute("MultiProcessorCount"))
+    parts = parts_for(size)
+    kernel, adding = load(gpu_parts.options(operands.dtype, parts))
+    add = gpu_parts.adder(adding, operands, parts)
+    blocks = blocks_of(tiles(size) * parts, attribute("MultiProcessorCount"))
     maps = [
         tensor_map(array.data.ptr, array.shape, rows)
         for array, rows in ((operands.a, BOX_A), (operands.b, BOX_B), (operands.c, BOX_C))
     ]
-    arguments = (*maps, *(np.int32(extent) for extent in (size.m, size.n, size.k, size.batch)))
+    depth = slices_each(-(-size.k // TILE_K), parts) * TILE_K
+    sizes = (np.int32(extent) for extent in (size.m, size.n, size.k, size.batch, depth))
+    arguments = (*maps, operands.workspace, *sizes)
 
     def run(stream: int) -> None:
         with cupy_stream(stream):
             kernel((blocks,), (THREADS,), arguments, shared_mem=SHARED_BYTES)
+            add()
 
     return run
 
 
-def blocks_of(tiles: int, multiprocessors: int) -> int:
-    """Blocks to launch for that many tiles of a cluster: whole clusters, a block per multiprocessor, none idle."""
-    return CLUSTER * min(tiles, max(1, multiprocessors // CLUSTER))
+def tiles(size: Product) -> int:
+    """How many tiles of a cluster a product has."""
+    return -(-size.m // CLUSTER_M) * -(-size.n // TILE_N) * size.batch
 
 
-def load(dtype: str) -> Any:
-    """The kernel on the current device. CuPy would compile for 9.0, not 9.0a: it is given the machine code."""
+def blocks_of(work: int, multiprocessors: int) -> int:
+    """Blocks to launch for so many tiles or parts of them: whole clusters, a block per multiprocessor, none idle."""
+    return CLUSTER * min(work, max(1, multiprocessors // CLUSTER))
+
+
+def load(options: tuple[str, ...]) -> tuple[Any, Any]:
+    """The product's and the adding kernel on the current device.
+
+    CuPy would compile for 9.0, not 9.0a: it is given the machine code, in a file that it reads when asked for a kernel.
+    """
     with tempfile.TemporaryDirectory() as folder:
         binary = Path(folder) / "matmul.cubin"
-        binary.write_bytes(machine_code(dtype))
-        kernel = library("cupy").RawModule(path=str(binary)).get_function(ENTRY)
-        kernel.max_dynamic_shared_size_bytes = SHARED_BYTES
-    return kernel
+        binary.write_bytes(machine_code(options))
+        module = library("cupy").RawModule(path=str(binary))
+        kernel, add = (module.get_function(name) for name in (ENTRY, gpu_parts.ENTRY))
+    kernel.max_dynamic_shared_size_bytes = SHARED_BYTES
+    return kernel, add
 
 
 @cache
-def machine_code(dtype: str) -> bytes:
-    """The kernel's cubin by NVRTC; RuntimeError with the compiler's own words if it does not compile."""
+def machine_code(options: tuple[str, ...]) -> bytes:
+    """The kernels' cubin by NVRTC; RuntimeError with the compiler's own words if they do not compile."""
     nvrtc = library("cuda.bindings.nvrtc")
 
     def call(function: str, *arguments: Any) -> Any:
@@ -105,7 +143,7 @@ def machine_code(dtype: str) -> bytes:
         return results[0] if results else None
 
     program = call("nvrtcCreateProgram", SOURCE.encode(), b"wgmma.cu", 0, [], [])
-    flags = [option.encode() for option in (f"--gpu-architecture={ARCHITECTURE}", *OPTIONS[dtype])]
+    flags = [option.encode() for option in (f"--gpu-architecture={ARCHITECTURE}", *options)]
     (outcome,) = nvrtc.nvrtcCompileProgram(program, len(flags), flags)
     if int(outcome) != 0:
         log = b" " * call("nvrtcGetProgramLogSize", program)
@@ -117,18 +155,19 @@ def machine_code(dtype: str) -> bytes:
 
 
 def device_code() -> list[DeviceKernel]:
-    """One kernel for each type."""
+    """One kernel for each type, and one that multiplies parts of k."""
     return [
         CudaKernel(
-            f"matmul wgmma {dtype}",
+            " ".join(("matmul wgmma", dtype, *gpu_parts.words(parts))),
             ENTRY,
             SOURCE,
-            options,
+            gpu_parts.options(dtype, parts),
             tuned=True,
-            unit="128x256x64",
+            unit=f"{CLUSTER_M // CLUSTER}x{TILE_N}x{TILE_K}",
             shared_bytes=SHARED_BYTES,
             capability=CAPABILITY,
             exact=True,
         )
-        for dtype, options in OPTIONS.items()
+        for dtype in gpu_parts.OPTIONS
+        for parts in (1, 2)
     ]

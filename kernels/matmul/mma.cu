@@ -1,19 +1,15 @@
 // C = A*B with the tensor cores of a warp (mma.sync), compute capability 8.0 and later: gpu_mma.py describes it.
-// -DBFLOAT16 multiplies bfloat16, without it float16. No header is needed. CUDA_ON_HOST leaves out the inline PTX, for
-// the tests to put an emulation in its place.
+// parts.cu comes before it. -DNARROW makes the tiles of C narrow, for matrices of few columns.
 
-#ifdef BFLOAT16
-#define OPERAND "bf16"
+#ifdef NARROW
+constexpr int WARPS_M = 4, WARPS_N = 1, BLOCKS = 2;  // on a multiprocessor
 #else
-#define OPERAND "f16"
+constexpr int WARPS_M = 2, WARPS_N = 4, BLOCKS = 1;
 #endif
-
-typedef unsigned short element;  // 16 bits of either type
-
-constexpr int TILE_M = 128, TILE_N = 256, TILE_K = 32;  // what a block computes, and how deep a stage of A and B is
+constexpr int THREADS = 32 * WARPS_M * WARPS_N;
+constexpr int WARP_M = 64, WARP_N = 64;
+constexpr int TILE_M = WARPS_M * WARP_M, TILE_N = WARPS_N * WARP_N, TILE_K = 32;  // of a block; a stage of A and B
 constexpr int STAGES = 4;
-constexpr int WARPS_M = 2, WARPS_N = 4, THREADS = 32 * WARPS_M * WARPS_N;
-constexpr int WARP_M = TILE_M / WARPS_M, WARP_N = TILE_N / WARPS_N;  // 64 x 64
 constexpr int MMA_M = 16, MMA_N = 8, MMA_K = 16;
 constexpr int ROWS = WARP_M / MMA_M, COLUMNS = WARP_N / MMA_N, STEPS = TILE_K / MMA_K;
 constexpr int CHUNK = 8;  // elements of 16 bytes, which cp.async, ldmatrix and the stores of C move
@@ -59,17 +55,10 @@ __device__ __forceinline__ void mma_m16n8k16(float (&d)[4], const unsigned (&a)[
                  : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
                  : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
-
-// Two numbers rounded to 16 bits each, the first in the lower half.
-__device__ __forceinline__ unsigned round_pair(float low, float high) {
-    unsigned pair;
-    asm("cvt.rn." OPERAND "x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(high), "f"(low));
-    return pair;
-}
 #endif
 
 // Where a chunk of a stage lies. ldmatrix reads 8 rows of one column of chunks at once: the exclusive or puts those
-// into different banks. A row of A has 4 chunks, so that two rows fill the 128 bytes of all banks; a row of B has 32.
+// into different banks. A row of A has 4 chunks, so that two rows fill the 128 bytes of all banks; a row of B has 8 or 32.
 __device__ __forceinline__ int place_a(int row, int chunk) {
     return (row * (TILE_K / CHUNK) + (chunk ^ ((row >> 1) & 3))) * 16;
 }
@@ -87,8 +76,9 @@ struct Copies {
     int rows_left, columns_left, depth_left;  // of A, of B and of both, from the block's or stage's first on
     int k, n;
 
-    __device__ __forceinline__ Copies(const element* a_tile, const element* b_tile, int rows, int columns, int n, int k)
-        : rows_left(rows), columns_left(columns), depth_left(k), k(k), n(n) {
+    __device__ __forceinline__ Copies(const element* a_tile, const element* b_tile, int rows, int columns, int depth,
+                                      int n, int k)
+        : rows_left(rows), columns_left(columns), depth_left(depth), k(k), n(n) {
         const int thread = threadIdx.x;
         row_a = thread / (TILE_K / CHUNK), column_a = thread % (TILE_K / CHUNK);
         row_b = thread / (TILE_N / CHUNK), column_b = thread % (TILE_N / CHUNK);
@@ -134,22 +124,26 @@ struct Fragments {
     }
 };
 
-// n and k are multiples of 8, and so is every row's first address in bytes of 16. Blocks: one per tile and batch.
-extern "C" __global__ void __launch_bounds__(THREADS, 1)
-matmul_mma(const element* a, const element* b, element* c, int m, int n, int k) {
-    const int tiles_m = (m + TILE_M - 1) / TILE_M, tiles_n = (n + TILE_N - 1) / TILE_N;
-    const int batch = blockIdx.x / (tiles_m * tiles_n), tile = blockIdx.x % (tiles_m * tiles_n);
+// n and k are multiples of 8, and so is every row's first address in bytes of 16. A part of k is `depth` of it, a multiple
+// of TILE_K. Blocks: one per tile, batch and part.
+extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
+matmul_mma(const element* a, const element* b, result* c, int m, int n, int k, int depth) {
+    const int tiles_m = (m + TILE_M - 1) / TILE_M, tiles_n = (n + TILE_N - 1) / TILE_N, tiles = tiles_m * tiles_n;
+    const int batches = gridDim.x / (IN_PARTS ? tiles * ((k + depth - 1) / depth) : tiles);
+    const int tile = blockIdx.x % tiles, matrix = blockIdx.x / tiles;  // of C, of those of all parts
+    const int batch = IN_PARTS ? matrix % batches : matrix, k0 = IN_PARTS ? matrix / batches * depth : 0;
     const int first = tile / (GROUP * tiles_n) * GROUP, within = tile % (GROUP * tiles_n);
     const int rows_of_tiles = min(GROUP, tiles_m - first);
     const int m0 = (first + within % rows_of_tiles) * TILE_M, n0 = within / rows_of_tiles * TILE_N;
-    a += (long long)batch * m * k + (long long)m0 * k;
-    b += (long long)batch * k * n + n0;
-    c += (long long)batch * m * n + (long long)m0 * n + n0;
+    const int here = IN_PARTS ? min(depth, k - k0) : k;
+    a += ((long long)batch * m + m0) * k + k0;
+    b += ((long long)batch * k + k0) * n + n0;
+    c += ((long long)matrix * m + m0) * n + n0;
 
     const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, warp_m = warp / WARPS_N, warp_n = warp % WARPS_N;
     unsigned char* const shared = dynamic_shared();
     const unsigned stages = shared_address(shared);
-    Copies copies(a, b, m - m0, n - n0, n, k);
+    Copies copies(a, b, m - m0, n - n0, here, n, k);
     #pragma unroll
     for (int stage = 0; stage < STAGES - 1; ++stage) {
         copies.start(stages + stage * BYTES_STAGE, a);
@@ -171,7 +165,7 @@ matmul_mma(const element* a, const element* b, element* c, int m, int n, int k) 
     cp_async_wait<STAGES - 2>();
     __syncthreads();
     fragments[0].load(reading, 0, warp_m, warp_n, lane);
-    const int turns = (k + TILE_K - 1) / TILE_K;
+    const int turns = (here + TILE_K - 1) / TILE_K;
     #pragma unroll 1
     for (int turn = 0; turn < turns; ++turn) {
         #pragma unroll
@@ -200,8 +194,25 @@ matmul_mma(const element* a, const element* b, element* c, int m, int n, int k) 
         }
     }
 
-    // C goes through shared memory, 64 x 64 per warp, so that 8 lanes store 128 bytes of a row together.
     cp_async_wait<0>();
+    if constexpr (IN_PARTS) {
+        // 4 lanes store 32 bytes of a row together, a whole sector.
+        const int row = warp_m * WARP_M + lane / 4, column = warp_n * WARP_N + lane % 4 * 2;
+        const int rows_left = m - m0 - row, columns_left = n - n0 - column;
+        c += (long long)row * n + column;
+        #pragma unroll
+        for (int i = 0; i < ROWS; ++i)
+            #pragma unroll
+            for (int half = 0; half < 2; ++half, c += MMA_M / 2 * n)
+                if (i * MMA_M + half * 8 < rows_left)
+                    #pragma unroll
+                    for (int j = 0; j < COLUMNS; ++j)
+                        if (j * MMA_N < columns_left)
+                            *(float2*)(c + j * MMA_N) = float2{sums[i][j][2 * half], sums[i][j][2 * half + 1]};
+        return;
+    }
+
+    // C goes through shared memory, 64 x 64 per warp, so that 8 lanes store 128 bytes of a row together.
     __syncthreads();
     unsigned char* const mine = shared + warp * (WARP_M * WARP_N * 2);
     #pragma unroll

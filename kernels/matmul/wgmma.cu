@@ -1,12 +1,5 @@
 // C = A*B with the tensor cores of a warpgroup (wgmma) and the bulk copy engine (TMA), compute capability 9.0 alone:
-// gpu_wgmma.py describes it. -DBFLOAT16 multiplies bfloat16, without it float16. No header is needed. CUDA_ON_HOST
-// leaves out the inline PTX, for the tests to put an emulation in its place.
-
-#ifdef BFLOAT16
-#define OPERAND "bf16"
-#else
-#define OPERAND "f16"
-#endif
+// gpu_wgmma.py describes it. parts.cu comes before it.
 
 typedef unsigned long long u64;
 
@@ -127,13 +120,6 @@ __device__ __forceinline__ void stmatrix_x4(unsigned address, unsigned r0, unsig
                  ::"r"(address), "r"(r0), "r"(r1), "r"(r2), "r"(r3) : "memory");
 }
 
-// Two numbers rounded to 16 bits each, the first in the lower half.
-__device__ __forceinline__ unsigned round_pair(float low, float high) {
-    unsigned pair;
-    asm("cvt.rn." OPERAND "x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(high), "f"(low));
-    return pair;
-}
-
 __device__ __forceinline__ void wgmma_fence() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
 __device__ __forceinline__ void wgmma_commit() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
 
@@ -197,25 +183,88 @@ struct Place {
     }
 };
 
-// The tiles of a cluster, one below the other.
-struct Tiles {
-    int row, column, batch;  // of the upper tile's first element
-    __device__ __forceinline__ Tiles(int number, int rows, int columns) {
-        batch = number / (rows * columns), number %= rows * columns;
+struct Sizes { int m, n, k, batches, depth; };  // a part of k is `depth` of it, all but perhaps the last
+
+// A cluster's work at a time: two tiles, one below the other, and a part of k.
+struct Work {
+    int row, column, matrix, batch, k, turns;  // of the upper tile's first element; the matrices of C are of all parts
+    __device__ __forceinline__ Work(int number, const Sizes& sizes) {
+        const int rows = (sizes.m + CLUSTER * TILE_M - 1) / (CLUSTER * TILE_M);
+        const int columns = (sizes.n + TILE_N - 1) / TILE_N;
+        matrix = number / (rows * columns), number %= rows * columns;
+        batch = IN_PARTS ? matrix % sizes.batches : matrix, k = IN_PARTS ? matrix / sizes.batches * sizes.depth : 0;
+        turns = ((IN_PARTS ? min(sizes.depth, sizes.k - k) : sizes.k) + TILE_K - 1) / TILE_K;
         const int first = number / (GROUP * columns) * GROUP, within = number % (GROUP * columns);
         const int together = min(GROUP, rows - first);
         row = (first + within % together) * (CLUSTER * TILE_M), column = within / together * TILE_N;
     }
+    static __device__ __forceinline__ int all(const Sizes& sizes) {
+        const int parts = IN_PARTS ? (sizes.k + sizes.depth - 1) / sizes.depth : 1;
+        return (sizes.m + CLUSTER * TILE_M - 1) / (CLUSTER * TILE_M) * ((sizes.n + TILE_N - 1) / TILE_N) *
+               sizes.batches * parts;
+    }
 };
 
+// Start to multiply a stage: by rows of A from the address `a`, into the warpgroup's sums, which begin anew or go on.
+template <bool ANEW>
+__device__ __forceinline__ void multiply(float (&sums)[SUMS], unsigned a, unsigned b) {
+    wgmma_fence();
+    #pragma unroll
+    for (int step = 0; step < TILE_K / MMA_K; ++step)
+        wgmma_m64n256k16(sums, descriptor(a + step * MMA_K * 2, 16, PATTERN),
+                         descriptor(b + step * MMA_K * 128, PANEL_B, PATTERN), !ANEW || step > 0);
+    wgmma_commit();
+}
+
+// Store a warp's rows of C, which begin at `row`, through its two buffers in shared memory.
+__device__ __forceinline__ void store_tile(const unsigned (&rounded)[SUMS / 2], const TensorMap* map,
+                                           unsigned buffers, const Work& work, int row, int lane) {
+    // Lane l gives stmatrix the address of row l % 16 and of chunk l / 16 of two: rows 0-7 and 8-15 of 8 columns, then
+    // of the next 8.
+    const unsigned line = lane % 16 * 128, chunk = lane / 16, turned = lane % 8;
+    #pragma unroll
+    for (int panel = 0; panel < TILE_N / PANEL; ++panel) {
+        const unsigned buffer = buffers + panel % 2 * PANEL_C;
+        if (lane == 0) bulk_wait_read<1>();  // the last store but one was from this buffer
+        __syncwarp();
+        #pragma unroll
+        for (int i = 0; i < PANEL / 16; ++i) {
+            const unsigned* const r = rounded + panel * (PANEL / 4) + i * 4;  // 16 columns: two groups of 2
+            stmatrix_x4(buffer + line + ((2 * i + chunk) ^ turned) * 16, r[0], r[1], r[2], r[3]);
+        }
+        fence_proxy_async();
+        __syncwarp();
+        if (lane == 0) {
+            tma_store(map, buffer, work.column + panel * PANEL, work.row + row, work.matrix);
+            bulk_commit();
+        }
+    }
+}
+
+// Store a warp's sums of a part of k as they are: 4 lanes store 32 bytes of a row together, a whole sector.
+__device__ __forceinline__ void store_sums(const float (&sums)[SUMS], float* c, const Sizes& sizes, const Work& work,
+                                           int row, int lane) {
+    row += work.row + lane / 4;
+    const int column = work.column + lane % 4 * 2, rows_left = sizes.m - row, columns_left = sizes.n - column;
+    c += ((long long)work.matrix * sizes.m + row) * sizes.n + column;
+    #pragma unroll
+    for (int half = 0; half < 2; ++half, c += 8 * sizes.n)
+        if (half * 8 < rows_left)
+            #pragma unroll
+            for (int j = 0; j < TILE_N / 8; ++j)
+                if (j * 8 < columns_left)
+                    *(float2*)(c + j * 8) = float2{sums[4 * j + 2 * half], sums[4 * j + 2 * half + 1]};
+}
+
 // The maps are of A (k, m, batch), B (n, k, batch) and C (n, m, batch), with the 128-byte swizzle and boxes of
-// (64, 128, 1), (64, 64, 1) and (64, 16, 1). Blocks: any number of clusters.
+// (64, 128, 1), (64, 64, 1) and (64, 16, 1). The sums of parts of k go to `parts` instead of C. `depth` is a multiple of
+// TILE_K. Blocks: clusters, at most as many as there is work for.
 extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THREADS, 1)
 matmul_wgmma(const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_b,
-             const __grid_constant__ TensorMap map_c, int m, int n, int k, int batches) {
-    const int rows = (m + CLUSTER * TILE_M - 1) / (CLUSTER * TILE_M), columns = (n + TILE_N - 1) / TILE_N;
-    const int turns = (k + TILE_K - 1) / TILE_K, all = rows * columns * batches;
+             const __grid_constant__ TensorMap map_c, float* parts, int m, int n, int k, int batches, int depth) {
+    const Sizes sizes{m, n, k, batches, depth};
     const int clusters = gridDim.x / CLUSTER, cluster = blockIdx.x / CLUSTER, rank = cluster_rank();
+    const int all = Work::all(sizes);
     const unsigned shared = dynamic_shared();
     const unsigned full = shared + AT_FULL, empty = shared + AT_EMPTY;
     const int warpgroup = threadIdx.x / 128, warp = threadIdx.x / 32, lane = threadIdx.x % 32;
@@ -236,73 +285,63 @@ matmul_wgmma(const __grid_constant__ TensorMap map_a, const __grid_constant__ Te
         if (threadIdx.x == 0) {
             Place place;
             for (int number = cluster; number < all; number += clusters) {
-                const Tiles tiles(number, rows, columns);
-                const int row = tiles.row + rank * TILE_M, column = tiles.column + rank * PANELS_LOADED * PANEL;
+                const Work work(number, sizes);
+                const int row = work.row + rank * TILE_M, column = work.column + rank * PANELS_LOADED * PANEL;
                 #pragma unroll 1
-                for (int turn = 0; turn < turns; ++turn, place.advance()) {
+                for (int turn = 0; turn < work.turns; ++turn, place.advance()) {
                     const unsigned barrier = full + 8 * place.stage;
+                    const int k = work.k + turn * TILE_K;
                     mbarrier_wait(empty + 8 * place.stage, place.round ^ 1);  // at once in the first round
                     mbarrier_arrive_expect(barrier, BYTES_A + BYTES_B);
-                    tma_load(shared + AT_A + place.stage * BYTES_A, &map_a, turn * TILE_K, row, tiles.batch, barrier);
+                    tma_load(shared + AT_A + place.stage * BYTES_A, &map_a, k, row, work.batch, barrier);
                     for (int panel = 0; panel < PANELS_LOADED; ++panel)
                         tma_load_multicast(
                             shared + AT_B + place.stage * BYTES_B + (rank * PANELS_LOADED + panel) * PANEL_B, &map_b,
-                            column + panel * PANEL, turn * TILE_K, tiles.batch, barrier, (1 << CLUSTER) - 1);
+                            column + panel * PANEL, k, work.batch, barrier, (1 << CLUSTER) - 1);
                 }
             }
         }
         __syncwarp();
     } else {
         setmaxnreg_inc<CONSUMER_REGISTERS>();
+        const unsigned at_a = shared + AT_A + (warpgroup - 1) * (MMA_M * 128), at_b = shared + AT_B;
         const unsigned buffers = shared + AT_C + (warp - 4) * (2 * PANEL_C);
-        // Lane l gives stmatrix the address of row l % 16 and of chunk l / 16 of two: rows 0-7 and 8-15 of 8 columns,
-        // then of the next 8.
-        const unsigned line = lane % 16 * 128, chunk = lane / 16, turned = lane % 8;
+        const int row = rank * TILE_M + (warp - 4) * WARP_ROWS;
         float sums[SUMS];
+        unsigned rounded[SUMS / 2];  // the tile before, which is stored while the tensor cores begin this one
+        Work before(cluster, sizes);
         Place place;
+        #pragma unroll 1
         for (int number = cluster; number < all; number += clusters) {
-            const Tiles tiles(number, rows, columns);
-            unsigned before = 0;  // the barrier of the stage that the tensor cores may still be reading
+            const Work work(number, sizes);
+            mbarrier_wait(full + 8 * place.stage, place.round);
+            multiply<true>(sums, at_a + place.stage * BYTES_A, at_b + place.stage * BYTES_B);
+            if (!IN_PARTS && number > cluster) store_tile(rounded, &map_c, buffers, before, row, lane);
+            unsigned multiplied = empty + 8 * place.stage;  // the stage that the tensor cores may still be reading
+            place.advance();
             #pragma unroll 1
-            for (int turn = 0; turn < turns; ++turn, place.advance()) {
-                const unsigned a = shared + AT_A + place.stage * BYTES_A + (warpgroup - 1) * (MMA_M * 128);
-                const unsigned b = shared + AT_B + place.stage * BYTES_B;
+            for (int turn = 1; turn < work.turns; ++turn, place.advance()) {
                 mbarrier_wait(full + 8 * place.stage, place.round);
-                wgmma_fence();
-                #pragma unroll
-                for (int step = 0; step < TILE_K / MMA_K; ++step)
-                    wgmma_m64n256k16(sums, descriptor(a + step * MMA_K * 2, 16, PATTERN),
-                                     descriptor(b + step * MMA_K * 128, PANEL_B, PATTERN), turn > 0 || step > 0);
-                wgmma_commit();
+                multiply<false>(sums, at_a + place.stage * BYTES_A, at_b + place.stage * BYTES_B);
                 wgmma_wait<1>();
-                if (turn > 0 && lane < CLUSTER) mbarrier_arrive_at(before, lane);
-                before = empty + 8 * place.stage;
+                if (lane < CLUSTER) mbarrier_arrive_at(multiplied, lane);
+                multiplied = empty + 8 * place.stage;
             }
             wgmma_wait<0>();
-            if (lane < CLUSTER) mbarrier_arrive_at(before, lane);
-
-            const int row = tiles.row + rank * TILE_M + (warp - 4) * WARP_ROWS;
-            #pragma unroll
-            for (int panel = 0; panel < TILE_N / PANEL; ++panel) {
-                const unsigned buffer = buffers + panel % 2 * PANEL_C;
-                if (lane == 0) bulk_wait_read<1>();  // the last store but one was from this buffer
-                __syncwarp();
+            if (lane < CLUSTER) mbarrier_arrive_at(multiplied, lane);
+            if constexpr (IN_PARTS) {
+                store_sums(sums, parts, sizes, work, row, lane);
+            } else {
                 #pragma unroll
-                for (int i = 0; i < PANEL / 16; ++i) {
-                    const float* const d = sums + panel * (PANEL / 2) + i * 8;  // 16 columns: two groups of 4
-                    stmatrix_x4(buffer + line + ((2 * i + chunk) ^ turned) * 16, round_pair(d[0], d[1]),
-                                round_pair(d[2], d[3]), round_pair(d[4], d[5]), round_pair(d[6], d[7]));
-                }
-                fence_proxy_async();
-                __syncwarp();
-                if (lane == 0) {
-                    tma_store(&map_c, buffer, tiles.column + panel * PANEL, row, tiles.batch);
-                    bulk_commit();
-                }
+                for (int i = 0; i < SUMS / 2; ++i) rounded[i] = round_pair(sums[2 * i], sums[2 * i + 1]);
+                before = work;
             }
         }
-        if (lane == 0) bulk_wait_read<0>();
-        __syncwarp();
+        if constexpr (!IN_PARTS) {
+            store_tile(rounded, &map_c, buffers, before, row, lane);
+            if (lane == 0) bulk_wait_read<0>();
+            __syncwarp();
+        }
     }
     // Nobody leaves while the other block may still write to its shared memory, or arrive there.
     cluster_sync();

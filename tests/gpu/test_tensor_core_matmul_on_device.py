@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from importlib import import_module
+
 import pytest
 
+from kernels.matmul.gpu_task import Bind, Operands
+from profiling.cuda import synchronize
 from tests.gpu.conftest import Enqueued, Prepare
 
 pytestmark = pytest.mark.gpu
@@ -12,7 +17,14 @@ KERNELS = ("mma", "wgmma")
 DTYPES = ("float16", "bfloat16")
 
 
-@pytest.mark.parametrize("shape", ["1x1x1", "7x9x65", "129x257x127", "257x513x1000x3", "1024x3000x72", "40x64x50000"])
+# Narrow tiles, wide ones, each whole and in parts of k; batches of each.
+SHAPES = (
+    "1x1x1", "7x9x65", "129x257x127", "257x513x1000x3", "1024x3000x72", "40x64x50000",
+    "20000x50x300", "300x900x20001", "512x8x50000", "7680x1x2560", "35x700x2048", "3x700x33x5000", "3x70x330x5000",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("kernel", KERNELS)
 def test_any_shape_is_multiplied_right(prepared: Prepare, kernel: str, dtype: str, shape: str) -> None:
@@ -29,8 +41,31 @@ def test_every_run_of_a_large_product_is_right(prepared: Prepare, kernel: str, d
         assert outcome.passed, outcome
 
 
+@pytest.mark.parametrize("shape", ["300x900x20001", "512x8x50000", "2000x2000x2000"])
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_every_run_gives_the_same_bits(
+    prepared: Prepare, kernel: str, shape: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    module = import_module(f"kernels.matmul.gpu_{kernel}")
+    handed: list[Operands] = []
+
+    def bind(operands: Operands, bind: Bind = module.bind) -> Callable[[int], object]:
+        handed.append(operands)
+        return bind(operands)
+
+    monkeypatch.setattr(module, "bind", bind)
+    task = prepared(f"matmul.gpu_{kernel}", dtype="bfloat16", shape=shape)
+    found = set()
+    for _ in range(10):
+        task.run()
+        synchronize()
+        found.add(handed[0].c.get().tobytes())
+    assert len(found) == 1
+
+
+@pytest.mark.parametrize("shape", ["512x512x512", "4096x4096x64", "60x8x50000"])
 @pytest.mark.parametrize("kernel", KERNELS)
 def test_the_product_is_enqueued_on_the_stream_that_is_handed_over(
-    prepared: Prepare, enqueued: Enqueued, kernel: str
+    prepared: Prepare, enqueued: Enqueued, kernel: str, shape: str
 ) -> None:
-    enqueued(prepared(f"matmul.gpu_{kernel}", dtype="bfloat16", n=512))
+    enqueued(prepared(f"matmul.gpu_{kernel}", dtype="bfloat16", shape=shape))

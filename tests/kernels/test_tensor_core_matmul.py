@@ -1,18 +1,11 @@
-"""Our tensor-core kernels on the host: the same source against an emulation of the instructions that it is made of.
-
-`cuda_on_host/` emulates threads, copies, barriers and matrix instructions as the PTX ISA defines them. What is still on
-its way reads as NaN, and threads take turns in an order drawn from a seed. g++ compiles it: it is required.
-"""
+"""Our tensor-core kernels on the host: any sizes, any order of the threads, faults that are put in, and their tasks."""
 
 from __future__ import annotations
 
-import os
 import re
-import subprocess
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib import import_module
-from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
@@ -21,153 +14,19 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from kernels.compilation import compile_kernel
-from kernels.matmul import gpu_mma, gpu_task, gpu_wgmma
-from kernels.matmul.formats import draw, from_storage
+from kernels.matmul import gpu_mma, gpu_parts, gpu_task, gpu_wgmma
+from kernels.matmul.formats import draw
+from kernels.matmul.shapes import Product
+from kernels.matmul.split import ADD_THREADS, adding_blocks
 from kernels.matmul.tensor_map import tensor_map
 from profiling.benchmark import Point, Skip
-
-EMULATION = Path(__file__).with_name("cuda_on_host")
-COMPILER = ("g++", "-std=c++17", "-O1", "-w")
-SANITIZERS = ("-g1", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
-KERNELS: dict[str, ModuleType] = {"mma": gpu_mma, "wgmma": gpu_wgmma}
-DTYPES = ("float16", "bfloat16")
-CHUNK = 8
-"""Elements of 16 bytes: `gpu_task` pads every size to whole ones."""
-UNIT = {"float16": 2.0**-11, "bfloat16": 2.0**-8}
-SMALLEST = 2.0**-24
-"""The distance between float16 numbers below its smallest normal one."""
-
-
-def without(statement: str) -> tuple[str, str]:
-    return statement, f"if (!BROKEN) {statement}"
-
-
-def instead(right: str, wrong: str) -> tuple[str, str]:
-    return right, f"(BROKEN ? {wrong} : {right})"
-
-
-FAULTS = {
-    "mma": {
-        "no wait for copies": without("cp_async_wait<STAGES - 2>();"),
-        "no wait for the block": without("__syncthreads();"),
-        "no wait for the warp": without("__syncwarp();"),
-        "no copies of later stages": without("copies.start(writing, a);"),
-        "C read without its swizzle": ("(chunk ^ (row & 7)) * 16);", "(BROKEN ? chunk : chunk ^ (row & 7)) * 16);"),
-        "one half of B twice": instead("2 * j + half", "2 * j"),
-        "B not transposed": ("ldmatrix_x4_trans(b[j],", "(BROKEN ? ldmatrix_x4 : ldmatrix_x4_trans)(b[j],"),
-    },
-    "wgmma": {
-        "no wait for copies": without("mbarrier_wait(full + 8 * place.stage, place.round);"),
-        "no wait for a free stage": without("mbarrier_wait(empty + 8 * place.stage, place.round ^ 1);"),
-        "no wait for the neighbour's readers": instead("CLUSTER * CONSUMERS * 4", "CONSUMERS * 4"),
-        "a stage given back too early": without("wgmma_wait<1>();"),
-        "no wait for the sums": without("wgmma_wait<0>();"),
-        "no fence before wgmma": without("wgmma_fence();"),
-        "no fence before the stores": without("fence_proxy_async();"),
-        "no wait for the warp's results": (
-            "fence_proxy_async();\n                __syncwarp();",
-            "fence_proxy_async();\n                if (!BROKEN) __syncwarp();",
-        ),
-        "no wait for the stores": without("bulk_wait_read<1>();"),
-        "barriers not announced": without("fence_mbarrier_init();"),
-        "no wait for the neighbour's barriers": ("cluster_sync();\n\n", "if (!BROKEN) cluster_sync();\n\n"),
-        "leaving before the neighbour": ("cluster_sync();\n}\n", "if (!BROKEN) cluster_sync();\n}\n"),
-        "C written without its swizzle": instead("((2 * i + chunk) ^ turned)", "(2 * i + chunk)"),
-        "the strides of B exchanged": ("PANEL_B, PATTERN)", "BROKEN ? PATTERN : PANEL_B, BROKEN ? PANEL_B : PATTERN)"),
-        "one half of B twice": ("+ rank * PANELS_LOADED * PANEL;", "+ (BROKEN ? 0 : rank * PANELS_LOADED * PANEL);"),
-        "sums begun anew each turn": instead("turn > 0 || step > 0", "step > 0"),
-    },
-}
-NO_FAULT = -1
-SWITCH = """
-#include <cstdlib>
-static bool broken(int fault) { static const int asked = std::atoi(std::getenv("FAULT")); return asked == fault; }
-"""
-
-
-@dataclass(frozen=True)
-class Emulated:
-    """The kernels compiled for the host: as they are for bfloat16, with faults to be switched on for float16."""
-
-    folder: Path
-
-    @property
-    def driver(self) -> str:
-        return str(self.folder / "libdriver.so")
-
-    def constants(self, kernel: str) -> tuple[int, ...]:
-        printed = subprocess.run([self.folder / f"{kernel}_float16"], capture_output=True, check=True, text=True)
-        return tuple(int(word) for word in printed.stdout.split())
-
-    def multiply(self, kernel: str, dtype: str, a: Any, b: Any, seed: int, fault: int = NO_FAULT) -> Any:
-        """C of padded arrays, all as they are stored; RuntimeError with what the emulation objects to."""
-        batch, m, k = a.shape
-        n = b.shape[2]
-        if kernel == "mma":
-            return self.launch(kernel, dtype, (m, n, k, batch, seed), b"", a, b, fault)
-        boxes = ((a.shape, gpu_wgmma.BOX_A), (b.shape, gpu_wgmma.BOX_B), ((batch, m, n), gpu_wgmma.BOX_C))
-        maps = b"".join(tensor_map(1 << 20, shape, rows, self.driver).tobytes() for shape, rows in boxes)
-        tiles = -(-m // gpu_wgmma.CLUSTER_M) * -(-n // gpu_wgmma.TILE_N) * batch
-        blocks = gpu_wgmma.blocks_of(tiles, multiprocessors=5)
-        return self.launch(kernel, dtype, (m, n, k, batch, blocks, seed), maps, a, b, fault)
-
-    def launch(
-        self, kernel: str, dtype: str, words: tuple[int, ...], maps: bytes, a: Any, b: Any, fault: int = NO_FAULT
-    ) -> Any:
-        outcome = subprocess.run(
-            [self.folder / f"{kernel}_{dtype}", *map(str, words)],
-            input=maps + a.tobytes() + b.tobytes(),
-            capture_output=True,
-            env=os.environ | {"FAULT": str(fault), "ASAN_OPTIONS": "detect_leaks=0"},
-        )
-        if outcome.returncode != 0:
-            raise RuntimeError(outcome.stderr.decode())
-        return np.frombuffer(outcome.stdout, a.dtype).reshape(a.shape[0], a.shape[1], b.shape[2])
-
-    def is_right(self, kernel: str, dtype: str, sizes: tuple[int, ...], seed: int, fault: int = NO_FAULT) -> bool:
-        """Whether every element of C is as near to the product of random matrices as rounding explains."""
-        m, n, k, batch = sizes
-        rng = np.random.default_rng(seed)
-        a, b = (draw(rng, shape, dtype) for shape in ((batch, m, k), (batch, k, n)))
-        c = self.multiply(kernel, dtype, padded(a), padded(b), seed, fault)[:, :m, :n]
-        a, b, c = (from_storage(x, dtype).astype(np.float64) for x in (a, b, c))
-        exact, magnitude = a @ b, np.abs(a) @ np.abs(b)
-        # Each of at most k additions rounds a partial sum, which is at most the sum of magnitudes.
-        tolerance = UNIT[dtype] * np.abs(exact) + k * 2.0**-23 * magnitude + SMALLEST
-        return bool(np.all(np.abs(c - exact) <= tolerance))
-
-
-def padded(x: Any) -> Any:
-    """With zeros up to whole chunks, as `gpu_task` uploads it."""
-    return np.pad(x, [(0, 0), *((0, -extent % CHUNK) for extent in x.shape[1:])])
+from tests.kernels import host_cupy
+from tests.kernels.emulation import DTYPES, FAULTS, KERNELS, Emulated
 
 
 @pytest.fixture(scope="session")
 def emulated(tmp_path_factory: pytest.TempPathFactory) -> Emulated:
-    folder = tmp_path_factory.mktemp("cuda_on_host")
-    jobs = [[*COMPILER, "-shared", "-fPIC", str(EMULATION / "driver.cpp"), "-o", str(folder / "libdriver.so")]]
-    for kernel, module in KERNELS.items():
-        source = folder / f"{kernel}.cu"
-        source.write_text(module.SOURCE)
-        faulty = folder / f"{kernel}_faulty.cu"
-        faulty.write_text(SWITCH + with_faults(kernel, module.SOURCE))
-        runner = str(EMULATION / f"run_{kernel}.cpp")
-        for text, dtype, flags in ((source, "bfloat16", ("-DBFLOAT16", *SANITIZERS)), (faulty, "float16", ())):
-            program = str(folder / f"{kernel}_{dtype}")
-            jobs.append([*COMPILER, *flags, f'-DSOURCE="{text}"', runner, "-o", program])
-    for compilation in [subprocess.Popen(job, stderr=subprocess.PIPE, text=True) for job in jobs]:
-        _, complaints = compilation.communicate()
-        assert compilation.returncode == 0, complaints
-    return Emulated(folder)
-
-
-def with_faults(kernel: str, source: str) -> str:
-    """The source with every fault in it, each to be switched on by its number."""
-    for number, (right, wrong) in enumerate(FAULTS[kernel].values()):
-        assert right in source, right
-        source = source.replace(right, wrong.replace("BROKEN", f"broken({number})"))
-    return source
+    return Emulated(tmp_path_factory.mktemp("cuda_on_host"))
 
 
 sizes = st.tuples(st.integers(1, 140), st.integers(1, 264), st.integers(1, 100), st.integers(1, 2))
@@ -186,10 +45,36 @@ def test_any_sizes_are_multiplied_right(
     assert emulated.is_right(kernel, dtype, sizes, seed)
 
 
+@pytest.mark.parametrize(("k", "parts"), [(70, 1), (33, 1), (200, 1), (130, 3)])
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_clusters_walk_more_tiles_than_there_are_of_them(emulated: Emulated, dtype: str) -> None:
+def test_clusters_walk_more_tiles_than_there_are_of_them(emulated: Emulated, dtype: str, k: int, parts: int) -> None:
+    """Also with one stage per tile: the next tile then begins and ends while the one before is stored."""
     assert gpu_wgmma.blocks_of(12, multiprocessors=5) == 4
-    assert emulated.is_right("wgmma", dtype, (257, 513, 70, 2), seed=3)
+    assert emulated.is_right("wgmma", dtype, (257, 513, k, 2), seed=3, parts=parts)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize(
+    ("sizes", "parts"),
+    [((129, 257, 97, 1), 2), ((40, 8, 1000, 1), 16), ((9, 17, 640, 2), 10), ((260, 65, 129, 2), 3)],
+    ids=str,
+)
+def test_parts_of_k_are_added_right(
+    emulated: Emulated, kernel: str, dtype: str, sizes: tuple[int, ...], parts: int
+) -> None:
+    assert emulated.is_right(kernel, dtype, sizes, seed=4, parts=parts)
+
+
+@pytest.mark.parametrize("parts", [1, 9])
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_the_same_input_gives_the_same_bits_in_any_order_of_the_threads(
+    emulated: Emulated, kernel: str, parts: int
+) -> None:
+    rng = np.random.default_rng(5)
+    a, b = (draw(rng, shape, "float16") for shape in ((1, 40, 640), (1, 640, 16)))
+    first, second = (emulated.multiply(kernel, "float16", a, b, seed, parts=parts) for seed in (1, 2))
+    assert first.tobytes() == second.tobytes()
 
 
 @pytest.mark.parametrize(("kernel", "fault"), [(kernel, fault) for kernel in FAULTS for fault in FAULTS[kernel]])
@@ -197,106 +82,149 @@ def test_a_fault_in_a_kernel_is_found(emulated: Emulated, kernel: str, fault: st
     number = list(FAULTS[kernel]).index(fault)
     sizes = (136, 264, 272, 1) if kernel == "wgmma" else (40, 72, 136, 1)
     for seed in range(4):
-        try:
-            right = emulated.is_right(kernel, "float16", sizes, seed, fault=number)
-        except RuntimeError:
-            return
-        if not right:
-            return
+        for parts in (1, 3):
+            try:
+                # One cluster, so that it walks two tiles.
+                right = emulated.is_right(kernel, "float16", sizes, seed, fault=number, parts=parts, multiprocessors=2)
+            except RuntimeError:
+                return
+            if not right:
+                return
     pytest.fail("every order of the threads gave the right product")
 
 
-class DeviceArray:
-    """As much of a CuPy array as a task uses."""
+@dataclass
+class Device:
+    """As much of a CuPy module as a task uses. The emulation runs both kernels; C is there when both are launched."""
 
-    def __init__(self, held: Any) -> None:
-        self.held, self.shape = held, held.shape
-        self.data = SimpleNamespace(ptr=held.ctypes.data)
+    emulated: Emulated
+    name: str
+    arrays: list[Any]
+    options: tuple[str, ...] = ()
+    launches: list[str] = field(default_factory=list)
+    product: Any = None
 
-    def __getitem__(self, part: Any) -> DeviceArray:
-        return DeviceArray(self.held[part])
+    def get_function(self, name: str) -> Any:
+        launch = {gpu_parts.ENTRY: self.add}.get(name, self.multiply)
+        return Kernel(launch)
 
-    def set(self, host: Any) -> None:
-        self.held[...] = host
+    @property
+    def parts(self) -> bool:
+        return "-DPARTS" in self.options
 
-    def get(self) -> Any:
-        return self.held.copy()
+    def multiply(self, kernel: Kernel, grid: tuple[int], block: tuple[int], arguments: Any, shared_mem: int) -> None:
+        a, b, c, workspace = self.arrays
+        _, _, deep, threads, shared_bytes, _ = self.emulated.constants(self.name, *self.options)
+        assert (block, shared_mem) == ((threads,), shared_bytes)
+        assert kernel.max_dynamic_shared_size_bytes >= shared_bytes
+        batch, m, k = a.shape
+        size = Product(m, c.shape[2], k, batch)
+        depth = int(arguments[-1])
+        parts = -(-k // depth)
+        assert depth % deep == 0
+        assert self.parts == (parts > 1)
+        assert workspace.nbytes == (parts * c.size * 4 if parts > 1 else 0)
+        if self.name == "mma":
+            result = workspace if self.parts else c
+            assert all(x is y for x, y in zip(arguments[:3], (a, b, result), strict=True))
+            assert [int(word) for word in arguments[3:]] == [m, size.n, k, depth]
+            assert grid == (gpu_mma.tile_for(size).all(size) * parts,)
+            words, maps = (m, size.n, k, batch, depth, 0), b""
+        else:
+            maps = b"".join(x.tobytes() for x in arguments[:3])
+            assert [int.from_bytes(maps[128 * i : 128 * i + 8], "little") for i in range(3)] == [
+                x.data.ptr for x in (a, b, c)
+            ]
+            assert arguments[3] is workspace
+            assert [int(word) for word in arguments[4:]] == [m, size.n, k, batch, depth]
+            words = (m, size.n, k, batch, depth, *grid, 0)
+        self.launches.append("multiply")
+        self.product = self.emulated.launch(self.name, self.options, words, maps, a, b)
+        if not self.parts:
+            c.set(self.product)
+
+    def add(self, kernel: Kernel, grid: tuple[int], block: tuple[int], arguments: Any) -> None:
+        *_, c, workspace = self.arrays
+        assert self.emulated.constants(self.name, *self.options)[-1] == ADD_THREADS
+        assert (grid, block) == ((adding_blocks(c.size, 4),), (ADD_THREADS,))
+        assert arguments[0] is workspace
+        assert arguments[1] is c
+        assert [int(word) for word in arguments[2:]] == [c.size, workspace.nbytes // (4 * c.size)]
+        self.launches.append("add")
+        c.set(self.product)
 
 
 @dataclass
 class Kernel:
-    """As much of a CuPy kernel as a task uses, run by the emulation."""
-
-    emulated: Emulated
-    name: str
-    dtype: str
-    arrays: list[DeviceArray]
-    launches: int = 0
+    launch: Any
     max_dynamic_shared_size_bytes: int = 0
 
-    def __call__(self, grid: tuple[int], block: tuple[int], arguments: tuple[Any, ...], shared_mem: int) -> None:
-        a, b, c = self.arrays
-        _, _, threads, shared_bytes = self.emulated.constants(self.name)
-        assert (block, shared_mem) == ((threads,), shared_bytes)
-        assert self.max_dynamic_shared_size_bytes >= shared_bytes
-        operands, sizes = arguments[:3], [int(size) for size in arguments[3:]]
-        if self.name == "mma":
-            assert list(operands) == [a, b, c]
-            tiles = -(-sizes[0] // gpu_mma.TILE_M) * -(-sizes[1] // gpu_mma.TILE_N) * a.shape[0]
-            assert grid == (tiles,)
-            words, maps = (*sizes, a.shape[0], 0), b""
-        else:
-            words, maps = (*sizes, *grid, 0), b"".join(x.tobytes() for x in operands)
-            assert [int.from_bytes(maps[128 * i : 128 * i + 8], "little") for i in range(3)] == [
-                x.data.ptr for x in self.arrays
-            ]
-        c.set(self.emulated.launch(self.name, self.dtype, words, maps, a.held, b.held))
-        self.launches += 1
+    def __call__(self, *arguments: Any, **named: Any) -> None:
+        self.launch(self, *arguments, **named)
 
 
+@pytest.mark.parametrize(
+    ("shape", "launches"),
+    [("35x19x43x2", ["multiply"]), ("2x35x19x1100", ["multiply", "add"]), ("35x81x600", ["multiply", "add"])],
+)
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("kernel", KERNELS)
 def test_a_task_hands_the_kernel_what_it_expects(
-    emulated: Emulated, kernel: str, dtype: str, monkeypatch: pytest.MonkeyPatch
+    emulated: Emulated, kernel: str, dtype: str, shape: str, launches: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    arrays: list[DeviceArray] = []
+    arrays: list[Any] = []
 
-    def empty(shape: tuple[int, ...], storage: str) -> DeviceArray:
-        room = np.empty(int(np.prod(shape)) + 8, storage)
-        start = -room.ctypes.data % 16 // room.itemsize
-        arrays.append(DeviceArray(room[start : start + int(np.prod(shape))].reshape(shape)))
+    def empty(shape: Any, storage: str) -> Any:
+        arrays.append(host_cupy.empty(shape, storage))
         return arrays[-1]
 
-    launched = Kernel(emulated, kernel, dtype, arrays)
-    module = SimpleNamespace(get_function=lambda name: launched)
-    cupy = SimpleNamespace(empty=empty, RawModule=lambda **_: module)
+    device = Device(emulated, kernel, arrays)
+
+    def module(**given: Any) -> Device:
+        if kernel == "mma":
+            assert given["code"] == gpu_mma.SOURCE
+            device.options = given["options"]
+        return device
+
+    cupy = SimpleNamespace(empty=empty, RawModule=module)
     ours = KERNELS[kernel]
     for where in (ours, gpu_task):
         monkeypatch.setattr(where, "library", lambda name: cupy if name == "cupy" else import_module(name))
-    monkeypatch.setattr(gpu_task, "require_device_memory", lambda needed: None)
+    needed: list[int] = []
+    monkeypatch.setattr(gpu_task, "require_device_memory", needed.append)
     monkeypatch.setattr(gpu_task, "synchronize", lambda: None)
     monkeypatch.setattr(ours, "cupy_stream", lambda stream: nullcontext())
+    monkeypatch.setattr(ours, "attribute", lambda name: 20)
     if kernel == "mma":
         monkeypatch.setattr(ours, "require_compute_capability", lambda needed, what: None)
     else:
         monkeypatch.setattr(ours, "compute_capability", lambda: (9, 0))
-        monkeypatch.setattr(ours, "attribute", lambda name: 2)
         monkeypatch.setattr(ours, "tensor_map", lambda *where: tensor_map(*where, emulated.driver))
-    task = ours.prepare(Point("gemm", "gpu", {"impl": kernel, "dtype": dtype, "shape": "35x19x43x2"}))
+        compiled = gpu_wgmma.machine_code
+
+        def machine_code(options: tuple[str, ...]) -> bytes:
+            device.options = options
+            return compiled(options)
+
+        monkeypatch.setattr(ours, "machine_code", machine_code)
+    task = ours.prepare(Point("gemm", "gpu", {"impl": kernel, "dtype": dtype, "shape": shape}))
     outcome = task.verify()
     assert outcome.passed, outcome
-    assert launched.launches == 1
-    assert task.work.flops == 2 * 35 * 19 * 43 * 2
+    assert device.launches == launches
+    assert needed == [sum(array.nbytes for array in arrays)]
+    assert task.work.flops == Product.parse(shape).flops
 
 
 def test_the_launches_are_of_the_sizes_that_the_sources_are_written_for(emulated: Emulated) -> None:
-    launched = gpu_mma.TILE_M, gpu_mma.TILE_N, gpu_mma.THREADS, gpu_mma.SHARED_BYTES
-    assert emulated.constants("mma") == launched
-    launched = gpu_wgmma.CLUSTER_M, gpu_wgmma.TILE_N, gpu_wgmma.THREADS, gpu_wgmma.SHARED_BYTES
-    assert emulated.constants("wgmma") == launched
+    options = gpu_parts.options("float16", parts=1)
+    for tile in (gpu_mma.WIDE, gpu_mma.NARROW):
+        launched = tile.rows, tile.columns, gpu_mma.SLICE, tile.threads, tile.shared_bytes, ADD_THREADS
+        assert emulated.constants("mma", *options, *tile.options) == launched
+    launched = gpu_wgmma.CLUSTER_M, gpu_wgmma.TILE_N, gpu_wgmma.TILE_K, gpu_wgmma.THREADS, gpu_wgmma.SHARED_BYTES
+    assert emulated.constants("wgmma", *options) == (*launched, ADD_THREADS)
     # What a block may have on Hopper, and on the smallest cards that the other kernel runs on (8.6, 8.9, 12.0).
     assert gpu_wgmma.SHARED_BYTES <= 227 * 1024
-    assert gpu_mma.SHARED_BYTES <= 99 * 1024
+    assert max(gpu_mma.WIDE.shared_bytes, gpu_mma.NARROW.shared_bytes) <= 99 * 1024
 
 
 def test_a_tensor_map_that_the_driver_refuses_is_an_error(emulated: Emulated) -> None:
@@ -318,37 +246,27 @@ def test_the_numbers_of_a_tensor_map_are_those_of_cuda() -> None:
     assert driver.CUtensorMapFloatOOBfill.CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE == ours.ZEROS_OUTSIDE
 
 
-@pytest.mark.parametrize("capability", [(8, 0), (9, 0), (10, 0)], ids=str)
-def test_mma_overlaps_copies_loads_and_multiplications(capability: tuple[int, int]) -> None:
-    for kernel in gpu_mma.device_code():
-        loop = compile_kernel(kernel, capability).loop
-        assert count("HMMA.16816.F32", loop) == 64
-        assert count("LDSM", loop) == 16
-        assert count("LDGSTS", loop) == 6
-        assert len(loop) <= 150
-
-
-def test_wgmma_is_not_serialised() -> None:
-    for kernel in gpu_wgmma.device_code():
-        code = compile_kernel(kernel, (9, 0))
-        multiplications = [line for line in code.instructions if "HGMMA.64x256x16.F32" in line]
-        assert len(multiplications) == 4
-        assert all("tnspB" in line for line in multiplications)
-        # One group for the four, and two waits: ptxas would wait after each if it could not keep the sums in registers.
-        assert count("gsb0", multiplications) == 1
-        assert count("WARPGROUP.DEPBAR", code.instructions) == 2
-        assert count("UTMALDG.3D.MULTICAST", code.instructions) == 2
-        assert count("UTMASTG.3D", code.instructions) == 4
-        # No fence of all memory in the loop, which a release to the cluster would bring.
-        between = code.instructions[code.instructions.index(multiplications[0]) :]
-        assert count("MEMBAR", between[: next(i for i, line in enumerate(between) if "BRA" in line)]) == 0
-
-
+@pytest.mark.parametrize("parts", [1, 2])
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_the_machine_code_that_cupy_is_given_is_hoppers(dtype: str) -> None:
-    code = gpu_wgmma.machine_code(dtype)
+def test_the_machine_code_that_cupy_is_given_is_hoppers(dtype: str, parts: int) -> None:
+    code = gpu_wgmma.machine_code(gpu_parts.options(dtype, parts))
     assert code.startswith(b"\x7fELF")
     assert gpu_wgmma.ENTRY.encode() in code
+    assert gpu_parts.ENTRY.encode() in code
+
+
+def test_a_small_c_of_a_long_k_keeps_an_h100_busy(monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in KERNELS.values():
+        monkeypatch.setattr(module, "attribute", lambda name: 132)
+    deep = Product(512, 8, 500_000)
+    assert gpu_mma.tile_for(deep) == gpu_mma.NARROW
+    assert gpu_mma.NARROW.all(deep) * gpu_mma.parts_for(deep) == 2 * 132
+    assert gpu_wgmma.tiles(deep) * gpu_wgmma.parts_for(deep) == 132 // 2
+    assert gpu_mma.workspace(deep) == 132 * 512 * 8 * 4
+    square = Product(4096, 4096, 4096)
+    assert gpu_mma.tile_for(square) == gpu_mma.WIDE
+    assert gpu_mma.parts_for(square) == gpu_wgmma.parts_for(square) == 1
+    assert gpu_mma.workspace(square) == gpu_wgmma.workspace(square) == 0
 
 
 @pytest.mark.parametrize("module", KERNELS.values(), ids=KERNELS)
@@ -364,7 +282,3 @@ def test_a_card_without_wgmma_is_skipped_with_what_it_would_need(
     monkeypatch.setattr(gpu_wgmma, "compute_capability", lambda: found)
     with pytest.raises(Skip, match=re.escape(f"compute capability 9.0, no other, and this device has {found[0]}.")):
         gpu_wgmma.prepare(Point("matmul", "gpu", {"dtype": "bfloat16", "n": 64}))
-
-
-def count(word: str, lines: Any) -> int:
-    return sum(word in line for line in lines)

@@ -31,9 +31,13 @@
 #define __launch_bounds__(...)
 #define __cluster_dims__(...)
 #define __grid_constant__
+#define __shared__ static  // of the block that runs, where blocks take turns: not in clusters
 
 using std::min;
+struct alignas(8) uint2 { unsigned x, y; };
 struct alignas(16) uint4 { unsigned x, y, z, w; };
+struct alignas(8) float2 { float x, y; };
+struct alignas(16) float4 { float x, y, z, w; };
 struct Dimensions { unsigned x; };
 
 namespace host {

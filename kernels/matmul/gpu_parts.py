@@ -1,0 +1,65 @@
+"""Split-K of our CUDA C++ kernels of 16-bit floats (`gpu_mma`, `gpu_wgmma`): the parts' sums are added and rounded.
+
+Bound: L2, where the sums have just been written, or device memory: for an element of C, 4 bytes of each part and 2 of
+itself. `split` describes the kernel and chooses the number of parts: 8 warps of a block add different parts of the same
+128 elements, each lane 16 bytes at a time. The sums are float32 and are rounded once.
+
+Compiled for 8.0 and 9.0: 48 registers, for 10.0: 54, no spills, 4 KiB of shared memory. A turn of the loop is 8
+LDG.128, all issued before the first of 32 FADD, and about 20 others. Its share of the bound is not measured yet on a
+GPU.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from kernels.device_code import CudaKernel, DeviceKernel
+from kernels.matmul.gpu_task import Operands
+from kernels.matmul.split import ADD_THREADS, adding_blocks
+
+ENTRY = "add_parts"
+SOURCE = Path(__file__).with_name("parts.cu").read_text(encoding="utf-8")
+"""What the sources of both kernels begin with."""
+OPTIONS = {"float16": ("--std=c++17",), "bfloat16": ("--std=c++17", "-DBFLOAT16")}
+PARTS = ("-DPARTS",)
+"""What compiles a product for parts of k."""
+FEWEST_K = 256
+"""A part is at least so deep: for it, a block of 128×256 reads 192 KiB of A and B and writes 128 KiB of sums."""
+SUM_BYTES = 4
+"""Of a float32."""
+
+
+def options(dtype: str, parts: int) -> tuple[str, ...]:
+    """What the compiler is given for a product that is split into so many parts."""
+    return OPTIONS[dtype] + (PARTS if parts > 1 else ())
+
+
+def words(parts: int) -> tuple[str, ...]:
+    """What the name of a kernel that multiplies so many parts says of it."""
+    return ("parts",) if parts > 1 else ()
+
+
+def adder(kernel: Any, operands: Operands, parts: int) -> Callable[[], None]:
+    """What adds the parts' sums in the workspace into C, on CuPy's current stream; it does nothing for one part."""
+    size = operands.padded
+    elements = size.batch * size.m * size.n
+    blocks = adding_blocks(elements, SUM_BYTES)
+    arguments = (operands.workspace, operands.c, np.int64(elements), np.int32(parts))
+
+    def add() -> None:
+        if parts > 1:
+            kernel((blocks,), (ADD_THREADS,), arguments)
+
+    return add
+
+
+def device_code() -> list[DeviceKernel]:
+    """One kernel for each type."""
+    return [
+        CudaKernel(f"matmul parts {dtype}", ENTRY, SOURCE, flags, tuned=True, unit="8 parts of 4")
+        for dtype, flags in OPTIONS.items()
+    ]
