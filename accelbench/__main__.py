@@ -170,7 +170,7 @@ def run(
     settings = Settings(
         seed=seed,
         time_limit_s=time_limit,
-        max_seconds=max_seconds or (chosen and chosen.sampling_seconds(found)) or Settings().max_seconds,
+        max_seconds=max_seconds or (chosen and chosen.max_seconds.get(found)) or Settings().max_seconds,
         trace=trace,
         host_profile=host_profile,
     )

@@ -5,17 +5,15 @@ from __future__ import annotations
 import tomllib
 from importlib.resources import files
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any, get_args
 
-from pydantic import Field, ValidationError
+from pydantic import Field, ValidationError, field_validator
 
 from accelbench.errors import UserError
 from profiling.benchmark import Device, Scalar
 from profiling.stored import Stored
 
 SUITES = files("accelbench") / "suites"
-
-Seconds = Annotated[float, Field(gt=0)]
 
 
 class Selection(Stored):
@@ -35,13 +33,15 @@ class Suite(Stored):
     description: str
     all: bool = False
     """Every benchmark there is, on its default axes."""
-    max_seconds: Seconds | dict[Device, Seconds] | None = None
-    """Sampling time of an unsteady point, on each device where they differ; NVBench takes it twice on a GPU."""
+    max_seconds: dict[Device, Annotated[float, Field(gt=0)]] = {}
+    """Sampling time of an unsteady point, by device; the file may give one number for all. On a GPU, NVBench takes it
+    twice: for isolated samples, and back to back."""
     benchmark: list[Selection] = []
 
-    def sampling_seconds(self, device: Device) -> float | None:
-        """What `max_seconds` says of that device; None for what a run takes by itself."""
-        return self.max_seconds.get(device) if isinstance(self.max_seconds, dict) else self.max_seconds
+    @field_validator("max_seconds", mode="before")
+    @classmethod
+    def _on_all_devices(cls, value: Any) -> Any:
+        return value if isinstance(value, dict) else dict.fromkeys(get_args(Device), value)
 
     def selections(self, device: Device) -> list[Selection]:
         return [selection for selection in self.benchmark if selection.device in (None, device)]

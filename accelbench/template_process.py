@@ -11,8 +11,9 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Protocol
 
-FORKS = sys.platform == "linux"
-"""Whether workers can be forked: the template looks into /proc, and asks prctl(2) to die with the runner."""
+FORKS = sys.platform == "linux" and "ACCELBENCH_NO_FORK" not in os.environ
+"""Whether workers are forked: the template looks into /proc, and asks prctl(2) to die with the runner. Who suspects a
+fork sets the variable, and each worker is started afresh."""
 LIBRARIES = ("cupy", "cuda.bindings.runtime", "kernels.compiler_start")
 """What GPU kernels need only when a point is prepared; none of them starts CUDA."""
 ANSWER_BYTES = 1 << 10

@@ -194,7 +194,7 @@ def test_the_run_and_its_records_say_which_backend_takes_the_place_of_the_first(
 def test_a_suite_may_sample_longer_on_one_device_than_on_another(tmp_path: Path) -> None:
     def seconds(text: str, device: Device) -> float | None:
         (file := tmp_path / "mine.toml").write_text(f'description = "d"\n{text}\n')
-        return load_suite(str(file)).sampling_seconds(device)
+        return load_suite(str(file)).max_seconds.get(device)
 
     assert seconds("max_seconds = { cpu = 3, gpu = 1.5 }", "gpu") == 1.5
     assert seconds("max_seconds = { cpu = 3, gpu = 1.5 }", "tpu") is None
