@@ -11,11 +11,14 @@ from typing import Any
 
 import numpy as np
 
+from profiling.toolkit import use_toolkit
+
+use_toolkit()
 if not hasattr(np, "row_stack"):
     # Numba-CUDA 0.30 registers an overload of it as it compiles its first kernel, and NumPy 2.5 has removed the name.
     np.row_stack = np.vstack
 
-from numba import config, cuda, float32, float64, int32, int64, types, uint32, uint64, void
+from numba import config, cuda, float32, float64, int32, int64, types, uint32, uint64, void  # noqa: E402
 
 __all__ = [
     "cuda",

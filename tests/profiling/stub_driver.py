@@ -68,14 +68,20 @@ FOLDER = tempfile.TemporaryDirectory(prefix="stub-driver-")  # removed when the 
 @functools.cache
 def stub_driver() -> Path:
     """The folder with `libcuda.so.1` and `libnvidia-ml.so.1`."""
-    compiler = shutil.which("gcc") or shutil.which("cc")
-    if compiler is None:
-        pytest.skip("the stub driver needs a C compiler")
     folder = Path(FOLDER.name)
     for name, source in {"libcuda.so.1": CUDA, "libnvidia-ml.so.1": NVML}.items():
-        command = [compiler, "-shared", "-fPIC", "-w", "-x", "c", "-", "-o", str(folder / name)]
-        subprocess.run(command, input=source, text=True, check=True)
+        compile_library(folder / name, source)
     return folder
+
+
+def compile_library(path: Path, source: str) -> None:
+    """Write a shared library of that C source; skips the test without a compiler."""
+    compiler = shutil.which("gcc") or shutil.which("cc")
+    if compiler is None:
+        pytest.skip("a library of our own needs a C compiler")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    command = [compiler, "-shared", "-fPIC", "-w", "-x", "c", "-", "-o", str(path)]
+    subprocess.run(command, input=source, text=True, check=True)
 
 
 def run_with_driver(script: str, **settings: str) -> str:
