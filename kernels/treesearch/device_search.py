@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from kernels.numba_cuda import cuda, numba_stream
+from kernels.numba_cuda import cuda, numba_stream, require_fences
 from kernels.treesearch.gpu_pool import COUNTS, NAME, RESERVED, THREADS, Problem, define_search, reset
 from profiling.benchmark import Verification
 from profiling.cuda import attribute, require_device_memory
@@ -108,6 +108,7 @@ class Search:
 
 def whole_device(words: int) -> dict[str, int]:
     """The `blocks` and `slots` that suit this device for nodes of so many words; Skip if its memory is too small."""
+    require_fences("a search whose blocks share work")
     blocks = BLOCKS_PER_MULTIPROCESSOR * attribute("MultiProcessorCount")
     slots = slots_for(blocks)
     require_device_memory(4 * (words + 1) * blocks * (slots + THREADS))

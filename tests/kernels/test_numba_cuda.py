@@ -1,8 +1,9 @@
-"""Python kernels compiled under newer versions of Python and NumPy than those of the development set."""
+"""The compilers of Python kernels: newer versions than those of the development set, and Numba-CUDA's successor."""
 
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -13,8 +14,24 @@ from pathlib import Path
 
 import pytest
 
+from profiling.benchmark import Skip
+from tests.profiling.stub_driver import compile_library
+
 ROOT = Path(__file__).parents[2]
 PACKAGES = ("numba", "numba-cuda", "numpy", "nvidia-nvvm", "nvidia-cuda-nvrtc")
+SUCCESSOR = ("numba-cuda-mlir==0.6.0", "filelock", "psutil", "pydantic", "scipy")
+"""What imports all kernels beside the above."""
+DRIVER = """
+#include <string.h>
+static int accept(void) { return 0; }
+int cuDriverGetVersion(int *version) { *version = 13000; return 0; }
+int cuGetProcAddress_v2(const char *name, void **found, int asked, unsigned long long flags, int *status) {
+  *found = strcmp(name, "cuDriverGetVersion") ? (void *)accept : (void *)cuDriverGetVersion;
+  if (status) *status = 0;
+  return 0;
+}
+"""
+"""A driver that says yes to everything: the successor loads one to compile."""
 COMPILE = """
 import numpy
 from kernels.compilation import to_ptx
@@ -44,36 +61,97 @@ def _is_version(python: Path, version: str) -> bool:
     return told.returncode == 0 and told.stdout.startswith(f"Python {version}.")
 
 
-def make_environment(folder: Path, version: str, *packages: str) -> Path:
-    """The interpreter of a new virtual environment with these packages; skips the test where it cannot be made."""
+def make_environment(folder: Path, version: str) -> Path:
+    """The interpreter of a new virtual environment without packages; skips the test where it cannot be made."""
     base = find_python(version)
     if base is None:
         pytest.skip(f"NOT TESTED: no Python {version} was found on this machine")
     subprocess.run([base, "-m", "venv", "--without-pip", folder], check=True)
-    python = folder / "bin" / "python"
+    return folder / "bin" / "python"
+
+
+def install(python: Path, *packages: str) -> None:
+    """Install packages into that interpreter's environment; skips the test where they cannot be had."""
     pip = [sys.executable, "-m", "pip", "--python", str(python), "install", "--no-compile", "--quiet"]
     installed = subprocess.run([*pip, "--disable-pip-version-check", *packages], capture_output=True, text=True)
     if installed.returncode != 0:
         pytest.skip(f"NOT TESTED: pip could not install {' '.join(packages)}: {installed.stderr.splitlines()[-1]}")
-    return python
 
 
 @pytest.fixture(scope="module", params=["3.12", "3.13"])
 def newest(request: pytest.FixtureRequest) -> Iterator[Path]:
     """Python of that version with the newest Numba, Numba-CUDA and NumPy: half a gigabyte, removed afterwards."""
     with tempfile.TemporaryDirectory() as folder:
-        yield make_environment(Path(folder), request.param, *PACKAGES)
+        python = make_environment(Path(folder), request.param)
+        install(python, *PACKAGES)
+        yield python
 
 
-def run_python(python: Path, program: str, **changes: str) -> subprocess.CompletedProcess[str]:
-    """That program's outcome, with this repository's packages."""
+def run_python(python: Path, *arguments: str, **changes: str) -> str:
+    """What it prints, with this repository's packages."""
     variables = {**os.environ, "PYTHONPATH": str(ROOT), **changes}
-    return subprocess.run([python, "-c", program], cwd=ROOT, env=variables, capture_output=True, text=True)
+    outcome = subprocess.run([python, *arguments], cwd=ROOT, env=variables, capture_output=True, text=True)
+    assert outcome.returncode == 0, outcome.stderr
+    return outcome.stdout
 
 
 def test_kernels_compile_with_the_newest_numpy(newest: Path) -> None:
-    outcome = run_python(newest, COMPILE)
-    assert outcome.returncode == 0, outcome.stderr
-    numpy, *compiled = outcome.stdout.splitlines()
+    numpy, *compiled = run_python(newest, "-c", COMPILE).splitlines()
     assert tuple(map(int, numpy.split(".")[:2])) >= (2, 5)
     assert compiled == ["stream numba triad float32", "nqueens tuned"]
+
+
+@pytest.mark.parametrize("newest", ["3.12"], indirect=True)
+def test_the_successor_compiles_what_the_table_says(newest: Path, tmp_path: Path) -> None:
+    install(newest, *SUCCESSOR)
+    compile_library(tmp_path / "libcuda.so.1", DRIVER)
+    driver = {"LD_LIBRARY_PATH": str(tmp_path), "ACCELBENCH_NUMBA": "numba-cuda-mlir"}
+    told = run_python(newest, "-W", "ignore", "-m", "tests.kernels.compilers", "--ptx", **driver)
+    rows = {name: rest for name, *rest in (line.split("\t") for line in told.splitlines())}
+    failed = {name: rest[1] for name, rest in rows.items() if rest[0] == "FAILED"}
+    table = (ROOT / "docs/compilers.md").read_text(encoding="utf-8")
+    assert SUCCESSOR[0].replace("==", " ") in table
+    assert failed.keys() == set(re.findall(r"^\| (.+?) \|.*\| does not compile \|$", table, re.MULTILINE))
+    assert all("threadfence" in reason for reason in failed.values())
+    for name in ("matmul numba float32", "matmul numba float64"):
+        assert rows[name] == ["loads from", "global", "shared"]
+
+
+@pytest.mark.parametrize(
+    ("installed", "asked", "successor"),
+    [
+        (("numba_cuda", "numba_cuda_mlir"), "", False),
+        (("numba_cuda", "numba_cuda_mlir"), "numba-cuda-mlir", True),
+        (("numba_cuda_mlir",), "", True),
+        (("numba_cuda_mlir",), "numba-cuda", False),
+        ((), "", False),
+    ],
+)
+def test_the_successor_is_taken_where_numba_cuda_is_missing_or_it_is_asked_for(
+    monkeypatch: pytest.MonkeyPatch, installed: tuple[str, ...], asked: str, successor: bool
+) -> None:
+    pytest.importorskip("numba_cuda", reason="numba-cuda is not installed (extra dev on Linux has it)")
+    from kernels import numba_cuda
+
+    monkeypatch.setattr(numba_cuda, "is_installed", installed.__contains__)
+    monkeypatch.setenv(numba_cuda.CHOICE, asked)
+    assert numba_cuda._takes_successor() is successor
+
+
+def test_a_compiler_of_another_name_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("numba_cuda", reason="numba-cuda is not installed (extra dev on Linux has it)")
+    from kernels import numba_cuda
+
+    monkeypatch.setenv(numba_cuda.CHOICE, "nvcc")
+    with pytest.raises(ValueError, match="ACCELBENCH_NUMBA='nvcc' names no compiler: take numba-cuda or numba-cuda"):
+        numba_cuda._takes_successor()
+
+
+def test_what_needs_fences_is_skipped_under_the_successor(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("numba_cuda", reason="numba-cuda is not installed (extra dev on Linux has it)")
+    from kernels import numba_cuda
+    from kernels.treesearch.device_search import whole_device
+
+    monkeypatch.setattr(numba_cuda, "successor", True)
+    with pytest.raises(Skip, match="which numba-cuda-mlir does not compile: install numba-cuda"):
+        whole_device(4)
