@@ -38,9 +38,12 @@ def machine_code(ptx: str) -> tuple[int, int, int]:
     with tempfile.TemporaryDirectory() as folder:
         source, binary = Path(folder) / "kernel.ptx", Path(folder) / "kernel.cubin"
         source.write_text(ptx)
-        name = f"--gpu-name=sm_{CAPABILITY[0]}{CAPABILITY[1]}"
+        (target,) = re.findall(r"^\.target (\w+)", ptx, re.MULTILINE)
         told = subprocess.run(
-            [_tool("ptxas"), "--verbose", name, source, "-o", binary], capture_output=True, text=True, check=True
+            [_tool("ptxas"), "--verbose", f"--gpu-name={target}", source, "-o", binary],
+            capture_output=True,
+            text=True,
+            check=True,
         )
         listed = subprocess.run(
             [_tool("nvdisasm"), "--print-code", binary], capture_output=True, text=True, check=True
