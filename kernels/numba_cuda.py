@@ -1,24 +1,21 @@
-"""Numba's compiler for CUDA, which our Python kernels name here and nowhere else.
+"""The compiler of our Python kernels, which they name here and nowhere else.
 
-Every module that defines or launches such a kernel imports the compiler, the types and the streams from here, so that
-what a version of Numba-CUDA lacks is mended once.
+That is Numba-CUDA, and its successor `numba-cuda-mlir` only where Numba-CUDA is not installed or ACCELBENCH_NUMBA asks
+for the successor; docs/compilers.md says why. What a version of either lacks is mended here.
 """
 
 from __future__ import annotations
 
+import os
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
+from numba import config
 
+from profiling.benchmark import Skip
+from profiling.devices import is_installed
 from profiling.toolkit import use_toolkit
-
-use_toolkit()
-if not hasattr(np, "row_stack"):
-    # Numba-CUDA 0.30 registers an overload of it as it compiles its first kernel, and NumPy 2.5 has removed the name.
-    np.row_stack = np.vstack
-
-from numba import config, cuda, float32, float64, int32, int64, types, uint32, uint64, void  # noqa: E402
 
 __all__ = [
     "cuda",
@@ -27,18 +24,52 @@ __all__ = [
     "int32",
     "int64",
     "numba_stream",
+    "require_fences",
     "simulated",
+    "successor",
     "types",
     "uint32",
     "uint64",
     "void",
 ]
 
+CHOICE = "ACCELBENCH_NUMBA"
+MODULES = {"numba-cuda": "numba_cuda", "numba-cuda-mlir": "numba_cuda_mlir"}
+"""What the variable may ask for, the one to be preferred first."""
+
+
+def _takes_successor() -> bool:
+    """Whether the successor compiles; ValueError if the variable asks for something else than the two."""
+    asked = os.environ.get(CHOICE)
+    if asked and asked not in MODULES:
+        raise ValueError(f"{CHOICE}={asked!r} names no compiler: take {' or '.join(MODULES)}")
+    installed = [name for name, module in MODULES.items() if is_installed(module)]
+    return (asked or next(iter(installed), None)) == "numba-cuda-mlir"
+
+
 simulated = bool(config.ENABLE_CUDASIM)
 """Whether kernels run as Python functions, in Numba's simulator (NUMBA_ENABLE_CUDASIM=1)."""
+successor = not simulated and _takes_successor()
+"""Whether `numba-cuda-mlir` compiles the kernels."""
+
+use_toolkit()
+if successor:
+    from numba_cuda_mlir import cuda, types
+    from numba_cuda_mlir.types import float32, float64, int32, int64, uint32, uint64, void
+else:
+    if not hasattr(np, "row_stack"):
+        # Numba-CUDA 0.30 registers an overload of it with its first kernel, and NumPy 2.5 has removed the name.
+        np.row_stack = np.vstack
+    from numba import cuda, float32, float64, int32, int64, types, uint32, uint64, void
 
 
 @lru_cache(maxsize=8)
 def numba_stream(handle: int) -> Any:
     """A CUDA stream handle as a Numba stream, to be given to a kernel's launch; 0 is the default stream."""
     return cuda.external_stream(handle) if handle else cuda.default_stream()
+
+
+def require_fences(what: str) -> None:
+    """Skip if the compiler has no memory fence (`cuda.threadfence`); `what` names the thing that needs it."""
+    if successor:
+        raise Skip(f"{what} needs memory fences, which numba-cuda-mlir does not compile: install numba-cuda")

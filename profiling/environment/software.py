@@ -19,7 +19,8 @@ GIT_SECONDS = 5.0
 LIBRARIES = (
     *("numpy", "scipy", "pandas", "pyarrow", "numba", "llvmlite", "mlxtend", "psutil", "py-spy"),
     *("keras", "tensorflow", "tensorflow-cpu", "tensorflow-tpu", "libtpu", "jax", "jaxlib", "torch", "triton"),
-    *("cuda-bench", "cuda-core", "cuda-bindings", "numba-cuda", "cupy-cuda12x", "cupy-cuda13x", "nvidia-ml-py"),
+    *("cuda-bench", "cuda-core", "cuda-bindings", "numba-cuda", "numba-cuda-mlir", "cupy-cuda12x", "cupy-cuda13x"),
+    *("nvidia-ml-py", "nvidia-nvvm"),
     *("nvidia-cublas-cu12", "nvidia-cudnn-cu12", "nvidia-nccl-cu12", "nvidia-cuda-runtime-cu12"),
     *("nvidia-cublas", "nvidia-cudnn-cu13", "nvidia-nccl-cu13", "nvidia-cuda-runtime"),
 )
@@ -35,6 +36,7 @@ SETTINGS = (
     *("XLA_PYTHON_CLIENT_PREALLOCATE", "XLA_PYTHON_CLIENT_MEM_FRACTION", "JAX_ENABLE_X64", "PYTORCH_CUDA_ALLOC_CONF"),
     *("NVIDIA_TF32_OVERRIDE", "CUDA_LAUNCH_BLOCKING", "CUDA_DEVICE_MAX_CONNECTIONS", "CUDA_MODULE_LOADING"),
     *("CUDA_DEVICE_ORDER", "OPENBLAS_CORETYPE", "MKL_ENABLE_INSTRUCTIONS", "NUMBA_DISABLE_JIT", "MALLOC_ARENA_MAX"),
+    "ACCELBENCH_NUMBA",
 )
 
 

@@ -1,0 +1,157 @@
+"""The compilers of Python kernels: newer versions than those of the development set, and Numba-CUDA's successor."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from itertools import chain
+from pathlib import Path
+
+import pytest
+
+from profiling.benchmark import Skip
+from tests.profiling.stub_driver import compile_library
+
+ROOT = Path(__file__).parents[2]
+PACKAGES = ("numba", "numba-cuda", "numpy", "nvidia-nvvm", "nvidia-cuda-nvrtc")
+SUCCESSOR = ("numba-cuda-mlir==0.6.0", "filelock", "psutil", "pydantic", "scipy")
+"""What imports all kernels beside the above."""
+DRIVER = """
+#include <string.h>
+static int accept(void) { return 0; }
+int cuDriverGetVersion(int *version) { *version = 13000; return 0; }
+int cuGetProcAddress_v2(const char *name, void **found, int asked, unsigned long long flags, int *status) {
+  *found = strcmp(name, "cuDriverGetVersion") ? (void *)accept : (void *)cuDriverGetVersion;
+  if (status) *status = 0;
+  return 0;
+}
+"""
+"""A driver that says yes to everything: the successor loads one to compile."""
+COMPILE = """
+import numpy
+from kernels.compilation import to_ptx
+from kernels.stream import gpu_numba
+from kernels.treesearch.nqueens import gpu_tuned
+
+print(numpy.__version__)
+for kernel in [*gpu_numba.device_code(), *gpu_tuned.device_code()]:
+    if kernel.name in ("stream numba triad float32", "nqueens tuned"):
+        assert ".entry" in to_ptx(kernel, (9, 0))
+        print(kernel.name)
+"""
+
+
+def find_python(version: str) -> Path | None:
+    """An interpreter of that version: beside the running one, among pyenv's, or on PATH."""
+    name, pyenv = f"python{version}", os.environ.get("PYENV_ROOT")
+    folders = [Path(sys.base_prefix).parent, *([Path(pyenv) / "versions"] if pyenv else []), Path.home() / ".pyenv"]
+    found = chain.from_iterable(folder.glob(f"{version}*/bin/{name}") for folder in folders)
+    named = [Path(sys.base_prefix) / "bin" / name, *found, *map(Path, filter(None, [shutil.which(name)]))]
+    return next((python for python in named if python.exists() and _is_version(python, version)), None)
+
+
+def _is_version(python: Path, version: str) -> bool:
+    """Whether it starts: pyenv puts a launcher on PATH for versions that are not chosen, too."""
+    told = subprocess.run([python, "--version"], capture_output=True, text=True)
+    return told.returncode == 0 and told.stdout.startswith(f"Python {version}.")
+
+
+def make_environment(folder: Path, version: str) -> Path:
+    """The interpreter of a new virtual environment without packages; skips the test where it cannot be made."""
+    base = find_python(version)
+    if base is None:
+        pytest.skip(f"NOT TESTED: no Python {version} was found on this machine")
+    subprocess.run([base, "-m", "venv", "--without-pip", folder], check=True)
+    return folder / "bin" / "python"
+
+
+def install(python: Path, *packages: str) -> None:
+    """Install packages into that interpreter's environment; skips the test where they cannot be had."""
+    pip = [sys.executable, "-m", "pip", "--python", str(python), "install", "--no-compile", "--quiet"]
+    installed = subprocess.run([*pip, "--disable-pip-version-check", *packages], capture_output=True, text=True)
+    if installed.returncode != 0:
+        pytest.skip(f"NOT TESTED: pip could not install {' '.join(packages)}: {installed.stderr.splitlines()[-1]}")
+
+
+@pytest.fixture(scope="module", params=["3.12", "3.13"])
+def newest(request: pytest.FixtureRequest) -> Iterator[Path]:
+    """Python of that version with the newest Numba, Numba-CUDA and NumPy: half a gigabyte, removed afterwards."""
+    with tempfile.TemporaryDirectory() as folder:
+        python = make_environment(Path(folder), request.param)
+        install(python, *PACKAGES)
+        yield python
+
+
+def run_python(python: Path, *arguments: str, **changes: str) -> str:
+    """What it prints, with this repository's packages."""
+    variables = {**os.environ, "PYTHONPATH": str(ROOT), **changes}
+    outcome = subprocess.run([python, *arguments], cwd=ROOT, env=variables, capture_output=True, text=True)
+    assert outcome.returncode == 0, outcome.stderr
+    return outcome.stdout
+
+
+def test_kernels_compile_with_the_newest_numpy(newest: Path) -> None:
+    numpy, *compiled = run_python(newest, "-c", COMPILE).splitlines()
+    assert tuple(map(int, numpy.split(".")[:2])) >= (2, 5)
+    assert compiled == ["stream numba triad float32", "nqueens tuned"]
+
+
+@pytest.mark.parametrize("newest", ["3.12"], indirect=True)
+def test_the_successor_compiles_what_the_table_says(newest: Path, tmp_path: Path) -> None:
+    install(newest, *SUCCESSOR)
+    compile_library(tmp_path / "libcuda.so.1", DRIVER)
+    driver = {"LD_LIBRARY_PATH": str(tmp_path), "ACCELBENCH_NUMBA": "numba-cuda-mlir"}
+    told = run_python(newest, "-W", "ignore", "-m", "tests.kernels.compilers", "--ptx", **driver)
+    rows = {name: rest for name, *rest in (line.split("\t") for line in told.splitlines())}
+    failed = {name: rest[1] for name, rest in rows.items() if rest[0] == "FAILED"}
+    table = (ROOT / "docs/compilers.md").read_text(encoding="utf-8")
+    assert SUCCESSOR[0].replace("==", " ") in table
+    assert failed.keys() == set(re.findall(r"^\| (.+?) \|.*\| does not compile \|$", table, re.MULTILINE))
+    assert all("threadfence" in reason for reason in failed.values())
+    for name in ("matmul numba float32", "matmul numba float64"):
+        assert rows[name] == ["loads from", "global", "shared"]
+
+
+@pytest.mark.parametrize(
+    ("installed", "asked", "successor"),
+    [
+        (("numba_cuda", "numba_cuda_mlir"), "", False),
+        (("numba_cuda", "numba_cuda_mlir"), "numba-cuda-mlir", True),
+        (("numba_cuda_mlir",), "", True),
+        (("numba_cuda_mlir",), "numba-cuda", False),
+        ((), "", False),
+    ],
+)
+def test_the_successor_is_taken_where_numba_cuda_is_missing_or_it_is_asked_for(
+    monkeypatch: pytest.MonkeyPatch, installed: tuple[str, ...], asked: str, successor: bool
+) -> None:
+    pytest.importorskip("numba_cuda", reason="numba-cuda is not installed (extra dev on Linux has it)")
+    from kernels import numba_cuda
+
+    monkeypatch.setattr(numba_cuda, "is_installed", installed.__contains__)
+    monkeypatch.setenv(numba_cuda.CHOICE, asked)
+    assert numba_cuda._takes_successor() is successor
+
+
+def test_a_compiler_of_another_name_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("numba_cuda", reason="numba-cuda is not installed (extra dev on Linux has it)")
+    from kernels import numba_cuda
+
+    monkeypatch.setenv(numba_cuda.CHOICE, "nvcc")
+    with pytest.raises(ValueError, match="ACCELBENCH_NUMBA='nvcc' names no compiler: take numba-cuda or numba-cuda"):
+        numba_cuda._takes_successor()
+
+
+def test_what_needs_fences_is_skipped_under_the_successor(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("numba_cuda", reason="numba-cuda is not installed (extra dev on Linux has it)")
+    from kernels import numba_cuda
+    from kernels.treesearch.device_search import whole_device
+
+    monkeypatch.setattr(numba_cuda, "successor", True)
+    with pytest.raises(Skip, match="which numba-cuda-mlir does not compile: install numba-cuda"):
+        whole_device(4)
