@@ -24,7 +24,7 @@ __all__ = [
     "int32",
     "int64",
     "numba_stream",
-    "require_fences",
+    "require_numba_cuda",
     "simulated",
     "successor",
     "types",
@@ -69,7 +69,7 @@ def numba_stream(handle: int) -> Any:
     return cuda.external_stream(handle) if handle else cuda.default_stream()
 
 
-def require_fences(what: str) -> None:
-    """Skip if the compiler has no memory fence (`cuda.threadfence`); `what` names the thing that needs it."""
+def require_numba_cuda(what: str, part: str) -> None:
+    """Skip under the successor; `what` needs `part` of the language, which the successor does not compile."""
     if successor:
-        raise Skip(f"{what} needs memory fences, which numba-cuda-mlir does not compile: install numba-cuda")
+        raise Skip(f"{what} needs {part}, which numba-cuda-mlir does not compile: install numba-cuda")

@@ -262,7 +262,10 @@ def _memory_left(error: Exception, device: Device) -> str:
     if device == "gpu":
         from profiling.cuda import free_memory
 
-        return f" ({format_bytes(free_memory())} of device memory free)"
+        try:
+            return f" ({format_bytes(free_memory())} of device memory free)"
+        except RuntimeError as unknown:  # what broke the context must not hide what the point died of
+            return f" (how much device memory is free, CUDA does not tell: {unknown})"
     return f" ({format_bytes(available_bytes())} of memory available)" if device == "cpu" else ""
 
 

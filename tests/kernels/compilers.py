@@ -43,8 +43,9 @@ def machine_code(ptx: str) -> tuple[int, int, int]:
             [_tool("ptxas"), "--verbose", f"--gpu-name={target}", source, "-o", binary],
             capture_output=True,
             text=True,
-            check=True,
         )
+        if told.returncode != 0:
+            raise RuntimeError(f"ptxas: {told.stderr}")
         listed = subprocess.run(
             [_tool("nvdisasm"), "--print-code", binary], capture_output=True, text=True, check=True
         ).stdout
@@ -67,10 +68,9 @@ def main() -> None:
             continue
         try:
             ptx = compiled(kernel)
+            told: list[object] = ["loads from", *memories(ptx)] if "--ptx" in sys.argv else [*machine_code(ptx)]
         except Exception as error:  # noqa: BLE001 - each compiler raises its own kinds
-            told: list[object] = ["FAILED", str(error).partition("\n")[0]]
-        else:
-            told = ["loads from", *memories(ptx)] if "--ptx" in sys.argv else [*machine_code(ptx)]
+            told = ["FAILED", str(error).partition("\n")[0]]
         print(kernel.name, *told, sep="\t", flush=True)
 
 
