@@ -22,6 +22,7 @@ NOT_THERE = ("__editable__", "accelbench", "tensorflow", "torch")
 CARRIED = ("annotated_types", "pydantic", "pydantic_core", "py_spy", "typing_inspection")
 """What it lacks, and its user brought along by `pip install --target`."""
 
+SUITES = [word for stage in ("first", "train", "rest") for word in ("--suite", f"{stage}={HERE / f'{stage}.toml'}")]
 Rehearsed = Callable[..., "subprocess.CompletedProcess[str]"]
 
 
@@ -63,8 +64,30 @@ def machine(tmp_path_factory: pytest.TempPathFactory) -> Machine:
         if not entry.name.startswith(NOT_THERE):
             belongs = carried if entry.name.startswith(CARRIED) else installed
             (belongs / entry.name).symlink_to(entry)
+    move_libnvvm(installed / "nvidia", folder / "cuda-13.0", programs)
+    for name in ("libnvvm.so", "libnvvm.so.4"):
+        # Where the host has CUDA itself, its loader finds this first, which does not load.
+        (libraries / name).write_text("not a library")
     (carried / "bin" / "py-spy").symlink_to(Path(sys.executable).with_name("py-spy"))
     return Machine(folder / "venv" / "bin" / "python", carried, programs, libraries, {"HOME": str(home)})
+
+
+def move_libnvvm(wheels: Path, toolkit: Path, programs: Path) -> None:
+    """Let a toolkit that no variable names, with its `nvcc` on PATH, have libNVVM, and NVIDIA's wheels have none."""
+    real = wheels.resolve()
+    wheels.unlink()
+    for entry in real.glob("*/*/*"):
+        place = wheels / entry.relative_to(real)
+        if entry.name.startswith("libnvvm"):
+            place = toolkit / "nvvm" / "lib64" / entry.name
+        elif entry.name == "libdevice":
+            place = toolkit / "nvvm" / "libdevice"
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.symlink_to(entry)
+    (toolkit / "bin").mkdir()
+    (toolkit / "bin" / "nvcc").write_text("#!/bin/sh\n")
+    (toolkit / "bin" / "nvcc").chmod(0o755)
+    (programs / "nvcc").symlink_to(toolkit / "bin" / "nvcc")
 
 
 @pytest.fixture(scope="session")
@@ -89,3 +112,14 @@ def rehearse(machine: Machine, launches: Path) -> Rehearsed:
         )
 
     return run
+
+
+@pytest.fixture(scope="session")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("day") / "out"
+
+
+@pytest.fixture(scope="session")
+def day(rehearse: Rehearsed, folder: Path) -> subprocess.CompletedProcess[str]:
+    """The whole day, its tests cut short: without kernels that run, most of them cannot pass."""
+    return rehearse("accelbench", "gpu-day", "--out", folder, *SUITES, "--limit", "tests=8", "--part-size", "0.02")

@@ -15,25 +15,13 @@ from typing import Any
 import pytest
 
 from tests.conftest import info, records
-from tests.rehearsal.conftest import HERE, Rehearsed
+from tests.rehearsal.conftest import SUITES, Rehearsed
 from tests.rehearsal.stand_ins.sitecustomize import UNCHECKED
 
 pytestmark = pytest.mark.timeout(600)
 
-SUITES = [word for stage in ("first", "train", "rest") for word in ("--suite", f"{stage}={HERE / f'{stage}.toml'}")]
 TIMED = 20
 """Executions that NVBench's stand-in asks for, isolated and batched."""
-
-
-@pytest.fixture(scope="session")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("day") / "out"
-
-
-@pytest.fixture(scope="session")
-def day(rehearse: Rehearsed, folder: Path) -> subprocess.CompletedProcess[str]:
-    """The whole day, its tests cut short: without kernels that run, most of them cannot pass."""
-    return rehearse("accelbench", "gpu-day", "--out", folder, *SUITES, "--limit", "tests=8", "--part-size", "0.02")
 
 
 def entries(folder: Path) -> dict[str, dict[str, Any]]:
@@ -72,7 +60,7 @@ def test_the_first_figures_are_measured_by_real_workers_on_a_known_card(folder: 
     ours = measured["matmul", "numba"]
     assert (ours["timing"]["timer"], ours["timing"]["batch"]) == ("nvbench", pytest.approx(0.98e-3))
     assert ours["peak"]["value"] == 66.9e12
-    assert ours["telemetry"]["gauges"]["gpu.power"]["median"] == 400
+    assert 400 <= ours["telemetry"]["gauges"]["gpu.power"]["median"] < 410
     assert ours["telemetry"]["counters"]["gpu.energy_j"] > 0
     assert any("power limit" in flag for flag in ours["noise"])
     assert measured["launch", "cupy"]["timing"]["timer"] == "host"
@@ -96,7 +84,7 @@ def test_trainings_are_those_of_the_installed_frameworks(folder: Path) -> None:
 
 @pytest.mark.usefixtures("day")
 def test_the_rest_repeats_no_point(folder: Path) -> None:
-    assert [point["params"]["impl"] for point in info(folder / "rest")["plan"]] == ["numba"]
+    assert [point["params"].get("impl") for point in info(folder / "rest")["plan"]] == ["numba", None]
 
 
 def test_the_last_table_has_the_figures_beside_the_vendors(day: subprocess.CompletedProcess[str]) -> None:

@@ -1,6 +1,7 @@
 // NVIDIA's management library without a card: libnvidia-ml.so.1 for the made-up cards of cuda.c.
 //
-// Every card has sensors of its own: card i draws 400 + 100·i W at 1755 − 15·i MHz, and its power limit holds it back.
+// Every card has sensors of its own: card i draws 400 + 100·i W at 1755 − 15·i MHz, and its power limit holds it back. The
+// power rises by 1 W every tenth of a second, and falls back after a second, so that one reading differs from the next.
 //
 // Source: NVML API reference (nvmlReturn_t, nvmlClockType_t, the throttle reasons, and the functions by their names).
 #include <stdio.h>
@@ -13,7 +14,12 @@ enum { SUCCESS = 0, NOT_SUPPORTED = 3, NOT_FOUND = 6, SM = 1 };
 static char card[16];
 static int number(void *handle) { return (int)((char *)handle - card); }
 static int cards(void) { const char *given = getenv("NULL_DRIVER_CARDS"); return given ? atoi(given) : 1; }
-static int watts(void *handle) { return 400 + 100 * number(handle); }
+static unsigned long long milliseconds(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return now.tv_sec * 1000ull + now.tv_nsec / 1000000;
+}
+static int watts(void *handle) { return 400 + 100 * number(handle) + (int)(milliseconds() / 100 % 10); }
 
 Result nvmlInit_v2(void) { return SUCCESS; }
 Result nvmlInitWithFlags(unsigned flags) { return SUCCESS; }
@@ -37,9 +43,7 @@ Result nvmlDeviceGetMaxClockInfo(void *h, int type, unsigned *mhz) { *mhz = type
 Result nvmlDeviceGetPowerUsage(void *h, unsigned *milliwatts) { *milliwatts = 1000 * watts(h); return SUCCESS; }
 Result nvmlDeviceGetEnforcedPowerLimit(void *h, unsigned *milliwatts) { *milliwatts = 700000; return SUCCESS; }
 Result nvmlDeviceGetTotalEnergyConsumption(void *h, unsigned long long *millijoules) {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    *millijoules = (unsigned long long)((now.tv_sec * 1e3 + now.tv_nsec / 1e6) * watts(h));
+    *millijoules = milliseconds() * (400 + 100 * number(h));
     return SUCCESS;
 }
 Result nvmlDeviceGetTemperature(void *h, int sensor, unsigned *celsius) { *celsius = 47 + number(h); return SUCCESS; }

@@ -18,7 +18,12 @@ def cudaDeviceSynchronize() -> Answer:
 
 
 def cudaGetDevice() -> Answer:
-    return driver.cuDeviceGet(0)
+    return driver.cuCtxGetDevice()
+
+
+def cudaSetDevice(device: int) -> Answer:
+    error, context = driver.cuDevicePrimaryCtxRetain(device)
+    return driver.cuCtxSetCurrent(context) if int(error) == 0 else (error,)
 
 
 def cudaGetDeviceCount() -> Answer:

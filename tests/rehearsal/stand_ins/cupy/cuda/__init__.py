@@ -1,9 +1,12 @@
-"""CuPy's streams, graphs and runtime calls, on the null driver: everything is done as soon as it is enqueued."""
+"""CuPy's streams, graphs and runtime calls, on the null driver: everything is done as soon as it is enqueued.
+
+`ExternalStream`, which CuPy is going to remove, is removed here already.
+"""
 
 from __future__ import annotations
 
 import ctypes
-import warnings
+from time import perf_counter
 from types import SimpleNamespace
 from typing import Any
 
@@ -44,15 +47,24 @@ class Stream:
 Stream.null = Stream(ptr=0)  # type: ignore[attr-defined]
 
 
-class ExternalStream(Stream):
-    def __init__(self, ptr: int, device_id: int = -1) -> None:
-        warnings.warn("Use Stream.from_external instead", DeprecationWarning, stacklevel=2)
-        super().__init__(ptr=ptr)
+class Event:
+    """A moment of the host's clock, as everything is done by then."""
+
+    def record(self, stream: Stream) -> None:
+        self.moment = perf_counter()
+
+    def synchronize(self) -> None: ...
+
+
+def get_elapsed_time(begin: Event, end: Event) -> float:
+    return 1e3 * (end.moment - begin.moment)
 
 
 class Device:
     def __init__(self, device: int = 0) -> None:
         self.id, self.cublas_handle = device, 0xB1A5
+
+    def use(self) -> None: ...
 
 
 def alloc_pinned_memory(size: int) -> Any:
@@ -74,4 +86,4 @@ runtime = SimpleNamespace(
     deviceSynchronize=lambda: None,
     runtimeGetVersion=lambda: 13000,
 )
-__all__ = ["Device", "ExternalStream", "Stream", "alloc_pinned_memory", "current_stream", "runtime"]
+__all__ = ["Device", "Event", "Stream", "alloc_pinned_memory", "current_stream", "get_elapsed_time", "runtime"]
