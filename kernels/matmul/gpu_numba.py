@@ -40,7 +40,7 @@ from kernels.matmul.thin import (
     rows_of_a_warp,
 )
 from kernels.matmul.tiled import Tiling, define_tiled
-from kernels.numba_cuda import cuda, float32, float64, int32, int64, numba_stream, simulated, void
+from kernels.numba_cuda import cuda, float32, float64, int32, int64, numba_stream, simulated, successor, void
 from kernels.wide_access import lanes
 from profiling.benchmark import Point, Skip, Task
 from profiling.cuda import attribute
@@ -126,7 +126,7 @@ def choose(sizes: Product, dtype: str) -> Kernel:
     """The kernel for a product of padded sizes."""
     if sizes.n <= MOST:
         return next(kernel for kernel in FEW_COLUMNS[dtype] if sizes.n <= kernel.columns)
-    if sizes.m <= MOST:
+    if sizes.m <= MOST and not successor:  # which compiles that kernel to nothing
         return next(kernel for kernel in FEW_ROWS[dtype] if sizes.m <= kernel.rows)
     large, small = TILED[dtype]
     covered, least = (kernel.tiles(sizes) * kernel.rows * kernel.columns for kernel in (large, small))
