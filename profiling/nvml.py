@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pynvml
 
-if TYPE_CHECKING:
-    from profiling.sensors import Reading
+Reading = tuple[str, float, str]
+"""Name, value, unit."""
 
 # What holds a card's clock below what it could be (NVML, nvmlClocksThrottleReasons); an idle card is not held back.
 THROTTLE_REASONS = {

@@ -19,17 +19,17 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from time import perf_counter
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import psutil
+
+if TYPE_CHECKING:
+    from profiling.nvml import Reading
 
 FIRST_S = 0.1  # so that a short measurement has a sample too, taken when the clocks have left their idle state
 TICK_S = 0.01  # /proc/stat counts in ticks of 1/100 s on nearly every kernel
 MIN_LOAD_TICKS = 10  # a load from fewer ticks would be wrong by more than a tenth
 ORPHAN_S = 1.0  # how often to look whether the parent is still there: a child of its may hold the orders open
-
-Reading = tuple[str, float, str]
-"""Name, value, unit."""
 
 
 @dataclass(frozen=True)

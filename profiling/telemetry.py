@@ -15,6 +15,7 @@ from selectors import EVENT_READ, DefaultSelector
 from statistics import mean, median
 from time import monotonic
 from types import TracebackType
+from typing import TYPE_CHECKING
 
 import psutil
 
@@ -23,7 +24,11 @@ from profiling.counters import Totals, difference, read_totals
 from profiling.environment.cpu import collect_affinity
 from profiling.libcuda import CudaError, Driver, NoDriver
 from profiling.record import Gauge, Telemetry
-from profiling.sensors import Reading, Seen, Watch
+from profiling.sensors import Seen, Watch
+
+if TYPE_CHECKING:
+    from profiling.nvml import Reading
+
 
 INTERVAL_S: dict[Device, float] = {"cpu": 0.5, "gpu": 0.2, "tpu": 0.5}
 """NVBench measures a kernel for a second; NVML itself refreshes power and utilisation some ten times in one."""
