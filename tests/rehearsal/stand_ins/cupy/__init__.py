@@ -6,6 +6,7 @@ by the real NVRTC, loaded by the real bindings, and launched on the null driver,
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Sequence
 from pathlib import Path
 from types import SimpleNamespace
@@ -36,7 +37,8 @@ class ndarray(np.ndarray[Any, Any]):
 
     @property
     def data(self) -> Any:
-        return SimpleNamespace(ptr=self.ctypes.data)
+        address = self.ctypes.data
+        return SimpleNamespace(ptr=address, memset=lambda value, size: ctypes.memset(address, value, size))
 
 
 def empty(shape: Any, dtype: Any = float) -> ndarray:
