@@ -202,3 +202,19 @@ def test_a_tuned_kernel_that_spills_is_a_failure(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(sys, "argv", ["kernels.report"])
     assert report.main() == 1
     assert "spilled: greedy" in capsys.readouterr().out
+
+
+CUDA12 = Path(sys.prefix, "cuda12", "bin", "python")
+"""An environment of its own, which `make test` makes: both CUDAs' packages hold files of the same names."""
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.skipif(not CUDA12.exists(), reason="NOT TESTED: `make kernels-report CUDA=12` installs its compilers")
+def test_every_kernel_compiles_without_spills_by_cuda_12() -> None:
+    outcome = subprocess.run(
+        [CUDA12, "-m", "kernels.report"], cwd=Path(kernels.__path__[0]).parent, capture_output=True, text=True
+    )
+    assert outcome.returncode == 0, outcome.stdout + outcome.stderr
+    assert re.match(r"compiled by nvJitLink 12\.\d+, NVRTC 12\.\d+\n", outcome.stdout)
+    compiled = re.findall(r" (?:8\.0|9\.0|10\.0) +\d+ +[\d,]+ +0 +0 ", outcome.stdout)
+    assert len(compiled) == sum(len(architectures(kernel)) for kernel in KERNELS)
