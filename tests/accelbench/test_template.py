@@ -145,7 +145,7 @@ def test_what_does_not_survive_a_fork_is_started_afresh(tmp_path: Path, impl: st
 
 @pytest.fixture
 def under_way(tmp_path: Path) -> Iterator[tuple[subprocess.Popen[str], list[psutil.Process]]]:
-    """A run in whose worker `sleep` is running, and all processes below it: the template and the worker."""
+    """A run in whose worker `sleep` is running, and all below it: template, worker, reader of its sensors."""
     process = start(tmp_path / "run", "plain:well", "plain:beget")
     deadline = time.monotonic() + 60
     below: list[psutil.Process] = []
@@ -189,7 +189,7 @@ def test_however_the_runner_ends_nothing_is_left_and_no_point_is_blamed(
     end: Callable[[subprocess.Popen[str], list[psutil.Process]], None],
 ) -> None:
     process, below = under_way
-    assert len(below) == 2
+    assert len(below) == 3
     end(process, below)
     process.communicate(timeout=60)
     assert gone(below)
@@ -200,8 +200,8 @@ def test_however_the_runner_ends_nothing_is_left_and_no_point_is_blamed(
 def test_a_worker_that_alone_is_ended_costs_its_point(
     under_way: tuple[subprocess.Popen[str], list[psutil.Process]], tmp_path: Path
 ) -> None:
-    process, (template, worker) = under_way
-    assert worker.ppid() == template.pid
+    process, (template, worker, sensors) = under_way
+    assert (worker.ppid(), sensors.ppid()) == (template.pid, worker.pid)
     worker.send_signal(signal.SIGTERM)
     process.communicate(timeout=60)
     assert process.returncode == 0

@@ -10,8 +10,10 @@ import sys
 import tempfile
 import time
 import zipfile
+from importlib.metadata import PackageNotFoundError
 from itertools import islice, pairwise
 from pathlib import Path
+from typing import NoReturn
 
 import psutil
 import pytest
@@ -138,11 +140,15 @@ def test_a_pyspy_that_is_killed_costs_its_window_only(tmp_path: Path) -> None:
 
 
 def test_a_pyspy_that_is_not_there_is_a_reason(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_package(name: str) -> NoReturn:
+        raise PackageNotFoundError(name)
+
     monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
     monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr("profiling.host.pyspy.distribution", no_package)
     with HostSampler(os.getpid(), tmp_path) as sampler:
-        sampler._thread.join()
-    assert sampler.result().missing == ["py-spy is not installed beside this interpreter: pip install py-spy"]
+        sampler._thread.join(timeout=60)
+    assert sampler.result().missing == ["py-spy is not installed for this interpreter: pip install py-spy"]
 
 
 @pytest.mark.skipif(
