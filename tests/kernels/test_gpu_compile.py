@@ -7,6 +7,7 @@ import subprocess
 import sys
 from importlib.util import find_spec
 from pathlib import Path
+from tempfile import NamedTemporaryFile
 from types import SimpleNamespace
 
 import pytest
@@ -18,7 +19,16 @@ pytestmark = pytest.mark.skipif(
     find_spec("numba_cuda") is None, reason="numba-cuda is not installed (extra dev on Linux has it)"
 )
 if find_spec("numba_cuda") is not None:
-    from kernels.compilation import architectures, compile_kernel, device_kernels, disassemble, main_loop, to_ptx
+    from kernels.compilation import (
+        _architecture,
+        _tool,
+        architectures,
+        compile_kernel,
+        device_kernels,
+        disassemble,
+        main_loop,
+        to_ptx,
+    )
     from kernels.numba_cuda import cuda, float32, void
 
     KERNELS = device_kernels()
@@ -162,6 +172,15 @@ open(path, "wb").write(launched._codelibrary.get_cubin().code)
 """What Numba's dispatcher does at the first launch on a device of that compute capability, up to loading the code."""
 
 
+def architecture(binary: bytes) -> str:
+    """What a cubin was made for, `sm_90a`."""
+    with NamedTemporaryFile(suffix=".cubin") as file:
+        file.write(binary)
+        file.flush()
+        listed = subprocess.run([_tool("nvdisasm"), file.name], capture_output=True, text=True, check=True).stdout
+    return re.findall(r"\.target\s+(\w+)", listed)[0]
+
+
 @pytest.mark.parametrize("capability", [(8, 0), (9, 0)], ids=str)
 @pytest.mark.parametrize("name", ["nqueens tuned", "matmul numba float32 128x128"])
 def test_what_is_listed_is_what_a_device_runs(name: str, capability: tuple[int, int], tmp_path: Path) -> None:
@@ -169,6 +188,7 @@ def test_what_is_listed_is_what_a_device_runs(name: str, capability: tuple[int, 
     command = [sys.executable, "-c", AS_ON_A_DEVICE, *map(str, capability), name, str(binary)]
     subprocess.run(command, check=True, cwd=Path(kernels.__path__[0]).parent)
     (kernel,) = [kernel for kernel in KERNELS if kernel.name == name]
+    assert architecture(binary.read_bytes()) == f"sm_{_architecture(kernel, capability)}"
     listed = compile_kernel(kernel, capability)
     assert len(listed.instructions) > 100
     launched = [text for _, text in disassemble(binary.read_bytes())]
