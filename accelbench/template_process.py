@@ -91,12 +91,12 @@ class Forked:
 
     @property
     def pid(self) -> int:
-        """Of the leader of its group."""
+        """The worker's process number, which is that of its group, too."""
         self.poll()
         return self._pid
 
     def poll(self) -> int | None:
-        """Its exit status, as `subprocess` has it; None while it runs."""
+        """The worker's exit status, as `subprocess` has it; None while it runs."""
         try:
             return self.wait(0.0)
         except subprocess.TimeoutExpired:

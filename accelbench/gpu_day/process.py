@@ -34,9 +34,9 @@ class Outcome:
     """How a command ended."""
 
     status: int | None
-    """Its exit status; None where its time was over and it was interrupted."""
+    """The command's exit status; None means that its time was over and it was interrupted."""
     last_line: str
-    """That it printed."""
+    """The last line that the command printed."""
 
 
 def run_limited(command: Command, log: Path, seconds: float, grace_s: float = GRACE_S) -> Outcome:

@@ -11,7 +11,7 @@ from accelbench.gpu_day.process import Command
 from profiling.devices import is_installed
 
 ROOT = Path(__file__).parents[2]
-"""Where the packages lie, and in a checkout the tests."""
+"""This folder holds the packages, and in a checkout the tests."""
 GPU_TESTS = ROOT / "tests" / "gpu"
 SANITIZER_TESTS = "tests/gpu/test_sanitizer.py"
 NO_TESTS_CHOSEN = 5  # pytest's exit status
@@ -24,7 +24,7 @@ class NotHere(Exception):
 
 @dataclass(frozen=True)
 class Plan:
-    """Where a day's results lie, and what was asked for other than by default."""
+    """A plan says where a day's results lie, and what was asked for other than by default."""
 
     out: Path
     suites: Mapping[str, str] = field(default_factory=dict)
@@ -43,7 +43,7 @@ class Stage:
     seconds: float
     """Wall time that it gets at most."""
     commands: Callable[[Plan], Sequence[Command]]
-    """Of which each gets what the ones before it left, shared evenly."""
+    """The commands share evenly what time the ones before them left."""
 
 
 def python(*words: str | Path, folder: Path | None = None, fine: tuple[int, ...] = (0,)) -> Command:
@@ -115,7 +115,7 @@ STAGES = {
         Stage("sanitizer", "memory accesses and races, under compute-sanitizer", 270, sanitizer),
     )
 }
-"""In their order: half an hour together, of which `first` and `rest` are the twelve minutes of suite `kernels`."""
+"""The stages run in this order and take half an hour: `first` and `rest` are the twelve minutes of suite `kernels`."""
 WANTED = ("probe", "first", "train", "tests", "rest", "sanitizer")
 """Their order where there is less time than that: figures, which are verified anyway, come before the tests."""
 SUITES = {"first": "gpu-first", "train": "gpu-train", "rest": "kernels"}

@@ -39,7 +39,7 @@ class Figure:
     value: str
     of_peak: str
     beside: str
-    """Its share of the vendor's rate for the same product or copy, or of what instructions can be issued."""
+    """The figure is this share of the vendor's rate for the same product or copy, or of what can be issued."""
 
 
 def print_day(

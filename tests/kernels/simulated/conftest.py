@@ -12,6 +12,7 @@ import pytest
 from numba.cuda.simulator import kernelapi
 
 from kernels.numba_cuda import cuda, simulated
+from kernels.stream import gpu_arrays
 from profiling.benchmark import Point, Task
 
 assert simulated, "run with NUMBA_ENABLE_CUDASIM=1"
@@ -68,3 +69,13 @@ def prepared(monkeypatch: pytest.MonkeyPatch) -> Prepare:
         return task
 
     return prepare
+
+
+@pytest.fixture
+def small_arrays(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Arrays of four times the stand-in's L2 cache of 4 KiB, of blocks that repeat within a grid's step."""
+    monkeypatch.setattr(gpu_arrays, "MIN_BYTES", 4000)
+    monkeypatch.setattr(gpu_arrays, "MOST_BYTES", 0)
+    monkeypatch.setattr(gpu_arrays, "PERIODS", (67, 71))
+    monkeypatch.setattr(gpu_arrays, "PART", 100)
+    monkeypatch.setattr(gpu_arrays, "THREADS", 32)

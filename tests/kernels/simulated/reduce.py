@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 from kernels.reduce import gpu_numba as reduce
 from kernels.reduce.exact import SUM_TYPE, draw, verify_sum
 from kernels.reduce.gpu_task import make_task
-from kernels.stream import gpu_arrays
 from profiling.benchmark import Point, Task
 
 
@@ -50,16 +49,6 @@ def test_an_element_left_out_shows(place: int) -> None:
 def test_int32_does_not_overflow() -> None:
     x = np.full(1000, np.iinfo(np.int32).max, np.int32)
     assert sum_by_blocks(x, 2) == 1000 * np.iinfo(np.int32).max
-
-
-@pytest.fixture
-def small_arrays(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Arrays of four times the stand-in's L2 cache of 4 KiB."""
-    monkeypatch.setattr(gpu_arrays, "MIN_BYTES", 4000)
-    monkeypatch.setattr(gpu_arrays, "MOST_BYTES", 0)
-    monkeypatch.setattr(gpu_arrays, "PERIODS", (67, 71))
-    monkeypatch.setattr(gpu_arrays, "PART", 100)
-    monkeypatch.setattr(gpu_arrays, "THREADS", 32)
 
 
 @pytest.mark.usefixtures("small_arrays")

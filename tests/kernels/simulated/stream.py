@@ -83,19 +83,14 @@ def test_nothing_beyond_the_arrays_is_touched() -> None:
 
 
 @pytest.fixture
-def small_arrays(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Arrays of four times the stand-in's L2 cache of 4 KiB, of blocks that repeat within a grid's step."""
-    monkeypatch.setattr(gpu_arrays, "MIN_BYTES", 4000)
-    monkeypatch.setattr(gpu_arrays, "MOST_BYTES", 0)
-    monkeypatch.setattr(gpu_arrays, "PERIODS", (67, 71))
-    monkeypatch.setattr(gpu_arrays, "PART", 100)
+def small_parts(small_arrays: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Small arrays that are checked in several parts."""
     monkeypatch.setattr(gpu_task, "PART", 100)
     monkeypatch.setattr(gpu_task, "DOWNLOADED", 300)
-    monkeypatch.setattr(gpu_arrays, "THREADS", 32)
 
 
 @pytest.mark.parametrize("op", ["copy", "mul", "add", "triad", "dot"])
-@pytest.mark.usefixtures("small_arrays")
+@pytest.mark.usefixtures("small_parts")
 def test_a_prepared_point_verifies_itself(prepared: Callable[..., Task], op: str) -> None:
     task = prepared("stream.gpu_numba", op=op, dtype="float32")
     for _ in range(2):
@@ -104,7 +99,7 @@ def test_a_prepared_point_verifies_itself(prepared: Callable[..., Task], op: str
     assert task.work.bytes == {"copy": 2, "mul": 2, "dot": 2}.get(op, 3) * (4 << 12)
 
 
-@pytest.mark.usefixtures("small_arrays", "prepared")
+@pytest.mark.usefixtures("small_parts", "prepared")
 @pytest.mark.parametrize("dtype", sorted(gpu_arrays.TYPES))
 def test_the_device_holds_the_numbers_that_the_host_forms_again(dtype: str) -> None:
     rng = np.random.default_rng(3)
@@ -137,7 +132,7 @@ def copy_by(read: Callable[[np.ndarray], np.ndarray]) -> Callable[..., Callable[
         pytest.param(lambda x: np.nextafter(x, np.float32(9)), id="off by one bit"),
     ],
 )
-@pytest.mark.usefixtures("small_arrays", "prepared")
+@pytest.mark.usefixtures("small_parts", "prepared")
 def test_a_copy_that_reads_the_wrong_element_fails(read: Callable[[np.ndarray], np.ndarray]) -> None:
     point = Point("stream", "gpu", {"impl": "own", "op": "copy", "dtype": "float32"}, seed=7)
     assert gpu_task.make_task(point, copy_by(lambda x: x)).verify().passed
@@ -147,7 +142,7 @@ def test_a_copy_that_reads_the_wrong_element_fails(read: Callable[[np.ndarray], 
 
 
 @pytest.mark.parametrize("fault", ["one product left out", "one product twice", "y of a period away"])
-@pytest.mark.usefixtures("small_arrays", "prepared")
+@pytest.mark.usefixtures("small_parts", "prepared")
 def test_a_dot_product_is_held_to_its_last_product(fault: str) -> None:
     def faulty(x: Any, y: Any) -> Any:
         if fault == "y of a period away":
