@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from accelbench import __version__
+from accelbench.data.command import data
 from accelbench.errors import Interrupted, UserError
 from accelbench.gpu_day.command import gpu_day
 from accelbench.pack.command import pack
@@ -330,47 +331,6 @@ def peaks(card: str) -> None:
     render_peaks(_console(), card)
 
 
-@cli.group()
-def data() -> None:
-    """List, fetch and verify the data sets that workloads train on."""
-
-
-@data.command("list")
-def data_list() -> None:
-    """List the data sets, their licences, and which are here."""
-    from accelbench.data import render_data
-
-    render_data(_console())
-
-
-@data.command("fetch")
-@click.argument("name")
-@click.option(
-    "--from",
-    "given",
-    type=click.Path(path_type=Path),
-    multiple=True,
-    help="Take this file, or what is in this folder, instead of downloading it; may be given for each file of a set.",
-)
-def data_fetch(name: str, given: tuple[Path, ...]) -> None:
-    """Fetch a data set, checked by its SHA-256; measuring itself never uses the network.
-
-    A download that broke off is continued. Data lies in $ACCELBENCH_DATA, else in the user's cache folder.
-    """
-    from accelbench.data import fetch_data
-
-    print(f"{name} is at {fetch_data(name, given, _console(stderr=True))}")
-
-
-@data.command("verify")
-@click.argument("names", nargs=-1, metavar="[NAME]...")
-def data_verify(names: tuple[str, ...]) -> int:
-    """Read what was fetched, or the named sets, and name what is damaged; exit status 1 if anything is."""
-    from accelbench.data import verify_data
-
-    return 0 if verify_data(names, _console()) else EXIT_FAILED
-
-
 @cli.command()
 @click.argument("what", type=click.Choice(["record", "run"]), default="record")
 def schema(what: str) -> None:
@@ -399,6 +359,7 @@ def _find_device(name: str) -> Any:
         raise UserError(str(error)) from None
 
 
+cli.add_command(data)
 cli.add_command(pack)
 cli.add_command(gpu_day)
 

@@ -1,0 +1,1 @@
+"""The data sets that workloads train on: listed, fetched and verified by one command."""
