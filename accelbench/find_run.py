@@ -29,9 +29,8 @@ def open_directory(run: str) -> RunStore:
 
 
 def left_by(run: RunStore, plan: Sequence[PlannedPoint], seed: int) -> list[PlannedPoint]:
-    """What of the plan the run has neither measured nor skipped; UserError if that is nothing."""
-    done = {str(record.point) for record in run.records() if record.status != "failed"}
-    left = [point for point in plan if str(point.point(seed)) not in done]
+    """Return the points of the plan that the run has neither measured nor skipped; UserError if there are none."""
+    left = run.pending(plan, seed, failed=True)
     if not left:
         raise UserError(f"{run.path} has measured all of this already")
     return left

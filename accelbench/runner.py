@@ -40,8 +40,7 @@ def run_plan(store: RunStore, progress: Progress, ranks: Ranks | None = None, re
     Ctrl-C or SIGTERM leaves a valid, resumable run: KeyboardInterrupt is raised after it was marked as interrupted.
     """
     info = store.info()
-    done = {str(record.point) for record in store.records() if not (retry_failed and record.status == "failed")}
-    pending = [point for point in info.plan if str(point.point(info.settings.seed)) not in done]
+    pending = store.pending(info.plan, info.settings.seed, failed=retry_failed)
     progress.start(total=len(info.plan), done=len(info.plan) - len(pending))
     info = _mark(store, info, status="running")
     begin, worker_s = monotonic(), 0.0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
@@ -171,6 +171,11 @@ class RunStore:
         """The records, the last one of each point; `UserError` naming the line that is damaged."""
         by_point = {str(record.point): record for record in self._lines()}
         return list(by_point.values())
+
+    def pending(self, plan: Sequence[PlannedPoint], seed: int, failed: bool = False) -> list[PlannedPoint]:
+        """Return the points of the plan that have no record in this run, and with `failed` those that only failed."""
+        done = {str(record.point) for record in self.records() if not (failed and record.status == "failed")}
+        return [point for point in plan if str(point.point(seed)) not in done]
 
     def _lines(self) -> Iterator[Record]:
         if not self.records_path.exists():

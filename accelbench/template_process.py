@@ -103,7 +103,7 @@ class Forked:
             return None
 
     def wait(self, timeout: float | None = None) -> int:
-        """Its exit status; `subprocess.TimeoutExpired` if it has none after so many seconds without an answer."""
+        """Return its exit status; raises `subprocess.TimeoutExpired` if it does not answer for so many seconds."""
         while self.returncode is None:
             self._answers.settimeout(timeout)
             try:

@@ -42,7 +42,7 @@ class Machine:
             "PATH": f"{self.programs}:/usr/local/bin:/usr/bin:/bin",
             "PYTHONPATH": os.pathsep.join([str(HERE / "stand_ins"), str(self.carried)]),
             "LD_LIBRARY_PATH": str(self.libraries),
-            "COLUMNS": "200",
+            "COLUMNS": "400",  # no path of a test, however long, breaks a row of a table into two lines
             **self.variables,
             **changes,
         }
