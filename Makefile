@@ -56,7 +56,7 @@ bench: device-there $(INSTALLED)  ## measure this machine: a table, runs/<run-id
 
 # A device that is not there is said before gigabytes are installed for it.
 device-there: $(if $(VENV),$(VENV)/bin/python)
-	@$(PY) -m profiling.devices $(DEVICE)
+	@$(PY) -m profiling.machine.devices $(DEVICE)
 ifeq ($(VENV),)
 	@$(PY) -m accelbench --version >/dev/null || \
 	  { echo 'this Python lacks what accelbench needs: leave out VENV=, or pip install the packages' >&2; exit 2; }

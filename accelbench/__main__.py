@@ -15,16 +15,16 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from accelbench import __version__
-from accelbench.data.command import data
+from accelbench.commands.data import data
+from accelbench.commands.gpu_day import gpu_day
+from accelbench.commands.pack import pack
 from accelbench.errors import Interrupted, UserError
-from accelbench.gpu_day.command import gpu_day
-from accelbench.pack.command import pack
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from accelbench.cluster import Cluster
-    from accelbench.store import RunStore
+    from accelbench.run.cluster import Cluster
+    from accelbench.run.store import RunStore
 
 DEVICES = click.Choice(["auto", "cpu", "gpu", "tpu"])
 BACKENDS = click.Choice(["tensorflow", "jax", "torch"])
@@ -73,8 +73,8 @@ def cli() -> None:
 @cli.command("list")
 def list_command() -> None:
     """List the benchmarks with their axes, and the suites."""
-    from accelbench.plan import discover
-    from accelbench.suite import load_suite, suite_names
+    from accelbench.run.plan import discover
+    from accelbench.run.suite import load_suite, suite_names
 
     console, indent = _console(), " " * 4
     for benchmark in discover().values():
@@ -145,11 +145,11 @@ def run(
     engine: str | None,
 ) -> int:
     """Measure benchmarks (all of a suite, or the named ones) and write a run directory."""
-    from accelbench.cluster import find_cluster
-    from accelbench.measuring import new_run, serve
-    from accelbench.plan import Choice, make_plan, replaced_backend
-    from accelbench.store import Settings
-    from accelbench.suite import load_suite
+    from accelbench.run.cluster import find_cluster
+    from accelbench.run.plan import Choice, make_plan, replaced_backend
+    from accelbench.run.session import new_run, serve
+    from accelbench.run.store import Settings
+    from accelbench.run.suite import load_suite
 
     chosen = load_suite(suite or "quick") if suite or not benchmarks else None
     choices = [Choice.parse(param) for param in params] + [
@@ -161,7 +161,7 @@ def run(
     ranks = cluster.size if cluster else 1
     plan = make_plan(benchmarks, chosen, found, choices, backend, not no_ceilings, ranks)
     if without:
-        from accelbench.find_run import left_by, open_run
+        from accelbench.run.find import left_by, open_run
 
         plan = left_by(open_run(without), plan, seed)
     if cluster and cluster.rank > 0:
@@ -198,9 +198,9 @@ def cores(
 ) -> int:
     """Tell how many host cores a training needs: train with 1, 2, 4 … of them, and with as many input workers."""
     from accelbench.cores import plan_cores
-    from accelbench.measuring import new_run
-    from accelbench.plan import Choice, replaced_backend
-    from accelbench.store import Settings
+    from accelbench.run.plan import Choice, replaced_backend
+    from accelbench.run.session import new_run
+    from accelbench.run.store import Settings
 
     found = _find_device(device)
     plan = plan_cores(workload, found, [Choice.parse(p) for p in params], backend, cores, workers)
@@ -218,7 +218,7 @@ def launch(procs: int, nodes: int, command: tuple[str, ...]) -> int:
 
     For trying out; on a cluster srun, mpirun and torchrun start them: 'srun -n 8 accelbench run …'.
     """
-    from accelbench.launch import launch as launch_ranks
+    from accelbench.run.launch import launch as launch_ranks
 
     return launch_ranks(command, procs, nodes)
 
@@ -228,11 +228,11 @@ def launch(procs: int, nodes: int, command: tuple[str, ...]) -> int:
 @click.option("--failed", is_flag=True, help="Measure the points that failed once more, too.")
 def resume(run: str, failed: bool) -> int:
     """Go on with an interrupted run: measure only what is missing."""
-    from accelbench.cluster import find_cluster
     from accelbench.cores import require_cores
-    from accelbench.find_run import open_directory
-    from accelbench.measuring import serve
-    from profiling.environment.collect import collect
+    from accelbench.run.cluster import find_cluster
+    from accelbench.run.find import open_directory
+    from accelbench.run.session import serve
+    from profiling.machine.environment.collect import collect
 
     cluster = find_cluster(os.environ)
     if cluster and cluster.rank > 0:
@@ -250,7 +250,7 @@ def resume(run: str, failed: bool) -> int:
 
 
 def _measure(store: RunStore, cluster: Cluster | None = None, retry_failed: bool = False) -> int:
-    from accelbench.measuring import measure
+    from accelbench.run.session import measure
 
     records = measure(store, _console(), cluster, retry_failed)
     return EXIT_FAILED if any(record.status == "failed" for record in records) else 0
@@ -261,9 +261,9 @@ def _measure(store: RunStore, cluster: Cluster | None = None, retry_failed: bool
 @click.option("--quiet", is_flag=True, help="Write the files only; do not print the table.")
 def report(run: str, quiet: bool) -> None:
     """Print a run's table again and rebuild its report.html, CSV and Parquet from the stored records."""
-    from accelbench.find_run import open_run
     from accelbench.report import write_report
     from accelbench.report.terminal import print_run
+    from accelbench.run.find import open_run
 
     store = open_run(run)
     if not quiet:
@@ -277,7 +277,7 @@ def report(run: str, quiet: bool) -> None:
 @click.option("--port", default=6006, show_default=True, type=click.IntRange(0, 65535), help="0 takes any free one.")
 def tensorboard(run: str, port: int) -> int:
     """Open a run's traces and scalars in TensorBoard, on this machine only."""
-    from accelbench.find_run import open_run
+    from accelbench.run.find import open_run
     from profiling.trace.tensorboard import tensorboard_command
 
     traces = open_run(run).path / "traces"
@@ -299,9 +299,9 @@ def tensorboard(run: str, port: int) -> int:
 )
 def compare(run_a: str, run_b: str, fail_on: str | None, equivalence: float) -> int:
     """Compare run B with run A: faster, slower, same or cannot tell, point by point."""
-    from accelbench.compare import compare as compare_runs
-    from accelbench.compare import parse_fail_on, regressions, render_comparison
-    from accelbench.find_run import open_run
+    from accelbench.compare.runs import compare as compare_runs
+    from accelbench.compare.runs import parse_fail_on, regressions, render_comparison
+    from accelbench.run.find import open_run
 
     rule = parse_fail_on(fail_on) if fail_on else None
     comparison = compare_runs(open_run(run_a), open_run(run_b), equivalence / 100)
@@ -316,8 +316,8 @@ def compare(run_a: str, run_b: str, fail_on: str | None, equivalence: float) -> 
 def doctor() -> None:
     """Tell what this machine has, what is missing for good measurements, and how to mend it."""
     from accelbench.doctor import examine, render_doctor
-    from accelbench.store import RUNS
-    from profiling.environment.collect import collect
+    from accelbench.run.store import RUNS
+    from profiling.machine.environment.collect import collect
 
     render_doctor(collect(), examine(RUNS), _console())
 
@@ -326,7 +326,7 @@ def doctor() -> None:
 @click.argument("card", default="")
 def peaks(card: str) -> None:
     """Show the vendors' peak figures with their sources, of all cards or those whose name contains CARD."""
-    from accelbench.tables import render_peaks
+    from accelbench.commands.peaks import render_peaks
 
     render_peaks(_console(), card)
 
@@ -337,8 +337,8 @@ def schema(what: str) -> None:
     """Print the JSON Schema of a line of records.jsonl, or of run.json."""
     import json
 
-    from accelbench.store import RunInfo
-    from profiling.record import Record
+    from accelbench.run.store import RunInfo
+    from profiling.records.record import Record
 
     model = Record if what == "record" else RunInfo
     print(json.dumps(model.model_json_schema(), indent=2))
@@ -351,7 +351,7 @@ def _console(stderr: bool = False) -> Console:
 
 
 def _find_device(name: str) -> Any:
-    from profiling.devices import DeviceMissing, find_device
+    from profiling.machine.devices import DeviceMissing, find_device
 
     try:
         return find_device(name)

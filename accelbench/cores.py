@@ -13,16 +13,16 @@ from statistics import median
 from typing import TYPE_CHECKING
 
 from accelbench.errors import UserError
-from accelbench.plan import Choice, PlannedPoint, discover, make_plan
-from profiling.benchmark import Device
-from profiling.environment.cpu import count_usable
-from profiling.environment.limits import collect_cpu_quota
-from profiling.record import Record
+from accelbench.run.plan import Choice, PlannedPoint, discover, make_plan
+from profiling.machine.environment.cpu import count_usable
+from profiling.machine.environment.limits import collect_cpu_quota
+from profiling.records.point import Device
+from profiling.records.record import Record
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from accelbench.store import RunInfo
+    from accelbench.run.store import RunInfo
 
 HOST_CORES, WORKERS = "host_cores", "workers"
 
@@ -134,7 +134,7 @@ def render_cores(info: RunInfo, records: Sequence[Record], console: Console) -> 
     """Print the rate by cores and by input workers, and what the training needs of them; nothing of another run."""
     if not info.plan or host_cores(info.plan[0]) is None:
         return
-    from profiling.host.cores import needed_cores
+    from profiling.analysis.cores import needed_cores
 
     measured = [record for record in records if record.status == "measured" and record.timing and record.work]
     # The points begin with the series of cores, whose input workers are those of the first.
@@ -178,7 +178,7 @@ def _print_rates(what: str, records: Mapping[int, Record], console: Console) -> 
 
 
 def _enough_workers(records: Mapping[int, Record]) -> str:
-    from profiling.host.cores import NEAR
+    from profiling.analysis.cores import NEAR
 
     medians = {count: median(_rates(record)) for count, record in records.items()}
     enough = min(count for count, rate in medians.items() if rate >= NEAR * max(medians.values()))

@@ -13,9 +13,11 @@ from dataclasses import dataclass
 from time import monotonic, sleep
 from typing import Any
 
-from profiling.benchmark import Metric, Task, Verification, Work
-from profiling.timing import sample_seconds
-from profiling.world import DOING, World
+from profiling.benchmark import Task
+from profiling.ranks.world import DOING, World
+from profiling.records.quality import Metric, Verification
+from profiling.records.work import Work
+from profiling.timing.host import sample_seconds
 
 MEET_SECONDS = 60.0
 """Within which all ranks must have come; their workers start together."""

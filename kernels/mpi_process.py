@@ -29,8 +29,9 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from kernels.lockstep import leave
-from profiling.benchmark import Point, Skip, Task
-from profiling.world import World, join, world
+from profiling.benchmark import Skip, Task
+from profiling.ranks.world import World, join, world
+from profiling.records.point import Point
 
 ADDRESS = "ACCELBENCH_MPI"
 """The variable that tells a worker where this process listens."""

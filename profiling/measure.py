@@ -11,35 +11,29 @@ from functools import partial
 from time import perf_counter
 from typing import Any
 
-from profiling.benchmark import (
-    Benchmark,
-    Device,
-    Figure,
-    Metric,
-    Point,
-    Serving,
-    Skip,
-    Task,
-    Training,
-    Verification,
-    Work,
-)
-from profiling.bottleneck import Bottleneck
-from profiling.environment.model import Environment
-from profiling.exchange import see_apart
-from profiling.framework import framework_metrics, with_bytes
-from profiling.host.flop_counters import NotCountable
-from profiling.memory import available_bytes, format_bytes
-from profiling.noise import clock_flags, noise_flags
-from profiling.peaks import peak
-from profiling.profile import Keep, processor_metrics, profile_training
-from profiling.record import Peak, Phases, Profile, Record, Telemetry, Timing
-from profiling.roofline import SHARED_CORES, devices_used
-from profiling.telemetry import TelemetrySampler
-from profiling.timing import sample_seconds, soak, time_host
+from profiling.analysis.roofline import SHARED_CORES, devices_used
+from profiling.benchmark import Benchmark, Serving, Skip, Task, Training
+from profiling.flop_counts.framework import framework_metrics, with_bytes
+from profiling.flop_counts.processor import NotCountable
+from profiling.machine.memory import available_bytes, format_bytes
+from profiling.machine.noise import clock_flags, noise_flags
+from profiling.machine.peaks import peak
+from profiling.machine.telemetry import TelemetrySampler
+from profiling.profiled_steps import Keep, processor_metrics, profile_training
+from profiling.ranks.world import world
+from profiling.records.bottleneck import Bottleneck
+from profiling.records.environment import Environment
+from profiling.records.peak import Peak
+from profiling.records.point import Device, Point
+from profiling.records.quality import Metric, Verification
+from profiling.records.record import Profile, Record
+from profiling.records.telemetry import Telemetry
+from profiling.records.timing import Phases, Timing
+from profiling.records.work import Figure, Work
+from profiling.timing.exchange import see_apart
+from profiling.timing.host import sample_seconds, soak, time_host
+from profiling.timing.steps import measure_training
 from profiling.trace.scalars import Readings, record_scalars, write_scalars
-from profiling.training import measure_training
-from profiling.world import world
 
 TRACEBACK_LINES = 30
 
@@ -170,8 +164,8 @@ def _lead(task: Task, point: Point, environment: Environment, phase: PhaseClock,
 def _timer(task: Task, device: Device) -> tuple[Callable[[], object], Callable[[float], Timing]]:
     """How to run the task once to its end, and how to time it: by the host clock, or by NVBench on a GPU."""
     if device == "gpu" and task.timer == "device":
-        from profiling.cuda import synchronize
-        from profiling.gpu_timing import time_nvbench
+        from profiling.machine.nvidia.cuda import synchronize
+        from profiling.timing.nvbench import time_nvbench
 
         def run_and_wait() -> None:
             task.run(0)
@@ -260,7 +254,7 @@ def _memory_left(error: Exception, device: Device) -> str:
     if type(error).__name__ not in OUT_OF_MEMORY and "RESOURCE_EXHAUSTED" not in str(error):
         return ""
     if device == "gpu":
-        from profiling.cuda import free_memory
+        from profiling.machine.nvidia.cuda import free_memory
 
         try:
             return f" ({format_bytes(free_memory())} of device memory free)"

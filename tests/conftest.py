@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 ROOT = Path(__file__).parents[1]
-OWN_BENCHMARKS = ROOT / "tests" / "accelbench" / "own_benchmarks"
+OWN_BENCHMARKS = ROOT / "tests" / "fixtures" / "own_benchmarks"
 
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from profiling.libcuda import CudaDevice
+from profiling.machine.nvidia.libcuda import CudaDevice
 from tests.conftest import ROOT
 from tests.gpu.conftest import jobs
 
@@ -25,7 +25,7 @@ def bare_python(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_the_command_is_found_from_any_working_directory(bare_python: Path) -> None:
     packages = os.pathsep.join(path for path in sys.path if Path(path).name.endswith("-packages"))
-    chosen = "tests/accelbench/test_command_line.py::test_wrong_use_is_one_line_and_status_2"
+    chosen = "tests/accelbench/commands/test_command_line.py::test_wrong_use_is_one_line_and_status_2"
     process = subprocess.run(
         [bare_python, "-m", "pytest", "-p", "no:cacheprovider", "-q", chosen, "-k", "matmull"],
         cwd=ROOT,

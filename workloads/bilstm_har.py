@@ -11,7 +11,10 @@ from dataclasses import replace
 from statistics import mean, stdev
 from typing import Any
 
-from profiling.benchmark import Data, Metric, Point, Training, Verification, Work, benchmark
+from profiling.benchmark import Training, benchmark
+from profiling.records.point import Point
+from profiling.records.quality import Data, Metric, Verification
+from profiling.records.work import Work
 from workloads.distribution import DISTRIBUTION_AXES, DISTRIBUTION_CHOICES, DISTRIBUTION_LIMITS, DISTRIBUTION_ONLY
 from workloads.training.keras_model import TRAINING_AXES, TRAINING_CHOICES
 
@@ -41,7 +44,7 @@ def bilstm_har(point: Point) -> Training:
     import keras
     from keras import layers
 
-    from profiling.flops import model_flops
+    from profiling.flop_counts.layers import model_flops
     from workloads.data import load_har
     from workloads.training.pipeline import feed
     from workloads.training.quality import classification, verify_classifier

@@ -10,7 +10,10 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from profiling.benchmark import Data, Metric, Point, Training, Verification, Work, benchmark
+from profiling.benchmark import Training, benchmark
+from profiling.records.point import Point
+from profiling.records.quality import Data, Metric, Verification
+from profiling.records.work import Work
 from workloads.distribution import DISTRIBUTION_AXES, DISTRIBUTION_CHOICES, DISTRIBUTION_LIMITS, DISTRIBUTION_ONLY
 from workloads.training.keras_model import TRAINING_AXES, TRAINING_CHOICES
 
@@ -45,8 +48,8 @@ def cnn_mnist(point: Point) -> Training:
     import numpy as np
     from keras import layers
 
-    from profiling.flops import model_flops
-    from profiling.memory import require_memory
+    from profiling.flop_counts.layers import model_flops
+    from profiling.machine.memory import require_memory
     from workloads.data import load_mnist
     from workloads.training.pipeline import feed
     from workloads.training.quality import classification, verify_classifier

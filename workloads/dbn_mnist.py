@@ -14,7 +14,10 @@ from dataclasses import replace
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
-from profiling.benchmark import Data, Metric, Point, Skip, Training, Verification, Work, benchmark
+from profiling.benchmark import Skip, Training, benchmark
+from profiling.records.point import Point
+from profiling.records.quality import Data, Metric, Verification
+from profiling.records.work import Work
 from workloads.training.keras_model import TRAINING_AXES, TRAINING_CHOICES
 
 if TYPE_CHECKING:
@@ -62,8 +65,8 @@ def dbn_mnist(point: Point) -> Training:
     from keras import layers
     from scipy.special import expit
 
-    from profiling.memory import require_memory
-    from profiling.training import StepClock
+    from profiling.machine.memory import require_memory
+    from profiling.timing.steps import StepClock
     from workloads.data import load_mnist
     from workloads.training.pipeline import feed
     from workloads.training.quality import classification

@@ -10,7 +10,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from profiling.benchmark import Data, Metric, Point, Training, Verification, Work, benchmark
+from profiling.benchmark import Training, benchmark
+from profiling.records.point import Point
+from profiling.records.quality import Data, Metric, Verification
+from profiling.records.work import Work
 from workloads.training.keras_model import TRAINING_AXES, TRAINING_CHOICES
 
 TARGET = 0.7
@@ -42,7 +45,7 @@ def detection(point: Point) -> Training:
     use_backend(point)
     import keras
 
-    from profiling.flops import model_flops
+    from profiling.flop_counts.layers import model_flops
     from workloads.training.pipeline import feed
     from workloads.vision.coco import mean_average_precision
     from workloads.vision.pyramid import require_size, resnet50

@@ -13,7 +13,10 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from profiling.benchmark import Data, Metric, Point, Training, Values, Verification, Work, benchmark
+from profiling.benchmark import Training, Values, benchmark
+from profiling.records.point import Point
+from profiling.records.quality import Data, Metric, Verification
+from profiling.records.work import Work
 from workloads.training.keras_model import TRAINING_AXES, TRAINING_CHOICES
 
 DEVICES: tuple[Any, ...] = ("cpu", "gpu", "tpu")
@@ -61,7 +64,7 @@ def paradnn_fc(point: Point) -> Training:
     import numpy as np
     from keras import layers
 
-    from profiling.memory import require_memory
+    from profiling.machine.memory import require_memory
 
     depth, nodes, inputs, outputs = (point[axis] for axis in ("layers", "nodes", "inputs", "outputs"))
     weights = fc_parameters(depth, nodes, inputs, outputs)
@@ -124,7 +127,7 @@ def paradnn_cnn(point: Point) -> Training:
     import numpy as np
     from keras import layers
 
-    from profiling.memory import require_memory
+    from profiling.machine.memory import require_memory
 
     filters, image, count = point["filters"], point["image"], STEPS * point["batch"] + HELD_OUT
     if point.device == "cpu":
@@ -227,7 +230,7 @@ def paradnn_rnn(point: Point) -> Training:
     import keras
     from keras import layers
 
-    from profiling.memory import require_memory
+    from profiling.machine.memory import require_memory
 
     depth, units, length, vocabulary = (point[axis] for axis in ("layers", "units", "length", "vocabulary"))
     weights = rnn_parameters(point["cell"], depth, units, vocabulary)
@@ -282,7 +285,7 @@ def training(
     """RMSProp on all examples but the last, which are held out; `item` is what the labels are counted in."""
     import keras
 
-    from profiling.flops import model_flops
+    from profiling.flop_counts.layers import model_flops
     from workloads.training.keras_model import jit_compile, train
     from workloads.training.pipeline import feed
     from workloads.training.quality import classification, verify_classifier

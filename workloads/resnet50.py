@@ -11,7 +11,10 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from profiling.benchmark import Data, Metric, Point, Skip, Training, Verification, Work, benchmark
+from profiling.benchmark import Skip, Training, benchmark
+from profiling.records.point import Point
+from profiling.records.quality import Data, Metric, Verification
+from profiling.records.work import Work
 from workloads.distribution import DISTRIBUTION_AXES, DISTRIBUTION_CHOICES, DISTRIBUTION_LIMITS, DISTRIBUTION_ONLY
 from workloads.training.keras_model import TRAINING_AXES, TRAINING_CHOICES
 
@@ -53,8 +56,8 @@ def resnet50(point: Point) -> Training:
     import keras
     import numpy as np
 
-    from profiling.flops import model_flops
-    from profiling.memory import require_memory
+    from profiling.flop_counts.layers import model_flops
+    from profiling.machine.memory import require_memory
     from workloads.data.imagenet import load_imagenet
     from workloads.training.pipeline import feed
     from workloads.training.quality import classification

@@ -9,7 +9,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from profiling.benchmark import Data, Metric, Point, Training, Verification, Work, benchmark
+from profiling.benchmark import Training, benchmark
+from profiling.records.point import Point
+from profiling.records.quality import Data, Metric, Verification
+from profiling.records.work import Work
 from workloads.training.keras_model import TRAINING_AXES, TRAINING_CHOICES
 
 WORDS, EMBEDDING = 20_000, 128
@@ -56,7 +59,7 @@ def _reviews(point: Point, cell: str) -> Training:
     import keras
     from keras import layers
 
-    from profiling.flops import model_flops
+    from profiling.flop_counts.layers import model_flops
     from workloads.data import load_imdb
     from workloads.training.pipeline import feed
     from workloads.training.quality import classification, verify_classifier

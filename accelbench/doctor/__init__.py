@@ -33,12 +33,12 @@ from accelbench.doctor.profiling import (
     try_plugin,
     try_py_spy,
 )
-from profiling.libcuda import LIBCUDA
+from profiling.machine.nvidia.libcuda import LIBCUDA
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from profiling.environment.model import Environment
+    from profiling.records.environment import Environment
 
 
 def checks(root: Path = Path("/"), libcuda: str = LIBCUDA, runs: Path = Path("runs")) -> list[Check]:

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from accelbench.doctor.check import Check
-from profiling.devices import GPU_LIBRARIES, DeviceMissing, find_gpu, is_installed
-from profiling.libcuda import LIBCUDA
-from profiling.toolkit import toolkit, toolkit_version
+from profiling.machine.devices import GPU_LIBRARIES, DeviceMissing, find_gpu, is_installed
+from profiling.machine.nvidia.libcuda import LIBCUDA
+from profiling.machine.nvidia.toolkit import toolkit, toolkit_version
 
 LIMIT_S = 120.0
 """A framework that is imported from a cold disk takes longest."""

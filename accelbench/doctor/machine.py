@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Literal
 
 from accelbench.doctor.check import Check
-from profiling.devices import DeviceMissing, find_device
-from profiling.environment import cpu, limits, memory, software, system
-from profiling.environment.files import format_cpu_list, read_text
-from profiling.environment.gpu import collect_gpus
-from profiling.libcuda import CudaError, Driver, NoDriver
+from profiling.machine.devices import DeviceMissing, find_device
+from profiling.machine.environment import cpu, limits, memory, software, system
+from profiling.machine.environment.files import format_cpu_list, read_text
+from profiling.machine.environment.gpu import collect_gpus
+from profiling.machine.nvidia.libcuda import CudaError, Driver, NoDriver
 
 FRAMEWORKS = {
     "tensorflow": ("tensorflow", "tensorflow-cpu", "tensorflow-tpu"),

@@ -10,17 +10,17 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from accelbench.doctor.check import Check
-from profiling.environment import container, cpu
-from profiling.environment.files import read_int, read_pairs
-from profiling.environment.permissions import (
+from profiling.machine.environment import container, cpu
+from profiling.machine.environment.files import read_int, read_pairs
+from profiling.machine.environment.permissions import (
     CAP_PERFMON,
     CAP_SYS_ADMIN,
     CAP_SYS_PTRACE,
     collect_gpu_counters,
     has_capability,
 )
-from profiling.libcuda import CudaDevice, CudaError, Driver, NoDriver
-from profiling.nvml import open_card
+from profiling.machine.nvidia.libcuda import CudaDevice, CudaError, Driver, NoDriver
+from profiling.machine.nvidia.nvml import open_card
 
 YAMA_OFF = "sudo sysctl kernel.yama.ptrace_scope=0"
 FILTERED = "2"  # `Seccomp` in /proc/self/status, proc(5)
@@ -178,7 +178,7 @@ def try_py_spy(root: Path = Path("/")) -> Check:
 
 def try_flop_counters(root: Path = Path("/")) -> Check:
     """Count known matrix products by the processor's own counters of floating-point operations."""
-    from profiling.host.flop_counters import NotCountable, Refused, proved_events
+    from profiling.flop_counts.processor import NotCountable, Refused, proved_events
 
     cost = "a training's FLOPs are counted by its layers and its framework, and not by the processor as well"
     try:

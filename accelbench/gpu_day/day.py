@@ -17,7 +17,7 @@ from accelbench.gpu_day.stages import STAGES, SUITES, WANTED, NotHere, Plan, Sta
 from accelbench.gpu_day.table import print_day
 from accelbench.pack.write import remove_pack, write_pack
 from accelbench.report.rows import count_text
-from accelbench.store import RunStore
+from accelbench.run.store import RunStore
 
 CLOSING_S = 30.0
 """Kept of a budget for the table and the pack."""

@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from accelbench.gpu_day.process import Command
-from profiling.devices import is_installed
+from profiling import PROJECT
+from profiling.machine.devices import is_installed
 
-ROOT = Path(__file__).parents[2]
 """This folder holds the packages, and in a checkout the tests."""
-GPU_TESTS = ROOT / "tests" / "gpu"
+GPU_TESTS = PROJECT / "tests" / "gpu"
 SANITIZER_TESTS = "tests/gpu/test_sanitizer.py"
 NO_TESTS_CHOSEN = 5  # pytest's exit status
 BACKENDS = ("jax", "torch", "tensorflow")
@@ -74,7 +74,7 @@ def pytest(marked: str, *words: str) -> Command:
     if not is_installed("pytest"):
         raise NotHere("pytest is not installed")
     options = ("-q", "-m", marked, "--durations", "10", "-p", "no:cacheprovider")
-    return python("pytest", *options, *words, folder=ROOT, fine=(0, NO_TESTS_CHOSEN))
+    return python("pytest", *options, *words, folder=PROJECT, fine=(0, NO_TESTS_CHOSEN))
 
 
 def first(plan: Plan) -> list[Command]:

@@ -11,11 +11,11 @@ from rich.table import Table
 from rich.text import Text
 
 from accelbench.errors import UserError
+from accelbench.format import UNKNOWN, percent, plain, share
 from accelbench.gpu_day.diary import Entry, State
 from accelbench.gpu_day.stages import Stage
-from accelbench.report.figures import UNKNOWN, percent, plain, share
 from accelbench.report.rows import Row, make_rows
-from accelbench.store import RunStore
+from accelbench.run.store import RunStore
 
 WANTED = ("matmul", "stream", "nqueens", "uts", "flowshop", "reduce", "launch")
 """Kernels in the order of the table; trainings follow."""

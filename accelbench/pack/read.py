@@ -19,7 +19,7 @@ import platformdirs
 
 from accelbench.errors import UserError
 from accelbench.pack import CHUNK, PART, written_parts
-from accelbench.store import RunStore
+from accelbench.run.store import RunStore
 
 MOST_BYTES, MOST_FILES = 8 << 30, 20_000
 """What a pack may unpack to: some tens of runs with their traces."""

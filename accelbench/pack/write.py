@@ -14,7 +14,7 @@ from typing import IO, TYPE_CHECKING, cast
 
 from accelbench.errors import RunBroken, UserError
 from accelbench.pack import written_parts
-from accelbench.store import LOCK, RunInfo, RunStore
+from accelbench.run.store import LOCK, RunInfo, RunStore
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from accelbench.errors import RunBroken
 
 if TYPE_CHECKING:
-    from accelbench.store import RunStore
+    from accelbench.run.store import RunStore
 
 
 def write_report(store: RunStore) -> Path:

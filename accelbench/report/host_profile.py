@@ -6,13 +6,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from statistics import median
 
-from accelbench.report.figures import UNKNOWN, clip, digits, one_line, percent, plain, seconds, size
+from accelbench.format import UNKNOWN, clip, digits, one_line, percent, plain, seconds, size
 from accelbench.report.machine import Fact
-from profiling.host.counters import HostCounters
-from profiling.host.profiler import HostProfile
-from profiling.host.rules import CATEGORIES, Category
-from profiling.host.sampling import Sampling
-from profiling.host.shares import ThreadShare
+from profiling.records.host import CATEGORIES, Category, HostCounters, HostProfile, Sampling, ThreadShare
 
 THREADS, HOLDERS = 12, 4
 FEW_CORES = 8

@@ -6,10 +6,10 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from accelbench.differences import unlike
-from accelbench.report.figures import digits, plain, size
-from accelbench.store import RunInfo
-from profiling.environment.model import Cpu, Environment, Gpu, System
+from accelbench.compare.differences import unlike
+from accelbench.format import digits, plain, size
+from accelbench.run.store import RunInfo
+from profiling.records.environment import Cpu, Environment, Gpu, System
 
 
 @dataclass(frozen=True)

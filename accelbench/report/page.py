@@ -11,7 +11,8 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from accelbench.report import figures, plots, telemetry
+from accelbench import format as figures
+from accelbench.report import plots, telemetry
 from accelbench.report.machine import machine
 from accelbench.report.profile import Profiled, profiled
 from accelbench.report.roofline_plot import roofline
@@ -24,9 +25,9 @@ from accelbench.report.study import Study, Sweep, make_studies
 from accelbench.report.study_plot import study_plot
 from accelbench.report.sweep_plot import sweep
 from accelbench.report.verdict import shares_text, verdict
-from accelbench.store import RunInfo
-from profiling.record import Record
-from profiling.roofline import Ceiling, ceilings, share_of_peak
+from accelbench.run.store import RunInfo
+from profiling.analysis.roofline import Ceiling, ceilings, share_of_peak
+from profiling.records.record import Record
 
 TAIL_LINES = 40
 

@@ -12,10 +12,10 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 from numpy.typing import NDArray
 
-from accelbench.report.figures import clip, plain
+from accelbench.format import clip, plain
 from accelbench.report.rows import Group, Row
 from accelbench.report.svg import INK, MUTED, SERIES, WIDTH, inline_svg, plot_style
-from profiling.record import Record
+from profiling.records.record import Record
 
 TICKS = 240
 """Samples drawn per point: evenly through the sorted ones, so that the shape stays and the page stays small."""

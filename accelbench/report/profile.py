@@ -11,14 +11,14 @@ from urllib.parse import quote
 
 from markupsafe import Markup
 
-from accelbench.report.figures import one_line, plain, read, size
+from accelbench.format import one_line, plain, read, size
 from accelbench.report.host_profile import HostPart, host_part
 from accelbench.report.machine import Fact
 from accelbench.report.profile_plot import Bar, measured_bar, step_bars, xprof_bar
 from accelbench.report.rows import Row
 from accelbench.report.verdict import verdict, verdict_line
-from profiling.record import Profile
-from profiling.trace.model import Operation, TraceAnalysis
+from profiling.records.record import Profile
+from profiling.records.trace import Operation, TraceAnalysis
 
 OPERATIONS, MAX_NAME = 10, 160
 """Of each kind of operations, and characters of a name: its end tells it from others."""

@@ -11,10 +11,9 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
-from accelbench.report.figures import clip, percent, plain, seconds
+from accelbench.format import clip, percent, plain, seconds
 from accelbench.report.svg import GRID, INK, MUTED, SERIES, SURFACE, WIDTH, inline_svg, plot_style
-from profiling.trace.model import Breakdown, XprofSteps
-from profiling.trace.parts import Part
+from profiling.records.trace import Breakdown, Part, XprofSteps
 
 BLUE, ORANGE, GREEN, PURPLE, YELLOW, PINK = SERIES
 PARTS: Mapping[Part, tuple[str, str]] = {

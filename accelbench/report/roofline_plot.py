@@ -11,12 +11,12 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
-from accelbench.report.figures import digits, plain, read
+from accelbench.format import digits, plain, read
 from accelbench.report.rows import Row
 from accelbench.report.svg import INK, MARKERS, MUTED, SERIES, SURFACE, WIDTH, inline_svg, plot_style
-from profiling.record import Record
-from profiling.roofline import Ceiling, ridge
-from profiling.scaling import replicas
+from profiling.analysis.roofline import Ceiling, ridge
+from profiling.analysis.scaling import replicas
+from profiling.records.record import Record
 
 FIGURE_SIZE = (WIDTH, 4.3)
 SLOPE_SHOWN = 20.0

@@ -7,12 +7,10 @@ import shlex
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from accelbench.plan import PROCESSES
-from accelbench.report.figures import Reading, digits, plain, read_figure, seconds
-from accelbench.store import RunInfo, Settings
-from profiling.benchmark import Data
-from profiling.record import Record
-from profiling.roofline import (
+from accelbench.format import Reading, digits, plain, read_figure, seconds
+from accelbench.run.plan import PROCESSES
+from accelbench.run.store import RunInfo, Settings
+from profiling.analysis.roofline import (
     Share,
     arithmetic_intensity,
     bounded_figure,
@@ -21,7 +19,9 @@ from profiling.roofline import (
     share_of_peak,
     share_of_peak_at_clock,
 )
-from profiling.scaling import OF_SIZE
+from profiling.analysis.scaling import OF_SIZE
+from profiling.records.quality import Data
+from profiling.records.record import Record
 
 UNSTEADY = 0.02
 """A median known to one per cent either way is steady enough, whatever ended the sampling."""

@@ -10,9 +10,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from accelbench.report.figures import UNKNOWN, digits, plain, seconds
-from profiling.record import Record
-from profiling.scaling import (
+from accelbench.format import UNKNOWN, digits, plain, seconds
+from profiling.analysis.scaling import (
     LatencyBandwidth,
     Predicted,
     Scaling,
@@ -22,7 +21,8 @@ from profiling.scaling import (
     predict,
     scalings,
 )
-from profiling.step_parts import StepParts
+from profiling.records.record import Record
+from profiling.records.step import StepParts
 
 FURTHER = 3
 """Doublings beyond the largest cluster measured, that are predicted."""

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from rich.console import Console
 from rich.text import Text
 
-from accelbench.report.figures import digits, plain, seconds
+from accelbench.format import digits, plain, seconds
 from accelbench.report.scaling import numbers_table
-from profiling.record import Record
-from profiling.scaling import OF_SIZE, rate_interval, replicas, trainings
+from profiling.analysis.scaling import OF_SIZE, rate_interval, replicas, trainings
+from profiling.records.record import Record
 
 UNNAMED = ("auto", "none")
 """Strategies that a single replica has, too."""

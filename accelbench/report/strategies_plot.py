@@ -7,7 +7,7 @@ from itertools import cycle
 from markupsafe import Markup
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
-from accelbench.report.figures import digits
+from accelbench.format import digits
 from accelbench.report.scaling_plot import replica_axes
 from accelbench.report.strategies import Comparison, Entry
 from accelbench.report.svg import MARKERS, SERIES, SURFACE, inline_svg, plot_style

@@ -7,10 +7,10 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from accelbench.report.figures import plain
+from accelbench.format import plain
 from accelbench.report.rows import Group, Row, params_text, varying_axes
 from accelbench.report.sweep_plot import lines
-from profiling.record import Record
+from profiling.records.record import Record
 
 LEAST_VALUES = 2
 SWEEPS = 3

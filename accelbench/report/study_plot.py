@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, MaxNLocator, NullFormatter, NullLocator
 
-from accelbench.report.figures import clip, plain, read
+from accelbench.format import clip, plain, read
 from accelbench.report.study import Line, Measure, Sweep
 from accelbench.report.svg import MARKERS, MUTED, SERIES, SURFACE, WIDTH, inline_svg, plot_style
 

@@ -12,11 +12,11 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullFormatter, NullLocator
 
-from accelbench.report.figures import UNITS, digits, plain, read, size
+from accelbench.format import UNITS, digits, plain, read, size
 from accelbench.report.rows import Group, Row, params_text
 from accelbench.report.svg import MARKERS, MUTED, SERIES, SURFACE, WIDTH, inline_svg, plot_style
-from profiling.environment.model import Environment
-from profiling.record import Record
+from profiling.records.environment import Environment
+from profiling.records.record import Record
 
 SIZE_AXES = {"bytes": 1, "kib": 1 << 10, "mib": 1 << 20}
 """The axes that are sizes, and their unit in bytes."""

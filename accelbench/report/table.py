@@ -9,12 +9,11 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from accelbench.format import UNITS
 from accelbench.report import write_atomically
-from accelbench.report.figures import UNITS
 from accelbench.report.rows import reproduce
 from accelbench.report.telemetry import summarize_gauges
-from profiling.record import Record
-from profiling.roofline import (
+from profiling.analysis.roofline import (
     Ceiling,
     arithmetic_intensity,
     ceilings,
@@ -23,9 +22,10 @@ from profiling.roofline import (
     share_of_peak,
     share_of_peak_at_clock,
 )
+from profiling.records.record import Record
 
 if TYPE_CHECKING:
-    from accelbench.store import RunInfo, RunStore
+    from accelbench.run.store import RunInfo, RunStore
 
 COLUMNS: Mapping[str, tuple[str, str]] = {
     "run_id": ("str", "the run"),

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
-from accelbench.report.figures import plain, read, size
+from accelbench.format import plain, read, size
 from accelbench.report.rows import Row
-from profiling.record import Gauge, Telemetry
+from profiling.records.telemetry import Gauge, Telemetry
 
 _ONE_OF_MANY = re.compile(r"\.\d+$")
 _UNIT = re.compile(r"_[sj](?=\.|$)")

@@ -10,11 +10,11 @@ from rich.table import Table
 from rich.text import Text
 
 from accelbench.cores import render_cores
-from accelbench.report.figures import UNKNOWN, bound, metric, one_line, plain, share
+from accelbench.format import UNKNOWN, bound, metric, one_line, plain, share
 from accelbench.report.rows import Group, Row, count_text, make_groups, make_rows, point_text, trained_on
 from accelbench.report.verdict import verdict_line
-from accelbench.store import RunInfo
-from profiling.record import Record
+from accelbench.run.store import RunInfo
+from profiling.records.record import Record
 
 WIDTH = 100
 ROOMY, ENOUGH = 92, 72

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from operator import itemgetter
 
-from accelbench.report.figures import one_line, percent
-from profiling.record import Profile
+from accelbench.format import one_line, percent
+from profiling.records.record import Profile
 
 UNKNOWN_BOUND = "bottleneck unknown"
 SHARES, NEGLIGIBLE = 3, 0.005

@@ -16,7 +16,7 @@ import pandas as pd
 from accelbench.errors import UserError
 from accelbench.report import write_atomically
 from accelbench.report.table import make_table
-from accelbench.store import RunStore
+from accelbench.run.store import RunStore
 
 
 def gather(folder: Path) -> bool:

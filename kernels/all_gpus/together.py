@@ -19,9 +19,12 @@ from typing import TypeVar
 
 from kernels.all_gpus.card import Card
 from kernels.all_gpus.comparison import compare
-from profiling.benchmark import Metric, Point, Scalar, Skip, Task, Verification, Work
-from profiling.cuda import library
-from profiling.libcuda import Driver
+from profiling.benchmark import Skip, Task
+from profiling.machine.nvidia.cuda import library
+from profiling.machine.nvidia.libcuda import Driver
+from profiling.records.point import Point, Scalar
+from profiling.records.quality import Metric, Verification
+from profiling.records.work import Work
 
 WINDOW_S = 0.5
 """Long against the milliseconds in which the threads start, short enough for a dozen windows in some seconds."""

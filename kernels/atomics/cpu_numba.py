@@ -15,7 +15,10 @@ import numpy as np
 from numba import prange
 
 from kernels.threads import atomic_add, compiled, parallel, thread_count
-from profiling.benchmark import Metric, Point, Task, Verification, Work
+from profiling.benchmark import Task
+from profiling.records.point import Point
+from profiling.records.quality import Metric, Verification
+from profiling.records.work import Work
 
 SPACING = 16
 """int64 from one counter to the next: 128 bytes, as some prefetchers fetch lines in pairs."""

@@ -22,8 +22,11 @@ import numpy as np
 from kernels.atomics.additions import add_to_memory, add_to_shared
 from kernels.device_code import DeviceKernel, NumbaKernel
 from kernels.numba_cuda import cuda, float32, int32, int64, numba_stream, require_numba_cuda, uint32, void
-from profiling.benchmark import Metric, Point, Task, Verification, Work
-from profiling.cuda import attribute, synchronize
+from profiling.benchmark import Task
+from profiling.machine.nvidia.cuda import attribute, synchronize
+from profiling.records.point import Point
+from profiling.records.quality import Metric, Verification
+from profiling.records.work import Work
 
 THREADS = 256
 BLOCKS_PER_MULTIPROCESSOR = 8

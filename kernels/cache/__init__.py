@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from profiling.benchmark import Point, Task, benchmark, implemented
+from profiling.benchmark import Task, benchmark, implemented
+from profiling.records.point import Point
 
 CPU_KIB = (
     8, 16, 24, 32, 48, 64, 128, 256, 384, 512, 768, 1024, 1536, 2048, 4096, 8192, 16384, 24576, 32768, 49152, 65536,

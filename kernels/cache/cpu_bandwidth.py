@@ -20,8 +20,11 @@ from kernels.peak_arith.cpu_fma import observed_clock
 from kernels.reduce.vectors import sum_vectors
 from kernels.stream.cpu_numba import touch
 from kernels.threads import parallel, thread_count
-from profiling.benchmark import Metric, Point, Task, Verification, Work
-from profiling.memory import require_memory
+from profiling.benchmark import Task
+from profiling.machine.memory import require_memory
+from profiling.records.point import Point
+from profiling.records.quality import Metric, Verification
+from profiling.records.work import Work
 
 READ = 256 << 20
 """Bytes that each core reads in one execution, at least: milliseconds, so that waking threads does not show."""

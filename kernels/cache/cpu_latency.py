@@ -21,8 +21,11 @@ from kernels.cache.cycle import Cycle
 from kernels.cache.pages import huge_empty, huge_share
 from kernels.peak_arith.cpu_fma import observed_clock
 from kernels.threads import compiled
-from profiling.benchmark import Metric, Point, Task, Verification, Work
-from profiling.memory import require_memory
+from profiling.benchmark import Task
+from profiling.machine.memory import require_memory
+from profiling.records.point import Point
+from profiling.records.quality import Metric, Verification
+from profiling.records.work import Work
 
 LINE = 64
 """Bytes from one pointer to the next: a cache line of x86-64 and of most Arm cores."""

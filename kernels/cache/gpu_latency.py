@@ -29,8 +29,11 @@ import numpy as np
 
 from kernels.cache.cycle import Cycle
 from kernels.device_code import CudaKernel, DeviceKernel
-from profiling.benchmark import Metric, Point, Task, Verification, Work
-from profiling.cuda import attribute, cupy_stream, library, require_device_memory, synchronize
+from profiling.benchmark import Task
+from profiling.machine.nvidia.cuda import attribute, cupy_stream, library, require_device_memory, synchronize
+from profiling.records.point import Point
+from profiling.records.quality import Metric, Verification
+from profiling.records.work import Work
 
 LINE = 128
 """Bytes from one pointer to the next: a cache line of every NVIDIA GPU."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from profiling.benchmark import Point, Task, benchmark, implemented
+from profiling.benchmark import Task, benchmark, implemented
+from profiling.records.point import Point
 
 OPERATIONS = ("all-reduce", "all-gather", "reduce-scatter", "broadcast", "send-recv")
 BYTES = (8, 1 << 10, 1 << 16, 1 << 20, 1 << 24)

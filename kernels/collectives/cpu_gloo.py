@@ -17,8 +17,9 @@ from typing import Any
 
 from kernels.collectives.task import HostArrays, Run, make_task, require_host_memory
 from kernels.lockstep import Lockstep, lockstep, split
-from profiling.benchmark import Point, Skip, Task
-from profiling.world import World, world
+from profiling.benchmark import Skip, Task
+from profiling.ranks.world import World, world
+from profiling.records.point import Point
 
 
 def torch_distributed() -> ModuleType:

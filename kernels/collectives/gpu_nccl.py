@@ -16,9 +16,10 @@ from kernels.collectives.messages import message
 from kernels.collectives.task import BUFFERS, Run, make_task
 from kernels.device_code import DeviceKernel
 from kernels.lockstep import Lockstep, lockstep
-from profiling.benchmark import Point, Skip, Task
-from profiling.cuda import library, require_device_memory
-from profiling.world import World, world
+from profiling.benchmark import Skip, Task
+from profiling.machine.nvidia.cuda import library, require_device_memory
+from profiling.ranks.world import World, world
+from profiling.records.point import Point
 
 
 def device_code() -> list[DeviceKernel]:

@@ -11,9 +11,12 @@ import numpy as np
 from kernels.collectives.answers import PIECE, error, numbers, tolerance
 from kernels.collectives.messages import bus_factor, message
 from kernels.lockstep import Lockstep, Part, together
-from profiling.benchmark import Metric, Point, Task, Verification, Work
-from profiling.memory import require_memory
-from profiling.world import World
+from profiling.benchmark import Task
+from profiling.machine.memory import require_memory
+from profiling.ranks.world import World
+from profiling.records.point import Point
+from profiling.records.quality import Metric, Verification
+from profiling.records.work import Work
 
 SMALL = 1024
 """Up to so many bytes the time is that of getting there at all: the latency."""

@@ -13,8 +13,9 @@ import numpy as np
 
 from kernels.device_code import CudaKernel, DeviceKernel
 from kernels.launch.counting import Kernels, Launch, make_task
-from profiling.benchmark import Point, Task
-from profiling.cuda import library, synchronize
+from profiling.benchmark import Task
+from profiling.machine.nvidia.cuda import library, synchronize
+from profiling.records.point import Point
 
 SOURCE = r"""
 extern "C" __global__ void empty() {}

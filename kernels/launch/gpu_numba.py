@@ -14,8 +14,9 @@ import numpy as np
 from kernels.device_code import DeviceKernel, NumbaKernel
 from kernels.launch.counting import Kernels, Launch, make_task
 from kernels.numba_cuda import cuda, int64, numba_stream, void
-from profiling.benchmark import Point, Task
-from profiling.cuda import synchronize
+from profiling.benchmark import Task
+from profiling.machine.nvidia.cuda import synchronize
+from profiling.records.point import Point
 
 
 @cuda.jit

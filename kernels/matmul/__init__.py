@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from kernels.matmul.shapes import CPU_SHAPES, SHAPES
-from profiling.benchmark import Only, Point, Task, benchmark, implemented
+from profiling.benchmark import Only, Task, benchmark, implemented
+from profiling.records.point import Point
 
 IMPLS = {"cpu": ("vendor", "numba"), "gpu": ("vendor", "numba", "mma", "wgmma")}
 DTYPES = {

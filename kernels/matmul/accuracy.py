@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from kernels.matmul.blocks import by_all_cpus
-from profiling.benchmark import Verification
+from profiling.records.quality import Verification
 
 PROBES = 4
 AT_ONCE = 1 << 16

@@ -35,7 +35,8 @@ from kernels.matmul.narrow import multiply_narrow
 from kernels.matmul.shapes import Product
 from kernels.simd import multiply_tile, tile_shape
 from kernels.threads import compiled, parallel, take_next, thread_count
-from profiling.benchmark import Point, Task
+from profiling.benchmark import Task
+from profiling.records.point import Point
 
 BLOCKS_PER_THREAD = 6
 """At least so many blocks of A per thread: one that is held up leaves at most a sixth of its part to wait for."""

@@ -9,8 +9,11 @@ import numpy as np
 
 from kernels.matmul.accuracy import verify_product
 from kernels.matmul.shapes import Product
-from profiling.benchmark import Point, Task, Verification, Work
-from profiling.memory import require_memory
+from profiling.benchmark import Task
+from profiling.machine.memory import require_memory
+from profiling.records.point import Point
+from profiling.records.quality import Verification
+from profiling.records.work import Work
 
 Multiply = Callable[[Any, Any, Any], object]
 """Writes A·B into C, for contiguous arrays A (batch, m, k), B (batch, k, n) and C (batch, m, n)."""

@@ -11,7 +11,8 @@ from __future__ import annotations
 import numpy as np
 
 from kernels.matmul.cpu_task import cpu_task
-from profiling.benchmark import Point, Task
+from profiling.benchmark import Task
+from profiling.records.point import Point
 
 
 def prepare(point: Point) -> Task:

@@ -17,7 +17,7 @@ from typing import Any
 
 from kernels.matmul.gpu_task import Operands
 from profiling.benchmark import Skip
-from profiling.cuda import library
+from profiling.machine.nvidia.cuda import library
 
 CUBLAS_STATUS_SUCCESS = 0
 CUBLAS_STATUS_NOT_SUPPORTED = 15

@@ -33,8 +33,9 @@ from kernels.matmul import gpu_parts
 from kernels.matmul.gpu_task import Operands, gpu_task
 from kernels.matmul.shapes import Product
 from kernels.matmul.split import parts_of, slices_each, workspace_bytes
-from profiling.benchmark import Point, Skip, Task
-from profiling.cuda import attribute, cupy_stream, library, require_compute_capability
+from profiling.benchmark import Skip, Task
+from profiling.machine.nvidia.cuda import attribute, cupy_stream, library, require_compute_capability
+from profiling.records.point import Point
 
 CAPABILITY = (8, 0)
 ENTRY = "matmul_mma"

@@ -42,8 +42,9 @@ from kernels.matmul.thin import (
 from kernels.matmul.tiled import Tiling, define_tiled
 from kernels.numba_cuda import cuda, float32, float64, int32, int64, numba_stream, simulated, successor, void
 from kernels.wide_access import lanes
-from profiling.benchmark import Point, Skip, Task
-from profiling.cuda import attribute
+from profiling.benchmark import Skip, Task
+from profiling.machine.nvidia.cuda import attribute
+from profiling.records.point import Point
 
 REAL = {"float32": float32, "float64": float64}
 FEWEST_TILED, FEWEST_THIN = 8, 4

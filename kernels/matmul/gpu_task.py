@@ -22,8 +22,11 @@ import numpy as np
 from kernels.matmul.accuracy import verify_product
 from kernels.matmul.formats import FORMATS, draw, from_storage, poison_byte
 from kernels.matmul.shapes import Product
-from profiling.benchmark import Point, Task, Verification, Work
-from profiling.cuda import library, require_device_memory, synchronize
+from profiling.benchmark import Task
+from profiling.machine.nvidia.cuda import library, require_device_memory, synchronize
+from profiling.records.point import Point
+from profiling.records.quality import Verification
+from profiling.records.work import Work
 
 ALIGNMENT = 16
 """Bytes that each row starts at a multiple of, as `cudaMallocPitch` would place it: the widest load of a thread and

@@ -44,8 +44,9 @@ from kernels.matmul.gpu_task import Operands, gpu_task
 from kernels.matmul.shapes import Product
 from kernels.matmul.split import parts_of, slices_each, workspace_bytes
 from kernels.matmul.tensor_map import tensor_map
-from profiling.benchmark import Point, Skip, Task
-from profiling.cuda import attribute, compute_capability, cupy_stream, library
+from profiling.benchmark import Skip, Task
+from profiling.machine.nvidia.cuda import attribute, compute_capability, cupy_stream, library
+from profiling.records.point import Point
 
 CAPABILITY = (9, 0)
 ARCHITECTURE = "sm_90a"

@@ -21,8 +21,11 @@ from numba import prange
 
 from kernels.simd import fma_chains, lanes, load, run_fma_chains
 from kernels.threads import compiled, parallel, thread_count
-from profiling.benchmark import Metric, Point, Task, Verification, Work
-from profiling.verification import verify_close
+from profiling.benchmark import Task
+from profiling.records.point import Point
+from profiling.records.quality import Metric, Verification
+from profiling.records.work import Work
+from profiling.timing.verification import verify_close
 
 STEPS = 1 << 16
 """FMAs of each chain in one round."""

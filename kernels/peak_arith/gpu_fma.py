@@ -23,8 +23,11 @@ from typing import Any
 import numpy as np
 
 from kernels.device_code import CudaKernel, DeviceKernel
-from profiling.benchmark import Metric, Point, Task, Verification, Work
-from profiling.cuda import attribute, cupy_stream, library, require_compute_capability, synchronize
+from profiling.benchmark import Task
+from profiling.machine.nvidia.cuda import attribute, cupy_stream, library, require_compute_capability, synchronize
+from profiling.records.point import Point
+from profiling.records.quality import Metric, Verification
+from profiling.records.work import Work
 
 THREADS = 1024
 """One block on each multiprocessor: 8 warps for each scheduler, spread evenly whatever else fits."""

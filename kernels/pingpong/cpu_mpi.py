@@ -10,8 +10,9 @@ from typing import Any
 from kernels.lockstep import lockstep
 from kernels.mpi_process import in_mpi_process, mpi
 from kernels.pingpong.trips import Trips, make_task, require_host_memory
-from profiling.benchmark import Point, Task
-from profiling.world import world
+from profiling.benchmark import Task
+from profiling.ranks.world import world
+from profiling.records.point import Point
 
 
 def prepare(point: Point) -> Task:

@@ -14,8 +14,9 @@ from typing import Any
 from kernels.lockstep import Lockstep, lockstep, no_delay, reach, split
 from kernels.pingpong.trips import Trips, make_task, require_host_memory
 from kernels.threads import compiled
-from profiling.benchmark import Point, Task
-from profiling.world import World, world
+from profiling.benchmark import Task
+from profiling.ranks.world import World, world
+from profiling.records.point import Point
 
 LIBRARY = ctypes.CDLL(None)
 send_some, receive_some = LIBRARY.send, LIBRARY.recv

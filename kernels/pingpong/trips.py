@@ -10,9 +10,12 @@ from typing import Any
 import numpy as np
 
 from kernels.lockstep import Lockstep, Part, together
-from profiling.benchmark import Metric, Point, Task, Verification, Work
-from profiling.memory import require_memory
-from profiling.world import World
+from profiling.benchmark import Task
+from profiling.machine.memory import require_memory
+from profiling.ranks.world import World
+from profiling.records.point import Point
+from profiling.records.quality import Metric, Verification
+from profiling.records.work import Work
 
 Trips = Callable[[Any, Any, int], object]
 """Makes so many round trips: rank 0 sends the first array and receives into the second, the last rank sends back from

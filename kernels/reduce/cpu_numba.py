@@ -15,7 +15,8 @@ from numba import prange
 from kernels.reduce.cpu_task import make_task
 from kernels.reduce.vectors import sum_vectors
 from kernels.threads import compiled, parallel
-from profiling.benchmark import Point, Task
+from profiling.benchmark import Task
+from profiling.records.point import Point
 
 
 @compiled

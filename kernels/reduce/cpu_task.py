@@ -11,8 +11,11 @@ import numpy as np
 from kernels.reduce.exact import draw, verify_sum
 from kernels.stream.cpu_numba import aligned_empty, elements_per_array, touch
 from kernels.threads import thread_count
-from profiling.benchmark import Metric, Point, Task, Verification, Work
-from profiling.memory import require_memory
+from profiling.benchmark import Task
+from profiling.machine.memory import require_memory
+from profiling.records.point import Point
+from profiling.records.quality import Metric, Verification
+from profiling.records.work import Work
 
 
 def make_task(point: Point, total: Callable[[Any, int], Any], threads: int | None = None) -> Task:

@@ -6,7 +6,8 @@ Bound: memory, as far as one core can use it.
 from __future__ import annotations
 
 from kernels.reduce.cpu_task import make_task
-from profiling.benchmark import Point, Task
+from profiling.benchmark import Task
+from profiling.records.point import Point
 
 
 def prepare(point: Point) -> Task:

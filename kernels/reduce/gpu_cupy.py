@@ -10,8 +10,9 @@ from typing import Any
 
 from kernels.device_code import DeviceKernel
 from kernels.reduce.gpu_task import make_task
-from profiling.benchmark import Point, Task
-from profiling.cuda import cupy_stream, library
+from profiling.benchmark import Task
+from profiling.machine.nvidia.cuda import cupy_stream, library
+from profiling.records.point import Point
 
 
 def device_code() -> list[DeviceKernel]:

@@ -14,8 +14,9 @@ from kernels.numba_cuda import cuda, float32, float64, int32, int64, numba_strea
 from kernels.reduce.exact import SUM_TYPE
 from kernels.reduce.gpu_task import make_task
 from kernels.wide_access import lanes, load_wide
-from profiling.benchmark import Point, Task
-from profiling.cuda import attribute
+from profiling.benchmark import Task
+from profiling.machine.nvidia.cuda import attribute
+from profiling.records.point import Point
 
 THREADS = 256
 BLOCKS_PER_MULTIPROCESSOR = 8

@@ -10,8 +10,11 @@ import numpy as np
 from kernels.numba_cuda import cuda
 from kernels.reduce.exact import LARGEST, SUM_TYPE, verify_sum
 from kernels.stream.gpu_arrays import array_length, draw_whole, exact_sum
-from profiling.benchmark import Metric, Point, Task, Verification, Work
-from profiling.cuda import synchronize
+from profiling.benchmark import Task
+from profiling.machine.nvidia.cuda import synchronize
+from profiling.records.point import Point
+from profiling.records.quality import Metric, Verification
+from profiling.records.work import Work
 
 
 def make_task(point: Point, bind: Callable[[Any, Any], Callable[[int], None]]) -> Task:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from profiling.benchmark import Point, Task, benchmark, implemented
+from profiling.benchmark import Task, benchmark, implemented
+from profiling.records.point import Point
 
 
 @benchmark(

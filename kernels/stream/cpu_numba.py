@@ -22,9 +22,11 @@ from kernels.caches import last_level_bytes
 from kernels.simd import add_lanes, fence, fma, lanes_of, load, splat, store_past_cache
 from kernels.stream.operations import SCALAR, work_of
 from kernels.threads import compiled, parallel, thread_count
-from profiling.benchmark import Metric, Point, Task, Verification
-from profiling.memory import require_memory
-from profiling.verification import relative_error, verify_close
+from profiling.benchmark import Task
+from profiling.machine.memory import require_memory
+from profiling.records.point import Point
+from profiling.records.quality import Metric, Verification
+from profiling.timing.verification import relative_error, verify_close
 
 SMALLEST = 64 << 20
 """Bytes of an array where the caches are small, or are not listed."""

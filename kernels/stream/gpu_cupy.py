@@ -17,8 +17,9 @@ from kernels.device_code import CudaKernel, DeviceKernel
 from kernels.stream.gpu_arrays import ACCESS_BYTES
 from kernels.stream.gpu_task import make_task
 from kernels.stream.operations import SCALAR
-from profiling.benchmark import Point, Task
-from profiling.cuda import attribute, cupy_stream, library
+from profiling.benchmark import Task
+from profiling.machine.nvidia.cuda import attribute, cupy_stream, library
+from profiling.records.point import Point
 
 THREADS = 256
 BLOCKS_PER_MULTIPROCESSOR = 4

@@ -18,8 +18,9 @@ from kernels.numba_cuda import cuda, float32, float64, numba_stream, simulated, 
 from kernels.stream.gpu_task import make_task
 from kernels.stream.operations import SCALAR
 from kernels.wide_access import lanes, load_wide, store_wide
-from profiling.benchmark import Point, Task
-from profiling.cuda import attribute
+from profiling.benchmark import Task
+from profiling.machine.nvidia.cuda import attribute
+from profiling.records.point import Point
 
 THREADS = 256
 BLOCKS_PER_MULTIPROCESSOR = 4

@@ -14,8 +14,10 @@ from kernels.numba_cuda import cuda
 from kernels.reduce.exact import LARGEST, verify_sum
 from kernels.stream.gpu_arrays import PART, Numbers, array_length, draw_normal, draw_whole, exact_sum, poison
 from kernels.stream.operations import SCALAR, work_of
-from profiling.benchmark import Metric, Point, Task, Verification
-from profiling.cuda import synchronize
+from profiling.benchmark import Task
+from profiling.machine.nvidia.cuda import synchronize
+from profiling.records.point import Point
+from profiling.records.quality import Metric, Verification
 
 DOWNLOADED = 256 * PART
 """Elements that the host holds of a result at once, up to 128 MiB."""

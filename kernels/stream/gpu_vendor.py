@@ -10,8 +10,9 @@ from typing import Any
 
 from kernels.device_code import DeviceKernel
 from kernels.stream.gpu_task import make_task
-from profiling.benchmark import Point, Skip, Task
-from profiling.cuda import library
+from profiling.benchmark import Skip, Task
+from profiling.machine.nvidia.cuda import library
+from profiling.records.point import Point
 
 
 def device_code() -> list[DeviceKernel]:

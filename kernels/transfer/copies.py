@@ -8,9 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from profiling.benchmark import Point, Verification
-from profiling.cuda import library, require_device_memory, synchronize
-from profiling.memory import require_memory
+from profiling.machine.memory import require_memory
+from profiling.machine.nvidia.cuda import library, require_device_memory, synchronize
+from profiling.records.point import Point
+from profiling.records.quality import Verification
 
 PIECE = 1 << 26
 """Bytes drawn and compared at once: bounds the further memory."""

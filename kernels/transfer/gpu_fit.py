@@ -13,7 +13,10 @@ from kernels.device_code import DeviceKernel
 from kernels.transfer import SMALLEST_KIB
 from kernels.transfer.copies import Copies
 from kernels.transfer.fit import fit_line
-from profiling.benchmark import Metric, Point, Task, Verification, Work
+from profiling.benchmark import Task
+from profiling.records.point import Point
+from profiling.records.quality import Metric, Verification
+from profiling.records.work import Work
 
 APART = 4
 """The factor from one size to the next: ten of them from 4 KiB to 1 GiB."""

@@ -8,7 +8,10 @@ from __future__ import annotations
 
 from kernels.device_code import DeviceKernel
 from kernels.transfer.copies import Copies
-from profiling.benchmark import Point, Task, Verification, Work
+from profiling.benchmark import Task
+from profiling.records.point import Point
+from profiling.records.quality import Verification
+from profiling.records.work import Work
 
 
 def device_code() -> list[DeviceKernel]:

@@ -10,8 +10,8 @@ import numpy as np
 
 from kernels.numba_cuda import cuda, numba_stream, require_numba_cuda
 from kernels.treesearch.gpu_pool import COUNTS, NAME, RESERVED, THREADS, Problem, define_search, reset
-from profiling.benchmark import Verification
-from profiling.cuda import attribute, require_compute_capability, require_device_memory
+from profiling.machine.nvidia.cuda import attribute, require_compute_capability, require_device_memory
+from profiling.records.quality import Verification
 
 BLOCKS_PER_MULTIPROCESSOR = 8
 """At up to 64 registers a thread all are there at once; if not, the rest find nothing to do when they start."""

@@ -15,46 +15,16 @@ from typing import Any
 
 import psutil
 
-from profiling.environment.files import read_pairs, read_text
-from profiling.environment.limits import Throttling, collect_throttling
 from profiling.host.threads import ThreadTotals, read_threads, thread_difference
-from profiling.sensors import busy_percent
-from profiling.stored import Stored
+from profiling.machine.environment.files import read_pairs, read_text
+from profiling.machine.environment.limits import Throttling, collect_throttling
+from profiling.machine.sensors import busy_percent
+from profiling.records.host import HostCounters
 
 POLL_S = 1.0
 """What a thread used since it was last read is lost when it ends."""
 MINOR_FAULTS, MAJOR_FAULTS = 7, 9
 """Fields of `stat` after the command's closing parenthesis, from 0."""
-
-
-class HostCounters(Stored):
-    """One process and its machine from begin to end; what could not be read is null, and `unknown` says why."""
-
-    elapsed_s: float
-    core_utilisation: dict[int, float] | None = None
-    """Per logical CPU of the machine: the share of the time in which it was busy, with whatever."""
-    cpu_s: float | None = None
-    """Of the process, all threads."""
-    run_queue_wait_s: float | None = None
-    """Its threads were ready to run and no CPU was free, summed over the threads."""
-    voluntary_switches: int | None = None
-    involuntary_switches: int | None = None
-    steal_s: float | None = None
-    """A hypervisor gave the machine's CPUs to another guest."""
-    throttled_periods: int | None = None
-    throttled_s: float | None = None
-    """The control group's CPU quota had run out, summed over the CPUs."""
-    minor_faults: int | None = None
-    major_faults: int | None = None
-    rss_peak_bytes: int | None = None
-    """The largest resident set since the process began."""
-    disk_read_bytes: int | None = None
-    disk_written_bytes: int | None = None
-    """Of the process, as they reached the storage; what the page cache answered is not in them."""
-    network_received_bytes: int | None = None
-    network_sent_bytes: int | None = None
-    """Of the process's network namespace, all processes, loopback left out."""
-    unknown: dict[str, str] = {}
 
 
 UNREADABLE: dict[tuple[str, ...], str] = {

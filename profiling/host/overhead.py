@@ -15,9 +15,10 @@ from time import perf_counter
 import numpy as np
 
 from profiling.host.counters import HostCounterSampler
-from profiling.host.sampling import HostSampler, Overhead, Window
-from profiling.statistics import median_interval
-from profiling.telemetry import TelemetrySampler
+from profiling.host.sampling import HostSampler
+from profiling.machine.telemetry import TelemetrySampler
+from profiling.records.host import Overhead, Window
+from profiling.timing.statistics import median_interval
 
 STRETCH_S = 2.5
 """A window of py-spy and what it takes to start it."""

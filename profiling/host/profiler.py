@@ -4,50 +4,23 @@ from __future__ import annotations
 
 from collections import Counter
 from contextlib import ExitStack
-from operator import itemgetter
 from pathlib import Path
 from types import TracebackType
 
-from profiling.benchmark import Device
-from profiling.environment.files import read_text
-from profiling.host.counters import HostCounters, HostCounterSampler
+from profiling.host.counters import HostCounterSampler
 from profiling.host.flamegraph import write_flamegraph
-from profiling.host.pyspy import WindowKind
-from profiling.host.rules import Category
-from profiling.host.sampling import BUDGET, HostSampler, Overhead, Sampling
-from profiling.host.shares import Shares, ThreadShare, cpu_shares, data_makers, step_thread_shares, thread_shares
+from profiling.host.sampling import BUDGET, HostSampler
+from profiling.host.shares import cpu_shares, data_makers, step_thread_shares, thread_shares
 from profiling.host.stacks import Stack, write_speedscope
-from profiling.stored import Stored
+from profiling.machine.environment.files import read_text
+from profiling.records.host import (
+    HostProfile,
+    WindowKind,
+)
+from profiling.records.point import Device
 
 STACK_KINDS: tuple[WindowKind, ...] = ("native", "all")
 """Of which files are written for a person to open: the one with more to see last."""
-
-
-class HostProfile(Stored):
-    """Where the host's time went; what is null has its reason in `missing`."""
-
-    step_thread: Shares | None = None
-    """Of the wall time of the thread that drives the steps, the main one."""
-    cpu: Shares | None = None
-    """Of the CPU time of all threads."""
-    data_makers: float | None = None
-    """How many other threads were making data, on average (`profiling.host.shares.data_makers`)."""
-    gil_held: float | None = None
-    """Share of the wall time in which some thread held the interpreter's lock."""
-    gil_holders: dict[str, float] = {}
-    """By thread: the share of the wall time in which it held the lock."""
-    threads: list[ThreadShare] = []
-    counters: HostCounters
-    sampling: Sampling
-    overhead: Overhead | None = None
-    """What py-spy cost the steps that it watched; None where no steps were counted on both sides of a window."""
-    files: dict[str, str] = {}
-    """Names below the profile's folder: `speedscope`, `flamegraph`, and with native frames `…_native`."""
-    missing: list[str] = []
-
-    def largest(self) -> Category | None:
-        """Where most of the step thread's wall time went."""
-        return max(self.step_thread.items(), key=itemgetter(1))[0] if self.step_thread else None
 
 
 class HostProfiler:

@@ -13,14 +13,10 @@ import sys
 from collections import Counter
 from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
-from typing import Literal, get_args
 
-from profiling.environment.files import read_int, read_text
 from profiling.host.stacks import Stack, merge, parse_stacks
-
-WindowKind = Literal["all", "running", "gil", "native"]
-"""All Python threads; only those that run; only the one that holds the GIL; all, with their C and C++ frames."""
-WINDOW_KINDS: tuple[WindowKind, ...] = get_args(WindowKind)
+from profiling.machine.environment.files import read_int, read_text
+from profiling.records.host import WINDOW_KINDS, WindowKind
 
 OPTIONS: dict[WindowKind, tuple[str, ...]] = {
     "all": ("--idle",),

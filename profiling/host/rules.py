@@ -6,15 +6,10 @@ The rules are regular expressions over `Frame.__str__`, `name (file:line)`; what
 from __future__ import annotations
 
 import re
-from typing import Literal, get_args
 
-from profiling.benchmark import Device
 from profiling.host.stacks import Frame, Stack
-
-Category = Literal["dispatch", "input", "runtime", "kernels", "waiting", "other"]
-"""Python that leads up to the framework; making or awaiting data; the framework itself; BLAS and other loops over
-arrays; waiting for the device or for nothing; what no rule names."""
-CATEGORIES: tuple[Category, ...] = get_args(Category)
+from profiling.records.host import Category
+from profiling.records.point import Device
 
 
 def _any(*patterns: str) -> re.Pattern[str]:

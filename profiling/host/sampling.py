@@ -18,13 +18,10 @@ from types import TracebackType
 
 import psutil
 
-from profiling.environment.files import read_text
 from profiling.host.pyspy import (
     STARTED,
     STOPPED,
-    WINDOW_KINDS,
     SamplingError,
-    WindowKind,
     explain,
     find_pyspy,
     library_bytes,
@@ -32,7 +29,8 @@ from profiling.host.pyspy import (
     record_command,
 )
 from profiling.host.stacks import Stack, name_main_thread
-from profiling.stored import Stored
+from profiling.machine.environment.files import read_text
+from profiling.records.host import WINDOW_KINDS, Sampling, Window, WindowKind
 
 BUDGET = 0.03
 """Share of the worker's time that sampling may cost."""
@@ -47,52 +45,6 @@ POLL_S = 0.1
 END_S = 10.0
 """How long py-spy may take to write its file once it is interrupted."""
 MAX_FAILURES = 3
-
-
-class Window(Stored):
-    """One run of py-spy."""
-
-    kind: WindowKind
-    begin_s: float
-    """On the machine's monotonic clock (`time.perf_counter`), from the start of the program to its end."""
-    end_s: float
-    rate_hz: int
-    looks: int
-    """How often it looked at the worker, whether or not a thread was worth a stack."""
-    cost_s: float
-    """CPU seconds of py-spy: it works while the worker stands still, so about what the worker lost."""
-
-
-class Sampling(Stored):
-    """What py-spy did, and what it could not."""
-
-    budget: float
-    elapsed_s: float
-    windows: list[Window] = []
-    missing: list[str] = []
-    """What is not there and why, in sentences."""
-
-    def looks(self, kind: WindowKind) -> int:
-        return sum(window.looks for window in self.windows if window.kind == kind)
-
-    @property
-    def cost(self) -> float:
-        """The estimated share of the worker's time that sampling took."""
-        return sum(window.cost_s for window in self.windows) / self.elapsed_s if self.elapsed_s else 0.0
-
-
-class Overhead(Stored):
-    """By what factor the work takes longer with the probe than without."""
-
-    factor: float
-    low: float
-    high: float
-    confidence: float
-    pairs: int
-
-    def sentence(self) -> str:
-        cost, low, high = (100 * (value - 1) for value in (self.factor, self.low, self.high))
-        return f"{cost:+.1f} % ({low:+.1f} to {high:+.1f} %, {self.pairs} pairs)"
 
 
 class HostSampler:

@@ -9,29 +9,14 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping
 
-from profiling.benchmark import Device
-from profiling.host.pyspy import WindowKind
-from profiling.host.rules import CATEGORIES, Category, classify, classify_thread
+from profiling.host.rules import classify, classify_thread
 from profiling.host.stacks import Stack, Stacks
 from profiling.host.threads import ThreadTotals
-from profiling.stored import Stored
+from profiling.records.host import CATEGORIES, Category, Shares, ThreadShare, WindowKind
+from profiling.records.point import Device
 
-Shares = dict[Category, float]
-"""They add up to 1."""
 MIN_STACKS = 5
 """Fewer say nothing about shares."""
-
-
-class ThreadShare(Stored):
-    """One thread, or all native ones of one name."""
-
-    name: str
-    threads: int
-    cpu_s: float
-    wait_s: float | None
-    """Ready to run, and no CPU was free."""
-    shares: Shares
-    """Of its CPU time."""
 
 
 def step_thread_shares(stacks: Mapping[WindowKind, Stacks], thread: int, busy: float | None = None) -> Shares | None:

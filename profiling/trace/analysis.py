@@ -15,9 +15,9 @@ from typing import TypeVar
 
 from pydantic import ValidationError
 
-from profiling.benchmark import Device
-from profiling.stored import Stored
-from profiling.trace.model import Converted, Events, TraceAnalysis
+from profiling.records.point import Device
+from profiling.records.stored import Stored
+from profiling.records.trace import Converted, Events, TraceAnalysis
 
 Answer = TypeVar("Answer", bound=Stored)
 

@@ -9,8 +9,8 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from profiling.trace.model import Breakdown
-from profiling.trace.parts import DEVICE, PARTS, STEP, STREAM, Part, is_input_in_python, part_of
+from profiling.records.trace import PARTS, Breakdown, Part
+from profiling.trace.parts import DEVICE, STEP, STREAM, is_input_in_python, part_of
 from profiling.trace.xplane import Integers, Line, Trace
 
 INPUT_THREAD = re.compile(r"^\$thread\.py:\d+ run$|^\$py_dataset_adapter\w*\.py:\d+ get_index$")

@@ -12,28 +12,11 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from profiling.stored import Stored
+from profiling.records.trace import Capture
 from profiling.trace.profiler import Profiler
 
 STEPS = 10
 """Steps that a window holds; each is some thousand events."""
-
-
-class Capture(Stored):
-    """What became of one capture."""
-
-    file: str | None = None
-    """The trace, within its folder; null where `reason` says why."""
-    reason: str | None = None
-    first_step: int | None = None
-    """Counted from 0 over all epochs."""
-    steps: int = 0
-    """Whole steps that were traced; fewer than asked for if the training ended."""
-    disturbed: list[int] = []
-    """Steps that the profiler ran in, or its start or stop: their times are no samples."""
-    start_s: float = 0.0
-    stop_s: float = 0.0
-    """Seconds that starting the profiler took, and stopping it and writing its file."""
 
 
 class TraceWindow:

@@ -14,7 +14,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from profiling.trace.model import Converted, Operation, XprofSteps
+from profiling.records.trace import Converted, Operation, XprofSteps
 from profiling.trace.operations import operations
 from profiling.trace.xplane import Trace
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+from profiling.records.trace import Events
 from profiling.trace.breakdown import Activity
-from profiling.trace.model import Events
 from profiling.trace.xplane import Trace, Unreadable
 
 CUT_BYTES = 8_000_000

@@ -9,7 +9,7 @@ from typing import Literal
 
 import numpy as np
 
-from profiling.trace.model import Operation
+from profiling.records.trace import Operation
 from profiling.trace.parts import DEVICE, STREAM, is_cpu_kernel
 from profiling.trace.xplane import Line, Trace
 

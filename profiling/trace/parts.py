@@ -7,18 +7,9 @@ the device; where there is another device it is the host's work.
 from __future__ import annotations
 
 import re
-from typing import Literal, get_args
 
-Part = Literal["kernel", "collective", "host_to_device", "device_to_host", "compile", "input_wait", "idle", "host"]
-PARTS: tuple[Part, ...] = get_args(Part)
-"""By precedence: a moment of a step belongs to the first of them that goes on then.
+from profiling.records.trace import Part
 
-So a copy, a collective or an input counts only as far as no kernel hides it. What nothing explains is the host's:
-Python, dispatch, the framework's runtime. Idle is a moment in which the host does nothing but wait, for a device that
-has nothing to do.
-"""
-LAUNCHING: tuple[Part, ...] = ("compile", "idle", "host")
-"""Those in which the device has nothing to do, because the host has not started it."""
 STEP = "train"
 """The name of the step markers."""
 

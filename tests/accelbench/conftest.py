@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from accelbench.report import write_report
-from accelbench.store import RunStore
-from tests.accelbench.report_node import rich_records
-from tests.accelbench.report_runs import make_run
+from accelbench.run.store import RunStore
+from tests.fixtures.report_node import rich_records
+from tests.fixtures.report_runs import make_run
 
 
 @pytest.fixture(scope="session")

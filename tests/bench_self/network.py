@@ -18,12 +18,13 @@ from importlib.util import find_spec
 import pytest
 from rich.console import Console
 
-from accelbench.plan import discover
-from accelbench.ranks import free_port
+from accelbench.run.plan import discover
+from accelbench.run.ranks import free_port
 from kernels.pingpong.cpu_tcp import connection
-from profiling.benchmark import Point, Task
-from profiling.timing import sample_seconds
-from profiling.world import World, join
+from profiling.benchmark import Task
+from profiling.ranks.world import World, join
+from profiling.records.point import Point
+from profiling.timing.host import sample_seconds
 from tests.bench_self.bounds import Bound
 from tests.network.hosts import Host, link
 from tests.network.netpipe import Command, netpipe

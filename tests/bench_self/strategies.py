@@ -11,11 +11,12 @@ from statistics import median
 
 from rich.console import Console
 
-from accelbench.plan import discover
-from accelbench.ranks import free_port
-from profiling.benchmark import Point, Training
-from profiling.training import StepClock
-from profiling.world import World, join
+from accelbench.run.plan import discover
+from accelbench.run.ranks import free_port
+from profiling.benchmark import Training
+from profiling.ranks.world import World, join
+from profiling.records.point import Point
+from profiling.timing.steps import StepClock
 from tests.bench_self.bounds import Bound
 from workloads.training import pipeline
 from workloads.training.keras_model import use_backend

@@ -13,9 +13,10 @@ from typing import Any
 import numpy as np
 from rich.console import Console
 
-from accelbench.plan import discover
-from profiling.benchmark import Point, Training
-from profiling.training import WARMUP_STEPS, StepClock
+from accelbench.run.plan import discover
+from profiling.benchmark import Training
+from profiling.records.point import Point
+from profiling.timing.steps import WARMUP_STEPS, StepClock
 from tests.bench_self.bounds import Bound
 from workloads.training import pipeline
 from workloads.training.keras_model import use_backend

@@ -13,7 +13,8 @@ from time import perf_counter
 import numba
 from rich.console import Console
 
-from profiling.benchmark import Point, Task
+from profiling.benchmark import Task
+from profiling.records.point import Point
 from tests.bench_self.bounds import ROUNDS, Bound
 from tests.nqueens_baselines import half_board, textbook
 

@@ -15,10 +15,9 @@ from typing import Any, NoReturn
 
 import pytest
 
-from tests.conftest import info
+from tests.conftest import ROOT, info
 from tests.conftest import records as written
 
-ROOT = Path(__file__).parents[2]
 BASE = "debian:bookworm-slim"
 ENGINES_S = 60
 """How long a daemon may take to answer."""

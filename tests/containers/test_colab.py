@@ -13,13 +13,14 @@ from typing import Any
 
 import pytest
 
+from tests.conftest import ROOT
+
 nbformat = pytest.importorskip("nbformat", reason="NOT TESTED: nbformat is not installed")
 nbclient = pytest.importorskip("nbclient", reason="NOT TESTED: nbclient is not installed")
 pytest.importorskip("ipykernel", reason="NOT TESTED: ipykernel is not installed")
 
 pytestmark = pytest.mark.container
 
-ROOT = Path(__file__).parents[2]
 NOTEBOOK = ROOT / "containers" / "colab.ipynb"
 SUITE = """
 description = "short"

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import environment
+from tests.conftest import ROOT, environment
 from tests.containers.conftest import environment_of
 from tests.containers.slurm_cluster import running_cluster
 
@@ -17,7 +17,7 @@ pytest.importorskip("reframe", reason="NOT TESTED: ReFrame is not installed (pip
 
 pytestmark = pytest.mark.container
 
-CHECK = Path(__file__).parents[2] / "containers" / "reframe" / "accelbench_check.py"
+CHECK = ROOT / "containers" / "reframe" / "accelbench_check.py"
 POINTS = ("behave cpu us=1000", "behave cpu us=3000")
 
 # What a site writes. This cluster keeps no accounts, so jobs are followed by squeue and not by sacct.

@@ -8,10 +8,11 @@ from collections.abc import Callable, Iterator
 import psutil
 import pytest
 
-from profiling.benchmark import Point, Skip, Task
-from profiling.cuda import compute_capability, synchronize
-from profiling.libcuda import CudaDevice, CudaError, Driver, NoDriver
-from profiling.nvml import open_card, read
+from profiling.benchmark import Skip, Task
+from profiling.machine.nvidia.cuda import compute_capability, synchronize
+from profiling.machine.nvidia.libcuda import CudaDevice, CudaError, Driver, NoDriver
+from profiling.machine.nvidia.nvml import open_card, read
+from profiling.records.point import Point
 
 Prepare = Callable[..., Task]
 Enqueued = Callable[[Task], None]

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from kernels.collectives import OPERATIONS, gpu_nccl
-from profiling.benchmark import Point, Skip
+from profiling.benchmark import Skip
+from profiling.records.point import Point
 from tests.conftest import Run, records
 from tests.kernels.in_ranks import worlds
 from tests.kernels.test_collectives_nccl import FLOAT32, SUM, Group

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from profiling.benchmark import Task
-from profiling.cuda import attribute, synchronize
+from profiling.machine.nvidia.cuda import attribute, synchronize
 from tests.gpu.conftest import Enqueued, Prepare
 
 pytestmark = pytest.mark.gpu

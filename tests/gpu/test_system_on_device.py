@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from accelbench.plan import discover
+from accelbench.run.plan import discover
 from kernels.transfer import DIRECTION, MEMORY
-from profiling.benchmark import Point, Task
+from profiling.benchmark import Task
+from profiling.records.point import Point
 from tests.gpu.conftest import Enqueued, Prepare
 
 pytestmark = pytest.mark.gpu

@@ -8,7 +8,7 @@ from importlib import import_module
 import pytest
 
 from kernels.matmul.gpu_task import Bind, Operands
-from profiling.cuda import synchronize
+from profiling.machine.nvidia.cuda import synchronize
 from tests.gpu.conftest import Enqueued, Prepare
 
 pytestmark = pytest.mark.gpu

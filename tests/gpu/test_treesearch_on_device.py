@@ -6,7 +6,7 @@ import pytest
 
 from kernels.treesearch.flowshop.instances import NODES, find_instance
 from kernels.treesearch.uts.trees import TREES
-from profiling.cuda import synchronize
+from profiling.machine.nvidia.cuda import synchronize
 from tests.gpu.conftest import Prepare
 
 pytestmark = pytest.mark.gpu

@@ -6,7 +6,8 @@ import sys
 from importlib import import_module
 
 from kernels.stream import gpu_arrays
-from profiling.benchmark import Point, Skip
+from profiling.benchmark import Skip
+from profiling.records.point import Point
 
 SMALL: dict[str, dict[str, str | int]] = {
     "matmul.gpu_numba": {"dtype": "float32", "n": 150},

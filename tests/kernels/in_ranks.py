@@ -6,9 +6,10 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
-from accelbench.ranks import free_port
-from profiling.benchmark import Task, Verification
-from profiling.world import World
+from accelbench.run.ranks import free_port
+from profiling.benchmark import Task
+from profiling.ranks.world import World
+from profiling.records.quality import Verification
 
 Found = TypeVar("Found")
 

@@ -5,8 +5,11 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from profiling.benchmark import Metric, Point, Skip, Task, Verification, Work
-from profiling.world import world
+from profiling.benchmark import Skip, Task
+from profiling.ranks.world import world
+from profiling.records.point import Point
+from profiling.records.quality import Metric, Verification
+from profiling.records.work import Work
 
 
 class OddError(Exception):

@@ -17,17 +17,20 @@ from typing import Any
 import numpy as np
 import pytest
 
-from accelbench.plan import discover
+from accelbench.run.plan import discover
 from kernels.all_gpus import card as card_module
 from kernels.all_gpus import together
 from kernels.all_gpus.comparison import OUTLIER, compare, outliers
-from profiling.benchmark import Benchmark, Metric, Point, Skip, Task, Verification, Work
+from profiling.analysis.roofline import ceilings, share_of_ceiling, share_of_peak
+from profiling.benchmark import Benchmark, Skip, Task
+from profiling.machine.peaks import peak
 from profiling.measure import measure
-from profiling.peaks import peak
-from profiling.record import Record
-from profiling.roofline import ceilings, share_of_ceiling, share_of_peak
-from tests.accelbench.report_pages import printed
-from tests.accelbench.report_runs import environment, make_run
+from profiling.records.point import Point
+from profiling.records.quality import Metric, Verification
+from profiling.records.record import Record
+from profiling.records.work import Work
+from tests.fixtures.report_pages import printed
+from tests.fixtures.report_runs import environment, make_run
 
 FLOPS = 1e12
 

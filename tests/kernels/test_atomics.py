@@ -10,7 +10,8 @@ import pytest
 
 from kernels.atomics import atomics, cpu_numba
 from kernels.threads import atomic_add, compiled, thread_count
-from profiling.benchmark import Point, Task
+from profiling.benchmark import Task
+from profiling.records.point import Point
 
 
 def prepared(target: str) -> Task:

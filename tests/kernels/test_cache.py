@@ -11,11 +11,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from accelbench.plan import discover
+from accelbench.run.plan import discover
 from kernels.cache import cache_bandwidth, cache_latency, cpu_bandwidth, cpu_latency, pages
 from kernels.cache.cycle import Cycle
 from kernels.threads import thread_count
-from profiling.benchmark import Point, Skip, Task
+from profiling.benchmark import Skip, Task
+from profiling.records.point import Point
 
 
 def latency(kib: int) -> Task:

@@ -19,9 +19,10 @@ from kernels.collectives.answers import expected, numbers, tolerance
 from kernels.collectives.messages import ITEMSIZE, PARTED, bus_factor, message
 from kernels.collectives.task import HostArrays, Run, make_task
 from kernels.lockstep import Lockstep
-from profiling.benchmark import Point, Skip, Task
-from profiling.verification import relative_error
-from profiling.world import World
+from profiling.benchmark import Skip, Task
+from profiling.ranks.world import World
+from profiling.records.point import Point
+from profiling.timing.verification import relative_error
 from tests.kernels.in_ranks import verified
 
 ranks_, sizes = st.integers(2, 64), st.integers(8, 1 << 30)
@@ -293,7 +294,7 @@ def test_a_missing_pytorch_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_memory_that_is_not_there_is_a_skip(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("profiling.memory.available_bytes", lambda: 1 << 20)
+    monkeypatch.setattr("profiling.machine.memory.available_bytes", lambda: 1 << 20)
     monkeypatch.setattr(cpu_mpi, "world", lambda: World(rank=0, size=2, local_size=2))
     with pytest.raises(Skip, match="needs 6 MiB of memory"):
         cpu_mpi.prepare(point("all-gather", 1 << 20, "mpi"))

@@ -14,8 +14,9 @@ import pytest
 from kernels.collectives import OPERATIONS, gpu_nccl
 from kernels.collectives.task import make_task
 from kernels.lockstep import Lockstep
-from profiling.benchmark import Point, Skip, Task
-from profiling.world import World
+from profiling.benchmark import Skip, Task
+from profiling.ranks.world import World
+from profiling.records.point import Point
 from tests.kernels.host_cupy import at, empty
 from tests.kernels.in_ranks import verified
 

@@ -15,7 +15,8 @@ from kernels.treesearch import sharing
 from kernels.treesearch.flowshop import cpu_sharing, flowshop
 from kernels.treesearch.flowshop.bounds import LANES, bound_children
 from kernels.treesearch.flowshop.instances import NODES, Instance, draw_times, find_instance
-from profiling.benchmark import REGISTRY, Point
+from profiling.benchmark import REGISTRY
+from profiling.records.point import Point
 
 # The first instance as printed in the comment of the public generator program: each job's times on the five machines.
 TA001 = """

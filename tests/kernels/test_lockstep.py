@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 
 from kernels import lockstep
 from kernels.lockstep import Lockstep, Part, Task, nothing, together
-from profiling.benchmark import Verification, Work
-from profiling.world import World
+from profiling.ranks.world import World
+from profiling.records.quality import Verification
+from profiling.records.work import Work
 from tests.kernels.in_ranks import in_ranks, worlds
 
 

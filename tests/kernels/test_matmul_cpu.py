@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from kernels.matmul import cpu_numba, gemm, matmul
 from kernels.matmul.shapes import Product
-from profiling.benchmark import Point, Skip
+from profiling.benchmark import Skip
+from profiling.records.point import Point
 
 IMPLS = ("vendor", "numba")
 DTYPES = ("float32", "float64")

@@ -13,8 +13,11 @@ import pytest
 
 from kernels import mpi_process
 from kernels.mpi_process import ADDRESS, in_mpi_process
-from profiling.benchmark import Metric, Point, Skip, Task, Work
-from profiling.world import World
+from profiling.benchmark import Skip, Task
+from profiling.ranks.world import World
+from profiling.records.point import Point
+from profiling.records.quality import Metric
+from profiling.records.work import Work
 
 OWN = "tests.kernels.own_mpi_task"
 

@@ -11,7 +11,7 @@ import pytest
 
 from kernels.treesearch.nqueens import cpu_prefix, cpu_tuned, nqueens
 from kernels.treesearch.nqueens.published import NODES, NODES_INSIDE_BORDERS, SOLUTIONS
-from profiling.benchmark import Point
+from profiling.records.point import Point
 from tests.nqueens_baselines import half_board, textbook
 
 SEARCHES = [(impl, cores) for impl in ("tuned", "prefix") for cores in ("one", "all")]

@@ -14,10 +14,11 @@ from pathlib import Path
 
 import pytest
 
-from profiling.benchmark import Point, Skip
-from tests.profiling.stub_driver import compile_library
+from profiling.benchmark import Skip
+from profiling.records.point import Point
+from tests.conftest import ROOT
+from tests.fixtures.stub_driver import compile_library
 
-ROOT = Path(__file__).parents[2]
 PACKAGES = ("numba", "numba-cuda", "numpy", "nvidia-nvvm", "nvidia-cuda-nvrtc")
 SUCCESSOR = ("numba-cuda-mlir==0.6.0", "filelock", "psutil", "pydantic", "scipy")
 """What imports all kernels beside the above."""

@@ -15,7 +15,7 @@ from kernels.compilation import CAPABILITIES, compile_kernel
 from kernels.peak_arith import cpu_fma, gpu_fma, peak_arith
 from kernels.simd import fma_chains, lanes
 from kernels.threads import thread_count
-from profiling.benchmark import Point
+from profiling.records.point import Point
 
 CASES = [(dtype, cores) for dtype in ("float32", "float64") for cores in ("one", "all")]
 

@@ -14,7 +14,8 @@ from kernels.reduce.exact import LARGEST, SUM_TYPE, draw, verify_sum
 from kernels.reduce.vectors import CHAINS, sum_vectors
 from kernels.simd import lanes
 from kernels.threads import thread_count
-from profiling.benchmark import Point, Skip
+from profiling.benchmark import Skip
+from profiling.records.point import Point
 
 DTYPES = sorted(SUM_TYPE)
 CHUNK = 1024

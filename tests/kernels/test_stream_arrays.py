@@ -10,8 +10,8 @@ import pytest
 
 from kernels.reduce.exact import LARGEST
 from kernels.stream import gpu_arrays
-from profiling import cuda
 from profiling.benchmark import Skip
+from profiling.machine.nvidia import cuda
 
 GIB = 1 << 30
 CARDS = {

@@ -8,7 +8,8 @@ import pytest
 from kernels.caches import last_level_bytes
 from kernels.stream import cpu_numba, stream
 from kernels.threads import thread_count
-from profiling.benchmark import Point, Skip
+from profiling.benchmark import Skip
+from profiling.records.point import Point
 
 DTYPES = ("float32", "float64")
 OPS = ("copy", "mul", "add", "triad", "dot")

@@ -19,7 +19,8 @@ from kernels.matmul.formats import draw
 from kernels.matmul.shapes import Product
 from kernels.matmul.split import ADD_THREADS, adding_blocks
 from kernels.matmul.tensor_map import tensor_map
-from profiling.benchmark import Point, Skip
+from profiling.benchmark import Skip
+from profiling.records.point import Point
 from tests.kernels import host_cupy
 from tests.kernels.emulation import DTYPES, FAULTS, KERNELS, Emulated
 

@@ -18,7 +18,8 @@ from kernels.treesearch import sharing
 from kernels.treesearch.uts import cpu_sharing, trees, uts
 from kernels.treesearch.uts.sha1 import LANES, hash_child, hash_children
 from kernels.treesearch.uts.trees import RANDOM_VALUES, TREES, Binomial, Geometric, Tree, thresholds_of
-from profiling.benchmark import REGISTRY, Point
+from profiling.benchmark import REGISTRY
+from profiling.records.point import Point
 
 SMALL = "T1", "T2", "T3", "T5"
 ONE_NODE = Tree("one", Geometric(4, "fixed", 0), seed=19, nodes=1, depth=0, leaves=1)

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from profiling.record import Record
-from profiling.roofline import share_of_peak_at_clock
+from profiling.analysis.roofline import share_of_peak_at_clock
+from profiling.records.record import Record
 from tests.conftest import info, records
 from tests.rehearsal.conftest import Rehearsed
 

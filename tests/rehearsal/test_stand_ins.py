@@ -10,7 +10,9 @@ from pathlib import Path
 
 import pytest
 
-PINS = Path(__file__).parents[2] / "requirements" / "gpu13.txt"
+from tests.conftest import ROOT
+
+PINS = ROOT / "requirements" / "gpu13.txt"
 STAND_IN = Path(__file__).parent / "stand_ins" / "cuda" / "bench" / "__init__.py"
 Signatures = dict[str, list[list[str]]]
 

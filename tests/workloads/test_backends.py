@@ -13,13 +13,14 @@ from typing import Any
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
+from tests.conftest import ROOT
+
 STEPS = 4
 
 TRAIN = """
 import json, sys
-from accelbench.plan import discover
-from profiling.benchmark import Point
+from accelbench.run.plan import discover
+from profiling.records.point import Point
 name, backend, params = sys.argv[1], sys.argv[2], json.loads(sys.argv[3])
 benchmark = discover()[name]
 params = {axis: values[0] for axis, values in benchmark.axes_on("cpu").items()} | params

@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from profiling import memory
-from profiling.benchmark import Point, Skip, Training
+from profiling.benchmark import Skip, Training
+from profiling.machine import memory
+from profiling.records.point import Point
 from tests.conftest import Run, records
 from workloads import data
 from workloads.cnn_mnist import cnn_mnist, floor

@@ -17,15 +17,17 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from profiling import memory
-from profiling.benchmark import Metric, Point, Skip, Training
+from profiling.benchmark import Skip, Training
+from profiling.machine import memory
+from profiling.records.point import Point
+from profiling.records.quality import Metric
+from tests.conftest import ROOT
 from workloads import data
 from workloads.data import Digits, load_mnist
 from workloads.dbn_mnist import check, dbn_mnist, parameters
 from workloads.training.keras_model import use_backend
 from workloads.training.rbm import rbm
 
-ROOT = Path(__file__).parents[2]
 DEFAULTS = {"layers": 2, "units": 500, "k": 1, "batch": 50, "pretraining_epochs": 10, "epochs": 10}
 Array = NDArray[np.float64]
 
@@ -105,7 +107,7 @@ def test_a_step_of_contrastive_divergence_is_the_enumerated_one(k: int) -> None:
 SAME_EVERYWHERE = """
 import json, sys
 from dataclasses import replace
-from profiling.benchmark import Point
+from profiling.records.point import Point
 from workloads import data, dbn_mnist
 from workloads.data import load_mnist
 from workloads.training.keras_model import use_backend

@@ -12,9 +12,11 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from profiling import memory
-from profiling.benchmark import Metric, Point, Skip, Training
-from tests.conftest import Run, records
+from profiling.benchmark import Skip, Training
+from profiling.machine import memory
+from profiling.records.point import Point
+from profiling.records.quality import Metric
+from tests.conftest import ROOT, Run, records
 from workloads import data, deep_mnist_embryo, resnet50
 from workloads.data import load_embryos
 
@@ -112,7 +114,7 @@ def test_the_fixed_batch_is_learnt_and_a_rising_loss_is_refused() -> None:
 
 DEVICES = """
 import json, sys
-from profiling.benchmark import Point
+from profiling.records.point import Point
 from workloads import data
 from workloads.data import load_embryos
 data.load_embryos = lambda size: load_embryos(size, train=60, held_out=20)
@@ -134,7 +136,7 @@ def test_two_devices_that_share_a_batch_train_as_one(backend: str, tmp_path: Pat
     for devices in (1, 2):
         process = subprocess.run(
             [sys.executable, "-c", DEVICES, backend, str(devices)],
-            cwd=Path(__file__).parents[2],
+            cwd=ROOT,
             env=os.environ | {"ACCELBENCH_DATA": str(tmp_path)},
             capture_output=True,
             text=True,

@@ -10,9 +10,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from profiling import memory
-from profiling.benchmark import REGISTRY, Metric, Point, Skip, Training
-from profiling.framework import framework_metrics
+from profiling.benchmark import REGISTRY, Skip, Training
+from profiling.flop_counts.framework import framework_metrics
+from profiling.machine import memory
+from profiling.records.point import Point
+from profiling.records.quality import Metric
 from workloads.paradnn import (
     HELD_OUT,
     STEPS,

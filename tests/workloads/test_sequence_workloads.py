@@ -10,7 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from profiling.benchmark import Metric, Point, Skip, Training
+from profiling.benchmark import Skip, Training
+from profiling.records.point import Point
+from profiling.records.quality import Metric
 from workloads import bilstm_har, data, rnn_imdb
 from workloads.data import Activities, Reviews, load_har, load_imdb
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from profiling.benchmark import Only, Scalar, Values
+from profiling.benchmark import Only, Values
+from profiling.records.point import Scalar
 
 STRATEGIES: Mapping[str, tuple[str, ...]] = {
     "tensorflow": ("none", "mirrored", "multiworker", "parameter-server", "tpu", "horovod"),

@@ -13,7 +13,8 @@ from functools import cached_property, partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from profiling.benchmark import Exchange, Point
+from profiling.benchmark import Exchange
+from profiling.records.point import Point
 from workloads.distribution.sockets import meet_directly
 from workloads.distribution.strategy import Strategy, require_devices
 from workloads.distribution.watch import watched

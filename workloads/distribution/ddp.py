@@ -6,7 +6,8 @@ from collections.abc import Callable
 from functools import cached_property, partial
 from typing import Any
 
-from profiling.benchmark import Exchange, Point, Skip
+from profiling.benchmark import Exchange, Skip
+from profiling.records.point import Point
 from workloads.distribution.sockets import meet_directly
 from workloads.distribution.strategy import Strategy
 from workloads.distribution.watch import watched

@@ -7,7 +7,8 @@ from importlib.util import find_spec
 from threading import Thread
 from typing import Any
 
-from profiling.benchmark import Point, Skip
+from profiling.benchmark import Skip
+from profiling.records.point import Point
 from workloads.distribution.sockets import meet_directly
 from workloads.distribution.strategy import Strategy
 from workloads.distribution.tensorflow_replicas import Replicas

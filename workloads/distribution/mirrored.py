@@ -5,7 +5,8 @@ from __future__ import annotations
 from contextlib import AbstractContextManager
 from typing import Any
 
-from profiling.benchmark import Point, Skip
+from profiling.benchmark import Skip
+from profiling.records.point import Point
 from workloads.distribution.strategy import Strategy, require_devices
 
 

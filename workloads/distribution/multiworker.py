@@ -6,8 +6,8 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any
 
-from profiling.benchmark import Point
-from profiling.world import world
+from profiling.ranks.world import world
+from profiling.records.point import Point
 from workloads.distribution.sockets import meet_directly
 from workloads.distribution.strategy import Strategy
 from workloads.distribution.tensorflow_loop import OwnLoop

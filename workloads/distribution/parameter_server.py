@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
-from profiling.benchmark import Point, Serving, Skip
+from profiling.benchmark import Serving, Skip
+from profiling.records.point import Point
 from workloads.distribution import tensorflow_loop
 from workloads.distribution.serving import accept, until_closed
 from workloads.distribution.sockets import meet_directly

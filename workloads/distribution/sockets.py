@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from profiling.world import world
+from profiling.ranks.world import world
 
 PROXIES = ("grpc_proxy", "https_proxy", "http_proxy")
 NO_GRPC_PROXY, NO_PROXY = "no_grpc_proxy", "no_proxy"

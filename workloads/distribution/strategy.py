@@ -6,8 +6,9 @@ from contextlib import AbstractContextManager, nullcontext
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from profiling.benchmark import Exchange, Point, Skip
-from profiling.world import world
+from profiling.benchmark import Exchange, Skip
+from profiling.ranks.world import world
+from profiling.records.point import Point
 from workloads.distribution import STRATEGIES
 from workloads.training.pipeline import Feed
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
-from profiling.world import DOING
+from profiling.ranks.world import DOING
 from workloads.distribution.strategy import Strategy
 from workloads.training.pipeline import Feed
 

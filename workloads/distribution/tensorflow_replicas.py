@@ -8,7 +8,8 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from profiling.benchmark import Exchange, Point, Skip
+from profiling.benchmark import Exchange, Skip
+from profiling.records.point import Point
 from workloads.distribution.strategy import Strategy
 from workloads.distribution.tensorflow_loop import Logs, Step, build, learn, train
 from workloads.training.pipeline import Feed

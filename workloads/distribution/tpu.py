@@ -6,7 +6,8 @@ import os
 from contextlib import AbstractContextManager
 from typing import Any
 
-from profiling.benchmark import Point, Skip
+from profiling.benchmark import Skip
+from profiling.records.point import Point
 from workloads.distribution.strategy import Strategy
 
 LOCAL = "local"

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
-from profiling.world import DOING
+from profiling.ranks.world import DOING
 from workloads.training.pipeline import Feed
 
 

@@ -7,8 +7,9 @@ from importlib.util import find_spec
 from types import SimpleNamespace
 from typing import Any
 
-from profiling.benchmark import Point, Scalar, Skip, Values
-from profiling.environment.cpu import count_usable
+from profiling.benchmark import Skip, Values
+from profiling.machine.environment.cpu import count_usable
+from profiling.records.point import Point, Scalar
 from workloads.distribution.strategy import Strategy, strategy_of
 from workloads.training.pipeline import Feed
 

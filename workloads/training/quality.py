@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from profiling.benchmark import Metric, Verification
+from profiling.records.quality import Metric, Verification
 
 SUM_TOLERANCE = 1e-5
 """Float32 probabilities of a softmax add up to 1 within some roundings of 6e-8 each."""

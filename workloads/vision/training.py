@@ -8,7 +8,7 @@ from typing import Any
 import keras
 import numpy as np
 
-from profiling.benchmark import Metric, Verification
+from profiling.records.quality import Metric, Verification
 from workloads.training.quality import fell
 from workloads.vision.coco import Found, paste
 from workloads.vision.scenes import Scene, SceneData, Scenes, image_batches

@@ -20,7 +20,10 @@ from kernels.treesearch.flowshop.bounds import LANES, bound_children
 from kernels.treesearch.flowshop.instances import Instance, find_instance
 from kernels.treesearch.lowest_bit import lowest_bit
 from kernels.treesearch.sharing import GIVEN, begin, give, make_room, new_control, new_pool, someone_waits, take
-from profiling.benchmark import Metric, Point, Task, Verification, Work
+from profiling.benchmark import Task
+from profiling.records.point import Point
+from profiling.records.quality import Metric, Verification
+from profiling.records.work import Work
 
 CAPACITY = 64 * LANES
 """Columns of a thread's stack at first: four times what a search of 32 jobs can leave pending, one node at a time."""

@@ -19,8 +19,11 @@ from kernels.numba_cuda import cuda, uint32
 from kernels.treesearch.device_search import Search, whole_device
 from kernels.treesearch.flowshop.instances import Instance, find_instance
 from kernels.treesearch.gpu_pool import Problem, search_code
-from profiling.benchmark import Metric, Point, Task, Verification, Work
-from profiling.cuda import synchronize
+from profiling.benchmark import Task
+from profiling.machine.nvidia.cuda import synchronize
+from profiling.records.point import Point
+from profiling.records.quality import Metric, Verification
+from profiling.records.work import Work
 
 PITCH = 32
 """Words of a machine's row, and the most jobs: those not yet scheduled are the bits of a word."""

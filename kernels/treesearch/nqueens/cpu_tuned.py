@@ -27,7 +27,9 @@ from kernels.treesearch.nqueens.bits import count_bits
 from kernels.treesearch.nqueens.borders import STEP_SHIFT, cut
 from kernels.treesearch.nqueens.counts import search_metrics, verify_search, work_below
 from kernels.treesearch.nqueens.lanes import CHOSEN, LANES, load, nonzero, splat, store_chosen
-from profiling.benchmark import Metric, Point, Task, Verification
+from profiling.benchmark import Task
+from profiling.records.point import Point
+from profiling.records.quality import Metric, Verification
 
 BLOCK = 1024
 """States of one pass: enough to make its beginning and end cheap, few enough for the second-level cache."""

@@ -11,8 +11,10 @@ from kernels.numba_cuda import cuda
 from kernels.treesearch.nqueens.borders import Tasks
 from kernels.treesearch.nqueens.counts import search_metrics, verify_search, work_below
 from kernels.treesearch.nqueens.prefixes import Prefixes
-from profiling.benchmark import Metric, Point, Task, Verification
-from profiling.cuda import synchronize
+from profiling.benchmark import Task
+from profiling.machine.nvidia.cuda import synchronize
+from profiling.records.point import Point
+from profiling.records.quality import Metric, Verification
 
 POISON = 0x5A5A5A5A
 """No subtree of a task has that many nodes or solutions."""

@@ -22,8 +22,9 @@ from kernels.numba_cuda import cuda, numba_stream, uint32, void
 from kernels.treesearch.nqueens.device_counts import DeviceCounts, gpu_task
 from kernels.treesearch.nqueens.prefixes import enumerate_prefixes
 from kernels.treesearch.nqueens.residency import ALL_SHARED
-from profiling.benchmark import Point, Task
-from profiling.cuda import require_device_memory
+from profiling.benchmark import Task
+from profiling.machine.nvidia.cuda import require_device_memory
+from profiling.records.point import Point
 
 THREADS = 64
 MIN_PREFIXES = 4 * 132 * 22 * THREADS

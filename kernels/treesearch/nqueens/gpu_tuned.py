@@ -52,8 +52,10 @@ from kernels.treesearch.nqueens.shared_words import (
     store_frame,
 )
 from kernels.wide_access import load_wide
-from profiling.benchmark import Metric, Point, Task
-from profiling.cuda import attribute, compute_capability, require_device_memory
+from profiling.benchmark import Task
+from profiling.machine.nvidia.cuda import attribute, compute_capability, require_device_memory
+from profiling.records.point import Point
+from profiling.records.quality import Metric
 
 THREADS = 64
 """Of a block: few, so that little of a multiprocessor's shared memory is left over."""

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kernels.numba_cuda import simulated
-from profiling.cuda import attribute
+from profiling.machine.nvidia.cuda import attribute
 
 WARP = 32
 ALL_SHARED: dict[str, Any] = {} if simulated else {"shared_memory_carveout": "maxshared"}

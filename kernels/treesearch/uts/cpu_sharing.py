@@ -29,7 +29,10 @@ from kernels.treesearch.uts.trees import (
     Tree,
     thresholds_of,
 )
-from profiling.benchmark import Metric, Point, Task, Verification, Work
+from profiling.benchmark import Task
+from profiling.records.point import Point
+from profiling.records.quality import Metric, Verification
+from profiling.records.work import Work
 
 NUMBER, DEPTH, WORDS = STATE_WORDS, STATE_WORDS + 1, STATE_WORDS + 2
 """Rows of a stack: after the parent's state, the child's number and its depth."""

@@ -21,8 +21,11 @@ from kernels.treesearch.device_search import Search, whole_device
 from kernels.treesearch.gpu_pool import Problem, search_code
 from kernels.treesearch.uts.device_sha1 import HASH_INSTRUCTIONS, hash_child
 from kernels.treesearch.uts.trees import MAX_CHILDREN, RANDOM_VALUES, STATE_WORDS, TREES, Geometric, Tree, thresholds_of
-from profiling.benchmark import Metric, Point, Task, Verification, Work
-from profiling.cuda import attribute, synchronize
+from profiling.benchmark import Task
+from profiling.machine.nvidia.cuda import attribute, synchronize
+from profiling.records.point import Point
+from profiling.records.quality import Metric, Verification
+from profiling.records.work import Work
 
 WARP = 32
 ISSUED_PER_CLOCK = 4

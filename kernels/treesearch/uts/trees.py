@@ -20,7 +20,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from profiling.benchmark import Verification
+from profiling.records.quality import Verification
 
 MAX_CHILDREN = 100
 """Of any node but the root of a binomial tree."""

@@ -1,4 +1,4 @@
-"""A device for `prepare` and `verify`: Numba's simulator, and stand-ins for what profiling.cuda asks of CUDA."""
+"""A device for `prepare` and `verify`: Numba's simulator, and stand-ins for what `machine.nvidia.cuda` asks of CUDA."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from numba.cuda.simulator import kernelapi
 
 from kernels.numba_cuda import cuda, simulated
 from kernels.stream import gpu_arrays
-from profiling.benchmark import Point, Task
+from profiling.benchmark import Task
+from profiling.records.point import Point
 
 assert simulated, "run with NUMBA_ENABLE_CUDASIM=1"
 

@@ -19,7 +19,7 @@ from kernels.matmul.thin import MOST
 from kernels.matmul.tiled import Tiling
 from kernels.numba_cuda import cuda, float32, float64
 from kernels.wide_access import lanes
-from profiling.benchmark import Point
+from profiling.records.point import Point
 from tests.kernels.host_cupy import cupy
 
 seeds = st.integers(0, 2**32 - 1)

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from kernels.reduce import gpu_numba as reduce
 from kernels.reduce.exact import SUM_TYPE, draw, verify_sum
 from kernels.reduce.gpu_task import make_task
-from profiling.benchmark import Point, Task
+from profiling.benchmark import Task
+from profiling.records.point import Point
 
 
 @pytest.fixture(autouse=True, scope="module")

@@ -15,7 +15,8 @@ from kernels.stream import gpu_arrays, gpu_task
 from kernels.stream import gpu_numba as stream
 from kernels.stream.gpu_task import longest_chain, verify_dot, verify_elements
 from kernels.stream.operations import SCALAR
-from profiling.benchmark import Point, Task
+from profiling.benchmark import Task
+from profiling.records.point import Point
 
 simulated = settings(max_examples=15, deadline=None)
 seeds = st.integers(0, 2**32 - 1)

@@ -27,8 +27,10 @@ from kernels.treesearch.device_search import Counts, Search
 from kernels.treesearch.flowshop import gpu_sharing as flowshop
 from kernels.treesearch.gpu_pool import Problem, define_search
 from kernels.treesearch.uts import gpu_sharing as uts
-from profiling import cuda as device
-from profiling.benchmark import Point, Skip, Verification
+from profiling.benchmark import Skip
+from profiling.machine.nvidia import cuda as device
+from profiling.records.point import Point
+from profiling.records.quality import Verification
 
 pytestmark = pytest.mark.filterwarnings("ignore:overflow encountered")
 

@@ -9,17 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from profiling.host.counters import (
-    HostCounters,
-    HostCounterSampler,
-    count_between,
-    read_network,
-    read_process,
-    take_reading,
-)
+from profiling.host.counters import HostCounterSampler, count_between, read_network, read_process, take_reading
 from profiling.host.threads import ThreadTotals, read_threads, thread_difference
-from tests.profiling.host.programs import BUSY, SLEEPING, running
-from tests.profiling.machines import CGROUP_V2, build
+from profiling.records.host import HostCounters
+from tests.fixtures.machines import CGROUP_V2, build
+from tests.fixtures.programs import BUSY, SLEEPING, running
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="counts from /proc")
 

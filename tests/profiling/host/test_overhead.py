@@ -10,7 +10,7 @@ import pytest
 
 from profiling.host import overhead
 from profiling.host.overhead import matrix_product, measure_overhead, probes, step_overhead
-from profiling.host.sampling import Window
+from profiling.records.host import Window
 
 
 def window(begin: float, end: float) -> Window:

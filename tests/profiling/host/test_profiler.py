@@ -11,8 +11,9 @@ from xml.etree import ElementTree
 
 import pytest
 
-from profiling.host.profiler import HostProfile, HostProfiler
-from tests.profiling.host.programs import (
+from profiling.host.profiler import HostProfiler
+from profiling.records.host import HostProfile
+from tests.fixtures.programs import (
     BUSY,
     BUSY_WHILE_MAIN_SLEEPS,
     MATRIX_PRODUCT,

@@ -24,8 +24,8 @@ from profiling.host import sampling
 from profiling.host.pyspy import explain, find_pyspy, library_bytes, read_windows
 from profiling.host.sampling import HostSampler, affordable_rate, schedule
 from profiling.host.stacks import threads_of
-from tests.profiling.host.programs import BUSY, BUSY_WHILE_MAIN_SLEEPS, MATRIX_PRODUCT, running
-from tests.profiling.machines import build
+from tests.fixtures.machines import build
+from tests.fixtures.programs import BUSY, BUSY_WHILE_MAIN_SLEEPS, MATRIX_PRODUCT, running
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 UNBOUNDED = 1.0

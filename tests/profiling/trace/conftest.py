@@ -11,9 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from profiling.trace.capture import Capture
-
-ROOT = Path(__file__).parents[3]
+from profiling.records.trace import Capture
+from tests.conftest import ROOT
 
 
 @dataclass(frozen=True)
@@ -27,7 +26,7 @@ class Traced:
 
 def train_traced(backend: str, folder: Path) -> Traced:
     done = subprocess.run(
-        [sys.executable, str(Path(__file__).parent / "train_traced.py"), backend, str(folder)],
+        [sys.executable, str(ROOT / "tests" / "fixtures" / "train_traced.py"), backend, str(folder)],
         capture_output=True,
         text=True,
         timeout=280,

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from profiling.records.trace import TraceAnalysis
 from profiling.trace import analysis, events
 from profiling.trace.analysis import analyze, verdict
-from profiling.trace.model import TraceAnalysis
+from tests.fixtures.made_traces import replicate, write_trace
 from tests.profiling.trace.conftest import Traced
-from tests.profiling.trace.made_traces import replicate, write_trace
 
 HOST = {"python": [("train", i * 100.0, i * 100.0 + 90) for i in range(4)]}
 

@@ -9,12 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from profiling.records.trace import PARTS, Breakdown, Part
 from profiling.trace.breakdown import Activity, Intervals
-from profiling.trace.model import Breakdown
 from profiling.trace.operations import operations
-from profiling.trace.parts import PARTS, Part
 from profiling.trace.xplane import Trace
-from tests.profiling.trace.made_traces import Planes, write_trace
+from tests.fixtures.made_traces import Planes, write_trace
 
 stretches = st.lists(st.tuples(st.integers(0, 60), st.integers(0, 20)), max_size=20)
 

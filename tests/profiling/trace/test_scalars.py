@@ -9,10 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from profiling.benchmark import Work
-from profiling.record import Gauge, Phases, Record, Telemetry, Timing
-from profiling.statistics import summarize
+from profiling.records.record import Record
+from profiling.records.telemetry import Gauge, Telemetry
+from profiling.records.timing import Phases, Timing
+from profiling.records.work import Work
+from profiling.timing.statistics import summarize
 from profiling.trace.scalars import record_scalars, write_scalars
+from tests.conftest import ROOT
 
 SAMPLES = [0.1, 0.2, 0.1]
 RECORD = Record(
@@ -64,7 +67,7 @@ def test_no_framework_is_imported(tmp_path: Path) -> None:
         "write_scalars(Path(sys.argv[1]), {'a/b': [Point(1, 0.0, 2.0)]}, 1.7e9);"
         "assert not {'tensorflow', 'jax', 'keras', 'torch'} & set(sys.modules)"
     )
-    subprocess.run([sys.executable, "-c", script, str(tmp_path)], check=True, cwd=Path(__file__).parents[3])
+    subprocess.run([sys.executable, "-c", script, str(tmp_path)], check=True, cwd=ROOT)
     assert read_back(tmp_path)["a/b"][0][2] == 2.0
 
 
@@ -73,7 +76,7 @@ def test_reading_a_trace_imports_no_framework() -> None:
         "import sys; from profiling.trace import analysis, capture, scalars, xplane;"
         "assert not {'tensorflow', 'jax', 'keras', 'tensorboard', 'xprof', 'google.protobuf'} & set(sys.modules)"
     )
-    subprocess.run([sys.executable, "-c", script], check=True, cwd=Path(__file__).parents[3])
+    subprocess.run([sys.executable, "-c", script], check=True, cwd=ROOT)
 
 
 def test_a_folder_that_cannot_be_written_is_the_caller_s_error(tmp_path: Path) -> None:

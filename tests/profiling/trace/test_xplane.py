@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from profiling.trace.events import read_events
 from profiling.trace.xplane import CLOSING_PLANE, Trace, Unreadable
+from tests.fixtures.made_traces import write_trace
 from tests.profiling.trace.conftest import Traced
-from tests.profiling.trace.made_traces import write_trace
 
 MADE = {
     "/host:CPU": {"python": [("train", i * 10.0, i * 10.0 + 9) for i in range(5)]},

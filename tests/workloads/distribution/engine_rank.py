@@ -6,9 +6,10 @@ import json
 import sys
 from typing import Any
 
-from accelbench.plan import discover
-from profiling.benchmark import Point, Skip, Training
-from profiling.world import DOING, World, join, world
+from accelbench.run.plan import discover
+from profiling.benchmark import Skip, Training
+from profiling.ranks.world import DOING, World, join, world
+from profiling.records.point import Point
 
 
 def main() -> None:

@@ -5,14 +5,13 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from accelbench.cluster import LOCALHOST
-from accelbench.ranks import free_port
-from tests.conftest import environment
+from accelbench.run.cluster import LOCALHOST
+from accelbench.run.ranks import free_port
+from tests.conftest import ROOT, environment
 
 SECONDS = 240
 TOLERANCE = 1e-4
@@ -38,7 +37,7 @@ def start(
         ranks.append(
             subprocess.Popen(
                 [sys.executable, "-m", f"tests.workloads.distribution.{script}", json.dumps(job)],
-                cwd=Path(__file__).parents[3],
+                cwd=ROOT,
                 env=environment(KERAS_BACKEND=backend, OMP_NUM_THREADS="1"),
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,

@@ -7,9 +7,10 @@ import os
 import sys
 from typing import Any
 
-from accelbench.plan import discover
-from profiling.benchmark import Point, Serving, Training
-from profiling.world import DOING, World, join, world
+from accelbench.run.plan import discover
+from profiling.benchmark import Serving, Training
+from profiling.ranks.world import DOING, World, join, world
+from profiling.records.point import Point
 
 
 def main() -> None:

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from profiling.benchmark import Point, Skip
+from profiling.benchmark import Skip
+from profiling.records.point import Point
 from tests.conftest import Run, records
 from tests.workloads.distribution.engines import (
     TOLERANCE,

@@ -14,9 +14,10 @@ from typing import Any
 import pytest
 
 from accelbench.cores import on_cores
-from accelbench.ranks import free_port
-from profiling.benchmark import Point, Scalar, Skip
-from profiling.world import World, join
+from accelbench.run.ranks import free_port
+from profiling.benchmark import Skip
+from profiling.ranks.world import World, join
+from profiling.records.point import Point, Scalar
 from tests.conftest import Run, records
 from tests.workloads.distribution import engines
 from tests.workloads.distribution.engines import (

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from profiling.benchmark import Point, Skip
-from profiling.world import World, join
+from profiling.benchmark import Skip
+from profiling.ranks.world import World, join
+from profiling.records.point import Point
 from tests.conftest import Run, records
 from tests.workloads.distribution.engines import (
     TOLERANCE,

@@ -7,7 +7,6 @@ import subprocess
 import sys
 import threading
 from importlib.util import find_spec
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,10 +14,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from profiling.benchmark import Point, Skip
+from profiling.benchmark import Skip
+from profiling.records.point import Point
+from tests.conftest import ROOT
 from workloads.training.pipeline import feed
-
-ROOT = Path(__file__).parents[3]
 
 
 def point(backend: str, seed: int = 3, **params: int) -> Point:
@@ -96,7 +95,7 @@ def test_a_feed_that_is_left_early_leaves_no_thread_behind() -> None:
 
 TRAIN = """
 import json, sys
-from profiling.benchmark import Point
+from profiling.records.point import Point
 from workloads.training.keras_model import train, use_backend
 point = Point("some", "cpu", {"workers": 2}, sys.argv[1], 5)
 use_backend(point)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
-from profiling.benchmark import Metric
+from profiling.records.quality import Metric
 from workloads.training.quality import classification, verify_classifier
 
 LABELS = np.array([0, 0, 1, 1, 2, 2])

@@ -13,14 +13,14 @@ import keras
 import numpy as np
 import pytest
 
-from profiling.benchmark import Point
-from profiling.flops import model_flops
+from profiling.flop_counts.layers import model_flops
+from profiling.records.point import Point
+from tests.conftest import ROOT
 from tests.workloads.vision import tiny
 from workloads.training.keras_model import use_backend
 from workloads.vision.mask_rcnn import MaskHead
 from workloads.vision.training import find, largest_overlap
 
-ROOT = Path(__file__).parents[3]
 pytestmark = pytest.mark.timeout(600)
 TOLERANCE = 1e-4
 """Relative: float32 sums of some thousand terms, in another order on each backend."""

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from profiling.benchmark import Metric, Verification
+from profiling.records.quality import Metric, Verification
 from workloads.vision.shapes import drawn_shapes
 from workloads.vision.training import verify_detector
 

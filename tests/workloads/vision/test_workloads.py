@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from profiling.benchmark import REGISTRY, Point, Skip, Training
+from profiling.benchmark import REGISTRY, Skip, Training
+from profiling.records.point import Point
 from tests.workloads.vision import tiny
 from workloads import detection, segmentation
 from workloads.vision import pyramid, scenes, shapes

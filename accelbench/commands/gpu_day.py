@@ -1,0 +1,86 @@
+"""The command `gpu-day`: its options, read into what the day takes."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+
+import click
+
+from accelbench.errors import UserError
+
+
+@click.command("gpu-day")
+@click.option("--stages", metavar="A,B", help="Only these stages, in this order. Default: all of them.")
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path),
+    default=Path("runs/gpu-day"),
+    show_default=True,
+    help="Where runs, logs and the diary are; the same folder is gone on with.",
+)
+@click.option("--budget", type=click.FloatRange(min=120), metavar="SECONDS", help="For all of it: the figures first.")
+@click.option("--limit", "limits", multiple=True, metavar="STAGE=SECONDS", help="The time that a stage gets at most.")
+@click.option("--suite", "suites", multiple=True, metavar="STAGE=NAME|FILE", help="Another suite for a stage.")
+@click.option("--again", multiple=True, metavar="STAGE", help="Repeat a stage that is finished.")
+@click.option("--part-size", type=click.FloatRange(min=0.01), metavar="MIB", help="Cut the pack into such files.")
+def gpu_day(
+    stages: str | None,
+    out: Path,
+    budget: float | None,
+    limits: tuple[str, ...],
+    suites: tuple[str, ...],
+    again: tuple[str, ...],
+    part_size: float | None,
+) -> int:
+    """Take all figures of this GPU in half an hour, or in a budget: probe, tests, kernels, trainings, sanitizer.
+
+    The same command goes on where it stopped, by time, Ctrl-C or a failure of the machine. It ends with a table and a
+    pack of all runs; exit status 1 if a stage failed or is not finished, 2 if there is no GPU.
+    """
+    from rich.console import Console
+
+    from accelbench.gpu_day.day import Wishes, run_day
+    from accelbench.gpu_day.stages import Plan
+    from accelbench.run.cluster import find_cluster
+
+    if cluster := find_cluster(os.environ):
+        raise UserError(f"gpu-day is for one process, and {cluster.launcher} started {cluster.size}: srun --ntasks=1")
+    wishes = Wishes(
+        stages=[name.strip() for name in stages.split(",")] if stages else (),
+        budget=budget,
+        limits={stage: _seconds(text) for stage, text in _pairs(limits, "--limit")},
+        again=again,
+        part_mib=part_size,
+    )
+    plan = Plan(out.absolute(), dict(_pairs(suites, "--suite")))
+    return run_day(plan, wishes, _card(), Console(highlight=False))
+
+
+def _card() -> str:
+    """The name and hashed number of the GPU that is measured; UserError where there is none."""
+    from profiling.machine.devices import DeviceMissing, require_gpu
+    from profiling.machine.environment.gpu import hash_uuid
+    from profiling.machine.nvidia.libcuda import Driver
+
+    try:
+        require_gpu()
+    except DeviceMissing as missing:
+        raise UserError(str(missing)) from None
+    card = Driver().devices()[0]
+    return f"{card.name} {hash_uuid(card.uuid)}"
+
+
+def _pairs(words: tuple[str, ...], option: str) -> list[tuple[str, str]]:
+    """The stage and the value of each word."""
+    for word in words:
+        if "=" not in word:
+            raise UserError(f"{option} {word!r} is not of the form STAGE=VALUE")
+    return [(stage, value) for stage, _, value in (word.partition("=") for word in words)]
+
+
+def _seconds(text: str) -> float:
+    if not re.fullmatch(r"\d+(\.\d+)?", text):
+        raise UserError(f"--limit: {text!r} is no number of seconds")
+    return float(text)

@@ -1,0 +1,146 @@
+"""How the environments of two runs differ, and which of the differences may explain a figure."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+
+from pydantic import BaseModel
+
+from accelbench.format import size
+from profiling.records.environment import Environment
+from profiling.records.point import Device
+
+Leaf = str | int | float | bool | list[str] | None
+
+MATTERS = (
+    "gpus",
+    "cuda.*",
+    "gpus.*",
+    "cpu.model",
+    "cpu.governor",
+    "cpu.frequency_mhz",
+    "cpu.usable",
+    "cpu.affinity",
+    "cpu.isa",
+    "limits.cpu_quota",
+    "memory.huge_pages",
+    "software.blas",
+    "software.threads.*",
+    "software.settings.*",
+    "software.libraries.*",
+    "software.python",
+    "software.accelbench",
+    "software.revision",
+)
+"""The facts that change speed, in the order in which they are told."""
+OF_GPUS = ("gpus", "cuda.*", "gpus.*")
+IDENTITY = "gpus.*.uuid_hash"
+"""Another card of the same model: worth telling, but no explanation."""
+MOMENTARY = ("memory.available_bytes", "unknown")
+"""Different at every start of the same machine."""
+OWN_SHARE = ("cpu.affinity", "cpu.usable", "software.blas")
+"""Each rank of a host has cores of its own, and has loaded the libraries that it needed so far."""
+TOLERANCE = {"cpu.frequency_mhz": 0.05, "memory.total_bytes": 0.01}
+"""Relative differences that are read noise: the clock of the moment, what the kernel reserved."""
+
+
+@dataclass(frozen=True)
+class Difference:
+    """One fact (its path in `run.json`) that is not the same in both runs."""
+
+    fact: str
+    a: str
+    b: str
+    matters: bool
+
+
+def differences(a: Environment, b: Environment, devices: Collection[Device]) -> tuple[Difference, ...]:
+    """Every differing fact, what matters for the devices measured first."""
+    paired = min(len(a.gpus), len(b.gpus))
+    facts_a, facts_b = _all_facts(a, paired), _all_facts(b, paired)
+    found = [
+        Difference(fact, *_told(fact, facts_a.get(fact), facts_b.get(fact), a, b), _rank(fact, devices) < len(MATTERS))
+        for fact in dict.fromkeys((*facts_a, *facts_b))
+        if not _equal(fact, facts_a.get(fact), facts_b.get(fact))
+    ]
+    return tuple(sorted(found, key=lambda difference: _rank(difference.fact, devices)))
+
+
+def unlike(first: Environment, other: Environment, device: Device) -> Iterator[str]:
+    """Where another rank's libraries or devices are not those of rank 0, in words."""
+    for difference in differences(first, other, {device}):
+        if difference.matters and difference.fact not in OWN_SHARE:
+            yield f"{difference.fact} is {difference.b}, not {difference.a}"
+
+
+def _all_facts(environment: Environment, paired: int) -> dict[str, Leaf]:
+    """The facts by their paths, the details of cards only where the other run has a card of that place too."""
+    names = ", ".join(gpu.name for gpu in environment.gpus) or None
+    alike = environment.model_copy(update={"gpus": environment.gpus[:paired]})
+    details = {fact: value for fact, value in _facts(alike) if not fnmatchcase(fact, "gpus.*.name")}
+    return {"gpus": names} | details
+
+
+def _facts(value: object, path: str = "") -> Iterator[tuple[str, Leaf]]:
+    """Each leaf under its dotted path; a list of plain values is one leaf."""
+    if path in MOMENTARY:
+        return
+    if isinstance(value, BaseModel):
+        items = [(name, getattr(value, name)) for name in type(value).model_fields]
+    elif isinstance(value, dict):
+        items = list(value.items())
+    elif isinstance(value, list) and any(isinstance(item, BaseModel) for item in value):
+        items = [(str(index), item) for index, item in enumerate(value)]
+    elif isinstance(value, list):
+        if value:
+            yield path, [str(item) for item in value]
+        return
+    elif value is None or isinstance(value, str | int | float):
+        yield path, value
+        return
+    else:
+        raise TypeError(f"{path} of the environment is a {type(value).__name__}")
+    for name, item in items:
+        yield from _facts(item, f"{path}.{name}" if path else name)
+
+
+def _equal(fact: str, a: Leaf, b: Leaf) -> bool:
+    if isinstance(a, list) and isinstance(b, list):
+        return set(a) == set(b)
+    tolerance = TOLERANCE.get(fact)
+    if tolerance and isinstance(a, int | float) and isinstance(b, int | float):
+        return abs(a - b) <= tolerance * max(a, b)
+    return a == b
+
+
+def _rank(fact: str, devices: Collection[Device]) -> int:
+    """The fact's place in `MATTERS`, past its end for what does not matter."""
+    if fnmatchcase(fact, IDENTITY) or ("gpu" not in devices and any(fnmatchcase(fact, p) for p in OF_GPUS)):
+        return len(MATTERS)
+    return next((rank for rank, pattern in enumerate(MATTERS) if fnmatchcase(fact, pattern)), len(MATTERS))
+
+
+def _told(fact: str, a: Leaf, b: Leaf, in_a: Environment, in_b: Environment) -> tuple[str, str]:
+    """Both values in words; of two lists, what each has that the other lacks."""
+    if isinstance(a, list) and isinstance(b, list):
+        return _surplus(a, b), _surplus(b, a)
+    return _words(fact, a, in_a), _words(fact, b, in_b)
+
+
+def _surplus(mine: Sequence[str], other: Sequence[str]) -> str:
+    return " ".join(item for item in mine if item not in other) or "nothing more"
+
+
+def _words(fact: str, value: Leaf, environment: Environment) -> str:
+    if value is None:
+        why = environment.unknown.get(fact)
+        return f"unknown: {why}" if why else "none"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, list):
+        return " ".join(value)
+    if fact.endswith("_bytes") and not isinstance(value, str):
+        return size(value)
+    return f"{value:g}" if isinstance(value, float) else str(value)

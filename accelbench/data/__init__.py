@@ -1,1 +1,0 @@
-"""The data sets that workloads train on: listed, fetched and verified by one command."""

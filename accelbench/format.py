@@ -1,0 +1,183 @@
+"""Numbers as a person reads them: an SI prefix, the digits that the measurement supports, and its interval."""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass
+
+from profiling.analysis.roofline import Share
+from profiling.records.quality import Metric
+from profiling.records.record import Record
+
+UNITS = {"flops": "FLOP/s", "bytes": "B/s"}
+UNKNOWN = "–"
+STEADY = 0.005
+"""An interval this narrow, relative to its median, supports a fourth significant digit."""
+LOPSIDED = 2.0
+"""An interval reaching this many times further to one side is written by its bounds."""
+
+MAX_LABEL = 37
+"""Characters of a label in a drawing."""
+
+PREFIXES = ((1e18, "E"), (1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"), (1.0, ""))
+TIMES = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns"))
+
+# Terminal escape sequences, and every control character but tab and newline.
+_ESCAPES = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)|[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+
+
+@dataclass(frozen=True)
+class Reading:
+    """A figure in one unit with the interval of its median, ready to print."""
+
+    value: str
+    """`102.3`"""
+    unit: str
+    """`GFLOP/s`"""
+    interval: str
+    """`±0.4 %`, or `98.1–104.2` in the same unit where it is lopsided; empty where there is none."""
+    confidence: float | None = None
+
+    def __str__(self) -> str:
+        return " ".join(filter(None, (self.value, self.unit, self.interval)))
+
+
+def plain(text: str) -> str:
+    """The text without terminal escape sequences and control characters, which could act on whoever shows it."""
+    return _ESCAPES.sub("", text)
+
+
+def one_line(text: str) -> str:
+    """The text of a record without control characters, its lines joined."""
+    return " ".join(plain(text).split())
+
+
+def clip(text: str, most: int = MAX_LABEL) -> str:
+    """The text as a drawing has room for it, with an ellipsis where it was longer."""
+    return text if len(text) <= most else f"{text[: most - 1]}…"
+
+
+def headline(record: Record) -> str:
+    """The figure of a measured record with its interval, or its status and reason."""
+    reading = read_figure(record)
+    return str(reading) if reading else plain(f"{record.status}: {record.reason}")
+
+
+def read_figure(record: Record) -> Reading | None:
+    """The figure that the report leads with: a rate of flops, bytes or items, or the time of one item or execution.
+
+    None for a point that was not measured. Where the benchmark's work is not known, the time is the figure.
+    """
+    if record.timing is None or record.status != "measured":
+        return None
+    summary = record.timing.summary
+    rate = None if record.figure == "time" else record.rate()
+    if not rate:
+        items = record.items_timed if record.figure == "time" else 1.0
+        middle, low, high, unit = summary.median / items, summary.ci_low / items, summary.ci_high / items, "s"
+    else:
+        amount = rate * summary.median
+        middle, low, high = rate, amount / summary.ci_high, amount / summary.ci_low
+        unit = UNITS.get(record.figure) or f"{record.work.item if record.work else 'items'}/s"
+    return read(middle, unit, low, high, summary.ci_confidence)
+
+
+def read(
+    value: float, unit: str, low: float | None = None, high: float | None = None, confidence: float | None = None
+) -> Reading:
+    """Scale a value by the prefix of its unit and write the interval in the same scale."""
+    if not math.isfinite(value):
+        return Reading(str(value), plain(unit), "")
+    scale, unit = _scale(value, plain(unit))
+    if low is None or high is None or not value or not (math.isfinite(low) and math.isfinite(high)):
+        return Reading(digits(value / scale), unit, "")
+    below, above = (value - low) / value, (high - value) / value
+    significant = 4 if max(below, above) < STEADY else 3
+    text = digits(value / scale, significant)
+    if max(below, above) > LOPSIDED * max(min(below, above), STEADY):
+        interval = f"{digits(low / scale, significant)}–{digits(high / scale, significant)}"
+    else:
+        interval = f"±{percent(max(below, above))}"
+    return Reading(text, unit, interval, confidence)
+
+
+def _scale(value: float, unit: str) -> tuple[float, str]:
+    """By what to divide, and the unit with its prefix."""
+    if value == 0:
+        return 1.0, unit
+    magnitude = abs(value) * (1 + 5e-4)  # 999.96 reads as the next prefix's 1.00
+    if unit == "s":
+        return next(((s, name) for s, name in TIMES if magnitude >= s), TIMES[-1])
+    scale, prefix = next(((s, p) for s, p in PREFIXES if magnitude >= s), PREFIXES[-1])
+    if unit in UNITS.values() or unit in ("B", "FLOP", "Hz", "W", "J"):
+        return scale, f"{prefix}{unit}"
+    # Images and nodes take no prefix below a million: 12,300 images/s.
+    return (scale, f"{prefix} {unit}") if scale >= 1e6 else (1.0, unit)
+
+
+def digits(value: float, significant: int = 3) -> str:
+    """The value with that many significant digits, thousands set off by commas; `1.23e-07` only far from 1."""
+    if value == 0 or not math.isfinite(value):
+        return str(value) if value else "0"
+    magnitude = math.floor(math.log10(abs(value)))
+    if not -5 <= magnitude < 15:
+        return f"{value:.{significant - 1}e}"
+    rounded = round(value, significant - 1 - magnitude)
+    if math.floor(math.log10(abs(rounded))) > magnitude:
+        magnitude += 1
+    return f"{rounded:,.{max(0, significant - 1 - magnitude)}f}"
+
+
+def scientific(value: float) -> str:
+    """An error, by its order of magnitude: `3.1e−07`, with a minus sign that no line breaks at, or `0`."""
+    return "0" if value == 0 else f"{value:.1e}".replace("-", "−")
+
+
+def percent(fraction: float) -> str:
+    """`0.04 %`, `3.2 %`, `92 %`: whole percents from ten on, a tenth below, one significant digit below a tenth."""
+    if not math.isfinite(fraction):
+        return str(fraction)
+    value = 100 * fraction
+    if 0 < abs(value) < 0.095:
+        return f"{value:.1g} %" if abs(value) >= 0.00095 else "<0.001 %"
+    return f"{value:.1f} %" if abs(value) < 9.95 else f"{value:,.0f} %"
+
+
+def share(of: Share) -> str:
+    """A share in percent, or the sign for unknown."""
+    return UNKNOWN if of.value is None else percent(of.value)
+
+
+def bound(of: Share) -> str:
+    """The bound that a share is a share of: `67.0 TFLOP/s`; empty where it is unknown."""
+    if of.bound is None or of.figure is None:
+        return ""
+    reading = read(of.bound, UNITS[of.figure])
+    return f"{reading.value} {reading.unit}"
+
+
+def metric(of: Metric) -> str:
+    """A metric with its unit; of bare numbers a count is exact and any other has four digits at most."""
+    if not of.unit:
+        return f"{of.value:,.0f}" if float(of.value).is_integer() else f"{of.value:.4g}"
+    reading = read(of.value, of.unit)
+    return f"{reading.value} {reading.unit}"
+
+
+def seconds(value: float) -> str:
+    """A duration: `640 µs`, `2.31 s`, `4:05 min`."""
+    if value == 0:
+        return "0 s"
+    if value >= 100:
+        minutes, rest = divmod(round(value), 60)
+        return f"{minutes}:{rest:02d} min"
+    reading = read(value, "s")
+    return f"{reading.value} {reading.unit}"
+
+
+def size(count: float) -> str:
+    """A memory size in binary units, as memory is sold: `32 KiB`, `23.5 GiB`."""
+    power = min(int(math.log2(count) // 10), 4) if count >= 1 else 0
+    number = digits(count / 1024**power).removesuffix(".00").removesuffix(".0")
+    return f"{number} {('B', 'KiB', 'MiB', 'GiB', 'TiB')[power]}"

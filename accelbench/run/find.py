@@ -1,0 +1,36 @@
+"""Finding the run that a word on the command line means."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from accelbench.errors import UserError
+from accelbench.pack.read import find_pack, open_packed
+from accelbench.run.plan import PlannedPoint
+from accelbench.run.store import RUNS, RunStore
+
+
+def open_run(run: str) -> RunStore:
+    """The run at that path, in that pack (`PACK`, `PACK:RUN`), of that id under `runs`, or the last by `latest`."""
+    packed = find_pack(run)
+    return open_packed(*packed) if packed else open_directory(run)
+
+
+def open_directory(run: str) -> RunStore:
+    """The run at that path, or of that id under `runs`, or the last one by the word `latest`."""
+    if run == "latest":
+        found = sorted(RUNS.glob("*/run.json"), key=lambda path: path.stat().st_mtime)
+        if not found:
+            raise UserError(f"there is no run under {RUNS}: 'accelbench run' makes one")
+        return RunStore.open(found[-1].parent)
+    path = Path(run)
+    return RunStore.open(path if path.exists() else RUNS / run)
+
+
+def left_by(run: RunStore, plan: Sequence[PlannedPoint], seed: int) -> list[PlannedPoint]:
+    """Return the points of the plan that the run has neither measured nor skipped; UserError if there are none."""
+    left = run.pending(plan, seed, failed=True)
+    if not left:
+        raise UserError(f"{run.path} has measured all of this already")
+    return left

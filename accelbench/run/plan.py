@@ -1,0 +1,296 @@
+"""From suite and command line to the list of points to measure."""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+import itertools
+import os
+import pkgutil
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from types import ModuleType
+
+from accelbench.errors import UserError
+from accelbench.run.suite import Selection, Suite, load_suite
+from profiling.benchmark import REGISTRY, Benchmark, Values
+from profiling.machine.devices import is_installed
+from profiling.records.point import Device, Point, Scalar
+from profiling.records.stored import Stored
+
+OWN_BENCHMARKS = "ACCELBENCH_PATH"
+CEILINGS = "ceilings"
+"""The suite that joins every run whose figures are shares of a ceiling."""
+FRAMEWORKS = {"tensorflow": "TensorFlow", "jax": "JAX", "torch": "PyTorch"}
+"""What the backends are called in a sentence."""
+PROCESSES = "processes"
+"""The axis of benchmarks that several processes measure together."""
+
+
+@cache
+def discover() -> dict[str, Benchmark]:
+    """Every benchmark by name, found by importing what declares it.
+
+    In `kernels` that is the `__init__.py` of every package, at any depth; the files beside it implement, and are
+    imported only when a point is prepared. In `workloads` it is every module. Benchmarks of your own are found in the
+    folders that the variable ACCELBENCH_PATH names.
+    """
+    _import_packages(importlib.import_module("kernels"))
+    for found in pkgutil.iter_modules(importlib.import_module("workloads").__path__, "workloads."):
+        importlib.import_module(found.name)
+    for folder in filter(None, os.environ.get(OWN_BENCHMARKS, "").split(os.pathsep)):
+        _import_own(folder)
+    return dict(sorted(REGISTRY.items()))
+
+
+def _import_own(folder: str) -> None:
+    if not Path(folder).is_dir():
+        raise UserError(f"{OWN_BENCHMARKS} names {folder}, which is not a folder")
+    sys.path.append(folder)
+    for found in pkgutil.iter_modules([folder]):
+        try:
+            importlib.import_module(found.name)
+        except Exception as error:
+            raise UserError(f"{OWN_BENCHMARKS}: cannot import {folder}/{found.name}: {error}") from error
+
+
+def _import_packages(parent: ModuleType) -> None:
+    for found in pkgutil.iter_modules(parent.__path__, parent.__name__ + "."):
+        if found.ispkg:
+            _import_packages(importlib.import_module(found.name))
+
+
+class PlannedPoint(Stored):
+    """A point as the plan lists it."""
+
+    benchmark: str
+    device: Device
+    backend: str | None = None
+    params: dict[str, Scalar]
+
+    def point(self, seed: int) -> Point:
+        return Point(self.benchmark, self.device, self.params, self.backend, seed)
+
+
+def processes(point: PlannedPoint) -> int:
+    """How many processes measure the point together."""
+    return int(point.params.get(PROCESSES, 1))
+
+
+@dataclass(frozen=True)
+class Choice:
+    """`--param`: these values for an axis, of one benchmark (`matmul.n=1024`) or of all that have it."""
+
+    benchmark: str | None
+    axis: str
+    values: tuple[str, ...]
+
+    @classmethod
+    def parse(cls, text: str) -> Choice:
+        """Read `axis=v1,v2` or `benchmark.axis=v1,v2`."""
+        name, equals, values = text.partition("=")
+        benchmark, _, axis = name.rpartition(".")
+        chosen = tuple(value.strip() for value in values.split(","))
+        if not equals or not axis or not all(chosen):
+            raise UserError(f"--param {text!r} is not of the form axis=value,value or benchmark.axis=value,value")
+        return cls(benchmark or None, axis, chosen)
+
+    def concerns(self, benchmark: Benchmark) -> bool:
+        return self.axis in {*benchmark.axes, *benchmark.optional} and self.benchmark in (None, benchmark.name)
+
+
+def make_plan(
+    names: Sequence[str],
+    suite: Suite | None,
+    device: Device,
+    choices: Sequence[Choice],
+    backend: str | None,
+    with_ceilings: bool = True,
+    ranks: int = 1,
+) -> list[PlannedPoint]:
+    """The points to measure, in order and without repetition; `UserError` for whatever does not exist.
+
+    Of `ranks` processes that were started together, all measure what does not say how many it takes.
+    """
+    benchmarks = discover()
+    selections = list(_select(names, suite, device, benchmarks))
+    chosen = [benchmarks[selection.name] for selection in selections]
+    for choice in choices:
+        if not any(choice.concerns(benchmark) for benchmark in chosen):
+            axes = sorted({axis for benchmark in chosen for axis in {*benchmark.axes, *benchmark.optional}})
+            raise UserError(f"no chosen benchmark has an axis {choice.axis!r}{_suggest(choice.axis, axes)}")
+    combinations = [
+        combination
+        for selection in selections
+        for chosen_backend in ((backend,) if backend else selection.backends or (None,))
+        for combination in _combinations(
+            benchmarks[selection.name], selection.axes, device, choices, chosen_backend, ranks
+        )
+    ]
+    if not combinations:
+        raise UserError(f"nothing of this selection runs on {device}: 'accelbench list' shows what does")
+    points = _existing(benchmarks, combinations)
+    if with_ceilings and any(
+        (b.figure in ("flops", "bytes") and PROCESSES not in b.axes) or b.backends for b in chosen
+    ):
+        ceilings = [
+            combination
+            for selection in load_suite(CEILINGS).selections(device)
+            for combination in _combinations(benchmarks[selection.name], selection.axes, device, (), None)
+        ]
+        points = _existing(benchmarks, ceilings) + points
+    return list({str(point.point(seed=0)): point for point in points}.values())
+
+
+def _select(
+    names: Sequence[str], suite: Suite | None, device: Device, benchmarks: Mapping[str, Benchmark]
+) -> Iterable[Selection]:
+    for name in names:
+        if name not in benchmarks:
+            raise UserError(f"no benchmark is called {name!r}{_suggest(name, benchmarks)}")
+    if suite is None:
+        selections: Iterable[Selection] = (Selection(name=name) for name in names)
+    elif suite.all:
+        selections = (Selection(name=name) for name in benchmarks if not names or name in names)
+    else:
+        selections = (selection for selection in suite.selections(device) if not names or selection.name in names)
+    for selection in selections:
+        if selection.name not in benchmarks:
+            raise UserError(
+                f"the suite names an unknown benchmark {selection.name!r}{_suggest(selection.name, benchmarks)}"
+            )
+        if device in benchmarks[selection.name].devices:
+            yield selection
+        elif selection.name in names:
+            devices = ", ".join(benchmarks[selection.name].devices)
+            raise UserError(f"{selection.name} does not run on {device}: it runs on {devices}")
+
+
+def _existing(benchmarks: Mapping[str, Benchmark], combinations: Iterable[PlannedPoint]) -> list[PlannedPoint]:
+    """The points that some machine can measure, of combinations with a value for all axes.
+
+    UserError where none of a benchmark is left, with the rules of those that are not there.
+    """
+    points: list[PlannedPoint] = []
+    broken: dict[str, dict[str, None]] = {}
+    for combination in combinations:
+        benchmark = benchmarks[combination.benchmark]
+        if rule := benchmark.exclusion(combination.device, combination.backend, combination.params):
+            broken.setdefault(benchmark.name, {})[rule] = None
+        else:
+            points.append(_without_defaults(benchmark, combination))
+    for name in broken.keys() - {point.benchmark for point in points}:
+        raise UserError(f"{name}: no such combination exists: {'; '.join(broken[name])}")
+    return points
+
+
+def _without_defaults(benchmark: Benchmark, combination: PlannedPoint) -> PlannedPoint:
+    """The point as it is named and stored: optional axes only where they are not at their default."""
+    params = {
+        axis: value for axis, value in combination.params.items() if value != benchmark.optional.get(axis, (None,))[0]
+    }
+    return combination.model_copy(update={"params": params})
+
+
+def _combinations(
+    benchmark: Benchmark,
+    overrides: Mapping[str, Values],
+    device: Device,
+    choices: Sequence[Choice],
+    backend: str | None,
+    ranks: int = 1,
+) -> list[PlannedPoint]:
+    axes = benchmark.axes_on(device)
+    if PROCESSES in axes and ranks > 1:
+        axes[PROCESSES] = (ranks,)
+    for axis, values in overrides.items():
+        if axis not in axes:
+            raise UserError(f"{benchmark.name} has no axis {axis!r}{_suggest(axis, axes)}")
+        axes[axis] = tuple(_check(benchmark, axis, value, device) for value in values)
+    for choice in choices:
+        if choice.concerns(benchmark):
+            axes[choice.axis] = tuple(_check(benchmark, choice.axis, value, device) for value in choice.values)
+    return [
+        PlannedPoint(
+            benchmark=benchmark.name,
+            device=device,
+            backend=_backend(benchmark, backend),
+            params=dict(zip(axes, values, strict=True)),
+        )
+        for values in itertools.product(*axes.values())
+    ]
+
+
+def _backend(benchmark: Benchmark, asked: str | None) -> str | None:
+    if not benchmark.backends:
+        return None
+    if asked is not None and asked not in benchmark.backends:
+        raise UserError(f"{benchmark.name} does not run on backend {asked!r}: {', '.join(benchmark.backends)}")
+    return asked or _first_installed(benchmark.backends)
+
+
+def _first_installed(backends: Sequence[str]) -> str:
+    """The first backend that is here; the first of all where none is, whose points then say what to install."""
+    return next(filter(is_installed, backends), backends[0])
+
+
+def replaced_backend(points: Iterable[PlannedPoint], asked: str | None) -> str | None:
+    """What to tell the user where trainings run on another backend than their first, which is not installed."""
+    if asked:
+        return None
+    benchmarks = discover()
+    trainings = {(benchmarks[point.benchmark].backends, point.backend) for point in points if point.backend}
+    used = {backend for _, backend in trainings}
+    for backends, backend in trainings:
+        first = backends[0]
+        if first not in used and backend == _first_installed(backends):
+            there = FRAMEWORKS.get(backend, backend)
+            return f"{FRAMEWORKS.get(first, first)} is not installed: trainings run on {there}"
+    return None
+
+
+def _check(benchmark: Benchmark, axis: str, value: Scalar, device: Device) -> Scalar:
+    """The value in the axis's own type, if the axis admits it."""
+    known = benchmark.choices.get(axis, benchmark.axes_on(device)[axis])
+    name = f"{benchmark.name}: {axis}={value}"
+    one_of = f"{name}: {axis} is one of {', '.join(map(str, known))}"
+    if isinstance(known[0], str):
+        if value in known:
+            return value
+        raise UserError(one_of + _did_you_mean(str(value), map(str, known)))
+    number = _integer(value)
+    if number is None:
+        raise UserError(f"{name}: {axis} is a whole number")
+    if axis in benchmark.choices and number not in known:
+        raise UserError(one_of)
+    low, high = benchmark.limits.get(axis, (1, None))
+    if number < low:
+        raise UserError(f"{name}: {axis} is at least {low}")
+    if high is not None and number > high:
+        raise UserError(f"{name}: {axis} is at most {high}")
+    return number
+
+
+def _integer(value: Scalar) -> int | None:
+    """A whole number, written plainly or as 1e9; None for anything else."""
+    try:
+        return int(value)
+    except ValueError:
+        try:
+            number = float(value)
+        except ValueError:
+            return None
+        return int(number) if number.is_integer() else None
+
+
+def _suggest(word: str, known: Iterable[str]) -> str:
+    options = list(known)
+    return _did_you_mean(word, options) or f"; there is: {', '.join(options)}"
+
+
+def _did_you_mean(word: str, known: Iterable[str]) -> str:
+    close = difflib.get_close_matches(word, list(known), n=1)
+    return f": did you mean {close[0]!r}?" if close else ""

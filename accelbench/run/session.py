@@ -1,0 +1,96 @@
+"""A run from its directory to its report, measured by this process alone or with other ranks."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import datetime
+from pathlib import Path
+
+from rich.console import Console
+
+from accelbench.errors import Interrupted
+from accelbench.report.terminal import print_run
+from accelbench.run.cluster import Cluster
+from accelbench.run.plan import PlannedPoint
+from accelbench.run.progress import Progress
+from accelbench.run.ranks import Ranks, gathered
+from accelbench.run.ranks import serve as serve_rank_0
+from accelbench.run.runner import run_plan
+from accelbench.run.store import RUNS, RunInfo, RunStore, Settings
+from kernels.mpi_process import mpi_process
+from profiling.machine.environment.collect import collect
+from profiling.records.point import Device
+from profiling.records.record import Record
+
+
+def new_run(
+    path: Path | None, label: str, suite: str | None, device: Device, settings: Settings, plan: list[PlannedPoint]
+) -> RunStore:
+    """The directory of a run that is about to begin: that path, or one under `runs` whose name holds the label."""
+    now = datetime.now().astimezone()
+    run_id = f"{now:%Y%m%d-%H%M%S}-{label}-{os.urandom(2).hex()}"
+    info = RunInfo(
+        run_id=run_id,
+        created=now,
+        status="running",
+        command=["accelbench", *sys.argv[1:]],
+        suite=suite,
+        device=device,
+        settings=settings,
+        plan=plan,
+        environment=collect(),
+    )
+    return RunStore.create(path or RUNS / run_id, info)
+
+
+def measure(
+    store: RunStore, console: Console, cluster: Cluster | None = None, retry_failed: bool = False
+) -> list[Record]:
+    """Measure what the run lacks, print its table and write its report; all its records.
+
+    Interrupted, after that too, if it was ended early.
+    """
+    console.print(f"run {store.path} on {store.info().device}", highlight=False)
+    try:
+        with _ranks(cluster, store, console) as ranks:
+            run_plan(store, Progress(console), ranks, retry_failed)
+        interrupted = False
+    except KeyboardInterrupt:
+        interrupted = True
+    info, records = store.info(), store.records()
+    print_run(info, records, console)
+    if records:
+        # A process of its own: the report's libraries would not fit the runner's 200 MB.
+        subprocess.run([sys.executable, "-m", "accelbench", "report", "--quiet", str(store.path)], check=False)
+    store.close()
+    if interrupted:
+        left = len(info.plan) - len(records)
+        raise Interrupted(
+            f"interrupted with {left} of {len(info.plan)} points unmeasured: 'accelbench resume {store.path}' goes on"
+        )
+    return records
+
+
+def serve(cluster: Cluster) -> int:
+    """Measure, as another rank than 0, what rank 0 says; the exit status is the run's."""
+    with mpi_process():
+        return serve_rank_0(cluster, collect())
+
+
+@contextmanager
+def _ranks(cluster: Cluster | None, store: RunStore, console: Console) -> Iterator[Ranks | None]:
+    """All ranks of this run, once they have come; how they differ is said before any figure, and kept."""
+    if cluster is None:
+        yield None
+        return
+    info = store.info()
+    with mpi_process(), gathered(cluster, info.environment) as ranks:
+        store.write_info(info.model_copy(update={"other_ranks": ranks.others()}))
+        console.print(ranks.sentence())
+        for difference in ranks.unlike(info.device):
+            console.print(difference, style="yellow")
+        yield ranks

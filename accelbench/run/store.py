@@ -1,0 +1,215 @@
+"""The run store: `run.json`, replaced atomically, and `records.jsonl`, appended and synced per point."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from datetime import datetime
+from pathlib import Path
+from typing import Any, Literal, TypeVar
+
+from filelock import FileLock, Timeout
+from pydantic import ValidationError
+
+from accelbench.errors import RunBroken, UserError
+from accelbench.run.plan import PlannedPoint
+from profiling.records.environment import Environment
+from profiling.records.point import Device
+from profiling.records.record import SCHEMA_VERSION, Record
+from profiling.records.stored import Stored
+
+RUNS = Path("runs")
+"""Where runs are, unless they are given a place."""
+LOCK = ".lock"
+M = TypeVar("M", bound=Stored)
+
+
+class Settings(Stored):
+    """What the user chose for the whole run; `resume` goes on with the same."""
+
+    seed: int = 1
+    time_limit_s: float | None = None
+    """Wall time allowed to one point, its preparation included; null for the benchmark's own limit."""
+    max_seconds: float = 15.0
+    """Measuring time after which an unsteady point is taken as it is."""
+    trace: bool = False
+    """Whether traces of training steps are kept under `traces`."""
+    host_profile: bool = False
+    """Whether the host is profiled while trainings run, its stacks kept under `host`."""
+
+
+class OtherRank(Stored):
+    """A rank besides rank 0, and what it ran on."""
+
+    rank: int
+    node: int
+    """The number of its host, as records have it; rank 0 is on node 0."""
+    environment: Environment
+
+
+class RunInfo(Stored):
+    """`run.json`: what was asked for, on which machine, and how the run ended."""
+
+    schema_version: Literal[1] = SCHEMA_VERSION
+    run_id: str
+    created: datetime
+    status: Literal["running", "finished", "interrupted"]
+    command: list[str]
+    suite: str | None
+    device: Device
+    settings: Settings
+    plan: list[PlannedPoint]
+    environment: Environment
+    """Of this process, which is rank 0 where there are several."""
+    other_ranks: list[OtherRank] = []
+    wall_s: float = 0.0
+    """Wall time of the run so far, summed over resumptions."""
+    worker_s: float = 0.0
+    """The part of it that workers spent on imports, preparing, warming up, measuring and verifying."""
+
+
+class RunStore:
+    """One run directory, read by everything and written by one process at a time."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.records_path = path / "records.jsonl"
+        self._lock = FileLock(path / LOCK)
+
+    @classmethod
+    def create(cls, path: Path, info: RunInfo) -> RunStore:
+        """Make a new run directory and hold its lock; `UserError` if it cannot be written or is taken."""
+        store = cls(path)
+        try:
+            path.mkdir(parents=True, exist_ok=True)
+            if not (path / LOCK).exists():
+                store._refuse_if_taken()  # before the lock's file is put there
+            store._acquire()
+            store._refuse_if_taken()
+            store.write_info(info)
+            store.records_path.touch()
+        except RunBroken as error:
+            raise UserError(str(error)) from error
+        except OSError as error:
+            raise UserError(f"cannot write the run directory {path}: {error.strerror}") from error
+        return store
+
+    def _refuse_if_taken(self) -> None:
+        taken = {file.name for file in self.path.iterdir()} - {LOCK}
+        if "run.json" in taken:
+            advice = f"'accelbench resume {self.path}' continues it; or choose another --out"
+            raise UserError(f"{self.path} already holds a run: {advice}")
+        if taken:
+            raise UserError(f"{self.path} is not empty: choose a new directory with --out")
+
+    @classmethod
+    def open(cls, path: Path) -> RunStore:
+        """Open an existing run directory for reading."""
+        if not (path / "run.json").is_file():
+            raise UserError(f"{path} is not a run directory: it has no run.json")
+        return cls(path)
+
+    def lock(self) -> None:
+        """Become the one writer, or `UserError` if another process is."""
+        try:
+            self._acquire()
+        except OSError as error:
+            raise UserError(f"cannot write the run directory {self.path}: {error.strerror}") from error
+
+    def _acquire(self) -> None:
+        try:
+            self._lock.acquire(timeout=0)
+        except Timeout:
+            raise UserError(
+                f"another accelbench is writing {self.path}: wait for it, or choose another --out"
+            ) from None
+
+    def close(self) -> None:
+        self._lock.release()
+
+    def info(self) -> RunInfo:
+        return _parse(
+            RunInfo,
+            (self.path / "run.json").read_text(encoding="utf-8", errors="replace"),
+            f"{self.path / 'run.json'}",
+        )
+
+    def write_info(self, info: RunInfo) -> None:
+        """Replace `run.json` in one step, so that no reader ever sees half of it."""
+        new = self.path / "run.json.new"
+        with self._telling_what_is_kept(), new.open("w", encoding="utf-8") as file:
+            file.write(info.model_dump_json(indent=2) + "\n")
+            file.flush()
+            os.fsync(file.fileno())
+        new.replace(self.path / "run.json")
+
+    def append(self, record: Record) -> None:
+        """Add one record and sync it to the disk; a failed write leaves no partial line."""
+        line = (record.model_dump_json() + "\n").encode()
+        with self._telling_what_is_kept(), self.records_path.open("ab", buffering=0) as file:
+            size = file.tell()
+            try:
+                written = file.write(line)
+                if written < len(line):
+                    file.write(line[written:])  # a disk that is full says so only now
+                os.fsync(file.fileno())
+            except OSError:
+                file.truncate(size)
+                raise
+
+    @contextmanager
+    def _telling_what_is_kept(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            advice = f"what was measured is kept: make room, then 'accelbench resume {self.path}'"
+            raise RunBroken(f"cannot write to {self.path}: {error.strerror}; {advice}") from error
+
+    def records(self) -> list[Record]:
+        """The records, the last one of each point; `UserError` naming the line that is damaged."""
+        by_point = {str(record.point): record for record in self._lines()}
+        return list(by_point.values())
+
+    def pending(self, plan: Sequence[PlannedPoint], seed: int, failed: bool = False) -> list[PlannedPoint]:
+        """Return the points of the plan that have no record in this run, and with `failed` those that only failed."""
+        done = {str(record.point) for record in self.records() if not (failed and record.status == "failed")}
+        return [point for point in plan if str(point.point(seed)) not in done]
+
+    def _lines(self) -> Iterator[Record]:
+        if not self.records_path.exists():
+            raise UserError(f"{self.path} has no records.jsonl")
+        data = self.records_path.read_bytes()
+        for number, line in enumerate(data.splitlines(keepends=True), start=1):
+            where = f"{self.records_path} line {number}"
+            if not line.endswith(b"\n"):
+                raise UserError(
+                    f"{where} is cut off: 'accelbench resume {self.path}' measures that point again and keeps the rest"
+                )
+            yield _parse(Record, line.decode("utf-8", errors="replace"), where)
+
+    def drop_cut_off_line(self) -> None:
+        """Set aside a last line that a crash cut off, in `records.jsonl.cut`, so that the run can be continued."""
+        data = self.records_path.read_bytes()
+        end = data.rfind(b"\n") + 1
+        if end < len(data):
+            (self.path / "records.jsonl.cut").write_bytes(data[end:])
+            with self.records_path.open("r+b") as file:
+                file.truncate(end)
+
+
+def _parse(model: type[M], text: str, where: str) -> M:
+    try:
+        data: Any = json.loads(text)
+    except ValueError as error:
+        raise UserError(f"{where} is damaged: not JSON ({error})") from None
+    version = data.get("schema_version") if isinstance(data, dict) else None
+    if version != SCHEMA_VERSION:
+        raise UserError(f"{where} has schema version {version}; this accelbench reads version {SCHEMA_VERSION}")
+    try:
+        return model.model_validate(data)
+    except ValidationError as error:
+        first = error.errors()[0]
+        field = ".".join(str(part) for part in first["loc"])
+        raise UserError(f"{where} is damaged: {field}: {first['msg']}") from None

@@ -1,0 +1,78 @@
+"""A suite: a named selection of benchmarks and of values for their axes, as a TOML file."""
+
+from __future__ import annotations
+
+import tomllib
+from importlib.resources import files
+from pathlib import Path
+from typing import Annotated, Any, get_args
+
+from pydantic import Field, ValidationError, field_validator
+
+from accelbench.errors import UserError
+from profiling.records.point import Device, Scalar
+from profiling.records.stored import Stored
+
+SUITES = files("accelbench") / "suites"
+
+
+class Selection(Stored):
+    """One benchmark of a suite: its axes' values where they are not the default ones, and what it is for."""
+
+    name: str
+    device: Device | None = None
+    backends: tuple[str, ...] = ()
+    """Those to compare; none for the benchmark's first one. `--backend` overrides both."""
+    axes: dict[str, tuple[Scalar, ...]] = {}
+
+
+class Suite(Stored):
+    """What a suite's file says."""
+
+    name: str
+    description: str
+    all: bool = False
+    """Every benchmark there is, on its default axes."""
+    max_seconds: dict[Device, Annotated[float, Field(gt=0)]] = {}
+    """Sampling time of an unsteady point, by device; the file may give one number for all. On a GPU, NVBench takes it
+    twice: for isolated samples, and back to back."""
+    benchmark: list[Selection] = []
+
+    @field_validator("max_seconds", mode="before")
+    @classmethod
+    def _on_all_devices(cls, value: Any) -> Any:
+        return value if isinstance(value, dict) else dict.fromkeys(get_args(Device), value)
+
+    def selections(self, device: Device) -> list[Selection]:
+        return [selection for selection in self.benchmark if selection.device in (None, device)]
+
+
+def suite_names() -> list[str]:
+    """The suites that come with accelbench."""
+    return sorted(file.name.removesuffix(".toml") for file in SUITES.iterdir() if file.name.endswith(".toml"))
+
+
+def load_suite(name_or_path: str) -> Suite:
+    """The suite of that name, or of that TOML file; `UserError` saying what is wrong with it."""
+    path = Path(name_or_path)
+    if name_or_path in suite_names():
+        name, text = name_or_path, (SUITES / f"{name_or_path}.toml").read_text(encoding="utf-8")
+    elif path.suffix == ".toml":
+        try:
+            name, text = path.stem, path.read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise UserError(
+                f"cannot read the suite {path}: {getattr(error, 'strerror', 'it is not UTF-8 text')}"
+            ) from None
+    else:
+        raise UserError(
+            f"no suite is called {name_or_path!r}: there is {', '.join(suite_names())}, or name a .toml file"
+        )
+    try:
+        return Suite.model_validate({"name": name} | tomllib.loads(text))
+    except tomllib.TOMLDecodeError as error:
+        raise UserError(f"the suite {name_or_path} is not valid TOML: {error}") from None
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(str(part) for part in first["loc"])
+        raise UserError(f"the suite {name_or_path}: {where}: {first['msg']}") from None

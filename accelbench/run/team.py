@@ -1,0 +1,262 @@
+"""The workers that measure one point together, one in each rank, and what becomes of the point if one of them fails.
+
+A point of one process has a team of one. Its record is that of rank 0, with what the others saw beside it. The first
+rank that dies, fails or falls silent ends the others: a rank alone would wait for it for ever.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from selectors import EVENT_READ, DefaultSelector
+from time import monotonic
+from typing import Any, NamedTuple, Protocol
+
+from accelbench.run.worker_process import Message
+from profiling.analysis.step_parts import take_apart, with_exchange
+from profiling.records.point import Device, Point
+from profiling.records.quality import Metric
+from profiling.records.record import RankRecord, Record
+from profiling.records.trace import LAUNCHING, Breakdown
+
+GRACE_SECONDS = 3.0
+"""After one rank's trouble, for that of the others to arrive: what died first is often not what is heard first."""
+SILENCE_SECONDS, SILENCE_BEFORE_STEPS = 30.0, 120.0
+"""A rank of several that gives no sign of life for so long hangs; workers give one every second.
+
+Before the first step it may be longer: a framework that is loaded, or compiles, can hold Python's lock for a while.
+"""
+
+
+class Member(Protocol):
+    """One rank's worker, here or elsewhere."""
+
+    def fileno(self) -> int: ...
+
+    def read(self) -> list[Message]:
+        """The messages that came; `ended` is the last."""
+
+    def last_words(self) -> list[str]:
+        """What it printed last, and where it stands."""
+
+    def close(self) -> None:
+        """End it."""
+
+
+class Trouble(NamedTuple):
+    """Why a point has no figures: which rank, what happened, and what it last printed."""
+
+    rank: int | None
+    reason: str
+    tail: list[str]
+    signal: int | None = None
+    status: str = "failed"
+
+
+class Team:
+    """The members' workers, running."""
+
+    def __init__(self, members: Sequence[Member], nodes: Sequence[int]) -> None:
+        self.alive = True
+        self._members = members
+        self._nodes = nodes
+        self._ended: dict[int, Message] = {}
+
+    def __enter__(self) -> Team:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        for member in self._members:
+            member.close()
+
+    def measure(self, time_limit: float) -> tuple[Record | None, Trouble | None]:
+        """The next point's record, or what came in its way; afterwards the team is no longer `alive`."""
+        watch = _Watch(len(self._members), monotonic() + time_limit)
+        with DefaultSelector() as selector:
+            for rank, member in enumerate(self._members):
+                if rank in self._ended:
+                    watch.hear(rank, self._ended[rank])
+                else:
+                    selector.register(member, EVENT_READ, rank)
+            while not watch.over():
+                for key, _ in selector.select(watch.patience()):
+                    member = self._members[key.data]
+                    for message in member.read():
+                        watch.hear(key.data, message)
+                        if "ended" in message:
+                            self._ended[key.data] = message
+                            selector.unregister(member)
+        trouble = watch.trouble() or self._hung(watch, time_limit)
+        if trouble:
+            self.alive = False
+            return None, self._named(trouble)
+        return self._together(watch.records), None
+
+    def _hung(self, watch: _Watch, time_limit: float) -> Trouble | None:
+        """Who did not come to an end, and where it stands."""
+        missing = [rank for rank in range(len(self._members)) if rank not in watch.records]
+        if not missing:
+            return None
+        silent = [rank for rank in missing if watch.silent(rank)]
+        late = silent or watch.latest(missing)
+        words = [line for rank in late for line in self._heading(rank, late) + self._members[rank].last_words()]
+        (first, *others) = late
+        if silent:
+            reason = f"hung: no sign of life for {watch.silence(late[0]):g} s"
+        else:
+            reason = f"hung: no result within {time_limit:g} s" + watch.standing(first)
+        if others:
+            return Trouble(None, f"ranks {', '.join(map(str, late))} {reason}", words)
+        return Trouble(first, reason, words)
+
+    def _heading(self, rank: int, ranks: Sequence[int]) -> list[str]:
+        return [f"rank {rank}:"] if len(ranks) > 1 else []
+
+    def _named(self, trouble: Trouble) -> Trouble:
+        if len(self._members) == 1 or trouble.rank is None:
+            return trouble
+        return trouble._replace(reason=f"rank {trouble.rank} on node {self._nodes[trouble.rank]}: {trouble.reason}")
+
+    def _together(self, records: Mapping[int, Record]) -> Record:
+        if len(records) == 1:
+            return records[0]
+        ranks = [
+            RankRecord(
+                rank=rank,
+                node=self._nodes[rank],
+                summary=record.timing.summary if record.timing else None,
+                metrics=record.metrics,
+                noise=record.noise,
+                seen=record.seen,
+            )
+            for rank, record in sorted(records.items())
+        ]
+        first = records[0]
+        seen = [rank.seen for rank in ranks if rank.seen]
+        parts = None
+        if first.timing and len(seen) == len(ranks):
+            parts = take_apart(first.timing.summary.median, seen, collective_s(first), launching(first))
+        profile = first.profile
+        if profile and parts:
+            profile = profile.model_copy(update={"bottleneck": with_exchange(profile.bottleneck, parts)})
+        metrics = first.metrics | energy_of_all(ranks, first.device)
+        known = {name: metric for name, metric in metrics.items() if metric is not None}
+        return first.model_copy(update={"ranks": ranks, "parts": parts, "profile": profile, "metrics": known})
+
+
+def energy_of_all(ranks: Sequence[RankRecord], device: Device) -> dict[str, Metric | None]:
+    """The sum of each energy metric over the ranks; None where one of them does not tell.
+
+    Every rank reads its own GPUs; the ranks of a host all read the same CPUs, which count once.
+    """
+    readers = ranks if device == "gpu" else list({rank.node: rank for rank in reversed(ranks)}.values())
+    totals: dict[str, Metric | None] = {}
+    for name in sorted({name for rank in ranks for name in rank.metrics if name.startswith("energy_per_")}):
+        read = [rank.metrics[name] for rank in readers if name in rank.metrics]
+        whole = len(read) == len(readers)
+        totals[name] = Metric(sum(metric.value for metric in read), read[0].unit) if whole else None
+    return totals
+
+
+def collective_s(record: Record) -> float | None:
+    """What the trace shows of a step's exchange; None where it shows none."""
+    breakdown = _breakdown(record)
+    return breakdown.parts["collective"] or None if breakdown else None
+
+
+def launching(record: Record) -> float | None:
+    """The share of launching in what the trace shows of a step besides exchange and input; None without a trace."""
+    breakdown = _breakdown(record)
+    if breakdown is None:
+        return None
+    launch = sum(breakdown.parts[part] for part in LAUNCHING)
+    rest = breakdown.step_s - breakdown.parts["collective"] - breakdown.parts["input_wait"]
+    return launch / rest if rest > 0 else None
+
+
+def _breakdown(record: Record) -> Breakdown | None:
+    trace = record.profile and record.profile.trace
+    return trace.breakdown if trace else None
+
+
+class _Watch:
+    """What was heard of each rank, and when to stop listening."""
+
+    def __init__(self, size: int, deadline: float) -> None:
+        self._size, self._deadline = size, deadline
+        self._begin = monotonic()
+        self.records: dict[int, Record] = {}
+        self._troubles: list[Trouble] = []
+        self._beats: dict[int, dict[str, Any]] = {}
+        self._heard: dict[int, float] = {}
+
+    def hear(self, rank: int, message: Message) -> None:
+        self._heard[rank] = monotonic()
+        match message:
+            case {"beat": beat}:
+                self._beats[rank] = beat
+            case {"record": found}:
+                record = Record.model_validate(found)
+                self.records[rank] = record
+                # A team of one is told all by its record; in a larger one the others now wait in vain.
+                if self._size > 1 and record.status != "measured":
+                    reason, tail = str(record.reason), record.output_tail
+                    self._await_others(Trouble(rank, reason, tail, status=record.status))
+            # A worker ends by itself after the record of its last point.
+            case {"ended": reason, "signal": signal, "tail": tail} if rank not in self.records:
+                self._await_others(Trouble(rank, reason, tail, signal))
+
+    def _await_others(self, trouble: Trouble) -> None:
+        self._troubles.append(trouble)
+        self._deadline = min(self._deadline, monotonic() + (GRACE_SECONDS if self._size > 1 else 0.0))
+
+    def over(self) -> bool:
+        heard_of_all = len(self.records.keys() | {trouble.rank for trouble in self._troubles}) == self._size
+        hung = any(self.silent(rank) for rank in range(self._size) if rank not in self.records)
+        return heard_of_all or hung or monotonic() >= self._deadline
+
+    def patience(self) -> float:
+        """Seconds after which to look again."""
+        left = max(0.0, self._deadline - monotonic())
+        return left if self._size == 1 else min(1.0, left)
+
+    def trouble(self) -> Trouble | None:
+        """The first cause: a death before errors, since survivors complain of lost connections; a skip last."""
+        order = {True: 0, False: 1}
+        causes = sorted(self._troubles, key=lambda t: (t.status == "skipped", order[t.signal is not None]))
+        return causes[0] if causes else None
+
+    def silent(self, rank: int) -> bool:
+        return self._size > 1 and monotonic() - self._heard.get(rank, self._begin) > self.silence(rank)
+
+    def silence(self, rank: int) -> float:
+        """Seconds after which this rank hangs, if it says nothing."""
+        return SILENCE_SECONDS if self._beats.get(rank, {"steps": 0})["steps"] else SILENCE_BEFORE_STEPS
+
+    def latest(self, ranks: Sequence[int]) -> list[int]:
+        """Those that began the fewest steps, where they differ: the others wait for them."""
+        if len(ranks) == 1 or not self._beats:
+            return list(ranks)
+        steps = {rank: self._beats.get(rank, {"steps": 0})["steps"] for rank in ranks}
+        return [rank for rank in ranks if steps[rank] == min(steps.values())]
+
+    def standing(self, rank: int) -> str:
+        beat = self._beats.get(rank)
+        return f", in step {beat['steps']}, at its {beat['stage']}" if beat and beat["steps"] else ""
+
+
+def failed(point: Point, trouble: Trouble, started: datetime, **fields: Any) -> Record:
+    """The record of a point that its team did not measure."""
+    return Record(
+        benchmark=point.benchmark,
+        device=point.device,
+        backend=point.backend,
+        params=dict(point.params),
+        seed=point.seed,
+        status="skipped" if trouble.status == "skipped" else "failed",
+        reason=trouble.reason,
+        output_tail=trouble.tail,
+        started=started,
+        elapsed_s=(datetime.now(UTC) - started).total_seconds(),
+        **fields,
+    )

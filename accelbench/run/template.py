@@ -1,0 +1,141 @@
+"""The template process: imports once what many workers need, and forks each of them.
+
+`python -m accelbench.run.template FD` reads requests from the socket FD: the JSON list of modules to import, and three
+descriptors for the worker: its standard input, its output, and the pipe of its events. It answers each twice: by
+`{"pid": …}` once the worker runs, and by `{"status": …}` when that has ended.
+
+CUDA does not survive a fork, and neither do threads. So the driver must not have been initialised here, and no library
+may have threads but those that it ends by itself before a fork and starts again after it, as OpenBLAS does. Where that
+does not hold, workers are started afresh, and their log says why.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import importlib
+import json
+import os
+import socket
+import subprocess
+import sys
+from contextlib import suppress
+from pathlib import Path
+from time import monotonic, sleep, time
+from typing import NamedTuple
+
+import psutil
+
+from accelbench.run.plan import discover
+from accelbench.run.worker import die_with_parent, work
+from profiling.host.pyspy import allow_tracing
+from profiling.machine.nvidia.libcuda import LIBCUDA
+
+REQUEST_BYTES = 1 << 16
+CUDA_ERROR_NOT_INITIALIZED = 3  # CUresult, cuda.h
+JOINED_SECONDS = 1.0
+"""Within which a thread that was joined leaves the process table."""
+
+
+class Descriptors(NamedTuple):
+    """What a worker reads its job from, prints to, and reports on."""
+
+    job: int
+    output: int
+    events: int
+
+
+def main() -> None:
+    """Serve the requests; in each child, measure."""
+    die_with_parent()
+    allow_tracing()  # an import that hangs is asked for its stack
+    discover()
+    with socket.socket(fileno=int(sys.argv[1])) as requests:
+        job = serve(requests)
+    if job:
+        work(*job)
+
+
+def serve(requests: socket.socket) -> tuple[int, float] | None:
+    """Answer until the other end is closed; in each child, return its pipe of events and the time it has to pay from.
+
+    The first worker pays for the start of this process, each for the modules that it is the first to need.
+    """
+    begin = psutil.Process().create_time()
+    ended: int | None = None
+    while True:
+        request, received, _, _ = socket.recv_fds(requests, REQUEST_BYTES, len(Descriptors._fields))
+        if ended is not None:
+            # Until now it was a zombie, so that no other process could have its number and be killed in its place.
+            os.waitpid(ended, 0)
+            begin = time()
+        if not request:
+            return None
+        given = Descriptors(*received)
+        for standard in (1, 2):
+            os.dup2(given.output, standard)
+        for module in json.loads(request):
+            with suppress(Exception):  # the point meets the same error, and its record tells it
+                importlib.import_module(module)
+        reason = hindrance()
+        pid = spawn(given, reason) if reason else fork(given)
+        if pid == 0:
+            return given.events, begin
+        for descriptor in given:
+            os.close(descriptor)
+        requests.send(json.dumps({"pid": pid}).encode())
+        status = os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
+        assert status is not None
+        code = status.si_status if status.si_code == os.CLD_EXITED else -status.si_status
+        requests.send(json.dumps({"status": code}).encode())
+        ended = pid
+
+
+def hindrance() -> str | None:
+    """Why a fork of this process would not be sound; None if it is."""
+    if driver_initialised():
+        return "an import has initialised CUDA's driver"
+    # What a library does before a fork is part of the question: a child that ends at once makes it do that.
+    if (child := os.fork()) == 0:
+        os._exit(0)
+    os.waitpid(child, 0)
+    deadline = monotonic() + JOINED_SECONDS
+    while (threads := len(os.listdir("/proc/self/task")) - 1) and monotonic() < deadline:
+        sleep(0.001)
+    return f"an import has started threads, and {threads} of them last" if threads else None
+
+
+def driver_initialised() -> bool:
+    """Whether this process has initialised CUDA's driver; one that is merely loaded can do so after a fork."""
+    if LIBCUDA not in Path("/proc/self/maps").read_text(encoding="utf-8", errors="replace"):
+        return False
+    status: int = ctypes.CDLL(LIBCUDA).cuDeviceGetCount(ctypes.byref(ctypes.c_int()))
+    return status != CUDA_ERROR_NOT_INITIALIZED
+
+
+def fork(given: Descriptors) -> int:
+    """The child's process id, once it leads a group of its own; 0 in the child."""
+    template = os.getpid()
+    ready, led = os.pipe()
+    pid = os.fork()
+    os.close(ready if pid == 0 else led)
+    if pid == 0:
+        os.setsid()
+        die_with_parent(template)
+        os.dup2(given.job, 0)
+        for descriptor in (given.job, given.output, led):
+            os.close(descriptor)
+    else:
+        os.read(ready, 1)
+        os.close(ready)
+    return pid
+
+
+def spawn(given: Descriptors, reason: str) -> int:
+    """The process id of a worker in an interpreter of its own."""
+    os.write(given.output, f"accelbench: this worker is started afresh and not forked: {reason}\n".encode())
+    arguments = [sys.executable, "-m", "accelbench.run.worker", str(given.events)]
+    return subprocess.Popen(arguments, stdin=given.job, pass_fds=[given.events], start_new_session=True).pid
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""What records mean: pure functions that take records and return answers."""

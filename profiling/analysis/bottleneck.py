@@ -1,0 +1,63 @@
+"""What holds a training back: one verdict from where the time of its steps went, and what would help."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from operator import itemgetter
+
+from profiling.records.bottleneck import CAUSES, Bottleneck, Bound, Cause
+
+QUOTA_SHARE = 0.25
+"""Of the quota's periods: a process stopped in more of them than this is slowed whatever else it waits for."""
+TINY_KERNEL_S = 10e-6
+"""Mean time of a kernel below which starting it takes as long as running it."""
+
+HELP: dict[Bound, str] = {
+    "device-bound": "a faster device, lower precision (--param precision=…) or compilation (--param jit_compile=on)",
+    "input-bound": "more input workers (--param workers=…) and prefetching, more host cores ('accelbench cores' tells "
+    "how many), or examples prepared beforehand",
+    "dispatch-bound": "larger batches, fewer and larger operations, or compilation (--param jit_compile=on)",
+    "transfer-bound": "fewer bytes to the device (uint8 pixels, converted there), prefetching to it, a faster link",
+    "communication-bound": "larger batches for each device, gradients of fewer bytes, a faster interconnect",
+    "cpu-quota-bound": "a higher CPU limit of the container (docker run --cpus=…, the pod's limits.cpu, "
+    "Slurm's --cpus-per-task), or fewer threads",
+}
+
+
+def judge(
+    shares: Mapping[Cause, float],
+    *,
+    source: str,
+    kernel_s: float | None = None,
+    throttled_share: float | None = None,
+) -> Bottleneck:
+    """The verdict on steps whose time is shared out so; `source` says by what.
+
+    `kernel_s` are the seconds of a mean kernel: many tiny ones are work for whoever starts them, not for the device.
+    `throttled_share` is the share of the CPU quota's periods in which the process was stopped; it comes first, for a
+    stopped process waits longer for everything.
+    """
+    shares = {cause: shares.get(cause, 0.0) for cause in CAUSES}
+    evidence = [f"{source}: " + ", ".join(f"{name} {share:.0%}" for name, share in _largest_first(shares))]
+    if kernel_s is not None and kernel_s < TINY_KERNEL_S and shares["device"] > 0:
+        evidence.append(
+            f"a kernel takes {1e6 * kernel_s:.1f} µs on average, no longer than starting it: counted as dispatch"
+        )
+        shares["dispatch"] += shares["device"]
+        shares["device"] = 0.0
+    bound: Bound
+    if throttled_share is not None and throttled_share >= QUOTA_SHARE:
+        evidence.append(f"the CPU quota stopped the process in {throttled_share:.0%} of its periods")
+        bound = "cpu-quota-bound"
+    else:
+        cause, share = _largest_first(shares)[0]
+        if share <= 0:
+            return Bottleneck(reason=f"{source} shows no time at all", evidence=evidence)
+        bound = f"{cause}-bound"  # type: ignore[assignment]  # the names are made so
+    return Bottleneck(bound=bound, shares=shares, evidence=evidence, help=HELP[bound])
+
+
+def _largest_first(shares: Mapping[Cause, float]) -> list[tuple[Cause, float]]:
+    return sorted(((name, share) for name, share in shares.items() if share > 0), key=itemgetter(1), reverse=True) or [
+        ("device", 0.0)
+    ]

@@ -1,0 +1,231 @@
+"""The roofline model, and what a figure is a share of: the vendor's peak, and the best rate measured in the same run.
+
+Williams, Waterman & Patterson, "Roofline: An Insightful Visual Performance Model for Multicore Architectures",
+Communications of the ACM 52(4), 2009.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import fmean
+from typing import Literal, NamedTuple
+
+from profiling.analysis.scaling import replicas
+from profiling.machine.peaks import peak_at_clock
+from profiling.records.point import Device, Scalar
+from profiling.records.record import Record
+from profiling.records.work import Work
+
+Bounded = Literal["flops", "bytes"]
+"""The figures that hardware bounds: arithmetic and memory traffic."""
+Cores = Literal["one", "all"]
+
+UNITS = {"flops": "FLOP/s", "bytes": "B/s"}
+SHARED_CORES = "the processes of a point share the cores of their hosts in ways that are not known"
+"""Why nothing bounds the sum of several processes on CPUs."""
+
+
+@dataclass(frozen=True)
+class Ceiling:
+    """The best rate measured on this device in this run, of arithmetic in one dtype or of memory traffic."""
+
+    device: Device
+    figure: Bounded
+    dtype: str | None
+    """The arithmetic; None for bytes."""
+    cores: Cores
+    """What reached it: one core, or the whole device."""
+    value: float
+    """FLOP/s or byte/s."""
+    record: Record
+    """The measurement that set it."""
+
+    @property
+    def unit_kind(self) -> str | None:
+        """The hardware unit that worked (`tensor`, `plain`, `memory`), where the record's peak names it."""
+        return self.record.peak.unit_kind if self.record.peak else None
+
+    @property
+    def kind(self) -> str:
+        """What it bounds, in words."""
+        return _kind(self.figure, self.dtype, self.cores)
+
+
+@dataclass(frozen=True)
+class Share:
+    """A rate as a fraction of a bound, or the reason why that is not known."""
+
+    value: float | None
+    reason: str | None = None
+    of: str = ""
+    """What kind of work the bound is of: `float32 arithmetic`, `memory bandwidth`."""
+    bound: float | None = None
+    """The bound itself, in FLOP/s or byte/s."""
+    figure: Bounded | None = None
+    """Which of the two."""
+
+
+def bounded_figure(record: Record) -> Bounded | None:
+    """Which bound holds a record: that of its figure, or arithmetic for training, whose model FLOPs are counted.
+
+    None holds the bytes of a working set of chosen size (the axis `kib`): a cache may serve them. Nor is memory the
+    bound of what goes from one process to another (the axis `processes`).
+    """
+    if record.figure == "bytes" and not record.params.keys().isdisjoint({"kib", "processes"}):
+        return None
+    if record.figure in ("flops", "bytes"):
+        return record.figure
+    trained = record.timing is not None and record.timing.timer == "steps"
+    return "flops" if trained else None
+
+
+def cores_used(record: Record) -> Cores:
+    """The axis `cores` of a record, `all` where it has none."""
+    return "one" if record.params.get("cores") == "one" else "all"
+
+
+def arithmetic_intensity(record: Record) -> float | None:
+    """Flops per byte that one execution must move; None where either is unknown."""
+    work = record.work
+    if work is None or not work.flops or not work.bytes:
+        return None
+    return work.flops / work.bytes
+
+
+def ceilings(records: Iterable[Record]) -> list[Ceiling]:
+    """The best measured rate of each device, figure, dtype and number of cores, among the records that set ceilings."""
+    best: dict[tuple[str, str, str, str], Ceiling] = {}
+    for record in records:
+        rate = record.rate()
+        if not record.ceiling or record.figure not in ("flops", "bytes") or not rate:
+            continue
+        dtype = record.point.dtype if record.figure == "flops" else None
+        ceiling = Ceiling(record.device, record.figure, dtype, cores_used(record), rate, record)
+        key = (ceiling.device, ceiling.figure, dtype or "", ceiling.cores)
+        if key not in best or rate > best[key].value:
+            best[key] = ceiling
+    return [best[key] for key in sorted(best)]
+
+
+def find_ceiling(
+    measured: Sequence[Ceiling], device: Device, figure: Bounded, dtype: str, cores: Cores = "all"
+) -> Ceiling | None:
+    """The ceiling that bounds work of that kind; the dtype does not matter to memory traffic."""
+    for ceiling in measured:
+        if (ceiling.device, ceiling.figure, ceiling.cores) == (device, figure, cores) and ceiling.dtype in (
+            None,
+            dtype,
+        ):
+            return ceiling
+    return None
+
+
+def devices_used(device: Device, params: Mapping[str, Scalar], work: Work | None) -> int | None:
+    """How many devices bound a point: a CPU is one, however it is divided; None of CPUs that processes share."""
+    if work is not None and work.devices is not None:
+        return work.devices
+    if device != "cpu":
+        return replicas(params)
+    return None if int(params.get("processes", 1)) > 1 else 1
+
+
+def share_of_ceiling(record: Record, measured: Sequence[Ceiling]) -> Share:
+    """A record's rate as a fraction of what this device was seen to do in this run; for training, model FLOP/s.
+
+    Several GPUs or TPUs are bounded by so many times the ceiling of the one that was measured.
+    """
+    figure, rate, reason = _bounded_rate(record)
+    if figure is None or rate is None:
+        return Share(None, reason)
+    count = devices_used(record.device, record.params, record.work)
+    if count is None:
+        return Share(None, SHARED_CORES)
+    dtype, cores = record.point.dtype, cores_used(record)
+    ceiling = find_ceiling(measured, record.device, figure, dtype, cores)
+    if ceiling is None:
+        return Share(None, f"no {_kind(figure, dtype, cores)} was measured as a ceiling on {record.device} in this run")
+    of = f"{ceiling.kind} of {count} devices" if count > 1 else ceiling.kind
+    return Share(rate / (count * ceiling.value), of=of, bound=count * ceiling.value, figure=figure)
+
+
+def share_of_peak(record: Record) -> Share:
+    """A record's rate as a fraction of the vendor's peak; for training this is the model FLOP/s utilisation (MFU).
+
+    MFU counts the model's own operations, not recomputation (Chowdhery et al., "PaLM", appendix B, 2022).
+    """
+    figure, rate, reason = _bounded_rate(record)
+    if figure is None or rate is None:
+        return Share(None, reason)
+    if cores_used(record) == "one":
+        return Share(None, "a peak is that of the whole device, and this is one core")
+    if record.peak is None or record.peak.value is None:
+        return Share(None, (record.peak and record.peak.reason) or "no peak is known for this device")
+    of = _kind(figure, record.point.dtype, "all")
+    return Share(rate / record.peak.value, of=of, bound=record.peak.value, figure=figure)
+
+
+def share_of_peak_at_clock(record: Record) -> Share:
+    """The same share of the peak as it would be at the median SM clock observed while the record was measured."""
+    share = share_of_peak(record)
+    if share.value is None or share.bound is None or record.peak is None:
+        return share
+    if bounded_figure(record) != "flops":
+        return Share(None, "memory bandwidth does not follow the SM clock")
+    clock = observed_clock(record)
+    if clock is None:
+        return Share(None, "the clock was not observed")
+    bound = peak_at_clock(record.peak, clock.mhz)
+    if bound is None:
+        return Share(None, "the vendor does not state the clock of this peak")
+    of = f"{share.of} at {clock.mhz:.0f} MHz ({clock.source})"
+    return Share(share.value * share.bound / bound, of=of, bound=bound, figure="flops")
+
+
+class ObservedClock(NamedTuple):
+    """The median SM clock of a record, and who read it."""
+
+    mhz: float
+    source: Literal["NVBench", "NVML"]
+
+
+def observed_clock(record: Record) -> ObservedClock | None:
+    """NVBench's clock of the very samples that were kept; else what NVML read meanwhile; None where neither is known.
+
+    The clock of several cards is their mean: each bounds its own share of the work.
+    """
+    if record.timing is not None and record.timing.sm_clock is not None:
+        return ObservedClock(record.timing.sm_clock.median, "NVBench")
+    gauges = record.telemetry.gauges if record.telemetry else {}
+    read = [gauge.median for name, gauge in gauges.items() if re.fullmatch(r"gpu\.sm_clock(\.\d+)?", name)]
+    return ObservedClock(fmean(read), "NVML") if read and min(read) > 0 else None
+
+
+def roof(intensity: float, compute: float, memory: float) -> float:
+    """The attainable FLOP/s at that many flops per byte, under a compute roof in FLOP/s and a memory roof in byte/s."""
+    return min(compute, intensity * memory)
+
+
+def ridge(compute: float, memory: float) -> float:
+    """The arithmetic intensity, in flops per byte, from which on arithmetic and no longer memory is the bound."""
+    return compute / memory
+
+
+def _kind(figure: Bounded, dtype: str | None, cores: Cores) -> str:
+    what = "memory bandwidth" if figure == "bytes" else f"{dtype} arithmetic"
+    return f"{what} of one core" if cores == "one" else what
+
+
+def _bounded_rate(record: Record) -> tuple[Bounded | None, float | None, str | None]:
+    """The figure that hardware bounds and its rate, or the reason why there is none."""
+    if record.status != "measured" or record.timing is None:
+        return None, None, f"the point was {record.status}"
+    figure = bounded_figure(record)
+    if figure is None and record.figure == "bytes":
+        return None, None, "a working set may lie in a cache, which memory's peak and ceiling do not bound"
+    if figure is None:
+        what = record.work.item if record.figure == "items" and record.work else "time"
+        return None, None, f"{what} has no peak or ceiling" if what == "time" else f"no peak or ceiling counts {what}"
+    rate = record.rate(figure)
+    return figure, rate, None if rate else f"the {figure} of one execution are not known"

@@ -1,0 +1,259 @@
+"""How a training scales: its rate with more replicas, and what a cluster larger than those measured would reach.
+
+The prediction takes an exchange to be Hockney's model of a message, latency + bytes / bandwidth, in each of the
+2 (n - 1) turns of a ring all-reduce (R. Hockney, "The communication challenge for MPP", Parallel Computing 20 (1994);
+R. Thakur et al., "Optimization of Collective Communication Operations in MPICH", IJHPCA 19 (2005)).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from profiling.records.point import Scalar
+from profiling.records.record import Record
+from profiling.records.step import StepParts
+
+OF_SIZE = ("processes", "devices")
+"""The axes that say how many replicas there are."""
+REDUCE = "all-reduce"
+ENGINES = ("gloo", "nccl")
+"""Of the collectives that frameworks train with."""
+
+
+@dataclass(frozen=True)
+class Step:
+    """One measured number of replicas: items per second, and what that is beside the smallest number measured."""
+
+    replicas: int
+    record: Record
+    rate: float
+    rate_low: float
+    rate_high: float
+    speedup: float
+    """Over the smallest number measured; `low` and `high` are the worst and the best of both intervals."""
+    speedup_low: float
+    speedup_high: float
+    efficiency: float
+    """The speed-up over the growth in replicas."""
+
+
+@dataclass(frozen=True)
+class Scaling:
+    """One training on growing numbers of replicas, all else alike."""
+
+    benchmark: str
+    device: str
+    backend: str | None
+    params: Mapping[str, Scalar]
+    """Without those of the size."""
+    steps: tuple[Step, ...]
+
+    @property
+    def weak(self) -> bool:
+        return self.params.get("scaling") == "weak"
+
+
+@dataclass(frozen=True)
+class LatencyBandwidth:
+    """Of the ring's turns, fitted to measured all-reduces."""
+
+    latency_s: float
+    seconds_per_byte: float
+    points: int
+    """Measured, that it was fitted to."""
+    error: float
+    """The largest relative difference between the model and what was measured."""
+
+    def all_reduce_s(self, replicas: int, nbytes: float) -> float:
+        turns = 2 * (replicas - 1)
+        return turns * (self.latency_s + nbytes / replicas * self.seconds_per_byte)
+
+
+@dataclass(frozen=True)
+class Predicted:
+    """A step on a number of replicas by the model; a prediction, checked where that number was measured."""
+
+    replicas: int
+    step_s: float
+    exchange_s: float
+    measured_s: float | None
+
+    @property
+    def error(self) -> float | None:
+        """The relative difference to what was measured."""
+        return None if self.measured_s is None else self.step_s / self.measured_s - 1
+
+
+def replicas(params: Mapping[str, Scalar]) -> int:
+    """Of the model, in all processes of a point; a parameter server's has fewer than processes."""
+    count = 1
+    for axis in OF_SIZE:
+        count *= int(params.get(axis, 1))
+    if params.get("strategy") == "parameter-server":
+        return max(1, count - 2)
+    return count
+
+
+def trainings(records: Iterable[Record]) -> list[Record]:
+    """Those whose steps were measured and counted in items."""
+    return [r for r in records if r.status == "measured" and r.timing and r.timing.timer == "steps" and r.work]
+
+
+def scalings(records: Iterable[Record]) -> list[Scaling]:
+    """Every training that was measured on at least two numbers of replicas.
+
+    The strategy of a single replica, `none` or that of the others, does not tell it from them.
+    """
+    found: dict[tuple[object, ...], dict[int, Record]] = {}
+    names: dict[tuple[object, ...], tuple[str, str, str | None, dict[str, Scalar]]] = {}
+    alone: dict[tuple[object, ...], Record] = {}
+    for record in trainings(records):
+        params = {axis: value for axis, value in record.params.items() if axis not in OF_SIZE}
+        key = _key(record, params)
+        count = replicas(record.params)
+        if count == 1:
+            # A replica by itself is the same for weak and strong scaling, and for every strategy.
+            alone.setdefault(_key(record, _without(params)), record)
+        found.setdefault(key, {})[count] = record
+        names[key] = (record.benchmark, record.device, record.backend, params)
+    result = []
+    for key, by_count in found.items():
+        benchmark, device, backend, params = names[key]
+        one = alone.get((benchmark, device, backend, *sorted(_without(params).items())))
+        if one is not None and 1 not in by_count:
+            by_count = {1: one} | by_count
+        if len(by_count) > 1:
+            result.append(Scaling(benchmark, device, backend, params, _steps(by_count)))
+    return result
+
+
+def _without(params: Mapping[str, Scalar]) -> dict[str, Scalar]:
+    return {axis: value for axis, value in params.items() if axis not in ("strategy", "scaling")}
+
+
+def _key(record: Record, params: Mapping[str, Scalar]) -> tuple[object, ...]:
+    return (record.benchmark, record.device, record.backend, *sorted(params.items()))
+
+
+def _steps(by_count: Mapping[int, Record]) -> tuple[Step, ...]:
+    counts = sorted(by_count)
+    least = counts[0]
+    rates = {count: rate_interval(by_count[count]) for count in counts}
+    base, base_low, base_high = rates[least]
+    return tuple(
+        Step(
+            replicas=count,
+            record=by_count[count],
+            rate=rate,
+            rate_low=low,
+            rate_high=high,
+            speedup=rate / base,
+            speedup_low=low / base_high,
+            speedup_high=high / base_low,
+            efficiency=rate / base * least / count,
+        )
+        for count, (rate, low, high) in rates.items()
+    )
+
+
+def rate_interval(record: Record) -> tuple[float, float, float]:
+    """Items per second at the median, and at both ends of its interval."""
+    assert record.timing is not None
+    summary = record.timing.summary
+    items = record.items_timed
+    return items / summary.median, items / summary.ci_high, items / summary.ci_low
+
+
+def fit_latency_bandwidth(records: Iterable[Record]) -> LatencyBandwidth | None:
+    """The ring's latency and bandwidth by the all-reduces of `collectives` in the run; None of fewer than three.
+
+    By the relative errors: every message size counts alike.
+    """
+    import numpy as np
+
+    points = [
+        (int(r.params.get("processes", 2)), float(r.params["bytes"]), r.timing.summary.median)
+        for r in records
+        if r.benchmark == "collectives"
+        and r.params.get("op") == REDUCE
+        and r.params.get("impl") in ENGINES
+        and r.status == "measured"
+        and r.timing
+    ]
+    if len(points) < 3:
+        return None
+    turns = np.array([2.0 * (n - 1) for n, _, _ in points])
+    seconds = np.array([s for _, _, s in points])
+    moved = turns * np.array([size / n for n, size, _ in points])
+    latency, per_byte = _fit(seconds, turns, moved)
+    modelled = turns * latency + moved * per_byte
+    error = float(np.max(np.abs(modelled / seconds - 1)))
+    return LatencyBandwidth(latency, per_byte, len(points), error)
+
+
+def _fit(seconds: Any, first: Any, second: Any) -> tuple[float, float]:
+    """The two factors, not negative, by which the columns add up to the seconds; the relative errors are least."""
+    import numpy as np
+    from scipy.optimize import nnls
+
+    factors, _ = nnls(np.column_stack([first / seconds, second / seconds]), np.ones(len(seconds)))
+    return float(factors[0]), float(factors[1])
+
+
+def exchange_over_model(scaling: Scaling, model: LatencyBandwidth) -> float | None:
+    """The exchange alone on the largest measured number of replicas, over what the model says of these bytes.
+
+    An engine that sends its gradients in many small messages, or copies them, takes a multiple of the model's time.
+    None where no step was taken apart.
+    """
+    taken = _taken_apart(scaling)
+    if taken is None:
+        return None
+    base, parts = taken
+    return parts.exchange_s["alone"] / model.all_reduce_s(base, parts.bytes)
+
+
+def predict(scaling: Scaling, model: LatencyBandwidth, counts: Sequence[int]) -> list[Predicted]:
+    """The step on these numbers of replicas; nothing where no step was taken apart.
+
+    What a replica computes stays, in weak scaling; in strong scaling a part of it is shared out, as far as the measured
+    steps show (G. Amdahl, "Validity of the single processor approach…", AFIPS 1967). The exchange grows as the model's
+    does, from what it took alone in the largest measured step, and as much of it is hidden behind computing.
+    """
+    taken, over_model = _taken_apart(scaling), exchange_over_model(scaling, model)
+    if taken is None or over_model is None:
+        return []
+    _, parts = taken
+    measured = {step.replicas: step.record for step in scaling.steps}
+    exposed = parts.exposed_s / max(parts.exposed_s + parts.hidden_s, 1e-12)
+    fixed, shared_out = _computing(scaling)
+    predictions = []
+    for count in counts:
+        exchange = over_model * model.all_reduce_s(count, parts.bytes)
+        step = fixed + shared_out / count + (parts.wait_s + exposed * exchange if count > 1 else 0.0)
+        record = measured.get(count)
+        timing = record.timing if record else None
+        predictions.append(Predicted(count, step, exchange, timing.summary.median if timing else None))
+    return predictions
+
+
+def _computing(scaling: Scaling) -> tuple[float, float]:
+    """Seconds of a step, its input's with it, that every replica takes, and those that all replicas share out."""
+    import numpy as np
+
+    found = {step.replicas: p.own_s for step in scaling.steps if (p := step.record.parts)}
+    if scaling.weak:
+        return found[max(found)], 0.0
+    for step in scaling.steps:
+        if step.replicas == 1 and step.record.timing:
+            found[1] = step.record.timing.summary.median  # it exchanges nothing
+    counts, seconds = np.array(list(found), dtype=float), np.array(list(found.values()))
+    return _fit(seconds, np.ones(len(found)), 1 / counts) if len(found) > 1 else (0.0, float((counts * seconds)[0]))
+
+
+def _taken_apart(scaling: Scaling) -> tuple[int, StepParts] | None:
+    """The largest number of replicas whose step was taken apart, and its parts."""
+    taken = [(step.replicas, step.record.parts) for step in scaling.steps if step.record.parts]
+    return max(taken, key=lambda each: each[0], default=None)

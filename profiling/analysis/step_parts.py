@@ -1,0 +1,58 @@
+"""What a step of several replicas is made of: computing, launching, input, waiting for the slowest, and exchanging.
+
+The time that the exchange adds to a step is found in two ways: the step with it beside the step without it, and the
+exchange alone. Where a trace shows the collectives, that is a third. How much of the exchange is hidden behind
+computing is the difference of the first two.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from statistics import median
+
+from profiling.analysis.bottleneck import judge
+from profiling.records.bottleneck import Bottleneck, Cause
+from profiling.records.step import Seen, StepParts
+
+
+def take_apart(
+    step_s: float, seen: Sequence[Seen], profiler_s: float | None = None, launching: float | None = None
+) -> StepParts:
+    """The parts of a step by what all ranks saw, rank 0 first.
+
+    By the trace are `profiler_s`, its collectives, and `launching`, the share of launching in what is neither exchange
+    nor input.
+    """
+    own = median(seen[0].apart_s)
+    slowest = median(map(max, zip(*(rank.apart_s for rank in seen), strict=False)))
+    exposed, alone = max(0.0, step_s - slowest), median(seen[0].alone_s)
+    sources = {"with and without": exposed, "alone": alone}
+    if profiler_s is not None:
+        sources["profiler"] = profiler_s
+    waited = min(seen[0].input_s, own)
+    launch = None if launching is None else launching * (own - waited)
+    return StepParts(
+        step_s=step_s,
+        compute_s=own - waited - (launch or 0.0),
+        launch_s=launch,
+        input_s=waited,
+        wait_s=slowest - own,
+        exposed_s=exposed,
+        hidden_s=max(0.0, alone - exposed),
+        exchange_s=sources,
+        bytes=seen[0].bytes,
+        unexplained_s=step_s - slowest - alone,
+    )
+
+
+def with_exchange(seen: Bottleneck, parts: StepParts) -> Bottleneck:
+    """The verdict of one rank, its step's time shared out anew: what it waits for others is communication."""
+    communication = min(1.0, (parts.wait_s + parts.exposed_s) / parts.step_s)
+    of_input = min(1.0 - communication, parts.input_s / parts.step_s)
+    own = {cause: share for cause, share in seen.shares.items() if cause not in ("communication", "input")}
+    rest, whole = 1.0 - communication - of_input, sum(own.values())
+    shares: dict[Cause, float] = (
+        {cause: rest * share / whole for cause, share in own.items()} if whole else {"device": rest}
+    )
+    source = "steps with and without exchange" + (f", and {seen.evidence[0]}" if seen.evidence else "")
+    return judge(shares | {"communication": communication, "input": of_input}, source=source)

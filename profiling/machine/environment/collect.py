@@ -1,0 +1,76 @@
+"""What may explain a figure: an allow-list of facts about the machine, each collected by a small function."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from profiling import PROJECT
+from profiling.machine.environment.cpu import collect_cpu
+from profiling.machine.environment.gpu import collect_cuda, collect_gpus
+from profiling.machine.environment.limits import collect_limits
+from profiling.machine.environment.memory import collect_memory
+from profiling.machine.environment.software import collect_software
+from profiling.machine.environment.system import collect_system
+from profiling.machine.nvidia.libcuda import LIBCUDA, CudaError, Driver, NoDriver
+from profiling.records.environment import Cuda, Environment, Gpu
+
+# Why a fact can be missing; those whose absence is itself the answer (no quota, no container) are not here.
+WHY_UNKNOWN = {
+    "cpu.model": "/proc/cpuinfo does not name the processor",
+    "cpu.sockets": "the kernel shows no CPU topology",
+    "cpu.cores": "the kernel shows no CPU topology",
+    "cpu.affinity": "this operating system does not tell a process's CPU affinity",
+    "cpu.governor": "the kernel shows no frequency governor, as in most virtual machines",
+    "cpu.frequency_mhz": "the kernel states no clock",
+    "cpu.numa_nodes": "the kernel shows no memory nodes",
+    "memory.swap_bytes": "there is no /proc/meminfo",
+    "memory.huge_pages": "the kernel has no transparent huge pages",
+    "system.clock_source": "the kernel does not name its clock source",
+    "software.blas": "threadpoolctl knows no BLAS among NumPy's libraries",
+    "cuda.driver": "NVML does not answer",
+    "cuda.runtime": "no CUDA runtime package is installed",
+}
+
+
+def collect(root: Path = Path("/"), libcuda: str = LIBCUDA) -> Environment:
+    """Every fact about this machine; what cannot be read is null, with the reason in `unknown`.
+
+    `root` is where `/proc`, `/sys` and `/etc` are looked for.
+    """
+    gpus, cuda, unknown = _collect_nvidia(libcuda)
+    environment = Environment(
+        cpu=collect_cpu(root),
+        memory=collect_memory(root),
+        limits=collect_limits(root),
+        system=collect_system(root),
+        gpus=gpus,
+        cuda=cuda,
+        software=collect_software(),
+    )
+    return environment.model_copy(update={"unknown": _reasons(environment) | unknown})
+
+
+def _collect_nvidia(libcuda: str) -> tuple[list[Gpu], Cuda | None, dict[str, str]]:
+    cuda = None
+    try:
+        driver = Driver(libcuda)
+        cuda = collect_cuda(driver)
+        return collect_gpus(driver), cuda, {}
+    except NoDriver:
+        return [], None, {"gpus": "no NVIDIA driver library (libcuda.so.1) was found"}
+    except CudaError as error:
+        return [], cuda, {"gpus": str(error)}
+
+
+def _reasons(environment: Environment) -> dict[str, str]:
+    reasons = {}
+    for fact, reason in WHY_UNKNOWN.items():
+        part, field = fact.split(".")
+        group = getattr(environment, part)
+        if group is not None and getattr(group, field) is None:
+            reasons[fact] = reason
+    if environment.software.revision is None:
+        is_checkout = (PROJECT / ".git").exists()
+        why = "git could not describe the checkout" if is_checkout else "the suite does not run from a git checkout"
+        reasons["software.revision"] = why
+    return reasons

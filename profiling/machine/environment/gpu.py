@@ -1,0 +1,70 @@
+"""Facts about the NVIDIA GPUs that a program started here would see, the first one first."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any
+
+import pynvml
+
+from profiling.machine.environment.software import installed_version
+from profiling.machine.nvidia.libcuda import CudaDevice, Driver
+from profiling.machine.nvidia.nvml import open_card, read
+from profiling.records.environment import Cuda, Gpu
+
+RUNTIMES = ("nvidia-cuda-runtime-cu12", "nvidia-cuda-runtime")
+
+
+def collect_gpus(driver: Driver) -> list[Gpu]:
+    """The visible devices in CUDA's order, with the card's settings where NVML tells; `CudaError` as `Driver`."""
+    return [_describe(index, device, open_card(device.pci_bus_id)) for index, device in enumerate(driver.devices())]
+
+
+def _describe(index: int, device: CudaDevice, card: Any | None) -> Gpu:
+    return Gpu(
+        index=index,
+        name=device.name,
+        uuid_hash=hash_uuid(device.uuid),
+        memory_bytes=device.memory_bytes,
+        compute_capability=device.compute_capability,
+        multiprocessors=device.multiprocessors,
+        l2_bytes=device.l2_bytes or None,
+        **(_settings(card) if card is not None else {}),
+    )
+
+
+def _settings(card: Any) -> dict[str, Any]:
+    milliwatts = read(pynvml.nvmlDeviceGetEnforcedPowerLimit, card)
+    ecc, mig = read(pynvml.nvmlDeviceGetEccMode, card), read(pynvml.nvmlDeviceGetMigMode, card)
+    persistence = read(pynvml.nvmlDeviceGetPersistenceMode, card)
+    return {
+        "sm_clock_max_mhz": read(pynvml.nvmlDeviceGetMaxClockInfo, card, pynvml.NVML_CLOCK_SM),
+        "memory_clock_max_mhz": read(pynvml.nvmlDeviceGetMaxClockInfo, card, pynvml.NVML_CLOCK_MEM),
+        "power_limit_w": None if milliwatts is None else milliwatts / 1000,
+        "ecc": None if ecc is None else bool(ecc[0]),  # [in force, after the next reset]
+        "mig": None if mig is None else bool(mig[0]),
+        "persistence": None if persistence is None else bool(persistence),
+        "pcie_generation": read(pynvml.nvmlDeviceGetMaxPcieLinkGeneration, card),
+        "pcie_width": read(pynvml.nvmlDeviceGetMaxPcieLinkWidth, card),
+    }
+
+
+def hash_uuid(uuid: str) -> str:
+    """The first 12 hex digits of SHA-256 of the UUID."""
+    return hashlib.sha256(uuid.encode()).hexdigest()[:12]
+
+
+def collect_cuda(driver: Driver) -> Cuda:
+    """The versions of the driver and of the installed CUDA runtime; `CudaError` as `Driver`."""
+    major, minor = driver.cuda_version()
+    return Cuda(
+        driver=collect_driver_version(),
+        driver_cuda=f"{major}.{minor}",
+        runtime=next((found for name in RUNTIMES if (found := installed_version(name))), None),
+    )
+
+
+def collect_driver_version() -> str | None:
+    """The driver's own version, such as 580.95.05."""
+    read(pynvml.nvmlInit)
+    return read(pynvml.nvmlSystemGetDriverVersion)

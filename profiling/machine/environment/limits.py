@@ -1,0 +1,125 @@
+"""What the control groups grant this process, in version 1 and 2, and how often they held it back.
+
+Sources: Linux `Documentation/admin-guide/cgroup-v2.rst`, `…/cgroup-v1/memory.rst` and `scheduler/sched-bwc.rst`.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import NamedTuple
+
+from profiling.machine.environment.files import read_int, read_pairs, read_text
+from profiling.records.environment import Limits
+
+# Version 1 writes "no limit" as the largest page-aligned count, 2⁶³ less a page; no machine has an exbibyte.
+UNLIMITED_BYTES = 1 << 60
+
+
+class Mount(NamedTuple):
+    """A mounted cgroup hierarchy: the part of it that is visible (`root`), and where."""
+
+    version: int
+    controllers: frozenset[str]
+    root: str
+    path: Path
+
+
+class Throttling(NamedTuple):
+    """Since boot: the periods in which a quota ran out, and the seconds stopped, summed over the CPUs."""
+
+    periods: int
+    seconds: float
+
+
+def collect_limits(root: Path = Path("/")) -> Limits:
+    """The tightest CPU quota and memory limit from the process's own group up to the top."""
+    return Limits(cpu_quota=collect_cpu_quota(root), memory_bytes=collect_memory_limit(root))
+
+
+def collect_cpu_quota(root: Path = Path("/")) -> float | None:
+    """CPUs' worth of time that the process may use, or None without a quota."""
+    quotas = [_group_quota(group) for group in groups("cpu", root)]
+    return min((quota for quota in quotas if quota is not None), default=None)
+
+
+def collect_memory_limit(root: Path = Path("/")) -> int | None:
+    """Bytes that the process's group may use, or None without a limit."""
+    limits = [read_int(group / name) for group in groups("memory", root) for name in MEMORY_LIMIT_FILES]
+    return min((limit for limit in limits if limit is not None and limit < UNLIMITED_BYTES), default=None)
+
+
+MEMORY_LIMIT_FILES = ("memory.max", "memory.limit_in_bytes")  # version 2 (`max`, no number, for none), version 1
+
+
+def collect_throttling(root: Path = Path("/")) -> Throttling | None:
+    """How the quotas of this group and those above it held it back, or None where no group counts it."""
+    counted = [pairs for group in groups("cpu", root) if "nr_throttled" in (pairs := read_pairs(group / "cpu.stat"))]
+    if not counted:
+        return None
+    return Throttling(
+        periods=sum(int(pairs["nr_throttled"]) for pairs in counted),
+        seconds=sum(
+            int(pairs["throttled_usec"]) / 1e6 if "throttled_usec" in pairs else int(pairs["throttled_time"]) / 1e9
+            for pairs in counted
+        ),
+    )
+
+
+def _group_quota(group: Path) -> float | None:
+    text = read_text(group / "cpu.max")
+    if text is not None:
+        return parse_cpu_max(text)
+    quota, period = read_int(group / "cpu.cfs_quota_us"), read_int(group / "cpu.cfs_period_us")
+    return quota / period if quota is not None and quota > 0 and period else None
+
+
+def parse_cpu_max(text: str) -> float | None:
+    """CPUs granted by a line of `cpu.max`, `QUOTA PERIOD` in microseconds; None for `max`."""
+    quota, *period = text.split()
+    if quota == "max":
+        return None
+    return int(quota) / (int(period[0]) if period else 100_000)
+
+
+def groups(controller: str, root: Path = Path("/")) -> list[Path]:
+    """The folders of this process's groups for that controller, its own first, up to the visible top."""
+    mount = _mount_of(controller, root)
+    if mount is None:
+        return []
+    path = _membership(root).get(controller if mount.version == 1 else "", "/")
+    # Without a cgroup namespace a container sees only its own part, yet is told its path from the host's top.
+    below = path.removeprefix(mount.root) if mount.root != "/" else path
+    own = mount.path / below.strip("/")
+    if ".." in own.parts or not own.is_dir():
+        own = mount.path
+    levels = len(own.relative_to(mount.path).parts)
+    return [own, *own.parents[:levels]] if levels else [own]
+
+
+def _mount_of(controller: str, root: Path) -> Mount | None:
+    """Version 1 where the controller is mounted there (a hybrid machine has both), else version 2."""
+    mounts = _mounts(root)
+    first = next((mount for mount in mounts if controller in mount.controllers), None)
+    return first or next((mount for mount in mounts if mount.version == 2), None)
+
+
+def _mounts(root: Path) -> list[Mount]:
+    """The cgroup lines of `/proc/self/mountinfo`: `id parent dev ROOT PATH options … - TYPE source OPTIONS`."""
+    found = []
+    for line in (read_text(root / "proc/self/mountinfo") or "").splitlines():
+        before, _, after = line.partition(" - ")
+        fields, kind = before.split(), after.split()
+        if len(fields) > 4 and kind and kind[0] in ("cgroup", "cgroup2"):
+            version = 2 if kind[0] == "cgroup2" else 1
+            controllers = frozenset(kind[-1].split(",")) if version == 1 else frozenset[str]()
+            found.append(Mount(version, controllers, fields[3], root / fields[4].lstrip("/")))
+    return found
+
+
+def _membership(root: Path) -> dict[str, str]:
+    """The process's group per controller from `/proc/self/cgroup`; version 2 is under the empty name."""
+    paths: dict[str, str] = {}
+    for line in (read_text(root / "proc/self/cgroup") or "").splitlines():
+        _, controllers, path = line.split(":", 2)
+        paths |= dict.fromkeys(controllers.split(","), path)
+    return paths

@@ -1,0 +1,37 @@
+"""Facts about the main memory."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import psutil
+
+from profiling.machine.environment.files import read_pairs, read_text
+from profiling.records.environment import Memory
+
+
+def collect_memory(root: Path = Path("/")) -> Memory:
+    """Sizes in bytes from `/proc/meminfo`, or from psutil where there is no such file."""
+    sizes = collect_meminfo(root)
+    if "MemTotal" not in sizes:
+        memory = psutil.virtual_memory()
+        sizes = {"MemTotal": memory.total, "MemAvailable": memory.available}
+    return Memory(
+        total_bytes=sizes["MemTotal"],
+        available_bytes=sizes.get("MemAvailable", sizes.get("MemFree", 0)),
+        swap_bytes=sizes.get("SwapTotal"),
+        huge_pages=collect_huge_pages(root),
+    )
+
+
+def collect_meminfo(root: Path = Path("/")) -> dict[str, int]:
+    """The entries of `/proc/meminfo` that are stated in kB, in bytes."""
+    pairs = read_pairs(root / "proc/meminfo", ":")
+    return {name: int(value[:-3]) * 1024 for name, value in pairs.items() if value.endswith(" kB")}
+
+
+def collect_huge_pages(root: Path = Path("/")) -> str | None:
+    """The transparent huge page mode in force: the one in brackets of `always [madvise] never`."""
+    mode = re.search(r"\[(\w+)\]", read_text(root / "sys/kernel/mm/transparent_hugepage/enabled") or "")
+    return mode[1] if mode else None

@@ -1,0 +1,121 @@
+"""Facts about the libraries that do the work and the settings that change their speed."""
+
+from __future__ import annotations
+
+import os
+import platform
+import re
+import subprocess
+import tomllib
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+from profiling import PROJECT
+from profiling.records.environment import Software
+
+GIT_SECONDS = 5.0
+
+LIBRARIES = (
+    *("numpy", "scipy", "pandas", "pyarrow", "numba", "llvmlite", "mlxtend", "psutil", "py-spy"),
+    *("keras", "tensorflow", "tensorflow-cpu", "tensorflow-tpu", "libtpu", "jax", "jaxlib", "torch", "triton"),
+    *("cuda-bench", "cuda-core", "cuda-bindings", "numba-cuda", "numba-cuda-mlir", "cupy-cuda12x", "cupy-cuda13x"),
+    *("nvidia-ml-py", "nvidia-nvvm"),
+    *("nvidia-cublas-cu12", "nvidia-cudnn-cu12", "nvidia-nccl-cu12", "nvidia-cuda-runtime-cu12"),
+    *("nvidia-cublas", "nvidia-cudnn-cu13", "nvidia-nccl-cu13", "nvidia-cuda-runtime"),
+)
+THREADS = (
+    *("OMP_NUM_THREADS", "OMP_PROC_BIND", "OMP_PLACES", "OMP_SCHEDULE", "OMP_DYNAMIC", "OMP_WAIT_POLICY"),
+    *("GOMP_CPU_AFFINITY", "KMP_AFFINITY", "KMP_BLOCKTIME", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"),
+    *("BLIS_NUM_THREADS", "VECLIB_MAXIMUM_THREADS", "NUMBA_NUM_THREADS", "NUMBA_THREADING_LAYER"),
+    *("TF_NUM_INTRAOP_THREADS", "TF_NUM_INTEROP_THREADS"),
+)
+SETTINGS = (
+    *("KERAS_BACKEND", "TF_ENABLE_ONEDNN_OPTS", "TF_XLA_FLAGS", "XLA_FLAGS", "TF_GPU_ALLOCATOR"),
+    *("TF_FORCE_GPU_ALLOW_GROWTH", "TF_DETERMINISTIC_OPS", "TF_CUDNN_DETERMINISTIC", "TF_GPU_THREAD_MODE"),
+    *("XLA_PYTHON_CLIENT_PREALLOCATE", "XLA_PYTHON_CLIENT_MEM_FRACTION", "JAX_ENABLE_X64", "PYTORCH_CUDA_ALLOC_CONF"),
+    *("NVIDIA_TF32_OVERRIDE", "CUDA_LAUNCH_BLOCKING", "CUDA_DEVICE_MAX_CONNECTIONS", "CUDA_MODULE_LOADING"),
+    *("CUDA_DEVICE_ORDER", "OPENBLAS_CORETYPE", "MKL_ENABLE_INSTRUCTIONS", "NUMBA_DISABLE_JIT", "MALLOC_ARENA_MAX"),
+    "ACCELBENCH_NUMBA",
+)
+
+
+def collect_software() -> Software:
+    """Everything known about the software; imports NumPy, and no framework."""
+    pools = collect_blas_pools()
+    return Software(
+        python=platform.python_version(),
+        implementation=platform.python_implementation(),
+        libraries=collect_libraries(),
+        blas=describe_blas(pools),
+        threads=collect_variables(THREADS) | {pool["internal_api"]: str(pool["num_threads"]) for pool in pools},
+        settings=collect_variables(SETTINGS),
+        accelbench=collect_own_version(),
+        revision=collect_revision(),
+    )
+
+
+def collect_libraries() -> dict[str, str]:
+    """The installed versions of the libraries that do the work, from their metadata."""
+    return {name: found for name in LIBRARIES if (found := installed_version(name))}
+
+
+def installed_version(distribution: str) -> str | None:
+    """The version of an installed distribution, read without importing it."""
+    try:
+        return version(distribution)
+    except PackageNotFoundError:
+        return None
+
+
+def collect_blas_pools() -> list[dict[str, Any]]:
+    """The thread pools of the BLAS that NumPy uses, as threadpoolctl describes them."""
+    import numpy  # noqa: F401 - loads its BLAS, so that it can be seen
+    from threadpoolctl import threadpool_info
+
+    return [pool for pool in threadpool_info() if pool["user_api"] == "blas"]
+
+
+def describe_blas(pools: list[dict[str, Any]]) -> str | None:
+    """The BLAS by name, version and the kernel family it chose: `openblas 0.3.31 Haswell pthreads`."""
+    keys = ("internal_api", "version", "architecture", "threading_layer")
+    return ", ".join(" ".join(str(pool[key]) for key in keys if pool.get(key)) for pool in pools) or None
+
+
+def collect_variables(names: tuple[str, ...]) -> dict[str, str]:
+    """Those of the named environment variables that are set, with any path in them left out."""
+    return {name: without_paths(os.environ[name]) for name in names if os.environ.get(name)}
+
+
+def without_paths(value: str) -> str:
+    """The value with every path in it replaced by `…`: `--xla_dump_to=/home/me` names a person."""
+    return re.sub(r"[~\w.@:+-]*[/\\][^\s,;]*", "…", value)
+
+
+def collect_own_version() -> str:
+    """The suite's version: of the checkout that runs, which need not be installed, or of the installed package."""
+    project = PROJECT / "pyproject.toml"
+    if project.is_file():
+        found: str = tomllib.loads(project.read_text(encoding="utf-8"))["project"]["version"]
+        return found
+    return version("accelbench")
+
+
+def collect_revision(checkout: Path = PROJECT) -> str | None:
+    """The git commit of the checkout, or of an image's source, `-dirty` if files were changed; None if unknown."""
+    if not (checkout / ".git").exists():
+        stated = os.environ.get("ACCELBENCH_REVISION", "")
+        return stated if re.fullmatch("[0-9a-f]{40}(-dirty)?", stated) else None
+    command = ["git", "-C", str(checkout), "describe", "--always", "--dirty", "--abbrev=40", "--exclude=*"]
+    try:
+        done = subprocess.run(
+            command,
+            env=os.environ | {"GIT_OPTIONAL_LOCKS": "0"},
+            capture_output=True,
+            text=True,
+            timeout=GIT_SECONDS,
+            check=True,
+        )
+    except (OSError, subprocess.SubprocessError):  # no git, or it does not trust the folder's owner
+        return None
+    return done.stdout.strip()

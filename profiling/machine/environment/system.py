@@ -1,0 +1,46 @@
+"""Facts about the operating system and what stands between it and the machine."""
+
+from __future__ import annotations
+
+import platform
+import shlex
+from pathlib import Path
+
+from profiling.machine.environment.container import collect_container, collect_image, first_set
+from profiling.machine.environment.files import read_pairs, read_text
+from profiling.machine.environment.permissions import collect_gpu_counters, collect_user_namespace
+from profiling.records.environment import System
+
+RUNTIME_VARIABLES = {"COLAB_RELEASE_TAG": "colab", "COLAB_GPU": "colab", "KAGGLE_KERNEL_RUN_TYPE": "kaggle"}
+# gVisor answers with this build date whatever the kernel below it; newer ones also say its name.
+RUNTIME_KERNELS = {"gvisor": "gvisor", "sun jan 10 15:06:54 pst 2016": "gvisor", "microsoft": "wsl"}
+
+SCHEDULER_VARIABLES = {"SLURM_JOB_ID": "slurm", "PBS_JOBID": "pbs", "LSB_JOBID": "lsf", "FLUX_JOB_ID": "flux"}
+
+
+def collect_system(root: Path = Path("/")) -> System:
+    """Everything known about the operating system."""
+    return System(
+        os=collect_os(root),
+        kernel=read_text(root / "proc/sys/kernel/osrelease") or platform.release(),
+        container=collect_container(root),
+        image=collect_image(),
+        user_namespace=collect_user_namespace(root),
+        gpu_counters=collect_gpu_counters(root),
+        scheduler=first_set(SCHEDULER_VARIABLES),
+        runtime=collect_runtime(root),
+        clock_source=read_text(root / "sys/devices/system/clocksource/clocksource0/current_clocksource"),
+    )
+
+
+def collect_os(root: Path = Path("/")) -> str:
+    """The distribution's own name (os-release(5)), or the platform's where it has none."""
+    release = read_pairs(root / "etc/os-release", "=") or read_pairs(root / "usr/lib/os-release", "=")
+    return " ".join(shlex.split(release.get("PRETTY_NAME", ""))) or platform.system()
+
+
+def collect_runtime(root: Path = Path("/")) -> str | None:
+    """The hosted notebook or the kernel's stand-in that the process runs on, or None."""
+    version = (read_text(root / "proc/version") or "").lower()
+    by_kernel = next((runtime for word, runtime in RUNTIME_KERNELS.items() if word in version), None)
+    return first_set(RUNTIME_VARIABLES) or by_kernel

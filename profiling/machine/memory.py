@@ -1,0 +1,51 @@
+"""How much memory arrays may take: half of what is available, so that no benchmark drives its machine into swapping."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import psutil
+
+from profiling.benchmark import Skip
+from profiling.machine.environment.files import read_int, read_pairs
+from profiling.machine.environment.limits import MEMORY_LIMIT_FILES, UNLIMITED_BYTES, groups
+
+SHARE = 0.5
+
+
+def available_bytes(root: Path = Path("/")) -> int:
+    """Memory that can still be used: the machine's, or what the process's control groups leave if that is less."""
+    granted = (_left_in_group(group) for group in groups("memory", root))
+    return min(int(psutil.virtual_memory().available), *(left for left in granted if left is not None), UNLIMITED_BYTES)
+
+
+def require_memory(needed: float, available: int | None = None) -> None:
+    """Skip the point if arrays of that many bytes would take more than half of the available memory."""
+    available = available_bytes() if available is None else available
+    if needed > SHARE * available:
+        raise Skip(
+            f"needs {format_bytes(needed)} of memory; half of the available {format_bytes(available)} "
+            f"is {format_bytes(SHARE * available)}"
+        )
+
+
+def format_bytes(count: float) -> str:
+    """Three digits and a binary unit: `5.71 GiB`."""
+    for unit in ("B", "KiB", "MiB", "GiB", "TiB", "PiB"):
+        if count < 1024:
+            return f"{count:.3g} {unit}" if count < 1000 else f"{count:.0f} {unit}"
+        count /= 1024
+    return f"{count:,.3g} EiB" if count < 1000 else f"{count:,.0f} EiB"
+
+
+def _left_in_group(group: Path) -> int | None:
+    """The group's limit less what is in use and cannot be reclaimed; None without a limit.
+
+    Inactive file pages count as in use, but the kernel drops them when asked for memory.
+    """
+    for limit, usage in zip(MEMORY_LIMIT_FILES, ("memory.current", "memory.usage_in_bytes"), strict=True):
+        granted, used = read_int(group / limit), read_int(group / usage)
+        if granted is not None and granted < UNLIMITED_BYTES and used is not None:
+            pages = read_pairs(group / "memory.stat")
+            return max(0, granted - used + int(pages.get("total_inactive_file", pages.get("inactive_file", "0"))))
+    return None

@@ -1,0 +1,122 @@
+"""Naming what disturbed a measurement: its telemetry in plain words, where a figure passes a threshold."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from profiling.records.telemetry import Telemetry
+from profiling.records.timing import Timing
+
+# A clock that was held down in fewer samples than this changes the median little.
+GPU_THROTTLED_SHARE = 0.1
+# A clock that fell by less shifts a figure by less than what is told apart between two machines.
+CLOCK_FALL = 0.03
+# A hypervisor's own housekeeping stays below this; a neighbour that takes more is as large as what we resolve.
+STEAL_SHARE = 0.01
+# What others use is harmless while there are free CPUs, but a parallel loop waits for its slowest thread: up to
+# this share of the machine, and never more than half a CPU.
+OTHERS_SHARE, OTHERS_CPUS = 0.05, 0.5
+# A quota that ran out once in a hundred periods shifts a tail, not the median.
+QUOTA_SHARE = 0.01
+# Threads always wait some microseconds to be put on a CPU; this much means that there are more of them than CPUs.
+WAIT_SHARE = 0.05
+# Below these a daemon's page may have been read; above, the measured code itself waited for the disk.
+SWAPPED_BYTES = 1 << 20
+MAJOR_FAULTS_PER_S = 10.0
+
+
+def noise_flags(
+    telemetry: Telemetry, elapsed_s: float, logical_cpus: int, kept_to_cpus: int | None = None, ranks_here: int = 1
+) -> list[str]:
+    """The disturbances of a measurement that took `elapsed_s` seconds on a machine with that many logical CPUs.
+
+    `kept_to_cpus` is for one that was given only so many of them on purpose, and whose telemetry is of those: that its
+    threads wait for each other is then what is measured, and no disturbance. Of `ranks_here` on all CPUs alike, who
+    measure the point together, each would take the others for strangers. Each flag is a sentence with its figure; none
+    where nothing was seen, or nothing could be.
+    """
+    if elapsed_s <= 0:
+        return []
+    meant = {threads_waited} if kept_to_cpus is not None else set()
+    if ranks_here > 1 and kept_to_cpus == logical_cpus:
+        meant |= {others_ran}
+    finders = [find for find in FINDERS if find not in meant]
+    return [flag for find in finders for flag in find(telemetry, elapsed_s, kept_to_cpus or logical_cpus)]
+
+
+def clock_flags(timing: Timing) -> list[str]:
+    """Say that the SM clock fell during the samples: the earlier ones then stem from a faster card than the later."""
+    if timing.sm_clock_first_last is None:
+        return []
+    first, last = timing.sm_clock_first_last
+    if last >= (1 - CLOCK_FALL) * first:
+        return []
+    early = f"; the {timing.discarded} slowest-clocked were discarded, so that the earlier, faster ones decide"
+    return [f"the SM clock fell from {first:.0f} to {last:.0f} MHz over the samples{early if timing.discarded else ''}"]
+
+
+def gpu_throttled(telemetry: Telemetry, elapsed_s: float, cpus: int) -> Iterator[str]:
+    for reason in telemetry.throttle_reasons:
+        share = min(1.0, telemetry.counters.get(f"gpu.throttled_s.{reason}", elapsed_s) / elapsed_s)
+        if share >= GPU_THROTTLED_SHARE:
+            yield f"GPU throttled for {share:.0%} of the time: {reason}"
+
+
+def gpu_shared(telemetry: Telemetry, elapsed_s: float, cpus: int) -> Iterator[str]:
+    for name, processes in telemetry.gauges.items():
+        if name.startswith("gpu.processes") and processes.median > 1:
+            card = "GPU" + name.removeprefix("gpu.processes").replace(".", " ")
+            yield f"{card} shared: {processes.median:.0f} processes held a context on it"
+
+
+def cpu_throttled(telemetry: Telemetry, elapsed_s: float, cpus: int) -> Iterator[str]:
+    times = telemetry.counters.get("cpu.thermal_throttles", 0)
+    if times > 0:
+        yield f"CPU throttled by its temperature {times:.0f} times"
+
+
+def stolen(telemetry: Telemetry, elapsed_s: float, cpus: int) -> Iterator[str]:
+    share = telemetry.counters.get("cpu.steal_s", 0.0) / (elapsed_s * cpus)
+    if share >= STEAL_SHARE:
+        yield f"steal: the hypervisor gave {share:.0%} of the CPU time to others"
+
+
+def others_ran(telemetry: Telemetry, elapsed_s: float, cpus: int) -> Iterator[str]:
+    used = telemetry.counters.get("cpu.other_s", 0.0) / elapsed_s
+    if used > min(OTHERS_SHARE * cpus, OTHERS_CPUS):
+        yield f"other processes used {used:.1f} of {cpus} CPU{'s' * (cpus > 1)}"
+
+
+def quota_ran_out(telemetry: Telemetry, elapsed_s: float, cpus: int) -> Iterator[str]:
+    # The kernel adds up the time stopped on every CPU, so that it can exceed the time that passed.
+    seconds = telemetry.counters.get("cgroup.throttled_s", 0.0)
+    if seconds >= QUOTA_SHARE * elapsed_s:
+        yield f"CPU quota throttled the process for {seconds:.1f} s (over all CPUs)"
+
+
+def threads_waited(telemetry: Telemetry, elapsed_s: float, cpus: int) -> Iterator[str]:
+    waited = telemetry.counters.get("process.run_queue_wait_s", 0.0)
+    wanted = waited + telemetry.counters.get("cpu.own_s", 0.0)
+    if wanted > 0 and waited >= WAIT_SHARE * max(wanted, elapsed_s):
+        yield f"threads waited {waited:.1f} s for a free CPU, {waited / wanted:.0%} of the time they wanted one"
+
+
+def disk_read(telemetry: Telemetry, elapsed_s: float, cpus: int) -> Iterator[str]:
+    swapped = telemetry.counters.get("memory.swapped_bytes", 0)
+    if swapped >= SWAPPED_BYTES:
+        yield f"the machine swapped {swapped / 2**20:.0f} MiB"
+    faults = telemetry.counters.get("process.major_faults", 0)
+    if faults >= MAJOR_FAULTS_PER_S * elapsed_s:
+        yield f"the process waited for the disk {faults:.0f} times (major page faults)"
+
+
+FINDERS: tuple[Callable[[Telemetry, float, int], Iterator[str]], ...] = (
+    gpu_throttled,
+    gpu_shared,
+    cpu_throttled,
+    stolen,
+    others_ran,
+    quota_ran_out,
+    threads_waited,
+    disk_read,
+)

@@ -1,0 +1,1 @@
+"""NVIDIA's libraries: the driver, its management library, the runtime and the toolkit."""

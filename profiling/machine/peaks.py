@@ -1,0 +1,160 @@
+"""What the vendor says a device can do at most: dense figures with their source, and null for the unknown.
+
+The figures are in `peaks.toml` beside this file. A card that is not in it has no peak: never another card's.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from functools import cache
+from importlib.resources import files
+from typing import Literal
+
+from pydantic import Field
+
+from profiling.records.environment import Cpu, Environment, Gpu
+from profiling.records.peak import Peak
+from profiling.records.point import Device
+from profiling.records.stored import Stored
+
+PREFIXES = re.compile(r"^(NVIDIA |Tesla |GeForce )*")
+
+
+class Card(Stored):
+    """One entry of `peaks.toml`."""
+
+    name: str
+    """A regular expression for the driver's whole name of the card, less the vendor's prefixes."""
+    title: str
+    memory_gb: tuple[float, ...]
+    """The sizes that the card is sold with, as the vendor counts them."""
+    clock_mhz: float | None = Field(default=None, gt=0)
+    clocks: dict[str, dict[str, float]] = {}
+    """MHz by dtype and unit where a figure is stated at another clock than `clock_mhz`."""
+    bandwidth: float | None = Field(default=None, gt=0)
+    source: str
+    flops: dict[str, dict[str, float]]
+    """FLOP/s by dtype and unit (`plain` or `tensor`)."""
+
+
+class Core(Stored):
+    """A CPU core's floating-point operations per cycle, an FMA counted as two."""
+
+    title: str
+    vendor: str
+    family: int | None = None
+    models: tuple[tuple[int, int], ...] = ()
+    """x86: inclusive ranges of the model number."""
+    model: str | None = None
+    """Arm: the core's name, as the environment record has it."""
+    isa: str
+    """The extension without which the figures cannot be reached."""
+    source: str
+    flops_per_cycle: dict[str, int]
+
+
+@cache
+def _table() -> dict[str, list[dict[str, object]]]:
+    return tomllib.loads((files("profiling.machine") / "peaks.toml").read_text(encoding="utf-8"))
+
+
+@cache
+def cards() -> tuple[Card, ...]:
+    """Every card of `peaks.toml`, in its order."""
+    return tuple(Card.model_validate(card) for card in _table()["card"])
+
+
+@cache
+def cores() -> tuple[Core, ...]:
+    """Every CPU core of `peaks.toml`, in its order."""
+    return tuple(Core.model_validate(core) for core in _table()["core"])
+
+
+def find_card(name: str) -> Card | None:
+    """The card that the driver calls `name`; None if it is not in the table."""
+    bare = PREFIXES.sub("", name)
+    return next((card for card in cards() if re.fullmatch(card.name, bare)), None)
+
+
+def peak(
+    environment: Environment,
+    device: Device,
+    dtype: str,
+    figure: Literal["flops", "bytes"],
+    unit_kind: str | None = None,
+    kept_to_cpus: int | None = None,
+) -> Peak:
+    """The vendor's peak of this machine's device for arithmetic in `dtype` (FLOP/s) or for its memory (byte/s).
+
+    Of a GPU's arithmetic it is that of `unit_kind`, `plain` or `tensor`; of the better one where that is None.
+    `kept_to_cpus` is the number of the host's CPUs where it was to use no more: a GPU's peak is the same.
+    """
+    if device == "cpu":
+        per_cycle = cpu_flops_per_cycle(environment.cpu, dtype) if figure == "flops" else None
+        if per_cycle:
+            stated = f"the vendor states {per_cycle} FLOP per cycle of a core, but no clock under such load"
+        else:
+            stated = f"no vendor's figure for the {'FLOP/s' if figure == 'flops' else 'memory bandwidth'} of this CPU"
+        kept = f", and that of all {environment.cpu.logical} CPUs does not bound {kept_to_cpus}" if kept_to_cpus else ""
+        return Peak(value=None, reason=f"{stated}; see the measured ceiling{kept}")
+    if device == "tpu":
+        return Peak(value=None, reason="the environment record does not name the TPU")
+    if not environment.gpus:
+        return Peak(value=None, reason="the environment record names no GPU")
+    gpu = environment.gpus[0]
+    if gpu.mig or " MIG " in gpu.name:
+        return Peak(value=None, reason=f"{gpu.name} is divided (MIG): no vendor's figure for the part")
+    card = find_card(gpu.name)
+    if card is None:
+        return Peak(value=None, reason=f"{gpu.name} is not among the cards that 'accelbench peaks' lists")
+    if not _has_its_memory(gpu, card):
+        return Peak(value=None, reason=f"{gpu.name} shows another memory size than the {card.title}: a part of a card?")
+    return card_peak(card, dtype, figure, unit_kind)
+
+
+def _has_its_memory(gpu: Gpu, card: Card) -> bool:
+    """Whether the memory that the driver shows, if it does, is a size the card is sold with, within 10 %.
+
+    Vendors' 80 GB are 80 GiB (7 % more) less what ECC and the driver keep back.
+    """
+    return gpu.memory_bytes is None or any(0.9 < gpu.memory_bytes / (size * 1e9) < 1.1 for size in card.memory_gb)
+
+
+def card_peak(card: Card, dtype: str, figure: Literal["flops", "bytes"], confined_to: str | None = None) -> Peak:
+    """The card's best unit for the dtype, or the one that the arithmetic is confined to, or its memory."""
+    memory = {"memory": card.bandwidth} if card.bandwidth else {}
+    units = card.flops.get(dtype, {}) if figure == "flops" else memory
+    if figure == "flops" and confined_to is not None:
+        units = {unit: value for unit, value in units.items() if unit == confined_to}
+    if not units:
+        what = dtype if figure == "flops" else "memory"
+        place = f"the {confined_to} units of {card.title}" if figure == "flops" and confined_to else card.title
+        return Peak(value=None, reason=f"no vendor's figure for {what} on {place}")
+    unit_kind = max(units, key=lambda unit: units[unit])
+    clock = card.clocks.get(dtype, {}).get(unit_kind, card.clock_mhz) if figure == "flops" else None
+    return Peak(value=units[unit_kind], unit_kind=unit_kind, clock_mhz=clock, source=card.source)
+
+
+def peak_at_clock(peak: Peak, observed_mhz: float) -> float | None:
+    """The peak scaled from the clock it is stated at to the observed one; None where either figure is unknown."""
+    if peak.value is None or peak.clock_mhz is None or peak.unit_kind == "memory":
+        return None
+    return peak.value * observed_mhz / peak.clock_mhz
+
+
+def cpu_flops_per_cycle(cpu: Cpu, dtype: str) -> int | None:
+    """FLOP per cycle of one core of this CPU; None where the core is not in the table or its vectors are hidden.
+
+    Times cores and clock this is the CPU's peak, but under vector load the clock is not the nominal one, and a
+    virtual machine hides it: the measured ceiling is the better bound.
+    """
+    for core in cores():
+        if core.vendor != cpu.vendor or core.isa not in cpu.isa:
+            continue
+        by_number = core.family == cpu.family and any(
+            low <= cpu.model_number <= high for low, high in core.models if cpu.model_number is not None
+        )
+        if by_number or (core.model is not None and core.model == cpu.model):
+            return core.flops_per_cycle.get(dtype)
+    return None

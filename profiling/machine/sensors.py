@@ -1,0 +1,205 @@
+"""The program that reads the machine's sensors beside a measurement, in a process of its own.
+
+NVBench holds Python's lock for as long as it measures, so that a thread of the measured process could read nothing.
+
+`python -m profiling.machine.sensors WATCH` reads its orders from standard input, a line each, and answers each with a
+line: `ready` as soon as it can begin, `begun` after the line `begin`, and after the line `end` what it read, as `Seen`
+in JSON. It ends with its orders: when they are closed, or when the process that gave them is gone. It imports no more
+than it reads with, so that it is ready after a tenth of a second.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import select
+import signal
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from time import perf_counter
+from typing import TYPE_CHECKING, Any
+
+import psutil
+
+if TYPE_CHECKING:
+    from profiling.machine.nvidia.nvml import Reading
+
+FIRST_S = 0.1  # so that a short measurement has a sample too, taken when the clocks have left their idle state
+TICK_S = 0.01  # /proc/stat counts in ticks of 1/100 s on nearly every kernel
+MIN_LOAD_TICKS = 10  # a load from fewer ticks would be wrong by more than a tenth
+ORPHAN_S = 1.0  # how often to look whether the parent is still there: a child of its may hold the orders open
+
+
+@dataclass(frozen=True)
+class Watch:
+    """What is to be watched."""
+
+    pid: int
+    """The measured process, which is the parent."""
+    interval_s: float
+    cpus: list[int] | None = None
+    """The CPUs whose load is read; None for all."""
+    cards: list[str] = field(default_factory=list)
+    """The PCI addresses of the GPUs."""
+    place: list[int] | None = None
+    """The CPUs that this program may run on; None leaves it where it was started."""
+
+
+@dataclass
+class Seen:
+    """What was read between `begin` and `end`."""
+
+    when: list[float] = field(default_factory=list)
+    """The moment of each sample, by the clock of `perf_counter`, which the processes of a machine share."""
+    samples: list[list[Reading]] = field(default_factory=list)
+    throttled: list[list[str]] = field(default_factory=list)
+    """Of each sample: what held the clock of any card down."""
+    energy_j: float | None = None
+    """What all cards together used; None if one of them does not tell."""
+    missing: list[str] = field(default_factory=list)
+    """What could not be read, and why."""
+
+
+def main() -> None:
+    """Watch until the end is ordered."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the measured process says when it ends
+    watch = Watch(**json.loads(sys.argv[1]))
+    _move(watch.place)
+    sensors = Sensors(watch)
+    _answer("ready")
+    if _order(watch, None) != "begin":
+        return
+    sensors.begin()
+    _answer("begun")
+    due = perf_counter() + min(FIRST_S, watch.interval_s)
+    while (order := _order(watch, due)) is None:
+        sensors.sample()
+        due = max(due + watch.interval_s, perf_counter())
+    if order == "end":
+        _answer(json.dumps(vars(sensors.end())))
+
+
+def _move(place: Sequence[int] | None) -> None:
+    """Run on these CPUs; a control group may forbid them all, and then it stays where it is."""
+    if place and hasattr(os, "sched_setaffinity"):
+        with contextlib.suppress(OSError):
+            os.sched_setaffinity(0, place)
+
+
+def _order(watch: Watch, due: float | None) -> str | None:
+    """The next order; None when that moment comes first; an empty one when nobody is left to give any."""
+    while os.getppid() == watch.pid:
+        left = ORPHAN_S if due is None else min(ORPHAN_S, due - perf_counter())
+        if select.select([sys.stdin], [], [], max(0.0, left))[0]:
+            return sys.stdin.readline().strip()
+        if due is not None and perf_counter() >= due:
+            return None
+    return ""
+
+
+def _answer(line: str) -> None:
+    # A parent that is gone needs no answer, and the next order says that it is.
+    with contextlib.suppress(BrokenPipeError):
+        print(line, flush=True)
+
+
+class Sensors:
+    """All that is watched, opened once."""
+
+    def __init__(self, watch: Watch) -> None:
+        self._process = psutil.Process(watch.pid)
+        self._loads = CpuLoads(watch.cpus)
+        self._seen = Seen()
+        self._cards = Cards(watch.cards, self._seen.missing) if watch.cards else None
+
+    def begin(self) -> None:
+        self._begin_energy_j = self._cards.energy() if self._cards else None
+        self._loads.read()
+
+    def sample(self) -> None:
+        self._seen.when.append(perf_counter())
+        readings: list[Reading] = [("process.rss", float(self._process.memory_info().rss), "B"), *self._loads.read()]
+        self._seen.samples.append(readings + (self._cards.read() if self._cards else []))
+        self._seen.throttled.append(self._cards.throttle_reasons() if self._cards else [])
+
+    def end(self) -> Seen:
+        energy_j = self._cards.energy() if self._cards else None
+        if energy_j is not None and self._begin_energy_j is not None:
+            self._seen.energy_j = energy_j - self._begin_energy_j
+        if not self._seen.samples:
+            self.sample()
+        return self._seen
+
+
+class CpuLoads:
+    """The load of each of these CPUs since the last reading; None for all of them."""
+
+    def __init__(self, cpus: Sequence[int] | None = None) -> None:
+        self._cpus = cpus
+        self._previous, self._when = psutil.cpu_times(percpu=True), perf_counter()
+
+    def read(self) -> list[Reading]:
+        """One percentage per CPU; none if too little time has passed to tell."""
+        now = perf_counter()
+        if now - self._when < MIN_LOAD_TICKS * TICK_S:
+            return []
+        previous, self._previous, self._when = self._previous, psutil.cpu_times(percpu=True), now
+        if len(previous) != len(self._previous):  # a CPU was switched off or on
+            return []
+        loads = (busy_percent(before, after) for before, after in zip(previous, self._previous, strict=True))
+        return [
+            (f"cpu.load.{number}", load, "%")
+            for number, load in enumerate(loads)
+            if self._cpus is None or number in self._cpus
+        ]
+
+
+def busy_percent(before: Any, after: Any) -> float:
+    """The share of the time between two readings of a CPU's times in which it was not idle."""
+    # The time of guests is counted in user and nice already.
+    passed = {name: getattr(after, name) - getattr(before, name) for name in after._fields if "guest" not in name}
+    total = sum(passed.values())
+    idle = passed["idle"] + passed.get("iowait", 0.0)
+    return 100.0 * min(1.0, max(0.0, 1 - idle / total)) if total > 0 else 0.0
+
+
+class Cards:
+    """The GPUs at these PCI addresses; what none of their sensors can tell is added to `missing`."""
+
+    def __init__(self, addresses: Sequence[str], missing: list[str]) -> None:
+        from profiling.machine.nvidia import nvml  # a machine without a GPU is not kept waiting for it
+
+        self._nvml = nvml
+        found = [nvml.open_card(address) for address in addresses]
+        self._cards = [(number, card) for number, card in enumerate(found) if card is not None]
+        self._several, self._complete = len(found) > 1, len(self._cards) == len(found)
+        self._divided = any(nvml.is_divided(card) for _, card in self._cards)
+        if not self._complete:
+            lost = ", ".join(address for address, card in zip(addresses, found, strict=True) if card is None)
+            missing.append(f"sensors of the GPU at {lost}: NVML does not answer for it")
+        if self._divided:
+            missing.append("GPU power and energy: the card is divided (MIG), and they are those of all its parts")
+
+    def read(self) -> list[Reading]:
+        """Every sensor of every card; of several cards `gpu.power.0` and so on, in CUDA's order."""
+        return [
+            (f"{name}.{number}" if self._several else name, value, unit)
+            for number, card in self._cards
+            for name, value, unit in self._nvml.read_card(card)
+            if not (self._divided and name == "gpu.power")
+        ]
+
+    def throttle_reasons(self) -> list[str]:
+        return sorted({reason for _, card in self._cards for reason in self._nvml.read_throttle_reasons(card)})
+
+    def energy(self) -> float | None:
+        """The sum of the cards' energy counters; None if any of them cannot be read."""
+        joules = [self._nvml.read_energy(card) for _, card in self._cards]
+        known = [value for value in joules if value is not None]
+        return sum(known) if self._complete and not self._divided and len(known) == len(joules) else None
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,226 @@
+"""The machine's state around one measurement: sensors sampled by a process of its own, totals read at both ends."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import asdict, replace
+from math import ceil
+from selectors import EVENT_READ, DefaultSelector
+from statistics import mean, median
+from time import monotonic
+from types import TracebackType
+from typing import TYPE_CHECKING
+
+import psutil
+
+from profiling import PROJECT
+from profiling.machine.environment.cpu import collect_affinity
+from profiling.machine.nvidia.libcuda import CudaError, Driver, NoDriver
+from profiling.machine.sensors import Seen, Watch
+from profiling.machine.totals import Totals, difference, read_totals
+from profiling.records.point import Device
+from profiling.records.telemetry import Gauge, Telemetry
+
+if TYPE_CHECKING:
+    from profiling.machine.nvidia.nvml import Reading
+
+
+INTERVAL_S: dict[Device, float] = {"cpu": 0.5, "gpu": 0.2, "tpu": 0.5}
+"""NVBench measures a kernel for a second; NVML itself refreshes power and utilisation some ten times in one."""
+MOST_POINTS = 500  # of a sensor over time: more than a chart is wide
+READY_S = 30.0  # a driver that is not kept loaded takes seconds to answer for eight cards
+ANSWER_S = 10.0
+
+BUSY = ("user", "nice", "system", "irq", "softirq")
+
+
+class TelemetrySampler:
+    """Observes the machine while its `with` block runs; `result()` afterwards.
+
+    The process that reads the sensors is started here, so that it is ready by the time the block begins; `close` ends
+    it where no block did. `cards` is how many of the visible GPUs the measured process uses, the first ones. Any sensor
+    may be absent. `cpus` are the CPUs that the process was kept to, if it was: what happened on the others did not
+    disturb it. `place` are those that the sensors are read on, if not where this process runs.
+    """
+
+    def __init__(
+        self,
+        device: Device,
+        interval_s: float | None = None,
+        cpus: Sequence[int] | None = None,
+        place: Sequence[int] | None = None,
+        cards: int = 1,
+    ) -> None:
+        self._interval_s, self._cpus = interval_s or INTERVAL_S[device], cpus
+        watched = collect_affinity() if cpus is None else list(cpus)
+        addresses = visible_cards(cards) if device == "gpu" else []
+        self._seen = Seen()
+        self._sensors = SensorProcess(
+            Watch(os.getpid(), self._interval_s, watched, addresses, None if place is None else list(place))
+        )
+
+    def __enter__(self) -> TelemetrySampler:
+        self._sensors.begin()
+        self._begin = self._totals()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._sensors.order("end")
+        self._end = self._totals()
+        self._seen = self._sensors.end()
+
+    def close(self) -> None:
+        """End the process that reads the sensors, if it has not ended."""
+        self._sensors.close()
+
+    def result(self) -> Telemetry:
+        """What was observed; to be asked for after the block."""
+        elapsed = self._end.wall_s - self._begin.wall_s
+        counters = {"wall_s": elapsed} | difference(self._begin, self._end)
+        if self._seen.energy_j is not None:
+            counters["gpu.energy_j"] = self._seen.energy_j
+        throttled = [reason for reasons in self._seen.throttled for reason in reasons]
+        for reason in sorted(set(throttled)):
+            counters[f"gpu.throttled_s.{reason}"] = elapsed * throttled.count(reason) / len(self._seen.throttled)
+        return Telemetry(
+            interval_s=self._interval_s,
+            gauges=summarize(self._seen.samples),
+            counters=counters,
+            throttle_reasons=sorted(set(throttled)),
+            missing=self._seen.missing,
+        )
+
+    def series(self, since: float) -> dict[str, list[tuple[float, float]]]:
+        """Each sensor over time: seconds after `since`, a moment of `perf_counter`, and value; after the block.
+
+        The loads of the CPUs are their mean. Of more than `MOST_POINTS` readings every n-th is taken: none is averaged.
+        """
+        found: dict[str, list[tuple[float, float]]] = defaultdict(list)
+        every = ceil(len(self._seen.samples) / MOST_POINTS) or 1
+        for when, readings in list(zip(self._seen.when, self._seen.samples, strict=True))[::every]:
+            values = {name: value for name, value, _ in readings}
+            loads = [values.pop(name) for name in list(values) if name.startswith("cpu.load.")]
+            for name, value in [*values.items(), *([("cpu.load", mean(loads))] if loads else [])]:
+                found[name].append((when - since, value))
+        return dict(found)
+
+    def _totals(self) -> Totals:
+        totals = read_totals()
+        if self._cpus is None:
+            return totals
+        return replace(totals, counters={**totals.counters, **read_cpu_time(self._cpus)})
+
+
+class SensorProcess:
+    """The process that reads the sensors (`profiling.machine.sensors`), as the measured one sees it.
+
+    What goes wrong with it costs the sensors, never the measurement.
+    """
+
+    def __init__(self, watch: Watch) -> None:
+        path = [entry for entry in sys.path if entry] + [str(PROJECT)]
+        self._buffer = b""
+        self._trouble: str | None = None
+        self._process: subprocess.Popen[bytes] | None = None
+        try:
+            self._process = subprocess.Popen(
+                # Without `site`, and on the path that this process has come to, it starts in half the time.
+                [sys.executable, "-S", "-P", "-m", "profiling.machine.sensors", json.dumps(asdict(watch))],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                bufsize=0,
+                env=os.environ | {"PYTHONPATH": os.pathsep.join(path)},
+            )
+        except OSError as error:  # no process more is allowed, or no memory for it
+            self._trouble = f"the process that reads them cannot be started: {error}"
+
+    def begin(self) -> None:
+        """Have it begin, once it is ready: nothing of its start falls into what is measured."""
+        self._answer(READY_S)
+        self.order("begin")
+        self._answer(ANSWER_S)
+
+    def order(self, order: str) -> None:
+        """Give it an order; one that is dead has no answer."""
+        if self._process is None or self._process.stdin is None or self._trouble:
+            return
+        try:
+            self._process.stdin.write(f"{order}\n".encode())
+        except BrokenPipeError:
+            self._trouble = self._last_words(self._process)
+
+    def end(self) -> Seen:
+        """What it read, after it was told to end."""
+        answer = self._answer(ANSWER_S)
+        self.close()
+        return Seen(**json.loads(answer)) if answer else Seen(missing=[f"all sensors: {self._trouble}"])
+
+    def close(self) -> None:
+        """End it at once."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.communicate()
+
+    def _answer(self, seconds: float) -> bytes | None:
+        """Its next line; None if it does not come within so many seconds, or something was amiss before."""
+        if self._process is None or self._process.stdout is None or self._trouble:
+            return None
+        deadline = monotonic() + seconds
+        with DefaultSelector() as selector:
+            selector.register(self._process.stdout, EVENT_READ)
+            while b"\n" not in self._buffer:
+                if not selector.select(max(0.0, deadline - monotonic())):
+                    self._trouble = f"the process that reads them did not answer within {seconds:g} s"
+                    return None
+                piece = self._process.stdout.read(1 << 20)
+                if not piece:
+                    self._trouble = self._last_words(self._process)
+                    return None
+                self._buffer += piece
+        line, _, self._buffer = self._buffer.partition(b"\n")
+        return line
+
+    def _last_words(self, process: subprocess.Popen[bytes]) -> str:
+        """How it ended, which it has, or is about to."""
+        try:
+            _, complaint = process.communicate(timeout=ANSWER_S)
+        except subprocess.TimeoutExpired:
+            return "the process that reads them closed its output"
+        said = complaint.decode(errors="replace").strip().splitlines() or [f"exit status {process.returncode}"]
+        return f"the process that reads them ended: {said[-1]}"
+
+
+def visible_cards(count: int) -> list[str]:
+    """The PCI addresses of the first so many GPUs; CUDA itself reads `CUDA_VISIBLE_DEVICES`, in each of its forms."""
+    try:
+        return [device.pci_bus_id for device in Driver().devices()[:count]]
+    except (NoDriver, CudaError):
+        return []
+
+
+def read_cpu_time(cpus: Sequence[int]) -> dict[str, float]:
+    """Seconds that these CPUs together were busy, and that a hypervisor gave to another guest."""
+    times = [each for number, each in enumerate(psutil.cpu_times(percpu=True)) if number in cpus]
+    busy = sum(getattr(each, name, 0.0) for each in times for name in BUSY)
+    steal = [each.steal for each in times if hasattr(each, "steal")]
+    return {"cpu.busy_s": busy, **({"cpu.steal_s": sum(steal)} if steal else {})}
+
+
+def summarize(samples: Sequence[Sequence[Reading]]) -> dict[str, Gauge]:
+    """Smallest, median and largest value of each sensor."""
+    values: dict[tuple[str, str], list[float]] = defaultdict(list)
+    for sample in samples:
+        for name, value, unit in sample:
+            values[name, unit].append(value)
+    return {
+        name: Gauge(minimum=min(read), median=median(read), maximum=max(read), unit=unit)
+        for (name, unit), read in values.items()
+    }

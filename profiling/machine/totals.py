@@ -1,0 +1,124 @@
+"""The kernel's running totals for this machine and process, whose differences tell what happened in between.
+
+Sources: proc(5), getrusage(2), Linux `Documentation/scheduler/sched-stats.rst`, cgroup-v2.rst, powercap.rst.
+"""
+
+from __future__ import annotations
+
+import resource
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from time import perf_counter
+
+import psutil
+
+from profiling.machine.environment.cpu import collect_energy, collect_throttle_count
+from profiling.machine.environment.files import read_pairs, read_text
+from profiling.machine.environment.limits import collect_throttling
+
+PAGE_BYTES = resource.getpagesize()
+
+
+@dataclass(frozen=True)
+class Totals:
+    """One reading of every total that this machine offers."""
+
+    wall_s: float
+    counters: Mapping[str, float]
+    """By the names of the telemetry record."""
+    waits_s: Mapping[int, float]
+    """Per thread: seconds it was ready to run and no CPU was free."""
+    energy_uj: Mapping[str, tuple[int, int]]
+    """Per CPU package: its counter, and the value after which that starts anew."""
+
+
+def read_totals(root: Path = Path("/")) -> Totals:
+    """Read all totals now; what cannot be read is left out."""
+    counters: dict[str, float] = {}
+    for collect in (read_machine_time, read_own_time, read_usage, read_throttling, read_swapping, read_heat):
+        counters |= collect(root)
+    return Totals(perf_counter(), counters, read_waits(root), collect_energy(root))
+
+
+def difference(begin: Totals, end: Totals) -> dict[str, float]:
+    """What was counted in between, in seconds, joules, bytes or events as the names say.
+
+    `cpu.other_s` is the CPU time of everything but this process and its descendants.
+    """
+    counted = {name: end.counters[name] - begin.counters[name] for name in end.counters if name in begin.counters}
+    if "cpu.busy_s" in counted and "cpu.own_s" in counted:
+        # Both are rounded to clock ticks, so that the rest of an idle machine may come out just below zero.
+        counted["cpu.other_s"] = max(0.0, counted.pop("cpu.busy_s") - counted["cpu.own_s"])
+    if end.waits_s:
+        # Threads that ended in between took their wait with them: this is a lower bound.
+        counted["process.run_queue_wait_s"] = sum(
+            wait - begin.waits_s.get(thread, 0.0) for thread, wait in end.waits_s.items()
+        )
+    if end.energy_uj and begin.energy_uj.keys() == end.energy_uj.keys():
+        counted["cpu.energy_j"] = sum(
+            (value - begin.energy_uj[package][0]) % wrap / 1e6 for package, (value, wrap) in end.energy_uj.items()
+        )
+    return counted
+
+
+def read_machine_time(root: Path) -> dict[str, float]:
+    """Seconds that all CPUs together were busy, and that a hypervisor gave to another guest."""
+    times = psutil.cpu_times()
+    busy = sum(getattr(times, name, 0.0) for name in ("user", "nice", "system", "irq", "softirq"))
+    return {"cpu.busy_s": busy, **({"cpu.steal_s": times.steal} if hasattr(times, "steal") else {})}
+
+
+def read_own_time(root: Path) -> dict[str, float]:
+    """CPU seconds of this process, its descendants, and those of them that have ended."""
+    own = psutil.Process()
+    seconds = 0.0
+    for process in [own, *own.children(recursive=True)]:
+        try:
+            seconds += sum(process.cpu_times()[:4])  # user, system, and both of its ended children
+        except psutil.NoSuchProcess:
+            continue  # it ended just now, and its parent has been handed its time
+    return {"cpu.own_s": seconds}
+
+
+def read_usage(root: Path) -> dict[str, float]:
+    """Page faults and context switches of this process, all threads together."""
+    usage = resource.getrusage(resource.RUSAGE_SELF)
+    return {
+        "process.minor_faults": usage.ru_minflt,
+        "process.major_faults": usage.ru_majflt,
+        "process.voluntary_switches": usage.ru_nvcsw,
+        "process.involuntary_switches": usage.ru_nivcsw,
+    }
+
+
+def read_throttling(root: Path) -> dict[str, float]:
+    """How the control group's CPU quota held the process back."""
+    throttling = collect_throttling(root)
+    if throttling is None:
+        return {}
+    return {"cgroup.throttled_periods": throttling.periods, "cgroup.throttled_s": throttling.seconds}
+
+
+def read_swapping(root: Path) -> dict[str, float]:
+    """Bytes that the machine moved to and from swap space."""
+    pages = read_pairs(root / "proc/vmstat")
+    if "pswpin" not in pages:
+        return {}
+    return {"memory.swapped_bytes": (int(pages["pswpin"]) + int(pages["pswpout"])) * PAGE_BYTES}
+
+
+def read_heat(root: Path) -> dict[str, float]:
+    """Times that a CPU core slowed down for its heat."""
+    count = collect_throttle_count(root)
+    return {} if count is None else {"cpu.thermal_throttles": count}
+
+
+def read_waits(root: Path) -> dict[int, float]:
+    """Each thread's seconds on the run queue: the second number of its `schedstat`, in nanoseconds."""
+    waits = {}
+    for path in (root / "proc/self/task").glob("*/schedstat"):
+        fields = (read_text(path) or "").split()
+        if len(fields) == 3:
+            waits[int(path.parent.name)] = int(fields[1]) / 1e9
+    return waits

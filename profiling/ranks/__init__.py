@@ -1,0 +1,1 @@
+"""The processes that measure a point together."""

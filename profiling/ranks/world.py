@@ -1,0 +1,76 @@
+"""The processes that measure a point together: which of them this one is, where the others are, what each is doing.
+
+A process is a rank of a world, in MPI's words. A point that one process measures is measured in a world of one. Whoever
+starts the processes tells each its place (`join`); what is measured in them asks for it (`world`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from time import perf_counter
+from typing import Literal
+
+from profiling.records.stored import Stored
+
+Stage = Literal["prepare", "input", "step"]
+
+
+class World(Stored):
+    """This process's place among those that measure a point together."""
+
+    rank: int = 0
+    size: int = 1
+    local_rank: int = 0
+    """Its number among the ranks of its host."""
+    local_size: int = 1
+    """How many of the ranks are on its host."""
+    addresses: list[str] = ["127.0.0.1:0"]
+    """Of each rank: its host, and a port that was free there, for libraries to meet at."""
+
+    @property
+    def host(self) -> str:
+        """This rank's own address, as the others reach it."""
+        return self.addresses[self.rank].rpartition(":")[0]
+
+    @property
+    def interface(self) -> str | None:
+        """The network interface that has this rank's address: gloo and NCCL else take that of the host's name."""
+        import psutil
+
+        for name, addresses in psutil.net_if_addrs().items():
+            if self.host in [address.address for address in addresses]:
+                return name
+        return None
+
+
+@dataclass
+class Doing:
+    """What this process is doing, as a watcher is told it: a rank that does not come to a step holds up the others."""
+
+    stage: Stage = "prepare"
+    steps: int = 0
+    """Steps that were begun."""
+    seconds: dict[Stage, float] = field(default_factory=lambda: {"prepare": 0.0, "input": 0.0, "step": 0.0})
+    """Spent in each stage that is over."""
+    since: float = field(default_factory=perf_counter)
+
+    def at(self, stage: Stage) -> None:
+        """From now on it is at this stage; at `step`, of the next step."""
+        now = perf_counter()
+        self.seconds[self.stage] += now - self.since
+        self.stage, self.since = stage, now
+        self.steps += stage == "step"
+
+
+DOING = Doing()
+_WORLD = [World()]
+
+
+def world() -> World:
+    """This process's place; a world of one, unless it joined another."""
+    return _WORLD[0]
+
+
+def join(world: World) -> None:
+    """Take this place."""
+    _WORLD[0] = world

@@ -1,0 +1,1 @@
+"""The types that are stored: everything else stands on them, and they stand on nothing."""

@@ -1,0 +1,108 @@
+"""Everything known about one measured point, as it is stored: one JSON object per line of `records.jsonl`."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Final, Literal
+
+from profiling.records.bottleneck import Bottleneck
+from profiling.records.host import HostProfile
+from profiling.records.peak import Peak
+from profiling.records.point import Device, Point, Scalar
+from profiling.records.quality import Data, Metric, Verification
+from profiling.records.step import Seen, StepParts
+from profiling.records.stored import Stored
+from profiling.records.telemetry import Telemetry
+from profiling.records.timing import Phases, Summary, Timing
+from profiling.records.trace import Capture, TraceAnalysis
+from profiling.records.work import Figure, Work
+
+SCHEMA_VERSION: Final = 1
+
+
+class Profile(Stored):
+    """What a training was seen to do in a pass of its own after the measured one (`profiling.profiled_steps`)."""
+
+    bottleneck: Bottleneck
+    capture: Capture | None = None
+    """How the trace was taken."""
+    trace: TraceAnalysis | None = None
+    """What it says."""
+    host: HostProfile | None = None
+    trace_folder: str | None = None
+    host_folder: str | None = None
+    """Within the run's directory, where they were kept."""
+    missing: list[str] = []
+    """What could not be kept, and why."""
+    elapsed_s: float = 0.0
+
+
+class RankRecord(Stored):
+    """What one of several ranks saw of the point that they measured together."""
+
+    rank: int
+    node: int
+    """The number of its host; ranks of one host have the same."""
+    summary: Summary | None = None
+    metrics: dict[str, Metric] = {}
+    noise: list[str] = []
+    seen: Seen | None = None
+
+
+class Record(Stored):
+    """One point: measured, failed or skipped."""
+
+    schema_version: Literal[1] = SCHEMA_VERSION
+    benchmark: str
+    device: Device
+    backend: str | None = None
+    params: dict[str, Scalar]
+    seed: int
+    figure: Figure
+    ceiling: bool = False
+    status: Literal["measured", "failed", "skipped"]
+    reason: str | None = None
+    output_tail: list[str] = []
+    """The worker's last lines of output, where it failed."""
+    started: datetime
+    elapsed_s: float = 0.0
+    phases: Phases = Phases()
+    work: Work | None = None
+    data: Data | None = None
+    """What was trained on, of a training experiment."""
+    verification: Verification | None = None
+    timing: Timing | None = None
+    metrics: dict[str, Metric] = {}
+    curves: dict[str, list[float]] = {}
+    """Training history: one value per epoch."""
+    peak: Peak | None = None
+    telemetry: Telemetry | None = None
+    profile: Profile | None = None
+    """What holds it back, of a training experiment."""
+    noise: list[str] = []
+    """What disturbed this measurement, in words; empty when nothing was seen."""
+    seen: Seen | None = None
+    """Of a distributed training: its steps without exchange, and the exchange without steps."""
+    parts: StepParts | None = None
+    """Of a distributed training's step, by what all ranks saw."""
+    ranks: list[RankRecord] = []
+    """Of a point that several processes measured; what is beside them here is rank 0's."""
+
+    @property
+    def point(self) -> Point:
+        return Point(self.benchmark, self.device, self.params, self.backend, self.seed)
+
+    @property
+    def items_timed(self) -> float:
+        """What a figure of time is the time of: the items of one execution where they are counted, else all of it."""
+        return (self.work and self.work.items) or 1.0
+
+    def rate(self, figure: Figure | None = None) -> float | None:
+        """Work per second at the median (flops, bytes or items); for `time` the median seconds (`items_timed`)."""
+        figure = figure or self.figure
+        if self.status != "measured" or self.timing is None:
+            return None
+        if figure == "time":
+            return self.timing.summary.median / self.items_timed
+        amount: float | None = getattr(self.work, figure)
+        return None if amount is None else amount / self.timing.summary.median

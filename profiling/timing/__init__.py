@@ -1,0 +1,1 @@
+"""How long one execution takes: clocks, samples, statistics and verification."""

@@ -1,0 +1,46 @@
+"""The parts of a distributed training's step, seen by leaving out one at a time."""
+
+from __future__ import annotations
+
+from time import perf_counter
+
+from profiling.benchmark import Training
+from profiling.profiled_steps import train_until
+from profiling.ranks.world import DOING
+from profiling.records.step import Seen
+from profiling.timing.steps import StepClock
+
+APART_S = 15.0
+"""Of training without exchange; at least `FEWEST` steps of it."""
+FEWEST, MOST = 12, 60
+"""Steps without exchange that are kept."""
+EXCHANGES = 20
+UNTIMED = 3
+"""Exchanges before those: the first waits for the ranks that still train."""
+
+
+def see_apart(training: Training) -> Seen | None:
+    """Train without exchange, then exchange without training; all ranks at once, and the model is of no more use.
+
+    None where the replicas exchange nothing that can be left out.
+    """
+    if training.exchange is None:
+        return None
+    clock, begin, inputs = StepClock(), perf_counter(), DOING.seconds["input"]
+    begun = DOING.steps
+
+    def over() -> bool:
+        steps = len(clock.samples())
+        return steps >= MOST or (steps >= FEWEST and perf_counter() - begin > APART_S)
+
+    while not clock.samples() or (len(clock.samples()) < FEWEST and perf_counter() - begin < APART_S):
+        train_until(training.exchange.apart, over, clock.callback())
+    steps = max(1, DOING.steps - begun)
+    waited = (DOING.seconds["input"] - inputs) / steps if DOING.steps > begun else 0.0
+    alone = []
+    for number in range(UNTIMED + EXCHANGES):
+        begin = perf_counter()
+        training.exchange.alone()
+        if number >= UNTIMED:
+            alone.append(perf_counter() - begin)
+    return Seen(apart_s=clock.samples()[:MOST], input_s=waited, alone_s=alone, bytes=training.exchange.bytes)

@@ -1,0 +1,200 @@
+"""Training is measured by its steps: every one timed inside an ordinary Keras `fit`."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from time import perf_counter, perf_counter_ns
+from typing import Any
+
+import numpy as np
+
+from profiling.benchmark import Training
+from profiling.records.quality import Metric, Verification
+from profiling.records.timing import Timing
+from profiling.timing.statistics import summarize
+
+WARMUP_STEPS = 5
+"""Steps after the first that are not samples: allocators, caches and autotuning settle."""
+
+
+@dataclass(frozen=True)
+class TrainingMeasurement:
+    """What one training run showed."""
+
+    timing: Timing
+    metrics: dict[str, Metric]
+    curves: dict[str, list[float]]
+    verification: Verification
+    phases: dict[str, float]
+    """Seconds, by the field names of `profiling.records.timing.Phases`."""
+    steps: int
+    """Of all epochs, the first and the warm-up included."""
+
+
+@dataclass
+class Epoch:
+    """Nanoseconds on the host clock: the beginning, and the end of each step."""
+
+    begin: int
+    ends: list[int] = field(default_factory=list)
+
+    @property
+    def seconds(self) -> float:
+        return (self.ends[-1] - self.begin) * 1e-9
+
+
+class StepClock:
+    """The end of every training step, on the host clock; ends the training at a loss that is no number.
+
+    A callback of one's own that overrides `on_train_batch_end` makes Keras call it in the training thread, after each
+    step, with the loss as a Python number (keras/src/callbacks/callback_list.py: `_configure_async_dispatch` and
+    `pythonify_logs`, on every backend). To have the number Keras must wait for the device: that is the one
+    synchronisation that a sample needs, and the clock adds no other.
+    """
+
+    def __init__(self) -> None:
+        self.train_begin = 0
+        self.epochs: list[Epoch] = []
+
+    def callback(self) -> Any:
+        """A Keras callback that drives this clock; ArithmeticError where the loss becomes NaN or infinite."""
+        import keras
+
+        clock = self
+
+        class Callback(keras.callbacks.Callback):  # type: ignore[misc]
+            def on_train_begin(self, logs: Mapping[str, float] | None = None) -> None:
+                clock.train_begin = clock.train_begin or perf_counter_ns()
+
+            def on_epoch_begin(self, epoch: int, logs: Mapping[str, float] | None = None) -> None:
+                clock.epochs.append(Epoch(perf_counter_ns()))
+
+            def on_train_batch_end(self, batch: int, logs: Mapping[str, float] | None = None) -> None:
+                clock.epochs[-1].ends.append(perf_counter_ns())
+                loss = (logs or {}).get("loss", 0.0)
+                if not math.isfinite(loss):
+                    raise ArithmeticError(f"the loss became {loss} in step {batch + 1} of epoch {len(clock.epochs)}")
+
+        return Callback()
+
+    @property
+    def first_step(self) -> float:
+        """Seconds from the start of training to the end of the first step: tracing and compilation."""
+        return (self.epochs[0].ends[0] - self.train_begin) * 1e-9
+
+    @property
+    def warmup(self) -> float:
+        """Seconds of the steps after the first that are warm-up."""
+        return sum((ends[step] - ends[step - 1]) * 1e-9 for ends, first in self._sampled() for step in range(1, first))
+
+    def samples(self) -> list[float]:
+        """Seconds per step, input and callbacks included.
+
+        Left out: the first step and the warm-up after it, and each epoch's first step, which has the epoch's turn in
+        it.
+        """
+        return [
+            (ends[step] - ends[step - 1]) * 1e-9 for ends, first in self._sampled() for step in range(first, len(ends))
+        ]
+
+    def _sampled(self) -> Iterator[tuple[list[int], int]]:
+        """The ends of each epoch's steps, and which step is its first sample."""
+        before = 0
+        for epoch in self.epochs:
+            yield epoch.ends, min(max(1, 1 + WARMUP_STEPS - before), max(1, len(epoch.ends)))
+            before += len(epoch.ends)
+
+
+class QualityCurve:
+    """The quality after every epoch, and when it was first as good as the target; its time is not training time."""
+
+    def __init__(self, training: Training) -> None:
+        self.training = training
+        self.after: list[dict[str, Metric]] = []
+        self.seconds = 0.0
+
+    def callback(self) -> Any:
+        """A Keras callback that evaluates at the end of each epoch."""
+        import keras
+
+        quality = self
+
+        class Callback(keras.callbacks.Callback):  # type: ignore[misc]
+            def on_epoch_end(self, epoch: int, logs: Mapping[str, float] | None = None) -> None:
+                begin = perf_counter()
+                quality.after.append(quality.training.evaluate())
+                quality.seconds += perf_counter() - begin
+
+        return Callback()
+
+    def curves(self) -> dict[str, list[float]]:
+        """Each held-out quality epoch by epoch, `test_accuracy` as `val_accuracy`."""
+        names = [name for name in (self.after[0] if self.after else {}) if name.startswith("test_")]
+        return {"val_" + name.removeprefix("test_"): [found[name].value for found in self.after] for name in names}
+
+    def time_to_target(self, epochs: Sequence[Epoch]) -> float | None:
+        """Seconds of training until the end of the first epoch that reached the target; None if none did."""
+        assert self.training.target is not None
+        name, value = self.training.target
+        for done, found in enumerate(self.after, start=1):
+            if found[name].value >= value:
+                return sum(epoch.seconds for epoch in epochs[:done])
+        return None
+
+
+def measure_training(training: Training) -> TrainingMeasurement:
+    """Train once, then evaluate and verify, all of it timed.
+
+    ValueError if no epoch is long enough to hold a sample: two steps, and `WARMUP_STEPS` before them in all.
+    """
+    clock, quality = StepClock(), QualityCurve(training)
+    begin = perf_counter()
+    curves = dict(training.fit([clock.callback(), *([quality.callback()] if training.target else [])]))
+    fit_s = perf_counter() - begin - quality.seconds
+    samples = clock.samples()
+    if not samples:
+        steps = len(clock.epochs[-1].ends) if clock.epochs else 0
+        raise ValueError(f"{steps} steps an epoch are too few to measure one: take a smaller batch or more epochs")
+    begin = perf_counter()
+    qualities = training.evaluate()
+    verification = training.verify(curves, qualities)
+    verify_s = quality.seconds + perf_counter() - begin
+    epochs = [epoch.seconds for epoch in clock.epochs]
+    summary = summarize(samples)
+    figures = {
+        "parameters": Metric(training.model.count_params()),
+        "first_step": Metric(clock.first_step, "s"),
+        "compile": Metric(max(0.0, clock.first_step - summary.median), "s"),
+        "step_jitter": Metric(median_absolute_deviation(samples), "s"),
+        "step_p95": Metric(float(np.percentile(samples, 95)), "s"),
+        "step_p99": Metric(float(np.percentile(samples, 99)), "s"),
+        "epoch": Metric(float(np.median(epochs[1:] or epochs)), "s"),
+        "training": Metric(fit_s, "s"),
+    }
+    if training.target is not None:
+        name, value = training.target
+        figures[f"target_{name}"] = Metric(value)
+        reached = quality.time_to_target(clock.epochs)
+        if reached is not None:
+            figures["time_to_target"] = Metric(reached, "s")
+    return TrainingMeasurement(
+        timing=Timing(samples=samples, stop="epochs done", timer="steps", summary=summary),
+        metrics=qualities | figures,
+        curves=curves | quality.curves() | {"epoch_s": epochs},
+        verification=verification,
+        phases={
+            "first_call_s": clock.first_step,
+            "warmup_s": clock.warmup,
+            "measure_s": fit_s - clock.first_step - clock.warmup,
+            "verify_s": verify_s,
+        },
+        steps=sum(len(epoch.ends) for epoch in clock.epochs),
+    )
+
+
+def median_absolute_deviation(samples: list[float]) -> float:
+    """The median distance from the median: jitter that one slow step does not blow up."""
+    values = np.asarray(samples)
+    return float(np.median(np.abs(values - np.median(values))))

@@ -1,0 +1,233 @@
+"""`accelbench cores`: a real training on each number of host cores, and what it needs of them."""
+
+from __future__ import annotations
+
+import io
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from accelbench.cores import HOST_CORES, doubling, host_cores, kept_to, render_cores, require_cores, usable_cores
+from accelbench.errors import UserError
+from accelbench.run.plan import PlannedPoint
+from accelbench.run.store import RunInfo, RunStore
+from profiling.records.record import Record
+from tests.conftest import Run, command, environment
+
+FED = '''
+"""A tiny training that says on how many cores it ran."""
+
+import os
+from profiling.records.quality import Data, Metric, Verification
+from profiling.benchmark import Training, benchmark
+from profiling.records.work import Work
+
+BATCH = 8
+AXES = {"workers": (1,), "fails_on": (9999,)}
+
+
+@benchmark("fed", devices=("cpu",), axes=AXES, figure="items", backends=("tensorflow",), limits={"workers": (1, 64)})
+def fed(point):
+    """Train a line on random rows."""
+    cores = len(os.sched_getaffinity(0))
+    if cores == point["fails_on"]:
+        raise RuntimeError(f"{cores} cores are not to its liking")
+    import keras
+    import numpy as np
+    import threadpoolctl
+    from workloads.training.keras_model import train
+    from workloads.training.pipeline import feed
+
+    x = point.rng().normal(size=(40 * BATCH, 4)).astype("float32")
+    y = x.sum(axis=1, keepdims=True)
+    batches = feed(point, (x, y), batch=BATCH, epochs=2)
+    model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(1)])
+    model.compile(keras.optimizers.SGD(0.01), "mse", jit_compile=False)
+    threads = max(pool["num_threads"] for pool in threadpoolctl.threadpool_info())
+    return Training(
+        fit=lambda callbacks: train(model, batches, 2, callbacks),
+        evaluate=lambda: {"cores": Metric(cores), "threads": Metric(threads)},
+        verify=lambda history, metrics: Verification(True, "none"),
+        work=Work(items=BATCH, item="rows"),
+        data=Data("random rows", len(x), 0, synthetic=True),
+        model=model,
+    )
+'''
+
+Done = tuple["subprocess.CompletedProcess[str]", Path]
+"""The finished command, and its run's directory."""
+
+several_cores = pytest.mark.skipif(usable_cores() < 2, reason="there is one core only")
+
+
+@pytest.fixture(scope="module")
+def own(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """What ACCELBENCH_PATH is with the tiny training in it."""
+    folder = tmp_path_factory.mktemp("own")
+    (folder / "fed.py").write_text(FED, encoding="utf-8")
+    return os.pathsep.join([environment()["ACCELBENCH_PATH"], str(folder)])
+
+
+@pytest.fixture(scope="module")
+def done(own: str, tmp_path_factory: pytest.TempPathFactory) -> Done:
+    """A run on one core and two, then with one input worker and two, as on a machine of two cores."""
+    path = tmp_path_factory.mktemp("runs") / "run"
+    arguments = ("cores", "fed", "--device", "cpu", "--cores", "1,2", "--workers", "1,2", "--out", path)
+    variables = environment(ACCELBENCH_PATH=own)
+    with kept_to(2):
+        return subprocess.run(command(*arguments), env=variables, capture_output=True, text=True, timeout=240), path
+
+
+@several_cores
+def test_each_point_ran_on_its_cores_and_no_more(done: Done) -> None:
+    process, path = done
+    assert process.returncode == 0, process.stderr + process.stdout
+    records = RunStore.open(path).records()
+    assert all(record.status == "measured" for record in records)
+    by_point = {(r.params[HOST_CORES], r.params["workers"]): r for r in records}
+    assert list(by_point) == [(1, 1), (2, 1), (2, 2)]
+    for (cores, _), record in by_point.items():
+        assert record.metrics["cores"].value == cores
+        # Libraries that were imported before the workload, NumPy's BLAS among them, know their cores, too.
+        assert record.metrics["threads"].value <= cores
+
+
+@several_cores
+def test_it_prints_the_rates_and_the_answer(done: Done) -> None:
+    printed = done[0].stdout
+    assert "rows/s" in printed
+    assert "cannot tell how many cores it needs: it was measured with 2 of the 3 different numbers of cores" in printed
+    assert "on all cores: no number that was measured is over 5% faster" in printed
+
+
+@several_cores
+def test_the_report_draws_the_training_against_the_cores(done: Done) -> None:
+    page = (done[1] / "report.html").read_text(encoding="utf-8")
+    assert "against host_cores" in page
+
+
+@several_cores
+def test_an_interrupted_run_goes_on_with_what_is_missing(accelbench: Run, own: str, done: Done, tmp_path: Path) -> None:
+    store = RunStore.open(done[1])
+    again = RunStore.create(tmp_path / "again", store.info().model_copy(update={"status": "interrupted"}))
+    for record in store.records():
+        if record.params[HOST_CORES] != 1:
+            again.append(record)
+    again.close()
+    resumed = accelbench("resume", again.path, ACCELBENCH_PATH=own)
+    assert resumed.returncode == 0, resumed.stderr
+    assert "host_cores=1" in resumed.stdout
+    assert "how many cores it needs" in resumed.stdout
+    kept = {str(record.point): record.started for record in store.records() if record.params[HOST_CORES] != 1}
+    now = RunStore.open(again.path).records()
+    assert {str(record.point): record.started for record in now if str(record.point) in kept} == kept
+    assert next(record for record in now if record.params[HOST_CORES] == 1).metrics["cores"].value == 1
+
+
+@several_cores
+def test_a_point_that_fails_costs_the_point_and_no_more(accelbench: Run, own: str, tmp_path: Path) -> None:
+    chosen = ("--param", "fails_on=2", "--cores", "1,2", "--workers", "1", "--out", "run")
+    with kept_to(2):
+        ended = accelbench("cores", "fed", "--device", "cpu", *chosen, ACCELBENCH_PATH=own)
+    assert ended.returncode == 1
+    assert "2 cores are not to its liking" in ended.stdout
+    assert "it was measured with 1 of the 3 different numbers of cores" in ended.stdout
+    statuses = {r.params[HOST_CORES]: r.status for r in RunStore.open(tmp_path / "run").records()}
+    assert (statuses[1], statuses[2]) == ("measured", "failed")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (("behave",), "behave is no training"),
+        (("fedd",), "did you mean 'fed'?"),
+        (("fed", "--cores", "0"), "--cores 0: the least is 1"),
+        (("fed", "--cores", "1,two"), "--cores '1,two' is not of the form 1,2,4"),
+        (("fed", "--cores", "1,,2"), "is not of the form 1,2,4"),
+        (("fed", "--cores", "-1"), "is not of the form 1,2,4"),
+        (("fed", "--cores", "100000"), "100000 host cores are wanted, and this process may use"),
+        (("fed", "--workers", "0"), "--workers 0: the least is 1"),
+        (("fed", "--workers", "65"), "workers is at most 64"),
+        (("paradnn-fc", "--workers", "2"), "paradnn-fc has no axis 'workers'"),
+        (("fed", "--param", "fails_on=3,4"), "give one value of fails_on"),
+        (("fed", "--param", "workers=1,2"), "give one value of workers, and the others with --workers"),
+        (("fed", "--param", "host_cores=2"), "no chosen benchmark has an axis 'host_cores'"),
+        (("fed", "--backend", "jax"), "does not run on backend 'jax'"),
+    ],
+)
+def test_bad_input_is_one_line_and_leaves_no_run(
+    accelbench: Run, own: str, tmp_path: Path, arguments: tuple[str, ...], complaint: str
+) -> None:
+    ended = accelbench("cores", *arguments, "--device", "cpu", ACCELBENCH_PATH=own)
+    assert ended.returncode == 2
+    assert complaint in ended.stderr
+    assert len(ended.stderr.splitlines()) == 1
+    assert not list(tmp_path.iterdir())
+
+
+def test_cores_double_up_to_all() -> None:
+    assert [doubling(most) for most in (1, 2, 3, 8, 12)] == [[1], [1, 2], [1, 2, 3], [1, 2, 4, 8], [1, 2, 4, 8, 12]]
+
+
+@several_cores
+def test_only_what_is_started_inside_is_kept_to_its_cores() -> None:
+    before = os.sched_getaffinity(0)
+    with kept_to(1):
+        inside = subprocess.run(["nproc"], capture_output=True, text=True, check=True).stdout
+    assert (int(inside), os.sched_getaffinity(0)) == (1, before)
+    with kept_to(None):
+        assert os.sched_getaffinity(0) == before
+
+
+def test_a_plan_for_a_larger_machine_is_refused() -> None:
+    point = PlannedPoint(benchmark="fed", device="cpu", params={HOST_CORES: usable_cores() + 1})
+    assert host_cores(point) == usable_cores() + 1
+    with pytest.raises(UserError, match="host cores are wanted"):
+        require_cores([point])
+
+
+def shown(info: RunInfo, records: list[Record]) -> str:
+    output = io.StringIO()
+    render_cores(info, records, Console(file=output, width=200))
+    return output.getvalue()
+
+
+def with_cores(info: RunInfo, usable: int, quota: float | None) -> RunInfo:
+    """The run as that of a machine with so many cores."""
+    cpu = info.environment.cpu.model_copy(update={"usable": usable})
+    limits = info.environment.limits.model_copy(update={"cpu_quota": quota})
+    return info.model_copy(update={"environment": info.environment.model_copy(update={"cpu": cpu, "limits": limits})})
+
+
+def at(record: Record, cores: int, seconds: float) -> Record:
+    """The record as it would be with so many cores, every step within 2 % of those seconds."""
+    assert record.timing is not None
+    samples = [seconds * (1 + 0.001 * (step % 21 - 10)) for step in range(60)]
+    timing = record.timing.model_copy(update={"samples": samples})
+    return record.model_copy(update={"params": record.params | {HOST_CORES: cores}, "timing": timing})
+
+
+@several_cores
+def test_the_loss_is_that_of_the_cores_the_machine_has(
+    done: Done,
+) -> None:
+    """8 rows a step, 100 rows/s for each core up to 6: two cores feed a third of that."""
+    store = RunStore.open(done[1])
+    records = [at(store.records()[0], cores, 8 / (100 * min(cores, 6))) for cores in (1, 2, 3, 4, 6, 8, 12)]
+    two = with_cores(store.info(), usable=2, quota=None)
+    assert "fed from 6 cores on; the runtime has 2: 67% of its speed is lost" in shown(two, records)
+    throttled = with_cores(store.info(), usable=2, quota=1.5)
+    assert "fed from 6 cores on; the runtime has 1: 83% of its speed is lost" in shown(throttled, records)
+
+
+@several_cores
+def test_nothing_measured_and_other_runs_are_told_apart(
+    done: Done,
+) -> None:
+    info = RunStore.open(done[1]).info()
+    assert "no point was measured" in shown(info, [])
+    plain = [point.model_copy(update={"params": {"workers": 1}}) for point in info.plan]
+    assert shown(info.model_copy(update={"plan": plain}), []) == ""

@@ -1,0 +1,209 @@
+"""A pack: runs in one file, read like their directories, and safe to open whoever made it."""
+
+from __future__ import annotations
+
+import io
+import lzma
+import os
+import shutil
+import tarfile
+from pathlib import Path
+
+import pytest
+
+from accelbench.errors import UserError
+from accelbench.pack import read, written_parts
+from accelbench.pack.read import find_pack, open_packed
+from accelbench.pack.write import write_pack
+from accelbench.run.store import RunStore
+from tests.conftest import Run
+from tests.fixtures.report_node import rich_records
+from tests.fixtures.report_runs import make_run
+
+NOISE = 300_000
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    folder = tmp_path / "cache"
+    monkeypatch.setenv("XDG_CACHE_HOME", str(folder))
+    return folder
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> RunStore:
+    """A run with a log, a trace that does not compress, and what has no business in a pack."""
+    store = make_run(tmp_path / "rich", rich_records())
+    for name, content in {"logs/matmul.log": b"said", "traces/cnn/plugins/host.xplane.pb": os.urandom(NOISE)}.items():
+        (store.path / name).parent.mkdir(parents=True)
+        (store.path / name).write_bytes(content)
+    (store.path / ".lock").touch()
+    (store.path / "link").symlink_to("/etc/passwd")
+    return store
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    """What a run keeps: each regular file by its name."""
+    files = [path for path in folder.rglob("*") if path.is_file() and not path.is_symlink() and path.name != ".lock"]
+    return {str(path.relative_to(folder)): path.read_bytes() for path in files}
+
+
+def test_a_run_comes_out_of_a_pack_as_it_went_in(run: RunStore, tmp_path: Path) -> None:
+    (pack,) = write_pack([run], tmp_path / "one.tar.xz")
+    assert contents(open_packed(pack).path) == contents(run.path)
+
+
+def test_a_pack_is_named_after_date_and_machine(run: RunStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (pack,) = write_pack([run])
+    info = run.info()
+    assert pack.name == f"{info.created:%Y%m%d-%H%M%S}-nvidia-h200.tar.xz"
+    with pytest.raises(UserError, match="is there already: remove it, or choose another name with --out"):
+        write_pack([run])
+
+
+def test_traces_can_be_left_out(run: RunStore, tmp_path: Path) -> None:
+    (whole,), (light,) = write_pack([run], tmp_path / "whole"), write_pack([run], tmp_path / "light", traces=False)
+    assert light.stat().st_size < whole.stat().st_size - NOISE / 2
+    kept = contents(open_packed(light).path)
+    assert kept == {name: content for name, content in contents(run.path).items() if not name.startswith("traces")}
+
+
+def test_parts_are_no_larger_than_asked_for_and_are_joined_again(run: RunStore, tmp_path: Path) -> None:
+    parts = write_pack([run], tmp_path / "cut.tar.xz", part_mib=0.1)
+    count = len(parts)
+    assert count > 2
+    assert [part.name for part in parts] == [f"cut.tar.xz.part{i}of{count}" for i in range(1, count + 1)]
+    assert all(part.stat().st_size <= 0.1 * 2**20 for part in parts)
+    for named in (parts[0], parts[-1], tmp_path / "cut.tar.xz"):
+        assert find_pack(str(named)) == (named, None)
+        assert contents(open_packed(named).path) == contents(run.path)
+
+
+def test_more_than_nine_parts_are_in_their_order(run: RunStore, tmp_path: Path) -> None:
+    parts = write_pack([run], tmp_path / "cut", part_mib=0.02)
+    assert len(parts) > 9
+    assert written_parts(tmp_path / "cut") == parts
+    assert contents(open_packed(tmp_path / "cut").path) == contents(run.path)
+
+
+def test_a_part_that_is_missing_is_named(run: RunStore, tmp_path: Path) -> None:
+    parts = write_pack([run], tmp_path / "cut", part_mib=0.1)
+    parts[1].unlink()
+    with pytest.raises(UserError, match=rf"is one of {len(parts)} parts, and {parts[1].name} is not beside it"):
+        open_packed(parts[0])
+
+
+def test_what_fits_in_one_part_is_one_file(run: RunStore, tmp_path: Path) -> None:
+    assert write_pack([run], tmp_path / "small", part_mib=15) == [tmp_path / "small"]
+
+
+def test_runs_in_folders_of_one_name_are_told_apart_by_their_ids(run: RunStore, tmp_path: Path) -> None:
+    other = make_run(tmp_path / "elsewhere" / run.path.name, [])
+    other.write_info(other.info().model_copy(update={"run_id": "20250102-000000-other-0000"}))
+    (pack,) = write_pack([run, other], tmp_path / "both")
+    assert open_packed(pack, "20250102-000000-other-0000").records() == []
+    assert open_packed(pack, run.info().run_id).records() == run.records()
+
+
+def test_a_pack_is_unpacked_once(run: RunStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (pack,) = write_pack([run], tmp_path / "one")
+    first = open_packed(pack).path
+    monkeypatch.delattr(read, "_extract")
+    assert open_packed(pack).path == first
+
+
+@pytest.mark.parametrize("kept", [0, 20, 1000, -1])
+def test_a_pack_that_was_cut_off_is_refused(run: RunStore, tmp_path: Path, cache: Path, kept: int) -> None:
+    (pack,) = write_pack([run], tmp_path / "one")
+    pack.write_bytes(pack.read_bytes()[:kept])
+    with pytest.raises(UserError, match="one is damaged, or no pack"):
+        open_packed(pack)
+    assert list((cache / "accelbench" / "packs").iterdir()) == []
+
+
+def test_a_flipped_bit_anywhere_is_noticed(tmp_path: Path) -> None:
+    (pack,) = write_pack([make_run(tmp_path / "empty", [])], tmp_path / "one")
+    whole = pack.read_bytes()
+    for place in range(0, len(whole), 97):
+        pack.write_bytes(whole[:place] + bytes([whole[place] ^ 0x10]) + whole[place + 1 :])
+        with pytest.raises(UserError, match="damaged"):
+            open_packed(pack)
+
+
+def link(kind: bytes, target: str) -> tarfile.TarInfo:
+    member = tarfile.TarInfo("run/link")
+    member.type, member.linkname = kind, target
+    return member
+
+
+def sized(name: str, size: int) -> tarfile.TarInfo:
+    member = tarfile.TarInfo(name)
+    member.size = size
+    return member
+
+
+MALICIOUS: dict[str, tuple[list[tarfile.TarInfo], str]] = {
+    "an absolute name": ([sized("/tmp/escaped", 0)], "would lead out of its folder"),
+    "a way up": ([sized("run/../../escaped", 0)], "would lead out of its folder"),
+    "a symbolic link": ([link(tarfile.SYMTYPE, "/etc")], "is neither a file nor a folder"),
+    "a hard link": ([link(tarfile.LNKTYPE, "/etc/passwd")], "is neither a file nor a folder"),
+    "a device": ([link(tarfile.CHRTYPE, "")], "is neither a file nor a folder"),
+    "a named pipe": ([link(tarfile.FIFOTYPE, "")], "is neither a file nor a folder"),
+    "a file twice": ([sized("run/a", 0), sized("run/a", 0)], "it holds a twice"),
+    "a file as a folder": ([sized("run/a", 0), sized("run/a/b", 0)], "it holds a twice"),
+    "too much": ([sized("run/huge", 9 << 30)], "holds more than 8 GiB or 20 files"),
+    "too many": ([sized(f"run/{i}", 0) for i in range(21)], "holds more than 8 GiB or 20 files"),
+    "no run": ([sized("run/records.jsonl", 0)], "holds no run"),
+}
+
+
+@pytest.mark.parametrize(("members", "message"), MALICIOUS.values(), ids=MALICIOUS.keys())
+def test_what_no_run_has_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, members: list[tarfile.TarInfo], message: str
+) -> None:
+    monkeypatch.setattr(read, "MOST_FILES", 20)
+    pack = tmp_path / "evil.tar.xz"
+    with lzma.open(pack, "wb") as packed, tarfile.open(fileobj=packed, mode="w|") as archive:
+        for member in members:
+            archive.addfile(member, io.BytesIO(b"") if member.size == 0 else None)
+    with pytest.raises(UserError, match=message):
+        open_packed(pack)
+    assert not (tmp_path / "escaped").exists()
+    assert not Path("/tmp/escaped").exists()
+
+
+@pytest.fixture
+def two_runs(accelbench: Run, tmp_path: Path) -> None:
+    """A pack of a run that was measured, twice."""
+    process = accelbench("run", "behave", "--no-ceilings", "--max-seconds", "0.5", "--out", "before")
+    assert process.returncode == 0, process.stderr
+    shutil.copytree(tmp_path / "before", tmp_path / "after")
+    process = accelbench("pack", "before", "after", "--out", "both.tar.xz")
+    assert process.returncode == 0, process.stderr
+    assert process.stdout.startswith("both.tar.xz ")
+
+
+@pytest.mark.usefixtures("two_runs")
+def test_report_and_compare_take_a_pack_for_a_run(accelbench: Run, tmp_path: Path, cache: Path) -> None:
+    report = accelbench("report", "both.tar.xz:after")
+    assert report.returncode == 0, report.stderr
+    assert "1 of 1 points measured and verified" in report.stdout
+    page = Path(report.stdout.split()[-1])
+    assert page.is_relative_to(cache)
+    assert page.parent.name == "after"
+    shutil.rmtree(tmp_path / "before")
+    compared = accelbench("compare", "both.tar.xz:before", "after")
+    assert compared.returncode == 0, compared.stderr
+    assert "behave" in compared.stdout
+
+
+@pytest.mark.usefixtures("two_runs")
+def test_a_choice_that_is_not_clear_lists_the_runs_and_none_is_gone_on_with(accelbench: Run) -> None:
+    for name, problem in (("both.tar.xz", "holds 2 runs"), ("both.tar.xz:later", "holds no run 'later'")):
+        process = accelbench("report", name)
+        assert process.returncode == 2
+        assert f"{problem}: name one as both.tar.xz:after, both.tar.xz:before" in process.stderr
+    process = accelbench("resume", "both.tar.xz")
+    assert process.returncode == 2
+    assert "both.tar.xz is not a run directory" in process.stderr

@@ -1,0 +1,82 @@
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import pytest
+
+from accelbench.compare.differences import differences
+from profiling.records.environment import Environment
+from profiling.records.point import Device
+from tests.fixtures.compare_runs import gpu, machine
+
+
+def found(a: Environment, b: Environment, device: Device = "cpu") -> list[tuple[str, str, str, bool]]:
+    """Fact, value in A, value in B, whether it matters."""
+    return [dataclasses.astuple(difference) for difference in differences(a, b, {device})]
+
+
+@pytest.mark.parametrize(
+    ("parts", "fact", "a", "b"),
+    [
+        ({"cpu": {"model": "EPYC 9965"}}, "cpu.model", "EPYC 9654", "EPYC 9965"),
+        ({"cpu": {"governor": "powersave"}}, "cpu.governor", "performance", "powersave"),
+        ({"cpu": {"usable": 2}}, "cpu.usable", "4", "2"),
+        ({"limits": {"cpu_quota": 1.5}}, "limits.cpu_quota", "none", "1.5"),
+        ({"software": {"blas": "MKL 2025.0"}}, "software.blas", "OpenBLAS 0.3.28", "MKL 2025.0"),
+        ({"software": {"threads": {"OMP_NUM_THREADS": "1"}}}, "software.threads.OMP_NUM_THREADS", "4", "1"),
+        ({"software": {"libraries": {"numpy": "2.2.0"}}}, "software.libraries.numba", "0.61.0", "none"),
+        ({"cuda": {"driver": "580.65"}}, "cuda.driver", "550.54", "580.65"),
+        ({"gpus": [gpu(power_limit_w=350.0)]}, "gpus.0.power_limit_w", "none", "350"),
+        ({"gpus": [gpu("NVIDIA H100")]}, "gpus", "NVIDIA H200", "NVIDIA H100"),
+        ({"gpus": [gpu(), gpu(index=1)]}, "gpus", "NVIDIA H200", "NVIDIA H200, NVIDIA H200"),
+    ],
+)
+def test_each_fact_that_matters_is_told_with_both_values(parts: dict[str, Any], fact: str, a: str, b: str) -> None:
+    assert found(machine(), machine(**parts), "gpu") == [(fact, a, b, True)]
+
+
+def test_instruction_sets_are_told_by_what_the_other_lacks() -> None:
+    a, b = machine(cpu={"isa": ["avx2", "fma"]}), machine(cpu={"isa": ["fma", "avx2", "avx512f"]})
+    assert found(a, b) == [("cpu.isa", "nothing more", "avx512f", True)]
+
+
+def test_what_matters_comes_first_and_the_driver_first_of_all() -> None:
+    b = machine(system={"kernel": "6.12"}, cpu={"governor": "powersave"}, cuda={"driver": "580.65"})
+    told = found(machine(), b, "gpu")
+    assert [fact for fact, *_ in told] == ["cuda.driver", "cpu.governor", "system.kernel"]
+    assert [matters for *_, matters in told] == [True, True, False]
+
+
+def test_the_gpu_does_not_matter_to_runs_that_measured_the_cpu() -> None:
+    assert found(machine(), machine(gpus=[], cuda=None)) == [
+        ("gpus", "NVIDIA H200", "none", False),
+        ("cuda.driver", "550.54", "none", False),
+        ("cuda.driver_cuda", "12.4", "none", False),
+    ]
+
+
+def test_an_unknown_fact_is_told_with_its_reason() -> None:
+    b = machine(cpu={"governor": None}, unknown={"cpu.governor": "the kernel shows none"})
+    assert found(machine(), b) == [("cpu.governor", "performance", "unknown: the kernel shows none", True)]
+
+
+def test_what_changes_from_minute_to_minute_is_no_difference() -> None:
+    a, b = machine(cpu={"frequency_mhz": 3700.0}), machine(cpu={"frequency_mhz": 3690.0})
+    assert found(a, b.model_copy(update={"memory": b.memory.model_copy(update={"available_bytes": 1})})) == []
+    assert [fact for fact, *_ in found(a, machine(cpu={"frequency_mhz": 2400.0}))] == ["cpu.frequency_mhz"]
+
+
+def test_a_machine_does_not_differ_from_itself() -> None:
+    assert found(machine(), machine(), "gpu") == []
+
+
+def test_another_card_of_the_same_model_is_told_and_explains_nothing() -> None:
+    other = machine(gpus=[gpu(uuid_hash="ba9876543210")])
+    assert found(machine(), other, "gpu") == [("gpus.0.uuid_hash", "0123456789ab", "ba9876543210", False)]
+
+
+def test_memory_is_told_in_binary_units() -> None:
+    assert found(machine(), machine(memory={"total_bytes": 128 << 30})) == [
+        ("memory.total_bytes", "64 GiB", "128 GiB", False)
+    ]

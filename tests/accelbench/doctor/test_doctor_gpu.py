@@ -1,0 +1,181 @@
+"""The trials on a GPU: programs of our own stand for the libraries, and a stub of the driver for the card."""
+
+from __future__ import annotations
+
+import sys
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+
+from accelbench.doctor.check import Check
+from accelbench.doctor.gpu import Trial, check_toolkit, gpu_trials, run_trial, run_trials, settle, try_gpu
+from tests.fixtures.stub_driver import run_with_driver
+
+NO_LIBRARY = "libno-such-driver.so"
+
+
+def trial(script: str, *modules: str, name: str = "Numba") -> Trial:
+    return Trial(name, (sys.executable, "-c", script), modules, "pip install it", "nothing is measured", needed=True)
+
+
+def test_a_trial_that_runs_is_ok_with_its_last_line() -> None:
+    check = run_trial(trial("import warnings; warnings.warn('noise'); print('a banner'); print('it 1.0')"))
+    assert check == Check("Numba on the GPU", "ok", "compiled and ran: it 1.0")
+
+
+def test_a_trial_that_fails_is_told_by_its_error_in_one_line() -> None:
+    check = run_trial(trial("raise RuntimeError('cudaErrorNoKernelImageForDevice')"))
+    assert (check.status, check.found) == ("warn", "RuntimeError: cudaErrorNoKernelImageForDevice")
+    assert check.advice.startswith("pip install it; python -c ")
+    assert check.cost == "nothing is measured"
+
+
+def test_a_trial_that_crashes_is_told_by_its_signal() -> None:
+    check = run_trial(trial("import os, signal; os.kill(os.getpid(), signal.SIGSEGV)"))
+    assert (check.status, check.found) == ("warn", "ended by SIGSEGV")
+
+
+def test_a_trial_that_hangs_is_ended_at_the_limit_with_all_that_it_started(tmp_path: Path) -> None:
+    started = tmp_path / "started"
+    hang = f"""
+import pathlib, subprocess, sys, time
+child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
+pathlib.Path({str(started)!r}).write_text(str(child.pid))
+time.sleep(600)
+"""
+    check = run_trial(trial(hang), limit_s=5)
+    assert (check.status, check.found) == ("warn", "no answer within 5 s")
+    child = int(started.read_text())
+    deadline = time.monotonic() + 30
+    while psutil.pid_exists(child) and psutil.Process(child).status() != psutil.STATUS_ZOMBIE:
+        assert time.monotonic() < deadline, "what the trial started outlives it"
+        time.sleep(0.05)
+
+
+def test_a_library_that_is_not_installed_is_missing_and_is_not_tried(tmp_path: Path) -> None:
+    tried = tmp_path / "tried"
+    check = run_trial(trial(f"open({str(tried)!r}, 'w')", "no_such_module", "json"))
+    assert (check.status, check.found, check.advice) == ("missing", "Python has no no_such_module", "pip install it")
+    assert not tried.exists()
+
+
+def test_one_trial_costs_no_other_and_their_order_is_kept() -> None:
+    crash = "import os, signal; os.kill(os.getpid(), signal.SIGKILL)"
+    scripts = ["print(1)", crash, "raise OSError('no')", "print(4)"]
+    found = run_trials([trial(script, name=str(number)) for number, script in enumerate(scripts)])
+    assert [check.name.split()[0] for check in found] == ["0", "1", "2", "3"]
+    assert [check.status for check in found] == ["ok", "warn", "warn", "ok"]
+
+
+def test_a_trial_that_fails_only_beside_others_is_run_again_alone(tmp_path: Path) -> None:
+    """As on a card in exclusive mode, which serves one process at a time."""
+    once = f"""
+import pathlib
+before = pathlib.Path({str(tmp_path / "before")!r})
+if not before.exists():
+    before.touch()
+    raise RuntimeError("CUDA_ERROR_DEVICE_UNAVAILABLE")
+print("alone")
+"""
+    (check,) = run_trials([trial(once)])
+    assert (check.status, check.found) == ("ok", "compiled and ran: alone")
+
+
+FOUND = [Check("device cpu", "ok", "can be used"), Check("device gpu", "ok", "can be used")]
+
+
+def judged(**statuses: str) -> dict[str, Check]:
+    trials = [
+        Check(f"{name} on the GPU", "ok" if status == "ok" else "warn", status, "mend it")
+        for name, status in statuses.items()
+    ]
+    return {check.name: check for check in settle(FOUND, trials)}
+
+
+def test_a_gpu_can_be_used_if_all_ran_that_measuring_needs() -> None:
+    found = judged(Numba="ok", CuPy="ok", NVBench="ok", JAX="JAX sees no GPU")
+    assert found["device gpu"] == FOUND[1]
+    assert found["JAX on the GPU"].status == "warn"
+
+
+@pytest.mark.parametrize("broken", ["Numba", "CuPy", "NVBench"])
+def test_a_gpu_on_which_a_needed_library_fails_cannot_be_used(broken: str) -> None:
+    found = judged(**{"Numba": "ok", "CuPy": "ok", "NVBench": "ok", broken: "it broke"})
+    assert found["device gpu"] == Check(
+        "device gpu", "missing", f"cannot be used: {broken} on the GPU: it broke", "mend it"
+    )
+    assert found["device cpu"] == FOUND[0]
+
+
+def test_what_measuring_needs_is_tried() -> None:
+    assert {trial.name for trial in gpu_trials("gpu") if trial.needed} == {"Numba", "CuPy", "NVBench"}
+
+
+def test_without_a_gpu_nothing_is_tried_and_the_table_does_not_grow(tmp_path: Path) -> None:
+    assert [*try_gpu(NO_LIBRARY)] == []
+    assert check_toolkit(tmp_path, NO_LIBRARY) is None
+
+
+LIBNVVM = """
+import sys
+import cuda.pathfinder
+
+find = cuda.pathfinder.load_nvidia_dynamic_lib
+
+def load(name):
+    if name != "nvvm":
+        return find(name)
+    raise cuda.pathfinder.DynamicLibNotFoundError(f"Failure finding lib{name}.so:\\n no such file")
+
+cuda.pathfinder.load_nvidia_dynamic_lib = load
+from accelbench.doctor import gpu_trials
+sys.argv = ["gpu_trials", "numba"]
+sys.stderr = sys.stdout
+gpu_trials.main()
+"""
+
+
+def test_the_trial_of_numba_names_libnvvm_where_it_is_missing() -> None:
+    pytest.importorskip("cuda.pathfinder")
+    *_, last = run_with_driver(LIBNVVM).splitlines()
+    assert last.startswith("RuntimeError: libNVVM, with which Numba compiles, is not found: ")
+    assert last.endswith("no such file")
+
+
+REAL = """
+from accelbench.doctor.gpu import gpu_trials, run_trial
+for trial in gpu_trials("gpu13"):
+    if trial.name in ("Numba", "CuPy", "NVBench", "PyTorch"):
+        check = run_trial(trial)
+        print(trial.name, check.status, check.found, sep="|")
+"""
+
+
+def test_the_real_trials_find_that_a_stub_of_the_driver_runs_no_kernel() -> None:
+    found = dict(line.split("|", 1) for line in run_with_driver(REAL).splitlines())
+    assert set(found) == {"Numba", "CuPy", "NVBench", "PyTorch"}
+    assert not any(line.startswith("ok") for line in found.values())
+
+
+TOOLKIT = """
+from pathlib import Path
+from accelbench.doctor.gpu import check_toolkit
+from profiling.machine.nvidia.libcuda import LIBCUDA
+check = check_toolkit(Path({root!r}), LIBCUDA)
+print(check.status, check.found, sep="|")
+"""
+
+
+def test_the_toolkit_and_its_libnvvm_are_shown(tmp_path: Path) -> None:
+    shown = TOOLKIT.format(root=str(tmp_path))
+    libnvvm = tmp_path / "usr/local/cuda-12.8/nvvm/lib64/libnvvm.so.4"
+    libnvvm.parent.mkdir(parents=True)
+    libnvvm.touch()
+    folder = libnvvm.parents[2]
+    assert run_with_driver(shown).strip() == f"ok|{folder}, CUDA 12.8, has libNVVM"
+    empty = tmp_path / "named"
+    empty.mkdir()
+    found = run_with_driver(shown, CUDA_HOME=str(empty)).strip()
+    assert found == f"warn|{empty}, CUDA of unknown version, has no libNVVM"

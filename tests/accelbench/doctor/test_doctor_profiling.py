@@ -1,0 +1,234 @@
+"""What profiling needs: looked at or tried for real, with what it costs to lack it and what grants it."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from accelbench.doctor import checks
+from accelbench.doctor.places import RUN_BYTES, check_runs
+from accelbench.doctor.profiling import (
+    check_cupti,
+    check_nvml,
+    check_perf_events,
+    check_ptrace,
+    try_flop_counters,
+    try_plugin,
+    try_py_spy,
+)
+from profiling.flop_counts.processor import Refused
+from profiling.host import pyspy
+from profiling.machine.environment.container import CONTAINER_VARIABLES
+from tests.fixtures.machines import CGROUP_V2, XEON, build
+from tests.fixtures.stub_driver import run_with_driver
+
+NO_LIBRARY = "libno-such-driver.so"
+SCOPE = "proc/sys/kernel/yama/ptrace_scope"
+GPU_CHECKS = """
+from pathlib import Path
+from accelbench.doctor.profiling import check_cupti, check_nvml
+from profiling.machine.nvidia.libcuda import LIBCUDA
+root = Path({root!r})
+for check in (*check_nvml(root, LIBCUDA), *check_cupti(root, LIBCUDA)):
+    print(check.name, check.status, check.found, check.advice, check.cost, sep="|")
+"""
+CUPTI_SOURCE = "int cuptiGetVersion(unsigned *version) { *version = 26; return 0; }"
+
+
+@pytest.fixture(autouse=True)
+def no_markers(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in (*CONTAINER_VARIABLES, "container"):
+        monkeypatch.delenv(name, raising=False)
+
+
+def gpu_checks(root: Path, **settings: str) -> dict[str, list[str]]:
+    lines = run_with_driver(GPU_CHECKS.format(root=str(root)), **settings).splitlines()
+    return {name: rest for name, *rest in (line.split("|") for line in lines)}
+
+
+def test_py_spy_attaches_to_a_real_process_or_says_why_not() -> None:
+    check = try_py_spy()
+    assert (check.status == "ok") == ("attached" in check.found)
+    assert (check.status == "ok") != bool(check.advice and check.cost)
+
+
+def test_a_refusal_to_attach_is_told_in_py_spys_own_words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    refused = tmp_path / "py-spy"
+    refused.write_text(
+        "#!/bin/sh\necho 'Error: Permission Denied: Try running again with elevated permissions' >&2; exit 1"
+    )
+    refused.chmod(0o755)
+    monkeypatch.setattr(pyspy, "find_pyspy", lambda: refused)
+    check = try_py_spy(build(tmp_path, {SCOPE: "2"}))
+    assert check.status == "warn"
+    assert check.found.endswith("Error: Permission Denied: Try running again with elevated permissions")
+    assert check.advice == "sudo sysctl kernel.yama.ptrace_scope=0"
+    assert "flame graph" in check.cost
+
+
+def test_without_py_spy_the_advice_is_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    def none() -> Path:
+        raise pyspy.SamplingError("py-spy is not installed")
+
+    monkeypatch.setattr(pyspy, "find_pyspy", none)
+    check = try_py_spy()
+    assert (check.status, check.advice) == ("missing", "pip install py-spy")
+
+
+@pytest.mark.parametrize(
+    ("scope", "advice"),
+    [
+        ("2", "sudo sysctl kernel.yama.ptrace_scope=0"),
+        ("3", "3 cannot be taken back"),
+    ],
+)
+def test_a_strict_ptrace_scope_costs_flame_graphs_and_stacks(tmp_path: Path, scope: str, advice: str) -> None:
+    check = check_ptrace(build(tmp_path, {SCOPE: scope}))
+    assert check.status == "warn"
+    assert "no flame graph by --host-profile, and no stack of a worker that hangs" in check.cost
+    assert advice in check.advice
+
+
+@pytest.mark.parametrize("scope", ["0", "1"])
+def test_a_worker_that_allows_it_may_be_traced_in_ubuntus_scope(tmp_path: Path, scope: str) -> None:
+    check = check_ptrace(build(tmp_path, {SCOPE: scope}))
+    assert (check.status, check.advice, check.cost) == ("ok", "", "")
+
+
+@pytest.mark.parametrize(
+    ("marker", "advice"),
+    [
+        (".dockerenv", "start the container with --cap-add SYS_PTRACE, or on the host: sudo sysctl"),
+        (".singularity.d/runscript", "on the host, as apptainer grants users nothing: sudo sysctl"),
+        ("var/run/secrets/kubernetes.io/namespace", "add SYS_PTRACE to the pod's securityContext.capabilities"),
+    ],
+)
+def test_a_container_is_granted_what_it_lacks_by_who_started_it(tmp_path: Path, marker: str, advice: str) -> None:
+    assert check_ptrace(build(tmp_path, {SCOPE: "2", marker: ""})).advice.startswith(advice)
+
+
+def test_a_containers_filter_refuses_perf_events_at_any_level(tmp_path: Path) -> None:
+    machine = {
+        "proc/sys/kernel/perf_event_paranoid": "1",
+        "proc/self/status": "CapEff:\t0\nSeccomp:\t2",
+        ".dockerenv": "",
+    }
+    check = check_perf_events(build(tmp_path, machine))
+    assert check is not None
+    assert (check.status, check.found) == ("warn", "refused: system calls are filtered")
+    assert "--cap-add PERFMON" in check.advice
+
+
+def test_the_processors_counters_count_right_or_it_is_told_why_not() -> None:
+    check = try_flop_counters()
+    assert check.name == "FLOP counters"
+    assert (check.status == "ok") == ("right" in check.found)
+    assert (check.status == "ok") != bool(check.cost)
+
+
+def test_counters_that_are_refused_are_granted_as_perf_events_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse() -> None:
+        raise Refused("the kernel refuses it: perf_event_paranoid is 3, or system calls are filtered")
+
+    monkeypatch.setattr("profiling.flop_counts.processor.proved_events", refuse)
+    check = try_flop_counters(build(tmp_path, XEON))
+    assert (check.status, check.advice) == ("warn", "sudo sysctl kernel.perf_event_paranoid=2")
+    assert "perf_event_paranoid is 3" in check.found
+    assert "--cap-add PERFMON" in try_flop_counters(build(tmp_path, {".dockerenv": ""})).advice
+
+
+def test_the_plug_in_is_loaded_for_real() -> None:
+    check = try_plugin()
+    if check.status == "missing":
+        assert "ModuleNotFoundError" in check.found
+        assert "pip install" in check.advice
+    else:
+        assert check.status == "ok", check.found
+        assert "xprof " in check.found
+
+
+@pytest.mark.parametrize(
+    ("error", "status"),
+    [
+        ("ImportError('cannot import name runtime_version from google.protobuf')", "warn"),
+        ("ModuleNotFoundError('No module named xprof')", "missing"),
+    ],
+)
+def test_a_plug_in_that_does_not_load_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: str, status: str
+) -> None:
+    for name in ("xprof", "tensorboard"):
+        (tmp_path / f"{name}.py").write_text(f"raise {error}")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    check = try_plugin()
+    assert check.status == status
+    assert error.split("'")[1] in check.found
+    assert check.advice == "pip install --upgrade tensorboard tensorboard-plugin-profile xprof"
+    assert "TensorBoard" in check.cost
+
+
+def test_a_machine_without_a_gpu_is_asked_for_neither_cupti_nor_nvml(tmp_path: Path) -> None:
+    assert not [*check_cupti(tmp_path, NO_LIBRARY), *check_nvml(tmp_path, NO_LIBRARY)]
+
+
+def test_a_gpu_without_cupti_shows_no_kernel_in_its_traces(tmp_path: Path) -> None:
+    found = gpu_checks(tmp_path)
+    assert found["gpu 0 NVML"][:2] == ["ok", "answers"]
+    if found["CUPTI"][0] != "ok":  # it may be installed here, by a wheel or a toolkit
+        assert found["CUPTI"][2:] == [
+            "pip install 'accelbench[gpu]'",
+            "the trace of a training on the GPU shows no kernel",
+        ]
+
+
+def test_cupti_of_the_toolkit_is_found_and_asked_its_version(tmp_path: Path) -> None:
+    folder = tmp_path / "usr/local/cuda/extras/CUPTI/lib64"
+    folder.mkdir(parents=True)
+    (folder / "libcupti.so.99").write_text("no library")
+    library = folder / "libcupti.so.12"
+    command = ["cc", "-shared", "-fPIC", "-x", "c", "-", "-o", str(library)]
+    subprocess.run(command, input=CUPTI_SOURCE, text=True, check=True)
+    status, found, *_ = gpu_checks(tmp_path)["CUPTI"]
+    assert status == "ok"
+    assert found == f"{library}, API version 26" or "site-packages" in found
+
+
+def test_a_card_that_nvml_does_not_know_is_told_the_containers_flag(tmp_path: Path) -> None:
+    """The stub's management library knows the first card only."""
+    found = gpu_checks(build(tmp_path, {".dockerenv": ""}), STUB_COUNT="2")
+    assert found["gpu 0 NVML"][0] == "ok"
+    status, _, advice, cost = found["gpu 1 NVML"]
+    assert (status, advice) == ("warn", "start the container with -e NVIDIA_DRIVER_CAPABILITIES=compute,utility")
+    assert "energy" in cost
+
+
+def test_room_for_runs_is_that_of_the_disk_they_would_be_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    wanted = tmp_path / "deep" / "runs"
+    monkeypatch.setattr("accelbench.doctor.places.RUN_BYTES", 1)
+    assert check_runs(wanted).status == "ok"
+    monkeypatch.setattr("accelbench.doctor.places.RUN_BYTES", RUN_BYTES << 40)
+    check = check_runs(wanted)
+    assert (check.status, check.advice) == ("warn", "accelbench run --out DIRECTORY, on a disk with room")
+    assert "GiB free for" in check.found
+    assert "breaks off" in check.cost
+    assert not wanted.parent.exists()
+
+
+def test_a_runs_folder_that_cannot_be_made_is_found(tmp_path: Path) -> None:
+    """A file in the way stops even root."""
+    (tmp_path / "file").touch()
+    assert check_runs(tmp_path / "file" / "runs").status == "warn"
+
+
+def test_whatever_fails_of_what_profiling_needs_has_a_cost_and_a_remedy(tmp_path: Path) -> None:
+    machine = build(tmp_path, XEON, CGROUP_V2, {".dockerenv": "", SCOPE: "2"})
+    found = {check.name: check for check in checks(machine, NO_LIBRARY)}
+    for name in ("CPU quota", "memory limit", "ptrace scope", "perf events", "GPU performance counters"):
+        assert found[name].status == "warn"
+        assert found[name].cost
+        assert found[name].advice
+    assert all(not check.cost for check in found.values() if check.status == "ok")

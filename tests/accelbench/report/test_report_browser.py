@@ -1,0 +1,149 @@
+"""The report in a real browser without a network: nothing is fetched, nothing overflows, everything can be seen."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from selenium import webdriver
+
+from accelbench.report import write_report
+from tests.browser import open_browser
+from tests.fixtures.report_node import rich_records, study_records
+from tests.fixtures.report_records import HOSTILE, training
+from tests.fixtures.report_runs import make_run
+
+SCHEMES = ("light", "dark")
+MINIMUM_CONTRAST = 4.5
+"""WCAG 2.2, success criterion 1.4.3, for text of normal size."""
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[webdriver.Chrome]:
+    with open_browser(logs=True) as chrome:
+        chrome.execute_cdp_cmd("Network.enable", {})
+        offline = {"offline": True, "latency": 0, "downloadThroughput": 0, "uploadThroughput": 0}
+        chrome.execute_cdp_cmd("Network.emulateNetworkConditions", offline)
+        yield chrome
+
+
+@pytest.fixture(scope="module")
+def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    hostile = training("gpu", "float32", 0.004, noise=[HOSTILE], curves={f"loss {HOSTILE}": [2.0, 1.0]})
+    records = [*rich_records(), *study_records(), hostile]
+    return write_report(make_run(tmp_path_factory.mktemp("runs") / "rich", records))
+
+
+def show(browser: webdriver.Chrome, page: Path, width: int = 1280, scheme: str = "light", media: str = "") -> None:
+    """Load the page afresh in a window of that width and colour scheme."""
+    metrics = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width < 600}
+    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
+    features = [{"name": "prefers-color-scheme", "value": scheme}]
+    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": media, "features": features})
+    browser.get(page.as_uri())
+
+
+def ask(browser: webdriver.Chrome, script: str) -> Any:
+    return browser.execute_script(f"return {script}")
+
+
+def test_the_page_asks_for_nothing_and_complains_of_nothing(browser: webdriver.Chrome, page: Path) -> None:
+    browser.get_log("performance")  # type: ignore[no-untyped-call]
+    browser.get_log("browser")  # type: ignore[no-untyped-call]
+    show(browser, page)
+    events = [json.loads(entry["message"])["message"] for entry in browser.get_log("performance")]  # type: ignore[no-untyped-call]
+    asked = [e["params"]["request"]["url"] for e in events if e["method"] == "Network.requestWillBeSent"]
+    assert page.as_uri() in asked
+    assert [url for url in asked if not url.startswith(("data:", page.as_uri()))] == []
+    assert browser.get_log("browser") == []  # type: ignore[no-untyped-call]
+
+
+def test_a_hostile_record_did_not_run(browser: webdriver.Chrome, page: Path) -> None:
+    show(browser, page)
+    assert browser.title == "20260314-092653-full-a1b2 · accelbench"
+    assert ask(browser, "document.scripts.length + document.images.length") == 0
+
+
+@pytest.mark.parametrize("width", [1280, 768, 400, 320])
+def test_the_page_never_scrolls_sideways(browser: webdriver.Chrome, page: Path, width: int) -> None:
+    show(browser, page, width)
+    assert ask(browser, "document.documentElement.scrollWidth") <= width
+    clipped = """[...document.querySelectorAll('main *, header *')].filter(e => !e.closest('.scroll, pre, svg, thead')
+        && e.getBoundingClientRect().right > innerWidth + 1).map(e => e.outerHTML.slice(0, 120))"""
+    assert ask(browser, clipped) == []
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+@pytest.mark.parametrize("width", [1280, 400])
+def test_every_drawing_can_be_seen(browser: webdriver.Chrome, page: Path, width: int, scheme: str) -> None:
+    show(browser, page, width, scheme)
+    sizes = ask(
+        browser,
+        "[...document.querySelectorAll('svg')].map(s => s.getBoundingClientRect()).map(r => [r.width, r.height])",
+    )
+    assert len(sizes) >= 13
+    assert all(w >= 300 and h >= 50 for w, h in sizes)
+    marks = "s.querySelectorAll('path[style*=\"var(--series\"], use').length"
+    assert all(count > 0 for count in ask(browser, f"[...document.querySelectorAll('svg')].map(s => {marks})"))
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_no_text_of_a_drawing_leaves_it(browser: webdriver.Chrome, page: Path, scheme: str) -> None:
+    show(browser, page, scheme=scheme)
+    outside = """[...document.querySelectorAll('svg')].flatMap(s => { const b = s.getBoundingClientRect();
+        return [...s.querySelectorAll('text')].filter(t => { const r = t.getBoundingClientRect();
+        return r.left < b.left - 1 || r.right > b.right + 1 || r.top < b.top - 2 || r.bottom > b.bottom + 2; })
+        .map(t => t.textContent.slice(0, 60)) }).filter(t => !t.includes('<script>'))"""
+    assert ask(browser, outside) == []
+
+
+def test_the_studies_are_found_from_the_top_and_their_texts_do_not_touch(browser: webdriver.Chrome, page: Path) -> None:
+    show(browser, page)
+    assert ask(browser, "document.querySelector('nav a[href=\"#studies\"]').textContent") == "Studies"
+    assert ask(browser, "document.querySelectorAll('#studies svg').length") == 2
+    touching = """[...document.querySelectorAll('#studies svg')].flatMap(s => {
+        const texts = [...s.querySelectorAll('text')].map(t => [t.textContent, t.getBoundingClientRect()]);
+        return texts.flatMap(([a, p], i) => texts.slice(i + 1).filter(([b, q]) => p.left < q.right && q.left < p.right
+        && p.top + 2 < q.bottom && q.top + 2 < p.bottom).map(([b]) => a + ' | ' + b)) })"""
+    assert ask(browser, touching) == []
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_text_and_lines_stand_out_from_their_ground(browser: webdriver.Chrome, page: Path, scheme: str) -> None:
+    show(browser, page, scheme=scheme)
+    color = """(name => { const e = document.createElement('i'); e.style.color = `var(${name})`;
+        document.body.append(e); const c = getComputedStyle(e).color.match(/[0-9.]+/g).map(Number);
+        e.remove(); return c })"""
+
+    def luminance(name: str) -> float:
+        # WCAG 2.2, "relative luminance".
+        channels: list[float] = [c / 255 for c in ask(browser, f"{color}('{name}')")[:3]]
+        r, g, b = (c / 12.92 if c <= 0.04045 else math.pow((c + 0.055) / 1.055, 2.4) for c in channels)
+        return 0.2126 * r + 0.7152 * g + 0.0722 * b
+
+    grounds = {
+        "--surface": ("--ink", "--muted", "--accent", "--good", "--bad", *(f"--series-{n}" for n in range(1, 7)))
+    }
+    grounds |= {
+        "--raised": ("--ink", "--muted", "--accent"),
+        "--warn-back": ("--warn",),
+        "--bad-back": ("--bad", "--ink"),
+    }
+    for ground, names in grounds.items():
+        for name in names:
+            low, high = sorted((luminance(ground), luminance(name)))
+            assert (high + 0.05) / (low + 0.05) >= MINIMUM_CONTRAST, f"{name} on {ground}"
+
+
+def test_on_paper_the_commands_are_unfolded_and_nothing_is_cut(browser: webdriver.Chrome, page: Path) -> None:
+    show(browser, page, width=740, media="print")
+    assert ask(browser, "document.documentElement.scrollWidth") <= 740
+    heights = "[...document.querySelectorAll('details pre')].map(e => e.getBoundingClientRect().height)"
+    assert all(height > 20 for height in ask(browser, heights))
+    # What goes to paper is dark on white, whatever the screen's scheme.
+    show(browser, page, width=740, scheme="dark", media="print")
+    assert ask(browser, "getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"

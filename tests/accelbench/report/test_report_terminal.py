@@ -1,0 +1,111 @@
+"""The table in the terminal, and the flags that it and the page name."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from accelbench.report.page import render_page
+from accelbench.report.rows import make_groups, make_rows
+from accelbench.report.terminal import WIDTH
+from accelbench.run.store import RunStore
+from profiling.records.quality import Metric
+from profiling.records.work import Work
+from tests.fixtures.report_pages import Tags, printed
+from tests.fixtures.report_records import record, timing, training
+from tests.fixtures.report_runs import make_run
+
+
+def test_the_table_fits_100_columns_and_holds_every_point(rich_run: RunStore) -> None:
+    lines = printed(rich_run).splitlines()
+    table = lines[: next(i for i, line in enumerate(lines) if line.startswith("peak"))] + lines[-1:]
+    assert max(map(len, lines[2 : len(table)])) <= WIDTH
+    out = "\n".join(lines)
+    for group in make_groups(make_rows(rich_run.records())):
+        for row in group.rows:
+            assert f"{row.reading.value} {row.reading.unit}" in out
+    for unlucky in rich_run.records():
+        if unlucky.reason:
+            assert unlucky.reason in out
+    assert "29 of 33 points measured and verified, 2 failed, 2 skipped" in out
+
+
+@pytest.mark.parametrize("width", [80, 60])
+def test_the_table_is_readable_on_a_narrow_terminal(rich_run: RunStore, width: int) -> None:
+    out = printed(rich_run, width)
+    assert "peak-arith cpu" in out
+    assert re.search(r"op=triad .* 185 GB/s", out)
+
+
+def test_a_column_in_which_nothing_is_known_gives_way_to_its_reason(tmp_path: Path) -> None:
+    lone = record("matmul", figure="flops", work=Work(flops=1e9))
+    out = printed(make_run(tmp_path / "run", [lone]))
+    assert "of peak" not in out
+    assert "peak –: no peak is known for this device" in out
+    assert "ceiling –: no float32 arithmetic was measured as a ceiling on cpu in this run" in out
+
+
+def test_printing_the_table_imports_no_heavy_library(rich_run: RunStore) -> None:
+    code = """
+import pathlib, sys
+from rich.console import Console
+from accelbench.run.store import RunStore
+from accelbench.report.terminal import print_table
+store = RunStore.open(pathlib.Path(sys.argv[1]))
+print_table(store.info(), store.records(), Console(file=sys.stderr))
+print(sorted({"pandas", "pyarrow", "matplotlib", "jinja2", "numpy", "scipy"} & set(sys.modules)))
+"""
+    process = subprocess.run([sys.executable, "-c", code, rich_run.path], capture_output=True, text=True, check=True)
+    assert process.stdout.strip() == "[]"
+
+
+def test_noise_and_other_flags_are_named_in_the_page_and_in_the_table(rich_run: RunStore, page: str) -> None:
+    out = " ".join(printed(rich_run).split())
+    text = " ".join(Tags(page).text.split())
+    for meaning in (
+        "steal time: the hypervisor took 2.6 % of the CPU time",
+        "power limit reached: the SM clock fell to 1395 MHz",
+        "3 samples were discarded because the device was throttled",
+    ):
+        assert meaning in text
+        assert meaning in out
+
+
+def test_the_table_leaves_a_long_list_of_disturbances_to_the_report(tmp_path: Path) -> None:
+    noisy = [record("launch", params={"n": n}, noise=[f"other processes used {n} CPUs"]) for n in range(9)]
+    out = printed(make_run(tmp_path / "run", noisy))
+    assert "other processes used 1 CPUs (launch n=1)" in out
+    assert "other processes used 2 CPUs" not in out
+    assert "noisy: 7 more points, each explained in the report" in out
+
+
+def test_a_figure_beyond_its_bound_is_flagged(tmp_path: Path) -> None:
+    ceiling = record("fma", figure="flops", ceiling=True, work=Work(flops=1e9), timing=timing(1.0))
+    beyond = record("matmul", figure="flops", work=Work(flops=2e9), timing=timing(1.0))
+    (_, row) = make_rows([ceiling, beyond])
+    assert [flag.word for flag in row.flags] == ["over 100 %"]
+
+
+def test_counts_of_flops_that_differ_are_named_and_those_that_agree_are_not(tmp_path: Path) -> None:
+    for ratio, told in ((1.049, False), (1.12, True), (0.12, True)):
+        metrics = {"framework_flops_ratio": Metric(ratio)}
+        store = make_run(tmp_path / str(ratio), [training("cpu", "float32", 0.01, metrics=metrics)])
+        sentence = f"FLOPs: tensorflow counts {ratio:.3g}"
+        for text in (printed(store), render_page(store.info(), store.records())):
+            assert (sentence in " ".join(text.split())) == told
+
+
+def test_the_processors_own_count_stands_beside_the_frameworks(tmp_path: Path) -> None:
+    metrics = {"framework_flops_ratio": Metric(1.12), "hardware_flops_ratio": Metric(1.31)}
+    store = make_run(tmp_path / "both", [training("cpu", "float32", 0.01, metrics=metrics)])
+    sentence = "FLOPs: tensorflow counts 1.12 and the processor counts 1.31 times those of the layers"
+    assert sentence in " ".join(render_page(store.info(), store.records()).split())
+    only = make_run(
+        tmp_path / "one", [training("cpu", "float32", 0.01, metrics=metrics | {"framework_flops_ratio": Metric(1.0)})]
+    )
+    sentence = "FLOPs: the processor counts 1.31 times those of the layers"
+    assert sentence in " ".join(render_page(only.info(), only.records()).split())

@@ -1,0 +1,291 @@
+"""The studies: run time and quality of training against what the points sweep, every device in one drawing."""
+
+from __future__ import annotations
+
+import re
+from math import inf, nan
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from accelbench.report.page import render_page
+from accelbench.report.rows import make_groups, make_rows
+from accelbench.report.study import CHOICES, SWEEPS, Study, Sweep, make_studies
+from accelbench.report.study_plot import study_plot
+from profiling.records.quality import Data, Metric
+from profiling.records.record import Record
+from profiling.records.work import Work
+from tests.fixtures.report_node import study_records
+from tests.fixtures.report_records import HOSTILE, record, studied, timing, unmeasured
+from tests.fixtures.report_runs import make_run
+
+UNITS, LAYERS = (32, 64, 128, 256), (1, 2, 3)
+
+
+def lstm(units: int, device: str = "cpu", seconds: float = 10.0, accuracy: float = 0.9, **changes: Any) -> Record:
+    """A point of a sweep over units; further axes as keywords."""
+    axes = {name: changes.pop(name) for name in list(changes) if name not in Record.model_fields}
+    return studied("bilstm", device, seconds, accuracy, params={"units": units, **axes}, **changes)
+
+
+def study_of(records: list[Record]) -> Study:
+    (study,) = make_studies(make_groups(make_rows(records)))
+    return study
+
+
+def no_study(records: list[Record]) -> bool:
+    return make_studies(make_groups(make_rows(records))) == []
+
+
+def axes_of(records: list[Record]) -> list[str]:
+    return [sweep.axis for sweep in study_of(records).sweeps]
+
+
+def values(sweep: Sweep, number: int = 0) -> dict[tuple[str, str], list[tuple[int, float]]]:
+    """What each line shows in a panel: the time in the first, the quality in the second."""
+    return {
+        (line.where, line.choice): [(x, y) for x, y, _ in sweep.measures[number].points(line)] for line in sweep.lines
+    }
+
+
+def texts(svg: str) -> list[str]:
+    return [element.text or "" for element in ElementTree.fromstring(svg).iter() if element.tag.endswith("text")]
+
+
+def drawn_lines(svg: str) -> list[int]:
+    """How many points each line of the panels has; the legend's lines are in a group of their own."""
+    panels = svg[: svg.find('-legend_1"')] if "-legend_1" in svg else svg
+    paths = re.findall(r'<path d="([^"]+)"[^>]*style="[^"]*fill: none[^"]*stroke: var\(--series-\d\)', panels)
+    return [path.count("L") + 1 for path in paths]
+
+
+def test_kimm2021_is_drawn_against_units_and_layers_for_every_device() -> None:
+    study = study_of(study_records())
+    assert (study.benchmark, study.places, study.common) == ("bilstm-har", ("cpu", "gpu"), "batch=64 repeats=5")
+    units, layers = study.sweeps
+    assert (units.axis, layers.axis) == ("units", "layers")
+    time = values(units)
+    assert len(time) == 2 * len(LAYERS)
+    assert time["cpu", "layers=2"] == [(u, pytest.approx(610 / 5 * 2 * (u / 256) ** 1.6)) for u in UNITS]
+    assert time["gpu", "layers=1"][-1] == (256, pytest.approx(11 / 5))
+    quality = values(layers, 1)
+    assert len(quality) == 2 * len(UNITS)
+    assert quality["gpu", "units=32"] == [(n, pytest.approx(0.88 + 0.01 * n)) for n in LAYERS]
+    assert [m.title for m in layers.measures] == ["time of the training", "test accuracy"]
+
+
+def test_the_drawing_names_devices_choices_and_values_and_has_every_line_in_both_panels() -> None:
+    svg = study_plot(study_of(study_records()).sweeps[0], "study")
+    assert {"cpu", "gpu", "layers=1", "layers=2", "layers=3", "units", *map(str, UNITS)} <= set(texts(svg))
+    assert {"time of the training", "test accuracy"} <= set(texts(svg))
+    assert drawn_lines(svg).count(len(UNITS)) == 2 * 2 * len(LAYERS)
+    assert "bilstm-har against units: time of the training and test accuracy, on cpu, gpu" in svg
+
+
+def test_lines_go_in_order_of_the_axis_whatever_was_measured_first() -> None:
+    (sweep,) = study_of([lstm(units, seconds=units / 10) for units in (256, 32, 128)]).sweeps
+    assert values(sweep) == {("cpu", ""): [(32, 3.2), (128, 12.8), (256, 25.6)]}
+    (path, _) = re.findall(r'<path d="(M[^"]+)"[^>]*stroke: var\(--series-1\)[^"]*"', study_plot(sweep, "study"))[:2]
+    places = [float(x) for x in re.findall(r"[ML] ([\d.]+)", path)]
+    assert places == sorted(places)
+    # Values that grow by factors are so far apart as their ratios: 32 to 128 is twice 128 to 256.
+    assert places[1] - places[0] == pytest.approx(2 * (places[2] - places[1]), abs=0.01)
+
+
+def test_far_apart_times_are_drawn_to_ratio_and_near_ones_from_zero() -> None:
+    near = study_plot(study_of([lstm(u, seconds=u / 10) for u in (64, 128)]).sweeps[0], "study")
+    far = study_plot(study_of([lstm(u, d, s) for u in (64, 128) for d, s in (("cpu", 600), ("gpu", 3))]).sweeps[0], "a")
+    assert "0 s" in texts(near)
+    assert "0 s" not in texts(far)
+    assert {"5 s", "500 s"} <= set(texts(far))
+
+
+def test_backends_on_one_device_are_told_apart() -> None:
+    study = study_of([lstm(u, "gpu", backend=backend) for backend in ("jax", "torch") for u in UNITS])
+    assert study.places == ("gpu jax", "gpu torch")
+    assert set(values(study.sweeps[0])) == {("gpu jax", ""), ("gpu torch", "")}
+
+
+def test_a_device_with_one_value_is_a_point_beside_the_lines_of_the_others() -> None:
+    records = [lstm(1, "cpu", 300, batch=50), *(lstm(n, "gpu", 12 / n, batch=48) for n in (1, 2, 4))]
+    (sweep,) = study_of(records).sweeps
+    assert {key: len(points) for key, points in values(sweep).items()} == {
+        ("cpu", "batch=50"): 1,
+        ("gpu", "batch=48"): 3,
+    }
+
+
+def test_one_axis_after_another_around_a_middle_point_is_one_line_per_axis() -> None:
+    records = [lstm(u, batch=64) for u in UNITS] + [lstm(64, batch=b) for b in (32, 128)]
+    units, batch = study_of(records).sweeps
+    assert set(values(units)) == {("cpu", "batch=64")}
+    assert set(values(batch)) == {("cpu", "units=64")}
+    assert len(values(batch)["cpu", "units=64"]) == 3
+
+
+def test_the_time_is_that_of_one_training_without_its_compilation() -> None:
+    def first(repeats: int, **seconds: float) -> float:
+        metrics = {name: Metric(value, "s") for name, value in seconds.items()}
+        (sweep,) = study_of([lstm(u, repeats=repeats, metrics=metrics) for u in (32, 64)]).sweeps
+        return next(iter(values(sweep).values()))[0][1]
+
+    assert first(1, training=13.0) == 13.0
+    assert first(1, training=13.0, compile=3.0) == 10.0
+    assert first(2, training=26.0, compile=3.0) == 10.0, "each repeat compiles again"
+
+
+def test_where_the_amount_of_data_grows_the_rate_is_drawn() -> None:
+    records = [
+        lstm(
+            4, batch=b, data=Data("drawn", train=20 * b, held_out=9), work=Work(items=b, item="words"), timing=steps(b)
+        )
+        for b in (64, 256)
+    ]
+    (sweep,) = study_of(records).sweeps
+    assert sweep.measures[0].title == "words per second"
+    assert values(sweep) == {("cpu", ""): [(64, pytest.approx(6400, 0.02)), (256, pytest.approx(25600, 0.02))]}
+
+
+def steps(batch: int) -> Any:
+    return timing(0.01, count=31, seed=batch, timer="steps", stop="epochs done")
+
+
+def test_the_quality_is_the_first_on_held_out_data_that_is_no_loss() -> None:
+    metrics = {"training": Metric(3.0, "s"), "reconstruction_error": Metric(9.0), "test_loss": Metric(0.4)}
+    found = metrics | {"test_map": Metric(0.31), "test_map50": Metric(0.5)}
+    assert study_of([lstm(u, metrics=found) for u in UNITS]).sweeps[0].measures[1].title == "test map"
+    (alone,) = study_of([lstm(u, metrics=metrics) for u in UNITS]).sweeps
+    assert [m.title for m in alone.measures] == ["time of the training"]
+    assert "test" not in "".join(texts(study_plot(alone, "study")))
+
+
+def test_deviations_over_repeats_are_bars() -> None:
+    (sweep,) = study_of([lstm(u) for u in UNITS]).sweeps
+    assert sweep.repeated
+    assert {sd for line in sweep.lines for _, _, sd in sweep.measures[1].points(line)} == {0.004}
+    bars = study_plot(sweep, "study").count("LineCollection")
+    once = [lstm(u) for u in UNITS]
+    for found in once:
+        del found.metrics["test_accuracy_std"]
+    (sweep,) = study_of(once).sweeps
+    assert not sweep.repeated
+    assert study_plot(sweep, "study").count("LineCollection") == bars - 1 == 0
+
+
+@pytest.mark.parametrize(
+    "records",
+    [
+        [],
+        [lstm(64)],
+        [lstm(64, "cpu"), lstm(64, "gpu")],
+        [lstm(64, "cpu"), lstm(128, "gpu")],
+        [lstm(64, cell="lstm"), lstm(64, cell="lstm\x00")],
+        [lstm(64, cell=cell) for cell in ("gru", "lstm")],
+        [lstm(64), unmeasured("bilstm", "failed", "killed", params={"units": 128})],
+        [lstm(64), lstm(128, seconds=nan)],
+        [record("matmul", params={"n": n}) for n in (256, 512, 1024)],
+    ],
+    ids=[
+        "nothing",
+        "one point",
+        "two devices",
+        "not comparable",
+        "one name twice",
+        "words",
+        "a failure",
+        "no number",
+        "no training",
+    ],
+)
+def test_where_nothing_is_swept_there_is_no_study(records: list[Record]) -> None:
+    assert no_study(records)
+
+
+def test_what_failed_or_is_no_number_is_left_out() -> None:
+    records = [
+        *(lstm(u, seconds=u / 10) for u in UNITS),
+        unmeasured("bilstm", "failed", "out of memory", params={"units": 512}),
+        unmeasured("bilstm", "skipped", "too large", params={"units": 1024}),
+        lstm(2048, seconds=inf),
+        lstm(3000, seconds=0.0),
+        lstm(4096, seconds=400.0, accuracy=nan),
+    ]
+    (sweep,) = study_of(records).sweeps
+    (time,), (quality,) = values(sweep).values(), values(sweep, 1).values()
+    assert [x for x, _ in time] == [*UNITS, 4096]
+    assert [x for x, _ in quality] == list(UNITS)
+    assert drawn_lines(study_plot(sweep, "study"))[0] == 5
+
+
+def test_a_benchmark_has_so_many_drawings_at_most_those_of_the_most_values_first() -> None:
+    records = [
+        lstm(u, layers=n, batch=b, image=i)
+        for u in UNITS[:3]
+        for n in (1, 2)
+        for b in (16, 32, 64, 128)
+        for i in (32, 64)
+    ]
+    assert axes_of(records) == ["batch", "units", "layers"]
+    assert len(axes_of(records)) == SWEEPS
+
+
+def test_of_too_many_choices_some_are_drawn_evenly_and_it_is_said(tmp_path: Path) -> None:
+    records = [lstm(u, d, kernel=k) for d in ("cpu", "gpu") for u in (32, 64) for k in range(1, 21)]
+    sweep = next(sweep for sweep in study_of(records).sweeps if sweep.axis == "units")
+    assert len(sweep.choices) == CHOICES
+    assert (sweep.choices[0], sweep.choices[-1], sweep.left_out) == ("kernel=1", "kernel=20", 20 - CHOICES)
+    assert len(sweep.lines) == 2 * CHOICES, "the same on every device"
+    store = make_run(tmp_path / "run", [lstm(u, kernel=k) for u in (32, 64) for k in range(1, 10)])
+    assert f"{CHOICES} of 9 choices of the other axes are drawn" in render_page(store.info(), store.records())
+
+
+def test_names_are_text_and_not_markup(tmp_path: Path) -> None:
+    hostile = {
+        "params": {"units": 1, HOSTILE: HOSTILE},
+        "backend": HOSTILE,
+        "work": Work(items=3, item=HOSTILE),
+        "metrics": {f"test_{HOSTILE}": Metric(0.5), "training": Metric(2.0, "s")},
+    }
+    records = [
+        studied(HOSTILE, "cpu", 1.0, 0.5, **hostile | {"params": {HOSTILE: n, "mode": HOSTILE * (n % 2)}, "data": data})
+        for n, data in enumerate([Data("x", train=9, held_out=1), Data("x", train=5, held_out=1)] * 3)
+    ]
+    store = make_run(tmp_path / "run", [*records, studied(HOSTILE, "cpu", 1.0, 0.5, **hostile)])
+    page = render_page(store.info(), store.records())
+    section = page[page.index('<section id="studies"') : page.index('<section id="benchmarks"')]
+    assert "&lt;script&gt;" in section
+    assert "<script" not in page
+    assert "<img" not in page
+    assert "\x1b" not in page
+
+
+@settings(deadline=None, max_examples=15)
+@given(
+    st.dictionaries(
+        st.integers(0, 1 << 24),
+        st.tuples(st.floats(1e-9, 1e12), st.floats(0, 1)),
+        min_size=2,
+        max_size=12,
+    )
+)
+def test_any_values_can_be_drawn(points: dict[int, tuple[float, float]]) -> None:
+    (sweep,) = study_of(
+        [lstm(n, seconds=seconds, accuracy=accuracy) for n, (seconds, accuracy) in points.items()]
+    ).sweeps
+    assert drawn_lines(study_plot(sweep, "study")).count(len(points)) >= 2
+
+
+def test_the_page_has_the_studies_and_is_the_same_every_time(tmp_path: Path) -> None:
+    store = make_run(tmp_path / "run", [*(lstm(u, layers=n) for u in (32, 64) for n in (1, 2)), record("one")])
+    page = render_page(store.info(), store.records())
+    assert page.count("<strong>Against ") == 2
+    assert "the standard deviation over the repeats" in page
+    assert page == render_page(store.info(), store.records())
+    ids = re.findall(r' id="([^"]+)"', page)
+    assert len(ids) == len(set(ids))
+    without = make_run(tmp_path / "without", [record("one")])
+    assert "#studies" not in render_page(without.info(), without.records())

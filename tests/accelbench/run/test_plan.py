@@ -1,0 +1,205 @@
+"""What is planned: the combinations that some machine can measure, and no others."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from accelbench.errors import UserError
+from accelbench.run.plan import Choice, discover, make_plan, replaced_backend
+from accelbench.run.suite import load_suite
+from profiling.benchmark import Benchmark, Skip
+from profiling.machine.nvidia import cuda
+from profiling.ranks.world import World, join
+from profiling.records.point import Device, Point, Scalar
+from tests.conftest import Run, records
+from workloads.distribution import PLACES, STRATEGIES
+from workloads.distribution.strategy import strategy_of
+
+KERNELS = [name for name, each in discover().items() if not each.backends and "gpu" in each.devices]
+
+
+class DeviceAskedFor(Exception):
+    """The implementation wants the device: it has not refused the point before."""
+
+
+@pytest.fixture
+def no_device(monkeypatch: pytest.MonkeyPatch) -> None:
+    def ask(module: str) -> None:
+        raise DeviceAskedFor(module)
+
+    monkeypatch.setattr(cuda, "import_module", ask)
+
+
+def refuses(benchmark: Benchmark, point: Point) -> bool:
+    """Whether the implementation skips the point before it looks for a device."""
+    from numba.cuda.cudadrv.error import CudaSupportError
+
+    try:
+        benchmark.prepare(point)
+    except Skip:
+        return True
+    except (DeviceAskedFor, CudaSupportError):
+        return False
+    return False
+
+
+def combinations(benchmark: Benchmark) -> Iterator[dict[str, Scalar]]:
+    """Every word of every axis with every other, and the first of the numbers."""
+    axes = {
+        axis: values if isinstance(values[0], str) else values[:1] for axis, values in benchmark.axes_on("gpu").items()
+    }
+    return (dict(zip(axes, values, strict=True)) for values in itertools.product(*axes.values()))
+
+
+@pytest.mark.usefixtures("no_device")
+@pytest.mark.parametrize("name", KERNELS)
+def test_a_kernel_refuses_on_every_machine_what_is_not_planned_and_nothing_else(name: str) -> None:
+    for params in combinations(kernel := discover()[name]):
+        declared = kernel.exclusion("gpu", None, params) is not None
+        assert refuses(kernel, Point(name, "gpu", params)) == declared, params
+
+
+@pytest.mark.parametrize("strategy", PLACES)
+@pytest.mark.parametrize("backend", STRATEGIES)
+def test_a_training_refuses_the_strategies_that_are_not_planned(backend: str, strategy: str) -> None:
+    training, values = discover()["cnn-mnist"], {"batch": 12, "strategy": strategy}
+    planned = 0
+    for devices, processes, jit in itertools.product((1, 2), (1, 3), ("auto", "on")):
+        params = values | {"devices": devices, "processes": processes, "jit_compile": jit}
+        for device in training.devices:
+            join(World(rank=0, size=processes))
+            try:
+                if training.exclusion(device, backend, params):
+                    with pytest.raises(Skip):
+                        strategy_of(Point("cnn-mnist", device, params, backend))
+                else:
+                    planned += 1
+            finally:
+                join(World())
+    assert bool(planned) == (strategy in STRATEGIES[backend])
+
+
+def plan(*choices: str, suite: str | None = None, names: tuple[str, ...] = (), device: Device = "gpu") -> list[Point]:
+    chosen = load_suite(suite) if suite else None
+    planned = make_plan(names, chosen, device, [Choice.parse(text) for text in choices], None, with_ceilings=False)
+    return [point.point(seed=1) for point in planned]
+
+
+@pytest.mark.parametrize("suite", ["quick", "kernels", "ceilings", "full"])
+def test_a_suite_leaves_out_what_does_not_exist(suite: str) -> None:
+    types = {(point["impl"], point["dtype"]) for point in plan(suite=suite) if point.benchmark == "matmul"}
+    assert ("vendor", "fp8") in types
+    assert types <= {("vendor", dtype) for _, dtype in types} | {
+        *(("numba", dtype) for dtype in ("float64", "float32")),
+        *((impl, dtype) for impl in ("mma", "wgmma") for dtype in ("float16", "bfloat16")),
+    }
+
+
+def test_of_values_that_were_asked_for_the_combinations_that_exist_are_planned() -> None:
+    points = plan("impl=numba,mma", "dtype=float32,bfloat16", "n=4096", names=("matmul",))
+    assert [(point["impl"], point["dtype"]) for point in points] == [("numba", "float32"), ("mma", "bfloat16")]
+
+
+def test_where_nothing_that_was_asked_for_exists_the_error_says_what_does() -> None:
+    with pytest.raises(UserError) as raised:
+        plan("matmul.impl=mma,wgmma", "matmul.dtype=float64", names=("matmul", "stream"))
+    assert str(raised.value) == (
+        "matmul: no such combination exists: "
+        "impl=mma only with dtype=float16,bfloat16; impl=wgmma only with dtype=float16,bfloat16"
+    )
+
+
+def test_a_strategy_of_another_backend_is_refused_with_those_that_have_it() -> None:
+    with pytest.raises(UserError, match="strategy=ddp only with backend=torch devices=1"):
+        plan("strategy=ddp", names=("cnn-mnist",), device="cpu")
+
+
+def test_an_optional_axis_names_the_point_only_where_it_was_asked_for() -> None:
+    assert "strategy" not in plan(names=("cnn-mnist",), device="cpu")[0].params
+    assert plan("devices=2", names=("cnn-mnist",), device="cpu")[0].params["devices"] == 2
+
+
+@pytest.fixture
+def only_installed(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    def install(*backends: str) -> None:
+        monkeypatch.setattr("accelbench.run.plan.is_installed", lambda name: name in backends)
+
+    return install
+
+
+@pytest.mark.parametrize(
+    ("here", "backend", "sentence"),
+    [
+        (("tensorflow", "jax", "torch"), "tensorflow", None),
+        (("jax", "torch"), "jax", "TensorFlow is not installed: trainings run on JAX"),
+        (("torch",), "torch", "TensorFlow is not installed: trainings run on PyTorch"),
+        ((), "tensorflow", None),
+    ],
+)
+def test_trainings_run_on_the_first_backend_that_is_installed(
+    only_installed: Callable[..., None], here: tuple[str, ...], backend: str, sentence: str | None
+) -> None:
+    only_installed(*here)
+    planned = make_plan(("cnn-mnist", "matmul"), None, "cpu", (), None)
+    assert {point.backend for point in planned if point.benchmark == "cnn-mnist"} == {backend}
+    assert replaced_backend(planned, None) == sentence
+
+
+def test_a_backend_that_was_asked_for_is_planned_even_where_it_is_not_installed(
+    only_installed: Callable[..., None],
+) -> None:
+    only_installed("jax")
+    planned = make_plan(("cnn-mnist",), None, "cpu", (), "torch", with_ceilings=False)
+    assert [point.backend for point in planned] == ["torch"]
+    assert replaced_backend(planned, "torch") is None
+
+
+def test_frameworks_that_a_suite_compares_are_all_planned(only_installed: Callable[..., None]) -> None:
+    only_installed("jax")
+    planned = make_plan((), load_suite("wang2019"), "cpu", (), None, with_ceilings=False)
+    assert [point.backend for point in planned] == ["tensorflow", "jax", "torch"]
+    assert replaced_backend(planned, None) is None
+
+
+ON_AN_ABSENT_BACKEND = '''
+"""A benchmark whose first backend nobody has."""
+
+from profiling.benchmark import Task, benchmark
+from profiling.records.quality import Verification
+from profiling.records.work import Work
+
+
+@benchmark("trained", devices=("cpu",), axes={"batch": (1,)}, figure="time", backends=("absent", "json"))
+def trained(point):
+    """Do nothing, on any backend."""
+    return Task(lambda: None, lambda: Verification(passed=True, method="none"), Work())
+'''
+
+
+def test_the_run_and_its_records_say_which_backend_takes_the_place_of_the_first(
+    accelbench: Run, tmp_path: Path
+) -> None:
+    (tmp_path / "own").mkdir()
+    (tmp_path / "own" / "absent_backend.py").write_text(ON_AN_ABSENT_BACKEND)
+    process = accelbench(
+        *("run", "trained", "--no-ceilings", "--device", "cpu", "--max-seconds", "0.1", "--out", "run"),
+        ACCELBENCH_PATH=str(tmp_path / "own"),
+    )
+    assert process.returncode == 0, process.stdout + process.stderr
+    assert process.stdout.count("absent is not installed: trainings run on json") == 1
+    assert [record["backend"] for record in records(tmp_path / "run")] == ["json"]
+
+
+def test_a_suite_may_sample_longer_on_one_device_than_on_another(tmp_path: Path) -> None:
+    def seconds(text: str, device: Device) -> float | None:
+        (file := tmp_path / "mine.toml").write_text(f'description = "d"\n{text}\n')
+        return load_suite(str(file)).max_seconds.get(device)
+
+    assert seconds("max_seconds = { cpu = 3, gpu = 1.5 }", "gpu") == 1.5
+    assert seconds("max_seconds = { cpu = 3, gpu = 1.5 }", "tpu") is None
+    assert seconds("max_seconds = 2", "gpu") == 2
+    assert seconds("", "gpu") is None

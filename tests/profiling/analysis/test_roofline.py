@@ -1,0 +1,209 @@
+"""The roofline, and shares of peaks and of ceilings measured in the same run."""
+
+from __future__ import annotations
+
+from math import inf
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from profiling.analysis.roofline import (
+    SHARED_CORES,
+    arithmetic_intensity,
+    ceilings,
+    find_ceiling,
+    observed_clock,
+    ridge,
+    roof,
+    share_of_ceiling,
+    share_of_peak,
+    share_of_peak_at_clock,
+)
+from profiling.records.peak import Peak
+from profiling.records.record import Record
+from profiling.records.telemetry import Gauge, Telemetry
+from profiling.records.work import Work
+from tests.fixtures.report_node import rich_records
+from tests.fixtures.report_records import record as make_record
+from tests.fixtures.report_records import timing, training, unmeasured
+
+POSITIVE = st.floats(1e-3, 1e18)
+
+
+def arithmetic(rate: float, dtype: str = "float32", **changes: Any) -> Record:
+    """A point that does exactly that many FLOP/s."""
+    exact = timing(1.0, spread=0.0)
+    fields: dict[str, Any] = {
+        "params": {"dtype": dtype},
+        "figure": "flops",
+        "work": Work(flops=rate * exact.summary.median),
+        "timing": exact,
+    }
+    return make_record("fma", **fields | changes)
+
+
+def bandwidth(rate: float, **changes: Any) -> Record:
+    exact = timing(1.0, spread=0.0)
+    return make_record("copy", figure="bytes", work=Work(bytes=rate * exact.summary.median), timing=exact, **changes)
+
+
+def test_a_ceiling_is_the_best_measured_rate_of_its_kind() -> None:
+    slow, fast, double = arithmetic(1e9), arithmetic(2e9), arithmetic(1.5e9, "float64")
+    records = [r.model_copy(update={"ceiling": True}) for r in (slow, fast, double, bandwidth(5e10))]
+    found = {(c.figure, c.dtype): c for c in ceilings(records)}
+    assert set(found) == {("flops", "float32"), ("flops", "float64"), ("bytes", None)}
+    assert found["flops", "float32"].value == pytest.approx(2e9)
+    assert found["flops", "float32"].record == records[1]
+    assert found["bytes", None].value == pytest.approx(5e10)
+
+
+def test_only_measured_records_that_declare_it_set_a_ceiling() -> None:
+    failed = unmeasured("fma", "failed", "it crashed", figure="flops", ceiling=True, work=Work(flops=1e12))
+    time = make_record("launch", ceiling=True)
+    assert ceilings([arithmetic(1e9), failed, time]) == []
+
+
+def test_one_core_and_all_cores_have_ceilings_of_their_own() -> None:
+    one = arithmetic(1e9, params={"dtype": "float32", "cores": "one"}, ceiling=True)
+    every = arithmetic(8e9, params={"dtype": "float32", "cores": "all"}, ceiling=True)
+    measured = ceilings([one, every])
+    assert {c.cores: c.value for c in measured} == pytest.approx({"all": 8e9, "one": 1e9})
+    assert share_of_ceiling(arithmetic(4e9), measured).value == pytest.approx(0.5)
+    assert share_of_ceiling(one, measured).value == 1.0
+    assert share_of_peak(one.model_copy(update={"peak": Peak(value=8e9)})).reason is not None
+
+
+def test_several_devices_are_bounded_by_so_many_ceilings_of_one() -> None:
+    measured = ceilings([arithmetic(1e12, device="gpu", ceiling=True)])
+    axes = {"dtype": "float32", "processes": 4, "devices": 2}
+    share = share_of_ceiling(arithmetic(4e12, device="gpu", params=axes), measured)
+    assert (share.value, share.bound) == pytest.approx((0.5, 8e12))
+    assert share.of == "float32 arithmetic of 8 devices"
+
+
+def test_nothing_bounds_the_sum_of_processes_that_share_the_cores_of_hosts() -> None:
+    measured = ceilings([arithmetic(1e12, ceiling=True)])
+    several = arithmetic(1e12, params={"dtype": "float32", "processes": 2})
+    assert share_of_ceiling(several, measured).reason == SHARED_CORES
+    divided = arithmetic(5e11, params={"dtype": "float32", "devices": 2})
+    assert share_of_ceiling(divided, measured).value == pytest.approx(0.5)
+
+
+def test_devices_do_not_share_ceilings() -> None:
+    measured = ceilings([arithmetic(1e12, device="gpu", ceiling=True)])
+    share = share_of_ceiling(arithmetic(1e9), measured)
+    assert share.value is None
+    assert share.reason == "no float32 arithmetic was measured as a ceiling on cpu in this run"
+
+
+def test_memory_traffic_is_bounded_by_memory_whatever_the_dtype() -> None:
+    measured = ceilings([bandwidth(1e11, params={"dtype": "float64"}, ceiling=True), arithmetic(1e12, ceiling=True)])
+    share = share_of_ceiling(bandwidth(5e10, params={"dtype": "float32"}), measured)
+    assert share.value == pytest.approx(0.5)
+    assert share.of == "memory bandwidth"
+
+
+@pytest.mark.parametrize(
+    ("params", "dtype"),
+    [
+        ({"dtype": "bfloat16"}, "bfloat16"),
+        ({"precision": "mixed_float16"}, "float16"),
+        ({"precision": "mixed_bfloat16"}, "bfloat16"),
+        ({"dtype": "float64", "precision": "mixed_float16"}, "float64"),
+        ({}, "float32"),
+    ],
+)
+def test_a_share_is_of_the_ceiling_of_the_records_own_arithmetic(params: dict[str, str], dtype: str) -> None:
+    names = ("float16", "bfloat16", "float32", "float64")
+    measured = ceilings([arithmetic(10.0 ** (9 + k), name, ceiling=True) for k, name in enumerate(names)])
+    share = share_of_ceiling(arithmetic(1e9, params=params), measured)
+    assert share.of == f"{dtype} arithmetic"
+    assert share.value == pytest.approx(10.0 ** -names.index(dtype))
+
+
+def test_training_has_a_share_of_the_peak_and_another_of_the_ceiling_by_its_model_flops() -> None:
+    trained = training("gpu", "mixed_float16", 0.002)
+    flops = trained.work.flops if trained.work else None
+    assert flops is not None
+    assert trained.timing is not None
+    rate = flops / trained.timing.summary.median
+    measured = ceilings([arithmetic(7e14, "float16", device="gpu", ceiling=True)])
+    assert share_of_peak(trained).value == pytest.approx(rate / 989.4e12)
+    assert share_of_ceiling(trained, measured).value == pytest.approx(rate / 7e14)
+
+
+@pytest.mark.parametrize(
+    ("record", "reason"),
+    [
+        (unmeasured("fma", "skipped", "too large", figure="flops"), "the point was skipped"),
+        (make_record("launch"), "time has no peak or ceiling"),
+        (make_record("queens", figure="items", work=Work(items=5, item="nodes")), "no peak or ceiling counts nodes"),
+        (arithmetic(1e9, work=Work()), "the flops of one execution are not known"),
+        (arithmetic(1e9), "no peak is known for this device"),
+        (arithmetic(1e9, peak=Peak(value=None, reason="the clock is hidden")), "the clock is hidden"),
+    ],
+)
+def test_an_unknown_share_says_why(record: Record, reason: str) -> None:
+    share = share_of_peak(record)
+    assert (share.value, share.reason) == (None, reason)
+
+
+def clocked(mhz: float) -> Telemetry:
+    gauge = Gauge(minimum=mhz - 10, median=mhz, maximum=mhz + 10, unit="MHz")
+    return Telemetry(interval_s=0.1, gauges={"gpu.sm_clock": gauge}, counters={})
+
+
+def test_at_the_observed_clock_the_peak_is_scaled_by_it() -> None:
+    peak = Peak(value=1e12, clock_mhz=2000)
+    slowed = arithmetic(4e11, device="gpu", peak=peak, telemetry=clocked(1000))
+    assert share_of_peak(slowed).value == pytest.approx(0.4)
+    share = share_of_peak_at_clock(slowed)
+    assert share.value == pytest.approx(0.8)
+    assert share.bound == pytest.approx(5e11)
+    assert share.of.endswith("at 1000 MHz (NVML)")
+    unobserved = arithmetic(4e11, device="gpu", peak=peak)
+    assert share_of_peak_at_clock(unobserved).reason == "the clock was not observed"
+    unstated = slowed.model_copy(update={"peak": Peak(value=1e12)})
+    assert share_of_peak_at_clock(unstated).reason == "the vendor does not state the clock of this peak"
+
+
+def test_nvbenchs_clock_of_the_samples_goes_before_what_nvml_read_between_them() -> None:
+    idle = arithmetic(4e11, device="gpu", peak=Peak(value=1e12, clock_mhz=2000), telemetry=clocked(345))
+    assert idle.timing is not None
+    clock = Gauge(minimum=1590, median=1600, maximum=1700, unit="MHz")
+    counted = idle.model_copy(update={"timing": idle.timing.model_copy(update={"sm_clock": clock})})
+    share = share_of_peak_at_clock(counted)
+    assert share.value == pytest.approx(0.5)
+    assert share.of.endswith("at 1600 MHz (NVBench)")
+
+
+def test_the_clock_of_several_cards_is_their_mean() -> None:
+    cards = {f"gpu.sm_clock.{number}": clocked(mhz).gauges["gpu.sm_clock"] for number, mhz in enumerate((1200, 1600))}
+    telemetry = Telemetry(interval_s=0.1, gauges=cards, counters={})
+    assert observed_clock(arithmetic(1e9, device="gpu", telemetry=telemetry)) == (1400, "NVML")
+
+
+def test_arithmetic_intensity_needs_flops_and_bytes() -> None:
+    assert arithmetic_intensity(arithmetic(1e9, work=Work(flops=6, bytes=2))) == 3
+    assert arithmetic_intensity(arithmetic(1e9, work=Work(flops=6))) is None
+    assert arithmetic_intensity(unmeasured("fma", "failed", "it crashed")) is None
+
+
+@given(POSITIVE, POSITIVE, POSITIVE)
+def test_a_roof_is_memory_left_of_the_ridge_and_arithmetic_right_of_it(
+    intensity: float, compute: float, memory: float
+) -> None:
+    bend = ridge(compute, memory)
+    attainable = roof(intensity, compute, memory)
+    assert attainable == (intensity * memory if intensity < bend else pytest.approx(compute))
+    assert roof(inf, compute, memory) == compute
+
+
+def test_no_record_of_a_real_run_exceeds_a_ceiling_of_its_own_kind() -> None:
+    records = rich_records()
+    measured = ceilings(records)
+    shares = [share_of_ceiling(record, measured).value for record in records if record.ceiling]
+    assert max(share for share in shares if share is not None) == 1.0
+    assert find_ceiling(measured, "gpu", "flops", "tf32") is not None

@@ -1,0 +1,47 @@
+"""The limits of control groups, of version 1 and of version 2."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from profiling.machine.environment.limits import Throttling, collect_limits, collect_throttling, parse_cpu_max
+from tests.fixtures.machines import CGROUP_V1, CGROUP_V2, build
+
+UNTIMED = settings(deadline=None)  # other work on the machine is no failure
+
+
+def test_the_tightest_quota_of_version_2_counts(tmp_path: Path) -> None:
+    root = build(tmp_path, CGROUP_V2)
+    limits = collect_limits(root)
+    assert (limits.cpu_quota, limits.memory_bytes) == (1.5, 8 << 30)
+    assert collect_throttling(root) == Throttling(periods=42, seconds=2.0)
+
+
+def test_version_1_in_a_container_is_read_from_the_visible_top(tmp_path: Path) -> None:
+    root = build(tmp_path, CGROUP_V1)
+    limits = collect_limits(root)
+    assert limits.cpu_quota == 0.5  # that of version 1, not what the unified hierarchy beside it says
+    assert limits.memory_bytes is None  # version 1's way of writing "no limit"
+    assert collect_throttling(root) == Throttling(periods=3, seconds=1.2)
+
+
+def test_a_group_outside_the_visible_ones_falls_back_to_the_top(tmp_path: Path) -> None:
+    elsewhere = {"proc/self/cgroup": "0::/../../elsewhere", "sys/fs/cgroup/cpu.max": "200000 100000"}
+    assert collect_limits(build(tmp_path, CGROUP_V2, elsewhere)).cpu_quota == 2.0
+
+
+def test_without_groups_there_is_no_limit(tmp_path: Path) -> None:
+    limits = collect_limits(tmp_path)
+    assert (limits.cpu_quota, limits.memory_bytes) == (None, None)
+    assert collect_throttling(tmp_path) is None
+
+
+@UNTIMED
+@given(st.integers(1_000, 10**9), st.integers(1_000, 1_000_000))
+def test_a_cpu_max_is_its_quota_over_its_period(quota: int, period: int) -> None:
+    assert parse_cpu_max(f"{quota} {period}") == quota / period
+    assert parse_cpu_max(f"{quota}\n") == quota / 100_000
+    assert parse_cpu_max(f"max {period}") is None

@@ -1,0 +1,65 @@
+"""Software: libraries, the settings that are recorded, and the revision of the source."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from profiling.machine.environment.collect import collect
+from profiling.machine.environment.software import collect_libraries, collect_revision, collect_variables, without_paths
+
+
+def test_the_libraries_are_those_installed() -> None:
+    import numpy
+    import psutil
+
+    found = collect_libraries()
+    assert (found["numpy"], found["psutil"]) == (numpy.__version__, psutil.__version__)
+
+
+@pytest.mark.parametrize(
+    ("value", "recorded"),
+    [
+        ("--xla_dump_to=/home/alice/dump --xla_gpu_autotune_level=4", "--xla_dump_to=… --xla_gpu_autotune_level=4"),
+        ("~/secret", "…"),
+        (r"C:\Users\alice", "…"),
+        ("threads(4),close", "threads(4),close"),
+        ("alice/secret,granularity=fine", "…,granularity=fine"),
+    ],
+)
+def test_no_path_gets_through_a_setting(value: str, recorded: str) -> None:
+    assert without_paths(value) == recorded
+
+
+def test_only_listed_variables_are_recorded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OMP_NUM_THREADS", "3")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "hunter2")
+    assert collect_variables(("OMP_NUM_THREADS", "MKL_NUM_THREADS")) == {"OMP_NUM_THREADS": "3"}
+    assert "hunter2" not in collect().model_dump_json()
+
+
+def test_the_revision_is_that_of_the_checkout_and_says_when_it_was_changed(tmp_path: Path) -> None:
+    def git(*arguments: str) -> str:
+        identity = ["-c", "user.name=t", "-c", "user.email=t@example.org", "-c", "commit.gpgsign=false"]
+        command = ["git", "-C", str(tmp_path), *identity, *arguments]
+        return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
+
+    assert collect_revision(tmp_path) is None
+    git("init", "--quiet")
+    (tmp_path / "file").write_text("one")
+    git("add", "file")
+    git("commit", "--quiet", "--message", "one")
+    git("tag", "v1")  # a tag must not stand for the commit
+    commit = git("rev-parse", "HEAD")
+    assert collect_revision(tmp_path) == commit
+    (tmp_path / "file").write_text("two")
+    assert collect_revision(tmp_path) == f"{commit}-dirty"
+
+
+def test_an_image_has_the_revision_that_it_was_built_from(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ACCELBENCH_REVISION", "0f" * 20 + "-dirty")
+    assert collect_revision(tmp_path) == "0f" * 20 + "-dirty"
+    monkeypatch.setenv("ACCELBENCH_REVISION", "my own")
+    assert collect_revision(tmp_path) is None

@@ -1,0 +1,148 @@
+"""The CUDA toolkit of a machine whose variables name none."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from profiling.machine.nvidia.toolkit import VARIABLES, toolkit, toolkit_version
+from tests.conftest import ROOT
+from tests.fixtures.machines import build
+from tests.fixtures.stub_driver import compile_library, run_with_driver
+
+NO_LIBRARY = "libno-such-driver.so"
+LIBNVVM = "nvvm/lib64/libnvvm.so.4"
+
+
+@pytest.fixture(autouse=True)
+def nothing_names_a_toolkit(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    for name in (*VARIABLES, "CONDA_PREFIX"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("PATH", str(tmp_path))
+
+
+def found(root: Path) -> str | None:
+    """What is found on a machine with these files and no driver."""
+    folder = toolkit(root, NO_LIBRARY)
+    return None if folder is None else str(folder.relative_to(root))
+
+
+def installed(*folders: str) -> dict[str, str]:
+    return {f"{folder}/{LIBNVVM}": "" for folder in folders}
+
+
+def test_the_folder_that_a_variable_names_is_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    build(tmp_path, installed("usr/local/cuda"))
+    monkeypatch.setenv("CUDA_HOME", "/somewhere")
+    assert toolkit(tmp_path, NO_LIBRARY) == Path("/somewhere")
+    monkeypatch.setenv("CUDA_PATH", "/elsewhere")
+    assert toolkit(tmp_path, NO_LIBRARY) == Path("/elsewhere")
+
+
+def test_the_administrators_choice_comes_before_the_newest(tmp_path: Path) -> None:
+    build(tmp_path, installed("usr/local/cuda-12.9", "usr/local/cuda-13.0", "usr/local/cuda-9.2"))
+    assert found(tmp_path) == "usr/local/cuda-13.0"
+    (tmp_path / "usr/local/cuda").symlink_to("cuda-12.9")
+    assert found(tmp_path) == "usr/local/cuda"
+
+
+def test_a_folder_without_libnvvm_is_no_toolkit(tmp_path: Path) -> None:
+    build(tmp_path, {"usr/local/cuda-13.0/bin/nvcc": "", "usr/local/cuda-13.0/lib64/libcudart.so.13": ""})
+    assert found(tmp_path) is None
+    build(tmp_path, installed("opt/cuda"))
+    assert found(tmp_path) == "opt/cuda"
+
+
+def test_the_compiler_on_path_leads_to_its_toolkit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    build(tmp_path, installed("apps/cuda"), {"apps/cuda/bin/nvcc": ""})
+    (tmp_path / "apps/cuda/bin/nvcc").chmod(0o755)
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin/nvcc").symlink_to(tmp_path / "apps/cuda/bin/nvcc")
+    monkeypatch.setenv("PATH", str(tmp_path / "bin"))
+    assert found(tmp_path) == "apps/cuda"
+
+
+def test_a_conda_environment_is_a_toolkit_where_it_has_libnvvm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    build(tmp_path, installed("conda"), {"conda/conda-meta/history": ""})
+    monkeypatch.setenv("CONDA_PREFIX", str(tmp_path / "conda"))
+    assert found(tmp_path) == "conda"
+
+
+def test_a_toolkits_version_is_in_its_name_or_in_its_header(tmp_path: Path) -> None:
+    build(
+        tmp_path,
+        installed("cuda-12.9", "unknown"),
+        {"conda/targets/x86_64-linux/include/cuda.h": "#define CUDA_VERSION 13020"},
+    )
+    assert toolkit_version(tmp_path / "cuda-12.9") == (12, 9)
+    assert toolkit_version(tmp_path / "conda") == (13, 2)
+    assert toolkit_version(tmp_path / "unknown") is None
+
+
+@pytest.mark.parametrize(("driver", "expected"), [("13000", "13.0"), ("12080", "12.4"), ("13040", "13.1")])
+def test_no_toolkit_is_newer_than_what_the_driver_serves(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, driver: str, expected: str
+) -> None:
+    build(tmp_path, installed(*(f"usr/local/cuda-{version}" for version in ("12.4", "13.0", "13.1"))))
+    monkeypatch.undo()
+    script = "from pathlib import Path; from profiling.machine.nvidia.toolkit import toolkit; "
+    script += f"print(toolkit(Path({str(tmp_path)!r})))"
+    said = run_with_driver(script, STUB_VERSION=driver, PYTHONPATH=str(ROOT))
+    assert said.strip() == str(tmp_path / f"usr/local/cuda-{expected}")
+
+
+FIND_LIBNVVM = """
+import sys
+from cuda import pathfinder
+from profiling.machine.nvidia.toolkit import use_toolkit
+
+if sys.argv[1] == "named":
+    use_toolkit()
+try:
+    print(pathfinder.load_nvidia_dynamic_lib("nvvm").abs_path)
+except pathfinder.DynamicLibNotFoundError:
+    print("not found")
+"""
+
+
+def test_cudas_packages_find_libnvvm_once_the_toolkit_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pathfinder = pytest.importorskip("cuda.pathfinder", reason="cuda-pathfinder is not installed (extra dev has it)")
+    monkeypatch.undo()
+    # No wheels, and a loader that fails where this machine's own toolkit is known to it.
+    packages, broken, home = tmp_path / "packages", tmp_path / "broken", tmp_path / "cuda"
+    packages.mkdir()
+    (packages / "cuda").symlink_to(Path(pathfinder.__file__).parents[1])
+    build(broken, dict.fromkeys(("libnvvm.so", "libnvvm.so.4"), ""))
+    build(home, {"bin/nvcc": ""})
+    (home / "bin/nvcc").chmod(0o755)
+    compile_library(home / LIBNVVM, "int nvvmVersion(int *major, int *minor) { *major = *minor = 2; return 0; }")
+    variables = {
+        "PATH": f"{home / 'bin'}:/usr/bin:/bin",
+        "PYTHONPATH": f"{ROOT}:{packages}",
+        "LD_LIBRARY_PATH": str(broken),
+    }
+    python = Path(sys.base_prefix) / "bin" / f"python3.{sys.version_info.minor}"
+
+    def libnvvm(how: str) -> str:
+        command = [python, "-S", "-c", FIND_LIBNVVM, how]
+        return subprocess.run(command, env=variables, capture_output=True, text=True, check=True).stdout.strip()
+
+    if toolkit() is not None:
+        pytest.skip("NOT TESTED: this machine has a toolkit in its usual place, which is found first")
+    assert libnvvm("unnamed") == "not found"
+    assert libnvvm("named") == str(home / LIBNVVM)
+
+
+def test_the_kernels_compiler_names_the_toolkit_to_its_process(tmp_path: Path) -> None:
+    pytest.importorskip("numba_cuda", reason="numba-cuda is not installed (extra dev on Linux has it)")
+    build(tmp_path, installed("cuda"), {"cuda/bin/nvcc": ""})
+    (tmp_path / "cuda/bin/nvcc").chmod(0o755)
+    program = "import os, kernels.numba_cuda; print(os.environ['CUDA_HOME'])"
+    variables = {**os.environ, "PATH": f"{tmp_path / 'cuda/bin'}:/usr/bin:/bin", "PYTHONPATH": str(ROOT)}
+    outcome = subprocess.run([sys.executable, "-c", program], env=variables, capture_output=True, text=True)
+    assert outcome.returncode == 0, outcome.stderr
+    assert Path(outcome.stdout.strip()).joinpath("nvvm/lib64").is_dir()

@@ -1,0 +1,296 @@
+"""Peaks are the vendor's dense figures for this very card, or unknown with a reason."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from profiling.machine.peaks import (
+    PREFIXES,
+    card_peak,
+    cards,
+    cores,
+    cpu_flops_per_cycle,
+    find_card,
+    peak,
+    peak_at_clock,
+)
+from profiling.records.environment import Cpu, Environment, Gpu, Limits, Memory, Software, System
+
+DTYPES = ("float64", "float32", "tf32", "float16", "bfloat16", "fp8", "int8")
+
+
+def machine(*names: str, mig: bool | None = None, memory: int | None = None) -> Environment:
+    return Environment(
+        cpu=Cpu(architecture="x86_64", logical=2, usable=2),
+        memory=Memory(total_bytes=1, available_bytes=1),
+        limits=Limits(),
+        system=System(os="Linux", kernel="6"),
+        gpus=[
+            Gpu(index=i, name=name, uuid_hash="0" * 12, mig=mig, memory_bytes=memory) for i, name in enumerate(names)
+        ],
+        software=Software(python="3.11", implementation="CPython", accelbench="0"),
+    )
+
+
+# The driver's names of real cards, as nvidia-smi and CUDA show them.
+NAMES = {
+    "Tesla K40m": "Tesla K40",
+    "Tesla K80": "Tesla K80, one of its two GPUs",
+    "Tesla P100-PCIE-16GB": "Tesla P100 PCIe 16 GB",
+    "Tesla P100-SXM2-16GB": "Tesla P100 SXM2",
+    "Tesla V100-SXM2-16GB": "Tesla V100 SXM2",
+    "Tesla V100-PCIE-32GB": "Tesla V100 PCIe",
+    "Tesla T4": "T4",
+    "NVIDIA A100-SXM4-40GB": "A100 40 GB",
+    "NVIDIA A100-SXM4-80GB": "A100 SXM 80 GB",
+    "NVIDIA A100 80GB PCIe": "A100 PCIe 80 GB",
+    "NVIDIA A10": "A10",
+    "NVIDIA A10G": "A10G",
+    "NVIDIA L4": "L4",
+    "NVIDIA L40S": "L40S",
+    "NVIDIA GeForce RTX 3090": "GeForce RTX 3090",
+    "NVIDIA GeForce RTX 4090": "GeForce RTX 4090",
+    "NVIDIA GeForce RTX 5090": "GeForce RTX 5090",
+    "NVIDIA H100 80GB HBM3": "H100 SXM",
+    "NVIDIA H100 PCIe": "H100 PCIe",
+    "NVIDIA H100 NVL": "H100 NVL",
+    "NVIDIA H200": "H200 SXM",
+    "NVIDIA B200": "B200, HGX",
+}
+
+
+@pytest.mark.parametrize(("name", "title"), NAMES.items())
+def test_the_drivers_name_finds_its_card(name: str, title: str) -> None:
+    card = find_card(name)
+    assert card is not None
+    assert card.title == title
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "NVIDIA L40",
+        "NVIDIA H200 NVL",
+        "NVIDIA GeForce RTX 3090 Ti",
+        "NVIDIA GeForce RTX 4090 D",
+        "NVIDIA GeForce RTX 4090 Laptop GPU",
+        "NVIDIA A100X",
+        "NVIDIA A16",
+        "Tesla T40",
+        "NVIDIA H100 96GB HBM2e",
+        "Tesla P100-PCIE-12GB",
+        "Tesla V100S-PCIE-32GB",
+        "NVIDIA Graphics Device",
+        "",
+    ],
+)
+def test_a_sibling_of_a_known_card_is_unknown(name: str) -> None:
+    assert find_card(name) is None
+    found = peak(machine(name), "gpu", "float32", "flops")
+    assert found.value is None
+    assert name in (found.reason or "")
+
+
+def test_every_gpu_of_the_table_is_found_by_a_real_name() -> None:
+    assert {card.title for card in cards() if not card.title.startswith("TPU")} == set(NAMES.values())
+
+
+@given(st.sampled_from([*NAMES]), st.text(max_size=8))
+def test_no_name_is_that_of_two_cards(name: str, suffix: str) -> None:
+    bare = PREFIXES.sub("", name + suffix)
+    assert len([card for card in cards() if re.fullmatch(card.name, bare)]) <= 1
+
+
+@given(st.sampled_from([*NAMES]), st.text(min_size=1, max_size=8))
+def test_a_longer_name_is_not_the_same_card(name: str, suffix: str) -> None:
+    longer = name + suffix
+    found = find_card(longer)
+    assert found is None or NAMES.get(longer) == found.title or found.title == "Tesla K40"  # K40c, K40m, K40s, …
+
+
+@pytest.mark.parametrize(
+    ("kind", "title"),
+    [("TPU v5 lite", "TPU v5e, one chip"), ("TPU v5", "TPU v5p, one chip"), ("TPU v6 lite", "TPU v6e, one chip")],
+)
+def test_a_tpu_is_found_by_the_kind_that_jax_names(kind: str, title: str) -> None:
+    card = find_card(kind)
+    assert card is not None
+    assert card.title == title
+
+
+def test_a_part_of_a_card_has_no_peak() -> None:
+    divided = peak(machine("NVIDIA A100-SXM4-40GB MIG 1g.5gb"), "gpu", "float32", "flops")
+    assert divided.value is None
+    assert "MIG" in (divided.reason or "")
+    small = peak(machine("NVIDIA A100-SXM4-40GB", memory=5 << 30), "gpu", "float32", "flops")
+    assert small.value is None
+    assert "another memory size" in (small.reason or "")
+
+
+@pytest.mark.parametrize(
+    ("name", "mebibytes"),
+    [
+        ("Tesla K80", 11_441),
+        ("Tesla T4", 15_095),
+        ("Tesla V100-SXM2-32GB", 32_510),
+        ("NVIDIA A10G", 22_731),
+        ("NVIDIA L40S", 46_068),
+        ("NVIDIA GeForce RTX 4090", 24_564),
+        ("NVIDIA H100 80GB HBM3", 81_559),
+        ("NVIDIA H200", 143_771),
+        ("NVIDIA B200", 183_359),
+    ],
+)
+def test_a_whole_card_shows_the_memory_it_is_sold_with(name: str, mebibytes: int) -> None:
+    assert peak(machine(name, memory=mebibytes << 20), "gpu", "float32", "bytes").value is not None
+
+
+def test_every_card_has_a_source_and_sane_figures() -> None:
+    for card in cards():
+        assert len(card.source) > 10, card.title
+        for dtype, units in card.flops.items():
+            assert dtype in DTYPES
+            assert units.keys() <= {"plain", "tensor"}
+            assert all(1e11 < flops < 1e16 for flops in units.values()), (card.title, dtype)
+            if "plain" in units and "tensor" in units:
+                assert units["tensor"] >= units["plain"], (card.title, dtype)
+        assert card.bandwidth is None or 1e11 < card.bandwidth < 1e13
+
+
+def test_dense_tensor_figures_keep_their_ratios() -> None:
+    """A figure with sparsity, or TF32 listed as float32, would break these."""
+    for card in cards():
+        tensor = {dtype: units["tensor"] for dtype, units in card.flops.items() if "tensor" in units}
+        if "tf32" in tensor and not card.title.startswith("GeForce"):
+            assert tensor["bfloat16"] / tensor["tf32"] == pytest.approx(2, rel=0.03), card.title
+        if "fp8" in tensor:
+            assert tensor["fp8"] / tensor["bfloat16"] == pytest.approx(2, rel=0.03), card.title
+
+
+def test_the_h200s_peaks_are_those_of_its_datasheet() -> None:
+    gpu = machine("NVIDIA H200")
+    assert peak(gpu, "gpu", "bfloat16", "flops").value == pytest.approx(989e12, rel=1e-3)
+    assert peak(gpu, "gpu", "float64", "flops").unit_kind == "tensor"
+    assert peak(gpu, "gpu", "float32", "flops").value == 67e12
+    assert peak(gpu, "gpu", "float32", "bytes").value == 4.8e12
+
+
+def test_arithmetic_confined_to_the_plain_units_has_their_peak() -> None:
+    gpu = machine("NVIDIA H200")
+    assert peak(gpu, "gpu", "float64", "flops", "plain").value == 34e12
+    assert peak(gpu, "gpu", "float64", "bytes", "plain").value == 4.8e12
+    unknown = peak(gpu, "gpu", "float16", "flops", "plain")
+    assert unknown.value is None, "the tensor cores' figure"
+    assert unknown.reason == "no vendor's figure for float16 on the plain units of H200 SXM"
+
+
+def test_the_16_bit_tensor_peak_of_a_geforce_accumulates_in_float32() -> None:
+    """Half of the rate with accumulation in float16 (330.4 TFLOP/s on the RTX 4090)."""
+    assert peak(machine("NVIDIA GeForce RTX 4090"), "gpu", "float16", "flops").value == 165.2e12
+
+
+@pytest.mark.parametrize(
+    ("name", "multiprocessors"), [("NVIDIA H100 80GB HBM3", 132), ("NVIDIA H100 PCIe", 114), ("NVIDIA H200", 132)]
+)
+def test_hopper_states_plain_and_tensor_figures_at_different_clocks(name: str, multiprocessors: int) -> None:
+    """An SM does 256 FLOP per cycle in float32 and 4096 in bfloat16 on its tensor cores."""
+    for dtype, flops_per_cycle in (("float32", 256), ("bfloat16", 4096), ("float64", 256)):
+        stated = peak(machine(name), "gpu", dtype, "flops")
+        assert stated.clock_mhz is not None
+        expected = multiprocessors * flops_per_cycle * stated.clock_mhz * 1e6
+        assert stated.value == pytest.approx(expected, rel=5e-3), dtype
+
+
+def test_a_clock_is_that_of_a_stated_figure() -> None:
+    for card in cards():
+        for dtype, units in card.clocks.items():
+            assert units.keys() <= card.flops[dtype].keys(), (card.title, dtype)
+
+
+def test_the_unknown_is_null_with_a_reason() -> None:
+    for found in (
+        peak(machine(), "cpu", "float32", "flops"),
+        peak(machine(), "cpu", "float32", "bytes"),
+        peak(machine(), "tpu", "float32", "flops"),
+        peak(machine(), "gpu", "float32", "flops"),
+        peak(machine("NVIDIA H200", mig=True), "gpu", "float32", "flops"),
+        peak(machine("NVIDIA A10G"), "gpu", "float32", "flops"),
+        peak(machine("Tesla T4"), "gpu", "bfloat16", "flops"),
+    ):
+        assert found.value is None
+        assert found.reason
+
+
+def test_a_ceiling_of_all_cores_is_not_that_of_a_point_kept_to_some() -> None:
+    assert "does not bound" not in str(peak(machine(), "cpu", "float32", "flops").reason)
+    kept = peak(machine(), "cpu", "float32", "flops", kept_to_cpus=1)
+    assert kept.value is None
+    assert str(kept.reason).endswith("see the measured ceiling, and that of all 2 CPUs does not bound 1")
+    gpu = machine("NVIDIA H200")
+    assert peak(gpu, "gpu", "float32", "flops", kept_to_cpus=1) == peak(gpu, "gpu", "float32", "flops")
+
+
+def test_a_peak_scales_with_the_observed_clock() -> None:
+    card = find_card("NVIDIA H200")
+    assert card is not None
+    stated = card_peak(card, "bfloat16", "flops")
+    assert stated.value is not None
+    assert peak_at_clock(stated, 915) == pytest.approx(stated.value / 2)
+    memory = card_peak(card, "", "bytes")
+    assert memory.value is not None
+    assert memory.clock_mhz is None, "memory has a clock of its own"
+    assert peak_at_clock(memory, 915) is None
+
+
+def processor(vendor: str, isa: str, family: int | None = None, number: int | None = None, model: str = "") -> Cpu:
+    return Cpu(
+        architecture="", logical=1, usable=1, vendor=vendor, family=family, model_number=number, model=model, isa=[isa]
+    )
+
+
+@pytest.mark.parametrize(
+    ("cpu", "float64"),
+    [
+        (processor("GenuineIntel", "fma", 6, 79), 16),  # Broadwell
+        (processor("GenuineIntel", "avx512f", 6, 106), 32),  # Ice Lake-SP
+        (processor("GenuineIntel", "avx512f", 6, 143), 32),  # Sapphire Rapids
+        (processor("GenuineIntel", "avx512f", 6, 207), 32),  # Emerald Rapids
+        (processor("AuthenticAMD", "fma", 23, 1), 8),  # Naples
+        (processor("AuthenticAMD", "fma", 23, 49), 16),  # Rome
+        (processor("AuthenticAMD", "fma", 25, 1), 16),  # Milan
+        (processor("AuthenticAMD", "fma", 25, 17), 16),  # Genoa
+        (processor("AuthenticAMD", "avx512f", 26, 2), 32),  # Turin
+        (processor("ARM", "asimd", model="Neoverse-N1"), 8),
+        (processor("ARM", "sve", model="Neoverse-V1"), 16),
+        (processor("ARM", "asimd", model="Neoverse-V2"), 16),
+    ],
+)
+def test_a_core_is_known_by_its_numbers(cpu: Cpu, float64: int) -> None:
+    assert cpu_flops_per_cycle(cpu, "float64") == float64
+    assert cpu_flops_per_cycle(cpu, "float32") == 2 * float64
+    assert cpu_flops_per_cycle(cpu, "bfloat16") is None
+
+
+@pytest.mark.parametrize(
+    "cpu",
+    [
+        processor("GenuineIntel", "avx512f", 6, 85),  # Skylake-SP: one AVX-512 unit or two
+        processor("GenuineIntel", "fma", 6, 143),  # its hypervisor hides AVX-512
+        processor("AuthenticAMD", "avx512f", 26, 36),  # Zen 5 with the narrow data path
+        processor("AuthenticAMD", "fma", 25),
+        processor("ARM", "asimd", model="Cortex-A72"),
+        processor("", ""),
+    ],
+)
+def test_an_unknown_core_or_one_with_variants_has_no_figure(cpu: Cpu) -> None:
+    assert cpu_flops_per_cycle(cpu, "float64") is None
+
+
+@given(st.sampled_from(["GenuineIntel", "AuthenticAMD"]), st.sampled_from([6, 23, 25, 26]), st.integers(0, 255))
+def test_no_processor_is_two_cores(vendor: str, family: int, number: int) -> None:
+    same = [core for core in cores() if (core.vendor, core.family) == (vendor, family)]
+    assert sum(low <= number <= high for core in same for low, high in core.models) <= 1

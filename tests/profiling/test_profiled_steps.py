@@ -1,0 +1,219 @@
+"""The verdict names what holds a training back: trainings that are held back by one known thing each."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from profiling.analysis.bottleneck import HELP, judge
+from profiling.benchmark import Benchmark
+from profiling.flop_counts.processor import Event, NotCountable
+from profiling.host.pyspy import allow_tracing
+from profiling.machine.environment.collect import collect
+from profiling.measure import measure
+from profiling.profiled_steps import (
+    CAUSE_OF_PART,
+    Keep,
+    bottleneck,
+    processor_metrics,
+    profile_training,
+    shares_of_host,
+    train_until,
+)
+from profiling.records.bottleneck import CAUSES, Bottleneck
+from profiling.records.host import CATEGORIES
+from profiling.records.point import Point
+from profiling.records.telemetry import Telemetry
+from profiling.records.trace import PARTS, TraceAnalysis
+from profiling.trace import profiler
+from tests.conftest import ROOT
+from tests.fixtures.bound_workloads import BATCH, SLEEP_S, large_products, slow_input
+
+pytestmark = pytest.mark.alone
+
+QUOTA_US, PERIOD_US = 50_000, 100_000
+TELEMETRY = Telemetry(interval_s=0.5, gauges={}, counters={"wall_s": 10.0})
+
+
+def verdict(name: str, backend: str = "tensorflow", **options: Any) -> Bottleneck:
+    process = subprocess.run(
+        [sys.executable, "-m", "tests.fixtures.bound_workloads", name, backend],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        **options,
+    )
+    assert process.returncode == 0, process.stderr[-3000:]
+    return Bottleneck.model_validate_json(process.stdout.splitlines()[-1])
+
+
+@pytest.mark.parametrize("backend", ["tensorflow", "jax"])
+@pytest.mark.parametrize(
+    ("name", "bound"),
+    [
+        ("slow-input", "input-bound"),
+        ("hungry-input", "input-bound"),
+        ("looping-input", "input-bound"),
+        ("looping-workers", "input-bound"),
+        ("tiny-operations", "dispatch-bound"),
+        ("large-products", "device-bound"),
+    ],
+)
+def test_the_verdict_names_what_was_built_in(name: str, bound: str, backend: str) -> None:
+    found = verdict(name, backend)
+    assert found.bound == bound, found
+    assert sum(found.shares.values()) == pytest.approx(1, abs=0.01)
+    assert found.evidence[0].startswith("trace of ")
+    assert found.help
+
+
+@pytest.fixture
+def quota_group() -> Iterator[Path]:
+    """A control group that may use half of one CPU."""
+    for hierarchy, settings in (
+        ("cpu", {"cpu.cfs_period_us": PERIOD_US, "cpu.cfs_quota_us": QUOTA_US}),
+        ("", {"cpu.max": f"{QUOTA_US} {PERIOD_US}"}),
+    ):
+        group = Path("/sys/fs/cgroup", hierarchy, f"accelbench-test-{os.getpid()}")
+        try:
+            group.mkdir()
+            for file, value in settings.items():
+                (group / file).write_text(str(value))
+        except OSError:
+            if group.is_dir():
+                group.rmdir()
+            continue
+        yield group
+        group.rmdir()
+        return
+    pytest.skip("no control group with a CPU quota can be made here")
+
+
+@pytest.mark.timeout(600)
+def test_a_process_stopped_by_its_cpu_quota_is_told_so(quota_group: Path) -> None:
+    def join() -> None:
+        (quota_group / "cgroup.procs").write_text(str(os.getpid()))
+
+    found = verdict("large-products", preexec_fn=join)
+    assert found.bound == "cpu-quota-bound", found
+    assert "quota" in found.evidence[-1]
+    assert found.shares["device"] > 0, "what it was stopped in is still shown"
+
+
+def test_every_part_of_a_step_has_a_cause_and_every_bound_a_remedy() -> None:
+    assert set(CAUSE_OF_PART) == set(PARTS)
+    assert set(CAUSE_OF_PART.values()) == set(CAUSES)
+    assert {f"{cause}-bound" for cause in CAUSES} | {"cpu-quota-bound"} == set(HELP)
+
+
+@pytest.mark.parametrize("cause", CAUSES)
+def test_the_largest_share_is_the_verdict(cause: Any) -> None:
+    shares = dict.fromkeys(CAUSES, 0.1) | {cause: 0.6}
+    assert judge(shares, source="trace").bound == f"{cause}-bound"
+    assert judge(shares, source="trace", throttled_share=0.5).bound == "cpu-quota-bound"
+    assert judge(shares, source="trace", throttled_share=0.01).bound == f"{cause}-bound"
+
+
+def test_many_tiny_kernels_are_work_for_the_host() -> None:
+    shares = {"device": 0.9, "dispatch": 0.1}
+    assert judge(shares, source="trace", kernel_s=1e-3).bound == "device-bound"
+    found = judge(shares, source="trace", kernel_s=3e-6)
+    assert found.bound == "dispatch-bound"
+    assert found.shares["dispatch"] == pytest.approx(1)
+    assert any("3.0 µs" in sentence for sentence in found.evidence)
+
+
+def test_no_time_at_all_is_no_verdict() -> None:
+    found = judge({}, source="trace")
+    assert found.bound is None
+    assert found.reason
+
+
+def test_without_a_trace_the_host_tells() -> None:
+    nothing = dict.fromkeys(CATEGORIES, 0.0)
+    waits = nothing | {"waiting": 1.0}
+    assert shares_of_host(waits, nothing | {"kernels": 0.9, "input": 0.1}, True)["device"] == pytest.approx(0.9)
+    assert shares_of_host(waits, nothing | {"kernels": 0.1, "input": 0.9}, True)["input"] == pytest.approx(0.9)
+    assert shares_of_host(waits, None, True)["device"] == 1
+    assert shares_of_host(nothing | {"kernels": 1.0}, None, False)["dispatch"] == 1, "the host's kernels, not the GPU's"
+    for cpu_is_device in (True, False):
+        for category in CATEGORIES:
+            found = shares_of_host(nothing | {category: 1.0}, nothing | {"kernels": 1.0}, cpu_is_device)
+            assert sum(found.values()) == pytest.approx(1), category
+
+
+def test_what_nobody_saw_is_unknown_with_the_reason() -> None:
+    point = Point("any", "gpu", {}, "torch")
+    found = bottleneck(point, None, None, TELEMETRY, "no profiler")
+    assert found.bound is None
+    assert str(found.reason).startswith("no profiler")
+    failed = TraceAnalysis(failure="CUPTI may not read")
+    assert bottleneck(point, failed, None, TELEMETRY, failed.failure).bound is None
+
+
+def test_a_profiler_that_does_not_start_leaves_the_verdict_to_py_spy(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(profiler, "unwritable", lambda folder: "the trace folder cannot be written: no space left")
+    monkeypatch.setattr("profiling.profiled_steps.HOST_S", 9.0)
+    allow_tracing()  # as a worker does
+    point = Point("large-products", "cpu", {"batch": 32}, "tensorflow", seed=1)
+    found = profile_training(large_products(point), point, 0.05, TELEMETRY)
+    assert found.trace is None
+    assert found.capture is not None
+    assert "no space left" in str(found.capture.reason)
+    assert found.bottleneck.bound == "device-bound", found.bottleneck
+    assert "no space left" in found.bottleneck.evidence[0]
+
+
+def test_the_sensors_stand_beside_the_curves_over_time(tmp_path: Path) -> None:
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    point = Point("slow-input", "cpu", {"batch": BATCH}, "tensorflow", seed=1)
+    benchmark = Benchmark("slow-input", slow_input, ("cpu",), {"batch": (BATCH,)}, "items", backends=("tensorflow",))
+    record = measure(benchmark, point, collect(), 1.0, Keep(run=tmp_path, trace="trace"))
+    assert record.profile is not None, record.reason
+    assert not [sentence for sentence in record.profile.missing if "scalars" in sentence]
+    counted = "hardware_flops" in record.metrics
+    assert counted != any("the CPU's own count of FLOPs" in sentence for sentence in record.profile.missing)
+    found = EventAccumulator(str(tmp_path / "trace"))
+    found.Reload()
+    begin, steps = record.started.timestamp(), found.Scalars("step/time_s")
+    for tag in ("telemetry/process.rss", "telemetry/cpu.load"):
+        moments = [event.wall_time - begin for event in found.Scalars(tag)]
+        assert len(moments) > 3, "more than its least, median and largest value"
+        assert moments == sorted(set(moments))
+        assert moments[0] < steps[-1].wall_time - begin, "beside the steps"
+        assert moments[-1] < record.elapsed_s
+
+
+def test_the_processors_count_is_of_a_step(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By an event of the kernel's that every machine has: nanoseconds on a CPU stand for FLOP."""
+    monkeypatch.setattr("profiling.profiled_steps.proved_events", lambda: (Event(1, 1, 1),))
+    point = Point("large-products", "cpu", {"batch": BATCH}, "tensorflow", seed=1)
+    training = large_products(point)
+    found = processor_metrics(training, point, step_s=0.5)
+    assert found["hardware_flops"].unit == "FLOP"
+    assert found["hardware_flops"].value > 0
+    assert found["hardware_flops_ratio"].value == pytest.approx(found["hardware_flops"].value / training.work.flops)
+    monkeypatch.setattr("profiling.profiled_steps.FIRST_STEP", 20)
+    with pytest.raises(NotCountable, match="the training ended after 60 steps, before 50 could be counted"):
+        processor_metrics(replace(training, fit=slow_input(point).fit), point, step_s=0.001)
+    half = Point("large-products", "cpu", {"batch": BATCH, "precision": "mixed_bfloat16"}, "tensorflow")
+    with pytest.raises(NotCountable, match="bfloat16"):
+        processor_metrics(training, half, step_s=0.5)
+
+
+def test_a_training_shorter_than_the_window_ends_by_itself() -> None:
+    point = Point("slow-input", "cpu", {"batch": 32}, "tensorflow", seed=1)
+    training, steps = slow_input(point), list[int]()
+    train_until(training.fit, lambda: bool(steps.append(1)))
+    assert len(steps) == 60
+    train_until(training.fit, lambda: bool(steps.append(1)) or len(steps) >= 65)
+    assert len(steps) == 65
+    assert SLEEP_S > 0

@@ -1,0 +1,149 @@
+"""Training is measured by its full, steady steps."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Mapping
+from functools import wraps
+from typing import Any
+
+import keras
+import numpy as np
+import pytest
+
+from profiling.benchmark import Training
+from profiling.measure import energy_metrics
+from profiling.records.quality import Data, Metric, Verification
+from profiling.records.work import Work
+from profiling.timing.steps import WARMUP_STEPS, Epoch, StepClock, measure_training, median_absolute_deviation
+
+BATCH = 8
+
+
+def small_training(samples: int, epochs: int, rate: float = 0.01, qualities: Iterator[float] | None = None) -> Training:
+    generator = np.random.default_rng(1)
+    x = generator.normal(size=(samples, 4)).astype("float32")
+    y = x.sum(axis=1, keepdims=True)
+    model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(1)])
+    model.compile(keras.optimizers.SGD(rate), "mse")
+
+    def fit(callbacks: list[Any]) -> Mapping[str, list[float]]:
+        history: Mapping[str, list[float]] = model.fit(
+            x, y, batch_size=BATCH, epochs=epochs, callbacks=callbacks, verbose=0
+        ).history
+        return history
+
+    return Training(
+        fit=fit,
+        evaluate=lambda: {"test_quality": Metric(next(qualities) if qualities else 0.5)},
+        verify=lambda history, metrics: Verification(history["loss"][-1] < history["loss"][0], "falling loss"),
+        work=Work(items=BATCH, item="rows"),
+        data=Data("random rows", samples, 0, synthetic=True),
+        model=model,
+        target=("test_quality", 0.7) if qualities else None,
+    )
+
+
+def test_steady_steps_are_the_samples() -> None:
+    steps, epochs = 12, 3
+    measured = measure_training(small_training(samples=steps * BATCH, epochs=epochs))
+    # Each epoch's first step is left out: the epoch's turn is in it.
+    assert measured.timing.summary.count == epochs * (steps - 1) - WARMUP_STEPS
+    assert measured.steps == epochs * steps
+    assert measured.timing.stop == "epochs done"
+    assert measured.verification.passed
+    assert len(measured.curves["loss"]) == len(measured.curves["epoch_s"]) == epochs
+    assert measured.metrics["test_quality"].value == 0.5
+    assert measured.metrics["parameters"].value == 5
+
+
+def test_the_quality_is_followed_to_its_target_and_its_time_is_not_training_time() -> None:
+    measured = measure_training(small_training(20 * BATCH, epochs=3, qualities=iter([0.5, 0.7, 0.6, 0.6])))
+    assert measured.curves["val_quality"] == [0.5, 0.7, 0.6]
+    assert measured.metrics["test_quality"].value == 0.6, "not that of the last epoch"
+    assert measured.metrics["time_to_target"].value == pytest.approx(sum(measured.curves["epoch_s"][:2]))
+    assert measured.metrics["target_test_quality"].value == 0.7
+
+
+def test_a_target_that_was_not_reached_has_no_time() -> None:
+    measured = measure_training(small_training(20 * BATCH, epochs=2, qualities=iter([0.5, 0.6, 0.6])))
+    assert "time_to_target" not in measured.metrics
+
+
+def test_a_loss_that_is_no_number_ends_the_training_at_that_step() -> None:
+    with pytest.raises(ArithmeticError, match=r"the loss became (nan|inf) in step \d+ of epoch 1"):
+        measure_training(small_training(20 * BATCH, epochs=2, rate=1e30))
+
+
+def test_the_first_step_is_a_figure_of_its_own_and_no_sample() -> None:
+    measured = measure_training(small_training(samples=20 * BATCH, epochs=2))
+    first = measured.metrics["first_step"].value
+    assert first > measured.timing.summary.maximum, "compilation is in the samples"
+    assert measured.phases["first_call_s"] == first
+    assert min(measured.phases.values()) >= 0
+
+
+def test_the_phases_and_the_epochs_account_for_the_whole_training() -> None:
+    measured = measure_training(small_training(samples=20 * BATCH, epochs=3))
+    training = measured.metrics["training"].value
+    assert sum(measured.phases[name] for name in ("first_call_s", "warmup_s", "measure_s")) == pytest.approx(training)
+    assert sum(measured.timing.samples) < sum(measured.curves["epoch_s"]) <= training
+    assert measured.metrics["epoch"].value == pytest.approx(np.median(measured.curves["epoch_s"][1:]))
+
+
+def test_a_step_ends_when_its_loss_is_a_number_in_the_training_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    callback = StepClock().callback()
+    seen = []
+    timed = type(callback).on_train_batch_end
+
+    @wraps(timed)  # with Keras's own mark of a method that nobody overrode, by which it calls asynchronously
+    def spy(self: Any, batch: int, logs: Mapping[str, float]) -> None:
+        seen.append((type(logs["loss"]), threading.current_thread()))
+        timed(self, batch, logs)
+
+    monkeypatch.setattr(type(callback), "on_train_batch_end", spy)
+    small_training(samples=3 * BATCH, epochs=2).fit([callback])
+    assert seen == [(float, threading.main_thread())] * 6
+
+
+def test_an_epoch_too_short_to_hold_a_sample_is_an_error() -> None:
+    with pytest.raises(ValueError, match="1 steps an epoch are too few"):
+        measure_training(small_training(samples=BATCH, epochs=1))
+
+
+def test_samples_are_the_differences_of_step_ends_within_an_epoch() -> None:
+    clock = StepClock()
+    clock.train_begin = 0
+    millisecond = 1_000_000
+    first = [100, 110, 120, 130, 140, 150, 160, 171, 199]
+    second = [300, 312, 325, 390]
+    clock.epochs = [Epoch(0, [end * millisecond for end in first])]
+    clock.epochs += [Epoch(250 * millisecond, [end * millisecond for end in second])]
+    assert clock.first_step == pytest.approx(0.100)
+    assert clock.warmup == pytest.approx(0.050)
+    assert clock.samples() == pytest.approx([0.010, 0.011, 0.028, 0.012, 0.013, 0.065])
+    assert [epoch.seconds for epoch in clock.epochs] == pytest.approx([0.199, 0.140])
+
+
+def test_warm_up_goes_on_over_short_epochs() -> None:
+    clock = StepClock()
+    ends = [[10, 20, 30, 40], [50, 60, 71, 80], [90, 102, 115, 130]]
+    clock.epochs = [Epoch(0, [end * 1_000_000 for end in epoch]) for epoch in ends]
+    assert WARMUP_STEPS == 5  # the steps at 20 … 60 after the first one at 10; that at 50 has the epoch's turn in it
+    assert clock.warmup == pytest.approx(0.040)
+    assert clock.samples() == pytest.approx([0.011, 0.009, 0.012, 0.013, 0.015])
+
+
+def test_jitter_is_not_blown_up_by_one_slow_step() -> None:
+    assert median_absolute_deviation([1.0, 1.0, 1.0, 1.0, 100.0]) == 0
+    assert median_absolute_deviation([1.0, 2.0, 3.0, 4.0, 5.0]) == 1
+
+
+def test_the_energy_of_a_training_is_per_step_and_per_thousand_items() -> None:
+    found = energy_metrics(600.0, 30, Work(items=128, item="images"))
+    assert {name: (metric.value, metric.unit) for name, metric in found.items()} == {
+        "energy_per_step": (20.0, "J"),
+        "energy_per_1000_images": (156.25, "J"),
+    }
+    assert list(energy_metrics(600.0, 30, Work())) == ["energy_per_step"]
+    assert energy_metrics(None, 30, Work(items=128)) == {}

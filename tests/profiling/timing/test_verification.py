@@ -1,0 +1,61 @@
+"""Comparing arrays: the largest error anywhere decides, and what is not a number is wrong."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from profiling.timing import verification
+from profiling.timing.verification import relative_error, verify_close
+
+
+@given(st.lists(st.floats(allow_nan=False, allow_infinity=False), min_size=1))
+def test_equal_arrays_have_no_error_zeros_included(values):
+    assert relative_error(np.array(values), np.array(values)) == 0
+
+
+@given(size=st.integers(1, 300), data=st.data())
+def test_one_wrong_element_anywhere_is_found(size, data):
+    position = data.draw(st.integers(0, size - 1))
+    expected = np.linspace(1, 2, size)
+    found = expected.copy()
+    found[position] *= 1 + 1e-6
+    assert relative_error(found, expected) == pytest.approx(1e-6, rel=1e-6)
+    found[position] = np.nan
+    assert relative_error(found, expected) == math.inf
+
+
+def test_an_error_beyond_the_first_chunk_is_found(monkeypatch):
+    monkeypatch.setattr(verification, "AT_ONCE", 10)
+    found = np.ones((7, 5))
+    found[6, 4] = 2
+    assert relative_error(found, np.ones((7, 5))) == 1
+
+
+def test_an_error_where_zero_is_right_is_infinite_unless_a_scale_is_given():
+    assert relative_error([1e-9], [0.0]) == math.inf
+    assert relative_error([1e-9], [0.0], scale=[1.0]) == 1e-9
+
+
+def test_arrays_of_different_shapes_cannot_be_compared():
+    with pytest.raises(ValueError, match="shapes differ"):
+        relative_error(np.ones((2, 3)), np.ones((3, 2)))
+
+
+def test_the_tolerance_decides_and_is_on_record():
+    assert verify_close([1.0 + 1e-7], [1.0], 1e-6, "closed form").passed
+    failed = verify_close([1.0 + 1e-5], [1.0], 1e-6, "closed form")
+    assert not failed.passed
+    assert failed.tolerance == 1e-6
+    assert failed.error == pytest.approx(1e-5, rel=1e-3)
+
+
+def test_an_unwritten_answer_fails_with_a_number_that_json_can_hold():
+    failed = verify_close([math.nan], [1.0], 1e300, "closed form")
+    assert not failed.passed
+    assert failed.error is not None
+    assert math.isfinite(failed.error)
