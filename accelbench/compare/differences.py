@@ -75,6 +75,11 @@ def unlike(first: Environment, other: Environment, device: Device) -> Iterator[s
             yield f"{difference.fact} is {difference.b}, not {difference.a}"
 
 
+def same_machine(a: Environment, b: Environment) -> bool:
+    """Tell whether one run may hold figures of both environments: they have one CPU model and the same cards."""
+    return (a.cpu.model, [gpu.uuid_hash for gpu in a.gpus]) == (b.cpu.model, [gpu.uuid_hash for gpu in b.gpus])
+
+
 def _all_facts(environment: Environment, paired: int) -> dict[str, Leaf]:
     """The facts by their paths, the details of cards only where the other run has a card of that place too."""
     names = ", ".join(gpu.name for gpu in environment.gpus) or None

@@ -16,7 +16,7 @@ from time import monotonic, sleep
 from types import FrameType
 from typing import Any
 
-from accelbench.cores import host_cores
+from accelbench.run.affinity import host_cores
 from accelbench.run.plan import PlannedPoint, discover, processes
 from accelbench.run.progress import Progress
 from accelbench.run.ranks import Ranks, RemoteWorker
