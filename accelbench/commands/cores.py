@@ -1,12 +1,13 @@
 """The command `cores`: a training on 1, 2, 4 … host cores and with as many input workers.
 
-It is a run like any other: each point carries its number of cores as the parameter `host_cores`, and the runner keeps
-the point's worker to so many. The table in `accelbench.report.host_cores` tells what the training needs of both.
+It is a run like any other: each point carries its number of cores as `Point.host_cores`, and the runner keeps the
+point's worker to so many. The table in `accelbench.report.host_cores` tells what the training needs of both.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,8 +17,8 @@ from accelbench.commands import BACKEND_OPTION, DEVICE_OPTION, OUT_OPTION, conso
 from accelbench.errors import UserError
 
 if TYPE_CHECKING:
-    from accelbench.run.plan import Choice, PlannedPoint
-    from profiling.records.point import Device
+    from accelbench.run.plan import Choice
+    from profiling.records.point import Device, Point
 
 
 @click.command()
@@ -56,12 +57,13 @@ def plan_cores(
     backend: str | None,
     cores: str | None = None,
     workers: str | None = None,
-) -> list[PlannedPoint]:
+) -> list[Point]:
     """Return one training with each number of host cores, then on all of them with each number of input workers.
 
     UserError for what is no training, is more than one point, or needs more cores than there are.
     """
-    from accelbench.run.affinity import WORKERS, require_cores, usable_cores
+    from accelbench.report.host_cores import WORKERS
+    from accelbench.run.affinity import require_cores, usable_cores
     from accelbench.run.plan import Choice, discover, make_plan
 
     (base, *others) = make_plan((name,), None, device, choices, backend, with_ceilings=False)
@@ -73,16 +75,16 @@ def plan_cores(
         raise UserError(f"{name} is trained at one point: give one value of {several}{rest}")
     there = usable_cores()
     counts = doubling(there) if cores is None else parse_counts("--cores", cores)
-    points = [_with_cores(base, count) for count in counts]
+    points = [replace(base, host_cores=count) for count in counts]
     require_cores(points)
     if WORKERS in base.params:
         numbers = doubling(there) if workers is None else parse_counts("--workers", workers)
         feeding = [*choices, Choice(name, WORKERS, tuple(map(str, numbers)))]
         fed = make_plan((name,), None, device, feeding, backend, with_ceilings=False)
-        points += [_with_cores(point, there) for point in fed]
+        points += [replace(point, host_cores=there) for point in fed]
     elif workers is not None:
         raise UserError(f"{name} has no axis {WORKERS!r}: its examples need no input workers")
-    return list({str(point.point(seed=0)): point for point in points}.values())
+    return list({str(point): point for point in points}.values())
 
 
 def parse_counts(option: str, text: str) -> list[int]:
@@ -99,9 +101,3 @@ def parse_counts(option: str, text: str) -> list[int]:
 def doubling(most: int) -> list[int]:
     """Return 1, 2, 4 … and the number itself."""
     return sorted({1 << power for power in range(most.bit_length())} | {most})
-
-
-def _with_cores(point: PlannedPoint, count: int) -> PlannedPoint:
-    from accelbench.run.affinity import HOST_CORES
-
-    return point.model_copy(update={"params": point.params | {HOST_CORES: count}})

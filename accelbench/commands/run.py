@@ -74,7 +74,7 @@ def command(
     cluster = find_cluster(os.environ)
     plan = make_plan(benchmarks, chosen, found, choices, backend, not no_ceilings, cluster.size if cluster else 1)
     if without:
-        plan = left_by(open_run(without), plan, seed)
+        plan = left_by(open_run(without), plan)
     if cluster and cluster.rank > 0:
         return serve(cluster)
     if replaced := replaced_backend(plan, backend):

@@ -12,14 +12,17 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from accelbench.run.affinity import HOST_CORES, WORKERS, granted, host_cores
+from accelbench.run.affinity import granted
 from accelbench.run.store import RunInfo
 from profiling.records.record import Record
+
+WORKERS = "workers"
+"""The axis of trainings whose examples are made by several input workers."""
 
 
 def print_cores(info: RunInfo, records: Sequence[Record], console: Console) -> None:
     """Print the rate by cores and by input workers, and what the training needs of them; nothing of another run."""
-    if not info.plan or host_cores(info.plan[0]) is None:
+    if not info.plan or info.plan[0].host_cores is None:
         return
     from profiling.analysis.cores import needed_cores
 
@@ -27,7 +30,7 @@ def print_cores(info: RunInfo, records: Sequence[Record], console: Console) -> N
     # The points begin with the series of cores, whose input workers are those of the first.
     workers = info.plan[0].params.get(WORKERS)
     there = granted(info.environment.cpu.usable, info.environment.limits.cpu_quota)
-    by_cores = {int(r.params[HOST_CORES]): r for r in measured if r.params.get(WORKERS) == workers}
+    by_cores = {r.point.host_cores or there: r for r in measured if r.point.params.get(WORKERS) == workers}
     console.print()
     if by_cores:
         _print_rates("host cores", by_cores, console)
@@ -35,7 +38,7 @@ def print_cores(info: RunInfo, records: Sequence[Record], console: Console) -> N
         console.print(needed.sentence(), style="bold", soft_wrap=True)
     else:
         console.print("cannot tell how many cores it needs: no point was measured", style="bold", soft_wrap=True)
-    by_workers = {int(r.params.get(WORKERS, 1)): r for r in measured if r.params[HOST_CORES] == there}
+    by_workers = {int(r.point.params.get(WORKERS, 1)): r for r in measured if r.point.host_cores == there}
     if len(by_workers) > 1:
         console.print()
         _print_rates("input workers", by_workers, console)

@@ -7,14 +7,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 
 from accelbench.errors import UserError
-from accelbench.run.plan import PlannedPoint
 from profiling.machine.environment.cpu import count_usable
 from profiling.machine.environment.limits import collect_cpu_quota
-
-HOST_CORES = "host_cores"
-"""The parameter of a point whose worker is kept to so many cores."""
-WORKERS = "workers"
-"""The axis of trainings whose examples are made by several input workers."""
+from profiling.records.point import Point
 
 
 def usable_cores() -> int:
@@ -52,15 +47,9 @@ def on_cores(cores: Sequence[int]) -> Iterator[None]:
         os.sched_setaffinity(0, everywhere)
 
 
-def host_cores(point: PlannedPoint) -> int | None:
-    """Return the number of cores that the point is measured with; None for all."""
-    cores = point.params.get(HOST_CORES)
-    return None if cores is None else int(cores)
-
-
-def require_cores(plan: Iterable[PlannedPoint]) -> None:
+def require_cores(plan: Iterable[Point]) -> None:
     """Raise UserError unless the workers of these points can have their cores here."""
-    most = max((host_cores(point) or 0 for point in plan), default=0)
+    most = max((point.host_cores or 0 for point in plan), default=0)
     if most and not hasattr(os, "sched_setaffinity"):
         raise UserError("this system cannot keep a process to some of its cores: 'accelbench cores' needs Linux")
     if most > usable_cores():
