@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from profiling.analysis.roofline import Share
 from profiling.records.quality import Metric
 from profiling.records.record import Record
+from profiling.records.work import UNITS
 
-UNITS = {"flops": "FLOP/s", "bytes": "B/s"}
 UNKNOWN = "–"
 STEADY = 0.005
 """An interval this narrow, relative to its median, supports a fourth significant digit."""
@@ -72,15 +72,10 @@ def read_figure(record: Record) -> Reading | None:
     if record.timing is None or record.status != "measured":
         return None
     summary = record.timing.summary
-    rate = None if record.figure == "time" else record.rate()
-    if not rate:
-        items = record.items_timed if record.figure == "time" else 1.0
-        middle, low, high, unit = summary.median / items, summary.ci_low / items, summary.ci_high / items, "s"
-    else:
-        amount = rate * summary.median
-        middle, low, high = rate, amount / summary.ci_high, amount / summary.ci_low
-        unit = UNITS.get(record.figure) or f"{record.work.item if record.work else 'items'}/s"
-    return read(middle, unit, low, high, summary.ci_confidence)
+    found, unit = record.rate_interval(), record.unit
+    if not found or not found[0]:
+        found, unit = (summary.median, summary.ci_low, summary.ci_high), "s"
+    return read(found[0], unit, *found[1:], summary.ci_confidence)
 
 
 def read(
