@@ -6,13 +6,9 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
-from pydantic import BaseModel
-
-from accelbench.format import size
+from accelbench.facts import Leaf, facts, in_words
 from profiling.records.environment import Environment
 from profiling.records.point import Device
-
-Leaf = str | int | float | bool | list[str] | None
 
 MATTERS = (
     "gpus",
@@ -38,8 +34,8 @@ MATTERS = (
 OF_GPUS = ("gpus", "cuda.*", "gpus.*")
 IDENTITY = "gpus.*.uuid_hash"
 """Another card of the same model: worth telling, but no explanation."""
-MOMENTARY = ("memory.available_bytes", "unknown")
-"""Different at every start of the same machine."""
+MOMENTARY = "memory.available_bytes"
+"""The fact that is different at every start of the same machine."""
 OWN_SHARE = ("cpu.affinity", "cpu.usable", "software.blas")
 """Each rank of a host has cores of its own, and has loaded the libraries that it needed so far."""
 TOLERANCE = {"cpu.frequency_mhz": 0.05, "memory.total_bytes": 0.01}
@@ -84,31 +80,8 @@ def _all_facts(environment: Environment, paired: int) -> dict[str, Leaf]:
     """The facts by their paths, the details of cards only where the other run has a card of that place too."""
     names = ", ".join(gpu.name for gpu in environment.gpus) or None
     alike = environment.model_copy(update={"gpus": environment.gpus[:paired]})
-    details = {fact: value for fact, value in _facts(alike) if not fnmatchcase(fact, "gpus.*.name")}
-    return {"gpus": names} | details
-
-
-def _facts(value: object, path: str = "") -> Iterator[tuple[str, Leaf]]:
-    """Each leaf under its dotted path; a list of plain values is one leaf."""
-    if path in MOMENTARY:
-        return
-    if isinstance(value, BaseModel):
-        items = [(name, getattr(value, name)) for name in type(value).model_fields]
-    elif isinstance(value, dict):
-        items = list(value.items())
-    elif isinstance(value, list) and any(isinstance(item, BaseModel) for item in value):
-        items = [(str(index), item) for index, item in enumerate(value)]
-    elif isinstance(value, list):
-        if value:
-            yield path, [str(item) for item in value]
-        return
-    elif value is None or isinstance(value, str | int | float):
-        yield path, value
-        return
-    else:
-        raise TypeError(f"{path} of the environment is a {type(value).__name__}")
-    for name, item in items:
-        yield from _facts(item, f"{path}.{name}" if path else name)
+    details = facts(alike).items()
+    return {"gpus": names} | {f: value for f, value in details if f != MOMENTARY and not fnmatchcase(f, "gpus.*.name")}
 
 
 def _equal(fact: str, a: Leaf, b: Leaf) -> bool:
@@ -131,21 +104,15 @@ def _told(fact: str, a: Leaf, b: Leaf, in_a: Environment, in_b: Environment) -> 
     """Both values in words; of two lists, what each has that the other lacks."""
     if isinstance(a, list) and isinstance(b, list):
         return _surplus(a, b), _surplus(b, a)
-    return _words(fact, a, in_a), _words(fact, b, in_b)
+    return _value(fact, a, in_a), _value(fact, b, in_b)
 
 
 def _surplus(mine: Sequence[str], other: Sequence[str]) -> str:
-    return " ".join(item for item in mine if item not in other) or "nothing more"
+    return ", ".join(item for item in mine if item not in other) or "nothing more"
 
 
-def _words(fact: str, value: Leaf, environment: Environment) -> str:
-    if value is None:
-        why = environment.unknown.get(fact)
-        return f"unknown: {why}" if why else "none"
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    if isinstance(value, list):
-        return " ".join(value)
-    if fact.endswith("_bytes") and not isinstance(value, str):
-        return size(value)
-    return f"{value:g}" if isinstance(value, float) else str(value)
+def _value(fact: str, value: Leaf, environment: Environment) -> str:
+    if value is not None:
+        return in_words(fact, value)
+    why = environment.unknown.get(fact)
+    return f"unknown: {why}" if why else "none"
