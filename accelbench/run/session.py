@@ -1,4 +1,4 @@
-"""A run from its directory to its report, measured by this process alone or with other ranks."""
+"""A run goes here from its directory to its report, measured by this process alone or with other ranks."""
 
 from __future__ import annotations
 
