@@ -23,12 +23,22 @@ class Skip(Exception):
     """This point cannot be measured here; the message is the reason, and it is no failure."""
 
 
-class Serving(Exception):
-    """This process measures nothing itself: it serves those that do, by `serve`, which returns when they are done."""
+@dataclass(frozen=True)
+class Serving:
+    """A process that measures nothing itself, and serves those that do."""
 
-    def __init__(self, serve: Callable[[], None]) -> None:
-        super().__init__("this process only serves the others")
-        self.serve = serve
+    serve: Callable[[], None]
+    """Serve the others until they are done."""
+
+
+@dataclass(frozen=True)
+class Together:
+    """How the ranks that have the same task execute it together: rank 0 leads, and the others follow."""
+
+    follow: Callable[[], object]
+    """Do, as another rank, all that rank 0 does with its task, until that calls `finish`."""
+    finish: Callable[[], object]
+    """Tell the others, as rank 0, that it is done."""
 
 
 @dataclass(frozen=True)
@@ -48,11 +58,10 @@ class Task:
     """`host` times a GPU task with the host clock (for launch latency): `run()` must then wait for the device."""
     metrics: Callable[[float], dict[str, Metric]] | None = None
     sample: Callable[[int], float] | None = None
-    """Where ranks run together: takes a sample of so many executions, begun by all at once; seconds per execution."""
-    follow: Callable[[], object] | None = None
-    """Of another rank than 0: does all that rank 0 does with its task, until that calls `finish`."""
-    finish: Callable[[], object] | None = None
-    """Of rank 0: tells the others that it is done."""
+    """Take a sample of so many executions, begun by all who share them at once, and return seconds per execution; None
+    where `run` is timed."""
+    together: Together | None = None
+    """How several ranks execute the task together; None where one process does."""
 
 
 @dataclass(frozen=True)
@@ -89,12 +98,16 @@ class Training:
     """What the replicas tell each other, where there are several."""
 
 
+Prepared = Task | Training | Serving
+"""What a benchmark prepares for a point."""
+
+
 @dataclass(frozen=True)
 class Benchmark:
     """A named thing to measure; see `benchmark` for the fields."""
 
     name: str
-    prepare: Callable[[Point], Task | Training]
+    prepare: Callable[[Point], Prepared]
     devices: tuple[Device, ...]
     axes: Mapping[str, Values | Mapping[str, Values]]
     figure: Figure
@@ -166,7 +179,7 @@ def benchmark(
     ceiling: bool = False,
     time_limit_s: float = 300.0,
     module: str = "",
-) -> Callable[[Callable[[Point], Task | Training]], Callable[[Point], Task | Training]]:
+) -> Callable[[Callable[[Point], Prepared]], Callable[[Point], Prepared]]:
     """Declare the decorated function as the benchmark `name`; the function prepares one point.
 
     `axes` maps an axis to its default values, or to one such tuple per device. Where the values are words, only
@@ -184,7 +197,7 @@ def benchmark(
     then returns `implemented(point)`, and one process imports it for many points.
     """
 
-    def declare(prepare: Callable[[Point], Task | Training]) -> Callable[[Point], Task | Training]:
+    def declare(prepare: Callable[[Point], Prepared]) -> Callable[[Point], Prepared]:
         if name in REGISTRY:
             raise ValueError(f"two benchmarks are called {name!r}")
         REGISTRY[name] = Benchmark(

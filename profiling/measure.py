@@ -72,23 +72,25 @@ def measure(
     try:
         with phase("prepare_s"):
             task = benchmark.prepare(point)
-        if isinstance(task, Training):
-            sampler = telemetry_sampler(point, environment, task.work)
-            outcome = _train(task, point, environment, phase, sampler, keep)
-            readings = sampler.series(begin)
+        if isinstance(task, Serving):
+            with phase("measure_s"):
+                task.serve()
+            outcome: Outcome = {"status": "measured"}
         else:
-            outcome = _sample(task, point, environment, phase, max_seconds)
-        figure: Figure = "flops" if isinstance(task, Training) else benchmark.figure
-        if figure in ("flops", "bytes") and "processes" not in benchmark.axes:
-            kept = kept_to_cpus(point, environment)
-            one = peak(environment, point.device, point.dtype, figure, task.work.unit_kind, len(kept) if kept else None)
-            outcome["peak"] = peak_of_all(one, point, task.work)
+            if isinstance(task, Training):
+                sampler = telemetry_sampler(point, environment, task.work)
+                outcome = _train(task, point, environment, phase, sampler, keep)
+                readings = sampler.series(begin)
+            else:
+                outcome = _sample(task, point, environment, phase, max_seconds)
+            figure: Figure = "flops" if isinstance(task, Training) else benchmark.figure
+            if figure in ("flops", "bytes") and "processes" not in benchmark.axes:
+                kept = kept_to_cpus(point, environment)
+                cores = len(kept) if kept else None
+                one = peak(environment, point.device, point.dtype, figure, task.work.unit_kind, cores)
+                outcome["peak"] = peak_of_all(one, point, task.work)
     except Skip as skip:
         outcome = {"status": "skipped", "reason": str(skip)}
-    except Serving as serving:
-        with phase("measure_s"):
-            serving.serve()
-        outcome = {"status": "measured"}
     except Exception as error:  # noqa: BLE001 - whatever a benchmark does wrong is that point's failed record
         outcome = {
             "status": "failed",
@@ -124,15 +126,15 @@ def _with_scalars(record: Record, readings: Readings, keep: Keep) -> Record:
 
 
 def _sample(task: Task, point: Point, environment: Environment, phase: PhaseClock, max_seconds: float) -> Outcome:
-    if task.follow:
+    if task.together and world().rank > 0:
         with phase("measure_s"):
-            task.follow()
+            task.together.follow()
         return {"status": "measured", "work": task.work}
     try:
         return _lead(task, point, environment, phase, max_seconds)
     finally:
-        if task.finish:
-            task.finish()
+        if task.together:
+            task.together.finish()
 
 
 def _lead(task: Task, point: Point, environment: Environment, phase: PhaseClock, max_seconds: float) -> Outcome:

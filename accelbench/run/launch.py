@@ -15,7 +15,7 @@ from typing import IO
 from accelbench.cores import on_cores
 from accelbench.errors import UserError
 from accelbench.run.cluster import COORDINATOR, LOCAL_RANK, LOCALHOST, RANK, RANKS
-from accelbench.run.ranks import free_port
+from profiling.ranks.channel import Address, free_port
 
 COMMANDS = ("run", "resume")
 LAST_SECONDS = 10.0
@@ -30,7 +30,7 @@ def launch(command: Sequence[str], procs: int, nodes: int = 1) -> int:
     if command[0] not in COMMANDS:
         raise UserError(f"accelbench launch starts {' or '.join(COMMANDS)}, not {command[0]!r}")
     size = procs * nodes
-    coordinator = f"{LOCALHOST}:{free_port(LOCALHOST)}"
+    coordinator = str(Address(LOCALHOST, free_port(LOCALHOST)))
     others = []
     for rank in reversed(range(size)):
         place = {RANK: str(rank), RANKS: str(size), LOCAL_RANK: str(rank % procs), COORDINATOR: coordinator}

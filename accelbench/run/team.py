@@ -12,8 +12,8 @@ from selectors import EVENT_READ, DefaultSelector
 from time import monotonic
 from typing import Any, NamedTuple, Protocol
 
-from accelbench.run.worker_process import Message
 from profiling.analysis.step_parts import take_apart, with_exchange
+from profiling.ranks.channel import Message
 from profiling.records.point import Device, Point
 from profiling.records.quality import Metric
 from profiling.records.record import RankRecord, Record
@@ -31,16 +31,17 @@ Before the first step it may be longer: a framework that is loaded, or compiles,
 class Member(Protocol):
     """One rank's worker, here or elsewhere."""
 
-    def fileno(self) -> int: ...
+    def fileno(self) -> int:
+        """Return the descriptor to wait on."""
 
     def read(self) -> list[Message]:
-        """The messages that came; `ended` is the last."""
+        """Return the messages that came; `ended` is the last."""
 
     def last_words(self) -> list[str]:
-        """What it printed last, and where it stands."""
+        """Return what the worker printed last, and where it stands."""
 
     def close(self) -> None:
-        """End it."""
+        """End the worker."""
 
 
 class Trouble(NamedTuple):

@@ -45,7 +45,7 @@ class Template:
     def __exit__(self, *error: object) -> None:
         self.close()
 
-    def start(self, modules: Sequence[str], job: int, output: int, events: int) -> Started:
+    def start(self, modules: Sequence[str], output: int, channel: int) -> Started:
         """A worker with these modules imported, and with these descriptors, of which the caller keeps its own copies.
 
         The worker before must have ended. One that dies while it imports takes the template with it; the next worker
@@ -55,7 +55,7 @@ class Template:
             self._begin(output)
         assert self._process is not None
         with suppress(OSError):  # it has died just now: the worker's exit status tells
-            socket.send_fds(self._requests, [json.dumps([*LIBRARIES, *modules]).encode()], [job, output, events])
+            socket.send_fds(self._requests, [json.dumps([*LIBRARIES, *modules]).encode()], [output, channel])
         return Forked(self._process, self._requests)
 
     def _begin(self, output: int) -> None:
