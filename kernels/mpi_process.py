@@ -88,7 +88,10 @@ def in_mpi_process(module: str, point: Point) -> Task:
     if ADDRESS not in os.environ:
         command = f"mpirun -n {world().size} accelbench run {point.benchmark} --param impl=mpi"
         raise Skip(f"the ranks were not started by an MPI launcher: '{command}' does")
-    ask = partial(_ask, _connection(os.environ[ADDRESS]))
+    end = socket.socket(socket.AF_UNIX)
+    end.connect(os.environ[ADDRESS])
+    ask = partial(_ask, Channel(end))
+    ask("hello", seconds=GREETING_SECONDS)
     return Task(
         run=partial(ask, "run"),
         verify=partial(ask, "verify"),
@@ -98,14 +101,6 @@ def in_mpi_process(module: str, point: Point) -> Task:
         sample=partial(ask, "sample"),
         together=Together(partial(ask, "follow"), partial(ask, "finish")),
     )
-
-
-def _connection(address: str) -> Channel:
-    end = socket.socket(socket.AF_UNIX)
-    end.connect(address)
-    channel = Channel(end)
-    _ask(channel, "hello", seconds=GREETING_SECONDS)
-    return channel
 
 
 def _ask(channel: Channel, name: str, *arguments: Any, seconds: float | None = None) -> Any:

@@ -88,13 +88,13 @@ class Ranks:
         channels = self.channels[: size - 1]
         for channel in channels:
             channel.send(port=True)
-        own = channels[0].own_host
+        own, _ = channels[0].hosts
         found = [Address(own, free_port(own))]
         for rank, channel in enumerate(channels, start=1):
             port = channel.answer("port", ANSWER_SECONDS)
             if port is None:
                 raise RunBroken(f"rank {rank} on {self.hellos[rank].host} no longer answers")
-            found.append(Address(channel.other_host, port))
+            found.append(Address(channel.hosts[1], port))
         return list(map(str, found))
 
     def sentence(self) -> str:
@@ -211,7 +211,7 @@ def serve(cluster: Cluster, environment: Environment) -> int:
                         case {"refused": reason}:
                             raise UserError(reason)
                         case {"port": _}:
-                            leader.send(port=free_port(leader.own_host))
+                            leader.send(port=free_port(leader.hosts[0]))
                         case {"start": job}:
                             worker = WorkerProcess(Job.model_validate(job), Path(scratch, "worker.log"))
                             selector.register(worker, EVENT_READ)

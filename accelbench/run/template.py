@@ -1,8 +1,8 @@
 """The template process: imports once what many workers need, and forks each of them.
 
 `python -m accelbench.run.template FD` reads requests from the socket FD: the JSON list of modules to import, and two
-descriptors for the worker: its output, and its end of the channel to its parent. It answers each twice: by `{"pid": …}`
-once the worker runs, and by `{"status": …}` when that has ended. Descriptors travel with packets, not in a channel.
+descriptors, which no channel carries, for the worker: its output, and its end of the channel to its parent. FD is a
+channel for the answers, two to each request: `{"pid": …}` once the worker runs, and `{"status": …}` when it has ended.
 
 CUDA does not survive a fork, and neither do threads. So the driver must not have been initialised here, and no library
 may have threads but those that it ends by itself before a fork and starts again after it, as OpenBLAS does. Where that
@@ -29,6 +29,7 @@ from accelbench.run.plan import discover
 from accelbench.run.worker import die_with_parent, work
 from profiling.host.pyspy import allow_tracing
 from profiling.machine.nvidia.libcuda import LIBCUDA
+from profiling.ranks.channel import Channel
 
 REQUEST_BYTES = 1 << 16
 CUDA_ERROR_NOT_INITIALIZED = 3  # CUresult, cuda.h
@@ -59,7 +60,7 @@ def serve(requests: socket.socket) -> tuple[int, float] | None:
 
     The first worker pays for the start of this process, each for the modules that it is the first to need.
     """
-    begin = psutil.Process().create_time()
+    answers, begin = Channel(requests), psutil.Process().create_time()
     ended: int | None = None
     while True:
         request, received, _, _ = socket.recv_fds(requests, REQUEST_BYTES, len(Descriptors._fields))
@@ -81,11 +82,11 @@ def serve(requests: socket.socket) -> tuple[int, float] | None:
             return given.channel, begin
         for descriptor in given:
             os.close(descriptor)
-        requests.send(json.dumps({"pid": pid}).encode())
+        answers.send(pid=pid)
         status = os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
         assert status is not None
         code = status.si_status if status.si_code == os.CLD_EXITED else -status.si_status
-        requests.send(json.dumps({"status": code}).encode())
+        answers.send(status=code)
         ended = pid
 
 

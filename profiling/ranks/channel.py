@@ -65,14 +65,9 @@ class Channel:
         return self._socket.fileno()
 
     @property
-    def own_host(self) -> str:
-        """The address of this end's host, where the connection is by TCP."""
-        return str(self._socket.getsockname()[0])
-
-    @property
-    def other_host(self) -> str:
-        """The address of the other end's host, where the connection is by TCP."""
-        return str(self._socket.getpeername()[0])
+    def hosts(self) -> tuple[str, str]:
+        """The hosts of this end and of the other one, where the connection is by TCP."""
+        return str(self._socket.getsockname()[0]), str(self._socket.getpeername()[0])
 
     def send(self, **message: Any) -> bool:
         """Send a message; false if the other end is gone. ValueError if the message is too long to be read there."""

@@ -155,7 +155,7 @@ def test_who_comes_before_the_other_listens_is_met_with_its_hello(host: str) -> 
         with listen(address):
             pass  # the address is free again, though the connections stand
         for channel, hello in met:
-            assert channel.other_host == channel.own_host == host
+            assert channel.hosts == (host, host)
             channel.send(rank=hello["rank"])
         assert [one.result().receive() for one in coming] == [{"rank": 1}, {"rank": 2}]
         for channel in (*(channel for channel, _ in met), *(one.result() for one in coming)):
