@@ -77,6 +77,17 @@ def test_what_one_channel_sends_the_other_receives(sent: list[dict[str, Any]]) -
     other.close()
 
 
+def test_the_record_of_a_long_training_is_one_message() -> None:
+    one, other = map(Channel, socket.socketpair())
+    steps = [0.001 + step * 1e-9 for step in range(200_000)]
+    with ThreadPoolExecutor() as pool:
+        sending = pool.submit(one.send, record={"samples": steps})
+        assert other.receive() == {"record": {"samples": steps}}
+        assert sending.result()
+    one.close()
+    other.close()
+
+
 @pytest.mark.parametrize("ended", [True, False], ids=["a whole line", "a line that does not end"])
 def test_a_line_beyond_the_limit_ends_the_connection_and_what_came_before_is_read(ended: bool) -> None:
     with pair(limit=100) as (plain, channel):
