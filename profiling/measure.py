@@ -76,25 +76,26 @@ def measure(
     try:
         with phase("prepare_s"):
             task = benchmark.prepare(point)
-        layout: Layout = declared["layout"]
-        declared["layout"] = layout = replace(task.layout, axes=layout.axes) if task.layout else layout
-        if isinstance(task, Training):
-            sampler = telemetry_sampler(point, environment, layout)
-            outcome = _train(task, point, environment, bound.dtype, phase, sampler, keep)
-            readings = sampler.series(begin)
+        if isinstance(task, Serving):
+            with phase("measure_s"):
+                task.serve()
+            outcome: Outcome = {"status": "measured"}
         else:
-            outcome = _sample(task, point, environment, layout, phase, max_seconds)
-        if bound.figure:
-            kept = kept_to_cpus(point, environment)
-            cores = len(kept) if kept else None
-            one = peak(environment, point.device, str(bound.dtype), bound.figure, task.work.unit_kind, cores)
-            outcome["peak"] = peak_of_all(one, point.device, layout)
+            layout: Layout = declared["layout"]
+            declared["layout"] = layout = replace(task.layout, axes=layout.axes) if task.layout else layout
+            if isinstance(task, Training):
+                sampler = telemetry_sampler(point, environment, layout)
+                outcome = _train(task, point, environment, bound.dtype, phase, sampler, keep)
+                readings = sampler.series(begin)
+            else:
+                outcome = _sample(task, point, environment, layout, phase, max_seconds)
+            if bound.figure:
+                kept = kept_to_cpus(point, environment)
+                cores = len(kept) if kept else None
+                one = peak(environment, point.device, str(bound.dtype), bound.figure, task.work.unit_kind, cores)
+                outcome["peak"] = peak_of_all(one, point.device, layout)
     except Skip as skip:
         outcome = {"status": "skipped", "reason": str(skip)}
-    except Serving as serving:
-        with phase("measure_s"):
-            serving.serve()
-        outcome = {"status": "measured"}
     except Exception as error:  # noqa: BLE001 - whatever a benchmark does wrong is that point's failed record
         outcome = {
             "status": "failed",
@@ -127,15 +128,15 @@ def _with_scalars(record: Record, readings: Readings, keep: Keep) -> Record:
 def _sample(
     task: Task, point: Point, environment: Environment, layout: Layout, phase: PhaseClock, max_seconds: float
 ) -> Outcome:
-    if task.follow:
+    if task.together and world().rank > 0:
         with phase("measure_s"):
-            task.follow()
+            task.together.follow()
         return {"status": "measured", "work": task.work}
     try:
         return _lead(task, point, environment, layout, phase, max_seconds)
     finally:
-        if task.finish:
-            task.finish()
+        if task.together:
+            task.together.finish()
 
 
 def _lead(

@@ -177,7 +177,7 @@ def _team(
             members.append(WorkerProcess(_job(path, info, points, world), log, points[0].host_cores, template))
         else:
             assert ranks is not None
-            members.append(RemoteWorker(ranks.links[rank - 1], _job(None, info, points, world)))
+            members.append(RemoteWorker(ranks.channels[rank - 1], _job(None, info, points, world)))
     return Team(members, nodes)
 
 

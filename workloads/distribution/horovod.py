@@ -8,6 +8,7 @@ from threading import Thread
 from typing import Any
 
 from profiling.benchmark import Skip
+from profiling.ranks.channel import Address
 from profiling.records.point import Point
 from workloads.distribution.sockets import meet_directly
 from workloads.distribution.strategy import Strategy
@@ -42,13 +43,13 @@ class Horovod(Replicas):
     def _meet(self) -> None:
         """What `horovodrun` does for its processes, which another launcher has started here."""
         meet_directly()
-        host, _, port = self.world.addresses[0].rpartition(":")
+        host, port = Address.parse(self.world.addresses[0])
         rank, size = str(self.world.rank), str(self.world.size)
         os.environ.update(
             HOROVOD_CONTROLLER="gloo",
             HOROVOD_CPU_OPERATIONS="gloo",
             HOROVOD_GLOO_RENDEZVOUS_ADDR=host,
-            HOROVOD_GLOO_RENDEZVOUS_PORT=port,
+            HOROVOD_GLOO_RENDEZVOUS_PORT=str(port),
             HOROVOD_RANK=rank,
             HOROVOD_SIZE=size,
             # Each process is said to be on a host of its own: which ones share one matters to no exchange that we use.
@@ -63,7 +64,7 @@ class Horovod(Replicas):
         if self.world.rank == 0:
             from horovod.runner.http.http_server import RendezvousHandler, RendezvousHTTPServer
 
-            server = RendezvousHTTPServer((host, int(port)), RendezvousHandler, 0)
+            server = RendezvousHTTPServer((host, port), RendezvousHandler, 0)
             Thread(target=server.serve_forever, name="rendezvous", daemon=True).start()
 
     def built(self, model: Any) -> None:

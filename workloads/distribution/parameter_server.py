@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from profiling.benchmark import Serving, Skip
+from profiling.ranks.channel import Address, Channel, connect, gather
 from profiling.records.point import Point
 from workloads.distribution import tensorflow_loop
-from workloads.distribution.serving import accept, until_closed
 from workloads.distribution.sockets import meet_directly
 from workloads.distribution.strategy import Strategy
 from workloads.distribution.tensorflow_loop import OwnLoop
@@ -18,6 +19,8 @@ from workloads.training.pipeline import Feed
 
 FEWEST = 3
 """Processes: a coordinator, a parameter server and a worker."""
+MEET_SECONDS = 180.0
+"""Within which the processes must have found each other: some import TensorFlow faster."""
 
 
 def strategy(point: Point) -> Strategy:
@@ -56,9 +59,10 @@ class ParameterServer(OwnLoop):
         if self.world.rank > 0:
             job, task = ("ps", 0) if self.world.rank == 1 else ("worker", self.world.rank - 2)
             self._server = tf.distribute.Server(cluster, job_name=job, task_index=task, protocol="grpc")
-            raise Serving(until_closed(coordinator))
+            self.serving = Serving(partial(_until_closed, connect(Address.parse(coordinator), MEET_SECONDS)))
+            return
         # TensorFlow listens at this address afterwards. The connections end with this process, however that ends.
-        self._others = accept(coordinator, self.world.size - 1)
+        self._others = gather(Address.parse(coordinator), self.world.size - 1, MEET_SECONDS)
         resolver = tf.distribute.cluster_resolver.SimpleClusterResolver(
             cluster, task_type="chief", task_id=0, rpc_layer="grpc"
         )
@@ -105,3 +109,9 @@ class ParameterServer(OwnLoop):
 
             self._updates[model.optimizer] = update
         return self._updates[model.optimizer]
+
+
+def _until_closed(coordinator: Channel) -> None:
+    """Wait until the coordinator closes the channel, or is gone."""
+    while coordinator.open:
+        coordinator.read()

@@ -6,7 +6,7 @@ from contextlib import AbstractContextManager, nullcontext
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from profiling.benchmark import Exchange, Skip
+from profiling.benchmark import Exchange, Serving, Skip
 from profiling.ranks.world import world
 from profiling.records.point import Point
 from workloads.distribution import STRATEGIES
@@ -33,6 +33,8 @@ class Strategy:
 
     replicas = 1
     """Of the model, over all processes."""
+    serving: Serving | None = None
+    """What this process does if it has no replica, once the strategy has started: it serves those that have one."""
 
     def __init__(self, point: Point) -> None:
         self.point = point

@@ -54,6 +54,8 @@ def use_backend(point: Point) -> Strategy:
         raise RuntimeError(f"this process already runs Keras on {keras.backend.backend()}")
     strategy = strategy_of(point)
     strategy.start()
+    if strategy.serving:
+        return strategy
     found = _default_device(backend)
     if found != point.device:
         raise Skip(f"{backend} would train on the {found}: this build of it, or this process, sees no {point.device}")

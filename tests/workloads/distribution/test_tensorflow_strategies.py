@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import json
 import os
-import socket
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
-from threading import Thread
 from typing import Any
 
 import pytest
 
 from accelbench.run.affinity import on_cores
-from accelbench.run.ranks import free_port
 from profiling.benchmark import Skip
 from profiling.ranks.world import World, join
 from profiling.records.point import Point, Scalar
@@ -28,7 +25,6 @@ from tests.workloads.distribution.engines import (
     assert_shared_out,
     metrics_of,
 )
-from workloads.distribution.serving import accept, until_closed
 from workloads.distribution.strategy import strategy_of
 
 train = partial(engines.train, script="tensorflow_rank")
@@ -236,22 +232,3 @@ def test_the_strategy_for_a_tpu_without_one_ends_with_what_was_looked_for(
 def test_a_tpu_is_trained_on_by_its_own_strategy() -> None:
     strategy = strategy_of(Point("learn", "tpu", {"batch": 8}, "tensorflow"))
     assert type(strategy).__name__ == "Tpu"
-
-
-def test_who_serves_waits_until_the_served_is_gone() -> None:
-    address = f"127.0.0.1:{free_port('127.0.0.1')}"
-    served: list[socket.socket] = []
-    thread = Thread(target=lambda: served.extend(accept(address, 1)))
-    thread.start()
-    wait = until_closed(address)
-    thread.join()
-    waiting = Thread(target=wait)
-    waiting.start()
-    waiting.join(0.2)
-    assert waiting.is_alive()
-    host, _, port = address.rpartition(":")
-    with socket.create_server((host, int(port))):
-        pass  # the address is free again, though the connection stands
-    served[0].close()
-    waiting.join(10)
-    assert not waiting.is_alive()
