@@ -19,6 +19,7 @@ from accelbench.commands.data import data
 from accelbench.commands.gpu_day import gpu_day
 from accelbench.commands.pack import pack
 from accelbench.errors import Interrupted, UserError
+from profiling.machine.devices import kinds
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from accelbench.run.cluster import Cluster
     from accelbench.run.store import RunStore
 
-DEVICES = click.Choice(["auto", "cpu", "gpu", "tpu"])
+DEVICES = click.Choice(["auto", *kinds()])
 BACKENDS = click.Choice(["tensorflow", "jax", "torch"])
 DEVICE_OPTION = click.option(
     "--device", type=DEVICES, default="auto", show_default=True, help="Where to measure; auto: the best there is."

@@ -15,8 +15,8 @@ from pydantic import ValidationError
 
 from accelbench.errors import RunBroken, UserError
 from accelbench.run.plan import PlannedPoint
+from accelbench.run.suite import KnownDevice
 from profiling.records.environment import Environment
-from profiling.records.point import Device
 from profiling.records.record import SCHEMA_VERSION, Record
 from profiling.records.stored import Stored
 
@@ -58,7 +58,7 @@ class RunInfo(Stored):
     status: Literal["running", "finished", "interrupted"]
     command: list[str]
     suite: str | None
-    device: Device
+    device: KnownDevice
     settings: Settings
     plan: list[PlannedPoint]
     environment: Environment
