@@ -15,8 +15,14 @@ from profiling.benchmark import Training, benchmark
 from profiling.records.point import Point
 from profiling.records.quality import Data, Metric, Verification
 from profiling.records.work import Work
-from workloads.distribution import DISTRIBUTION_AXES, DISTRIBUTION_CHOICES, DISTRIBUTION_LIMITS, DISTRIBUTION_ONLY
-from workloads.training.keras_model import TRAINING_AXES, TRAINING_CHOICES
+from workloads.distribution import (
+    DISTRIBUTION_AXES,
+    DISTRIBUTION_CHOICES,
+    DISTRIBUTION_LAYOUT,
+    DISTRIBUTION_LIMITS,
+    DISTRIBUTION_ONLY,
+)
+from workloads.training.keras_model import TRAINING_AXES, TRAINING_CHOICES, arithmetic
 
 LAST_UNITS = 64
 CLASSES = 6
@@ -33,6 +39,9 @@ TARGET = 0.85
     limits={"units": (1, 4096), "layers": (1, 8), "repeats": (1, 100), **DISTRIBUTION_LIMITS},
     only=DISTRIBUTION_ONLY,
     figure="items",
+    bound="arithmetic",
+    dtype=arithmetic,
+    layout=DISTRIBUTION_LAYOUT,
     backends=("tensorflow", "jax", "torch"),
     time_limit_s=7200,
 )

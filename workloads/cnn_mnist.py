@@ -14,8 +14,14 @@ from profiling.benchmark import Training, benchmark
 from profiling.records.point import Point
 from profiling.records.quality import Data, Metric, Verification
 from profiling.records.work import Work
-from workloads.distribution import DISTRIBUTION_AXES, DISTRIBUTION_CHOICES, DISTRIBUTION_LIMITS, DISTRIBUTION_ONLY
-from workloads.training.keras_model import TRAINING_AXES, TRAINING_CHOICES
+from workloads.distribution import (
+    DISTRIBUTION_AXES,
+    DISTRIBUTION_CHOICES,
+    DISTRIBUTION_LAYOUT,
+    DISTRIBUTION_LIMITS,
+    DISTRIBUTION_ONLY,
+)
+from workloads.training.keras_model import TRAINING_AXES, TRAINING_CHOICES, arithmetic
 
 PARAMETERS = 1_199_882
 PAPERS_BATCH = 128
@@ -36,6 +42,9 @@ gradient, and the convolutions' scratch space."""
     limits=DISTRIBUTION_LIMITS,
     only=DISTRIBUTION_ONLY,
     figure="items",
+    bound="arithmetic",
+    dtype=arithmetic,
+    layout=DISTRIBUTION_LAYOUT,
     backends=("tensorflow", "jax", "torch"),
     time_limit_s=3600,
 )

@@ -18,7 +18,7 @@ from profiling.benchmark import Skip, Training, benchmark
 from profiling.records.point import Point
 from profiling.records.quality import Data, Metric, Verification
 from profiling.records.work import Work
-from workloads.training.keras_model import TRAINING_AXES, TRAINING_CHOICES
+from workloads.training.keras_model import TRAINING_AXES, TRAINING_CHOICES, arithmetic
 
 if TYPE_CHECKING:
     import numpy as np
@@ -48,6 +48,8 @@ rate was seen to unlearn what the first steps had learned."""
     choices=TRAINING_CHOICES,
     limits={"layers": (1, 3), "units": (64, 16384), "k": (1, 100)},
     figure="items",
+    bound="arithmetic",
+    dtype=arithmetic,
     backends=("tensorflow", "jax", "torch"),
     time_limit_s=3600,
 )

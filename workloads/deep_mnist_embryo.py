@@ -14,8 +14,14 @@ from profiling.benchmark import Skip, Training, benchmark
 from profiling.records.point import Point
 from profiling.records.quality import Data, Metric, Verification
 from profiling.records.work import Work
-from workloads.distribution import DISTRIBUTION_AXES, DISTRIBUTION_CHOICES, DISTRIBUTION_LIMITS, DISTRIBUTION_ONLY
-from workloads.training.keras_model import TRAINING_AXES, TRAINING_CHOICES
+from workloads.distribution import (
+    DISTRIBUTION_AXES,
+    DISTRIBUTION_CHOICES,
+    DISTRIBUTION_LAYOUT,
+    DISTRIBUTION_LIMITS,
+    DISTRIBUTION_ONLY,
+)
+from workloads.training.keras_model import TRAINING_AXES, TRAINING_CHOICES, arithmetic
 
 TARGET = 0.6
 """Held-out accuracy; of five classes, one in five is right by chance."""
@@ -30,6 +36,9 @@ TARGET = 0.6
     limits={"image": (4, 1024), **DISTRIBUTION_LIMITS},
     only=DISTRIBUTION_ONLY,
     figure="items",
+    bound="arithmetic",
+    dtype=arithmetic,
+    layout=DISTRIBUTION_LAYOUT,
     backends=("tensorflow", "jax", "torch"),
     time_limit_s=7200,
 )

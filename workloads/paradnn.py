@@ -17,7 +17,7 @@ from profiling.benchmark import Training, Values, benchmark
 from profiling.records.point import Point
 from profiling.records.quality import Data, Metric, Verification
 from profiling.records.work import Work
-from workloads.training.keras_model import TRAINING_AXES, TRAINING_CHOICES
+from workloads.training.keras_model import TRAINING_AXES, TRAINING_CHOICES, arithmetic
 
 DEVICES: tuple[Any, ...] = ("cpu", "gpu", "tpu")
 BACKENDS = ("tensorflow", "jax", "torch")
@@ -48,6 +48,8 @@ def by_device(cpu: int, accelerator: int) -> Mapping[str, Values]:
     choices=TRAINING_CHOICES,
     limits={"layers": (1, 128), "nodes": (32, 8192), "inputs": (2000, 16384), **LIMITS},
     figure="items",
+    bound="arithmetic",
+    dtype=arithmetic,
     backends=BACKENDS,
     time_limit_s=3600,
 )
@@ -111,6 +113,8 @@ def fc_parameters(depth: int, nodes: int, inputs: int, outputs: int) -> int:
     choices={"block": ("residual", "bottleneck"), **TRAINING_CHOICES},
     limits={"blocks": (1, 8), "filters": (8, 128), "image": (32, 512), **LIMITS},
     figure="items",
+    bound="arithmetic",
+    dtype=arithmetic,
     backends=BACKENDS,
     time_limit_s=3600,
 )
@@ -215,6 +219,8 @@ def cnn_parameters(block: str, blocks: int, filters: int, outputs: int) -> int:
         "epochs": LIMITS["epochs"],
     },
     figure="items",
+    bound="arithmetic",
+    dtype=arithmetic,
     backends=BACKENDS,
     time_limit_s=3600,
 )

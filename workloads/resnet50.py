@@ -15,8 +15,14 @@ from profiling.benchmark import Skip, Training, benchmark
 from profiling.records.point import Point
 from profiling.records.quality import Data, Metric, Verification
 from profiling.records.work import Work
-from workloads.distribution import DISTRIBUTION_AXES, DISTRIBUTION_CHOICES, DISTRIBUTION_LIMITS, DISTRIBUTION_ONLY
-from workloads.training.keras_model import TRAINING_AXES, TRAINING_CHOICES
+from workloads.distribution import (
+    DISTRIBUTION_AXES,
+    DISTRIBUTION_CHOICES,
+    DISTRIBUTION_LAYOUT,
+    DISTRIBUTION_LIMITS,
+    DISTRIBUTION_ONLY,
+)
+from workloads.training.keras_model import TRAINING_AXES, TRAINING_CHOICES, arithmetic
 
 CLASSES = 1000
 STAGES = ((64, 3), (128, 4), (256, 6), (512, 3))
@@ -45,6 +51,9 @@ ENOUGH = 200
     limits={"image": (SMALLEST, 1024), **DISTRIBUTION_LIMITS},
     only=DISTRIBUTION_ONLY,
     figure="items",
+    bound="arithmetic",
+    dtype=arithmetic,
+    layout=DISTRIBUTION_LAYOUT,
     backends=("tensorflow", "jax", "torch"),
     time_limit_s=7200,
 )

@@ -13,7 +13,7 @@ from profiling.benchmark import Training, benchmark
 from profiling.records.point import Point
 from profiling.records.quality import Data, Metric, Verification
 from profiling.records.work import Work
-from workloads.training.keras_model import TRAINING_AXES, TRAINING_CHOICES
+from workloads.training.keras_model import TRAINING_AXES, TRAINING_CHOICES, arithmetic
 
 WORDS, EMBEDDING = 20_000, 128
 TARGET = 0.83
@@ -29,6 +29,8 @@ LIMITS = {"units": (1, 4096), "layers": (1, 8), "length": (10, 2_000)}
     choices=TRAINING_CHOICES,
     limits=LIMITS,
     figure="items",
+    bound="arithmetic",
+    dtype=arithmetic,
     backends=("tensorflow", "jax", "torch"),
     time_limit_s=7200,
 )
@@ -44,6 +46,8 @@ def bilstm_imdb(point: Point) -> Training:
     choices=TRAINING_CHOICES,
     limits=LIMITS,
     figure="items",
+    bound="arithmetic",
+    dtype=arithmetic,
     backends=("tensorflow", "jax", "torch"),
     time_limit_s=7200,
 )

@@ -14,7 +14,7 @@ from profiling.records.point import Point
 from profiling.records.quality import Data, Metric, Verification
 from profiling.records.work import Work
 from workloads.detection import BACKBONE
-from workloads.training.keras_model import TRAINING_AXES, TRAINING_CHOICES
+from workloads.training.keras_model import TRAINING_AXES, TRAINING_CHOICES, arithmetic
 
 TARGET = 0.7
 """Mean IoU of the ground and the classes."""
@@ -35,6 +35,8 @@ TARGET = 0.7
     choices=TRAINING_CHOICES,
     limits={"image": (1, 2048), "channels": (1, 1024)},
     figure="items",
+    bound="arithmetic",
+    dtype=arithmetic,
     backends=("tensorflow", "jax", "torch"),
     time_limit_s=7200,
 )

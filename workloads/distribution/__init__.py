@@ -27,6 +27,8 @@ DISTRIBUTION_CHOICES: dict[str, tuple[Scalar, ...]] = {
     "strategy": ("auto", *dict.fromkeys(name for names in STRATEGIES.values() for name in names)),
     "scaling": ("strong", "weak"),
 }
+DISTRIBUTION_LAYOUT = {axis: axis for axis in DISTRIBUTION_AXES}
+"""The axes that say the fields of a training's layout."""
 PLACES: Mapping[str, Mapping[str, Values]] = {
     "none": {"devices": (1,), "processes": (1,)},
     "mirrored": {"processes": (1,)},

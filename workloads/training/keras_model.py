@@ -20,6 +20,12 @@ TRAINING_CHOICES: dict[str, tuple[Scalar, ...]] = {
     "jit_compile": ("auto", "on", "off"),
 }
 
+
+def arithmetic(point: Point) -> str:
+    """Return the dtype that the point's model multiplies in."""
+    return str(point["precision"]).removeprefix("mixed_")
+
+
 INSTALL = {"tensorflow": "the set cpu, gpu or tpu", "jax": "the extra jax", "torch": "the extra torch"}
 ONLY_CPU = {"CUDA_VISIBLE_DEVICES": "-1", "JAX_PLATFORMS": "cpu"}
 """Frameworks take a GPU wherever they see one, and would train there in the CPU's name."""

@@ -315,7 +315,7 @@ def test_a_new_kind_is_measured_by_the_host_clock_to_the_end_of_its_work(abacus:
     assert (record.status, record.reason) == ("measured", None)
     assert record.timing
     assert record.telemetry
-    assert (record.device, record.timing.timer, record.telemetry.missing) == ("abacus", "host", [])
+    assert (record.point.device, record.timing.timer, record.telemetry.missing) == ("abacus", "host", [])
     assert abacus.pushed == 0  # the last execution was waited for
     assert abacus.counted > len(record.timing.samples) * record.timing.loops
 
