@@ -178,4 +178,4 @@ def seconds(value: float) -> str:
 
 
 size = format_bytes
-"""A memory size in binary units, as memory is sold: `32 KiB`, `23.5 GiB`."""
+"""The one rule for sizes in words."""

@@ -57,11 +57,11 @@ class Seen:
     """The moment of each sample, by the clock of `perf_counter`, which the processes of a machine share."""
     samples: list[list[Reading]] = field(default_factory=list)
     throttled: list[list[str]] = field(default_factory=list)
-    """Of each sample: what held the clock of any card down."""
+    """The reasons that held the clock of any card down, for each sample."""
     energy_j: float | None = None
-    """What all cards together used; None if one of them does not tell."""
+    """The energy that all cards together used; None if one of them does not tell."""
     missing: list[str] = field(default_factory=list)
-    """What could not be read, and why."""
+    """The names of what could not be read, with the reasons."""
 
 
 def main() -> None:

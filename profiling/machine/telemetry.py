@@ -81,7 +81,7 @@ class TelemetrySampler:
         self._sensors.close()
 
     def result(self) -> Telemetry:
-        """What was observed; to be asked for after the block."""
+        """Return what was observed; ask for it after the block."""
         elapsed = self._end.wall_s - self._begin.wall_s
         counters = {"wall_s": elapsed} | difference(self._begin, self._end)
         if self._seen.energy_j is not None:

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from profiling.records.peak import Peak
     from profiling.records.timing import Timing
 
+Bounded = Literal["flops", "bytes"]
+"""A figure that a device bounds: the rate of its arithmetic, or of its memory."""
 Reading = tuple[str, float, str]
 """A sensor's name, the value that it shows, and the unit of that value."""
 
@@ -104,12 +106,7 @@ class DeviceKind(ABC):
         return ""
 
     def peak(
-        self,
-        environment: Environment,
-        dtype: str,
-        figure: Literal["flops", "bytes"],
-        unit_kind: str | None,
-        kept_to_cpus: int | None,
+        self, environment: Environment, dtype: str, figure: Bounded, unit_kind: str | None, kept_to_cpus: int | None
     ) -> Peak:
         """Return the vendor's peak of one such device; the arguments are those of `profiling.machine.peaks.peak`."""
         from profiling.records.peak import Peak
@@ -177,7 +174,7 @@ def find_device(name: str, root: Path = Path("/")) -> Device:
 
 
 def is_installed(module: str) -> bool:
-    """Whether the module could be imported; unlike `find_spec` alone it does not import the parent package."""
+    """Tell whether the module could be imported; unlike `find_spec` alone this does not import the parent package."""
     first, *rest = module.split(".")
     spec = find_spec(first)
     for number in range(len(rest)):

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
-from profiling.machine.devices import DeviceKind
+from profiling.machine.devices import Bounded, DeviceKind
 
 if TYPE_CHECKING:
     from profiling.records.environment import Environment
@@ -29,12 +29,7 @@ class Cpu(DeviceKind):
         return f"{format_bytes(available_bytes())} of memory available"
 
     def peak(
-        self,
-        environment: Environment,
-        dtype: str,
-        figure: Literal["flops", "bytes"],
-        unit_kind: str | None,
-        kept_to_cpus: int | None,
+        self, environment: Environment, dtype: str, figure: Bounded, unit_kind: str | None, kept_to_cpus: int | None
     ) -> Peak:
         """Return why there is no peak: vendors state operations per cycle, and no clock under such load."""
         from profiling.machine.peaks import cpu_flops_per_cycle

@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from profiling.machine.devices import CardSensors, DeviceKind, DeviceMissing, is_installed
+from profiling.machine.devices import Bounded, CardSensors, DeviceKind, DeviceMissing, is_installed
 from profiling.machine.environment.container import collect_container
 from profiling.machine.environment.files import read_text
 from profiling.machine.environment.pci import has_pci_device
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 OLDEST_CUDA = (12, 0)
 LIBRARIES = {"cupy": ("cupy",), "numba.cuda": ("numba.cuda", "numba_cuda"), "cuda.bench": ("cuda.bench",)}
-"""What measures on a GPU, with the modules of which one must be there."""
+"""The libraries that measure on a GPU, each with the modules of which one must be there."""
 
 NODES = ("nvidia[0-9]*", "nvidiactl", "dxg", "nvhost-gpu", "nvgpu/*")  # PCI cards; WSL; Jetson
 PCI_VENDOR = "0x10de"
@@ -81,6 +81,7 @@ class Nvidia(DeviceKind):
         return "gpu13" if self._first_card(root)[1] >= (13, 0) else "gpu"
 
     def _first_card(self, root: Path) -> tuple[str, tuple[int, int]]:
+        """Return the first GPU's name, and the newest CUDA that its driver serves."""
         try:
             driver = Driver()
         except NoDriver as error:
@@ -98,7 +99,7 @@ class Nvidia(DeviceKind):
         return name, version
 
     def _no_library(self, root: Path, loader_message: str) -> DeviceMissing:
-        """There is no libcuda: no driver, or one that this container or installation was not given."""
+        """Return the refusal where no libcuda loads: there is no driver, or it was not given to this container."""
         nodes, module, engine = _nodes(root), _kernel_driver(root), collect_container(root)
         card = has_pci_device(root, PCI_VENDOR, classes=DISPLAY_CLASSES)
         present = [
@@ -127,7 +128,7 @@ class Nvidia(DeviceKind):
         return self.absent(engine, found, advice)
 
     def _no_device(self, root: Path, answer: str, error_name: str) -> DeviceMissing:
-        """There is a driver library, but it reaches no device."""
+        """Return the refusal where the driver's library loads and reaches no device."""
         nodes, engine = _nodes(root), collect_container(root)
         cards = [node.name for node in nodes if node.name[-1].isdigit()]
         seen = f"found {', '.join(f'/dev/{card}' for card in cards)}" if cards else "found no /dev/nvidia*"
@@ -187,12 +188,7 @@ class Nvidia(DeviceKind):
             return f"how much device memory is free, CUDA does not tell: {unknown}"
 
     def peak(
-        self,
-        environment: Environment,
-        dtype: str,
-        figure: Literal["flops", "bytes"],
-        unit_kind: str | None,
-        kept_to_cpus: int | None,
+        self, environment: Environment, dtype: str, figure: Bounded, unit_kind: str | None, kept_to_cpus: int | None
     ) -> Peak:
         """Return the vendor's peak of the first card; it is the same on however many CPUs of the host."""
         from profiling.machine.peaks import peak_of_gpu
@@ -223,16 +219,17 @@ class Nvidia(DeviceKind):
 
 
 def _nodes(root: Path) -> list[Path]:
-    """The device files through which a GPU is reached."""
+    """Return the device files through which a GPU is reached."""
     return sorted(node for pattern in NODES for node in (root / "dev").glob(pattern))
 
 
 def _kernel_driver(root: Path) -> str | None:
-    """The version of the loaded kernel module: `NVRM version: … Kernel Module  580.95.05  …`."""
+    """Return the version of the loaded kernel module, as in `NVRM version: … Kernel Module  580.95.05  …`."""
     line, _, _ = (read_text(root / "proc/driver/nvidia/version") or "").partition("\n")
     version = next((word for word in line.split() if word[0].isdigit() and "." in word), "of unknown version")
     return version if line else None
 
 
 def _slurm_gave_none() -> bool:
+    """Tell whether this is a job of Slurm's that was given no GPU."""
     return "SLURM_JOB_ID" in os.environ and not any(name in os.environ for name in SLURM_VARIABLES)

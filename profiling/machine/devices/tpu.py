@@ -50,13 +50,13 @@ class Tpu(DeviceKind):
 
 
 def _address() -> str | None:
-    """The variable that names a TPU behind the network; `TPU_NAME=local` names the one in this machine."""
+    """Return the variable that names a TPU behind the network; `TPU_NAME=local` names the one in this machine."""
     set_to = {name: os.environ.get(name) for name in ("TPU_NAME", "COLAB_TPU_ADDR")}
     return next((name for name, value in set_to.items() if value and value != "local"), None)
 
 
 def _node(root: Path) -> str | None:
-    """The TPU's device file: `accel0` (other makers' are inside `accel/`), or VFIO's if a TPU is plugged in."""
+    """Return the TPU's device file: `accel0` (other makers use `accel/`), or VFIO's if a TPU is plugged in."""
     own = sorted((root / "dev").glob("accel[0-9]*"))
     vfio = sorted((root / "dev/vfio").glob("[0-9]*"))
     if own:

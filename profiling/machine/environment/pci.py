@@ -8,7 +8,7 @@ from profiling.machine.environment.files import read_text
 
 
 def has_pci_device(root: Path, vendor: str, devices: tuple[str, ...] = (), classes: tuple[str, ...] = ()) -> bool:
-    """Whether a PCI device of that vendor with one of those numbers, or classes, is plugged in."""
+    """Tell whether a PCI device of that vendor with one of those numbers, or classes, is plugged in."""
     return any(
         read_text(folder / "vendor") == vendor
         and (

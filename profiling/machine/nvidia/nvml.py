@@ -41,7 +41,7 @@ def read(query: Callable[..., Any], *arguments: Any) -> Any | None:
 
 
 class Cards:
-    """The GPUs at these PCI addresses; what none of their sensors can tell is added to `missing`."""
+    """The sensors of the GPUs at these PCI addresses; what none of them can tell is added to `missing`."""
 
     def __init__(self, addresses: Sequence[str], missing: list[str]) -> None:
         found = [open_card(address) for address in addresses]

@@ -72,7 +72,7 @@ def _suits(folder: Path, newest: Version | None) -> bool:
 
 
 def _served() -> Version | None:
-    """The newest CUDA that the driver serves; None without a driver."""
+    """Return the newest CUDA that the driver serves; None without a driver."""
     try:
         return Driver().cuda_version()
     except (NoDriver, CudaError):
