@@ -122,7 +122,6 @@ def list_command() -> None:
     help="Sampling time of an unsteady point. Default: the suite's, else 15.",
 )
 @click.option("--strategy", metavar="NAME", help="How trainings are distributed: short for --param strategy=NAME.")
-@click.option("--engine", type=click.Choice(["horovod"]), help="An engine beside the framework's own strategies.")
 @click.option("--no-ceilings", is_flag=True, help="Do not measure the device's ceilings beside what was asked for.")
 @click.option("--without", metavar="RUN", help="Leave out the points that RUN has measured, and any it skipped.")
 @click.option("--trace", is_flag=True, help="Keep a trace of some training steps, for TensorBoard.")
@@ -142,7 +141,6 @@ def run(
     trace: bool,
     host_profile: bool,
     strategy: str | None,
-    engine: str | None,
 ) -> int:
     """Measure benchmarks (all of a suite, or the named ones) and write a run directory."""
     from accelbench.run.cluster import find_cluster
@@ -152,9 +150,9 @@ def run(
     from accelbench.run.suite import load_suite
 
     chosen = load_suite(suite or "quick") if suite or not benchmarks else None
-    choices = [Choice.parse(param) for param in params] + [
-        Choice(None, "strategy", (s,)) for s in (strategy, engine) if s
-    ]
+    choices = [Choice.parse(param) for param in params]
+    if strategy:
+        choices.append(Choice(None, "strategy", (strategy,)))
     on_tpu = any(choice.axis == "strategy" and "tpu" in choice.values for choice in choices)
     found = _find_device("tpu" if on_tpu and device == "auto" else device)
     cluster = find_cluster(os.environ)

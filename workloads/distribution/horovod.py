@@ -10,7 +10,6 @@ from typing import Any
 from profiling.benchmark import Skip
 from profiling.records.point import Point
 from workloads.distribution.sockets import meet_directly
-from workloads.distribution.strategy import Strategy
 from workloads.distribution.tensorflow_replicas import Replicas
 
 INSTALL = (
@@ -20,15 +19,19 @@ INSTALL = (
 )
 
 
-def strategy(point: Point) -> Strategy:
-    """That of the point; Skip where Horovod is not installed, and for several devices in one process."""
-    if find_spec("horovod") is None:
-        raise Skip(f"Horovod is not installed, which no set of accelbench brings: {INSTALL}")
-    return Horovod(point)
-
-
 class Horovod(Replicas):
-    """The processes meet through Gloo, which also averages on CPUs; on GPUs NCCL does, if Horovod was built with it."""
+    """The processes meet through Gloo, which also averages on CPUs; on GPUs NCCL does, if Horovod was built with it.
+
+    Skip where Horovod is not installed.
+    """
+
+    backends = ("tensorflow",)
+    automatic = False
+
+    def __init__(self, point: Point) -> None:
+        super().__init__(point)
+        if find_spec("horovod") is None:
+            raise Skip(f"Horovod is not installed, which no set of accelbench brings: {INSTALL}")
 
     def start(self) -> None:
         import horovod.tensorflow as hvd

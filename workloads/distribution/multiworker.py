@@ -7,20 +7,15 @@ from functools import cache
 from typing import Any
 
 from profiling.ranks.world import world
-from profiling.records.point import Point
 from workloads.distribution.sockets import meet_directly
-from workloads.distribution.strategy import Strategy
 from workloads.distribution.tensorflow_loop import OwnLoop
 from workloads.distribution.tensorflow_replicas import Replicas
 
 
-def strategy(point: Point) -> Strategy:
-    """That of the point; Skip for several devices in one process."""
-    return MultiWorker(point)
-
-
 class MultiWorker(OwnLoop, Replicas):
     """The gradients are added up by NCCL on GPUs, and by a ring of gRPC messages on CPUs."""
+
+    backends = ("tensorflow",)
 
     def start(self) -> None:
         self._strategy = _met()

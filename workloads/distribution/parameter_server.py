@@ -9,20 +9,14 @@ from typing import Any
 
 from profiling.benchmark import Serving, Skip
 from profiling.records.point import Point
+from workloads.data.pipeline import Feed
 from workloads.distribution import tensorflow_loop
 from workloads.distribution.serving import accept, until_closed
 from workloads.distribution.sockets import meet_directly
-from workloads.distribution.strategy import Strategy
 from workloads.distribution.tensorflow_loop import OwnLoop
-from workloads.training.pipeline import Feed
 
 FEWEST = 3
 """Processes: a coordinator, a parameter server and a worker."""
-
-
-def strategy(point: Point) -> Strategy:
-    """That of the point; Skip for fewer than three processes, for several devices in one, and for XLA."""
-    return ParameterServer(point)
 
 
 class ParameterServer(OwnLoop):
@@ -31,7 +25,12 @@ class ParameterServer(OwnLoop):
     It is asynchronous, as TensorFlow's is: a step is the update of the weights by one worker and one whole batch, and
     as many are under way as there are workers, none of which waits for another. So `scaling` makes no difference.
     Rank 0 makes the batches and sends them, since those that are made in Python can be made nowhere else.
+    Skip for fewer than three processes. XLA compiles no step whose weights are in another process.
     """
+
+    backends = ("tensorflow",)
+    only = {"devices": (1,), "jit_compile": ("auto", "off")}
+    automatic = False
 
     def __init__(self, point: Point) -> None:
         super().__init__(point)
@@ -42,10 +41,6 @@ class ParameterServer(OwnLoop):
                 f"strategy parameter-server takes {FEWEST} processes or more, which are a coordinator, a parameter "
                 f"server and workers: this point has {self.world.size}"
             )
-        if self.devices > 1:
-            raise Skip("strategy parameter-server has one device in each process: ask for processes, not devices")
-        if point.params.get("jit_compile") == "on":
-            raise Skip("XLA compiles no step whose weights are in another process: leave out jit_compile=on")
 
     def start(self) -> None:
         import tensorflow as tf

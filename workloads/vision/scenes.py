@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
-
-from workloads.data import DataError, cache_directory
 
 NO_OBJECT = -1
 """The class of a row that only fills up the fixed number of objects."""
@@ -50,28 +46,6 @@ class SceneData:
     """Objects in one image, at most."""
     train: Scenes
     held_out: Scenes
-
-
-def load_scenes(size: int, seed: int, *, masks: bool, folder: Path | None = None) -> SceneData:
-    """The Oxford-IIIT Pets in the folder, by default `pets` in the data folder, as square images of that size.
-
-    Where there is no such folder, drawn shapes. With `masks` the objects are whole and have their masks; without, only
-    the heads of the pets are boxed. DataError for a folder that cannot be trained on.
-    """
-    from workloads.vision.pets import load_pets
-    from workloads.vision.shapes import drawn_shapes
-
-    folder = folder or _default_folder()
-    if folder is None or not os.path.lexists(folder):
-        return drawn_shapes(size, seed)
-    return load_pets(folder, size, masks=masks)
-
-
-def _default_folder() -> Path | None:
-    try:
-        return cache_directory() / "pets"
-    except DataError:  # no home, and so no folder
-        return None
 
 
 @dataclass(frozen=True)

@@ -8,8 +8,12 @@ from typing import Any
 import keras
 import numpy as np
 
-from profiling.records.quality import Metric, Verification
-from workloads.training.quality import fell
+from profiling.benchmark import Training
+from profiling.records.quality import Data, Metric, Verification
+from workloads.data.pipeline import Feed
+from workloads.distribution.strategy import Strategy
+from workloads.training.experiment import Evaluate, experiment
+from workloads.training.quality import Floors, fell, floor
 from workloads.vision.coco import Found, paste
 from workloads.vision.scenes import Scene, SceneData, Scenes, image_batches
 
@@ -22,7 +26,7 @@ OVERLAP_TOLERANCE = 1e-3
 
 
 def optimizer(steps: int) -> Any:
-    """Adam with a learning rate that rises for a tenth of the steps and falls to 0 along a cosine.
+    """Return Adam with a learning rate that rises for a tenth of the steps and falls to 0 along a cosine.
 
     The papers start from pre-trained weights and use SGD; from random ones it takes them ten times longer (He, Girshick
     & Dollár 2019).
@@ -35,7 +39,7 @@ def optimizer(steps: int) -> Any:
 
 
 def find(detector: Any, scenes: Scenes, batch: int) -> tuple[list[Scene], list[Found]]:
-    """What the detector finds on each scene; its masks, if it makes some, are stretched over the image."""
+    """Return what the detector finds on each scene; its masks, if it makes some, are stretched over the image."""
     seen: list[Scene] = []
     found: list[Found] = []
     for some, images in image_batches(scenes, batch):
@@ -49,12 +53,12 @@ def find(detector: Any, scenes: Scenes, batch: int) -> tuple[list[Scene], list[F
 
 
 def confident(found: Sequence[Found]) -> list[Found]:
-    """The objects that are more probably there than not, for a measure that knows no scores."""
+    """Return the objects that are more probably there than not, for a measure that knows no scores."""
     return [Found.above(0.5, one.boxes, one.scores, one.classes, one.masks) for one in found]
 
 
 def largest_overlap(found: Sequence[Found]) -> float:
-    """IoU of the two objects of one class and image that overlap most; 0 where there are no two."""
+    """Return the IoU of the two objects of one class and image that overlap most; 0 where there are no two."""
     largest = 0.0
     for one in found:
         for kind in np.unique(one.classes):
@@ -69,6 +73,44 @@ def largest_overlap(found: Sequence[Found]) -> float:
     return largest
 
 
+def detector_training(
+    strategy: Strategy,
+    model: Any,
+    batches: Feed,
+    scenes: SceneData,
+    *,
+    evaluate: Evaluate,
+    quality: str,
+    overlap: float,
+    parameters: int,
+    floors: Floors,
+    target: float,
+) -> Training:
+    """Return the training of a detector on these scenes.
+
+    `evaluate` returns the `quality`, whose `target` is to be reached, and the largest overlap of two objects of one
+    class, which may be no more than `overlap`; `parameters` is the number that the model should have. The `floors` are
+    for drawn scenes: others may be harder.
+    """
+
+    def verify(history: Mapping[str, list[float]], qualities: dict[str, Metric]) -> Verification:
+        seen = len(history["loss"]) * batches.steps * strategy.batch
+        return verify_detector(
+            history,
+            qualities,
+            quality=quality,
+            floor=floor(floors, seen) if scenes.synthetic else 0.0,
+            overlap=overlap,
+            parameters=(model.count_params(), parameters),
+            data=scenes,
+        )
+
+    data = Data(scenes.source, len(scenes.train), len(scenes.held_out), scenes.synthetic)
+    return experiment(
+        strategy, model, batches, data, evaluate=evaluate, verify=verify, item="images", target=(quality, target)
+    )
+
+
 def verify_detector(
     history: Mapping[str, Sequence[float]],
     qualities: Mapping[str, Metric],
@@ -79,7 +121,7 @@ def verify_detector(
     parameters: tuple[int, int],
     data: SceneData,
 ) -> Verification:
-    """A trained detector has the parameters of its description, finds no object twice, learned, and finds objects.
+    """Check that a trained detector is the one described, learned, finds objects, and finds none of them twice.
 
     `parameters` are those that the model has and those that it should have; `floor` is the least that the `quality` on
     held-out scenes must be, and `overlap` the most that two objects of one class may have. A loss of a single epoch

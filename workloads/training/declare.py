@@ -1,0 +1,67 @@
+"""The declaration of a training: what all trainings share is said here, and a workload adds what is its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import wraps
+
+from profiling.benchmark import Training, Values, benchmark
+from profiling.records.point import Point
+from workloads.distribution import find
+from workloads.distribution.strategy import Strategy
+
+BACKENDS = ("tensorflow", "jax", "torch")
+AXES: Mapping[str, Values] = {"precision": ("float32",), "jit_compile": ("auto",)}
+"""What every training varies over besides its own axes."""
+CHOICES: Mapping[str, Values] = {
+    "precision": ("float32", "mixed_float16", "mixed_bfloat16"),
+    "jit_compile": ("auto", "on", "off"),
+}
+
+
+def by_device(cpu: int, accelerator: int) -> Mapping[str, Values]:
+    """Return the default values of an axis: one for the CPU, one for accelerators."""
+    return {"cpu": (cpu,), "gpu": (accelerator,), "tpu": (accelerator,)}
+
+
+def training(
+    name: str,
+    *,
+    axes: Mapping[str, Values | Mapping[str, Values]],
+    choices: Mapping[str, Values] | None = None,
+    limits: Mapping[str, tuple[int, int]] | None = None,
+    distributed: bool = False,
+    time_limit_s: float = 7200.0,
+) -> Callable[[Callable[[Point, Strategy], Training]], Callable[[Point], Training]]:
+    """Declare the decorated function as the training `name`, on every device and backend.
+
+    The function prepares a point, given the strategy by which the point is trained: Keras already runs on the point's
+    backend and device, and in the strategy's scope. `axes`, `choices` and `limits` are as in `benchmark`, and those of
+    every training are added. A `distributed` training may be asked for on several devices and in several processes.
+    """
+
+    def declare(build: Callable[[Point, Strategy], Training]) -> Callable[[Point], Training]:
+        @wraps(build)
+        def prepare(point: Point) -> Training:
+            from workloads.training.keras_model import use_backend
+
+            strategy = use_backend(point)
+            with strategy.scope():
+                return build(point, strategy)
+
+        declaration = benchmark(
+            name,
+            devices=("cpu", "gpu", "tpu"),
+            axes={**axes, **AXES},
+            choices={**(choices or {}), **CHOICES, **(find.CHOICES if distributed else {})},
+            limits={**(limits or {}), **(find.LIMITS if distributed else {})},
+            optional=find.AXES if distributed else None,
+            only=find.ONLY if distributed else None,
+            figure="items",
+            backends=BACKENDS,
+            time_limit_s=time_limit_s,
+        )
+        declaration(prepare)
+        return prepare
+
+    return declare

@@ -1,0 +1,97 @@
+"""A training put together: what is done with a compiled model and its batches, the same for all workloads."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from profiling.benchmark import Training
+from profiling.flop_counts.layers import model_flops
+from profiling.records.quality import Data, Metric, Verification
+from profiling.records.work import Work
+from workloads.data.pipeline import Feed
+from workloads.distribution.strategy import Strategy
+from workloads.training.quality import Floors, classification, floor, verify_classifier
+
+Fit = Callable[[list[Any]], Mapping[str, list[float]]]
+Evaluate = Callable[[], dict[str, Metric]]
+Verify = Callable[[Mapping[str, list[float]], dict[str, Metric]], Verification]
+"""The functions that `Training` describes."""
+
+
+def experiment(
+    strategy: Strategy,
+    model: Any,
+    batches: Feed,
+    data: Data,
+    *,
+    evaluate: Evaluate,
+    verify: Verify,
+    item: str,
+    items_each: int = 1,
+    flops: float | None = None,
+    fit: Fit | None = None,
+    target: tuple[str, float] | None = None,
+) -> Training:
+    """Return the training of a compiled model on these batches, by the strategy and for the point's epochs.
+
+    `item` is what the work is counted in, of which each example has `items_each`. The `flops` of a step are counted
+    from the model's layers, and `fit` trains on the batches, unless others are given. `target` is a quality and the
+    value to reach.
+    """
+
+    def fit_batches(callbacks: list[Any]) -> Mapping[str, list[float]]:
+        return strategy.train(model, batches, int(strategy.point["epochs"]), callbacks)
+
+    if flops is None:
+        flops = model_flops(model, strategy.batch).training
+    work = Work(flops=flops, items=strategy.batch * items_each, item=item)
+    exchange = strategy.exchange(model, batches)
+    return Training(fit or fit_batches, evaluate, verify, work, data, model, target, exchange)
+
+
+def classifier(
+    strategy: Strategy,
+    model: Any,
+    batches: Feed,
+    data: Data,
+    held_out: tuple[Any, Any],
+    *,
+    parameters: int,
+    floors: Floors,
+    item: str,
+    items_each: int = 1,
+    target: float | None = None,
+) -> Training:
+    """Return the training of a model whose outputs are probabilities of classes.
+
+    `held_out` are inputs and labels, whole numbers; `parameters` is the number that the model should have; `floors` and
+    `target` are held-out accuracies: the least that so many examples must have brought, and the one to reach.
+    """
+    x, labels = held_out
+
+    def evaluate() -> dict[str, Metric]:
+        probabilities = strategy.predict(model, x, batch_size=min(strategy.batch, len(x)))
+        return classification(labels.reshape(-1), probabilities.reshape(-1, probabilities.shape[-1]))
+
+    def verify(history: Mapping[str, list[float]], qualities: dict[str, Metric]) -> Verification:
+        return verify_classifier(
+            history,
+            qualities,
+            parameters=model.count_params(),
+            expected_parameters=parameters,
+            floor=floor(floors, len(history["loss"]) * batches.steps * strategy.batch),
+            source=data.source,
+        )
+
+    return experiment(
+        strategy,
+        model,
+        batches,
+        data,
+        evaluate=evaluate,
+        verify=verify,
+        item=item,
+        items_each=items_each,
+        target=None if target is None else ("test_accuracy", target),
+    )
