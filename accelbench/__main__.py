@@ -161,7 +161,7 @@ def run(
     if without:
         from accelbench.run.find import left_by, open_run
 
-        plan = left_by(open_run(without), plan, seed)
+        plan = left_by(open_run(without), plan)
     if cluster and cluster.rank > 0:
         return serve(cluster)
     if replaced := replaced_backend(plan, backend):

@@ -1,7 +1,7 @@
 """`accelbench cores`: a training on 1, 2, 4 … host cores and with as many input workers, and what it needs of both.
 
-It is a run like any other: each point carries its number of cores as the parameter `host_cores`, and the runner keeps
-the point's worker to so many.
+It is a run like any other: each point carries its number of cores as `Point.host_cores`, and the runner keeps the
+point's worker to so many.
 """
 
 from __future__ import annotations
@@ -9,14 +9,15 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from statistics import median
 from typing import TYPE_CHECKING
 
 from accelbench.errors import UserError
-from accelbench.run.plan import Choice, PlannedPoint, discover, make_plan
+from accelbench.run.plan import Choice, discover, make_plan
 from profiling.machine.environment.cpu import count_usable
 from profiling.machine.environment.limits import collect_cpu_quota
-from profiling.records.point import Device
+from profiling.records.point import Device, Point
 from profiling.records.record import Record
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 
     from accelbench.run.store import RunInfo
 
-HOST_CORES, WORKERS = "host_cores", "workers"
+WORKERS = "workers"
 
 
 def usable_cores() -> int:
@@ -62,15 +63,9 @@ def on_cores(cores: Sequence[int]) -> Iterator[None]:
         os.sched_setaffinity(0, everywhere)
 
 
-def host_cores(point: PlannedPoint) -> int | None:
-    """The number of cores that the point is measured with; None for all."""
-    cores = point.params.get(HOST_CORES)
-    return None if cores is None else int(cores)
-
-
-def require_cores(plan: Iterable[PlannedPoint]) -> None:
+def require_cores(plan: Iterable[Point]) -> None:
     """UserError unless the workers of these points can have their cores here."""
-    most = max((host_cores(point) or 0 for point in plan), default=0)
+    most = max((point.host_cores or 0 for point in plan), default=0)
     if most and not hasattr(os, "sched_setaffinity"):
         raise UserError("this system cannot keep a process to some of its cores: 'accelbench cores' needs Linux")
     if most > usable_cores():
@@ -100,7 +95,7 @@ def plan_cores(
     backend: str | None,
     cores: str | None = None,
     workers: str | None = None,
-) -> list[PlannedPoint]:
+) -> list[Point]:
     """One training with each number of host cores, then on all of them with each number of input workers.
 
     UserError for what is no training, is more than one point, or needs more cores than there are.
@@ -123,16 +118,16 @@ def plan_cores(
         points += [_with_cores(point, there) for point in fed]
     elif workers is not None:
         raise UserError(f"{name} has no axis {WORKERS!r}: its examples need no input workers")
-    return list({str(point.point(seed=0)): point for point in points}.values())
+    return list({str(point): point for point in points}.values())
 
 
-def _with_cores(point: PlannedPoint, count: int) -> PlannedPoint:
-    return point.model_copy(update={"params": point.params | {HOST_CORES: count}})
+def _with_cores(point: Point, count: int) -> Point:
+    return replace(point, host_cores=count)
 
 
 def render_cores(info: RunInfo, records: Sequence[Record], console: Console) -> None:
     """Print the rate by cores and by input workers, and what the training needs of them; nothing of another run."""
-    if not info.plan or host_cores(info.plan[0]) is None:
+    if not info.plan or info.plan[0].host_cores is None:
         return
     from profiling.analysis.cores import needed_cores
 
@@ -140,7 +135,7 @@ def render_cores(info: RunInfo, records: Sequence[Record], console: Console) -> 
     # The points begin with the series of cores, whose input workers are those of the first.
     workers = info.plan[0].params.get(WORKERS)
     there = _granted(info.environment.cpu.usable, info.environment.limits.cpu_quota)
-    by_cores = {int(r.params[HOST_CORES]): r for r in measured if r.params.get(WORKERS) == workers}
+    by_cores = {r.point.host_cores or there: r for r in measured if r.point.params.get(WORKERS) == workers}
     console.print()
     if by_cores:
         _print_rates("host cores", by_cores, console)
@@ -148,7 +143,7 @@ def render_cores(info: RunInfo, records: Sequence[Record], console: Console) -> 
         console.print(needed.sentence(), style="bold", soft_wrap=True)
     else:
         console.print("cannot tell how many cores it needs: no point was measured", style="bold", soft_wrap=True)
-    by_workers = {int(r.params.get(WORKERS, 1)): r for r in measured if r.params[HOST_CORES] == there}
+    by_workers = {int(r.point.params.get(WORKERS, 1)): r for r in measured if r.point.host_cores == there}
     if len(by_workers) > 1:
         console.print()
         _print_rates("input workers", by_workers, console)

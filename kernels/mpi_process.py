@@ -92,7 +92,7 @@ def in_mpi_process(module: str, point: Point) -> Task:
         verify=partial(ask, "verify"),
         work=ask("work"),
         timer="host",
-        **{name: partial(ask, name) for name in ("metrics", "sample", "follow", "finish") if name in there},
+        **{name: partial(ask, name) for name in ("metrics", "sample", "follow", "finish") if name in there},  # type: ignore[arg-type]
     )
 
 

@@ -5,18 +5,25 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Literal
+from operator import itemgetter
+from typing import Any, Literal, TypeAlias, TypeVar
 
+from profiling.records.layout import Layout
 from profiling.records.point import Device, Point, Scalar
-from profiling.records.quality import Data, Metric, Verification
-from profiling.records.work import Figure, Work
-
-if TYPE_CHECKING:
-    pass
+from profiling.records.quality import Data, Metric, Quality, Verification
+from profiling.records.work import Bound, Cores, Figure, Resource, Work
 
 Values = tuple[Scalar, ...]
+T = TypeVar("T", bound=str)
+Fact: TypeAlias = T | Callable[[Point], T]
+"""A fact that is the same for all points of a benchmark, or a function of the point."""
 Only = Mapping[str, Mapping[Scalar, Mapping[str, Values]]]
 """By an axis and one of its values: the values of other axes that it exists with; the others exist nowhere."""
+
+
+def axis(name: str) -> Callable[[Point], Any]:
+    """Return the function that takes a point to its value of that axis."""
+    return itemgetter(name)
 
 
 class Skip(Exception):
@@ -53,6 +60,8 @@ class Task:
     """Of another rank than 0: does all that rank 0 does with its task, until that calls `finish`."""
     finish: Callable[[], object] | None = None
     """Of rank 0: tells the others that it is done."""
+    layout: Layout | None = None
+    """How the work is laid out over devices, where that is known only now; None for what the benchmark declares."""
 
 
 @dataclass(frozen=True)
@@ -87,6 +96,10 @@ class Training:
     """A quality that `evaluate` returns and the value to reach: quality is then evaluated after each epoch."""
     exchange: Exchange | None = None
     """What the replicas tell each other, where there are several."""
+    qualities: tuple[Quality, ...] = ()
+    """The metrics of `evaluate` that say how good the model is."""
+    layout: Layout | None = None
+    """How the replicas are laid out; None for what the benchmark declares."""
 
 
 @dataclass(frozen=True)
@@ -106,6 +119,43 @@ class Benchmark:
     ceiling: bool = False
     time_limit_s: float = 300.0
     module: str = ""
+    bound: Resource | None = None
+    unbounded: str = ""
+    dtype: Fact[str] | None = None
+    cores: Fact[Cores] = "all"
+    layout: Mapping[str, str] = field(default_factory=dict)
+    sizes: Mapping[str, int] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Refuse a rate that nobody could put in relation: ValueError says which declaration is missing."""
+        if self.figure in ("flops", "bytes") and not (self.bound or self.unbounded):
+            raise ValueError(
+                f"{self.name}: declare what bounds its rate of {self.figure}, bound='arithmetic' or bound='memory', "
+                "or unbounded='…' with the reason why nothing does"
+            )
+        if self.bound and self.unbounded:
+            raise ValueError(f"{self.name}: its rate has a bound or none: declare one of bound and unbounded")
+        if self.bound == "arithmetic" and self.dtype is None:
+            raise ValueError(f"{self.name}: its rate is bounded by arithmetic: declare the dtype of that")
+        unknown = {*self.layout.values(), *self.sizes} - {*self.axes, *self.optional}
+        if unknown:
+            raise ValueError(f"{self.name}: its layout or sizes name axes that it lacks: {', '.join(sorted(unknown))}")
+
+    def declared(self, point: Point) -> dict[str, Any]:
+        """Return the facts of a point that are known before it is measured, by the fields of a record."""
+        dtype = None if self.dtype is None else _fact(self.dtype, point)
+        return {
+            "figure": self.figure,
+            "ceiling": self.ceiling,
+            "bound": Bound(self.bound, self.unbounded or None, dtype, _fact(self.cores, point)),
+            "layout": self.layout_of(point),
+            "sizes": dict(self.sizes),
+        }
+
+    def layout_of(self, point: Point) -> Layout:
+        """Return the layout by the axes that say it, as far as it is known before the point is prepared."""
+        said = {name: point.params[axis] for name, axis in self.layout.items() if axis in point.params}
+        return Layout(**said, axes=tuple(self.layout.values()))  # type: ignore[arg-type]  # axes have checked values
 
     @property
     def summary(self) -> str:
@@ -149,6 +199,10 @@ def in_words(axis: str, value: Scalar | None, others: Mapping[str, Values]) -> s
     return f"{axis}={value} only with {' '.join(known)}"
 
 
+def _fact(fact: Fact[T], point: Point) -> T:
+    return fact(point) if callable(fact) else fact
+
+
 REGISTRY: dict[str, Benchmark] = {}
 
 
@@ -166,6 +220,12 @@ def benchmark(
     ceiling: bool = False,
     time_limit_s: float = 300.0,
     module: str = "",
+    bound: Resource | None = None,
+    unbounded: str = "",
+    dtype: Fact[str] | None = None,
+    cores: Fact[Cores] = "all",
+    layout: Mapping[str, str] | None = None,
+    sizes: Mapping[str, int] | None = None,
 ) -> Callable[[Callable[[Point], Task | Training]], Callable[[Point], Task | Training]]:
     """Declare the decorated function as the benchmark `name`; the function prepares one point.
 
@@ -182,6 +242,14 @@ def benchmark(
     here is a ceiling for everything else on this device. A point that takes longer than `time_limit_s` counts as hung.
     `module` names what implements a point, by its device and its axes (`kernels.stream.{device}_{impl}`): the function
     then returns `implemented(point)`, and one process imports it for many points.
+
+    What follows is declared because nobody guesses it from the names of axes, which may be called anything:
+    `bound` says what of the hardware bounds the rate, so that it is shown as a share of that: `arithmetic` in `dtype`,
+    by one or all `cores`, or `memory`; `unbounded` is the reason why nothing does. A rate of flops or bytes needs one
+    of the two. `dtype` and `cores` are values, or functions of the point such as `axis("precision")`.
+    `layout` names the axes that say how a point is laid out, by the fields of `Layout`: `{"processes": "ranks"}`.
+    `sizes` names the axes that are sizes, with their unit in bytes: the report draws the figure against them.
+    ValueError where a declaration is missing that another needs.
     """
 
     def declare(prepare: Callable[[Point], Task | Training]) -> Callable[[Point], Task | Training]:
@@ -201,6 +269,12 @@ def benchmark(
             ceiling,
             time_limit_s,
             module,
+            bound,
+            unbounded,
+            dtype,
+            cores,
+            layout or {},
+            sizes or {},
         )
         return prepare
 

@@ -23,13 +23,14 @@ from profiling.profiled_steps import Keep, processor_metrics, profile_training
 from profiling.ranks.world import world
 from profiling.records.bottleneck import Bottleneck
 from profiling.records.environment import Environment
+from profiling.records.layout import Layout
 from profiling.records.peak import Peak
 from profiling.records.point import Device, Point
 from profiling.records.quality import Metric, Verification
 from profiling.records.record import Profile, Record
 from profiling.records.telemetry import Telemetry
 from profiling.records.timing import Phases, Timing
-from profiling.records.work import Figure, Work
+from profiling.records.work import Bound, Work
 from profiling.timing.exchange import see_apart
 from profiling.timing.host import sample_seconds, soak, time_host
 from profiling.timing.steps import measure_training
@@ -68,21 +69,24 @@ def measure(
     `keep` says what of that is kept.
     """
     started, begin, phase = datetime.now(UTC), perf_counter(), PhaseClock()
+    declared = benchmark.declared(point)
+    bound: Bound = declared["bound"]
     readings: Readings = {}
     try:
         with phase("prepare_s"):
             task = benchmark.prepare(point)
+        declared["layout"] = layout = task.layout or declared["layout"]
         if isinstance(task, Training):
-            sampler = telemetry_sampler(point, environment, task.work)
-            outcome = _train(task, point, environment, phase, sampler, keep)
+            sampler = telemetry_sampler(point, environment, layout)
+            outcome = _train(task, point, environment, bound.dtype, phase, sampler, keep)
             readings = sampler.series(begin)
         else:
-            outcome = _sample(task, point, environment, phase, max_seconds)
-        figure: Figure = "flops" if isinstance(task, Training) else benchmark.figure
-        if figure in ("flops", "bytes") and "processes" not in benchmark.axes:
+            outcome = _sample(task, point, environment, layout, phase, max_seconds)
+        if bound.figure:
             kept = kept_to_cpus(point, environment)
-            one = peak(environment, point.device, point.dtype, figure, task.work.unit_kind, len(kept) if kept else None)
-            outcome["peak"] = peak_of_all(one, point, task.work)
+            cores = len(kept) if kept else None
+            one = peak(environment, point.device, str(bound.dtype), bound.figure, task.work.unit_kind, cores)
+            outcome["peak"] = peak_of_all(one, point.device, layout)
     except Skip as skip:
         outcome = {"status": "skipped", "reason": str(skip)}
     except Serving as serving:
@@ -96,16 +100,11 @@ def measure(
             "output_tail": traceback.format_exc().splitlines()[-TRACEBACK_LINES:],
         }
     record = Record(
-        benchmark=point.benchmark,
-        device=point.device,
-        backend=point.backend,
-        params=dict(point.params),
-        seed=point.seed,
-        figure=benchmark.figure,
-        ceiling=benchmark.ceiling,
+        point=point,
         started=started,
         elapsed_s=perf_counter() - begin,
         phases=Phases(**phase.seconds),
+        **declared,
         **outcome,
     )
     return _with_scalars(record, readings, keep) if keep and keep.trace and record.profile else record
@@ -123,22 +122,26 @@ def _with_scalars(record: Record, readings: Readings, keep: Keep) -> Record:
     return record
 
 
-def _sample(task: Task, point: Point, environment: Environment, phase: PhaseClock, max_seconds: float) -> Outcome:
+def _sample(
+    task: Task, point: Point, environment: Environment, layout: Layout, phase: PhaseClock, max_seconds: float
+) -> Outcome:
     if task.follow:
         with phase("measure_s"):
             task.follow()
         return {"status": "measured", "work": task.work}
     try:
-        return _lead(task, point, environment, phase, max_seconds)
+        return _lead(task, point, environment, layout, phase, max_seconds)
     finally:
         if task.finish:
             task.finish()
 
 
-def _lead(task: Task, point: Point, environment: Environment, phase: PhaseClock, max_seconds: float) -> Outcome:
+def _lead(
+    task: Task, point: Point, environment: Environment, layout: Layout, phase: PhaseClock, max_seconds: float
+) -> Outcome:
     run, time = _timer(task, point.device)
     # Started here, the process that reads the sensors is ready by the time the task is warm.
-    with closing(telemetry_sampler(point, environment, task.work)) as sampler:
+    with closing(telemetry_sampler(point, environment, layout)) as sampler:
         with phase("first_call_s"):
             run()
         with phase("verify_s"):
@@ -180,6 +183,7 @@ def _train(
     task: Training,
     point: Point,
     environment: Environment,
+    dtype: str | None,
     phase: PhaseClock,
     sampler: TelemetrySampler,
     keep: Keep | None,
@@ -192,26 +196,31 @@ def _train(
     else:
         outcome = {"status": "measured", "verification": training.verification, "timing": training.timing}
     observed = _observed(sampler, point, environment)
-    weak = point.params.get("scaling") == "weak"  # then the point's batch is that of one replica
-    batch = int(task.work.items or 0) if weak else int(point.params.get("batch", task.work.items or 0))
+    batch = (task.layout and task.layout.batch) or int(task.work.items or 0)
     work = with_bytes(task.work, task.model, batch)
     metrics = training.metrics | framework_metrics(task.model, work, batch)
     metrics |= energy_metrics(observed["telemetry"].counters.get(f"{point.device}.energy_j"), training.steps, work)
-    fields = {"work": work, "data": task.data, "metrics": metrics, "curves": training.curves}
+    fields = {
+        "work": work,
+        "data": task.data,
+        "qualities": list(task.qualities),
+        "metrics": metrics,
+        "curves": training.curves,
+    }
     if training.verification.passed:
         with phase("profile_s"):
             step_s = training.timing.summary.median
             profile = _profile(task, point, step_s, observed["telemetry"], keep)
-            fields["profile"] = _with_processor_flops(profile, metrics, task, point, step_s)
+            fields["profile"] = _with_processor_flops(profile, metrics, task, point, dtype, step_s)
             fields["seen"] = see_apart(task)
     return observed | outcome | fields
 
 
-def peak_of_all(one: Peak, point: Point, work: Work) -> Peak:
+def peak_of_all(one: Peak, device: Device, layout: Layout) -> Peak:
     """The peak of all devices that the point uses, by that of one; null for a CPU that several processes share."""
     if one.value is None:
         return one
-    count = devices_used(point.device, point.params, work)
+    count = devices_used(device, layout)
     return (
         Peak(value=None, reason=SHARED_CORES) if count is None else one.model_copy(update={"value": one.value * count})
     )
@@ -236,13 +245,13 @@ def _profile(task: Training, point: Point, step_s: float, telemetry: Telemetry, 
 
 
 def _with_processor_flops(
-    profile: Profile, metrics: dict[str, Metric], task: Training, point: Point, step_s: float
+    profile: Profile, metrics: dict[str, Metric], task: Training, point: Point, dtype: str | None, step_s: float
 ) -> Profile:
     """Add a CPU's own count of a step's operations to the metrics; the profile says why there is none."""
     if point.device != "cpu" or world().size > 1:
         return profile
     try:
-        metrics.update(processor_metrics(task, point, step_s))
+        metrics.update(processor_metrics(task, dtype, step_s))
     except Exception as error:  # noqa: BLE001 - whatever the training raises when it is trained once more
         said = str(error) if isinstance(error, NotCountable) else f"{type(error).__name__}: {error}"
         return profile.model_copy(update={"missing": [*profile.missing, f"the CPU's own count of FLOPs: {said}"]})
@@ -270,12 +279,11 @@ def _observed(sampler: TelemetrySampler, point: Point, environment: Environment)
     return {"telemetry": telemetry, "noise": flags}
 
 
-def telemetry_sampler(point: Point, environment: Environment, work: Work) -> TelemetrySampler:
+def telemetry_sampler(point: Point, environment: Environment, layout: Layout) -> TelemetrySampler:
     """What observes the machine while the point is measured, from CPUs that the point leaves free, if it leaves any."""
     kept, there = kept_to_cpus(point, environment), environment.cpu.affinity
     others = sorted(set(there or []) - set(kept or [])) if world().local_size == 1 else None
-    cards = work.devices or int(point.params.get("devices", 1))
-    return TelemetrySampler(point.device, cpus=kept, place=others or kept or there, cards=cards)
+    return TelemetrySampler(point.device, cpus=kept, place=others or kept or there, cards=layout.devices)
 
 
 def kept_to_cpus(point: Point, environment: Environment) -> list[int] | None:
@@ -286,8 +294,8 @@ def kept_to_cpus(point: Point, environment: Environment) -> list[int] | None:
     """
     if world().local_size > 1 and hasattr(os, "sched_getaffinity"):
         return sorted(os.sched_getaffinity(0))
-    there, cores = environment.cpu.affinity, point.params.get("host_cores")
-    return there[: int(cores)] if cores is not None and there is not None and int(cores) < len(there) else None
+    there, cores = environment.cpu.affinity, point.host_cores
+    return there[:cores] if cores is not None and there is not None and cores < len(there) else None
 
 
 def _wrong_answer(verification: Verification) -> Outcome:

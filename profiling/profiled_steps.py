@@ -101,15 +101,15 @@ def trace_steps(training: Training, point: Point, step_s: float, folder: Path) -
     return window.outcome()
 
 
-def processor_metrics(training: Training, point: Point, step_s: float) -> dict[str, Metric]:
+def processor_metrics(training: Training, dtype: str | None, step_s: float) -> dict[str, Metric]:
     """FLOP of a step as a CPU itself counts them, by some more steps, and their ratio to the model's.
 
     They are of all that the process does in a step: the optimiser, the input. NotCountable says why there are none.
     """
     from keras.callbacks import LambdaCallback
 
-    if point.dtype not in COUNTED_DTYPES:
-        raise NotCountable(f"what matrix tiles calculate in {point.dtype} is not in it")
+    if dtype not in COUNTED_DTYPES:
+        raise NotCountable(f"what matrix tiles calculate in {dtype} is not in it")
     events = proved_events()
     steps = min(MOST_STEPS, max(FEWEST_STEPS, ceil(TRACE_S / step_s)))
     ends, counts = 0, list[float]()

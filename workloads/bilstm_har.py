@@ -65,7 +65,7 @@ def bilstm_har(point: Point, strategy: Strategy) -> Training:
         strategy,
         model,
         strategy.feed(examples),
-        Data(har.source, len(x_train), len(x_test)),
+        Data(har.source, len(x_train), len(x_test), trainings=point["repeats"]),
         (x_test, har.y_test),
         parameters=parameters(point["units"], point["layers"], channels),
         floors=FLOORS,
@@ -101,7 +101,8 @@ def bilstm_har(point: Point, strategy: Strategy) -> Training:
         """Check the last repeat's loss, and the qualities."""
         return once.verify({"loss": history["loss"][-epochs:]}, qualities)
 
-    return replace(once, fit=fit, evaluate=evaluate, verify=verify)
+    qualities = tuple(replace(each, deviation=f"{each.name}_std") for each in once.qualities)
+    return replace(once, fit=fit, evaluate=evaluate, verify=verify, qualities=qualities)
 
 
 def parameters(units: int, layers: int, channels: int) -> int:

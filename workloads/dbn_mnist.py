@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from profiling.benchmark import Skip, Training
 from profiling.records.point import Point
-from profiling.records.quality import Data, Metric, Verification
+from profiling.records.quality import Data, Metric, Quality, Verification
 from workloads.distribution.strategy import Strategy
 from workloads.training.declare import training
 
@@ -76,7 +76,7 @@ def dbn_mnist(point: Point, strategy: Strategy) -> Training:
     from workloads.data.pipeline import feed
     from workloads.training.experiment import experiment
     from workloads.training.keras_model import jit_compile
-    from workloads.training.quality import classification
+    from workloads.training.quality import CLASSIFIER, classification
     from workloads.training.rbm import rbm
 
     digits = load_mnist()
@@ -183,6 +183,7 @@ def dbn_mnist(point: Point, strategy: Strategy) -> Training:
         fit=fit,
         evaluate=evaluate,
         verify=verify,
+        qualities=(*CLASSIFIER, Quality("reconstruction_error", higher_is_better=False)),
         item="images",
     )
 

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 
 from profiling.benchmark import Training, Values
 from profiling.records.point import Point
-from profiling.records.quality import Metric
+from profiling.records.quality import Metric, Quality
 from workloads.distribution.strategy import Strategy
 from workloads.training.declare import by_device, training
 
@@ -68,7 +68,7 @@ def detection(point: Point, strategy: Strategy) -> Training:
         batches,
         scenes,
         evaluate=evaluate,
-        quality="test_map50",
+        qualities=(Quality("test_map50", headline=True), Quality("test_map")),
         overlap=OVERLAP,
         parameters=parameters(classes, channels),
         floors=FLOORS,

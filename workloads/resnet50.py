@@ -54,7 +54,7 @@ def resnet50(point: Point, strategy: Strategy) -> Training:
     from workloads.data.pipeline import feed
     from workloads.training.experiment import experiment
     from workloads.training.keras_model import jit_compile
-    from workloads.training.quality import classification
+    from workloads.training.quality import CLASSIFIER, classification
 
     size, batch = point["image"], strategy.batch
     if size % SMALLEST:
@@ -103,7 +103,17 @@ def resnet50(point: Point, strategy: Strategy) -> Training:
             found=f"{model.count_params():,} parameters, loss {begin:.3g} to {end:.3g}",
         )
 
-    return experiment(strategy, model, batches, data, fit=fit, evaluate=evaluate, verify=verify, item="images")
+    return experiment(
+        strategy,
+        model,
+        batches,
+        data,
+        fit=fit,
+        evaluate=evaluate,
+        verify=verify,
+        qualities=CLASSIFIER if images else (),
+        item="images",
+    )
 
 
 def build(size: int, classes: int) -> Any:

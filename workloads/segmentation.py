@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from profiling.benchmark import Training
 from profiling.records.point import Point
-from profiling.records.quality import Metric
+from profiling.records.quality import Metric, Quality
 from workloads.detection import AXES, BACKBONE, LIMITS
 from workloads.distribution.strategy import Strategy
 from workloads.training.declare import training
@@ -61,7 +61,7 @@ def segmentation(point: Point, strategy: Strategy) -> Training:
         batches,
         scenes,
         evaluate=evaluate,
-        quality="test_mean_iou",
+        qualities=(Quality("test_mean_iou", headline=True), Quality("test_mask_map"), Quality("test_mask_map50")),
         overlap=OBJECT_OVERLAP,
         parameters=parameters(classes, channels),
         floors=FLOORS,

@@ -7,7 +7,6 @@ Samples of one run say nothing about how much whole runs differ; the margin of e
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import count
@@ -27,8 +26,6 @@ INTERVAL_CONFIDENCE = 0.99
 LEAST_CONFIDENCE = 0.95
 """An interval of few samples that covers less than this is shown, and nothing is concluded from it."""
 CLOCK_TOLERANCE = 0.03
-QUALITIES = {"accuracy", "loss", "error", "precision", "recall", "f1", "auc", "perplexity"}
-"""Words in the names of training metrics that tell how good the model became, not how fast."""
 
 
 @dataclass(frozen=True)
@@ -140,7 +137,5 @@ def _notes(a: Record, b: Record) -> Iterator[str]:
 
 
 def _qualities(a: Record, b: Record) -> dict[str, tuple[Metric, Metric]]:
-    if a.timing is None or a.timing.timer != "steps":
-        return {}
-    named = (name for name in a.metrics if QUALITIES & set(re.split(r"[^a-z0-9]+", name.lower())))
+    named = [quality.name for quality in a.qualities if quality.name in a.metrics]
     return {name: (a.metrics[name], b.metrics[name]) for name in named if name in b.metrics}

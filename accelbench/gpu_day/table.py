@@ -75,10 +75,10 @@ def figures(run: RunStore) -> Iterator[Figure]:
     except UserError:
         return  # its stage says so
     vendor = {_same_work(row): rate for row in rows if _vendor(row) and (rate := row.record.rate())}
-    wanted = [row for name in WANTED for row in rows if row.record.benchmark == name]
+    wanted = [row for name in WANTED for row in rows if row.record.point.benchmark == name]
     for row in [*wanted, *(row for row in rows if row.training)]:
         yield Figure(
-            point=f"{row.record.benchmark} {row.point}",
+            point=f"{row.record.point.benchmark} {row.point}",
             value=f"{row.reading.value} {row.reading.unit}",
             of_peak=share(row.of_peak),
             beside=_beside(row, vendor.get(_same_work(row))),
@@ -86,13 +86,13 @@ def figures(run: RunStore) -> Iterator[Figure]:
 
 
 def _vendor(row: Row) -> bool:
-    return row.record.params.get("impl") == "vendor"
+    return row.record.point.params.get("impl") == "vendor"
 
 
 def _same_work(row: Row) -> tuple[object, ...]:
     """What a point has in common with the vendor's implementation of it."""
-    params = {axis: value for axis, value in row.record.params.items() if axis != "impl"}
-    return row.record.benchmark, *sorted(params.items())
+    params = {axis: value for axis, value in row.record.point.params.items() if axis != "impl"}
+    return row.record.point.benchmark, *sorted(params.items())
 
 
 def _beside(row: Row, vendors: float | None) -> str:

@@ -84,7 +84,7 @@ def render_page(info: RunInfo, records: Sequence[Record]) -> str:
 def _content(
     info: RunInfo, records: Sequence[Record], measured: Sequence[Ceiling], rows: Sequence[Row], groups: Sequence[Group]
 ) -> dict[str, Any]:
-    devices = list(dict.fromkeys(record.device for record in records))
+    devices = list(dict.fromkeys(record.point.device for record in records))
     return {
         "info": info,
         "created": info.created.astimezone(UTC).strftime("%Y-%m-%d %H:%M UTC"),
@@ -109,7 +109,7 @@ def _content(
         "command": lambda record: reproduce(record, info.settings),
         "whole_run": figures.plain(shlex.join(info.command)),
         "several_devices": len(devices) > 1,
-        "several_backends": len({record.backend for record in records if record.backend}) > 1,
+        "several_backends": len({record.point.backend for record in records if record.point.backend}) > 1,
     }
 
 

@@ -81,7 +81,7 @@ class Profiled:
 
     @property
     def on_cpu(self) -> bool:
-        return self.row.record.device == "cpu"
+        return self.row.record.point.device == "cpu"
 
 
 def profiled(row: Row, slug: str, run_id: str) -> Profiled | None:

@@ -15,7 +15,6 @@ from accelbench.format import digits, plain, read
 from accelbench.report.rows import Row
 from accelbench.report.svg import INK, MARKERS, MUTED, SERIES, SURFACE, WIDTH, inline_svg, plot_style
 from profiling.analysis.roofline import Ceiling, ridge
-from profiling.analysis.scaling import replicas
 from profiling.records.record import Record
 
 FIGURE_SIZE = (WIDTH, 4.3)
@@ -28,22 +27,20 @@ def roofline(device: str, rows: Sequence[Row], measured: Sequence[Ceiling]) -> M
 
     A point is a benchmark on one device whose flops and bytes are both known; the roofs are those of that whole device.
     """
-    rows = [row for row in rows if row.record.device == device and _on_one_device(row.record)]
+    rows = [row for row in rows if row.record.point.device == device and _on_one_device(row.record)]
     points = [
         (row, intensity, rate)
         for row in rows
-        if row.record.params.get("cores") != "one"
-        and (intensity := row.intensity)
-        and (rate := row.record.rate("flops"))
+        if row.record.bound.cores == "all" and (intensity := row.intensity) and (rate := row.record.rate("flops"))
     ]
     roofs = [c for c in measured if c.device == device and c.cores == "all"]
     memory = next((c.value for c in roofs if c.figure == "bytes"), None)
     compute = {c.dtype: c.value for c in roofs if c.dtype is not None}
     if not points or (memory is None and not compute):
         return None
-    dtypes = list(dict.fromkeys([*compute, *(row.record.point.dtype for row, _, _ in points)]))
+    dtypes = list(dict.fromkeys([*compute, *(str(row.record.bound.dtype) for row, _, _ in points)]))
     colors = dict(zip(dtypes, cycle(SERIES), strict=False))
-    markers = dict(zip(dict.fromkeys(row.record.benchmark for row, _, _ in points), cycle(MARKERS), strict=False))
+    markers = dict(zip(dict.fromkeys(row.record.point.benchmark for row, _, _ in points), cycle(MARKERS), strict=False))
     peaks, bandwidth = _vendor_peaks(rows, colors)
     with plot_style():
         figure = Figure(figsize=FIGURE_SIZE)
@@ -59,7 +56,7 @@ def roofline(device: str, rows: Sequence[Row], measured: Sequence[Ceiling]) -> M
         _draw_roofs(axes, compute, memory, colors, left, right)
         _draw_peaks(axes, peaks, bandwidth, colors, left, right)
         for row, intensity, rate in points:
-            color, marker = colors[row.record.point.dtype], markers[row.record.benchmark]
+            color, marker = colors[str(row.record.bound.dtype)], markers[row.record.point.benchmark]
             axes.plot([intensity], [rate], marker, color=color, markeredgecolor=SURFACE, markersize=7, clip_on=False)
         _draw_legend(figure, axes, markers, bool(peaks or bandwidth))
         axes.set_xlabel("arithmetic intensity in FLOP/byte")
@@ -76,7 +73,7 @@ def roofline(device: str, rows: Sequence[Row], measured: Sequence[Ceiling]) -> M
 
 
 def _on_one_device(record: Record) -> bool:
-    return replicas(record.params) == 1 and (record.work is None or record.work.devices in (None, 1))
+    return record.layout.workers == 1
 
 
 def _span(values: Sequence[float]) -> tuple[float, float]:
@@ -153,7 +150,7 @@ def _label_right(axes: Axes, values: Mapping[str, float], right: float, colors: 
 
 def _vendor_peaks(rows: Sequence[Row], dtypes: Collection[str]) -> tuple[dict[str, float], float | None]:
     """The vendor's arithmetic peaks of these dtypes in FLOP/s, and of memory in byte/s, where the rows know them."""
-    known = [(row.of_peak.figure, row.record.point.dtype, row.of_peak.bound) for row in rows]
+    known = [(row.of_peak.figure, str(row.record.bound.dtype), row.of_peak.bound) for row in rows]
     flops = {dtype: bound for figure, dtype, bound in known if figure == "flops" and bound and dtype in dtypes}
     return flops, next((bound for figure, _, bound in known if figure == "bytes"), None)
 

@@ -8,18 +8,15 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from accelbench.format import Reading, digits, plain, read_figure, seconds
-from accelbench.run.plan import PROCESSES
 from accelbench.run.store import RunInfo, Settings
 from profiling.analysis.roofline import (
     Share,
     arithmetic_intensity,
-    bounded_figure,
     ceilings,
     share_of_ceiling,
     share_of_peak,
     share_of_peak_at_clock,
 )
-from profiling.analysis.scaling import OF_SIZE
 from profiling.records.quality import Data
 from profiling.records.record import Record
 
@@ -71,7 +68,7 @@ class Row:
     @property
     def counts_differ(self) -> str | None:
         """How other counts of a step's FLOPs differ from that by the model's layers, if they do by much."""
-        counts = ((self.record.backend, "framework_flops_ratio"), ("the processor", "hardware_flops_ratio"))
+        counts = ((self.record.point.backend, "framework_flops_ratio"), ("the processor", "hardware_flops_ratio"))
         ratios = [(who, self.record.metrics[name].value) for who, name in counts if name in self.record.metrics]
         differing = [f"{who} counts {digits(value, 3)}" for who, value in ratios if abs(value - 1) > COUNTS_DIFFER]
         return f"FLOPs: {' and '.join(differing)} times those of the layers" if differing else None
@@ -89,7 +86,7 @@ class Group:
     @property
     def bounded(self) -> bool:
         """Whether a peak or a ceiling could bound these figures at all."""
-        return any(bounded_figure(row.record) for row in self.rows)
+        return any(row.record.bound.figure for row in self.rows)
 
     @property
     def training(self) -> bool:
@@ -116,19 +113,19 @@ class Group:
         record, varying = self.rows[0].record, self.varying
         backend = [f"backend={plain(self.backend)}"] if self.backend else []
         return " ".join(
-            [*backend, params_text(record, [axis for axis in record.params if axis not in varying])]
+            [*backend, params_text(record, [axis for axis in record.point.params if axis not in varying])]
         ).strip()
 
     def short(self, row: Row) -> str:
         """The row's point by the axes that tell it from the others of its group."""
-        own = params_text(row.record, [axis for axis in self.varying if axis in row.record.params])
-        return own or " ".join(f"{axis}={1 if axis in OF_SIZE else 'default'}" for axis in self.varying)
+        own = params_text(row.record, [axis for axis in self.varying if axis in row.record.point.params])
+        return own or " ".join(f"{axis}=default" for axis in self.varying)
 
 
 def varying_axes(rows: Sequence[Row]) -> list[str]:
     """The axes in which these rows differ, in the order of their declaration."""
-    axes = dict.fromkeys(axis for row in rows for axis in row.record.params)
-    return [axis for axis in axes if len({row.record.params.get(axis) for row in rows}) > 1]
+    axes = dict.fromkeys(axis for row in rows for axis in row.record.point.params)
+    return [axis for axis in axes if len({row.record.point.params.get(axis) for row in rows}) > 1]
 
 
 def make_rows(records: Sequence[Record]) -> list[Row]:
@@ -149,7 +146,7 @@ def make_groups(rows: Iterable[Row]) -> list[Group]:
     found: dict[tuple[str, str, str | None], list[Row]] = {}
     for row in rows:
         record = row.record
-        found.setdefault((record.benchmark, record.device, record.backend), []).append(row)
+        found.setdefault((record.point.benchmark, record.point.device, record.point.backend), []).append(row)
     return [Group(*key, tuple(rows)) for key, rows in found.items()]
 
 
@@ -172,9 +169,8 @@ def _flags(record: Record, of_peak: Share, of_ceiling: Share) -> Iterable[Flag]:
 
 
 def point_text(record: Record) -> str:
-    """`impl=numba n=1024`, with the backend first where there is one."""
-    backend = [f"backend={plain(record.backend)}"] if record.backend else []
-    return " ".join([*backend, *filter(None, [params_text(record, record.params)])])
+    """`backend=jax batch=128`: the point's name without benchmark and device."""
+    return plain(record.point.details)
 
 
 def trained_on(data: Data) -> str:
@@ -185,7 +181,7 @@ def trained_on(data: Data) -> str:
 
 
 def params_text(record: Record, axes: Iterable[str]) -> str:
-    return plain(" ".join(f"{axis}={record.params[axis]}" for axis in axes))
+    return plain(" ".join(f"{axis}={record.point.params[axis]}" for axis in axes))
 
 
 def count_text(info: RunInfo, records: Sequence[Record]) -> str:
@@ -200,11 +196,14 @@ def count_text(info: RunInfo, records: Sequence[Record]) -> str:
 
 def reproduce(record: Record, settings: Settings) -> str:
     """The exact command line that measures this point again, quoted for a POSIX shell."""
-    launch = ["launch", "--procs", str(record.params[PROCESSES])] if PROCESSES in record.params else []
-    words = ["accelbench", *launch, "run", record.benchmark, "--device", record.device]
-    words += itertools.chain.from_iterable(("--param", f"{axis}={value}") for axis, value in record.params.items())
-    words += ["--backend", record.backend] if record.backend else []
-    words += ["--seed", str(record.seed)]
+    point, processes = record.point, record.layout.processes
+    words = ["accelbench", *(["launch", "--procs", str(processes)] if processes > 1 else [])]
+    words += ["run" if point.host_cores is None else "cores", point.benchmark, "--device", point.device]
+    words += itertools.chain.from_iterable(("--param", f"{axis}={value}") for axis, value in point.params.items())
+    words += ["--backend", point.backend] if point.backend else []
+    if point.host_cores is not None:
+        return plain(shlex.join([*words, "--cores", str(point.host_cores)]))
+    words += ["--seed", str(point.seed)]
     default = Settings()
     if settings.max_seconds != default.max_seconds:
         words += ["--max-seconds", f"{settings.max_seconds:g}"]

@@ -50,9 +50,8 @@ class ScalingTable:
     def title(self) -> str:
         scaling = self.scaling
         backend = f" on {scaling.backend}" if scaling.backend else ""
-        strategy = scaling.params.get("strategy", "auto")
         kind = "weak" if scaling.weak else "strong"
-        return plain(f"{scaling.benchmark} {scaling.device}{backend}, strategy {strategy}: {kind} scaling")
+        return plain(f"{scaling.benchmark} {scaling.device}{backend}, strategy {scaling.strategy}: {kind} scaling")
 
     @property
     def item(self) -> str:

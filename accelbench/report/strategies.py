@@ -10,11 +10,11 @@ from rich.text import Text
 
 from accelbench.format import digits, plain, seconds
 from accelbench.report.scaling import numbers_table
-from profiling.analysis.scaling import OF_SIZE, rate_interval, replicas, trainings
+from profiling.analysis.scaling import rate_interval, training_of, trainings
 from profiling.records.record import Record
 
-UNNAMED = ("auto", "none")
-"""Strategies that a single replica has, too."""
+UNNAMED = (None, "none")
+"""The strategies of a replica that trains by itself."""
 
 
 @dataclass(frozen=True)
@@ -49,8 +49,8 @@ def comparisons(records: Sequence[Record]) -> list[Comparison]:
     """
     found: dict[tuple[object, ...], list[Record]] = {}
     for record in trainings(records):
-        common = sorted((axis, value) for axis, value in record.params.items() if axis not in (*OF_SIZE, "strategy"))
-        found.setdefault((record.benchmark, record.device, *common), []).append(record)
+        benchmark, device, _, *params = training_of(record)
+        found.setdefault((benchmark, device, *params, record.layout.scaling), []).append(record)
     return [
         _comparison(alike)
         for alike in found.values()
@@ -75,11 +75,11 @@ def print_strategies(records: Sequence[Record], console: Console) -> None:
 
 def _engine(record: Record) -> tuple[str, str]:
     """The framework and the strategy."""
-    return str(record.backend), str(record.params.get("strategy", "auto"))
+    return str(record.point.backend), str(record.layout.strategy)
 
 
 def _distributed(record: Record) -> bool:
-    return replicas(record.params) > 1 or _engine(record)[1] not in UNNAMED
+    return record.layout.workers > 1 or record.layout.strategy not in UNNAMED
 
 
 def _comparison(alike: Sequence[Record]) -> Comparison:
@@ -87,10 +87,10 @@ def _comparison(alike: Sequence[Record]) -> Comparison:
     engines = [_engine(record) for record in alike]
     varying = [place for place, values in enumerate(zip(*engines, strict=True)) if len(set(values)) > 1]
     labels = [plain(" ".join(engine[place] for place in varying)) for engine in engines]
-    scaling = f"{first.params['scaling']} scaling " if "scaling" in first.params else ""
+    scaling = "weak scaling " if first.layout.scaling == "weak" else ""
     by = " and ".join(("framework", "strategy")[place] for place in varying)
     return Comparison(
-        title=plain(f"{first.benchmark} {first.device}: {scaling}by {by}"),
+        title=plain(f"{first.point.benchmark} {first.point.device}: {scaling}by {by}"),
         item=plain(str(first.work and first.work.item)),
         entries=tuple(map(_entry, labels, alike)),
     )
@@ -99,4 +99,4 @@ def _comparison(alike: Sequence[Record]) -> Comparison:
 def _entry(label: str, record: Record) -> Entry:
     rate, low, high = rate_interval(record)
     step_s = record.timing.summary.median if record.timing else 0.0
-    return Entry(label, replicas(record.params), rate, low, high, step_s)
+    return Entry(label, record.layout.workers, rate, low, high, step_s)

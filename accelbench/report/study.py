@@ -103,8 +103,8 @@ def _study(benchmark: str, rows: Sequence[Row]) -> Study:
     rows = [row for row in rows if 0 < (time.of(row.record) or 0) < math.inf]
     places = _places(rows)
     varying = varying_axes(rows)
-    common = [axis for row in rows[:1] for axis in row.record.params if axis not in varying]
-    values = {axis: {v for row in rows if isinstance(v := row.record.params.get(axis), int)} for axis in varying}
+    common = [axis for row in rows[:1] for axis in row.record.point.params if axis not in varying]
+    values = {axis: {v for row in rows if isinstance(v := row.record.point.params.get(axis), int)} for axis in varying}
     sweeps = []
     for axis in sorted(varying, key=lambda axis: -len(values[axis])):
         found = list(_lines(places, axis, varying))
@@ -129,32 +129,32 @@ def _time(rows: Iterable[Row]) -> Measure:
 
 def _training(record: Record) -> float | None:
     """Seconds of one of the repeated trainings, without compilation, which long trainings make up for."""
-    metrics, repeats = record.metrics, record.params.get("repeats", 1)
+    metrics, trainings = record.metrics, record.data.trainings if record.data else 1
     if "training" not in metrics:
         return None
     compilation = metrics["compile"].value if "compile" in metrics else 0.0
-    return metrics["training"].value / (repeats if isinstance(repeats, int) else 1) - compilation
+    return metrics["training"].value / trainings - compilation
 
 
 def _quality(rows: Iterable[Row]) -> Measure | None:
-    """The first of the qualities on held-out data, by which a benchmark is judged; a loss is none."""
-    names = dict.fromkeys(name for row in rows for name in row.record.metrics if name.startswith("test_"))
-    name = next((name for name in names if not name.endswith(("_loss", "_std"))), None)
-    if name is None:
+    """The quality that the benchmark is judged by; None where it declares none."""
+    headlines = (quality for row in rows for quality in row.record.qualities if quality.headline)
+    headline = next(headlines, None)
+    if headline is None:
         return None
 
-    def value(of: str) -> Callable[[Record], float | None]:
+    def value(of: str | None) -> Callable[[Record], float | None]:
         return lambda record: record.metrics[of].value if of in record.metrics else None
 
-    return Measure(plain(name).replace("_", " "), "", value(name), value(f"{name}_std"))
+    return Measure(plain(headline.name).replace("_", " "), "", value(headline.name), value(headline.deviation))
 
 
 def _places(rows: Sequence[Row]) -> dict[str, list[Row]]:
     """The rows by device and, where there are several, backend."""
-    several = len({row.record.backend for row in rows}) > 1
+    several = len({row.record.point.backend for row in rows}) > 1
     places: dict[str, list[Row]] = {}
     for row in rows:
-        where = f"{row.record.device} {row.record.backend}" if several else row.record.device
+        where = f"{row.record.point.device} {row.record.point.backend}" if several else row.record.point.device
         places.setdefault(plain(where), []).append(row)
     return places
 

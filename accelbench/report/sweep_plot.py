@@ -18,8 +18,6 @@ from accelbench.report.svg import MARKERS, MUTED, SERIES, SURFACE, WIDTH, inline
 from profiling.records.environment import Environment
 from profiling.records.record import Record
 
-SIZE_AXES = {"bytes": 1, "kib": 1 << 10, "mib": 1 << 20}
-"""The axes that are sizes, and their unit in bytes."""
 LEAST_SIZES = 4
 """Fewer are read more easily in the table."""
 TICKS = 12
@@ -36,10 +34,11 @@ def sweep(group: Group, environment: Environment, name: str) -> Markup | None:
 
     Both axes are logarithmic, and the machine's caches are marked. None where no axis is a size, or the sizes are few.
     """
-    axis = next((axis for axis in group.varying if axis in SIZE_AXES), None)
-    if axis is None or len({row.record.params.get(axis) for row in group.rows}) < LEAST_SIZES:
+    sizes_of = group.rows[0].record.sizes
+    axis = next((axis for axis in group.varying if axis in sizes_of), None)
+    if axis is None or len({row.record.point.params.get(axis) for row in group.rows}) < LEAST_SIZES:
         return None
-    drawn = list(_lines(group, axis))
+    drawn = list(_lines(group, axis, sizes_of[axis]))
     sizes = [place for _, points in drawn for place, _ in points]
     values = [value for _, points in drawn for _, value in points]
     if not values:
@@ -58,7 +57,7 @@ def sweep(group: Group, environment: Environment, name: str) -> Markup | None:
             axes.plot(x, y, color=color, marker=marker, markersize=4.5, markeredgecolor=SURFACE, label=label)
         if len(drawn) > 1:
             axes.legend(loc="best")
-        axes.set_xlabel(f"size ({plain(axis)})" if axis == "bytes" else "size")
+        axes.set_xlabel("size")
         axes.set_title(_what(group.rows[0]), loc="left", fontsize=9, color=MUTED, pad=22)
         axes.xaxis.set_major_locator(FixedLocator(_size_ticks(min(sizes), max(sizes))))
         axes.xaxis.set_minor_locator(NullLocator())
@@ -77,17 +76,17 @@ def lines(rows: Iterable[Row], axis: str, others: Sequence[str]) -> dict[str, li
     """The records with their value of a numeric axis, in its order, by the values that they have of the other axes."""
     found: dict[str, list[tuple[int, Record]]] = {}
     for row in rows:
-        value, params = row.record.params.get(axis), row.record.params
+        value, params = row.record.point.params.get(axis), row.record.point.params
         if isinstance(value, int):
             label = params_text(row.record, [other for other in others if other in params and other != axis])
             found.setdefault(label, []).append((value, row.record))
     return {label: sorted(points, key=itemgetter(0)) for label, points in found.items()}
 
 
-def _lines(group: Group, axis: str) -> Iterator[Line]:
+def _lines(group: Group, axis: str, unit: int) -> Iterator[Line]:
     """A line for each choice of the other axes; a point without a rate is left out."""
     for label, points in lines(group.rows, axis, group.varying).items():
-        rates = [(float(amount * SIZE_AXES[axis]), record.rate()) for amount, record in points]
+        rates = [(float(amount * unit), record.rate()) for amount, record in points]
         known = [(size, rate) for size, rate in rates if rate and math.isfinite(rate)]
         if known:
             yield label, known

@@ -145,16 +145,16 @@ def _line(info: RunInfo, record: Record, measured: Sequence[Ceiling]) -> dict[st
     peak = record.peak
     line: dict[str, Any] = {
         "run_id": info.run_id,
-        "benchmark": record.benchmark,
-        "device": record.device,
-        "backend": record.backend,
-        "seed": record.seed,
+        "benchmark": record.point.benchmark,
+        "device": record.point.device,
+        "backend": record.point.backend,
+        "seed": record.point.seed,
         "status": record.status,
         "reason": record.reason,
         "started": record.started,
         "elapsed_s": record.elapsed_s,
         "figure": record.figure,
-        "dtype": record.point.dtype,
+        "dtype": record.bound.dtype,
         "arithmetic_intensity": arithmetic_intensity(record),
         "share_of_peak": share_of_peak(record).value,
         "share_of_peak_at_clock": share_of_peak_at_clock(record).value,
@@ -167,7 +167,7 @@ def _line(info: RunInfo, record: Record, measured: Sequence[Ceiling]) -> dict[st
     if clock := observed_clock(record):
         line |= {"observed_clock_mhz": clock.mhz, "observed_clock_source": clock.source}
     line |= record.phases.model_dump()
-    line |= {f"param.{axis}": value for axis, value in record.params.items()}
+    line |= {f"param.{axis}": value for axis, value in record.point.params.items()}
     line |= {f"metric.{name}": metric.value for name, metric in record.metrics.items()}
     if record.profile is not None:
         found = record.profile.bottleneck
@@ -231,7 +231,7 @@ def _timing(record: Record) -> dict[str, Any]:
 
 
 def _descriptions(record: Record) -> dict[str, str]:
-    found = {f"param.{axis}": f"the point's value of the axis {axis}" for axis in record.params}
+    found = {f"param.{axis}": f"the point's value of the axis {axis}" for axis in record.point.params}
     found |= {f"metric.{name}": f"{name} in {m.unit}" if m.unit else name for name, m in record.metrics.items()}
     gauges = summarize_gauges(record.telemetry)
     found |= {f"telemetry.{kind}": f"median of {kind} in {gauge.unit}" for kind, gauge in gauges.items()}

@@ -28,8 +28,8 @@ class Table:
 def tables(rows: Sequence[Row]) -> list[Table]:
     """One table per device; devices without any telemetry have none."""
     found = []
-    for device in dict.fromkeys(row.record.device for row in rows):
-        lines = [(row, _cells(row.record.telemetry)) for row in rows if row.record.device == device]
+    for device in dict.fromkeys(row.record.point.device for row in rows):
+        lines = [(row, _cells(row.record.telemetry)) for row in rows if row.record.point.device == device]
         names = sorted({name for _, cells in lines for name in cells})
         zero = [name for name in names if all(_counted_nothing(row.record.telemetry, name) for row, _ in lines)]
         columns = [name for name in names if name not in zero]

@@ -28,7 +28,7 @@ def print_run(info: RunInfo, records: Sequence[Record], console: Console) -> Non
     """Print the run's table, and what its points tell together of cores, strategies and scaling."""
     print_table(info, records, console)
     render_cores(info, records, console)
-    if any(record.ranks or record.params.get("devices") for record in records):
+    if any(record.layout.strategy not in (None, "none") for record in records):
         from accelbench.report.scaling import print_scaling
         from accelbench.report.strategies import print_strategies
 
@@ -109,8 +109,7 @@ def _add_details(name: Text, row: Row, with_flags: bool) -> None:
     """Under the name: what a training learnt and is bound by, what a time is made of, each card's rate, the flags."""
     if row.record.data:
         name.append(f"\n  {plain(trained_on(row.record.data))}", style="dim")
-    several_devices = row.record.work is not None and row.record.work.devices is not None
-    if row.training or row.record.figure == "time" or several_devices:
+    if row.training or row.record.figure == "time" or row.record.layout.devices > 1:
         for key, value in row.record.metrics.items():
             name.append(f"\n  {plain(key)} {metric(value)}", style="dim")
     if row.counts_differ:
@@ -164,7 +163,7 @@ def _print_help(groups: Sequence[Group], console: Console) -> None:
 
 def _print_unmeasured(records: Sequence[Record], status: str, style: str, console: Console) -> None:
     for record in records:
-        name = plain(f"{record.benchmark} {record.device} {point_text(record)}".strip())
+        name = plain(f"{record.point.benchmark} {record.point.device} {point_text(record)}".strip())
         reason = plain(record.reason or "no reason was recorded")
         console.print(Text.assemble((status, style), f" {name}: {reason}"), soft_wrap=True)
         if status == "failed":

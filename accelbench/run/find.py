@@ -7,8 +7,8 @@ from pathlib import Path
 
 from accelbench.errors import UserError
 from accelbench.pack.read import find_pack, open_packed
-from accelbench.run.plan import PlannedPoint
 from accelbench.run.store import RUNS, RunStore
+from profiling.records.point import Point
 
 
 def open_run(run: str) -> RunStore:
@@ -28,9 +28,9 @@ def open_directory(run: str) -> RunStore:
     return RunStore.open(path if path.exists() else RUNS / run)
 
 
-def left_by(run: RunStore, plan: Sequence[PlannedPoint], seed: int) -> list[PlannedPoint]:
+def left_by(run: RunStore, plan: Sequence[Point]) -> list[Point]:
     """Return the points of the plan that the run has neither measured nor skipped; UserError if there are none."""
-    left = run.pending(plan, seed, failed=True)
+    left = run.pending(plan, failed=True)
     if not left:
         raise UserError(f"{run.path} has measured all of this already")
     return left

@@ -9,7 +9,7 @@ import os
 import pkgutil
 import sys
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from types import ModuleType
@@ -18,16 +18,14 @@ from accelbench.errors import UserError
 from accelbench.run.suite import Selection, Suite, load_suite
 from profiling.benchmark import REGISTRY, Benchmark, Values
 from profiling.machine.devices import is_installed
+from profiling.records.layout import Layout
 from profiling.records.point import Device, Point, Scalar
-from profiling.records.stored import Stored
 
 OWN_BENCHMARKS = "ACCELBENCH_PATH"
 CEILINGS = "ceilings"
 """The suite that joins every run whose figures are shares of a ceiling."""
 FRAMEWORKS = {"tensorflow": "TensorFlow", "jax": "JAX", "torch": "PyTorch"}
 """What the backends are called in a sentence."""
-PROCESSES = "processes"
-"""The axis of benchmarks that several processes measure together."""
 
 
 @cache
@@ -63,21 +61,9 @@ def _import_packages(parent: ModuleType) -> None:
             _import_packages(importlib.import_module(found.name))
 
 
-class PlannedPoint(Stored):
-    """A point as the plan lists it."""
-
-    benchmark: str
-    device: Device
-    backend: str | None = None
-    params: dict[str, Scalar]
-
-    def point(self, seed: int) -> Point:
-        return Point(self.benchmark, self.device, self.params, self.backend, seed)
-
-
-def processes(point: PlannedPoint) -> int:
-    """How many processes measure the point together."""
-    return int(point.params.get(PROCESSES, 1))
+def layout_of(point: Point) -> Layout:
+    """Return how the point's benchmark lays it out, as far as it is known before it is prepared."""
+    return discover()[point.benchmark].layout_of(point)
 
 
 @dataclass(frozen=True)
@@ -110,7 +96,7 @@ def make_plan(
     backend: str | None,
     with_ceilings: bool = True,
     ranks: int = 1,
-) -> list[PlannedPoint]:
+) -> list[Point]:
     """The points to measure, in order and without repetition; `UserError` for whatever does not exist.
 
     Of `ranks` processes that were started together, all measure what does not say how many it takes.
@@ -133,16 +119,14 @@ def make_plan(
     if not combinations:
         raise UserError(f"nothing of this selection runs on {device}: 'accelbench list' shows what does")
     points = _existing(benchmarks, combinations)
-    if with_ceilings and any(
-        (b.figure in ("flops", "bytes") and PROCESSES not in b.axes) or b.backends for b in chosen
-    ):
+    if with_ceilings and any(benchmark.bound for benchmark in chosen):
         ceilings = [
             combination
             for selection in load_suite(CEILINGS).selections(device)
             for combination in _combinations(benchmarks[selection.name], selection.axes, device, (), None)
         ]
         points = _existing(benchmarks, ceilings) + points
-    return list({str(point.point(seed=0)): point for point in points}.values())
+    return list({str(point): point for point in points}.values())
 
 
 def _select(
@@ -169,12 +153,12 @@ def _select(
             raise UserError(f"{selection.name} does not run on {device}: it runs on {devices}")
 
 
-def _existing(benchmarks: Mapping[str, Benchmark], combinations: Iterable[PlannedPoint]) -> list[PlannedPoint]:
+def _existing(benchmarks: Mapping[str, Benchmark], combinations: Iterable[Point]) -> list[Point]:
     """The points that some machine can measure, of combinations with a value for all axes.
 
     UserError where none of a benchmark is left, with the rules of those that are not there.
     """
-    points: list[PlannedPoint] = []
+    points: list[Point] = []
     broken: dict[str, dict[str, None]] = {}
     for combination in combinations:
         benchmark = benchmarks[combination.benchmark]
@@ -187,12 +171,12 @@ def _existing(benchmarks: Mapping[str, Benchmark], combinations: Iterable[Planne
     return points
 
 
-def _without_defaults(benchmark: Benchmark, combination: PlannedPoint) -> PlannedPoint:
+def _without_defaults(benchmark: Benchmark, combination: Point) -> Point:
     """The point as it is named and stored: optional axes only where they are not at their default."""
     params = {
         axis: value for axis, value in combination.params.items() if value != benchmark.optional.get(axis, (None,))[0]
     }
-    return combination.model_copy(update={"params": params})
+    return replace(combination, params=params)
 
 
 def _combinations(
@@ -202,10 +186,10 @@ def _combinations(
     choices: Sequence[Choice],
     backend: str | None,
     ranks: int = 1,
-) -> list[PlannedPoint]:
+) -> list[Point]:
     axes = benchmark.axes_on(device)
-    if PROCESSES in axes and ranks > 1:
-        axes[PROCESSES] = (ranks,)
+    if (processes := benchmark.layout.get("processes")) and ranks > 1:
+        axes[processes] = (ranks,)
     for axis, values in overrides.items():
         if axis not in axes:
             raise UserError(f"{benchmark.name} has no axis {axis!r}{_suggest(axis, axes)}")
@@ -214,7 +198,7 @@ def _combinations(
         if choice.concerns(benchmark):
             axes[choice.axis] = tuple(_check(benchmark, choice.axis, value, device) for value in choice.values)
     return [
-        PlannedPoint(
+        Point(
             benchmark=benchmark.name,
             device=device,
             backend=_backend(benchmark, backend),
@@ -237,7 +221,7 @@ def _first_installed(backends: Sequence[str]) -> str:
     return next(filter(is_installed, backends), backends[0])
 
 
-def replaced_backend(points: Iterable[PlannedPoint], asked: str | None) -> str | None:
+def replaced_backend(points: Iterable[Point], asked: str | None) -> str | None:
     """What to tell the user where trainings run on another backend than their first, which is not installed."""
     if asked:
         return None

@@ -10,7 +10,7 @@ from rich.progress import Progress as Bar
 from rich.text import Text
 
 from accelbench.format import headline
-from accelbench.run.plan import PlannedPoint
+from profiling.records.point import Point
 from profiling.records.record import Record
 
 STYLES = {"measured": "green", "failed": "bold red", "skipped": "yellow"}
@@ -39,8 +39,8 @@ class Progress:
         self._task = self._bar.add_task("starting", total=total, completed=done, left="")
         self._bar.start()
 
-    def started(self, point: PlannedPoint) -> None:
-        self._bar.update(self._task, description=str(point.point(seed=0)))
+    def started(self, point: Point) -> None:
+        self._bar.update(self._task, description=str(point))
 
     def finished(self, record: Record) -> None:
         self._done += 1

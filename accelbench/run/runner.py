@@ -10,14 +10,14 @@ import itertools
 import signal
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from time import monotonic, sleep
 from types import FrameType
 from typing import Any
 
-from accelbench.cores import host_cores
-from accelbench.run.plan import PlannedPoint, discover, processes
+from accelbench.run.plan import discover, layout_of
 from accelbench.run.progress import Progress
 from accelbench.run.ranks import Ranks, RemoteWorker
 from accelbench.run.store import RunInfo, RunStore
@@ -28,6 +28,7 @@ from accelbench.run.worker_process import WorkerProcess
 from profiling.benchmark import Benchmark
 from profiling.profiled_steps import Keep
 from profiling.ranks.world import World
+from profiling.records.point import Point
 from profiling.records.record import Record
 
 ADVICE = "'accelbench launch --procs {} run …', srun, mpirun or torchrun start them"
@@ -40,7 +41,7 @@ def run_plan(store: RunStore, progress: Progress, ranks: Ranks | None = None, re
     Ctrl-C or SIGTERM leaves a valid, resumable run: KeyboardInterrupt is raised after it was marked as interrupted.
     """
     info = store.info()
-    pending = store.pending(info.plan, info.settings.seed, failed=retry_failed)
+    pending = store.pending(info.plan, failed=retry_failed)
     progress.start(total=len(info.plan), done=len(info.plan) - len(pending))
     info = _mark(store, info, status="running")
     begin, worker_s = monotonic(), 0.0
@@ -65,11 +66,11 @@ def run_plan(store: RunStore, progress: Progress, ranks: Ranks | None = None, re
     return info
 
 
-def _alike(point: PlannedPoint) -> tuple[object, ...]:
+def _alike(point: Point) -> tuple[object, ...]:
     """What points have in common whose workers may be the same."""
-    # A framework takes its devices once, so those and the strategy are its process's own.
-    once = tuple(point.params.get(axis) for axis in ("devices", "strategy"))
-    return point.benchmark, point.device, point.backend, host_cores(point), processes(point), once
+    # A framework takes its devices once, so its process is laid out once.
+    layout = replace(layout_of(point), scaling="strong")
+    return point.benchmark, point.device, point.backend, point.host_cores, layout
 
 
 def _mark(store: RunStore, info: RunInfo, **update: Any) -> RunInfo:
@@ -98,7 +99,7 @@ def _sigterm_as_ctrl_c() -> Iterator[None]:
 def _measure_group(
     store: RunStore,
     info: RunInfo,
-    points: Sequence[PlannedPoint],
+    points: Sequence[Point],
     ranks: Ranks | None,
     progress: Progress,
     template: Template,
@@ -107,9 +108,8 @@ def _measure_group(
     log = store.path / "logs" / f"{points[0].benchmark}.log"
     log.parent.mkdir(exist_ok=True)
     benchmark = discover()[points[0].benchmark]
-    fields = {"figure": benchmark.figure, "ceiling": benchmark.ceiling}
     limit = info.settings.time_limit_s or benchmark.time_limit_s
-    wanted, there = processes(points[0]), ranks.size if ranks else 1
+    wanted, there = layout_of(points[0]).processes, ranks.size if ranks else 1
     missing = None
     if wanted > there:
         missing = f"it takes {wanted} processes, and this run has {there}: {ADVICE.format(wanted)}"
@@ -117,7 +117,7 @@ def _measure_group(
         missing = ranks.too_few_gpus(wanted)
     if missing:
         few = Trouble(None, missing, [], status="skipped")
-        yield from (failed(point.point(info.settings.seed), few, datetime.now(UTC), **fields) for point in points)
+        yield from (failed(point, few, datetime.now(UTC), **benchmark.declared(point)) for point in points)
         return
     forked = _can_be_forked(benchmark, points[0])
     if not forked:
@@ -136,32 +136,32 @@ def _measure_group(
                 if trouble and trouble.signal in (signal.SIGTERM, signal.SIGINT):
                     sleep(OWN_SIGNAL_SECONDS)  # ends the run here, if the signal was meant for the whole job
                 if trouble:
-                    record = failed(point.point(info.settings.seed), trouble, started, **fields)
+                    record = failed(point, trouble, started, **benchmark.declared(point))
                 assert record is not None
                 yield record
                 if not team.alive:
                     break
 
 
-def _can_be_forked(benchmark: Benchmark, point: PlannedPoint) -> bool:
+def _can_be_forked(benchmark: Benchmark, point: Point) -> bool:
     """Whether the point's worker may be a copy of a process that has imported its libraries.
 
     A framework is never forked: it starts threads and takes its devices when it is imported.
     """
-    alone = processes(point) == 1 and host_cores(point) is None
+    alone = layout_of(point).processes == 1 and point.host_cores is None
     return FORKS and alone and point.device == "gpu" and not benchmark.backends
 
 
 def _team(
     path: Path,
     info: RunInfo,
-    points: Sequence[PlannedPoint],
+    points: Sequence[Point],
     ranks: Ranks | None,
     log: Path,
     template: Template | None,
 ) -> Team:
     """Workers for these points, started in as many ranks as they take."""
-    size = processes(points[0])
+    size = layout_of(points[0]).processes
     nodes = ranks.nodes[:size] if ranks else [0]
     addresses = ranks.addresses(size) if ranks and size > 1 else World().addresses
     members: list[Member] = []
@@ -174,19 +174,19 @@ def _team(
             addresses=addresses,
         )
         if rank == 0:
-            members.append(WorkerProcess(_job(path, info, points, world), log, host_cores(points[0]), template))
+            members.append(WorkerProcess(_job(path, info, points, world), log, points[0].host_cores, template))
         else:
             assert ranks is not None
             members.append(RemoteWorker(ranks.links[rank - 1], _job(None, info, points, world)))
     return Team(members, nodes)
 
 
-def _job(path: Path | None, info: RunInfo, points: Sequence[PlannedPoint], world: World) -> Job:
+def _job(path: Path | None, info: RunInfo, points: Sequence[Point], world: World) -> Job:
     """What a worker is to do; profiles are kept in the run's directory, by rank 0."""
     settings = info.settings
     names = [f"{info.plan.index(point) + 1:03}-{point.benchmark}" for point in points]
     return Job(
-        points=[point.point(settings.seed) for point in points],
+        points=list(points),
         environment=info.environment,
         max_seconds=settings.max_seconds,
         keep=[

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 
@@ -15,7 +16,6 @@ from rich.console import Console
 from accelbench.errors import Interrupted
 from accelbench.report.terminal import print_run
 from accelbench.run.cluster import Cluster
-from accelbench.run.plan import PlannedPoint
 from accelbench.run.progress import Progress
 from accelbench.run.ranks import Ranks, gathered
 from accelbench.run.ranks import serve as serve_rank_0
@@ -23,12 +23,12 @@ from accelbench.run.runner import run_plan
 from accelbench.run.store import RUNS, RunInfo, RunStore, Settings
 from kernels.mpi_process import mpi_process
 from profiling.machine.environment.collect import collect
-from profiling.records.point import Device
+from profiling.records.point import Device, Point
 from profiling.records.record import Record
 
 
 def new_run(
-    path: Path | None, label: str, suite: str | None, device: Device, settings: Settings, plan: list[PlannedPoint]
+    path: Path | None, label: str, suite: str | None, device: Device, settings: Settings, plan: list[Point]
 ) -> RunStore:
     """The directory of a run that is about to begin: that path, or one under `runs` whose name holds the label."""
     now = datetime.now().astimezone()
@@ -41,7 +41,7 @@ def new_run(
         suite=suite,
         device=device,
         settings=settings,
-        plan=plan,
+        plan=[replace(point, seed=settings.seed) for point in plan],
         environment=collect(),
     )
     return RunStore.create(path or RUNS / run_id, info)

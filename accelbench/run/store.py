@@ -14,9 +14,8 @@ from filelock import FileLock, Timeout
 from pydantic import ValidationError
 
 from accelbench.errors import RunBroken, UserError
-from accelbench.run.plan import PlannedPoint
 from profiling.records.environment import Environment
-from profiling.records.point import Device
+from profiling.records.point import Device, Point
 from profiling.records.record import SCHEMA_VERSION, Record
 from profiling.records.stored import Stored
 
@@ -52,7 +51,7 @@ class OtherRank(Stored):
 class RunInfo(Stored):
     """`run.json`: what was asked for, on which machine, and how the run ended."""
 
-    schema_version: Literal[1] = SCHEMA_VERSION
+    schema_version: Literal[2] = SCHEMA_VERSION
     run_id: str
     created: datetime
     status: Literal["running", "finished", "interrupted"]
@@ -60,7 +59,7 @@ class RunInfo(Stored):
     suite: str | None
     device: Device
     settings: Settings
-    plan: list[PlannedPoint]
+    plan: list[Point]
     environment: Environment
     """Of this process, which is rank 0 where there are several."""
     other_ranks: list[OtherRank] = []
@@ -172,10 +171,10 @@ class RunStore:
         by_point = {str(record.point): record for record in self._lines()}
         return list(by_point.values())
 
-    def pending(self, plan: Sequence[PlannedPoint], seed: int, failed: bool = False) -> list[PlannedPoint]:
+    def pending(self, plan: Sequence[Point], failed: bool = False) -> list[Point]:
         """Return the points of the plan that have no record in this run, and with `failed` those that only failed."""
         done = {str(record.point) for record in self.records() if not (failed and record.status == "failed")}
-        return [point for point in plan if str(point.point(seed)) not in done]
+        return [point for point in plan if str(point) not in done]
 
     def _lines(self) -> Iterator[Record]:
         if not self.records_path.exists():

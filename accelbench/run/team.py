@@ -139,7 +139,7 @@ class Team:
         profile = first.profile
         if profile and parts:
             profile = profile.model_copy(update={"bottleneck": with_exchange(profile.bottleneck, parts)})
-        metrics = first.metrics | energy_of_all(ranks, first.device)
+        metrics = first.metrics | energy_of_all(ranks, first.point.device)
         known = {name: metric for name, metric in metrics.items() if metric is not None}
         return first.model_copy(update={"ranks": ranks, "parts": parts, "profile": profile, "metrics": known})
 
@@ -248,11 +248,7 @@ class _Watch:
 def failed(point: Point, trouble: Trouble, started: datetime, **fields: Any) -> Record:
     """The record of a point that its team did not measure."""
     return Record(
-        benchmark=point.benchmark,
-        device=point.device,
-        backend=point.backend,
-        params=dict(point.params),
-        seed=point.seed,
+        point=point,
         status="skipped" if trouble.status == "skipped" else "failed",
         reason=trouble.reason,
         output_tail=trouble.tail,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kernels.matmul import DTYPES
-from profiling.benchmark import Task, benchmark
+from profiling.benchmark import Task, axis, benchmark
 from profiling.records.point import Point
 
 TIME_LIMIT_S = 1200.0
@@ -16,6 +16,8 @@ TIME_LIMIT_S = 1200.0
     axes={"dtype": ("float32",)},
     choices={"dtype": ("float32", "float64", "float16", "bfloat16")},
     figure="flops",
+    bound="arithmetic",
+    dtype=axis("dtype"),
     time_limit_s=TIME_LIMIT_S,
 )
 def all_gpus_peak_arith(point: Point) -> Task:
@@ -29,6 +31,8 @@ def all_gpus_peak_arith(point: Point) -> Task:
     axes={"dtype": ("bfloat16",), "n": (8192,)},
     choices={"dtype": DTYPES["gpu"]},
     figure="flops",
+    bound="arithmetic",
+    dtype=axis("dtype"),
     time_limit_s=TIME_LIMIT_S,
 )
 def all_gpus_matmul(point: Point) -> Task:
@@ -42,6 +46,7 @@ def all_gpus_matmul(point: Point) -> Task:
     axes={"dtype": ("float64",)},
     choices={"dtype": ("float64", "float32")},
     figure="bytes",
+    bound="memory",
     time_limit_s=TIME_LIMIT_S,
 )
 def all_gpus_stream(point: Point) -> Task:

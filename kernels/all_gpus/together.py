@@ -22,6 +22,7 @@ from kernels.all_gpus.comparison import compare
 from profiling.benchmark import Skip, Task
 from profiling.machine.nvidia.cuda import library
 from profiling.machine.nvidia.libcuda import Driver
+from profiling.records.layout import Layout
 from profiling.records.point import Point, Scalar
 from profiling.records.quality import Metric, Verification
 from profiling.records.work import Work
@@ -72,6 +73,7 @@ class Together:
             timer="host",
             metrics=lambda _seconds: self.metrics(),
             sample=self.sample,
+            layout=Layout(devices=len(self.cards)),
         )
 
     @property
@@ -82,7 +84,6 @@ class Together:
             one,
             flops=one.flops and times * one.flops,
             bytes=one.bytes and times * one.bytes,
-            devices=len(self.cards),
         )
 
     def sample(self, windows: int) -> float:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from profiling.benchmark import Task, benchmark, implemented
+from profiling.benchmark import Task, axis, benchmark, implemented
 from profiling.records.point import Point
 
 CPU_KIB = (
@@ -25,6 +25,9 @@ LARGEST_KIB = 1 << 24
     axes={"cores": {"cpu": ("one", "all"), "gpu": ("all",)}, "kib": {"cpu": CPU_KIB, "gpu": GPU_KIB}},
     limits={"kib": (1, LARGEST_KIB)},
     figure="bytes",
+    unbounded="a working set may lie in a cache, which memory's peak and ceiling do not bound",
+    cores=axis("cores"),
+    sizes={"kib": 1024},
 )
 def cache_bandwidth(point: Point) -> Task:
     """The rate of reading a working set again and again: each cache level is a step.
@@ -42,6 +45,7 @@ def cache_bandwidth(point: Point) -> Task:
     axes={"kib": {"cpu": CPU_KIB, "gpu": GPU_KIB}},
     limits={"kib": (1, LARGEST_KIB)},
     figure="time",
+    sizes={"kib": 1024},
 )
 def cache_latency(point: Point) -> Task:
     """The time of one access whose address is what the access before it has read: each cache level is a step."""

@@ -17,6 +17,9 @@ LARGEST = 1 << 30
     axes={"op": OPERATIONS, "impl": {"cpu": ("gloo", "mpi"), "gpu": ("nccl",)}, "bytes": BYTES, "processes": (2,)},
     limits={"bytes": (8, LARGEST), "processes": (2, 1 << 16)},
     figure="bytes",
+    unbounded="messages between processes are bounded by what joins them, whose peak is not known",
+    layout={"processes": "processes"},
+    sizes={"bytes": 1},
 )
 def collectives(point: Point) -> Task:
     """Bandwidth of an operation that all processes take part in, against the size of the message.

@@ -51,6 +51,7 @@ def gloo(steps: Lockstep) -> Gloo:
 class Gloo(HostArrays):
     """The ranks as a process group of gloo, over the network interface that the ranks know each other by."""
 
+    trains = True
     overwrites = ("all-reduce", "broadcast")
 
     def __init__(self, steps: Lockstep, here: World) -> None:

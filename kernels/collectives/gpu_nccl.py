@@ -46,6 +46,7 @@ def nccl(steps: Lockstep) -> Nccl:
 class Nccl:
     """The ranks as a communicator of NCCL, over the network interface that they know each other by."""
 
+    trains = True
     overwrites = ("broadcast",)
 
     def __init__(self, steps: Lockstep, here: World) -> None:

@@ -30,6 +30,10 @@ class Engine(Protocol):
     """A library that moves data between ranks, ready to."""
 
     @property
+    def trains(self) -> bool:
+        """Whether a framework exchanges its gradients with this engine."""
+
+    @property
     def overwrites(self) -> tuple[str, ...]:
         """The operations that leave their result where the rank's own numbers were."""
 
@@ -52,6 +56,7 @@ class Engine(Protocol):
 class HostArrays:
     """NumPy arrays, for the engines that move the host's memory."""
 
+    trains = False
     overwrites: tuple[str, ...] = ("broadcast",)
 
     def empty(self, elements: int) -> Any:
@@ -120,7 +125,8 @@ def make_task(point: Point, engine: Engine, steps: Lockstep, here: World) -> Tas
 
     draw()
     limit = tolerance(op, ranks)
-    work = Work(bytes=sizes.bytes)
+    added_up = sizes.bytes if op == "all-reduce" and engine.trains else None
+    work = Work(bytes=sizes.bytes, all_reduced=added_up)
     return together(steps, Part(run, check, load), lambda errors: judge(errors, op, limit), work, metrics)
 
 

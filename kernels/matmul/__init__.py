@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kernels.matmul.shapes import CPU_SHAPES, SHAPES
-from profiling.benchmark import Only, Task, benchmark, implemented
+from profiling.benchmark import Only, Task, axis, benchmark, implemented
 from profiling.records.point import Point
 
 IMPLS = {"cpu": ("vendor", "numba"), "gpu": ("vendor", "numba", "mma", "wgmma")}
@@ -29,6 +29,8 @@ ONLY: Only = {
     axes={"impl": IMPLS, "dtype": DTYPES, "n": {"cpu": (1024, 2048), "gpu": (4096, 8192)}},
     only=ONLY,
     figure="flops",
+    bound="arithmetic",
+    dtype=axis("dtype"),
     ceiling=True,
 )
 def matmul(point: Point) -> Task:
@@ -48,6 +50,8 @@ def matmul(point: Point) -> Task:
     choices={"shape": tuple(SHAPES)},
     only=ONLY,
     figure="flops",
+    bound="arithmetic",
+    dtype=axis("dtype"),
 )
 def gemm(point: Point) -> Task:
     """C = A·B for the tall, skinny, deep and batched shapes of deep learning, m×n×k; 2·m·n·k operations each."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from profiling.benchmark import Task, benchmark, implemented
+from profiling.benchmark import Task, axis, benchmark, implemented
 from profiling.records.point import Point
 
 
@@ -15,6 +15,9 @@ from profiling.records.point import Point
         "cores": {"cpu": ("one", "all"), "gpu": ("all",)},
     },
     figure="flops",
+    bound="arithmetic",
+    dtype=axis("dtype"),
+    cores=axis("cores"),
     ceiling=True,
 )
 def peak_arith(point: Point) -> Task:

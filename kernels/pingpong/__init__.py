@@ -16,6 +16,9 @@ LARGEST = 1 << 30
     axes={"impl": ("tcp", "mpi"), "bytes": BYTES, "processes": (2,)},
     limits={"bytes": (1, LARGEST), "processes": (2, 1 << 16)},
     figure="bytes",
+    unbounded="messages between processes are bounded by what joins them, whose peak is not known",
+    layout={"processes": "processes"},
+    sizes={"bytes": 1},
 )
 def pingpong(point: Point) -> Task:
     """Bandwidth of a message that rank 0 sends to the last rank, and that comes back; the ranks between look on.

@@ -15,6 +15,7 @@ from profiling.records.point import Point
         "dtype": ("float64", "float32", "int32"),
     },
     figure="bytes",
+    bound="memory",
 )
 def reduce(point: Point) -> Task:
     """The sum of an array far larger than the caches; integers of 32 bits are added up in 64, as NumPy does."""

@@ -17,6 +17,7 @@ from profiling.records.point import Point
     },
     only={"impl": {"vendor": {"op": ("copy",)}}},
     figure="bytes",
+    bound="memory",
     ceiling=True,
 )
 def stream(point: Point) -> Task:

@@ -18,6 +18,8 @@ SMALLEST_KIB, LARGEST_KIB = 4, 1 << 20
     axes={"memory": MEMORY, "direction": DIRECTION, "kib": KIB},
     limits={"kib": (SMALLEST_KIB, LARGEST_KIB)},
     figure="bytes",
+    unbounded="a copy between host and device is bounded by what joins them, whose peak is not known",
+    sizes={"kib": 1024},
 )
 def transfer(point: Point) -> Task:
     """The rate of a copy between host and device memory, against its size.

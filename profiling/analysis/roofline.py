@@ -7,20 +7,19 @@ Communications of the ACM 52(4), 2009.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 from typing import Literal, NamedTuple
 
-from profiling.analysis.scaling import replicas
 from profiling.machine.peaks import peak_at_clock
-from profiling.records.point import Device, Scalar
+from profiling.records.layout import Layout
+from profiling.records.point import Device
 from profiling.records.record import Record
-from profiling.records.work import Work
+from profiling.records.work import Cores
 
 Bounded = Literal["flops", "bytes"]
 """The figures that hardware bounds: arithmetic and memory traffic."""
-Cores = Literal["one", "all"]
 
 UNITS = {"flops": "FLOP/s", "bytes": "B/s"}
 SHARED_CORES = "the processes of a point share the cores of their hosts in ways that are not known"
@@ -67,25 +66,6 @@ class Share:
     """Which of the two."""
 
 
-def bounded_figure(record: Record) -> Bounded | None:
-    """Which bound holds a record: that of its figure, or arithmetic for training, whose model FLOPs are counted.
-
-    None holds the bytes of a working set of chosen size (the axis `kib`): a cache may serve them. Nor is memory the
-    bound of what goes from one process to another (the axis `processes`).
-    """
-    if record.figure == "bytes" and not record.params.keys().isdisjoint({"kib", "processes"}):
-        return None
-    if record.figure in ("flops", "bytes"):
-        return record.figure
-    trained = record.timing is not None and record.timing.timer == "steps"
-    return "flops" if trained else None
-
-
-def cores_used(record: Record) -> Cores:
-    """The axis `cores` of a record, `all` where it has none."""
-    return "one" if record.params.get("cores") == "one" else "all"
-
-
 def arithmetic_intensity(record: Record) -> float | None:
     """Flops per byte that one execution must move; None where either is unknown."""
     work = record.work
@@ -98,19 +78,19 @@ def ceilings(records: Iterable[Record]) -> list[Ceiling]:
     """The best measured rate of each device, figure, dtype and number of cores, among the records that set ceilings."""
     best: dict[tuple[str, str, str, str], Ceiling] = {}
     for record in records:
-        rate = record.rate()
-        if not record.ceiling or record.figure not in ("flops", "bytes") or not rate:
+        bound = record.bound
+        rate = record.rate(bound.figure) if record.ceiling and bound.figure else None
+        if bound.figure is None or not rate:
             continue
-        dtype = record.point.dtype if record.figure == "flops" else None
-        ceiling = Ceiling(record.device, record.figure, dtype, cores_used(record), rate, record)
-        key = (ceiling.device, ceiling.figure, dtype or "", ceiling.cores)
+        ceiling = Ceiling(record.point.device, bound.figure, bound.dtype, bound.cores, rate, record)
+        key = (ceiling.device, ceiling.figure, ceiling.dtype or "", ceiling.cores)
         if key not in best or rate > best[key].value:
             best[key] = ceiling
     return [best[key] for key in sorted(best)]
 
 
 def find_ceiling(
-    measured: Sequence[Ceiling], device: Device, figure: Bounded, dtype: str, cores: Cores = "all"
+    measured: Sequence[Ceiling], device: Device, figure: Bounded, dtype: str | None, cores: Cores = "all"
 ) -> Ceiling | None:
     """The ceiling that bounds work of that kind; the dtype does not matter to memory traffic."""
     for ceiling in measured:
@@ -122,13 +102,11 @@ def find_ceiling(
     return None
 
 
-def devices_used(device: Device, params: Mapping[str, Scalar], work: Work | None) -> int | None:
+def devices_used(device: Device, layout: Layout) -> int | None:
     """How many devices bound a point: a CPU is one, however it is divided; None of CPUs that processes share."""
-    if work is not None and work.devices is not None:
-        return work.devices
     if device != "cpu":
-        return replicas(params)
-    return None if int(params.get("processes", 1)) > 1 else 1
+        return layout.workers
+    return None if layout.processes > 1 else 1
 
 
 def share_of_ceiling(record: Record, measured: Sequence[Ceiling]) -> Share:
@@ -139,13 +117,14 @@ def share_of_ceiling(record: Record, measured: Sequence[Ceiling]) -> Share:
     figure, rate, reason = _bounded_rate(record)
     if figure is None or rate is None:
         return Share(None, reason)
-    count = devices_used(record.device, record.params, record.work)
+    device, bound = record.point.device, record.bound
+    count = devices_used(device, record.layout)
     if count is None:
         return Share(None, SHARED_CORES)
-    dtype, cores = record.point.dtype, cores_used(record)
-    ceiling = find_ceiling(measured, record.device, figure, dtype, cores)
+    ceiling = find_ceiling(measured, device, figure, bound.dtype, bound.cores)
     if ceiling is None:
-        return Share(None, f"no {_kind(figure, dtype, cores)} was measured as a ceiling on {record.device} in this run")
+        kind = _kind(figure, bound.dtype, bound.cores)
+        return Share(None, f"no {kind} was measured as a ceiling on {device} in this run")
     of = f"{ceiling.kind} of {count} devices" if count > 1 else ceiling.kind
     return Share(rate / (count * ceiling.value), of=of, bound=count * ceiling.value, figure=figure)
 
@@ -158,11 +137,11 @@ def share_of_peak(record: Record) -> Share:
     figure, rate, reason = _bounded_rate(record)
     if figure is None or rate is None:
         return Share(None, reason)
-    if cores_used(record) == "one":
+    if record.bound.cores == "one":
         return Share(None, "a peak is that of the whole device, and this is one core")
     if record.peak is None or record.peak.value is None:
         return Share(None, (record.peak and record.peak.reason) or "no peak is known for this device")
-    of = _kind(figure, record.point.dtype, "all")
+    of = _kind(figure, record.bound.dtype, "all")
     return Share(rate / record.peak.value, of=of, bound=record.peak.value, figure=figure)
 
 
@@ -171,7 +150,7 @@ def share_of_peak_at_clock(record: Record) -> Share:
     share = share_of_peak(record)
     if share.value is None or share.bound is None or record.peak is None:
         return share
-    if bounded_figure(record) != "flops":
+    if record.bound.figure != "flops":
         return Share(None, "memory bandwidth does not follow the SM clock")
     clock = observed_clock(record)
     if clock is None:
@@ -221,9 +200,9 @@ def _bounded_rate(record: Record) -> tuple[Bounded | None, float | None, str | N
     """The figure that hardware bounds and its rate, or the reason why there is none."""
     if record.status != "measured" or record.timing is None:
         return None, None, f"the point was {record.status}"
-    figure = bounded_figure(record)
-    if figure is None and record.figure == "bytes":
-        return None, None, "a working set may lie in a cache, which memory's peak and ceiling do not bound"
+    figure = record.bound.figure
+    if figure is None and record.bound.reason:
+        return None, None, record.bound.reason
     if figure is None:
         what = record.work.item if record.figure == "items" and record.work else "time"
         return None, None, f"{what} has no peak or ceiling" if what == "time" else f"no peak or ceiling counts {what}"

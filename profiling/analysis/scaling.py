@@ -11,15 +11,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from profiling.records.point import Scalar
 from profiling.records.record import Record
 from profiling.records.step import StepParts
-
-OF_SIZE = ("processes", "devices")
-"""The axes that say how many replicas there are."""
-REDUCE = "all-reduce"
-ENGINES = ("gloo", "nccl")
-"""Of the collectives that frameworks train with."""
 
 
 @dataclass(frozen=True)
@@ -46,13 +39,11 @@ class Scaling:
     benchmark: str
     device: str
     backend: str | None
-    params: Mapping[str, Scalar]
-    """Without those of the size."""
+    strategy: str | None
+    """The engine of the largest number of replicas."""
+    weak: bool
+    """Whether each replica has a batch of its own, or all share one."""
     steps: tuple[Step, ...]
-
-    @property
-    def weak(self) -> bool:
-        return self.params.get("scaling") == "weak"
 
 
 @dataclass(frozen=True)
@@ -86,16 +77,6 @@ class Predicted:
         return None if self.measured_s is None else self.step_s / self.measured_s - 1
 
 
-def replicas(params: Mapping[str, Scalar]) -> int:
-    """Of the model, in all processes of a point; a parameter server's has fewer than processes."""
-    count = 1
-    for axis in OF_SIZE:
-        count *= int(params.get(axis, 1))
-    if params.get("strategy") == "parameter-server":
-        return max(1, count - 2)
-    return count
-
-
 def trainings(records: Iterable[Record]) -> list[Record]:
     """Those whose steps were measured and counted in items."""
     return [r for r in records if r.status == "measured" and r.timing and r.timing.timer == "steps" and r.work]
@@ -106,35 +87,30 @@ def scalings(records: Iterable[Record]) -> list[Scaling]:
 
     The strategy of a single replica, `none` or that of the others, does not tell it from them.
     """
-    found: dict[tuple[object, ...], dict[int, Record]] = {}
-    names: dict[tuple[object, ...], tuple[str, str, str | None, dict[str, Scalar]]] = {}
+    found: dict[tuple[tuple[object, ...], str, str | None], dict[int, Record]] = {}
     alone: dict[tuple[object, ...], Record] = {}
     for record in trainings(records):
-        params = {axis: value for axis, value in record.params.items() if axis not in OF_SIZE}
-        key = _key(record, params)
-        count = replicas(record.params)
-        if count == 1:
+        layout = record.layout
+        if layout.workers == 1:
             # A replica by itself is the same for weak and strong scaling, and for every strategy.
-            alone.setdefault(_key(record, _without(params)), record)
-        found.setdefault(key, {})[count] = record
-        names[key] = (record.benchmark, record.device, record.backend, params)
+            alone.setdefault(training_of(record), record)
+        found.setdefault((training_of(record), layout.scaling, layout.strategy), {})[layout.workers] = record
     result = []
-    for key, by_count in found.items():
-        benchmark, device, backend, params = names[key]
-        one = alone.get((benchmark, device, backend, *sorted(_without(params).items())))
-        if one is not None and 1 not in by_count:
-            by_count = {1: one} | by_count
+    for (training, scaling, strategy), by_count in found.items():
+        if training in alone:
+            by_count = {1: alone[training]} | by_count
         if len(by_count) > 1:
-            result.append(Scaling(benchmark, device, backend, params, _steps(by_count)))
+            point = by_count[max(by_count)].point
+            steps = _steps(by_count)
+            result.append(Scaling(point.benchmark, point.device, point.backend, strategy, scaling == "weak", steps))
     return result
 
 
-def _without(params: Mapping[str, Scalar]) -> dict[str, Scalar]:
-    return {axis: value for axis, value in params.items() if axis not in ("strategy", "scaling")}
-
-
-def _key(record: Record, params: Mapping[str, Scalar]) -> tuple[object, ...]:
-    return (record.benchmark, record.device, record.backend, *sorted(params.items()))
+def training_of(record: Record) -> tuple[object, ...]:
+    """What trainings have in common that differ in their layout at most."""
+    point, layout = record.point, record.layout
+    params = sorted((axis, value) for axis, value in point.params.items() if axis not in layout.axes)
+    return (point.benchmark, point.device, point.backend, *params)
 
 
 def _steps(by_count: Mapping[int, Record]) -> tuple[Step, ...]:
@@ -167,20 +143,16 @@ def rate_interval(record: Record) -> tuple[float, float, float]:
 
 
 def fit_latency_bandwidth(records: Iterable[Record]) -> LatencyBandwidth | None:
-    """The ring's latency and bandwidth by the all-reduces of `collectives` in the run; None of fewer than three.
+    """The ring's latency and bandwidth by the all-reduces that were measured in the run; None of fewer than three.
 
     By the relative errors: every message size counts alike.
     """
     import numpy as np
 
     points = [
-        (int(r.params.get("processes", 2)), float(r.params["bytes"]), r.timing.summary.median)
-        for r in records
-        if r.benchmark == "collectives"
-        and r.params.get("op") == REDUCE
-        and r.params.get("impl") in ENGINES
-        and r.status == "measured"
-        and r.timing
+        (record.layout.processes, record.work.all_reduced, record.timing.summary.median)
+        for record in records
+        if record.status == "measured" and record.timing and record.work and record.work.all_reduced
     ]
     if len(points) < 3:
         return None

@@ -15,30 +15,34 @@ Scalar = str | int
 
 @dataclass(frozen=True)
 class Point:
-    """One value per axis of a benchmark, on one device."""
+    """One value per axis of a benchmark, on one device: the identity of what is planned, measured and stored."""
 
     benchmark: str
     device: Device
     params: Mapping[str, Scalar]
+    """The value of each axis, whatever the axes are called; only the benchmark knows what they mean."""
     backend: str | None = None
+    """The deep-learning framework under Keras; None for a kernel."""
     seed: int = 0
+    """The seed of the random inputs."""
+    host_cores: int | None = None
+    """The number of the host's cores that the measuring process is kept to; None for all of them."""
 
     def __getitem__(self, axis: str) -> Any:
         return self.params[axis]
 
     def __str__(self) -> str:
         """The point's name, equal for equal points of any two runs: `matmul cpu impl=numba n=1024`."""
-        backend = f" backend={self.backend}" if self.backend else ""
-        return " ".join([f"{self.benchmark} {self.device}{backend}", *(f"{a}={v}" for a, v in self.params.items())])
+        return " ".join(filter(None, [f"{self.benchmark} {self.device}", self.details]))
 
     @property
-    def dtype(self) -> str:
-        """The arithmetic that the point runs in: its axis `dtype`, or its training precision, or float32."""
-        named = str(self.params.get("dtype") or self.params.get("precision") or "float32")
-        return named.removeprefix("mixed_")
+    def details(self) -> str:
+        """The part of the name after benchmark and device: `backend=jax batch=128 host_cores=2`."""
+        words = {"backend": self.backend, **self.params, "host_cores": self.host_cores}
+        return " ".join(f"{word}={value}" for word, value in words.items() if value is not None)
 
     def rng(self) -> np.random.Generator:
-        """A generator of the run's seed, so that the same run draws the same inputs again."""
+        """Return a generator of the run's seed, so that the same run draws the same inputs again."""
         import numpy as np
 
         return np.random.default_rng(self.seed)

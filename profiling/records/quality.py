@@ -26,6 +26,19 @@ class Metric:
 
 
 @dataclass(frozen=True)
+class Quality:
+    """A metric that says how good a trained model is on examples that it was not trained on."""
+
+    name: str
+    """The name of the metric."""
+    headline: bool = False
+    """Whether the benchmark is judged by it: it is the first that the report shows, and the one that it draws."""
+    higher_is_better: bool = True
+    deviation: str | None = None
+    """The name of the metric that is its standard deviation over several trainings."""
+
+
+@dataclass(frozen=True)
 class Data:
     """What a training experiment learns from."""
 
@@ -37,3 +50,5 @@ class Data:
     """Examples that the quality is measured on."""
     synthetic: bool = False
     """Whether it was drawn by rule and not taken from the world."""
+    trainings: int = 1
+    """The number of times that the model was trained anew, each for all epochs."""

@@ -7,17 +7,18 @@ from typing import Final, Literal
 
 from profiling.records.bottleneck import Bottleneck
 from profiling.records.host import HostProfile
+from profiling.records.layout import Layout
 from profiling.records.peak import Peak
-from profiling.records.point import Device, Point, Scalar
-from profiling.records.quality import Data, Metric, Verification
+from profiling.records.point import Point
+from profiling.records.quality import Data, Metric, Quality, Verification
 from profiling.records.step import Seen, StepParts
 from profiling.records.stored import Stored
 from profiling.records.telemetry import Telemetry
 from profiling.records.timing import Phases, Summary, Timing
 from profiling.records.trace import Capture, TraceAnalysis
-from profiling.records.work import Figure, Work
+from profiling.records.work import Bound, Figure, Work
 
-SCHEMA_VERSION: Final = 1
+SCHEMA_VERSION: Final = 2
 
 
 class Profile(Stored):
@@ -52,14 +53,18 @@ class RankRecord(Stored):
 class Record(Stored):
     """One point: measured, failed or skipped."""
 
-    schema_version: Literal[1] = SCHEMA_VERSION
-    benchmark: str
-    device: Device
-    backend: str | None = None
-    params: dict[str, Scalar]
-    seed: int
+    schema_version: Literal[2] = SCHEMA_VERSION
+    point: Point
     figure: Figure
+    """What the report leads with."""
     ceiling: bool = False
+    """Whether the rate bounds what else is measured on this device."""
+    bound: Bound = Bound()
+    """What bounds the rate, as the benchmark declares it."""
+    layout: Layout = Layout()
+    """How the point was laid out over processes and devices."""
+    sizes: dict[str, int] = {}
+    """The axes of the point that are sizes, and the unit of each in bytes."""
     status: Literal["measured", "failed", "skipped"]
     reason: str | None = None
     output_tail: list[str] = []
@@ -70,6 +75,8 @@ class Record(Stored):
     work: Work | None = None
     data: Data | None = None
     """What was trained on, of a training experiment."""
+    qualities: list[Quality] = []
+    """The metrics that say how good the trained model is."""
     verification: Verification | None = None
     timing: Timing | None = None
     metrics: dict[str, Metric] = {}
@@ -89,10 +96,6 @@ class Record(Stored):
     """Of a point that several processes measured; what is beside them here is rank 0's."""
 
     @property
-    def point(self) -> Point:
-        return Point(self.benchmark, self.device, self.params, self.backend, self.seed)
-
-    @property
     def items_timed(self) -> float:
         """What a figure of time is the time of: the items of one execution where they are counted, else all of it."""
         return (self.work and self.work.items) or 1.0
@@ -104,5 +107,5 @@ class Record(Stored):
             return None
         if figure == "time":
             return self.timing.summary.median / self.items_timed
-        amount: float | None = getattr(self.work, figure)
+        amount = self.work.amount(figure) if self.work else None
         return None if amount is None else amount / self.timing.summary.median

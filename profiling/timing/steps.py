@@ -131,7 +131,7 @@ class QualityCurve:
 
     def curves(self) -> dict[str, list[float]]:
         """Each held-out quality epoch by epoch, `test_accuracy` as `val_accuracy`."""
-        names = [name for name in (self.after[0] if self.after else {}) if name.startswith("test_")]
+        names = [quality.name for quality in self.training.qualities] if self.after else []
         return {"val_" + name.removeprefix("test_"): [found[name].value for found in self.after] for name in names}
 
     def time_to_target(self, epochs: Sequence[Epoch]) -> float | None:

@@ -32,6 +32,7 @@ class DataParallel(Strategy):
     """The devices are the first of those that JAX sees in each process."""
 
     backends = ("jax",)
+    automatic = True
 
     def __init__(self, point: Point) -> None:
         super().__init__(point)

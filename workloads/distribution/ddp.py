@@ -19,6 +19,7 @@ class Ddp(Strategy):
 
     backends = ("torch",)
     only = {"devices": (1,)}
+    automatic = True
 
     def __init__(self, point: Point) -> None:
         super().__init__(point)

@@ -13,9 +13,9 @@ from pathlib import Path
 from profiling.benchmark import Only, Skip, Values, in_words
 from profiling.ranks.world import world
 from profiling.records.point import Point, Scalar
-from workloads.distribution.strategy import Strategy
+from workloads.distribution.strategy import AXES, Strategy
 
-AUTO = "auto"
+(AUTO,) = AXES["strategy"]
 
 
 def _strategies() -> dict[str, type[Strategy]]:
@@ -34,7 +34,6 @@ RULES: Mapping[Scalar, Mapping[str, Values]] = {
     name: {"backend": strategy.backends, **strategy.only} for name, strategy in STRATEGIES.items()
 }
 """The values of other axes that each strategy exists with."""
-AXES: Mapping[str, Values] = {"strategy": (AUTO,), "scaling": ("strong",), "devices": (1,), "processes": (1,)}
 CHOICES: Mapping[str, Values] = {"strategy": (AUTO, *STRATEGIES), "scaling": ("strong", "weak")}
 LIMITS = {"devices": (1, 64), "processes": (1, 4096)}
 ONLY: Only = {"strategy": RULES}
@@ -46,11 +45,11 @@ def strategy_of(point: Point) -> Strategy:
     `auto` is the framework's own for so many processes and devices: of the strategies that exist there, the one that is
     for the fewest other cases.
     """
-    asked = str(point.params.get("strategy", AUTO))
+    asked = point.params.get("strategy", AUTO)
     if asked != AUTO:
         if not _exists(asked, point):
             raise Skip(in_words("strategy", asked, RULES[asked]))
-        return STRATEGIES[asked](point)
+        return STRATEGIES[str(asked)](point)
     own = [name for name, each in STRATEGIES.items() if each.automatic and point.backend in each.backends]
     there = [name for name in own if _exists(name, point)]
     if not there:
@@ -59,6 +58,6 @@ def strategy_of(point: Point) -> Strategy:
     return STRATEGIES[max(there, key=lambda name: len(RULES[name]))](point)
 
 
-def _exists(strategy: str, point: Point) -> bool:
+def _exists(strategy: Scalar, point: Point) -> bool:
     values = {"device": point.device, "backend": point.backend, "processes": world().size, **point.params}
     return all(values[axis] in known for axis, known in RULES[strategy].items() if axis in values)

@@ -26,7 +26,6 @@ class Horovod(Replicas):
     """
 
     backends = ("tensorflow",)
-    automatic = False
 
     def __init__(self, point: Point) -> None:
         super().__init__(point)

@@ -15,6 +15,7 @@ class Mirrored(Strategy):
 
     backends = ("tensorflow",)
     only = {"processes": (1,)}
+    automatic = True
 
     def __init__(self, point: Point) -> None:
         super().__init__(point)

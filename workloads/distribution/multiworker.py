@@ -16,6 +16,7 @@ class MultiWorker(OwnLoop, Replicas):
     """The gradients are added up by NCCL on GPUs, and by a ring of gRPC messages on CPUs."""
 
     backends = ("tensorflow",)
+    automatic = True
 
     def start(self) -> None:
         self._strategy = _met()

@@ -10,3 +10,4 @@ class Alone(Strategy):
 
     backends = ("tensorflow", "jax", "torch")
     only = {"devices": (1,), "processes": (1,)}
+    automatic = True

@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from profiling.benchmark import Serving, Skip
+from profiling.records.layout import Layout
 from profiling.records.point import Point
 from workloads.data.pipeline import Feed
 from workloads.distribution import tensorflow_loop
@@ -30,7 +31,6 @@ class ParameterServer(OwnLoop):
 
     backends = ("tensorflow",)
     only = {"devices": (1,), "jit_compile": ("auto", "off")}
-    automatic = False
 
     def __init__(self, point: Point) -> None:
         super().__init__(point)
@@ -59,6 +59,10 @@ class ParameterServer(OwnLoop):
         )
         self._strategy = tf.distribute.ParameterServerStrategy(resolver)
         self._coordinator = tf.distribute.coordinator.ClusterCoordinator(self._strategy)
+
+    @property
+    def layout(self) -> Layout:
+        return replace(super().layout, replicas=self.world.size - 2)
 
     @property
     def share(self) -> slice:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from profiling.benchmark import Exchange, Skip, Values
 from profiling.ranks.world import world
+from profiling.records.layout import Layout
 from profiling.records.point import Point
 from workloads.data import pipeline
 from workloads.data.pipeline import Examples, Feed
@@ -16,6 +17,10 @@ from workloads.data.pipeline import Examples, Feed
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
+
+
+AXES: Mapping[str, Values] = {"strategy": ("auto",), "scaling": ("strong",), "devices": (1,), "processes": (1,)}
+"""The axes of a training that can be distributed, which are fields of its layout, too."""
 
 
 class Strategy:
@@ -30,7 +35,7 @@ class Strategy:
     """The backends that have the strategy."""
     only: ClassVar[Mapping[str, Values]] = {}
     """The values of other axes, and of the device, that the strategy exists with."""
-    automatic: ClassVar[bool] = True
+    automatic: ClassVar[bool] = False
     """Whether `strategy=auto` may choose it."""
     replicas = 1
     """The number of replicas of the model in all processes."""
@@ -56,6 +61,20 @@ class Strategy:
         if batch % self.replicas:
             raise Skip(f"a batch of {batch} cannot be shared out evenly to {self.replicas} replicas")
         return batch
+
+    @property
+    def layout(self) -> Layout:
+        """How the point is laid out over processes and devices."""
+        weak = self.point.params.get("scaling") == "weak"
+        return Layout(
+            processes=self.world.size,
+            devices=self.devices,
+            replicas=self.replicas,
+            scaling="weak" if weak else "strong",
+            strategy=self.name,
+            batch=self.batch,
+            axes=tuple(AXES),
+        )
 
     @property
     def share(self) -> slice:

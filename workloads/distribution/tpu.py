@@ -17,6 +17,7 @@ class Tpu(Strategy):
 
     backends = ("tensorflow",)
     only = {"device": ("tpu",), "devices": (1,), "processes": (1,)}
+    automatic = True
 
     def start(self) -> None:
         import tensorflow as tf

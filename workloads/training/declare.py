@@ -8,6 +8,7 @@ from functools import wraps
 from profiling.benchmark import Training, Values, benchmark
 from profiling.records.point import Point
 from workloads.distribution import find
+from workloads.distribution.strategy import AXES as DISTRIBUTION_AXES
 from workloads.distribution.strategy import Strategy
 
 BACKENDS = ("tensorflow", "jax", "torch")
@@ -17,6 +18,11 @@ CHOICES: Mapping[str, Values] = {
     "precision": ("float32", "mixed_float16", "mixed_bfloat16"),
     "jit_compile": ("auto", "on", "off"),
 }
+
+
+def arithmetic(point: Point) -> str:
+    """Return the dtype that the point's model multiplies in."""
+    return str(point["precision"]).removeprefix("mixed_")
 
 
 def by_device(cpu: int, accelerator: int) -> Mapping[str, Values]:
@@ -55,9 +61,12 @@ def training(
             axes={**axes, **AXES},
             choices={**(choices or {}), **CHOICES, **(find.CHOICES if distributed else {})},
             limits={**(limits or {}), **(find.LIMITS if distributed else {})},
-            optional=find.AXES if distributed else None,
+            optional=DISTRIBUTION_AXES if distributed else None,
             only=find.ONLY if distributed else None,
             figure="items",
+            bound="arithmetic",
+            dtype=arithmetic,
+            layout={axis: axis for axis in DISTRIBUTION_AXES} if distributed else None,
             backends=BACKENDS,
             time_limit_s=time_limit_s,
         )

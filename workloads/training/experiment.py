@@ -7,11 +7,11 @@ from typing import Any
 
 from profiling.benchmark import Training
 from profiling.flop_counts.layers import model_flops
-from profiling.records.quality import Data, Metric, Verification
+from profiling.records.quality import Data, Metric, Quality, Verification
 from profiling.records.work import Work
 from workloads.data.pipeline import Feed
 from workloads.distribution.strategy import Strategy
-from workloads.training.quality import Floors, classification, floor, verify_classifier
+from workloads.training.quality import CLASSIFIER, Floors, classification, floor, verify_classifier
 
 Fit = Callable[[list[Any]], Mapping[str, list[float]]]
 Evaluate = Callable[[], dict[str, Metric]]
@@ -27,6 +27,7 @@ def experiment(
     *,
     evaluate: Evaluate,
     verify: Verify,
+    qualities: tuple[Quality, ...],
     item: str,
     items_each: int = 1,
     flops: float | None = None,
@@ -36,8 +37,8 @@ def experiment(
     """Return the training of a compiled model on these batches, by the strategy and for the point's epochs.
 
     `item` is what the work is counted in, of which each example has `items_each`. The `flops` of a step are counted
-    from the model's layers, and `fit` trains on the batches, unless others are given. `target` is a quality and the
-    value to reach.
+    from the model's layers, and `fit` trains on the batches, unless others are given. `qualities` are the metrics of
+    `evaluate` that say how good the model is; `target` is one of them and the value to reach.
     """
 
     def fit_batches(callbacks: list[Any]) -> Mapping[str, list[float]]:
@@ -46,8 +47,18 @@ def experiment(
     if flops is None:
         flops = model_flops(model, strategy.batch).training
     work = Work(flops=flops, items=strategy.batch * items_each, item=item)
-    exchange = strategy.exchange(model, batches)
-    return Training(fit or fit_batches, evaluate, verify, work, data, model, target, exchange)
+    return Training(
+        fit or fit_batches,
+        evaluate,
+        verify,
+        work,
+        data,
+        model,
+        target,
+        strategy.exchange(model, batches),
+        qualities,
+        strategy.layout,
+    )
 
 
 def classifier(
@@ -91,6 +102,7 @@ def classifier(
         data,
         evaluate=evaluate,
         verify=verify,
+        qualities=CLASSIFIER,
         item=item,
         items_each=items_each,
         target=None if target is None else ("test_accuracy", target),

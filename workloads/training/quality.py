@@ -6,11 +6,19 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from profiling.records.quality import Metric, Verification
+from profiling.records.quality import Metric, Quality, Verification
 
 Floors = Sequence[tuple[int, float]]
 """Numbers of examples, falling, and the least quality that a model has after it was trained on so many."""
 
+CLASSIFIER = (
+    Quality("test_accuracy", headline=True),
+    Quality("test_precision"),
+    Quality("test_recall"),
+    Quality("test_f1"),
+    Quality("test_loss", higher_is_better=False),
+)
+"""The qualities that `classification` finds."""
 SUM_TOLERANCE = 1e-5
 """Float32 probabilities of a softmax add up to 1 within some roundings of 6e-8 each."""
 

@@ -9,7 +9,7 @@ import keras
 import numpy as np
 
 from profiling.benchmark import Training
-from profiling.records.quality import Data, Metric, Verification
+from profiling.records.quality import Data, Metric, Quality, Verification
 from workloads.data.pipeline import Feed
 from workloads.distribution.strategy import Strategy
 from workloads.training.experiment import Evaluate, experiment
@@ -80,7 +80,7 @@ def detector_training(
     scenes: SceneData,
     *,
     evaluate: Evaluate,
-    quality: str,
+    qualities: tuple[Quality, ...],
     overlap: float,
     parameters: int,
     floors: Floors,
@@ -88,10 +88,11 @@ def detector_training(
 ) -> Training:
     """Return the training of a detector on these scenes.
 
-    `evaluate` returns the `quality`, whose `target` is to be reached, and the largest overlap of two objects of one
-    class, which may be no more than `overlap`; `parameters` is the number that the model should have. The `floors` are
-    for drawn scenes: others may be harder.
+    `evaluate` returns the `qualities`, and the largest overlap of two objects of one class, which may be no more than
+    `overlap`; `parameters` is the number that the model should have. `floors` and `target` are of the first quality:
+    the least that so many drawn scenes must have brought (others may be harder), and the one to reach.
     """
+    quality = qualities[0].name
 
     def verify(history: Mapping[str, list[float]], qualities: dict[str, Metric]) -> Verification:
         seen = len(history["loss"]) * batches.steps * strategy.batch
@@ -107,7 +108,15 @@ def detector_training(
 
     data = Data(scenes.source, len(scenes.train), len(scenes.held_out), scenes.synthetic)
     return experiment(
-        strategy, model, batches, data, evaluate=evaluate, verify=verify, item="images", target=(quality, target)
+        strategy,
+        model,
+        batches,
+        data,
+        evaluate=evaluate,
+        verify=verify,
+        qualities=qualities,
+        item="images",
+        target=(quality, target),
     )
 
 

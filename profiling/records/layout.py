@@ -1,0 +1,30 @@
+"""How a point is laid out over processes and devices, and how the replicas of a model share its batch."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+
+@dataclass(frozen=True)
+class Layout:
+    """The processes and devices that measure a point together; one of each, unless the benchmark declares more."""
+
+    processes: int = 1
+    devices: int = 1
+    """The number of devices that each process uses."""
+    replicas: int | None = None
+    """The number of replicas of the trained model in all processes; None where nothing is trained."""
+    scaling: Literal["strong", "weak"] = "strong"
+    """Whether the replicas share one batch, or each has a batch of its own."""
+    strategy: str | None = None
+    """The engine that keeps the replicas alike; None where nothing is trained."""
+    batch: int | None = None
+    """The examples of one training step of all replicas."""
+    axes: tuple[str, ...] = ()
+    """The axes of the point that say this, whatever they are called: points that differ in these alone train alike."""
+
+    @property
+    def workers(self) -> int:
+        """The number of devices that do the work: one for each replica, or else all of all processes."""
+        return self.processes * self.devices if self.replicas is None else self.replicas
