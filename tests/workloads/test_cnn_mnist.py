@@ -39,7 +39,14 @@ def test_two_epochs_on_real_digits_learn(accelbench: Run, tmp_path: Path) -> Non
         "train": 4500,
         "held_out": 500,
         "synthetic": False,
+        "trainings": 1,
     }
+    assert record["layout"]["strategy"] == "none"
+    assert (record["layout"]["replicas"], record["layout"]["batch"]) == (1, 128)
+    assert record["bound"]["resource"] == "arithmetic"
+    assert record["bound"]["dtype"] == "float32"
+    assert [quality["name"] for quality in record["qualities"] if quality["headline"]] == ["test_accuracy"]
+    assert {quality["name"] for quality in record["qualities"]} < record["metrics"].keys()
     assert len(record["curves"]["val_accuracy"]) == 2
     assert 0.9 < record["metrics"]["framework_flops_ratio"]["value"] < 1.2
     assert record["curves"]["loss"][1] < record["curves"]["loss"][0]

@@ -8,24 +8,23 @@ from __future__ import annotations
 import pkgutil
 from collections.abc import Mapping
 from importlib import import_module
-from pathlib import Path
 
 from profiling.benchmark import Only, Skip, Values, in_words
 from profiling.ranks.world import world
 from profiling.records.point import Point, Scalar
 from workloads.distribution.strategy import AXES, Strategy
 
+FOLDER = "workloads.distribution"
 (AUTO,) = AXES["strategy"]
 
 
 def _strategies() -> dict[str, type[Strategy]]:
     """Return every strategy of this folder by its name."""
     found: dict[str, type[Strategy]] = {}
-    for file in pkgutil.iter_modules([str(Path(__file__).parent)], f"{__package__}."):
-        if file.name != __name__:
-            for each in vars(import_module(file.name)).values():
-                if isinstance(each, type) and issubclass(each, Strategy) and "backends" in vars(each) and each.backends:
-                    found[each.name] = each
+    for file in pkgutil.iter_modules(import_module(FOLDER).__path__, f"{FOLDER}."):
+        for each in vars(import_module(file.name)).values() if file.name != __name__ else ():
+            if isinstance(each, type) and issubclass(each, Strategy) and vars(each).get("backends"):
+                found[each.name] = each
     return found
 
 
