@@ -106,7 +106,7 @@ def bilstm_har(point: Point, strategy: Strategy) -> Training:
 
 
 def parameters(units: int, layers: int, channels: int) -> int:
-    """Return the number in the stack.
+    """Return the number of parameters in the stack.
 
     A unit of an LSTM has four gates, each with a weight per input and per unit's state, and a bias.
     """

@@ -87,7 +87,7 @@ def deep_mnist_embryo(point: Point, strategy: Strategy) -> Training:
 
 
 def parameters(size: int, classes: int) -> int:
-    """Return the number in two convolutions of 5×5 and two dense layers; images are halved after each convolution."""
+    """Return the number of parameters: two convolutions of 5×5, each followed by halving, and two dense layers."""
     convolutions = (25 * 1 + 1) * 32 + (25 * 32 + 1) * 64
     return convolutions + ((size // 4) ** 2 * 64 + 1) * 1024 + (1024 + 1) * classes
 

@@ -81,7 +81,7 @@ BACKBONE = 23_534_592
 
 
 def parameters(classes: int, channels: int) -> int:
-    """Return the number in the backbone, the pyramid and both heads.
+    """Return the number of parameters in the backbone, the pyramid and both heads.
 
     The pyramid has three laterals and five levels; a head has five convolutions, and nine anchors at each position.
     """

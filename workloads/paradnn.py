@@ -23,7 +23,7 @@ STEPS, EPOCHS = 20, 3
 """The training set is so many batches, however large they are; so many epochs are enough to learn something."""
 HELD_OUT = 256
 KINDS = 10
-"""So many of the outputs ever occur as labels."""
+"""The number of outputs that ever occur as labels."""
 LIMITS = {"outputs": (100, 16384), "batch": (16, 16384), "epochs": (EPOCHS, 1000)}
 ACCURACY = 0.5
 """Held-out accuracy after 60 steps of a network that is not too deep; chance is 0.1. Measured: 0.89 to 1 with up to 8
@@ -246,7 +246,7 @@ def paradnn_rnn(point: Point, strategy: Strategy) -> Training:
 
 
 def rnn_parameters(cell: str, depth: int, units: int, vocabulary: int) -> int:
-    """Return the number in the embedding, the recurrent layers and the output.
+    """Return the number of parameters in the embedding, the recurrent layers and the output.
 
     A gate has a weight for every pair of an input and a unit and of two units, and a bias for every unit; Keras's GRU
     has two, one on either side of its reset gate.

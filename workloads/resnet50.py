@@ -23,9 +23,9 @@ STAGES = ((64, 3), (128, 4), (256, 6), (512, 3))
 SMALLEST = 32
 """The network halves an image five times."""
 STEPS = {"cpu": 8, "gpu": 100, "tpu": 100}
-"""In an epoch on synthetic images."""
+"""The number of steps in an epoch on synthetic images."""
 ENOUGH = 200
-"""Steps after which the loss on a user's images must have fallen."""
+"""The number of steps after which the loss on a user's images must have fallen."""
 
 
 ACTIVATION_BYTES = 250e6
@@ -148,7 +148,7 @@ def build(size: int, classes: int) -> Any:
 
 
 def parameters(classes: int) -> int:
-    """Return the number in convolutions, each normalised by four numbers per filter, and in the classifier."""
+    """Return the number of parameters: convolutions, four numbers to normalise each filter, and the classifier."""
 
     def convolution(inputs: int, filters: int, width: int) -> int:
         return inputs * filters * width**2 + 4 * filters

@@ -65,7 +65,7 @@ def _reviews(point: Point, strategy: Strategy, cell: str) -> Training:
 
 
 def parameters(cell: str, units: int, layers: int) -> int:
-    """Return the number in embedding, stack and output.
+    """Return the number of parameters in the embedding, the stack and the output.
 
     A unit has, for each of its gates, a weight per input and per state, and a bias, of which Keras's GRU has two.
     """

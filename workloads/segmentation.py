@@ -70,7 +70,7 @@ def segmentation(point: Point, strategy: Strategy) -> Training:
 
 
 def parameters(classes: int, channels: int) -> int:
-    """Return the number in the backbone, the pyramid, the proposals, the box head and the mask head.
+    """Return the number of parameters in the backbone, the pyramid, the proposals and both heads.
 
     The pyramid has four levels; there are three anchors at each position.
     """

@@ -42,7 +42,7 @@ class Horovod(Replicas):
         hvd.init()
 
     def _meet(self) -> None:
-        """What `horovodrun` does for its processes, which another launcher has started here."""
+        """Do what `horovodrun` does for its processes: here another launcher has started them."""
         meet_directly()
         host, _, port = self.world.addresses[0].rpartition(":")
         rank, size = str(self.world.rank), str(self.world.size)

@@ -46,7 +46,7 @@ class MultiWorker(OwnLoop, Replicas):
 
 @cache
 def _met() -> Any:
-    """The strategy in this process: of a second one TensorFlow would take the exchanges for those of the first."""
+    """Return this process's one strategy: TensorFlow would take a second one's exchanges for those of the first."""
     import tensorflow as tf
 
     here = world()

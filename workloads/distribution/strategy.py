@@ -24,7 +24,7 @@ AXES: Mapping[str, Values] = {"strategy": ("auto",), "scaling": ("strong",), "de
 
 
 class Strategy:
-    """How the replicas of a model learn together: here one learns alone, and subclasses change what they do otherwise.
+    """The way in which the replicas of a model learn together; here one learns alone, which subclasses change.
 
     A subclass that names `backends` is a value of the axis `strategy`.
     """

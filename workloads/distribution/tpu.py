@@ -9,7 +9,7 @@ from typing import Any
 from workloads.distribution.strategy import Strategy
 
 LOCAL = "local"
-"""What TensorFlow calls a TPU of this machine: of a Cloud TPU VM, or of Colab's."""
+"""The name that TensorFlow has for a TPU of this machine, a Cloud TPU VM or one of Colab's."""
 
 
 class Tpu(Strategy):

@@ -18,13 +18,13 @@ class Scene:
     """One image and the n objects in it."""
 
     image: NDArray[np.uint8]
-    """(S, S, 3)."""
+    """The colours, (S, S, 3)."""
     boxes: NDArray[np.float32]
-    """(n, 4): left, top, right, bottom in pixels; right and bottom are the first beyond the box."""
+    """The corners (n, 4): left, top, right, bottom in pixels; right and bottom are the first beyond the box."""
     classes: NDArray[np.int32]
-    """(n,)."""
+    """The classes, (n,)."""
     masks: NDArray[np.uint8]
-    """(n, S, S), 1 where the object is seen; (0, S, S) of data without masks."""
+    """The masks (n, S, S), 1 where the object is seen; (0, S, S) in data without masks."""
 
 
 class Scenes(Protocol):
@@ -43,7 +43,7 @@ class SceneData:
     synthetic: bool
     classes: tuple[str, ...]
     most: int
-    """Objects in one image, at most."""
+    """The most objects in one image."""
     train: Scenes
     held_out: Scenes
 
@@ -68,7 +68,7 @@ class Examples:
 
 @dataclass(frozen=True)
 class MaskExamples(Examples):
-    """The same with masks; the boxes go into the network as well, which trains on regions around them."""
+    """Examples with masks; the boxes go into the network as well, which trains on regions around them."""
 
     def __getitem__(self, index: int) -> Any:
         scene = self.scenes[index]
@@ -77,13 +77,13 @@ class MaskExamples(Examples):
 
 
 def padded(values: NDArray[Any], count: int, fill: int = 0) -> NDArray[Any]:
-    """The rows of an array, followed by rows of `fill` up to `count`."""
+    """Return the rows of an array, followed by rows of `fill` up to `count`."""
     rest = np.full((count - len(values), *values.shape[1:]), fill, values.dtype)
     return np.concatenate([values, rest])
 
 
 def image_batches(scenes: Scenes, batch: int) -> Iterator[tuple[list[Scene], NDArray[np.uint8]]]:
-    """The scenes and their images, in batches of one size; the last batch is filled up with its first image."""
+    """Yield the scenes and their images, in batches of one size; the last batch is filled up with its first image."""
     for start in range(0, len(scenes), batch):
         some = [scenes[i] for i in range(start, min(start + batch, len(scenes)))]
         yield some, np.stack([scene.image for scene in (some + some[:1] * batch)[:batch]])

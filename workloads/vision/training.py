@@ -18,9 +18,9 @@ from workloads.vision.coco import Found, paste
 from workloads.vision.scenes import Scene, SceneData, Scenes, image_batches
 
 LEARNING_RATE, WARM_UP = 5e-4, 0.1
-"""The highest, and the share of the steps in which it is reached."""
+"""The highest learning rate, and the share of the steps in which it is reached."""
 LARGEST_GRADIENT = 1.0
-"""Norm of the gradient of all weights together, beyond which it is shortened."""
+"""The norm of the gradient of all weights together beyond which it is shortened."""
 OVERLAP_TOLERANCE = 1e-3
 """The suppression's overlaps are float32, and those of its check are of boxes that were rounded once more."""
 
