@@ -29,7 +29,7 @@ POSITIVE, NEGATIVE = 0.7, 0.3
 SAMPLE = 256
 """The number of an image's anchors that the paper draws by lot for the loss, at most half of them positive."""
 UNITS, BOX_SIZE, MASK_SIZE, DEPTH = 1024, 7, 14, 4
-"""The units of the box head, the sides of the features that it and the mask head see, and convolutions of the latter."""
+"""The units of the box head, the sides of the features that either head sees, and the mask head's convolutions."""
 
 
 def mask_rcnn(image: Any, truth: Any, features: Sequence[Any], classes: int, channels: int) -> tuple[MaskRCNN, Any]:
