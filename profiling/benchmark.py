@@ -155,7 +155,7 @@ class Benchmark:
     def layout_of(self, point: Point) -> Layout:
         """Return the layout by the axes that say it, as far as it is known before the point is prepared."""
         said = {name: point.params[axis] for name, axis in self.layout.items() if axis in point.params}
-        return Layout(**said, axes=tuple(self.layout.values()))  # type: ignore[arg-type]  # axes have checked values
+        return Layout(**said, axes={axis: name for name, axis in self.layout.items()})  # type: ignore[arg-type]  # axes have checked values
 
     @property
     def summary(self) -> str:

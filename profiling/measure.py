@@ -6,6 +6,7 @@ import os
 import traceback
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 from time import perf_counter
@@ -75,7 +76,8 @@ def measure(
     try:
         with phase("prepare_s"):
             task = benchmark.prepare(point)
-        declared["layout"] = layout = task.layout or declared["layout"]
+        layout: Layout = declared["layout"]
+        declared["layout"] = layout = replace(task.layout, axes=layout.axes) if task.layout else layout
         if isinstance(task, Training):
             sampler = telemetry_sampler(point, environment, layout)
             outcome = _train(task, point, environment, bound.dtype, phase, sampler, keep)

@@ -32,7 +32,7 @@ def test_bench_with_a_given_interpreter_installs_nothing(tmp_path: Path) -> None
         *("BENCH=behave nqueens", "PARAMS=us=100,200 impl=tuned cores=all queens=6"),
     )
     assert process.returncode == 0, process.stderr
-    assert [record["params"] for record in records(out)] == [
+    assert [record["point"]["params"] for record in records(out)] == [
         {"us": 100},
         {"us": 200},
         {"impl": "tuned", "cores": "all", "queens": 6},

@@ -113,19 +113,21 @@ class Group:
         record, varying = self.rows[0].record, self.varying
         backend = [f"backend={plain(self.backend)}"] if self.backend else []
         return " ".join(
-            [*backend, params_text(record, [axis for axis in record.point.params if axis not in varying])]
+            [*backend, params_text(record, [axis for axis in record.point.values if axis not in varying])]
         ).strip()
 
     def short(self, row: Row) -> str:
         """The row's point by the axes that tell it from the others of its group."""
-        own = params_text(row.record, [axis for axis in self.varying if axis in row.record.point.params])
-        return own or " ".join(f"{axis}=default" for axis in self.varying)
+        own = params_text(row.record, [axis for axis in self.varying if axis in row.record.point.values])
+        layout = row.record.layout
+        said = {axis: getattr(layout, name) for axis, name in layout.axes.items()}
+        return own or " ".join(f"{axis}={said.get(axis, 'default')}" for axis in self.varying)
 
 
 def varying_axes(rows: Sequence[Row]) -> list[str]:
     """The axes in which these rows differ, in the order of their declaration."""
-    axes = dict.fromkeys(axis for row in rows for axis in row.record.point.params)
-    return [axis for axis in axes if len({row.record.point.params.get(axis) for row in rows}) > 1]
+    axes = dict.fromkeys(axis for row in rows for axis in row.record.point.values)
+    return [axis for axis in axes if len({row.record.point.values.get(axis) for row in rows}) > 1]
 
 
 def make_rows(records: Sequence[Record]) -> list[Row]:
@@ -181,7 +183,7 @@ def trained_on(data: Data) -> str:
 
 
 def params_text(record: Record, axes: Iterable[str]) -> str:
-    return plain(" ".join(f"{axis}={record.point.params[axis]}" for axis in axes))
+    return plain(" ".join(f"{axis}={record.point.values[axis]}" for axis in axes))
 
 
 def count_text(info: RunInfo, records: Sequence[Record]) -> str:

@@ -103,8 +103,8 @@ def _study(benchmark: str, rows: Sequence[Row]) -> Study:
     rows = [row for row in rows if 0 < (time.of(row.record) or 0) < math.inf]
     places = _places(rows)
     varying = varying_axes(rows)
-    common = [axis for row in rows[:1] for axis in row.record.point.params if axis not in varying]
-    values = {axis: {v for row in rows if isinstance(v := row.record.point.params.get(axis), int)} for axis in varying}
+    common = [axis for row in rows[:1] for axis in row.record.point.values if axis not in varying]
+    values = {axis: {v for row in rows if isinstance(v := row.record.point.values.get(axis), int)} for axis in varying}
     sweeps = []
     for axis in sorted(varying, key=lambda axis: -len(values[axis])):
         found = list(_lines(places, axis, varying))

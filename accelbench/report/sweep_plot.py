@@ -36,7 +36,7 @@ def sweep(group: Group, environment: Environment, name: str) -> Markup | None:
     """
     sizes_of = group.rows[0].record.sizes
     axis = next((axis for axis in group.varying if axis in sizes_of), None)
-    if axis is None or len({row.record.point.params.get(axis) for row in group.rows}) < LEAST_SIZES:
+    if axis is None or len({row.record.point.values.get(axis) for row in group.rows}) < LEAST_SIZES:
         return None
     drawn = list(_lines(group, axis, sizes_of[axis]))
     sizes = [place for _, points in drawn for place, _ in points]
@@ -76,7 +76,7 @@ def lines(rows: Iterable[Row], axis: str, others: Sequence[str]) -> dict[str, li
     """The records with their value of a numeric axis, in its order, by the values that they have of the other axes."""
     found: dict[str, list[tuple[int, Record]]] = {}
     for row in rows:
-        value, params = row.record.point.params.get(axis), row.record.point.params
+        value, params = row.record.point.values.get(axis), row.record.point.values
         if isinstance(value, int):
             label = params_text(row.record, [other for other in others if other in params and other != axis])
             found.setdefault(label, []).append((value, row.record))

@@ -167,7 +167,7 @@ def _line(info: RunInfo, record: Record, measured: Sequence[Ceiling]) -> dict[st
     if clock := observed_clock(record):
         line |= {"observed_clock_mhz": clock.mhz, "observed_clock_source": clock.source}
     line |= record.phases.model_dump()
-    line |= {f"param.{axis}": value for axis, value in record.point.params.items()}
+    line |= {f"param.{axis}": value for axis, value in record.point.values.items()}
     line |= {f"metric.{name}": metric.value for name, metric in record.metrics.items()}
     if record.profile is not None:
         found = record.profile.bottleneck
@@ -231,7 +231,7 @@ def _timing(record: Record) -> dict[str, Any]:
 
 
 def _descriptions(record: Record) -> dict[str, str]:
-    found = {f"param.{axis}": f"the point's value of the axis {axis}" for axis in record.point.params}
+    found = {f"param.{axis}": f"the point's value of the axis {axis}" for axis in record.point.values}
     found |= {f"metric.{name}": f"{name} in {m.unit}" if m.unit else name for name, m in record.metrics.items()}
     gauges = summarize_gauges(record.telemetry)
     found |= {f"telemetry.{kind}": f"median of {kind} in {gauge.unit}" for kind, gauge in gauges.items()}

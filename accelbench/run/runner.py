@@ -10,7 +10,6 @@ import itertools
 import signal
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from time import monotonic, sleep
@@ -69,8 +68,9 @@ def run_plan(store: RunStore, progress: Progress, ranks: Ranks | None = None, re
 def _alike(point: Point) -> tuple[object, ...]:
     """What points have in common whose workers may be the same."""
     # A framework takes its devices once, so its process is laid out once.
-    layout = replace(layout_of(point), scaling="strong")
-    return point.benchmark, point.device, point.backend, point.host_cores, layout
+    layout = layout_of(point)
+    once = layout.processes, layout.devices, layout.strategy
+    return point.benchmark, point.device, point.backend, point.host_cores, once
 
 
 def _mark(store: RunStore, info: RunInfo, **update: Any) -> RunInfo:

@@ -205,7 +205,8 @@ def _parse(model: type[M], text: str, where: str) -> M:
         raise UserError(f"{where} is damaged: not JSON ({error})") from None
     version = data.get("schema_version") if isinstance(data, dict) else None
     if version != SCHEMA_VERSION:
-        raise UserError(f"{where} has schema version {version}; this accelbench reads version {SCHEMA_VERSION}")
+        older = ": accelbench 0.1 opens it" if version == 1 else ""
+        raise UserError(f"{where} has schema version {version}; this accelbench reads version {SCHEMA_VERSION}{older}")
     try:
         return model.model_validate(data)
     except ValidationError as error:

@@ -34,8 +34,9 @@ def read_run(folder: Path) -> dict[str, Record]:
 
 def point_name(record: Record) -> str:
     """Say `matmul cpu impl=vendor n=2048`."""
-    where = [record["benchmark"], record["device"], record["backend"]]
-    return " ".join([word for word in where if word] + [f"{axis}={value}" for axis, value in record["params"].items()])
+    point = record["point"]
+    where = [point["benchmark"], point["device"], point["backend"]]
+    return " ".join([word for word in where if word] + [f"{axis}={value}" for axis, value in point["params"].items()])
 
 
 def figure(record: Record) -> tuple[float, str]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Literal
 
 
@@ -21,8 +22,11 @@ class Layout:
     """The engine that keeps the replicas alike; None where nothing is trained."""
     batch: int | None = None
     """The examples of one training step of all replicas."""
-    axes: tuple[str, ...] = ()
-    """The axes of the point that say this, whatever they are called: points that differ in these alone train alike."""
+    axes: Mapping[str, str] = field(default_factory=dict)
+    """The axes of the point that say this, whatever they are called, and the field that each says.
+
+    Points that differ in these axes alone train alike.
+    """
 
     @property
     def workers(self) -> int:

@@ -36,10 +36,15 @@ class Point:
         return " ".join(filter(None, [f"{self.benchmark} {self.device}", self.details]))
 
     @property
+    def values(self) -> dict[str, Scalar]:
+        """The value of each axis, and the number of host cores where it is limited: what tells points apart."""
+        return {**self.params, **({} if self.host_cores is None else {"host_cores": self.host_cores})}
+
+    @property
     def details(self) -> str:
         """The part of the name after benchmark and device: `backend=jax batch=128 host_cores=2`."""
-        words = {"backend": self.backend, **self.params, "host_cores": self.host_cores}
-        return " ".join(f"{word}={value}" for word, value in words.items() if value is not None)
+        backend = {"backend": self.backend} if self.backend else {}
+        return " ".join(f"{word}={value}" for word, value in {**backend, **self.values}.items())
 
     def rng(self) -> np.random.Generator:
         """Return a generator of the run's seed, so that the same run draws the same inputs again."""

@@ -51,7 +51,7 @@ def rates(*arguments: str) -> dict[str, float]:
 
 
 def name(record: dict[str, Any]) -> str:
-    return " ".join([record["benchmark"], *map(str, record["params"].values())])
+    return " ".join([record["point"]["benchmark"], *map(str, record["point"]["params"].values())])
 
 
 def rate(record: dict[str, Any]) -> float:

@@ -110,7 +110,7 @@ class Checkout:
 
 
 def measured(found: Path) -> set[tuple[object, object]]:
-    return {(record["benchmark"], record["status"]) for record in records(found)}
+    return {(record["point"]["benchmark"], record["status"]) for record in records(found)}
 
 
 def records(found: Path) -> list[dict[str, Any]]:

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.containers.conftest import ROOT, run
+from tests.conftest import ROOT
+from tests.containers.conftest import run
 
 pytestmark = pytest.mark.container
 

@@ -69,10 +69,7 @@ def write_stored_run(folder: Path, factor: float, *values: int) -> Path:
     folder.mkdir()
     lines = [
         {
-            "benchmark": "behave",
-            "device": "cpu",
-            "backend": None,
-            "params": {"us": us},
+            "point": {"benchmark": "behave", "device": "cpu", "backend": None, "params": {"us": us}},
             "figure": "items",
             "status": "measured",
             "work": {"items": us, "item": "spins"},

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from tests.conftest import OWN_BENCHMARKS, info
-from tests.containers.conftest import ROOT, records
+from tests.conftest import OWN_BENCHMARKS, ROOT, info
+from tests.containers.conftest import records
 from tests.containers.slurm_cluster import Cluster, running_cluster, wait_until
 
 pytestmark = [pytest.mark.container, pytest.mark.timeout(1500)]

@@ -67,6 +67,6 @@ def test_a_training_is_distributed_inside_the_image(cluster: Cluster, sif: Path,
     process = cluster.command(*SRUN, *command, *options, **COORDINATOR)
     assert process.returncode == 0, process.stdout + process.stderr
     (record,) = records(tmp_path / "run")
-    assert record["params"]["processes"] == 2
+    assert record["point"]["params"]["processes"] == 2
     assert record["verification"]["passed"]
     assert record["parts"]["bytes"] == 4 * 1_199_882  # every parameter's gradient, in float32

@@ -83,7 +83,8 @@ def test_all_visible_cards_work_at_once_and_each_is_verified(name: str, params: 
     assert 0.1 < task.sample(2) < 5
     assert task.metrics is not None
     cards = [metric.value for card, metric in task.metrics(1.0).items() if card.startswith("card ")]
-    assert len(cards) == task.work.devices
+    assert task.layout is not None
+    assert len(cards) == task.layout.devices
     assert min(cards) > 1e9
 
 

@@ -22,9 +22,10 @@ from kernels.all_gpus import card as card_module
 from kernels.all_gpus import together
 from kernels.all_gpus.comparison import OUTLIER, compare, outliers
 from profiling.analysis.roofline import ceilings, share_of_ceiling, share_of_peak
-from profiling.benchmark import Benchmark, Skip, Task
+from profiling.benchmark import Benchmark, Skip, Task, axis
 from profiling.machine.peaks import peak
 from profiling.measure import measure
+from profiling.records.layout import Layout
 from profiling.records.point import Point
 from profiling.records.quality import Metric, Verification
 from profiling.records.record import Record
@@ -162,7 +163,13 @@ def task(**params: str) -> Task:
 def measured(figure: Any = "flops", **params: str) -> Record:
     """The record of the made-up node, by the real measurement."""
     benchmark = Benchmark(
-        "all-gpus-matmul", lambda point: together.prepare(point, "made_up", params), ("gpu",), {}, figure
+        "all-gpus-matmul",
+        lambda point: together.prepare(point, "made_up", params),
+        ("gpu",),
+        {},
+        figure,
+        bound="arithmetic" if figure == "flops" else "memory",
+        dtype=axis("dtype"),
     )
     return measure(benchmark, POINT, environment(), max_seconds=30)
 
@@ -175,8 +182,7 @@ def test_the_figure_is_the_sum_over_all_cards_that_work_at_the_same_time(install
     record = measured()
     assert record.status == "measured", record.reason
     assert record.rate() == pytest.approx(3.5 * FLOPS / 1e-3, rel=0.002)
-    assert record.work
-    assert record.work.devices == 4
+    assert record.layout.devices == record.layout.workers == 4
     assert record.metrics["cards"].value == 4
 
 
@@ -274,7 +280,7 @@ def test_shares_are_of_as_many_cards_as_worked(install: Install) -> None:
     assert several.peak.value == 4 * one
     alone = several.model_copy(
         update={
-            "benchmark": "matmul",
+            "layout": Layout(),
             "ceiling": True,
             "work": several.work and Work(flops=(several.work.flops or 0) / 4),
         }

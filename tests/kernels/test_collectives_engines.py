@@ -24,10 +24,10 @@ def check_records(found: list[dict[str, Any]], ranks: int) -> None:
     for record in found:
         assert record["status"] == "measured", record["reason"]
         assert record["verification"]["passed"]
-        if record["benchmark"] != "collectives":
+        if record["point"]["benchmark"] != "collectives":
             continue
-        op, seconds = record["params"]["op"], record["timing"]["summary"]["median"]
-        assert record["work"]["bytes"] == message(op, record["params"]["bytes"], ranks).bytes
+        op, seconds = record["point"]["params"]["op"], record["timing"]["summary"]["median"]
+        assert record["work"]["bytes"] == message(op, record["point"]["params"]["bytes"], ranks).bytes
         bus = record["metrics"]["bus_bandwidth"]
         assert bus["unit"] == "B/s"
         assert bus["value"] == pytest.approx(record["work"]["bytes"] / seconds * bus_factor(op, ranks))

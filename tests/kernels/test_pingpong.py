@@ -113,7 +113,7 @@ def test_two_processes_measure_latency_and_bandwidth(accelbench: Run, tmp_path: 
         assert latency == pytest.approx(record["timing"]["summary"]["median"] / 2)
         # The figure is what NetPIPE draws: the message by half of the round trip.
         rate = record["work"]["bytes"] / record["timing"]["summary"]["median"]
-        assert rate == pytest.approx(record["params"]["bytes"] / latency)
+        assert rate == pytest.approx(record["point"]["params"]["bytes"] / latency)
 
 
 def test_what_is_received_was_poisoned() -> None:

@@ -87,7 +87,7 @@ def measured(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
 
 
 def test_a_message_there_and_back_takes_as_long_as_the_link_dictates(measured: Measured) -> None:
-    (record,) = (record for record in measured.records if record["benchmark"] == "pingpong")
+    (record,) = (record for record in measured.records if record["point"]["benchmark"] == "pingpong")
     assert [rank["node"] for rank in record["ranks"]] == [0, 1]
     bandwidth = measured.size / (median(record["timing"]["samples"]) / 2)
     assert measured.link.least(measured.size, both_ways=False) <= bandwidth <= measured.link.most(measured.size)
@@ -98,7 +98,7 @@ def test_the_bus_bandwidth_of_gloo_is_that_of_the_link(measured: Measured, op: s
     """With two ranks, each link carries once the message each way, or one way where it is a broadcast."""
     if find_spec("torch") is None:
         not_tested("gloo, PyTorch is not installed")
-    (record,) = (record for record in measured.records if record["params"].get("op") == op)
+    (record,) = (record for record in measured.records if record["point"]["params"].get("op") == op)
     bandwidth = record["metrics"]["bus_bandwidth"]["value"]
     least = measured.link.least(measured.size, both_ways=op != "broadcast")
     assert least <= bandwidth <= measured.link.most(measured.size)
@@ -106,7 +106,7 @@ def test_the_bus_bandwidth_of_gloo_is_that_of_the_link(measured: Measured, op: s
 
 def test_netpipe_says_the_same(measured: Measured) -> None:
     require("NPtcp")
-    (record,) = (record for record in measured.records if record["benchmark"] == "pingpong")
+    (record,) = (record for record in measured.records if record["point"]["benchmark"] == "pingpong")
     server, client = measured.link.hosts
     theirs = netpipe(measured.size, server.address, server.command, client.command, first=1, repeats=1)
     assert measured.link.least(measured.size, both_ways=False) <= measured.size / theirs

@@ -54,7 +54,10 @@ def test_the_probe_names_versions_programs_and_the_card(day: subprocess.Complete
 
 @pytest.mark.usefixtures("day")
 def test_the_first_figures_are_measured_by_real_workers_on_a_known_card(folder: Path) -> None:
-    measured = {(record["benchmark"], record["params"].get("impl")): record for record in records(folder / "first")}
+    measured = {
+        (record["point"]["benchmark"], record["point"]["params"].get("impl")): record
+        for record in records(folder / "first")
+    }
     assert {record["status"] for record in measured.values()} == {"measured"}
     assert {record["verification"]["method"] for record in measured.values()} == {UNCHECKED}
     ours = measured["matmul", "numba"]
@@ -78,7 +81,7 @@ def test_kernels_are_compiled_and_launched_as_often_as_they_are_timed(launches: 
 def test_trainings_are_those_of_the_installed_frameworks(folder: Path) -> None:
     assert not (folder / "train-tensorflow").exists()
     (record,) = records(folder / "train-jax")
-    assert (record["status"], record["backend"]) == ("skipped", "jax")
+    assert (record["status"], record["point"]["backend"]) == ("skipped", "jax")
     assert "jax would train on the cpu" in record["reason"]
 
 

@@ -27,7 +27,7 @@ def probed(folder: Path, day: object) -> dict[str, str]:
 
 @pytest.fixture
 def numba_product(folder: Path) -> dict[str, Any]:
-    return next(r for r in records(folder / "first") if r["params"].get("impl") == "numba")
+    return next(r for r in records(folder / "first") if r["point"]["params"].get("impl") == "numba")
 
 
 def test_numba_finds_libnvvm_in_a_toolkit_that_no_variable_names(

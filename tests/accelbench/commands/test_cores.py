@@ -5,15 +5,16 @@ from __future__ import annotations
 import io
 import os
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from rich.console import Console
 
-from accelbench.cores import HOST_CORES, doubling, host_cores, kept_to, render_cores, require_cores, usable_cores
+from accelbench.cores import doubling, kept_to, render_cores, require_cores, usable_cores
 from accelbench.errors import UserError
-from accelbench.run.plan import PlannedPoint
 from accelbench.run.store import RunInfo, RunStore
+from profiling.records.point import Point
 from profiling.records.record import Record
 from tests.conftest import Run, command, environment
 
@@ -87,7 +88,7 @@ def test_each_point_ran_on_its_cores_and_no_more(done: Done) -> None:
     assert process.returncode == 0, process.stderr + process.stdout
     records = RunStore.open(path).records()
     assert all(record.status == "measured" for record in records)
-    by_point = {(r.params[HOST_CORES], r.params["workers"]): r for r in records}
+    by_point = {(r.point.host_cores, r.point.params["workers"]): r for r in records}
     assert list(by_point) == [(1, 1), (2, 1), (2, 2)]
     for (cores, _), record in by_point.items():
         assert record.metrics["cores"].value == cores
@@ -114,17 +115,17 @@ def test_an_interrupted_run_goes_on_with_what_is_missing(accelbench: Run, own: s
     store = RunStore.open(done[1])
     again = RunStore.create(tmp_path / "again", store.info().model_copy(update={"status": "interrupted"}))
     for record in store.records():
-        if record.params[HOST_CORES] != 1:
+        if record.point.host_cores != 1:
             again.append(record)
     again.close()
     resumed = accelbench("resume", again.path, ACCELBENCH_PATH=own)
     assert resumed.returncode == 0, resumed.stderr
     assert "host_cores=1" in resumed.stdout
     assert "how many cores it needs" in resumed.stdout
-    kept = {str(record.point): record.started for record in store.records() if record.params[HOST_CORES] != 1}
+    kept = {str(record.point): record.started for record in store.records() if record.point.host_cores != 1}
     now = RunStore.open(again.path).records()
     assert {str(record.point): record.started for record in now if str(record.point) in kept} == kept
-    assert next(record for record in now if record.params[HOST_CORES] == 1).metrics["cores"].value == 1
+    assert next(record for record in now if record.point.host_cores == 1).metrics["cores"].value == 1
 
 
 @several_cores
@@ -135,7 +136,7 @@ def test_a_point_that_fails_costs_the_point_and_no_more(accelbench: Run, own: st
     assert ended.returncode == 1
     assert "2 cores are not to its liking" in ended.stdout
     assert "it was measured with 1 of the 3 different numbers of cores" in ended.stdout
-    statuses = {r.params[HOST_CORES]: r.status for r in RunStore.open(tmp_path / "run").records()}
+    statuses = {r.point.host_cores: r.status for r in RunStore.open(tmp_path / "run").records()}
     assert (statuses[1], statuses[2]) == ("measured", "failed")
 
 
@@ -183,8 +184,7 @@ def test_only_what_is_started_inside_is_kept_to_its_cores() -> None:
 
 
 def test_a_plan_for_a_larger_machine_is_refused() -> None:
-    point = PlannedPoint(benchmark="fed", device="cpu", params={HOST_CORES: usable_cores() + 1})
-    assert host_cores(point) == usable_cores() + 1
+    point = Point("fed", "cpu", {}, host_cores=usable_cores() + 1)
     with pytest.raises(UserError, match="host cores are wanted"):
         require_cores([point])
 
@@ -207,7 +207,7 @@ def at(record: Record, cores: int, seconds: float) -> Record:
     assert record.timing is not None
     samples = [seconds * (1 + 0.001 * (step % 21 - 10)) for step in range(60)]
     timing = record.timing.model_copy(update={"samples": samples})
-    return record.model_copy(update={"params": record.params | {HOST_CORES: cores}, "timing": timing})
+    return record.model_copy(update={"point": replace(record.point, host_cores=cores), "timing": timing})
 
 
 @several_cores
@@ -229,5 +229,5 @@ def test_nothing_measured_and_other_runs_are_told_apart(
 ) -> None:
     info = RunStore.open(done[1]).info()
     assert "no point was measured" in shown(info, [])
-    plain = [point.model_copy(update={"params": {"workers": 1}}) for point in info.plan]
+    plain = [replace(point, host_cores=None) for point in info.plan]
     assert shown(info.model_copy(update={"plan": plain}), []) == ""

@@ -83,7 +83,7 @@ def test_the_table_holds_the_records_numbers_exactly(rich_run: RunStore) -> None
     measured = ceilings(records)
     table = pd.read_parquet(rich_run.path / "records.parquet")
     for (_, line), found in zip(table.iterrows(), records, strict=True):
-        assert (line["benchmark"], line["status"]) == (found.benchmark, found.status)
+        assert (line["benchmark"], line["status"]) == (found.point.benchmark, found.status)
         expected: dict[str, float | None] = {
             "median_s": found.timing.summary.median if found.timing else None,
             "rate": found.rate(),

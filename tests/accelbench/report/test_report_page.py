@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from math import inf, nan
 from pathlib import Path
 from typing import Any
@@ -97,8 +98,8 @@ def test_a_hostile_string_is_shown_and_does_nothing(where: str, tmp_path: Path) 
         "reason": {"status": "failed", "reason": HOSTILE, "timing": None},
         "output_tail": {"status": "failed", "reason": "it crashed", "output_tail": [HOSTILE], "timing": None},
         "noise": {"noise": [HOSTILE]},
-        "params": {"params": {"precision": HOSTILE, "batch": 1}},
-        "backend": {"backend": HOSTILE},
+        "params": {"point": replace(found.point, params={"precision": HOSTILE, "batch": 1})},
+        "backend": {"point": replace(found.point, backend=HOSTILE)},
         "metrics": {"metrics": {HOSTILE: Metric(1.0, "s")}},
         "unit": {"metrics": {"m": Metric(1.0, HOSTILE)}},
         "item": {"work": Work(flops=1e9, items=3, item=HOSTILE)},
@@ -108,7 +109,7 @@ def test_a_hostile_string_is_shown_and_does_nothing(where: str, tmp_path: Path) 
     machine = environment()
     if where == "machine":
         machine = machine.model_copy(update={"cpu": machine.cpu.model_copy(update={"model": HOSTILE})})
-    second = found.model_copy(update={"params": {"precision": "float32", "batch": 2}})
+    second = found.model_copy(update={"point": replace(found.point, params={"precision": "float32", "batch": 2})})
     html = page_of(tmp_path, [found.model_copy(update=possible[where]), second], environment=machine)
     tags = {tag for tag, _ in Tags(html).tags}
     assert not {"script", "img"} & tags

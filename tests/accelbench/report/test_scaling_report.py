@@ -40,7 +40,7 @@ def collectives() -> list[Record]:
             "collectives",
             figure="bytes",
             params={"op": "all-reduce", "impl": "gloo", "bytes": size, "processes": 2},
-            work=Work(bytes=size),
+            work=Work(bytes=size, all_reduced=size),
             timing=timing(2 * (1e-4 + size / 2 / 4e8)),
         )
         for size in (1 << 10, 1 << 16, 1 << 20, 1 << 24)

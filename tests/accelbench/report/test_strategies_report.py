@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from dataclasses import replace
 from pathlib import Path
 
 from rich.console import Console
@@ -14,16 +15,17 @@ from tests.fixtures.report_pages import page_of
 from tests.fixtures.report_records import HOSTILE, studied, timing
 
 
-def training(seconds: float, backend: str = "tensorflow", **axes: str | int) -> Record:
+def training(seconds: float, backend: str = "tensorflow", replicas: int | None = None, **axes: str | int) -> Record:
     work, steps = Work(items=64, item="windows"), timing(seconds, spread=0.0, timer="steps", stop="epochs done")
-    return studied("bilstm", "cpu", 10.0, 0.9, params=axes, backend=backend, timing=steps, work=work)
+    found = studied("bilstm", "cpu", 10.0, 0.9, params=axes, backend=backend, timing=steps, work=work)
+    return found.model_copy(update={"layout": replace(found.layout, replicas=replicas or found.layout.replicas)})
 
 
 def strategies() -> list[Record]:
     return [
         training(0.064, strategy="none", units=16),
         training(0.032, strategy="mirrored", devices=2, units=16),
-        training(0.128, strategy="parameter-server", processes=3, units=16),
+        training(0.128, strategy="parameter-server", processes=3, replicas=1, units=16),
     ]
 
 

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 
 from accelbench.report.page import render_page
 from accelbench.report.rows import make_groups, make_rows
-from accelbench.report.sweep_plot import SIZE_AXES, sweep
+from accelbench.report.sweep_plot import sweep
 from accelbench.report.table import make_table
 from accelbench.run.store import RunStore
-from profiling.analysis.roofline import bounded_figure, ceilings, share_of_ceiling
+from profiling.analysis.roofline import ceilings, share_of_ceiling
 from profiling.records.environment import Cache
 from profiling.records.record import Record
 from profiling.records.work import Work
@@ -156,8 +156,9 @@ def test_where_no_size_is_swept_there_is_no_drawing(records: list[Record]) -> No
 
 
 def test_every_unit_of_size_is_drawn_to_scale() -> None:
-    for axis, unit in SIZE_AXES.items():
-        records = [record("transfer", params={axis: n}, figure="bytes", work=Work(bytes=n)) for n in (1, 16, 256, 4096)]
+    for unit in (1, 1 << 10, 1 << 20):
+        size = {"figure": "bytes", "sizes": {"groesse": unit}}
+        records = [record("transfer", params={"groesse": n}, work=Work(bytes=n), **size) for n in (1, 16, 256, 4096)]
         svg = drawn(records)
         assert svg is not None
         assert ("1 KiB" if unit < 1 << 20 else "1 MiB") in texts(svg)
@@ -205,8 +206,8 @@ def test_the_page_has_the_drawing_and_is_the_same_every_time(tmp_path: Any) -> N
 def test_what_a_cache_serves_is_no_share_of_memory_bandwidth() -> None:
     memory = record("stream", figure="bytes", ceiling=True, work=Work(bytes=1e9), timing=timing(1e9 / 2e10))
     cached = bandwidth(8, 2e11)
-    assert bounded_figure(memory) == "bytes"
-    assert bounded_figure(cached) is None
+    assert memory.bound.figure == "bytes"
+    assert cached.bound.figure is None
     share = share_of_ceiling(cached, ceilings([memory, cached]))
     assert share.value is None
     assert "cache" in (share.reason or "")

@@ -39,4 +39,4 @@ def test_a_launcher_starts_the_ranks_of_one_run(tmp_path: Path, name: str, launc
     assert process.returncode == 0, process.stdout + process.stderr
     assert f"2 ranks of {name}: 2 on " in process.stdout
     (record,) = records(tmp_path / "run")
-    assert (record["status"], record["params"]["processes"], len(record["ranks"])) == ("measured", 2, 2)
+    assert (record["status"], record["point"]["params"]["processes"], len(record["ranks"])) == ("measured", 2, 2)

@@ -86,7 +86,7 @@ def test_a_training_refuses_the_strategies_that_are_not_planned(backend: str, st
 def plan(*choices: str, suite: str | None = None, names: tuple[str, ...] = (), device: Device = "gpu") -> list[Point]:
     chosen = load_suite(suite) if suite else None
     planned = make_plan(names, chosen, device, [Choice.parse(text) for text in choices], None, with_ceilings=False)
-    return [point.point(seed=1) for point in planned]
+    return list(planned)
 
 
 @pytest.mark.parametrize("suite", ["quick", "kernels", "ceilings", "full"])
@@ -191,7 +191,7 @@ def test_the_run_and_its_records_say_which_backend_takes_the_place_of_the_first(
     )
     assert process.returncode == 0, process.stdout + process.stderr
     assert process.stdout.count("absent is not installed: trainings run on json") == 1
-    assert [record["backend"] for record in records(tmp_path / "run")] == ["json"]
+    assert [record["point"]["backend"] for record in records(tmp_path / "run")] == ["json"]
 
 
 def test_a_suite_may_sample_longer_on_one_device_than_on_another(tmp_path: Path) -> None:

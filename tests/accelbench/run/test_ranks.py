@@ -49,7 +49,7 @@ def test_two_ranks_measure_a_point_into_one_run(accelbench: Run, tmp_path: Path)
     assert process.returncode == 0, process.stdout + process.stderr
     assert "2 ranks of accelbench launch: 2 on " in process.stdout
     (record,) = records(tmp_path / "run")
-    assert record["params"]["processes"] == 2
+    assert record["point"]["params"]["processes"] == 2
     assert record["work"]["items"] == 2
     assert [(one["rank"], one["node"]) for one in record["ranks"]] == [(0, 0), (1, 0)]
 

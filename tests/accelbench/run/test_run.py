@@ -21,7 +21,7 @@ def test_a_good_run_ends_with_status_0_and_a_report(accelbench: Run, tmp_path: P
     process = accelbench(*RUN, "behave", "--param", "us=100,300")
     assert process.returncode == 0, process.stderr
     first, second = records(tmp_path / "out")
-    assert (first["status"], first["params"]) == ("measured", {"us": 100})
+    assert (first["status"], first["point"]["params"]) == ("measured", {"us": 100})
     assert second["verification"]["passed"]
     assert first["timing"]["summary"]["median"] >= 100e-6
     assert len(first["timing"]["samples"]) == first["timing"]["summary"]["count"]
@@ -112,7 +112,7 @@ def test_an_interrupted_run_is_valid_and_resume_measures_only_what_is_missing(
     assert accelbench("resume", "out").returncode == 0
     kept, new = records(tmp_path / "out")
     assert kept == before
-    assert new["params"] == {"us": 200}
+    assert new["point"]["params"] == {"us": 200}
     assert info(tmp_path / "out")["status"] == "finished"
 
 
@@ -163,7 +163,7 @@ def test_resume_mends_a_cut_off_line_and_loses_nothing(accelbench: Run, tmp_path
     assert "records.jsonl line 2 is cut off" in process.stderr
     assert process.stderr.count("\n") == 1
     assert accelbench("resume", "out").returncode == 0
-    assert [record["params"]["us"] for record in records(tmp_path / "out")] == [100, 200]
+    assert [record["point"]["params"]["us"] for record in records(tmp_path / "out")] == [100, 200]
     assert stored.read_bytes().startswith(whole.splitlines(keepends=True)[0])
 
 
@@ -172,7 +172,7 @@ def test_resume_can_try_failed_points_again(accelbench: Run, tmp_path: Path) -> 
     assert accelbench("resume", "out").returncode == 1
     assert len(records(tmp_path / "out")) == 2
     assert accelbench("resume", "out", "--failed").returncode == 1
-    assert [record["params"]["how"] for record in records(tmp_path / "out")] == ["wrong", "well", "wrong"]
+    assert [record["point"]["params"]["how"] for record in records(tmp_path / "out")] == ["wrong", "well", "wrong"]
 
 
 def test_a_second_run_in_the_same_directory_is_refused(accelbench: Run, tmp_path: Path) -> None:
@@ -255,6 +255,6 @@ def test_a_matrix_that_does_not_fit_memory_is_skipped_with_the_figure(
     )
     assert process.returncode == 0, process.stderr
     (record,) = records(tmp_path / "out")
-    assert (record["status"], record["params"]["n"]) == ("skipped", 1_000_000_000)
+    assert (record["status"], record["point"]["params"]["n"]) == ("skipped", 1_000_000_000)
     assert "needs 10.4 EiB of memory" in record["reason"]
     assert record["reason"] in process.stdout.replace("\n", " ")

@@ -43,8 +43,9 @@ def test_the_last_record_of_a_point_counts(run: RunStore) -> None:
     ("damage", "message"),
     [
         (b"{}\n", "line 2 has schema version None"),
-        (b'{"schema_version": 0}\n', "line 2 has schema version 0; this accelbench reads version 1"),
-        (b'{"schema_version": 1, "benchmark": 3}\n', "line 2 is damaged: "),
+        (b'{"schema_version": 0}\n', "line 2 has schema version 0; this accelbench reads version 2"),
+        (b'{"schema_version": 1}\n', "this accelbench reads version 2: accelbench 0.1 opens it"),
+        (b'{"schema_version": 2, "figure": 3}\n', "line 2 is damaged: "),
         (b'["schema_version"]\n', "line 2 has schema version None"),
         (b"\xff\xfe\x00\n", "line 2 is damaged: not JSON"),
         (b"\n", "line 2 is damaged: not JSON"),

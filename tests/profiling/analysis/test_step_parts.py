@@ -14,7 +14,6 @@ from profiling.analysis.scaling import (
     exchange_over_model,
     fit_latency_bandwidth,
     predict,
-    replicas,
     scalings,
 )
 from profiling.analysis.step_parts import take_apart, with_exchange
@@ -24,6 +23,7 @@ from profiling.records.step import Seen, StepParts
 from profiling.records.timing import Timing
 from profiling.records.work import Work
 from profiling.timing.statistics import summarize
+from tests.fixtures.declared import declared
 
 times = st.lists(st.floats(0.001, 1.0), min_size=3, max_size=20)
 
@@ -37,19 +37,15 @@ def training(seconds: float, *, parts: StepParts | None = None, items: float = 6
 
 
 def reduction(seconds: float, nbytes: int, processes: int) -> Record:
-    params: dict[str, str | int] = {"op": "all-reduce", "impl": "gloo", "bytes": nbytes, "processes": processes}
-    return record("collectives", [seconds] * 20, "host", Work(bytes=nbytes), params, None)
+    params: dict[str, str | int] = {"message": nbytes, "processes": processes}
+    return record("exchanged", [seconds] * 20, "host", Work(bytes=nbytes, all_reduced=nbytes), params, None)
 
 
 def record(
     name: str, samples: list[float], timer: str, work: Work, params: dict[str, str | int], parts: StepParts | None
 ) -> Record:
     return Record(
-        benchmark=name,
-        device="cpu",
-        params=params,
-        seed=1,
-        figure="items",
+        **declared(name, params=params, figure="items", trained=timer == "steps"),
         status="measured",
         started=datetime(2026, 1, 1, tzinfo=UTC),
         work=work,
@@ -139,19 +135,6 @@ def test_an_interval_of_the_speed_up_takes_the_worst_of_both() -> None:
     ((_, step),) = [scaling.steps for scaling in scalings([one, two])]
     assert step.speedup == pytest.approx(2.0)
     assert step.speedup_low < 2.0 < step.speedup_high
-
-
-@pytest.mark.parametrize(
-    ("params", "count"),
-    [
-        ({}, 1),
-        ({"processes": 4}, 4),
-        ({"processes": 2, "devices": 3}, 6),
-        ({"strategy": "parameter-server", "processes": 5}, 3),
-    ],
-)
-def test_replicas_of_a_point(params: dict[str, str | int], count: int) -> None:
-    assert replicas(params) == count
 
 
 @settings(deadline=None)  # the first call imports the solver

@@ -138,8 +138,8 @@ def test_the_cores_that_a_point_was_kept_to_are_the_lowest_of_those_there() -> N
     there = list(range(3, 11))
     environment = environment.model_copy(update={"cpu": environment.cpu.model_copy(update={"affinity": there})})
 
-    def kept(**params: int) -> list[int] | None:
-        return kept_to_cpus(Point("any", "gpu", params), environment)
+    def kept(host_cores: int | None = None) -> list[int] | None:
+        return kept_to_cpus(Point("any", "gpu", {}, host_cores=host_cores), environment)
 
     assert kept(host_cores=2) == [3, 4]
     assert kept() is kept(host_cores=8) is None
@@ -157,8 +157,9 @@ from profiling.measure import measure
 def prepare(point):
     return Task(lambda: time.sleep(0.02), lambda: Verification(True, "none"), Work(flops=1, items=1))
 
-for params in ({}, {"host_cores": 1}):
-    record = measure(Benchmark("idle", prepare, ("cpu",), {}, "flops"), Point("idle", "cpu", params), collect(), 0.5)
+idle = Benchmark("idle", prepare, ("cpu",), {}, "flops", bound="arithmetic", dtype="float32")
+for cores in (None, 1):
+    record = measure(idle, Point("idle", "cpu", {}, host_cores=cores), collect(), 0.5)
     print(sorted(name for name in record.telemetry.gauges if "load" in name), record.peak.reason)
 """
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from profiling.records.point import Point
 from profiling.records.record import Record
 from profiling.records.telemetry import Gauge, Telemetry
 from profiling.records.timing import Phases, Timing
@@ -19,10 +20,7 @@ from tests.conftest import ROOT
 
 SAMPLES = [0.1, 0.2, 0.1]
 RECORD = Record(
-    benchmark="cnn",
-    device="gpu",
-    params={},
-    seed=0,
+    point=Point("cnn", "gpu", {}),
     figure="items",
     status="measured",
     started=datetime(2026, 3, 14, tzinfo=UTC),

@@ -22,7 +22,8 @@ from selenium.common.exceptions import WebDriverException
 from profiling.trace.scalars import Point, write_scalars
 from profiling.trace.tensorboard import tensorboard_command
 from tests.browser import open_browser
-from tests.profiling.trace.conftest import ROOT, Traced
+from tests.conftest import ROOT
+from tests.profiling.trace.conftest import Traced
 
 PATIENCE_S = 90
 FIRST, STEPS = 6, 8

@@ -1,0 +1,96 @@
+"""What a benchmark declares: nothing is guessed from the names of its axes, and what is missing is refused at once."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from accelbench.report.rows import make_rows
+from profiling.analysis.roofline import ceilings, share_of_ceiling, share_of_peak
+from profiling.benchmark import Benchmark, Task, axis
+from profiling.machine.environment.collect import collect
+from profiling.measure import measure
+from profiling.records.point import Point
+from profiling.records.quality import Verification
+from profiling.records.record import Record
+from profiling.records.work import Work
+
+WIDTHS = {"breit": "float64", "schmal": "float32"}
+
+
+def spin(point: Point) -> Task:
+    def run() -> None:
+        sum(range(2000))
+
+    return Task(run, lambda: Verification(passed=True, method="none"), Work(flops=2000.0, bytes=8000.0))
+
+
+def benchmark(name: str, **declaration: Any) -> Benchmark:
+    axes = {"zahlenart": tuple(WIDTHS), "kerne": ("einer", "alle")}
+    facts: dict[str, Any] = {
+        "figure": "flops",
+        "bound": "arithmetic",
+        "dtype": lambda point: WIDTHS[point["zahlenart"]],
+        "cores": lambda point: "one" if point["kerne"] == "einer" else "all",
+    }
+    return Benchmark(name, spin, ("cpu",), axes, **facts | declaration)
+
+
+def measured(of: Benchmark, numbers: str, cores: str) -> Record:
+    record = measure(of, Point(of.name, "cpu", {"zahlenart": numbers, "kerne": cores}), collect(), 0.05)
+    assert record.status == "measured", record.reason
+    return record
+
+
+def test_axes_may_be_called_anything_and_the_shares_are_right() -> None:
+    limits = benchmark("limits", ceiling=True)
+    bounds = [measured(limits, numbers, cores) for numbers in WIDTHS for cores in ("einer", "alle")]
+    found = measured(benchmark("fft"), "breit", "einer")
+    (own,) = (record for record in bounds if record.point.params == found.point.params)
+    share = share_of_ceiling(found, ceilings(bounds))
+    rate, bound = found.rate(), own.rate()
+    assert rate
+    assert bound
+    assert share.of == "float64 arithmetic of one core"
+    assert share.value == pytest.approx(rate / bound)
+    assert "one core" in str(share_of_peak(found).reason)
+    (row,) = make_rows([found])
+    assert "float64" in str(row.of_ceiling.reason)
+
+
+def test_what_a_record_says_of_its_bound_is_read_back_from_its_line() -> None:
+    found = measured(benchmark("fft"), "schmal", "alle")
+    assert Record.model_validate_json(found.model_dump_json()).bound == found.bound
+    assert (found.bound.resource, found.bound.dtype, found.bound.cores) == ("arithmetic", "float32", "all")
+
+
+@pytest.mark.parametrize(
+    ("declaration", "message"),
+    [
+        ({"bound": None}, "declare what bounds its rate of flops"),
+        ({"figure": "bytes", "bound": None}, "declare what bounds its rate of bytes"),
+        ({"dtype": None}, "declare the dtype"),
+        ({"unbounded": "it lies in a cache"}, "declare one of bound and unbounded"),
+        ({"layout": {"processes": "ranks"}}, "name axes that it lacks: ranks"),
+        ({"sizes": {"kib": 1024}}, "name axes that it lacks: kib"),
+    ],
+)
+def test_a_declaration_that_lacks_a_fact_is_refused_when_it_is_loaded(
+    declaration: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(ValueError, match=message):
+        benchmark("fft", **declaration)
+
+
+def test_a_rate_that_nothing_bounds_says_why() -> None:
+    found = measured(benchmark("fft", bound=None, dtype=None, unbounded="the moon is in the way"), "breit", "alle")
+    assert share_of_ceiling(found, []).reason == "the moon is in the way"
+    assert found.peak is None
+
+
+def test_the_layout_is_read_from_the_axes_that_are_declared_to_say_it() -> None:
+    ranks = Benchmark("talk", spin, ("cpu",), {"koepfe": (2,), "art": ("a",)}, "time", layout={"processes": "koepfe"})
+    layout = ranks.layout_of(Point("talk", "cpu", {"koepfe": 6, "art": "a"}))
+    assert (layout.processes, layout.workers, dict(layout.axes)) == (6, 6, {"koepfe": "processes"})
+    assert axis("art")(Point("talk", "cpu", {"art": "b"})) == "b"
