@@ -20,7 +20,9 @@ if TYPE_CHECKING:
 
 
 AXES: Mapping[str, Values] = {"strategy": ("auto",), "scaling": ("strong",), "devices": (1,), "processes": (1,)}
-"""The axes of a training that can be distributed, which are fields of its layout, too."""
+"""The axes of a training that can be distributed."""
+LAYOUT = {axis: axis for axis in AXES}
+"""The field of the layout that each of these axes says: they have the same names."""
 
 
 class Strategy:
@@ -73,7 +75,7 @@ class Strategy:
             scaling="weak" if weak else "strong",
             strategy=self.name,
             batch=self.batch,
-            axes=tuple(AXES),
+            axes=LAYOUT,
         )
 
     @property

@@ -8,8 +8,8 @@ from functools import wraps
 from profiling.benchmark import Training, Values, benchmark
 from profiling.records.point import Point
 from workloads.distribution import find
-from workloads.distribution.strategy import AXES as DISTRIBUTION_AXES
-from workloads.distribution.strategy import Strategy
+from workloads.distribution import strategy as distribution
+from workloads.distribution.strategy import LAYOUT, Strategy
 
 BACKENDS = ("tensorflow", "jax", "torch")
 AXES: Mapping[str, Values] = {"precision": ("float32",), "jit_compile": ("auto",)}
@@ -61,12 +61,12 @@ def training(
             axes={**axes, **AXES},
             choices={**(choices or {}), **CHOICES, **(find.CHOICES if distributed else {})},
             limits={**(limits or {}), **(find.LIMITS if distributed else {})},
-            optional=DISTRIBUTION_AXES if distributed else None,
+            optional=distribution.AXES if distributed else None,
             only=find.ONLY if distributed else None,
             figure="items",
             bound="arithmetic",
             dtype=arithmetic,
-            layout={axis: axis for axis in DISTRIBUTION_AXES} if distributed else None,
+            layout=LAYOUT if distributed else None,
             backends=BACKENDS,
             time_limit_s=time_limit_s,
         )
