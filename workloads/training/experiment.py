@@ -42,23 +42,12 @@ def experiment(
     """
 
     def fit_batches(callbacks: list[Any]) -> Mapping[str, list[float]]:
-        return strategy.train(model, batches, int(strategy.point["epochs"]), callbacks)
+        return strategy.train(model, batches, strategy.point["epochs"], callbacks)
 
-    if flops is None:
-        flops = model_flops(model, strategy.batch).training
-    work = Work(flops=flops, items=strategy.batch * items_each, item=item)
-    return Training(
-        fit or fit_batches,
-        evaluate,
-        verify,
-        work,
-        data,
-        model,
-        target,
-        strategy.exchange(model, batches),
-        qualities,
-        strategy.layout,
-    )
+    batch, exchange = strategy.batch, strategy.exchange(model, batches)
+    work = Work(flops=flops or model_flops(model, batch).training, items=batch * items_each, item=item)
+    fit = fit or fit_batches
+    return Training(fit, evaluate, verify, work, data, model, target, exchange, qualities, strategy.layout)
 
 
 def classifier(
