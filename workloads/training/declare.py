@@ -55,7 +55,7 @@ def training(
             with strategy.scope():
                 return build(point, strategy)
 
-        declaration = benchmark(
+        return benchmark(
             name,
             devices=("cpu", "gpu", "tpu"),
             axes={**axes, **AXES},
@@ -69,8 +69,6 @@ def training(
             layout=LAYOUT if distributed else None,
             backends=BACKENDS,
             time_limit_s=time_limit_s,
-        )
-        declaration(prepare)
-        return prepare
+        )(prepare)
 
     return declare
