@@ -11,7 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from accelbench.cores import kept_to
+from accelbench.run.affinity import kept_to
 from accelbench.run.plan import discover
 from accelbench.run.template_process import Started, Template
 from accelbench.run.worker import Job

@@ -108,6 +108,16 @@ def test_every_command_explains_itself(accelbench: Run, arguments: list[str]) ->
     assert "Usage: accelbench" in process.stdout
 
 
+def test_the_help_names_every_command_in_order_with_its_help(accelbench: Run) -> None:
+    commands = accelbench("--help").stdout.partition("Commands:\n")[2].splitlines()
+    names, helps = zip(*(line.strip().split("  ", 1) for line in commands), strict=True)
+    assert list(names) == [
+        *("compare", "cores", "data", "doctor", "gpu-day", "launch", "list", "pack", "peaks", "report", "resume"),
+        *("run", "schema", "tensorboard"),
+    ]
+    assert helps[names.index("list")].strip() == "List the benchmarks with their axes, and the suites."
+
+
 def test_list_names_every_benchmark_and_suite(accelbench: Run) -> None:
     process = accelbench("list")
     assert process.returncode == 0
@@ -147,11 +157,12 @@ def test_every_suite_can_be_planned_on_every_device(name: str) -> None:
     assert planned
 
 
-def test_list_imports_no_framework(accelbench: Run, tmp_path: Path) -> None:
-    blocked = ("tensorflow", "keras", "jax", "torch", "cupy", "numba", "numpy", "pandas", "matplotlib", "scipy")
-    for name in blocked:
+@pytest.mark.parametrize("arguments", ["--version", "--help", "list"])
+def test_what_answers_at_once_imports_nothing_heavy(accelbench: Run, tmp_path: Path, arguments: str) -> None:
+    frameworks = ("tensorflow", "keras", "jax", "torch", "cupy", "numba", "numpy", "pandas", "matplotlib", "scipy")
+    for name in (*frameworks, "rich", "requests", "jinja2"):
         (tmp_path / f"{name}.py").write_text(f"raise ImportError('{name} is imported')")
-    process = accelbench("list", PYTHONPATH=str(tmp_path))
+    process = accelbench(arguments, PYTHONPATH=str(tmp_path))
     assert process.returncode == 0, process.stderr
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from accelbench.cores import on_cores
+from accelbench.run.affinity import on_cores
 from accelbench.run.ranks import free_port
 from profiling.benchmark import Skip
 from profiling.ranks.world import World, join
