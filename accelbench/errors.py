@@ -2,7 +2,7 @@
 
 
 class UserError(Exception):
-    """Wrong use, or a machine that lacks what was asked for: exit status 2."""
+    """The command was used wrongly, or the machine lacks what was asked for: exit status 2."""
 
     exit_status = 2
 

@@ -1,4 +1,4 @@
-"""Numbers as a person reads them: an SI prefix, the digits that the measurement supports, and its interval."""
+"""Numbers are written here as a person reads them: an SI prefix, the digits that are supported, the interval."""
 
 from __future__ import annotations
 
@@ -7,18 +7,19 @@ import re
 from dataclasses import dataclass
 
 from profiling.analysis.roofline import Share
+from profiling.machine.memory import format_bytes
 from profiling.records.quality import Metric
 from profiling.records.record import Record
+from profiling.records.work import UNITS
 
-UNITS = {"flops": "FLOP/s", "bytes": "B/s"}
 UNKNOWN = "–"
 STEADY = 0.005
-"""An interval this narrow, relative to its median, supports a fourth significant digit."""
+"""The relative width of an interval below which a fourth significant digit is supported."""
 LOPSIDED = 2.0
-"""An interval reaching this many times further to one side is written by its bounds."""
+"""An interval that reaches this many times further to one side is written by its bounds."""
 
 MAX_LABEL = 37
-"""Characters of a label in a drawing."""
+"""The number of characters that a label in a drawing has room for."""
 
 PREFIXES = ((1e18, "E"), (1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"), (1.0, ""))
 TIMES = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns"))
@@ -44,43 +45,38 @@ class Reading:
 
 
 def plain(text: str) -> str:
-    """The text without terminal escape sequences and control characters, which could act on whoever shows it."""
+    """Return the text without escape sequences and control characters, which could act on whoever shows it."""
     return _ESCAPES.sub("", text)
 
 
 def one_line(text: str) -> str:
-    """The text of a record without control characters, its lines joined."""
+    """Return the text of a record without control characters, its lines joined."""
     return " ".join(plain(text).split())
 
 
 def clip(text: str, most: int = MAX_LABEL) -> str:
-    """The text as a drawing has room for it, with an ellipsis where it was longer."""
+    """Return the text as a drawing has room for it, with an ellipsis where it was longer."""
     return text if len(text) <= most else f"{text[: most - 1]}…"
 
 
 def headline(record: Record) -> str:
-    """The figure of a measured record with its interval, or its status and reason."""
+    """Return the figure of a measured record with its interval, or its status and reason."""
     reading = read_figure(record)
     return str(reading) if reading else plain(f"{record.status}: {record.reason}")
 
 
 def read_figure(record: Record) -> Reading | None:
-    """The figure that the report leads with: a rate of flops, bytes or items, or the time of one item or execution.
+    """Return the figure that the report leads with: a rate, or the time of one item or execution.
 
-    None for a point that was not measured. Where the benchmark's work is not known, the time is the figure.
+    It is None for a point that was not measured. Where the benchmark's work is not known, the time is the figure.
     """
     if record.timing is None or record.status != "measured":
         return None
     summary = record.timing.summary
-    rate = None if record.figure == "time" else record.rate()
-    if not rate:
-        items = record.items_timed if record.figure == "time" else 1.0
-        middle, low, high, unit = summary.median / items, summary.ci_low / items, summary.ci_high / items, "s"
-    else:
-        amount = rate * summary.median
-        middle, low, high = rate, amount / summary.ci_high, amount / summary.ci_low
-        unit = UNITS.get(record.figure) or f"{record.work.item if record.work else 'items'}/s"
-    return read(middle, unit, low, high, summary.ci_confidence)
+    found, unit = record.rate_interval(), record.unit
+    if not found or not found[0]:
+        found, unit = (summary.median, summary.ci_low, summary.ci_high), "s"
+    return read(found[0], unit, *found[1:], summary.ci_confidence)
 
 
 def read(
@@ -103,7 +99,7 @@ def read(
 
 
 def _scale(value: float, unit: str) -> tuple[float, str]:
-    """By what to divide, and the unit with its prefix."""
+    """Return the number to divide by, and the unit with its prefix."""
     if value == 0:
         return 1.0, unit
     magnitude = abs(value) * (1 + 5e-4)  # 999.96 reads as the next prefix's 1.00
@@ -117,7 +113,7 @@ def _scale(value: float, unit: str) -> tuple[float, str]:
 
 
 def digits(value: float, significant: int = 3) -> str:
-    """The value with that many significant digits, thousands set off by commas; `1.23e-07` only far from 1."""
+    """Return the value with that many significant digits and commas between thousands; `1.23e-07` only far from 1."""
     if value == 0 or not math.isfinite(value):
         return str(value) if value else "0"
     magnitude = math.floor(math.log10(abs(value)))
@@ -130,12 +126,12 @@ def digits(value: float, significant: int = 3) -> str:
 
 
 def scientific(value: float) -> str:
-    """An error, by its order of magnitude: `3.1e−07`, with a minus sign that no line breaks at, or `0`."""
+    """Return an error as `3.1e−07`, with a minus sign that no line breaks at, or as `0`."""
     return "0" if value == 0 else f"{value:.1e}".replace("-", "−")
 
 
 def percent(fraction: float) -> str:
-    """`0.04 %`, `3.2 %`, `92 %`: whole percents from ten on, a tenth below, one significant digit below a tenth."""
+    """Return `0.04 %`, `3.2 %`, `92 %`: whole from ten on, a tenth below, one significant digit below a tenth."""
     if not math.isfinite(fraction):
         return str(fraction)
     value = 100 * fraction
@@ -145,12 +141,12 @@ def percent(fraction: float) -> str:
 
 
 def share(of: Share) -> str:
-    """A share in percent, or the sign for unknown."""
+    """Return a share in percent, or the sign for unknown."""
     return UNKNOWN if of.value is None else percent(of.value)
 
 
 def bound(of: Share) -> str:
-    """The bound that a share is a share of: `67.0 TFLOP/s`; empty where it is unknown."""
+    """Return the bound that a share is a share of: `67.0 TFLOP/s`; nothing where it is unknown."""
     if of.bound is None or of.figure is None:
         return ""
     reading = read(of.bound, UNITS[of.figure])
@@ -158,7 +154,7 @@ def bound(of: Share) -> str:
 
 
 def metric(of: Metric) -> str:
-    """A metric with its unit; of bare numbers a count is exact and any other has four digits at most."""
+    """Return a metric with its unit; of bare numbers a count is exact and any other has four digits at most."""
     if not of.unit:
         return f"{of.value:,.0f}" if float(of.value).is_integer() else f"{of.value:.4g}"
     reading = read(of.value, of.unit)
@@ -166,7 +162,7 @@ def metric(of: Metric) -> str:
 
 
 def seconds(value: float) -> str:
-    """A duration: `640 µs`, `2.31 s`, `4:05 min`."""
+    """Return a duration as `640 µs`, `2.31 s` or `4:05 min`."""
     if value == 0:
         return "0 s"
     if value >= 100:
@@ -176,8 +172,5 @@ def seconds(value: float) -> str:
     return f"{reading.value} {reading.unit}"
 
 
-def size(count: float) -> str:
-    """A memory size in binary units, as memory is sold: `32 KiB`, `23.5 GiB`."""
-    power = min(int(math.log2(count) // 10), 4) if count >= 1 else 0
-    number = digits(count / 1024**power).removesuffix(".00").removesuffix(".0")
-    return f"{number} {('B', 'KiB', 'MiB', 'GiB', 'TiB')[power]}"
+size = format_bytes
+"""The one rule for sizes in words."""

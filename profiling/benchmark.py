@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from importlib import import_module
+from importlib.util import find_spec
 from operator import itemgetter
-from typing import Any, Literal, TypeAlias, TypeVar
+from pathlib import Path
+from typing import Any, Literal, TypeAlias, TypeVar, cast
 
 from profiling.records.layout import Layout
 from profiling.records.point import Device, Point, Scalar
@@ -15,6 +17,7 @@ from profiling.records.work import Bound, Cores, Figure, Resource, Work
 
 Values = tuple[Scalar, ...]
 T = TypeVar("T", bound=str)
+F = TypeVar("F", bound=Callable[..., object])
 Fact: TypeAlias = T | Callable[[Point], T]
 """A fact that is the same for all points of a benchmark, or a function of the point."""
 Only = Mapping[str, Mapping[Scalar, Mapping[str, Values]]]
@@ -138,6 +141,8 @@ class Benchmark:
     cores: Fact[Cores] = "all"
     layout: Mapping[str, str] = field(default_factory=dict)
     sizes: Mapping[str, int] = field(default_factory=dict)
+    measures: str = ""
+    """What is measured, in words: the docstring of the function that was decorated."""
 
     def __post_init__(self) -> None:
         """Refuse a rate that nobody could put in relation: ValueError says which declaration is missing."""
@@ -172,8 +177,8 @@ class Benchmark:
 
     @property
     def summary(self) -> str:
-        """The first line of the declaring function's docstring."""
-        return (self.prepare.__doc__ or "").strip().splitlines()[0]
+        """The first line of what the benchmark measures."""
+        return self.measures.strip().splitlines()[0]
 
     def axes_on(self, device: Device) -> dict[str, Values]:
         """The default values of each axis on that device."""
@@ -199,11 +204,25 @@ class Benchmark:
 
 
 def implemented(point: Point) -> Task:
-    """The task that the module of the point's benchmark prepares, by its function `prepare(point)`."""
+    """Return the task that the module of the point's benchmark prepares, by its function `prepare(point)`."""
     name = REGISTRY[point.benchmark].implementation(point.device, point.params)
     assert name is not None, f"{point.benchmark} declares no module"
     task: Task = import_module(name).prepare(point)
     return task
+
+
+def implementations(module: str, device: Device) -> Values:
+    """Return the names that stand for `{impl}` in the files that implement a benchmark on a device.
+
+    The vendor's comes first, the others in the order of the alphabet. A file implements if it defines `prepare`.
+    """
+    package, _, pattern = module.rpartition(".")
+    spec = find_spec(package)
+    folders = (spec and spec.submodule_search_locations) or []
+    before, after = pattern.format(device=device, impl="\0").split("\0")
+    files = (file for folder in folders for file in Path(folder).glob(f"{before}*{after}.py"))
+    found = (f.stem[len(before) : len(f.stem) - len(after)] for f in files if "\ndef prepare(" in f.read_text("utf-8"))
+    return tuple(sorted(found, key=lambda name: (name != "vendor", name)))
 
 
 def in_words(axis: str, value: Scalar | None, others: Mapping[str, Values]) -> str:
@@ -239,8 +258,10 @@ def benchmark(
     cores: Fact[Cores] = "all",
     layout: Mapping[str, str] | None = None,
     sizes: Mapping[str, int] | None = None,
-) -> Callable[[Callable[[Point], Prepared]], Callable[[Point], Prepared]]:
+) -> Callable[[F], F]:
     """Declare the decorated function as the benchmark `name`; the function prepares one point.
+
+    Where `module` names what implements the benchmark, the function takes nothing and has a docstring only.
 
     `axes` maps an axis to its default values, or to one such tuple per device. Where the values are words, only
     those words may be asked for; where they are integers, any integer within `limits` (at least 1 by default) may be.
@@ -253,8 +274,9 @@ def benchmark(
     counts items, else of one execution.
     `backends` names the Keras backends of a workload. `ceiling` says that the best rate measured
     here is a ceiling for everything else on this device. A point that takes longer than `time_limit_s` counts as hung.
-    `module` names what implements a point, by its device and its axes (`kernels.stream.{device}_{impl}`): the function
-    then returns `implemented(point)`, and one process imports it for many points.
+    `module` names what implements a point, by its device and its axes (`kernels.stream.{device}_{impl}`): a module with
+    a function `prepare(point)`, which one process imports for many points. Where `impl` is not among the axes it
+    becomes the first of them, and its values are the files that are there: a new file is a new implementation.
 
     What follows is declared because nobody guesses it from the names of axes, which may be called anything:
     `bound` says what of the hardware bounds the rate, so that it is shown as a share of that: `arithmetic` in `dtype`,
@@ -265,12 +287,15 @@ def benchmark(
     ValueError where a declaration is missing that another needs.
     """
 
-    def declare(prepare: Callable[[Point], Prepared]) -> Callable[[Point], Prepared]:
+    if "{impl}" in module and "impl" not in axes:
+        axes = {"impl": {device: implementations(module, device) for device in devices}, **axes}
+
+    def declare(function: F) -> F:
         if name in REGISTRY:
             raise ValueError(f"two benchmarks are called {name!r}")
         REGISTRY[name] = Benchmark(
             name,
-            prepare,
+            implemented if module else cast(Callable[[Point], Prepared], function),
             devices,
             axes,
             figure,
@@ -288,7 +313,8 @@ def benchmark(
             cores,
             layout or {},
             sizes or {},
+            function.__doc__ or "",
         )
-        return prepare
+        return function
 
     return declare

@@ -1,1 +1,53 @@
-"""What a user types: one file for each group of commands."""
+"""What a user types: each file here declares the command of its name, as `command`; what several of them share is here.
+
+The help of `accelbench` imports every file: at its top a file imports click and what is as light, and the rest where it
+is used.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from accelbench.errors import UserError
+from profiling.machine.devices import kinds
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from profiling.records.point import Device
+
+DEVICE_OPTION = click.option(
+    "--device",
+    type=click.Choice(["auto", *kinds()]),
+    default="auto",
+    show_default=True,
+    help="Where to measure; auto: the best there is.",
+)
+BACKEND_OPTION = click.option(
+    "--backend",
+    type=click.Choice(["tensorflow", "jax", "torch"]),
+    help="The framework under Keras. Default: the first installed of them.",
+)
+OUT_OPTION = click.option(
+    "--out", type=click.Path(path_type=Path), help="The run's directory, new or empty. Default: runs/<run-id>."
+)
+
+
+def console(stderr: bool = False) -> Console:
+    """Return the console that a command prints to."""
+    from rich.console import Console
+
+    return Console(highlight=False, stderr=stderr)
+
+
+def find_device(name: str) -> Device:
+    """Return the device that is meant by a word of `--device`; UserError where it is not there."""
+    from profiling.machine import devices
+
+    try:
+        return devices.find_device(name)
+    except devices.DeviceMissing as error:
+        raise UserError(str(error)) from None

@@ -1,30 +1,63 @@
-"""The command `data`."""
+"""The command `data`: which data sets there are, fetching them, and whether what is here is whole."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
+
+from accelbench.commands import console
+from accelbench.errors import UserError
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from workloads.data.sources import OwnFolder
 
 EXIT_DAMAGED = 1
 
 
 @click.group()
-def data() -> None:
+def command() -> None:
     """List, fetch and verify the data sets that workloads train on."""
 
 
-@data.command("list")
-def data_list() -> None:
+@command.command("list")
+def list_sets() -> None:
     """List the data sets, their licences, and which are here."""
-    from rich.console import Console
+    from workloads.data.fetch import state
+    from workloads.data.sources import OWN_FOLDERS, SOURCES
 
-    from accelbench.data_sets import render_data
+    output = console()
+    for source in SOURCES.values():
+        size = f"{source.size / 1e6:,.1f} MB" if source.size else "size not stated"
+        here = state(source, read=False)
+        without = "" if here.word == "whole" else f"; without it: {source.offline}"
+        _print_entry(output, source.name, f"{source.title}; {size}; {source.licence}", f"{here.detail}{without}")
+    for own in OWN_FOLDERS.values():
+        what, here_or_not = f"images of your own: {own.layout}", f"{_where(own)}; without it: {own.offline}"
+        _print_entry(output, own.name, what, here_or_not)
 
-    render_data(Console(highlight=False))
+
+def _print_entry(output: Console, name: str, what: str, here: str) -> None:
+    from rich.markup import escape
+
+    output.print(f"[bold]{name:9}[/bold]{escape(what)}\n{'':9}[dim]{escape(here)}[/dim]", soft_wrap=True)
 
 
-@data.command("fetch")
+def _where(own: OwnFolder) -> str:
+    from workloads.data import DataError
+
+    try:
+        return str(own.path) if own.path.is_dir() else f"not here: put them into {own.path}"
+    except (DataError, OSError) as error:
+        return str(error)
+
+
+@command.command("fetch")
 @click.argument("name")
 @click.option(
     "--from",
@@ -33,24 +66,66 @@ def data_list() -> None:
     multiple=True,
     help="Take this file, or what is in this folder, instead of downloading it; may be given for each file of a set.",
 )
-def data_fetch(name: str, given: tuple[Path, ...]) -> None:
+def fetch_set(name: str, given: tuple[Path, ...]) -> None:
     """Fetch a data set, checked by its SHA-256; measuring itself never uses the network.
 
     A download that broke off is continued. Data lies in $ACCELBENCH_DATA, else in the user's cache folder.
     """
-    from rich.console import Console
+    from rich.markup import escape
+    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
 
-    from accelbench.data_sets import fetch_data
+    from workloads.data.fetch import fetch
 
-    print(f"{name} is at {fetch_data(name, given, Console(highlight=False, stderr=True))}")
+    output = console(stderr=True)
+    bar = Progress(
+        TextColumn("{task.description}"),
+        BarColumn(bar_width=30),
+        DownloadColumn(),
+        TransferSpeedColumn(),
+        console=output,
+        transient=True,
+        disable=not output.is_terminal,
+    )
+    tasks = {}
+
+    def show(what: str, done: int, total: int | None) -> None:
+        if what not in tasks:
+            tasks[what] = bar.add_task(escape(what), completed=done)
+        bar.update(tasks[what], completed=done, total=total)
+
+    with _refused_in_one_line(), bar:
+        path = fetch(name, given, show)
+    print(f"{name} is at {path}")
 
 
-@data.command("verify")
+@command.command("verify")
 @click.argument("names", nargs=-1, metavar="[NAME]...")
-def data_verify(names: tuple[str, ...]) -> int:
+def verify_sets(names: tuple[str, ...]) -> int:
     """Read what was fetched, or the named sets, and name what is damaged; exit status 1 if anything is."""
-    from rich.console import Console
+    from rich.markup import escape
 
-    from accelbench.data_sets import verify_data
+    from workloads.data.fetch import find, state
+    from workloads.data.sources import SOURCES
 
-    return 0 if verify_data(names, Console(highlight=False)) else EXIT_DAMAGED
+    with _refused_in_one_line():
+        sources = [find(name) for name in names] if names else list(SOURCES.values())
+    output, damaged = console(), False
+    for source in sources:
+        found = state(source)
+        # A set that was named has to be here; one that was not named need not be.
+        damaged |= found.word != "whole" and (found.word != "absent" or bool(names))
+        colour = {"whole": "green", "absent": "dim"}.get(found.word, "bold red")
+        label = "half downloaded" if found.word == "half" else found.word
+        output.print(f"{source.name:6} [{colour}]{label}[/]: {escape(found.detail)}", soft_wrap=True)
+    return EXIT_DAMAGED if damaged else 0
+
+
+@contextmanager
+def _refused_in_one_line() -> Iterator[None]:
+    """Tell a data set that cannot be had as any other wrong use is told."""
+    from workloads.data import DataError
+
+    try:
+        yield
+    except DataError as error:
+        raise UserError(str(error)) from None

@@ -8,10 +8,11 @@ from pathlib import Path
 
 import click
 
+from accelbench.commands import console
 from accelbench.errors import UserError
 
 
-@click.command("gpu-day")
+@click.command()
 @click.option("--stages", metavar="A,B", help="Only these stages, in this order. Default: all of them.")
 @click.option(
     "--out",
@@ -25,7 +26,7 @@ from accelbench.errors import UserError
 @click.option("--suite", "suites", multiple=True, metavar="STAGE=NAME|FILE", help="Another suite for a stage.")
 @click.option("--again", multiple=True, metavar="STAGE", help="Repeat a stage that is finished.")
 @click.option("--part-size", type=click.FloatRange(min=0.01), metavar="MIB", help="Cut the pack into such files.")
-def gpu_day(
+def command(
     stages: str | None,
     out: Path,
     budget: float | None,
@@ -39,8 +40,6 @@ def gpu_day(
     The same command goes on where it stopped, by time, Ctrl-C or a failure of the machine. It ends with a table and a
     pack of all runs; exit status 1 if a stage failed or is not finished, 2 if there is no GPU.
     """
-    from rich.console import Console
-
     from accelbench.gpu_day.day import Wishes, run_day
     from accelbench.gpu_day.stages import Plan
     from accelbench.run.cluster import find_cluster
@@ -55,17 +54,17 @@ def gpu_day(
         part_mib=part_size,
     )
     plan = Plan(out.absolute(), dict(_pairs(suites, "--suite")))
-    return run_day(plan, wishes, _card(), Console(highlight=False))
+    return run_day(plan, wishes, _card(), console())
 
 
 def _card() -> str:
     """The name and hashed number of the GPU that is measured; UserError where there is none."""
-    from profiling.machine.devices import DeviceMissing, require_gpu
+    from profiling.machine.devices import DeviceMissing, device_kind
     from profiling.machine.environment.gpu import hash_uuid
     from profiling.machine.nvidia.libcuda import Driver
 
     try:
-        require_gpu()
+        device_kind("gpu").require()
     except DeviceMissing as missing:
         raise UserError(str(missing)) from None
     card = Driver().devices()[0]

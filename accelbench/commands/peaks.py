@@ -1,35 +1,45 @@
-"""Vendors' peaks as the terminal shows them."""
+"""The command `peaks`."""
 
 from __future__ import annotations
 
-from rich.console import Console
+from typing import TYPE_CHECKING
 
+import click
+
+from accelbench.commands import console
 from accelbench.errors import UserError
-from profiling.machine.peaks import cards, cores
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 
-def render_peaks(console: Console, part: str = "") -> None:
-    """Print every card and CPU core whose title contains `part`; UserError if there is none."""
-    chosen_cards = [card for card in cards() if part.lower() in card.title.lower()]
-    chosen_cores = [core for core in cores() if part.lower() in core.title.lower()]
-    if not chosen_cards and not chosen_cores:
-        raise UserError(f"no card's or CPU core's name contains {part!r}: 'accelbench peaks' lists them all")
-    for card in chosen_cards:
-        _print_title(console, card.title, card.source)
-        for dtype, units in card.flops.items():
+@click.command()
+@click.argument("card", default="")
+def command(card: str) -> None:
+    """Show the vendors' peak figures with their sources, of all cards or those whose name contains CARD."""
+    from profiling.machine import peaks
+
+    cards = [each for each in peaks.cards() if card.lower() in each.title.lower()]
+    cores = [each for each in peaks.cores() if card.lower() in each.title.lower()]
+    if not cards and not cores:
+        raise UserError(f"no card's or CPU core's name contains {card!r}: 'accelbench peaks' lists them all")
+    output = console()
+    for each in cards:
+        _print_title(output, each.title, each.source)
+        for dtype, units in each.flops.items():
             for unit, value in units.items():
-                clock = card.clocks.get(dtype, {}).get(unit, card.clock_mhz)
+                clock = each.clocks.get(dtype, {}).get(unit, each.clock_mhz)
                 at = f"  at {clock:.0f} MHz" if clock else ""
-                console.print(f"  {dtype:10} {unit:8} {value / 1e12:10,.2f} TFLOP/s{at}")
-        if card.bandwidth:
-            console.print(f"  {'':10} {'memory':8} {card.bandwidth / 1e9:10,.0f} GB/s")
-        console.print()
-    for core in chosen_cores:
-        _print_title(console, core.title, core.source)
+                output.print(f"  {dtype:10} {unit:8} {value / 1e12:10,.2f} TFLOP/s{at}")
+        if each.bandwidth:
+            output.print(f"  {'':10} {'memory':8} {each.bandwidth / 1e9:10,.0f} GB/s")
+        output.print()
+    for core in cores:
+        _print_title(output, core.title, core.source)
         for dtype, per_cycle in core.flops_per_cycle.items():
-            console.print(f"  {dtype:10} {'core':8} {per_cycle:10} FLOP per cycle")
-        console.print()
+            output.print(f"  {dtype:10} {'core':8} {per_cycle:10} FLOP per cycle")
+        output.print()
 
 
-def _print_title(console: Console, title: str, source: str) -> None:
-    console.print(f"[bold]{title}[/bold]\n[dim]{source}[/dim]", soft_wrap=True)
+def _print_title(output: Console, title: str, source: str) -> None:
+    output.print(f"[bold]{title}[/bold]\n[dim]{source}[/dim]", soft_wrap=True)

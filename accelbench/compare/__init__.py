@@ -1,1 +1,1 @@
-"""Two runs side by side: which points became faster or slower, and what differs between the machines."""
+"""The comparison of two runs: which points became faster or slower, and what differs between the machines."""

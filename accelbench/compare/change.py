@@ -1,4 +1,4 @@
-"""One point measured in two runs: is B faster or slower than A, the same, or cannot that be told?
+"""The comparison of one point in two runs: B is faster or slower than A, the same, or it cannot be told.
 
 The answer stands on a distribution-free interval of the speed ratio and on a rank test, both over the raw samples.
 Samples of one run say nothing about how much whole runs differ; the margin of equivalence is there for that.
@@ -36,13 +36,14 @@ class Change:
     b: Record
     verdict: Verdict
     reason: str | None
-    """Why it cannot be told."""
+    """The reason why it cannot be told; None where it can."""
     speed: RatioInterval | None
-    """Speed of B over speed of A, which is time of A over time of B where both do the same work."""
+    """The speed of B over the speed of A, which is the time of A over the time of B where both do the same work."""
     p: float | None
     notes: tuple[str, ...]
-    """What to keep in mind: noise, other clocks, other work."""
+    """The circumstances to keep in mind: noise, other clocks, other work."""
     qualities: dict[str, tuple[Metric, Metric]]
+    """The metrics that say how good the trained model is, in A and in B."""
 
     @property
     def point(self) -> str:
@@ -50,7 +51,7 @@ class Change:
 
 
 def compare_point(a: Record, b: Record, equivalence: float) -> Change:
-    """Compare two measured records of the same point."""
+    """Return how the speed changed between two measured records of the same point."""
     speed, p = None, None
     verdict: Verdict = "cannot tell"
     costs_a, costs_b = _costs(a, b)
@@ -63,7 +64,7 @@ def compare_point(a: Record, b: Record, equivalence: float) -> Change:
 
 
 def judge(speed: RatioInterval, p: float, n: int, m: int, equivalence: float) -> tuple[Verdict, str | None]:
-    """The verdict on a speed ratio estimated from n and m samples, and why where it cannot be told.
+    """Return the verdict on a speed ratio estimated from n and m samples, and the reason where it cannot be told.
 
     The same: the interval lies within (1 − e, 1 / (1 − e)), which is one band seen from either run. Faster or slower:
     the interval lies on one side of 1, the rank test is significant, and the ratio is outside that band.
@@ -92,12 +93,15 @@ def judge(speed: RatioInterval, p: float, n: int, m: int, equivalence: float) ->
 
 
 def _samples_for(p: float) -> int:
-    """The least size of two equal sets whose rank test can reach below p."""
+    """Return the least size of two equal sets whose rank test can reach below p."""
     return next(n for n in count(1) if smallest_p(n, n) < p)
 
 
 def _costs(a: Record, b: Record) -> tuple[list[float], list[float]]:
-    """Seconds per execution; per unit of work where the executions differ in it, as with arrays sized to a machine."""
+    """Return the seconds per execution of both records.
+
+    Where the executions differ in their work, as with arrays sized to a machine, return the seconds per unit of work.
+    """
     work_a, work_b = _amount(a, a.figure), _amount(b, a.figure)
     if not work_a or not work_b or work_a == work_b:
         work_a = work_b = 1.0
@@ -105,17 +109,14 @@ def _costs(a: Record, b: Record) -> tuple[list[float], list[float]]:
 
 
 def _usable(record: Record, work: float) -> list[float]:
-    """The samples over the work; none if one of them is no duration."""
+    """Return the samples over the work; none of them if one is no duration."""
     samples = record.timing.samples if record.timing else []
     return [sample / work for sample in samples] if all(0 < s < math.inf for s in samples) else []
 
 
 def _amount(record: Record, figure: Figure) -> float | None:
-    """The flops, bytes or items that one execution is rated by."""
-    if figure == "time" or record.work is None:
-        return None
-    amount: float | None = getattr(record.work, figure)
-    return amount
+    """Return the flops, bytes or items that one execution is rated by; None of a time, or where they are unknown."""
+    return record.work.amount(figure) if record.work and figure != "time" else None
 
 
 def _notes(a: Record, b: Record) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""How the environments of two runs differ, and which of the differences may explain a figure."""
+"""The differences between the environments of two runs, and which of them may explain a figure."""
 
 from __future__ import annotations
 
@@ -6,13 +6,9 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
-from pydantic import BaseModel
-
-from accelbench.format import size
+from accelbench.facts import Leaf, facts, in_words
 from profiling.records.environment import Environment
 from profiling.records.point import Device
-
-Leaf = str | int | float | bool | list[str] | None
 
 MATTERS = (
     "gpus",
@@ -37,13 +33,13 @@ MATTERS = (
 """The facts that change speed, in the order in which they are told."""
 OF_GPUS = ("gpus", "cuda.*", "gpus.*")
 IDENTITY = "gpus.*.uuid_hash"
-"""Another card of the same model: worth telling, but no explanation."""
-MOMENTARY = ("memory.available_bytes", "unknown")
-"""Different at every start of the same machine."""
+"""The fact that tells another card of the same model, which explains nothing."""
+MOMENTARY = "memory.available_bytes"
+"""The fact that is different at every start of the same machine."""
 OWN_SHARE = ("cpu.affinity", "cpu.usable", "software.blas")
-"""Each rank of a host has cores of its own, and has loaded the libraries that it needed so far."""
+"""The facts that differ between ranks of one host: each has cores of its own, and has loaded what it needed so far."""
 TOLERANCE = {"cpu.frequency_mhz": 0.05, "memory.total_bytes": 0.01}
-"""Relative differences that are read noise: the clock of the moment, what the kernel reserved."""
+"""The relative differences that are noise of reading: the clock of the moment, what the kernel reserved."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +53,7 @@ class Difference:
 
 
 def differences(a: Environment, b: Environment, devices: Collection[Device]) -> tuple[Difference, ...]:
-    """Every differing fact, what matters for the devices measured first."""
+    """Return every differing fact; those that matter for the devices measured come first."""
     paired = min(len(a.gpus), len(b.gpus))
     facts_a, facts_b = _all_facts(a, paired), _all_facts(b, paired)
     found = [
@@ -69,41 +65,23 @@ def differences(a: Environment, b: Environment, devices: Collection[Device]) -> 
 
 
 def unlike(first: Environment, other: Environment, device: Device) -> Iterator[str]:
-    """Where another rank's libraries or devices are not those of rank 0, in words."""
+    """Yield in words where another rank's libraries or devices are not those of rank 0."""
     for difference in differences(first, other, {device}):
         if difference.matters and difference.fact not in OWN_SHARE:
             yield f"{difference.fact} is {difference.b}, not {difference.a}"
 
 
+def same_machine(a: Environment, b: Environment) -> bool:
+    """Tell whether one run may hold figures of both environments: they have one CPU model and the same cards."""
+    return (a.cpu.model, [gpu.uuid_hash for gpu in a.gpus]) == (b.cpu.model, [gpu.uuid_hash for gpu in b.gpus])
+
+
 def _all_facts(environment: Environment, paired: int) -> dict[str, Leaf]:
-    """The facts by their paths, the details of cards only where the other run has a card of that place too."""
+    """Return the facts by their paths; a card's details only where the other run has a card in that place, too."""
     names = ", ".join(gpu.name for gpu in environment.gpus) or None
     alike = environment.model_copy(update={"gpus": environment.gpus[:paired]})
-    details = {fact: value for fact, value in _facts(alike) if not fnmatchcase(fact, "gpus.*.name")}
-    return {"gpus": names} | details
-
-
-def _facts(value: object, path: str = "") -> Iterator[tuple[str, Leaf]]:
-    """Each leaf under its dotted path; a list of plain values is one leaf."""
-    if path in MOMENTARY:
-        return
-    if isinstance(value, BaseModel):
-        items = [(name, getattr(value, name)) for name in type(value).model_fields]
-    elif isinstance(value, dict):
-        items = list(value.items())
-    elif isinstance(value, list) and any(isinstance(item, BaseModel) for item in value):
-        items = [(str(index), item) for index, item in enumerate(value)]
-    elif isinstance(value, list):
-        if value:
-            yield path, [str(item) for item in value]
-        return
-    elif value is None or isinstance(value, str | int | float):
-        yield path, value
-        return
-    else:
-        raise TypeError(f"{path} of the environment is a {type(value).__name__}")
-    for name, item in items:
-        yield from _facts(item, f"{path}.{name}" if path else name)
+    details = facts(alike).items()
+    return {"gpus": names} | {f: value for f, value in details if f != MOMENTARY and not fnmatchcase(f, "gpus.*.name")}
 
 
 def _equal(fact: str, a: Leaf, b: Leaf) -> bool:
@@ -116,31 +94,25 @@ def _equal(fact: str, a: Leaf, b: Leaf) -> bool:
 
 
 def _rank(fact: str, devices: Collection[Device]) -> int:
-    """The fact's place in `MATTERS`, past its end for what does not matter."""
+    """Return the fact's place in `MATTERS`; a place past its end for what does not matter."""
     if fnmatchcase(fact, IDENTITY) or ("gpu" not in devices and any(fnmatchcase(fact, p) for p in OF_GPUS)):
         return len(MATTERS)
     return next((rank for rank, pattern in enumerate(MATTERS) if fnmatchcase(fact, pattern)), len(MATTERS))
 
 
 def _told(fact: str, a: Leaf, b: Leaf, in_a: Environment, in_b: Environment) -> tuple[str, str]:
-    """Both values in words; of two lists, what each has that the other lacks."""
+    """Return both values in words; of two lists, return what each has that the other lacks."""
     if isinstance(a, list) and isinstance(b, list):
         return _surplus(a, b), _surplus(b, a)
-    return _words(fact, a, in_a), _words(fact, b, in_b)
+    return _value(fact, a, in_a), _value(fact, b, in_b)
 
 
 def _surplus(mine: Sequence[str], other: Sequence[str]) -> str:
-    return " ".join(item for item in mine if item not in other) or "nothing more"
+    return ", ".join(item for item in mine if item not in other) or "nothing more"
 
 
-def _words(fact: str, value: Leaf, environment: Environment) -> str:
-    if value is None:
-        why = environment.unknown.get(fact)
-        return f"unknown: {why}" if why else "none"
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    if isinstance(value, list):
-        return " ".join(value)
-    if fact.endswith("_bytes") and not isinstance(value, str):
-        return size(value)
-    return f"{value:g}" if isinstance(value, float) else str(value)
+def _value(fact: str, value: Leaf, environment: Environment) -> str:
+    if value is not None:
+        return in_words(fact, value)
+    why = environment.unknown.get(fact)
+    return f"unknown: {why}" if why else "none"

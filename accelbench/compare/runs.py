@@ -1,4 +1,4 @@
-"""Two runs side by side: how their environments differ, how each point's speed changed, and what got worse."""
+"""The comparison of two runs: how their environments differ, how each point's speed changed, and what got worse."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Unmeasured:
 
 @dataclass(frozen=True)
 class Comparison:
-    """What `compare` found; `a` and `b` are the ids of the runs."""
+    """The comparison of run B with run A; `a` and `b` are their ids."""
 
     a: str
     b: str
@@ -55,7 +55,7 @@ class Comparison:
 
 @dataclass(frozen=True)
 class FailOn:
-    """What counts as a regression: the loss of at least this share of the speed."""
+    """The rule that says what a regression is: the loss of at least this share of the speed."""
 
     percent: float
 
@@ -114,7 +114,7 @@ def parse_fail_on(text: str) -> FailOn:
 
 
 def regressions(comparison: Comparison, fail_on: FailOn) -> tuple[Regression, ...]:
-    """The points that lost at least that share of their speed beyond doubt, or that B failed to measure.
+    """Return the points that lost at least that share of their speed beyond doubt, or that B failed to measure.
 
     A share below the comparison's equivalence is obeyed too, whatever the verdict.
     """
@@ -172,7 +172,7 @@ def _print_differences(found: tuple[Difference, ...], console: Console) -> None:
 
 
 def _table(changes: tuple[Change, ...]) -> Table:
-    """Two lines to a point, so that it fits a terminal of 80 columns."""
+    """Return the points as a table; each takes two lines, so that it fits a terminal of 80 columns."""
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, header_style="bold")
     table.add_column("point", overflow="fold", min_width=12)
     table.add_column("A\nB", justify="right", no_wrap=True)
@@ -195,7 +195,7 @@ def _figure(record: Record) -> str:
 
 
 def _speed(speed: RatioInterval | None) -> Text:
-    """The ratio and its interval, with the coverage that it really has where the samples are too few."""
+    """Return the ratio and its interval, with the coverage that it really has where the samples are too few."""
     if speed is None:
         return Text(UNKNOWN)
     short = "" if speed.confidence >= INTERVAL_CONFIDENCE else f" ({speed.confidence:.0%})"

@@ -12,9 +12,9 @@ from rich.console import Console
 
 from accelbench.errors import Interrupted, UserError
 from accelbench.gpu_day.diary import Diary, State
+from accelbench.gpu_day.outcome import print_day
 from accelbench.gpu_day.process import GRACE_S, run_limited
 from accelbench.gpu_day.stages import STAGES, SUITES, WANTED, NotHere, Plan, Stage
-from accelbench.gpu_day.table import print_day
 from accelbench.pack.write import remove_pack, write_pack
 from accelbench.report.rows import count_text
 from accelbench.run.store import RunStore

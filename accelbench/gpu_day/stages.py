@@ -52,7 +52,7 @@ def python(*words: str | Path, folder: Path | None = None, fine: tuple[int, ...]
 
 
 def probe(plan: Plan) -> list[Command]:
-    return [python("accelbench.gpu_day.machine"), python("accelbench", "doctor")]
+    return [python("accelbench.gpu_day.surroundings"), python("accelbench", "doctor")]
 
 
 def tests(plan: Plan) -> list[Command]:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from accelbench.compare.differences import unlike
-from accelbench.format import digits, plain, size
+from accelbench.facts import facts, in_words
+from accelbench.format import plain, size
 from accelbench.run.store import RunInfo
-from profiling.records.environment import Cpu, Environment, Gpu, System
+from profiling.records.environment import Environment, System
 
 
 @dataclass(frozen=True)
@@ -28,26 +29,36 @@ class Part:
     facts: tuple[Fact, ...]
 
 
+Told = Callable[..., Fact]
+"""The fact with that label and path, and what it is called where the machine has no such thing."""
+
+
 def machine(info: RunInfo) -> list[Part]:
-    """The machine by its parts: CPU, memory, GPUs, system, software, and the ranks where there were several."""
-    environment, unknown = info.environment, info.environment.unknown
+    """Return the machine by its parts: CPU, memory, GPUs, system, software, and the ranks where there were several."""
+    environment = info.environment
+    values, unknown = facts(environment), environment.unknown
+
+    def told(label: str, path: str, absent: str | None = None) -> Fact:
+        value = values.get(path)
+        return Fact(label, absent if value is None else in_words(path, value), unknown.get(path))
+
     parts = [
-        ("CPU", _cpu(environment.cpu, unknown)),
-        ("Memory and limits", _memory(environment)),
-        *((f"GPU {gpu.index}", _gpu(gpu)) for gpu in environment.gpus),
-        *([("GPU", [Fact("devices", "none", unknown.get("gpus"))])] if not environment.gpus else []),
-        ("System", _system(environment)),
-        ("Software", _software(environment)),
+        ("CPU", _cpu(environment, told)),
+        ("Memory and limits", _memory(environment, told)),
+        *((f"GPU {gpu.index}", _gpu(environment, place, told)) for place, gpu in enumerate(environment.gpus)),
+        *([("GPU", [told("devices", "gpus", "none")])] if not environment.gpus else []),
+        ("System", _system(environment, told)),
+        ("Software", _software(environment, told)),
         *([("Ranks", _ranks(info))] if info.other_ranks else []),
     ]
     return [
-        Part(name, tuple(Fact(f.label, f.value and plain(f.value), f.reason and plain(f.reason)) for f in facts))
-        for name, facts in parts
+        Part(name, tuple(Fact(f.label, f.value and plain(f.value), f.reason and plain(f.reason)) for f in found))
+        for name, found in parts
     ]
 
 
 def _ranks(info: RunInfo) -> Iterable[Fact]:
-    """Who was on which node, and where a rank was not like rank 0, whose machine the other parts are."""
+    """Yield who was on which node, and where a rank was not like rank 0, whose machine the other parts are."""
     nodes = {0: [(0, info.environment)]}
     for other in info.other_ranks:
         nodes.setdefault(other.node, []).append((other.rank, other.environment))
@@ -62,74 +73,68 @@ def _ranks(info: RunInfo) -> Iterable[Fact]:
             yield Fact(f"rank {other.rank} differs", "; ".join(found))
 
 
-def _cpu(cpu: Cpu, unknown: dict[str, str]) -> Iterable[Fact]:
-    yield Fact("model", cpu.model, unknown.get("cpu.model"))
-    yield Fact("architecture", cpu.architecture)
+def _cpu(environment: Environment, told: Told) -> Iterable[Fact]:
+    cpu = environment.cpu
+    yield told("model", "cpu.model")
+    yield told("architecture", "cpu.architecture")
     sockets = None if cpu.sockets is None else f"{cpu.sockets} socket{'s' * (cpu.sockets != 1)}"
     cores = None if cpu.cores is None else f"{cpu.cores} cores"
-    yield Fact(
-        "topology",
-        ", ".join(filter(None, [sockets, cores, f"{cpu.logical} logical CPUs"])),
-        unknown.get("cpu.cores"),
-    )
+    topology = ", ".join(filter(None, [sockets, cores, f"{cpu.logical} logical CPUs"]))
+    yield Fact("topology", topology, environment.unknown.get("cpu.cores"))
     yield Fact("usable by this run", f"{cpu.usable} logical CPUs")
     caches = [
         f"L{cache.level}{'' if cache.kind == 'Unified' else ' ' + cache.kind.lower()} {size(cache.size_bytes)}"
         + (f" shared by {cache.shared_by}" if cache.shared_by > 1 else "")
         for cache in cpu.caches
     ]
-    yield Fact("caches", ", ".join(caches) or None, unknown.get("cpu.caches"))
-    yield Fact("instruction sets", ", ".join(cpu.isa) or None, unknown.get("cpu.isa"))
-    clock = None if cpu.frequency_mhz is None else f"{digits(cpu.frequency_mhz, 4)} MHz"
-    yield Fact("stated clock", clock, unknown.get("cpu.frequency_mhz"))
-    yield Fact("frequency governor", cpu.governor, unknown.get("cpu.governor"))
-    yield Fact("memory nodes (NUMA)", _text(cpu.numa_nodes), unknown.get("cpu.numa_nodes"))
-    yield Fact("hypervisor", cpu.hypervisor or "none seen")
+    yield Fact("caches", ", ".join(caches) or None, environment.unknown.get("cpu.caches"))
+    yield told("instruction sets", "cpu.isa")
+    yield told("stated clock", "cpu.frequency_mhz")
+    yield told("frequency governor", "cpu.governor")
+    yield told("memory nodes (NUMA)", "cpu.numa_nodes")
+    yield told("hypervisor", "cpu.hypervisor", "none seen")
 
 
-def _memory(environment: Environment) -> Iterable[Fact]:
-    memory, limits, unknown = environment.memory, environment.limits, environment.unknown
+def _memory(environment: Environment, told: Told) -> Iterable[Fact]:
+    memory = environment.memory
     yield Fact("memory", f"{size(memory.total_bytes)}, {size(memory.available_bytes)} available at the start")
-    swap = None if memory.swap_bytes is None else size(memory.swap_bytes) if memory.swap_bytes else "none"
-    yield Fact("swap", swap, unknown.get("memory.swap_bytes"))
-    yield Fact("transparent huge pages", memory.huge_pages, unknown.get("memory.huge_pages"))
-    yield Fact("CPU quota", "none" if limits.cpu_quota is None else f"{limits.cpu_quota:g} CPUs")
-    yield Fact("memory limit", "none" if limits.memory_bytes is None else size(limits.memory_bytes))
+    yield Fact("swap", "none") if memory.swap_bytes == 0 else told("swap", "memory.swap_bytes")
+    yield told("transparent huge pages", "memory.huge_pages")
+    yield told("CPU quota", "limits.cpu_quota", "none")
+    yield told("memory limit", "limits.memory_bytes", "none")
 
 
-def _gpu(gpu: Gpu) -> Iterable[Fact]:
-    yield Fact("model", gpu.name)
-    yield Fact("memory", None if gpu.memory_bytes is None else size(gpu.memory_bytes))
-    yield Fact("compute capability", gpu.compute_capability)
-    yield Fact("multiprocessors", _text(gpu.multiprocessors))
-    yield Fact("L2 cache", None if gpu.l2_bytes is None else size(gpu.l2_bytes))
-    yield Fact("highest SM clock", _with_unit(gpu.sm_clock_max_mhz, "MHz"))
-    yield Fact("highest memory clock", _with_unit(gpu.memory_clock_max_mhz, "MHz"))
-    yield Fact("power limit", _with_unit(gpu.power_limit_w, "W"))
-    yield Fact("ECC", _switch(gpu.ecc))
-    yield Fact("MIG", _switch(gpu.mig))
-    yield Fact("persistence mode", _switch(gpu.persistence))
-    pcie = (
-        None if gpu.pcie_generation is None or gpu.pcie_width is None else f"{gpu.pcie_generation}.0 ×{gpu.pcie_width}"
-    )
-    yield Fact("PCI Express", pcie)
-    yield Fact("card (hash of its UUID)", gpu.uuid_hash)
+def _gpu(environment: Environment, place: int, told: Told) -> Iterable[Fact]:
+    gpu, path = environment.gpus[place], f"gpus.{place}"
+    yield told("model", f"{path}.name")
+    yield told("memory", f"{path}.memory_bytes")
+    yield told("compute capability", f"{path}.compute_capability")
+    yield told("multiprocessors", f"{path}.multiprocessors")
+    yield told("L2 cache", f"{path}.l2_bytes")
+    yield told("highest SM clock", f"{path}.sm_clock_max_mhz")
+    yield told("highest memory clock", f"{path}.memory_clock_max_mhz")
+    yield told("power limit", f"{path}.power_limit_w")
+    yield told("ECC", f"{path}.ecc")
+    yield told("MIG", f"{path}.mig")
+    yield told("persistence mode", f"{path}.persistence")
+    known = gpu.pcie_generation is not None and gpu.pcie_width is not None
+    yield Fact("PCI Express", f"{gpu.pcie_generation}.0 ×{gpu.pcie_width}" if known else None)
+    yield told("card (hash of its UUID)", f"{path}.uuid_hash")
 
 
-def _system(environment: Environment) -> Iterable[Fact]:
-    system, unknown = environment.system, environment.unknown
-    yield Fact("operating system", system.os)
-    yield Fact("kernel", system.kernel)
+def _system(environment: Environment, told: Told) -> Iterable[Fact]:
+    system = environment.system
+    yield told("operating system", "system.os")
+    yield told("kernel", "system.kernel")
     yield Fact("container", ", ".join(_container(system)) or "none seen")
-    yield Fact("scheduler", system.scheduler or "none seen")
+    yield told("scheduler", "system.scheduler", "none seen")
     if system.runtime:
-        yield Fact("runtime", system.runtime)
-    yield Fact("clock source", system.clock_source, unknown.get("system.clock_source"))
+        yield told("runtime", "system.runtime")
+    yield told("clock source", "system.clock_source")
     if environment.cuda is not None:
-        cuda = environment.cuda
-        yield Fact("NVIDIA driver", cuda.driver, unknown.get("cuda.driver"))
-        yield Fact("CUDA of the driver", cuda.driver_cuda, unknown.get("cuda.driver_cuda"))
-        yield Fact("CUDA runtime", cuda.runtime, unknown.get("cuda.runtime"))
+        yield told("NVIDIA driver", "cuda.driver")
+        yield told("CUDA of the driver", "cuda.driver_cuda")
+        yield told("CUDA runtime", "cuda.runtime")
 
 
 def _container(system: System) -> Iterable[str]:
@@ -140,30 +145,18 @@ def _container(system: System) -> Iterable[str]:
         yield "users mapped (a user namespace)"
 
 
-def _software(environment: Environment) -> Iterable[Fact]:
-    software, unknown = environment.software, environment.unknown
+def _software(environment: Environment, told: Told) -> Iterable[Fact]:
+    software = environment.software
     revision = (
         f" ({software.revision[:12]}{'-dirty' * software.revision.endswith('-dirty')})" if software.revision else ""
     )
     yield Fact("accelbench", f"{software.accelbench}{revision}")
     yield Fact("Python", f"{software.implementation} {software.python}")
     yield Fact("libraries", ", ".join(f"{name} {version}" for name, version in software.libraries.items()) or "none")
-    yield Fact("BLAS of NumPy", software.blas, unknown.get("software.blas"))
+    yield told("BLAS of NumPy", "software.blas")
     yield Fact("threads", _pairs(software.threads) or "no setting")
     yield Fact("framework settings", _pairs(software.settings) or "no setting")
 
 
 def _pairs(settings: dict[str, str]) -> str:
     return ", ".join(f"{name}={value}" for name, value in settings.items())
-
-
-def _text(value: int | None) -> str | None:
-    return None if value is None else str(value)
-
-
-def _with_unit(value: float | None, unit: str) -> str | None:
-    return None if value is None else f"{value:,.0f} {unit}"
-
-
-def _switch(value: bool | None) -> str | None:
-    return None if value is None else "on" if value else "off"

@@ -28,6 +28,7 @@ from accelbench.report.verdict import shares_text, verdict
 from accelbench.run.store import RunInfo
 from profiling.analysis.roofline import Ceiling, ceilings, share_of_peak
 from profiling.records.record import Record
+from profiling.records.work import UNITS
 
 TAIL_LINES = 40
 
@@ -94,7 +95,7 @@ def _content(
         "missing": max(0, len(info.plan) - len(records)),
         "noisy": [(group, row) for group in groups for row in group.rows if row.flags],
         "machine": machine(info),
-        "ceilings": [(ceiling, figures.read(ceiling.value, figures.UNITS[ceiling.figure])) for ceiling in measured],
+        "ceilings": [(ceiling, figures.read(ceiling.value, UNITS[ceiling.figure])) for ceiling in measured],
         "rooflines": [(device, drawing) for device in devices if (drawing := roofline(device, rows, measured))],
         "studies": [(s, _drawings(s, n)) for n, s in enumerate(make_studies(groups), start=1)],
         "scalings": [(t, scaling_plot(t, f"scaling-{n}")) for n, t in enumerate(scaling_tables(records), start=1)],

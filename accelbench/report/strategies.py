@@ -10,7 +10,7 @@ from rich.text import Text
 
 from accelbench.format import digits, plain, seconds
 from accelbench.report.scaling import numbers_table
-from profiling.analysis.scaling import rate_interval, training_of, trainings
+from profiling.analysis.scaling import training_of, trainings
 from profiling.records.record import Record
 
 UNNAMED = (None, "none")
@@ -97,6 +97,7 @@ def _comparison(alike: Sequence[Record]) -> Comparison:
 
 
 def _entry(label: str, record: Record) -> Entry:
-    rate, low, high = rate_interval(record)
+    found = record.rate_interval("items")
+    assert found is not None, "trainings have a rate of items"
     step_s = record.timing.summary.median if record.timing else 0.0
-    return Entry(label, record.layout.workers, rate, low, high, step_s)
+    return Entry(label, record.layout.workers, *found, step_s)

@@ -12,7 +12,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullFormatter, NullLocator
 
-from accelbench.format import UNITS, digits, plain, read, size
+from accelbench.format import digits, plain, read, size
 from accelbench.report.rows import Group, Row, params_text
 from accelbench.report.svg import MARKERS, MUTED, SERIES, SURFACE, WIDTH, inline_svg, plot_style
 from profiling.records.environment import Environment
@@ -43,7 +43,7 @@ def sweep(group: Group, environment: Environment, name: str) -> Markup | None:
     values = [value for _, points in drawn for _, value in points]
     if not values:
         return None
-    unit = _unit(group.rows[0])
+    unit = group.rows[0].record.unit
     with plot_style():
         figure = Figure(figsize=(WIDTH, 3.6))
         axes = figure.add_axes((0.115, 0.14, 0.865, 0.70))
@@ -90,13 +90,6 @@ def _lines(group: Group, axis: str, unit: int) -> Iterator[Line]:
         known = [(size, rate) for size, rate in rates if rate and math.isfinite(rate)]
         if known:
             yield label, known
-
-
-def _unit(row: Row) -> str:
-    record = row.record
-    if record.figure == "time":
-        return "s"
-    return UNITS.get(record.figure) or f"{record.work.item if record.work else 'items'}/s"
 
 
 def _what(row: Row) -> str:

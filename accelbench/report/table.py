@@ -9,7 +9,6 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from accelbench.format import UNITS
 from accelbench.report import write_atomically
 from accelbench.report.rows import reproduce
 from accelbench.report.telemetry import summarize_gauges
@@ -214,20 +213,9 @@ def _timing(record: Record) -> dict[str, Any]:
         "timer": timing.timer,
         "batch_s": timing.batch,
     }
-    rate = record.rate()
-    if rate is None:
-        return line
-    if record.figure == "time":
-        low, high = summary.ci_low / record.items_timed, summary.ci_high / record.items_timed
-        return line | {"rate": rate, "rate_low": low, "rate_high": high, "unit": "s"}
-    amount = rate * summary.median
-    unit = UNITS.get(record.figure) or f"{record.work.item if record.work else 'items'}/s"
-    return line | {
-        "rate": rate,
-        "rate_low": amount / summary.ci_high,
-        "rate_high": amount / summary.ci_low,
-        "unit": unit,
-    }
+    if found := record.rate_interval():
+        line |= dict(zip(("rate", "rate_low", "rate_high"), found, strict=True)) | {"unit": record.unit}
+    return line
 
 
 def _descriptions(record: Record) -> dict[str, str]:

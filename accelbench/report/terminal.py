@@ -9,8 +9,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from accelbench.cores import render_cores
 from accelbench.format import UNKNOWN, bound, metric, one_line, plain, share
+from accelbench.report.host_cores import print_cores
 from accelbench.report.rows import Group, Row, count_text, make_groups, make_rows, point_text, trained_on
 from accelbench.report.verdict import verdict_line
 from accelbench.run.store import RunInfo
@@ -27,7 +27,7 @@ TAIL_SHOWN = 3
 def print_run(info: RunInfo, records: Sequence[Record], console: Console) -> None:
     """Print the run's table, and what its points tell together of cores, strategies and scaling."""
     print_table(info, records, console)
-    render_cores(info, records, console)
+    print_cores(info, records, console)
     if any(record.layout.strategy not in (None, "none") for record in records):
         from accelbench.report.scaling import print_scaling
         from accelbench.report.strategies import print_strategies

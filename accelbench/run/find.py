@@ -1,4 +1,4 @@
-"""Finding the run that a word on the command line means."""
+"""A word on the command line is looked up here among the runs."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from profiling.records.point import Point
 
 
 def open_run(run: str) -> RunStore:
-    """The run at that path, in that pack (`PACK`, `PACK:RUN`), of that id under `runs`, or the last by `latest`."""
+    """Return the run at that path, in that pack (`PACK`, `PACK:RUN`), of that id under `runs`, or the `latest`."""
     packed = find_pack(run)
     return open_packed(*packed) if packed else open_directory(run)
 
 
 def open_directory(run: str) -> RunStore:
-    """The run at that path, or of that id under `runs`, or the last one by the word `latest`."""
+    """Return the run at that path, or of that id under `runs`, or the last one by the word `latest`."""
     if run == "latest":
         found = sorted(RUNS.glob("*/run.json"), key=lambda path: path.stat().st_mtime)
         if not found:

@@ -1,4 +1,4 @@
-"""What the user sees while a run goes on: the point being measured, k of n, elapsed and estimated time."""
+"""The user sees here how a run goes on: the point that is measured, k of n, elapsed and estimated time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A run from its directory to its report, measured by this process alone or with other ranks."""
+"""A run goes here from its directory to its report, measured by this process alone or with other ranks."""
 
 from __future__ import annotations
 
@@ -24,13 +24,14 @@ from accelbench.run.store import RUNS, RunInfo, RunStore, Settings
 from kernels.mpi_process import mpi_process
 from profiling.machine.environment.collect import collect
 from profiling.records.point import Device, Point
-from profiling.records.record import Record
+
+EXIT_FAILED = 1
 
 
 def new_run(
     path: Path | None, label: str, suite: str | None, device: Device, settings: Settings, plan: list[Point]
 ) -> RunStore:
-    """The directory of a run that is about to begin: that path, or one under `runs` whose name holds the label."""
+    """Make the directory of a run that is about to begin: that path, or one under `runs` named by time and label."""
     now = datetime.now().astimezone()
     run_id = f"{now:%Y%m%d-%H%M%S}-{label}-{os.urandom(2).hex()}"
     info = RunInfo(
@@ -47,12 +48,10 @@ def new_run(
     return RunStore.create(path or RUNS / run_id, info)
 
 
-def measure(
-    store: RunStore, console: Console, cluster: Cluster | None = None, retry_failed: bool = False
-) -> list[Record]:
-    """Measure what the run lacks, print its table and write its report; all its records.
+def complete(store: RunStore, console: Console, cluster: Cluster | None = None, retry_failed: bool = False) -> int:
+    """Measure what the run lacks, print its table, write its report and return the exit status of that.
 
-    Interrupted, after that too, if it was ended early.
+    Interrupted is raised, after all that too, if the run was ended early.
     """
     console.print(f"run {store.path} on {store.info().device}", highlight=False)
     try:
@@ -72,18 +71,18 @@ def measure(
         raise Interrupted(
             f"interrupted with {left} of {len(info.plan)} points unmeasured: 'accelbench resume {store.path}' goes on"
         )
-    return records
+    return EXIT_FAILED if any(record.status == "failed" for record in records) else 0
 
 
 def serve(cluster: Cluster) -> int:
-    """Measure, as another rank than 0, what rank 0 says; the exit status is the run's."""
+    """Measure, as another rank than 0, what rank 0 says, and return the run's exit status."""
     with mpi_process():
         return serve_rank_0(cluster, collect())
 
 
 @contextmanager
 def _ranks(cluster: Cluster | None, store: RunStore, console: Console) -> Iterator[Ranks | None]:
-    """All ranks of this run, once they have come; how they differ is said before any figure, and kept."""
+    """Yield all ranks of this run once they have come; how they differ is said before any figure, and kept."""
     if cluster is None:
         yield None
         return

@@ -13,6 +13,7 @@ from time import monotonic
 from typing import Any, NamedTuple, Protocol
 
 from profiling.analysis.step_parts import take_apart, with_exchange
+from profiling.machine.devices import device_kind
 from profiling.ranks.channel import Message
 from profiling.records.point import Device, Point
 from profiling.records.quality import Metric
@@ -158,9 +159,10 @@ class Team:
 def energy_of_all(ranks: Sequence[RankRecord], device: Device) -> dict[str, Metric | None]:
     """The sum of each energy metric over the ranks; None where one of them does not tell.
 
-    Every rank reads its own GPUs; the ranks of a host all read the same CPUs, which count once.
+    A rank that has a card of its own reads that one; the ranks of a host all read the same CPUs, which count once.
     """
-    readers = ranks if device == "gpu" else list({rank.node: rank for rank in reversed(ranks)}.values())
+    one_of_each_host = list({rank.node: rank for rank in reversed(ranks)}.values())
+    readers = ranks if device_kind(device).card_per_rank else one_of_each_host
     totals: dict[str, Metric | None] = {}
     for name in sorted({name for rank in ranks for name in rank.metrics if name.startswith("energy_per_")}):
         read = [rank.metrics[name] for rank in readers if name in rank.metrics]

@@ -10,11 +10,12 @@ import sys
 from pathlib import Path
 from typing import BinaryIO
 
-from accelbench.cores import kept_to
+from accelbench.run.affinity import kept_to
 from accelbench.run.plan import discover
 from accelbench.run.template_process import Started, Template
 from accelbench.run.worker import Job
 from profiling.host.pyspy import SamplingError, find_pyspy
+from profiling.machine.devices import device_kind
 from profiling.ranks.channel import Channel, Message
 
 TAIL_LINES = 30
@@ -123,15 +124,12 @@ def _forked(template: Template, job: Job, output: BinaryIO, channel: int) -> Sta
 
 
 def framework_settings(job: Job) -> dict[str, str]:
-    """Settings that a framework reads only when it is imported: Keras's backend, and a rank's GPU of its host's."""
+    """Settings that a framework reads only when it is imported: Keras's backend, and a rank's card of its host's."""
     settings: dict[str, str] = {}
     if backend := job.points[0].backend:
         settings["KERAS_BACKEND"] = backend
-    if job.world.size > 1 and job.points[0].device == "gpu":
-        visible = os.environ.get("CUDA_VISIBLE_DEVICES", "")
-        own = visible.split(",") if visible else list(map(str, range(job.world.local_size)))
-        # A launcher that gave each rank its own GPU shows it that one only.
-        settings["CUDA_VISIBLE_DEVICES"] = own[job.world.local_rank % len(own)]
+    if job.world.size > 1:
+        settings |= device_kind(job.points[0].device).settings_of_rank(job.world.local_rank, job.world.local_size)
     return settings
 
 

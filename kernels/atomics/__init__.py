@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from profiling.benchmark import Task, benchmark, implemented
-from profiling.records.point import Point
+from profiling.benchmark import benchmark
 
 
 @benchmark(
@@ -16,11 +15,10 @@ from profiling.records.point import Point
     },
     figure="items",
 )
-def atomics(point: Point) -> Task:
+def atomics() -> None:
     """Atomic additions per second, all threads at once, by what they add to.
 
     `one`: all to one counter. `own`: each thread to its own; on a CPU that is a cache line. `warp`: the 32 threads
     of a warp to one. `random`: each addition to one of a million, as in a histogram. `block`: the threads of a block
     to one in shared memory, whose sum is added to memory at the end.
     """
-    return implemented(point)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from profiling.benchmark import Task, axis, benchmark, implemented
-from profiling.records.point import Point
+from profiling.benchmark import axis, benchmark
 
 CPU_KIB = (
     8, 16, 24, 32, 48, 64, 128, 256, 384, 512, 768, 1024, 1536, 2048, 4096, 8192, 16384, 24576, 32768, 49152, 65536,
@@ -29,13 +28,12 @@ LARGEST_KIB = 1 << 24
     cores=axis("cores"),
     sizes={"kib": 1024},
 )
-def cache_bandwidth(point: Point) -> Task:
+def cache_bandwidth() -> None:
     """The rate of reading a working set again and again: each cache level is a step.
 
     The size is that which each core (CPU) or multiprocessor (GPU) reads. On a CPU every core has a working set of its
     own, so that `all` of them share the last level; on a GPU all read the same one, which L2 then serves to all.
     """
-    return implemented(point)
 
 
 @benchmark(
@@ -47,6 +45,5 @@ def cache_bandwidth(point: Point) -> Task:
     figure="time",
     sizes={"kib": 1024},
 )
-def cache_latency(point: Point) -> Task:
+def cache_latency() -> None:
     """The time of one access whose address is what the access before it has read: each cache level is a step."""
-    return implemented(point)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from profiling.benchmark import Task, benchmark, implemented
-from profiling.records.point import Point
+from profiling.benchmark import benchmark
 
 OPERATIONS = ("all-reduce", "all-gather", "reduce-scatter", "broadcast", "send-recv")
 BYTES = (8, 1 << 10, 1 << 16, 1 << 20, 1 << 24)
@@ -14,14 +13,14 @@ LARGEST = 1 << 30
     "collectives",
     devices=("cpu", "gpu"),
     module="kernels.collectives.{device}_{impl}",
-    axes={"op": OPERATIONS, "impl": {"cpu": ("gloo", "mpi"), "gpu": ("nccl",)}, "bytes": BYTES, "processes": (2,)},
+    axes={"op": OPERATIONS, "bytes": BYTES, "processes": (2,)},
     limits={"bytes": (8, LARGEST), "processes": (2, 1 << 16)},
     figure="bytes",
     unbounded="messages between processes are bounded by what joins them, whose peak is not known",
     layout={"processes": "processes"},
     sizes={"bytes": 1},
 )
-def collectives(point: Point) -> Task:
+def collectives() -> None:
     """Bandwidth of an operation that all processes take part in, against the size of the message.
 
     The figure is the algorithm bandwidth, the message's bytes by the time in which the last process has its part;
@@ -30,4 +29,3 @@ def collectives(point: Point) -> Task:
     (`doc/PERFORMANCE.md`). `broadcast` is from rank 0; in `send-recv` each rank sends to the next and receives from
     the one before it.
     """
-    return implemented(point)

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-from profiling.benchmark import Task, benchmark, implemented
-from profiling.records.point import Point
+from profiling.benchmark import benchmark
 
 
 @benchmark(
     "launch",
     devices=("gpu",),
     module="kernels.launch.{device}_{impl}",
-    axes={"impl": ("numba", "cupy"), "mode": ("latency", "throughput", "graph")},
+    axes={"mode": ("latency", "throughput", "graph")},
     figure="time",
 )
-def launch(point: Point) -> Task:
+def launch() -> None:
     """Time of launching an empty kernel: one and wait for it, a thousand back to back, or a graph of a thousand.
 
     Timed by the host clock, since what is measured is the host's work: the launch itself, the driver, and for
     `latency` the way to the device and back. A `graph` is captured before it is timed, and then replayed by a single
     call. The figure is the time of one launch, the way back included.
     """
-    return implemented(point)

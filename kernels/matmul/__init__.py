@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from kernels.matmul.shapes import CPU_SHAPES, SHAPES
-from profiling.benchmark import Only, Task, axis, benchmark, implemented
-from profiling.records.point import Point
+from profiling.benchmark import Only, axis, benchmark
 
-IMPLS = {"cpu": ("vendor", "numba"), "gpu": ("vendor", "numba", "mma", "wgmma")}
 DTYPES = {
     "cpu": ("float32", "float64"),
     "gpu": ("float64", "float32", "tf32", "float16", "bfloat16", "int8", "fp8"),
@@ -26,16 +24,15 @@ ONLY: Only = {
     "matmul",
     devices=("cpu", "gpu"),
     module="kernels.matmul.{device}_{impl}",
-    axes={"impl": IMPLS, "dtype": DTYPES, "n": {"cpu": (1024, 2048), "gpu": (4096, 8192)}},
+    axes={"dtype": DTYPES, "n": {"cpu": (1024, 2048), "gpu": (4096, 8192)}},
     only=ONLY,
     figure="flops",
     bound="arithmetic",
     dtype=axis("dtype"),
     ceiling=True,
 )
-def matmul(point: Point) -> Task:
+def matmul() -> None:
     """C = A·B for square matrices; 2n³ floating-point operations."""
-    return implemented(point)
 
 
 @benchmark(
@@ -43,7 +40,6 @@ def matmul(point: Point) -> Task:
     devices=("cpu", "gpu"),
     module="kernels.matmul.{device}_{impl}",
     axes={
-        "impl": IMPLS,
         "dtype": {"cpu": ("float32",), "gpu": ("float32", "bfloat16")},
         "shape": {"cpu": CPU_SHAPES, "gpu": tuple(SHAPES)},
     },
@@ -53,6 +49,5 @@ def matmul(point: Point) -> Task:
     bound="arithmetic",
     dtype=axis("dtype"),
 )
-def gemm(point: Point) -> Task:
+def gemm() -> None:
     """C = A·B for the tall, skinny, deep and batched shapes of deep learning, m×n×k; 2·m·n·k operations each."""
-    return implemented(point)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from profiling.benchmark import Task, axis, benchmark, implemented
-from profiling.records.point import Point
+from profiling.benchmark import axis, benchmark
 
 
 @benchmark(
@@ -20,6 +19,5 @@ from profiling.records.point import Point
     cores=axis("cores"),
     ceiling=True,
 )
-def peak_arith(point: Point) -> Task:
+def peak_arith() -> None:
     """The rate of independent fused multiply-adds in registers: the ceiling of all but matrix instructions."""
-    return implemented(point)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from profiling.benchmark import Task, benchmark, implemented
-from profiling.records.point import Point
+from profiling.benchmark import benchmark
 
 BYTES = (1, 1 << 10, 1 << 16, 1 << 20, 1 << 23)
 LARGEST = 1 << 30
@@ -13,18 +12,17 @@ LARGEST = 1 << 30
     "pingpong",
     devices=("cpu",),
     module="kernels.pingpong.{device}_{impl}",
-    axes={"impl": ("tcp", "mpi"), "bytes": BYTES, "processes": (2,)},
+    axes={"bytes": BYTES, "processes": (2,)},
     limits={"bytes": (1, LARGEST), "processes": (2, 1 << 16)},
     figure="bytes",
     unbounded="messages between processes are bounded by what joins them, whose peak is not known",
     layout={"processes": "processes"},
     sizes={"bytes": 1},
 )
-def pingpong(point: Point) -> Task:
+def pingpong() -> None:
     """Bandwidth of a message that rank 0 sends to the last rank, and that comes back; the ranks between look on.
 
     As NetPIPE draws it (Snell, Mikler and Gustafson, "NetPIPE: a network protocol independent performance evaluator",
     1996): `latency` is half of the round trip, and bandwidth the message's bytes by that. `tcp` is a plain socket, with
     TCP_NODELAY.
     """
-    return implemented(point)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from profiling.benchmark import Task, benchmark, implemented
-from profiling.records.point import Point
+from profiling.benchmark import benchmark
 
 
 @benchmark(
@@ -11,12 +10,10 @@ from profiling.records.point import Point
     devices=("cpu", "gpu"),
     module="kernels.reduce.{device}_{impl}",
     axes={
-        "impl": {"cpu": ("vendor", "numba"), "gpu": ("cupy", "numba")},
         "dtype": ("float64", "float32", "int32"),
     },
     figure="bytes",
     bound="memory",
 )
-def reduce(point: Point) -> Task:
+def reduce() -> None:
     """The sum of an array far larger than the caches; integers of 32 bits are added up in 64, as NumPy does."""
-    return implemented(point)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from profiling.benchmark import Task, benchmark, implemented
-from profiling.records.point import Point
+from profiling.benchmark import benchmark
 
 
 @benchmark(
@@ -11,7 +10,6 @@ from profiling.records.point import Point
     devices=("cpu", "gpu"),
     module="kernels.stream.{device}_{impl}",
     axes={
-        "impl": {"cpu": ("numba",), "gpu": ("vendor", "cupy", "numba")},
         "op": ("copy", "mul", "add", "triad", "dot"),
         "dtype": ("float64", "float32"),
     },
@@ -20,6 +18,5 @@ from profiling.records.point import Point
     bound="memory",
     ceiling=True,
 )
-def stream(point: Point) -> Task:
+def stream() -> None:
     """Memory bandwidth by BabelStream's operations: c=a, b=s·c, c=a+b, a=b+s·c, Σa·b."""
-    return implemented(point)

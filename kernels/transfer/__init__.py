@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from profiling.benchmark import Task, benchmark, implemented
-from profiling.records.point import Point
+from profiling.benchmark import benchmark
 
 MEMORY = ("pinned", "pageable")
 DIRECTION = ("to-device", "from-device", "both")
@@ -21,7 +20,7 @@ SMALLEST_KIB, LARGEST_KIB = 4, 1 << 20
     unbounded="a copy between host and device is bounded by what joins them, whose peak is not known",
     sizes={"kib": 1024},
 )
-def transfer(point: Point) -> Task:
+def transfer() -> None:
     """The rate of a copy between host and device memory, against its size.
 
     Timed by the host clock, from the call to the end of the wait, as a program pays for it. `both` copies that many
@@ -29,7 +28,6 @@ def transfer(point: Point) -> Task:
     that the device can read it by itself; a copy of `pageable` memory passes through a staging buffer of the driver,
     filled or emptied by the calling thread, and so both directions follow one another.
     """
-    return implemented(point)
 
 
 @benchmark(
@@ -40,10 +38,9 @@ def transfer(point: Point) -> Task:
     limits={"kib": (1024, LARGEST_KIB)},
     figure="time",
 )
-def transfer_fit(point: Point) -> Task:
+def transfer_fit() -> None:
     """Latency and bandwidth of copies between host and device memory, by a fit over sizes from 4 KiB to the given.
 
     The line seconds = latency + bytes / bandwidth through the median times of each size, weighted so that the relative
     errors count (`fit_line`). The figure is the mean time of a copy over all the sizes.
     """
-    return implemented(point)

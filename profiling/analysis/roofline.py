@@ -21,7 +21,6 @@ from profiling.records.work import Cores
 Bounded = Literal["flops", "bytes"]
 """The figures that hardware bounds: arithmetic and memory traffic."""
 
-UNITS = {"flops": "FLOP/s", "bytes": "B/s"}
 SHARED_CORES = "the processes of a point share the cores of their hosts in ways that are not known"
 """Why nothing bounds the sum of several processes on CPUs."""
 

@@ -78,8 +78,8 @@ class Predicted:
 
 
 def trainings(records: Iterable[Record]) -> list[Record]:
-    """Those whose steps were measured and counted in items."""
-    return [r for r in records if r.status == "measured" and r.timing and r.timing.timer == "steps" and r.work]
+    """Return the records of trainings whose steps were measured and counted in items."""
+    return [record for record in records if record.timing and record.timing.timer == "steps" and record.rate("items")]
 
 
 def scalings(records: Iterable[Record]) -> list[Scaling]:
@@ -116,7 +116,7 @@ def training_of(record: Record) -> tuple[object, ...]:
 def _steps(by_count: Mapping[int, Record]) -> tuple[Step, ...]:
     counts = sorted(by_count)
     least = counts[0]
-    rates = {count: rate_interval(by_count[count]) for count in counts}
+    rates = {count: rate for count in counts if (rate := by_count[count].rate_interval("items"))}
     base, base_low, base_high = rates[least]
     return tuple(
         Step(
@@ -132,14 +132,6 @@ def _steps(by_count: Mapping[int, Record]) -> tuple[Step, ...]:
         )
         for count, (rate, low, high) in rates.items()
     )
-
-
-def rate_interval(record: Record) -> tuple[float, float, float]:
-    """Items per second at the median, and at both ends of its interval."""
-    assert record.timing is not None
-    summary = record.timing.summary
-    items = record.items_timed
-    return items / summary.median, items / summary.ci_high, items / summary.ci_low
 
 
 def fit_latency_bandwidth(records: Iterable[Record]) -> LatencyBandwidth | None:

@@ -16,7 +16,7 @@ from profiling.records.stored import Stored
 from profiling.records.telemetry import Telemetry
 from profiling.records.timing import Phases, Summary, Timing
 from profiling.records.trace import Capture, TraceAnalysis
-from profiling.records.work import Bound, Figure, Work
+from profiling.records.work import UNITS, Bound, Figure, Work
 
 SCHEMA_VERSION: Final = 2
 
@@ -109,3 +109,19 @@ class Record(Stored):
             return self.timing.summary.median / self.items_timed
         amount = self.work.amount(figure) if self.work else None
         return None if amount is None else amount / self.timing.summary.median
+
+    @property
+    def unit(self) -> str:
+        """The unit of `rate()`: FLOP/s, B/s, the items per second by their name, or s of a figure of time."""
+        return UNITS.get(self.figure) or f"{self.work.item if self.work else 'items'}/s"
+
+    def rate_interval(self, figure: Figure | None = None) -> tuple[float, float, float] | None:
+        """Return `rate()` with its interval: the rate, the lower and the upper end; None where the rate is unknown."""
+        rate = self.rate(figure)
+        if rate is None or self.timing is None:
+            return None
+        summary = self.timing.summary
+        if (figure or self.figure) == "time":
+            return rate, summary.ci_low / self.items_timed, summary.ci_high / self.items_timed
+        amount = rate * summary.median
+        return rate, amount / summary.ci_high, amount / summary.ci_low

@@ -11,6 +11,8 @@ Resource = Literal["arithmetic", "memory"]
 Cores = Literal["one", "all"]
 FIGURE: Mapping[Resource, Literal["flops", "bytes"]] = {"arithmetic": "flops", "memory": "bytes"}
 """The figure that each resource bounds."""
+UNITS: Mapping[str, str] = {"flops": "FLOP/s", "bytes": "B/s", "time": "s"}
+"""The unit of each figure's rate; that of items is in their own name: images/s."""
 
 
 @dataclass(frozen=True)

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from profiling.benchmark import Task, benchmark, implemented
-from profiling.records.point import Point
+from profiling.benchmark import benchmark
 
 
 @benchmark(
     "flowshop",
     devices=("cpu", "gpu"),
     module="kernels.treesearch.flowshop.{device}_{impl}",
-    axes={"impl": ("sharing",), "instance": (3, 14)},
+    axes={"instance": (3, 14)},
     choices={"instance": (2, 3, 4, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 19)},
     figure="items",
     time_limit_s=600,  # the largest takes minutes on a few cores
 )
-def flowshop(point: Point) -> Task:
+def flowshop() -> None:
     """Prove a flow shop's optimum by branch and bound; one item is one partial schedule that is branched from."""
-    return implemented(point)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from profiling.benchmark import Task, benchmark, implemented
-from profiling.records.point import Point
+from profiling.benchmark import benchmark
 
 
 @benchmark(
@@ -11,18 +10,16 @@ from profiling.records.point import Point
     devices=("cpu", "gpu"),
     module="kernels.treesearch.nqueens.{device}_{impl}",
     axes={
-        "impl": ("tuned", "prefix"),
         "cores": {"cpu": ("one", "all"), "gpu": ("all",)},
         "queens": {"cpu": (12, 14), "gpu": (16, 18)},
     },
     figure="items",
     limits={"queens": (1, 22)},
 )
-def nqueens(point: Point) -> Task:
+def nqueens() -> None:
     """Count all placements of N queens by depth-first search; one item is one queen placed.
 
     `prefix` searches the whole board row by row. `tuned` uses the board's symmetry and looks ahead, so its tree has
     about a sixth of the nodes: the rates of nodes compare searches of the same tree only, and what compares any two is
     the metric "solutions per second".
     """
-    return implemented(point)

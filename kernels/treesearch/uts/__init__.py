@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from profiling.benchmark import Task, benchmark, implemented
-from profiling.records.point import Point
+from profiling.benchmark import benchmark
 
 
 @benchmark(
     "uts",
     devices=("cpu", "gpu"),
     module="kernels.treesearch.uts.{device}_{impl}",
-    axes={"impl": ("sharing",), "tree": {"cpu": ("T1", "T3"), "gpu": ("T1L", "T3L")}},
+    axes={"tree": {"cpu": ("T1", "T3"), "gpu": ("T1L", "T3L")}},
     choices={"tree": ("T1", "T2", "T3", "T5", "T1L", "T3L", "T1XL")},
     figure="items",
     time_limit_s=600,  # the largest takes minutes on a few cores
 )
-def uts(point: Point) -> Task:
+def uts() -> None:
     """Search an unbalanced tree whose shape only SHA-1 knows; one item is one node, hashed from its parent."""
-    return implemented(point)

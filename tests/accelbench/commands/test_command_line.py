@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import get_args
 
 import pytest
 
 from accelbench.errors import UserError
 from accelbench.run.plan import Choice, make_plan
 from accelbench.run.suite import load_suite, suite_names
-from profiling.records.point import Device
+from profiling.machine.devices import kinds
 from tests.conftest import Run
 
 
@@ -108,6 +107,16 @@ def test_every_command_explains_itself(accelbench: Run, arguments: list[str]) ->
     assert "Usage: accelbench" in process.stdout
 
 
+def test_the_help_names_every_command_in_order_with_its_help(accelbench: Run) -> None:
+    commands = accelbench("--help").stdout.partition("Commands:\n")[2].splitlines()
+    names, helps = zip(*(line.strip().split("  ", 1) for line in commands), strict=True)
+    assert list(names) == [
+        *("compare", "cores", "data", "doctor", "gpu-day", "launch", "list", "pack", "peaks", "report", "resume"),
+        *("run", "schema", "tensorboard"),
+    ]
+    assert helps[names.index("list")].strip() == "List the benchmarks with their axes, and the suites."
+
+
 def test_list_names_every_benchmark_and_suite(accelbench: Run) -> None:
     process = accelbench("list")
     assert process.returncode == 0
@@ -139,7 +148,7 @@ def test_a_suite_may_compare_backends_and_the_command_line_chooses_one(tmp_path:
 @pytest.mark.parametrize("name", suite_names())
 def test_every_suite_can_be_planned_on_every_device(name: str) -> None:
     suite, planned = load_suite(name), 0
-    for device in get_args(Device):
+    for device in kinds():
         try:
             planned += len(make_plan((), suite, device, (), None))
         except UserError as error:
@@ -147,11 +156,12 @@ def test_every_suite_can_be_planned_on_every_device(name: str) -> None:
     assert planned
 
 
-def test_list_imports_no_framework(accelbench: Run, tmp_path: Path) -> None:
-    blocked = ("tensorflow", "keras", "jax", "torch", "cupy", "numba", "numpy", "pandas", "matplotlib", "scipy")
-    for name in blocked:
+@pytest.mark.parametrize("arguments", ["--version", "--help", "list"])
+def test_what_answers_at_once_imports_nothing_heavy(accelbench: Run, tmp_path: Path, arguments: str) -> None:
+    frameworks = ("tensorflow", "keras", "jax", "torch", "cupy", "numba", "numpy", "pandas", "matplotlib", "scipy")
+    for name in (*frameworks, "rich", "requests", "jinja2"):
         (tmp_path / f"{name}.py").write_text(f"raise ImportError('{name} is imported')")
-    process = accelbench("list", PYTHONPATH=str(tmp_path))
+    process = accelbench(arguments, PYTHONPATH=str(tmp_path))
     assert process.returncode == 0, process.stderr
 
 

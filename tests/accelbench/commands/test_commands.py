@@ -29,12 +29,10 @@ def test_a_regression_is_named_and_is_status_3_only_if_asked_for(accelbench: Run
     assert accelbench("compare", "after", "before", "--fail-on", "slower:5%").returncode == 0
 
 
-@pytest.mark.usefixtures("two_runs")
-@pytest.mark.parametrize("rule", ["slower", "5%", "slower:x%", "slower:-5%"])
-def test_a_rule_that_cannot_be_read_is_one_line(accelbench: Run, rule: str) -> None:
-    process = accelbench("compare", "before", "after", "--fail-on", rule)
+def test_a_rule_that_cannot_be_read_is_one_line_before_any_run_is_opened(accelbench: Run) -> None:
+    process = accelbench("compare", "before", "after", "--fail-on", "slower:x%")
     assert process.returncode == 2
-    assert process.stderr.count("\n") == 1
+    assert process.stderr == "accelbench: --fail-on 'slower:x%' is not understood: write it as slower:5%\n"
 
 
 def test_latest_is_the_last_run_under_runs(accelbench: Run, tmp_path: Path) -> None:

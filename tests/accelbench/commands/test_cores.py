@@ -11,8 +11,10 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from accelbench.cores import doubling, kept_to, render_cores, require_cores, usable_cores
+from accelbench.commands.cores import doubling
 from accelbench.errors import UserError
+from accelbench.report.host_cores import print_cores
+from accelbench.run.affinity import kept_to, require_cores, usable_cores
 from accelbench.run.store import RunInfo, RunStore
 from profiling.records.point import Point
 from profiling.records.record import Record
@@ -191,7 +193,7 @@ def test_a_plan_for_a_larger_machine_is_refused() -> None:
 
 def shown(info: RunInfo, records: list[Record]) -> str:
     output = io.StringIO()
-    render_cores(info, records, Console(file=output, width=200))
+    print_cores(info, records, Console(file=output, width=200))
     return output.getvalue()
 
 

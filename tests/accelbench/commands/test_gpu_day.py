@@ -17,9 +17,9 @@ from rich.console import Console
 from accelbench.errors import UserError
 from accelbench.gpu_day import day, stages
 from accelbench.gpu_day.day import Wishes, chosen_stages, run_day
+from accelbench.gpu_day.outcome import figures
 from accelbench.gpu_day.process import Command, run_limited
 from accelbench.gpu_day.stages import STAGES, WANTED, NotHere, Plan, Stage
-from accelbench.gpu_day.table import figures
 from accelbench.run.plan import make_plan
 from accelbench.run.suite import load_suite
 from tests.conftest import OWN_BENCHMARKS, ROOT, environment, info, records

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from accelbench.compare.differences import differences
+from accelbench.compare.differences import differences, same_machine
 from profiling.records.environment import Environment
 from profiling.records.point import Device
 from tests.fixtures.compare_runs import gpu, machine
@@ -22,12 +22,12 @@ def found(a: Environment, b: Environment, device: Device = "cpu") -> list[tuple[
         ({"cpu": {"model": "EPYC 9965"}}, "cpu.model", "EPYC 9654", "EPYC 9965"),
         ({"cpu": {"governor": "powersave"}}, "cpu.governor", "performance", "powersave"),
         ({"cpu": {"usable": 2}}, "cpu.usable", "4", "2"),
-        ({"limits": {"cpu_quota": 1.5}}, "limits.cpu_quota", "none", "1.5"),
+        ({"limits": {"cpu_quota": 1.5}}, "limits.cpu_quota", "none", "1.5 CPUs"),
         ({"software": {"blas": "MKL 2025.0"}}, "software.blas", "OpenBLAS 0.3.28", "MKL 2025.0"),
         ({"software": {"threads": {"OMP_NUM_THREADS": "1"}}}, "software.threads.OMP_NUM_THREADS", "4", "1"),
         ({"software": {"libraries": {"numpy": "2.2.0"}}}, "software.libraries.numba", "0.61.0", "none"),
         ({"cuda": {"driver": "580.65"}}, "cuda.driver", "550.54", "580.65"),
-        ({"gpus": [gpu(power_limit_w=350.0)]}, "gpus.0.power_limit_w", "none", "350"),
+        ({"gpus": [gpu(power_limit_w=350.0)]}, "gpus.0.power_limit_w", "none", "350 W"),
         ({"gpus": [gpu("NVIDIA H100")]}, "gpus", "NVIDIA H200", "NVIDIA H100"),
         ({"gpus": [gpu(), gpu(index=1)]}, "gpus", "NVIDIA H200", "NVIDIA H200, NVIDIA H200"),
     ],
@@ -69,6 +69,13 @@ def test_what_changes_from_minute_to_minute_is_no_difference() -> None:
 
 def test_a_machine_does_not_differ_from_itself() -> None:
     assert found(machine(), machine(), "gpu") == []
+
+
+def test_a_machine_is_the_same_with_other_software_and_not_with_another_cpu_or_card() -> None:
+    assert same_machine(machine(), machine(cuda={"driver": "580.65"}, software={"blas": "MKL 2025.0"}))
+    assert not same_machine(machine(), machine(cpu={"model": "EPYC 9965"}))
+    assert not same_machine(machine(), machine(gpus=[gpu(uuid_hash="ba9876543210")]))
+    assert not same_machine(machine(), machine(gpus=[]))
 
 
 def test_another_card_of_the_same_model_is_told_and_explains_nothing() -> None:

@@ -12,9 +12,9 @@ from pathlib import Path
 import psutil
 import pytest
 
+from accelbench.commands.launch import share
 from accelbench.run import ranks
 from accelbench.run.cluster import Cluster
-from accelbench.run.launch import share
 from profiling.ranks.channel import free_port
 from profiling.records.environment import Environment
 from tests.conftest import Run, command, environment, info, records

@@ -19,8 +19,8 @@ import pytest
 from selenium import webdriver
 from selenium.common.exceptions import WebDriverException
 
+from accelbench.commands.tensorboard import tensorboard_command
 from profiling.trace.scalars import Point, write_scalars
-from profiling.trace.tensorboard import tensorboard_command
 from tests.browser import open_browser
 from tests.conftest import ROOT
 from tests.profiling.trace.conftest import Traced

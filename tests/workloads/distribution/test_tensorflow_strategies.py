@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from accelbench.cores import on_cores
+from accelbench.run.affinity import on_cores
 from profiling.benchmark import Skip
 from profiling.ranks.world import World, join
 from profiling.records.point import Point, Scalar

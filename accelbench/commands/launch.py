@@ -1,4 +1,4 @@
-"""`accelbench launch`: several ranks of a run on this host, each with its share of the cores."""
+"""The command `launch`: several ranks of a run on this host, each with its share of the cores."""
 
 from __future__ import annotations
 
@@ -12,23 +12,38 @@ from threading import Thread
 from types import FrameType
 from typing import IO
 
-from accelbench.cores import on_cores
+import click
+
 from accelbench.errors import UserError
-from accelbench.run.cluster import COORDINATOR, LOCAL_RANK, LOCALHOST, RANK, RANKS
-from profiling.ranks.channel import Address, free_port
 
 COMMANDS = ("run", "resume")
 LAST_SECONDS = 10.0
-"""For the other ranks to end, once rank 0 has."""
+"""The time that the other ranks get to end, once rank 0 has ended."""
 
 
-def launch(command: Sequence[str], procs: int, nodes: int = 1) -> int:
-    """Run the command in `procs` × `nodes` processes; the exit status is that of rank 0.
+@click.command(context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
+@click.option("--procs", type=click.IntRange(1), default=2, show_default=True, help="Processes on each node.")
+@click.option("--nodes", type=click.IntRange(1), default=1, show_default=True, help="Nodes that this host plays.")
+@click.argument("words", nargs=-1, required=True, type=click.UNPROCESSED, metavar="run|resume [ARGUMENT]...")
+def command(procs: int, nodes: int, words: tuple[str, ...]) -> int:
+    """Run a command of accelbench in several processes of this host, which measure together.
 
-    What the others print has their number before it. UserError for a command that measures nothing.
+    For trying out; on a cluster srun, mpirun and torchrun start them: 'srun -n 8 accelbench run …'.
     """
-    if command[0] not in COMMANDS:
-        raise UserError(f"accelbench launch starts {' or '.join(COMMANDS)}, not {command[0]!r}")
+    if words[0] not in COMMANDS:
+        raise UserError(f"accelbench launch starts {' or '.join(COMMANDS)}, not {words[0]!r}")
+    return launch(words, procs, nodes)
+
+
+def launch(command: Sequence[str], procs: int, nodes: int) -> int:
+    """Run the command in `procs` × `nodes` processes and return the exit status of rank 0.
+
+    What the others print has their number before it.
+    """
+    from accelbench.run.affinity import on_cores
+    from accelbench.run.cluster import COORDINATOR, LOCAL_RANK, LOCALHOST, RANK, RANKS
+    from profiling.ranks.channel import Address, free_port
+
     size = procs * nodes
     coordinator = str(Address(LOCALHOST, free_port(LOCALHOST)))
     others = []
@@ -68,7 +83,7 @@ def launch(command: Sequence[str], procs: int, nodes: int = 1) -> int:
 
 
 def share(rank: int, size: int, cores: Sequence[int]) -> Sequence[int]:
-    """The cores of one of so many ranks; all of them, if there is none for each."""
+    """Return the cores of one of so many ranks; all of them, if there is none for each."""
     each = len(cores) // size
     return cores[rank * each : (rank + 1) * each] or cores
 
@@ -80,7 +95,7 @@ def _print(rank: int, output: IO[str]) -> None:
 
 @contextmanager
 def _signals_passed_to(first: subprocess.Popen[bytes]) -> Iterator[None]:
-    """SIGTERM ends rank 0; Ctrl-C it hears by itself, being of the terminal's group."""
+    """Pass SIGTERM on to rank 0, which hears Ctrl-C by itself as one of the terminal's group."""
 
     def pass_on(signum: int, frame: FrameType | None) -> None:
         if signum == signal.SIGTERM:

@@ -1,4 +1,4 @@
-"""What a report of something that does not work should begin with: `python -m accelbench.gpu_day.machine` prints it."""
+"""The facts that a report of something broken begins with: `python -m accelbench.gpu_day.surroundings` prints them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ PACKAGES = (
 
 
 def facts() -> Iterator[str]:
-    """The interpreter, the programs, the variables that steer CUDA, and the packages' versions, a line each."""
+    """Yield the interpreter, the programs, the variables that steer CUDA, and the packages' versions, a line each."""
     yield f"Python {platform.python_version()} at {sys.executable}, {os.cpu_count()} CPUs"
     for program in PROGRAMS:
         yield f"{program}: {shutil.which(program) or 'not found'}"

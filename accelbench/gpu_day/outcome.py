@@ -1,4 +1,4 @@
-"""What a day came to: a line for each stage, and the most wanted figures with what they are a share of."""
+"""The outcome of a day: a line for each stage, and the most wanted figures with what they are a share of."""
 
 from __future__ import annotations
 

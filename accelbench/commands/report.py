@@ -1,0 +1,22 @@
+"""The command `report`."""
+
+from __future__ import annotations
+
+import click
+
+from accelbench.commands import console
+
+
+@click.command()
+@click.argument("run", metavar="RUN")
+@click.option("--quiet", is_flag=True, help="Write the files only; do not print the table.")
+def command(run: str, quiet: bool) -> None:
+    """Print a run's table again and rebuild its report.html, CSV and Parquet from the stored records."""
+    from accelbench.report import write_report
+    from accelbench.report.terminal import print_run
+    from accelbench.run.find import open_run
+
+    store = open_run(run)
+    if not quiet:
+        print_run(store.info(), store.records(), console())
+    print(f"report {write_report(store)}")

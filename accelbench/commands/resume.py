@@ -1,0 +1,36 @@
+"""The command `resume`: an interrupted run goes on, on the machine that it was begun on."""
+
+from __future__ import annotations
+
+import os
+
+import click
+
+from accelbench.commands import console, find_device
+from accelbench.errors import UserError
+
+
+@click.command()
+@click.argument("run", metavar="RUN")
+@click.option("--failed", is_flag=True, help="Measure the points that failed once more, too.")
+def command(run: str, failed: bool) -> int:
+    """Go on with an interrupted run: measure only what is missing."""
+    from accelbench.compare.differences import same_machine
+    from accelbench.run.affinity import require_cores
+    from accelbench.run.cluster import find_cluster
+    from accelbench.run.find import open_directory
+    from accelbench.run.session import complete, serve
+    from profiling.machine.environment.collect import collect
+
+    cluster = find_cluster(os.environ)
+    if cluster and cluster.rank > 0:
+        return serve(cluster)
+    store = open_directory(run)
+    store.lock()
+    store.drop_cut_off_line()
+    info = store.info()
+    find_device(info.device)
+    if not same_machine(info.environment, collect()):
+        raise UserError(f"{store.path} was measured on another machine: its figures and this one's do not mix")
+    require_cores(info.plan)
+    return complete(store, console(), cluster, retry_failed=failed)

@@ -1,0 +1,90 @@
+"""The command `run`: benchmarks and options become a plan, and the plan a run."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import click
+
+from accelbench.commands import BACKEND_OPTION, DEVICE_OPTION, OUT_OPTION, console, find_device
+
+
+@click.command()
+@click.argument("benchmarks", nargs=-1, metavar="[BENCHMARK]...")
+@click.option(
+    "--suite", metavar="NAME|FILE", help="A suite's name or TOML file. Default: quick, if no benchmark is named."
+)
+@DEVICE_OPTION
+@click.option(
+    "--param",
+    "params",
+    multiple=True,
+    metavar="AXIS=V1,V2",
+    help="Values of an axis; BENCHMARK.AXIS=… for one benchmark.",
+)
+@BACKEND_OPTION
+@OUT_OPTION
+@click.option("--seed", type=click.IntRange(min=0), default=1, show_default=True, help="Seed of all random inputs.")
+@click.option(
+    "--time-limit",
+    type=click.FloatRange(min=1),
+    help="Seconds allowed to one point. Default: the benchmark's, mostly 300.",
+)
+@click.option(
+    "--max-seconds",
+    type=click.FloatRange(min=0.1),
+    help="Sampling time of an unsteady point. Default: the suite's, else 15.",
+)
+@click.option("--strategy", metavar="NAME", help="How trainings are distributed: short for --param strategy=NAME.")
+@click.option("--no-ceilings", is_flag=True, help="Do not measure the device's ceilings beside what was asked for.")
+@click.option("--without", metavar="RUN", help="Leave out the points that RUN has measured, and any it skipped.")
+@click.option("--trace", is_flag=True, help="Keep a trace of some training steps, for TensorBoard.")
+@click.option("--host-profile", is_flag=True, help="Sample the host while trainings run: flame graph, shares, threads.")
+def command(
+    benchmarks: tuple[str, ...],
+    suite: str | None,
+    device: str,
+    params: tuple[str, ...],
+    backend: str | None,
+    out: Path | None,
+    seed: int,
+    time_limit: float | None,
+    max_seconds: float | None,
+    strategy: str | None,
+    no_ceilings: bool,
+    without: str | None,
+    trace: bool,
+    host_profile: bool,
+) -> int:
+    """Measure benchmarks (all of a suite, or the named ones) and write a run directory."""
+    from accelbench.run.cluster import find_cluster
+    from accelbench.run.find import left_by, open_run
+    from accelbench.run.plan import Choice, make_plan, replaced_backend
+    from accelbench.run.session import complete, new_run, serve
+    from accelbench.run.store import Settings
+    from accelbench.run.suite import load_suite
+
+    chosen = load_suite(suite or "quick") if suite or not benchmarks else None
+    choices = [Choice.parse(param) for param in params]
+    if strategy:
+        choices.append(Choice(None, "strategy", (strategy,)))
+    on_tpu = any(choice.axis == "strategy" and "tpu" in choice.values for choice in choices)
+    found = find_device("tpu" if on_tpu and device == "auto" else device)
+    cluster = find_cluster(os.environ)
+    plan = make_plan(benchmarks, chosen, found, choices, backend, not no_ceilings, cluster.size if cluster else 1)
+    if without:
+        plan = left_by(open_run(without), plan)
+    if cluster and cluster.rank > 0:
+        return serve(cluster)
+    if replaced := replaced_backend(plan, backend):
+        console().print(replaced)
+    settings = Settings(
+        seed=seed,
+        time_limit_s=time_limit,
+        max_seconds=max_seconds or (chosen and chosen.max_seconds.get(found)) or Settings().max_seconds,
+        trace=trace,
+        host_profile=host_profile,
+    )
+    name = chosen.name if chosen else None
+    return complete(new_run(out, name or benchmarks[0], name, found, settings, plan), console(), cluster)

@@ -1,0 +1,36 @@
+"""The command `tensorboard`."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import click
+
+from accelbench.errors import UserError
+
+PORT = 6006
+LOOPBACK = "127.0.0.1"
+
+
+@click.command()
+@click.argument("run", metavar="RUN")
+@click.option("--port", default=PORT, show_default=True, type=click.IntRange(0, 65535), help="0 takes any free one.")
+def command(run: str, port: int) -> int:
+    """Open a run's traces and scalars in TensorBoard, on this machine only."""
+    from accelbench.run.find import open_run
+
+    traces = open_run(run).path / "traces"
+    if not traces.is_dir():
+        raise UserError(f"{traces.parent} has no traces: 'accelbench run --trace', or make bench TRACE=1, keeps them")
+    return subprocess.run(tensorboard_command(traces, port), check=False).returncode
+
+
+def tensorboard_command(folder: Path, port: int) -> list[str]:
+    """Return the command that serves the folder's traces and scalars to this machine; port 0 takes any free one."""
+    return [
+        *(sys.executable, "-m", "tensorboard.main"),
+        *("--logdir", str(folder), "--host", LOOPBACK, "--port", str(port)),
+        "--load_fast=false",  # the data server in Rust shows no traces, and its binary does not run everywhere
+    ]

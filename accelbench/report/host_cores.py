@@ -1,0 +1,75 @@
+"""The end of a run of `accelbench cores`: the rate by cores and by input workers, and what a training needs of both.
+
+The law behind the answer is `profiling.analysis.cores`, whose numerical libraries are loaded for such a run only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from statistics import median
+
+from rich import box
+from rich.console import Console
+from rich.table import Table
+
+from accelbench.run.affinity import granted
+from accelbench.run.store import RunInfo
+from profiling.records.record import Record
+
+WORKERS = "workers"
+"""The axis of trainings whose examples are made by several input workers."""
+
+
+def print_cores(info: RunInfo, records: Sequence[Record], console: Console) -> None:
+    """Print the rate by cores and by input workers, and what the training needs of them; nothing of another run."""
+    if not info.plan or info.plan[0].host_cores is None:
+        return
+    from profiling.analysis.cores import needed_cores
+
+    measured = [record for record in records if record.status == "measured" and record.timing and record.work]
+    # The points begin with the series of cores, whose input workers are those of the first.
+    workers = info.plan[0].params.get(WORKERS)
+    there = granted(info.environment.cpu.usable, info.environment.limits.cpu_quota)
+    by_cores = {r.point.host_cores or there: r for r in measured if r.point.params.get(WORKERS) == workers}
+    console.print()
+    if by_cores:
+        _print_rates("host cores", by_cores, console)
+        needed = needed_cores({count: _rates(record) for count, record in by_cores.items()}, there)
+        console.print(needed.sentence(), style="bold", soft_wrap=True)
+    else:
+        console.print("cannot tell how many cores it needs: no point was measured", style="bold", soft_wrap=True)
+    by_workers = {int(r.point.params.get(WORKERS, 1)): r for r in measured if r.point.host_cores == there}
+    if len(by_workers) > 1:
+        console.print()
+        _print_rates("input workers", by_workers, console)
+        console.print(_enough_workers(by_workers), style="bold", soft_wrap=True)
+
+
+def _rates(record: Record) -> list[float]:
+    """Return the items per second of each step."""
+    return [record.items_timed / seconds for seconds in record.timing.samples] if record.timing else []
+
+
+def _print_rates(what: str, records: Mapping[int, Record], console: Console) -> None:
+    item = next(record.work.item for record in records.values() if record.work)
+    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, header_style="bold")
+    for column in (what, f"{item}/s", "of the fastest"):
+        table.add_column(column, justify="right")
+    table.add_column("held back by")
+    medians = {count: median(_rates(record)) for count, record in records.items()}
+    for count, rate in sorted(medians.items()):
+        profile = records[count].profile
+        bound = (profile and profile.bottleneck.bound) or "unknown"
+        table.add_row(str(count), f"{rate:,.4g}", f"{rate / max(medians.values()):.0%}", bound)
+    console.print(table)
+
+
+def _enough_workers(records: Mapping[int, Record]) -> str:
+    from profiling.analysis.cores import NEAR
+
+    medians = {count: median(_rates(record)) for count, record in records.items()}
+    enough = min(count for count, rate in medians.items() if rate >= NEAR * max(medians.values()))
+    return (
+        f"fed by {enough} input worker{'s' * (enough != 1)} on all cores: "
+        f"no number that was measured is over {1 / NEAR - 1:.0%} faster"
+    )

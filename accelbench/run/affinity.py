@@ -1,0 +1,56 @@
+"""The cores that processes run on: how many there are, and keeping what is started to some of them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+
+from accelbench.errors import UserError
+from profiling.machine.environment.cpu import count_usable
+from profiling.machine.environment.limits import collect_cpu_quota
+from profiling.records.point import Point
+
+
+def usable_cores() -> int:
+    """Return the number of cores that this process may use."""
+    return granted(count_usable(), collect_cpu_quota())
+
+
+def granted(cores: int, quota: float | None) -> int:
+    """Return how many of these cores a CPU quota has time for."""
+    return cores if quota is None else min(cores, max(1, int(quota)))
+
+
+@contextmanager
+def kept_to(cores: int | None) -> Iterator[None]:
+    """Keep what is started here to so many cores, those of the lowest numbers; None leaves it all of them."""
+    if cores is None:
+        yield
+        return
+    with on_cores(sorted(os.sched_getaffinity(0))[:cores]):
+        yield
+
+
+@contextmanager
+def on_cores(cores: Sequence[int]) -> Iterator[None]:
+    """Keep what is started here to these cores.
+
+    Frameworks size their thread pools when they are imported, and threads keep the mask they were born with: a process
+    has to begin with it. The calling thread has the mask itself while the block lasts.
+    """
+    everywhere = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, cores)
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, everywhere)
+
+
+def require_cores(plan: Iterable[Point]) -> None:
+    """Raise UserError unless the workers of these points can have their cores here."""
+    most = max((point.host_cores or 0 for point in plan), default=0)
+    if most and not hasattr(os, "sched_setaffinity"):
+        raise UserError("this system cannot keep a process to some of its cores: 'accelbench cores' needs Linux")
+    if most > usable_cores():
+        raise UserError(f"{most} host cores are wanted, and this process may use {usable_cores()}")
