@@ -18,7 +18,7 @@ from profiling.ranks.world import World, join
 from profiling.records.point import Point
 from profiling.timing.steps import StepClock
 from tests.bench_self.bounds import Bound
-from workloads.training import pipeline
+from workloads.data import pipeline
 from workloads.training.keras_model import use_backend
 
 PAIRS, TURNS = 3, 2

@@ -11,7 +11,6 @@ from profiling.benchmark import Skip
 from profiling.ranks.channel import Address
 from profiling.records.point import Point
 from workloads.distribution.sockets import meet_directly
-from workloads.distribution.strategy import Strategy
 from workloads.distribution.tensorflow_replicas import Replicas
 
 INSTALL = (
@@ -21,15 +20,18 @@ INSTALL = (
 )
 
 
-def strategy(point: Point) -> Strategy:
-    """That of the point; Skip where Horovod is not installed, and for several devices in one process."""
-    if find_spec("horovod") is None:
-        raise Skip(f"Horovod is not installed, which no set of accelbench brings: {INSTALL}")
-    return Horovod(point)
-
-
 class Horovod(Replicas):
-    """The processes meet through Gloo, which also averages on CPUs; on GPUs NCCL does, if Horovod was built with it."""
+    """The processes meet through Gloo, which also averages on CPUs; on GPUs NCCL does, if Horovod was built with it.
+
+    Skip where Horovod is not installed.
+    """
+
+    backends = ("tensorflow",)
+
+    def __init__(self, point: Point) -> None:
+        super().__init__(point)
+        if find_spec("horovod") is None:
+            raise Skip(f"Horovod is not installed, which no set of accelbench brings: {INSTALL}")
 
     def start(self) -> None:
         import horovod.tensorflow as hvd
@@ -41,7 +43,7 @@ class Horovod(Replicas):
         hvd.init()
 
     def _meet(self) -> None:
-        """What `horovodrun` does for its processes, which another launcher has started here."""
+        """Do what `horovodrun` does for its processes: here another launcher has started them."""
         meet_directly()
         host, port = Address.parse(self.world.addresses[0])
         rank, size = str(self.world.rank), str(self.world.size)

@@ -10,22 +10,17 @@ from typing import Any
 
 from profiling.benchmark import Serving, Skip
 from profiling.ranks.channel import Address, Channel, connect, gather
+from profiling.records.layout import Layout
 from profiling.records.point import Point
+from workloads.data.pipeline import Feed
 from workloads.distribution import tensorflow_loop
 from workloads.distribution.sockets import meet_directly
-from workloads.distribution.strategy import Strategy
 from workloads.distribution.tensorflow_loop import OwnLoop
-from workloads.training.pipeline import Feed
 
 FEWEST = 3
 """Processes: a coordinator, a parameter server and a worker."""
 MEET_SECONDS = 180.0
 """Within which the processes must have found each other: some import TensorFlow faster."""
-
-
-def strategy(point: Point) -> Strategy:
-    """That of the point; Skip for fewer than three processes, for several devices in one, and for XLA."""
-    return ParameterServer(point)
 
 
 class ParameterServer(OwnLoop):
@@ -34,7 +29,11 @@ class ParameterServer(OwnLoop):
     It is asynchronous, as TensorFlow's is: a step is the update of the weights by one worker and one whole batch, and
     as many are under way as there are workers, none of which waits for another. So `scaling` makes no difference.
     Rank 0 makes the batches and sends them, since those that are made in Python can be made nowhere else.
+    Skip for fewer than three processes. XLA compiles no step whose weights are in another process.
     """
+
+    backends = ("tensorflow",)
+    only = {"devices": (1,), "jit_compile": ("auto", "off")}
 
     def __init__(self, point: Point) -> None:
         super().__init__(point)
@@ -45,10 +44,6 @@ class ParameterServer(OwnLoop):
                 f"strategy parameter-server takes {FEWEST} processes or more, which are a coordinator, a parameter "
                 f"server and workers: this point has {self.world.size}"
             )
-        if self.devices > 1:
-            raise Skip("strategy parameter-server has one device in each process: ask for processes, not devices")
-        if point.params.get("jit_compile") == "on":
-            raise Skip("XLA compiles no step whose weights are in another process: leave out jit_compile=on")
 
     def start(self) -> None:
         import tensorflow as tf
@@ -68,6 +63,10 @@ class ParameterServer(OwnLoop):
         )
         self._strategy = tf.distribute.ParameterServerStrategy(resolver)
         self._coordinator = tf.distribute.coordinator.ClusterCoordinator(self._strategy)
+
+    @property
+    def layout(self) -> Layout:
+        return replace(super().layout, replicas=self.world.size - 2)
 
     @property
     def share(self) -> slice:
