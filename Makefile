@@ -122,10 +122,10 @@ IN_CONTAINER = DEVICE='$(CHOSEN)' ENGINE='$(ENGINE)' BASE='$(BASE)' SIF='$(SIF)'
 image:  ## build the image accelbench:DEVICE with Docker or Podman
 	@$(IN_CONTAINER) image
 
-sif:  ## the same as containers/build/accelbench-DEVICE.sif for Apptainer
+sif:  ## build containers/build/accelbench-DEVICE.sif for Apptainer
 	@$(IN_CONTAINER) sif
 
-container-bench:  ## `make bench` in the image or the SIF; results in runs/
+container-bench:  ## run `make bench` in the image or the SIF; results are in runs/
 	$(if $(OUT),$(error OUT= is not for container-bench: results are in runs/))
 	$(foreach name,PYTHON VENV SET,$(if $(findstring command,$(origin $(name))),$(error \
 	  $(name)= is not for container-bench: the image has its own Python and packages)))

@@ -78,5 +78,5 @@ case ${1:-} in
             die "$RUNS cannot be written by $(id -un): results belong there"
         bench "${@:2}"
         ;;
-    *) die "engine.sh image|sif|bench" ;;
+    *) die "engine.sh does one of image, sif and bench" ;;
 esac
