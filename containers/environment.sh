@@ -1,6 +1,6 @@
 # shellcheck shell=sh
 # Every container sources this file at its start: it makes one writable place for what libraries keep.
-# Numba, Keras, Matplotlib, CuPy and the CUDA driver write below $ACCELBENCH_CACHE: on the node's own disk, unless it is set.
+# Numba, Keras, Matplotlib, CuPy and the CUDA driver write below $ACCELBENCH_CACHE, on the node's own disk unless it is set.
 ACCELBENCH_CACHE=${ACCELBENCH_CACHE:-${TMPDIR:-/tmp}/accelbench-cache-$(id -u)}
 export ACCELBENCH_CACHE
 export NUMBA_CACHE_DIR="$ACCELBENCH_CACHE/numba" KERAS_HOME="$ACCELBENCH_CACHE/keras"
