@@ -61,22 +61,12 @@ revision() {
 }
 
 case ${1:-} in
-    image)
-        choose docker podman
-        make_scratch
-        image
-        ;;
-    sif)
-        require apptainer # every SIF is built by Apptainer, also one that Docker or Podman has made the image for
-        choose docker podman apptainer
-        make_scratch
-        sif
-        ;;
+    image) choose docker podman; make_scratch; image ;;
+    # Apptainer builds every SIF, also out of an image that Docker or Podman has built.
+    sif) require apptainer; choose docker podman apptainer; make_scratch; sif ;;
     bench)
         choose docker podman apptainer
-        mkdir -p "$RUNS" 2>/dev/null && [[ -w $RUNS ]] ||
-            die "$RUNS cannot be written by $(id -un): results belong there"
-        bench "${@:2}"
-        ;;
+        mkdir -p "$RUNS" 2>/dev/null && [[ -w $RUNS ]] || die "$RUNS cannot be written by $(id -un): results belong there"
+        bench "${@:2}" ;;
     *) die "engine.sh does one of image, sif and bench" ;;
 esac
