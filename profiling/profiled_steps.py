@@ -17,13 +17,11 @@ from typing import Any
 
 from profiling.analysis.bottleneck import judge
 from profiling.benchmark import Training
-from profiling.flop_counts.processor import NotCountable, counting, proved_events
 from profiling.host.profiler import HostProfiler
 from profiling.ranks.world import world
 from profiling.records.bottleneck import Bottleneck, Cause
 from profiling.records.host import HostProfile, Shares
 from profiling.records.point import Point
-from profiling.records.quality import Metric
 from profiling.records.record import Profile
 from profiling.records.stored import Stored
 from profiling.records.telemetry import Telemetry
@@ -35,7 +33,6 @@ FIRST_STEP = 3
 """Steps before the traced ones, in which the input pipeline fills."""
 TRACE_S, FEWEST_STEPS, MOST_STEPS = 2.0, 3, 50
 """The traced steps take about so long, and are so many at least and at most."""
-COUNTED_DTYPES = ("float32", "float64")
 HOST_S = 20.0
 """Sampled by py-spy: a window of each kind."""
 PERIOD_S = 0.1
@@ -99,36 +96,6 @@ def trace_steps(training: Training, point: Point, step_s: float, folder: Path) -
     with TraceWindow(folder, str(point.backend), FIRST_STEP, steps) as window:
         train_until(training.fit, window.is_past, window.callback())
     return window.outcome()
-
-
-def processor_metrics(training: Training, dtype: str | None, step_s: float) -> dict[str, Metric]:
-    """FLOP of a step as a CPU itself counts them, by some more steps, and their ratio to the model's.
-
-    They are of all that the process does in a step: the optimiser, the input. NotCountable says why there are none.
-    """
-    from keras.callbacks import LambdaCallback
-
-    if dtype not in COUNTED_DTYPES:
-        raise NotCountable(f"what matrix tiles calculate in {dtype} is not in it")
-    events = proved_events()
-    steps = min(MOST_STEPS, max(FEWEST_STEPS, ceil(TRACE_S / step_s)))
-    ends, counts = 0, list[float]()
-    with counting(events) as counted:
-
-        def at_end(step: int, logs: object) -> None:
-            nonlocal ends
-            ends += 1
-            if ends in (FIRST_STEP, FIRST_STEP + steps):
-                counts.append(counted())
-
-        train_until(training.fit, lambda: len(counts) == 2, LambdaCallback(on_train_batch_end=at_end))
-    if len(counts) < 2:
-        raise NotCountable(f"the training ended after {ends} steps, before {steps} could be counted")
-    flops = (counts[1] - counts[0]) / steps
-    metrics = {"hardware_flops": Metric(flops, "FLOP")}
-    if training.work.flops:
-        metrics["hardware_flops_ratio"] = Metric(flops / training.work.flops)
-    return metrics
 
 
 def host_profile(training: Training, point: Point, folder: Path) -> HostProfile:

@@ -27,9 +27,7 @@ from accelbench.doctor.profiling import (
     check_cupti,
     check_gpu_counters,
     check_nvml,
-    check_perf_events,
     check_ptrace,
-    try_flop_counters,
     try_plugin,
     try_py_spy,
 )
@@ -46,7 +44,7 @@ def checks(root: Path = Path("/"), runs: Path = Path("runs")) -> list[Check]:
     one_each: tuple[Callable[[Path], Check | None], ...] = (
         *(check_governor, check_quota, check_affinity, check_threads, check_load),
         *(check_memory_limit, check_huge_pages, check_swap, check_shared_memory),
-        *(check_ptrace, check_perf_events, check_gpu_counters),
+        *(check_ptrace, check_gpu_counters),
     )
     found = [check(root) for check in one_each]
     return [
@@ -64,7 +62,6 @@ def checks(root: Path = Path("/"), runs: Path = Path("runs")) -> list[Check]:
 def trials() -> Iterator[Check]:
     """What only trying tells, within seconds each."""
     yield try_py_spy()
-    yield try_flop_counters()
     yield try_plugin()
     yield from try_gpu()
 

@@ -10,11 +10,9 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from accelbench.doctor.check import Check
-from profiling.machine.environment import container, cpu
-from profiling.machine.environment.files import read_int, read_pairs
+from profiling.machine.environment import container
+from profiling.machine.environment.files import read_int
 from profiling.machine.environment.permissions import (
-    CAP_PERFMON,
-    CAP_SYS_ADMIN,
     CAP_SYS_PTRACE,
     collect_gpu_counters,
     has_capability,
@@ -112,24 +110,6 @@ def check_gpu_counters(root: Path) -> Check | None:
     return Check("GPU performance counters", "warn", "for administrators only", advice, cost)
 
 
-def check_perf_events(root: Path) -> Check | None:
-    level = read_int(root / "proc/sys/kernel/perf_event_paranoid")
-    if level is None:
-        return None
-    capable = has_capability(root, CAP_PERFMON) or has_capability(root, CAP_SYS_ADMIN)
-    # A container engine's filter withholds perf_event_open from those without the capability, whatever the level.
-    filtered = read_pairs(root / "proc/self/status", ":").get("Seccomp") == FILTERED
-    if capable or (level <= USER_PERF and not filtered):
-        return Check("perf events", "ok", f"allowed: perf_event_paranoid is {level}")
-    found = f"refused: perf_event_paranoid is {level}" if level > USER_PERF else "refused: system calls are filtered"
-    cost = "the processor's own counters (instructions, cache misses) cannot be read"
-    return Check("perf events", "warn", found, _perf_advice(root), cost)
-
-
-def _perf_advice(root: Path) -> str:
-    return _grant("PERFMON", f"sudo sysctl kernel.perf_event_paranoid={USER_PERF}", root)
-
-
 def check_ptrace(root: Path) -> Check:
     """Whether a worker may be traced: each allows it as it starts, which is enough for Yama's ptrace_scope 1."""
     scope = read_int(root / "proc/sys/kernel/yama/ptrace_scope")
@@ -174,21 +154,6 @@ def try_py_spy(root: Path = Path("/")) -> Check:
     if status == 0 and str(sleeper.pid) in said:
         return Check("py-spy", "ok", "attached to a process and read its stack")
     return Check("py-spy", "warn", f"cannot attach to a process: {said}", _ptrace_advice(root), cost)
-
-
-def try_flop_counters(root: Path = Path("/")) -> Check:
-    """Count known matrix products by the processor's own counters of floating-point operations."""
-    from profiling.flop_counts.processor import NotCountable, Refused, proved_events
-
-    cost = "a training's FLOPs are counted by its layers and its framework, and not by the processor as well"
-    try:
-        proved_events()
-    except Refused as error:
-        return Check("FLOP counters", "warn", str(error), _perf_advice(root), cost)
-    except NotCountable as error:
-        advice = "measure on the machine itself, or have its hypervisor pass the counters on (QEMU: -cpu host,pmu=on)"
-        return Check("FLOP counters", "warn", str(error), advice if cpu.collect_cpu(root).hypervisor else "", cost)
-    return Check("FLOP counters", "ok", "counted matrix products right, within 5 %")
 
 
 def try_plugin() -> Check:

@@ -67,11 +67,11 @@ class Row:
 
     @property
     def counts_differ(self) -> str | None:
-        """How other counts of a step's FLOPs differ from that by the model's layers, if they do by much."""
-        counts = ((self.record.point.backend, "framework_flops_ratio"), ("the processor", "hardware_flops_ratio"))
-        ratios = [(who, self.record.metrics[name].value) for who, name in counts if name in self.record.metrics]
-        differing = [f"{who} counts {digits(value, 3)}" for who, value in ratios if abs(value - 1) > COUNTS_DIFFER]
-        return f"FLOPs: {' and '.join(differing)} times those of the layers" if differing else None
+        """How the framework's count of a step's FLOPs differs from that by the model's layers, if it does by much."""
+        ratio = self.record.metrics.get("framework_flops_ratio")
+        if ratio is None or abs(ratio.value - 1) <= COUNTS_DIFFER:
+            return None
+        return f"FLOPs: {self.record.point.backend} counts {digits(ratio.value, 3)} times those of the layers"
 
 
 @dataclass(frozen=True)

@@ -13,16 +13,12 @@ from statistics import fmean
 from typing import Literal, NamedTuple
 
 from profiling.machine.peaks import peak_at_clock
-from profiling.records.layout import Layout
 from profiling.records.point import Device
 from profiling.records.record import Record
-from profiling.records.work import Cores
+from profiling.records.work import SHARED_CORES, Cores
 
 Bounded = Literal["flops", "bytes"]
 """The figures that hardware bounds: arithmetic and memory traffic."""
-
-SHARED_CORES = "the processes of a point share the cores of their hosts in ways that are not known"
-"""Why nothing bounds the sum of several processes on CPUs."""
 
 
 @dataclass(frozen=True)
@@ -101,13 +97,6 @@ def find_ceiling(
     return None
 
 
-def devices_used(device: Device, layout: Layout) -> int | None:
-    """How many devices bound a point: a CPU is one, however it is divided; None of CPUs that processes share."""
-    if device != "cpu":
-        return layout.workers
-    return None if layout.processes > 1 else 1
-
-
 def share_of_ceiling(record: Record, measured: Sequence[Ceiling]) -> Share:
     """A record's rate as a fraction of what this device was seen to do in this run; for training, model FLOP/s.
 
@@ -117,7 +106,7 @@ def share_of_ceiling(record: Record, measured: Sequence[Ceiling]) -> Share:
     if figure is None or rate is None:
         return Share(None, reason)
     device, bound = record.point.device, record.bound
-    count = devices_used(device, record.layout)
+    count = record.layout.bounding_devices(device)
     if count is None:
         return Share(None, SHARED_CORES)
     ceiling = find_ceiling(measured, device, figure, bound.dtype, bound.cores)

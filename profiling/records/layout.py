@@ -28,6 +28,15 @@ class Layout:
     Points that differ in these axes alone train alike.
     """
 
+    def bounding_devices(self, device: str) -> int | None:
+        """Return how many devices bound a point's rate; None for CPUs that processes share in unknown ways.
+
+        A CPU is one device, however it is divided.
+        """
+        if device != "cpu":
+            return self.workers
+        return None if self.processes > 1 else 1
+
     @property
     def workers(self) -> int:
         """The number of devices that do the work: one for each replica, or else all of all processes."""

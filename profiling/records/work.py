@@ -14,6 +14,9 @@ FIGURE: Mapping[Resource, Literal["flops", "bytes"]] = {"arithmetic": "flops", "
 UNITS: Mapping[str, str] = {"flops": "FLOP/s", "bytes": "B/s", "time": "s"}
 """The unit of each figure's rate; that of items is in their own name: images/s."""
 
+SHARED_CORES = "the processes of a point share the cores of their hosts in ways that are not known"
+"""Why nothing bounds the sum of several processes on CPUs."""
+
 
 @dataclass(frozen=True)
 class Work:

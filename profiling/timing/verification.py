@@ -43,3 +43,15 @@ def verify_close(found: Any, expected: Any, tolerance: float, method: str, scale
         error=error if math.isfinite(error) else float(np.finfo(np.float64).max),
         tolerance=tolerance,
     )
+
+
+def outcome_of(verification: Verification) -> dict[str, Any]:
+    """Return the fields of a record that a checked answer decides: a wrong one is a failed point."""
+    if verification.passed:
+        return {"status": "measured", "verification": verification}
+    if verification.error is not None:
+        detail = f"error {verification.error:.3g}, tolerated {verification.tolerance:.3g}"
+    else:
+        detail = f"expected {verification.expected}, found {verification.found}"
+    reason = f"wrong answer: {verification.method}: {detail}"
+    return {"status": "failed", "reason": reason, "verification": verification}

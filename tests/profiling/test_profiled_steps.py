@@ -6,7 +6,6 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,6 @@ import pytest
 
 from profiling.analysis.bottleneck import HELP, judge
 from profiling.benchmark import Benchmark
-from profiling.flop_counts.processor import Event, NotCountable
 from profiling.host.pyspy import allow_tracing
 from profiling.machine.environment.collect import collect
 from profiling.measure import measure
@@ -22,7 +20,6 @@ from profiling.profiled_steps import (
     CAUSE_OF_PART,
     Keep,
     bottleneck,
-    processor_metrics,
     profile_training,
     shares_of_host,
     train_until,
@@ -179,8 +176,6 @@ def test_the_sensors_stand_beside_the_curves_over_time(tmp_path: Path) -> None:
     record = measure(benchmark, point, collect(), 1.0, Keep(run=tmp_path, trace="trace"))
     assert record.profile is not None, record.reason
     assert not [sentence for sentence in record.profile.missing if "scalars" in sentence]
-    counted = "hardware_flops" in record.metrics
-    assert counted != any("the CPU's own count of FLOPs" in sentence for sentence in record.profile.missing)
     found = EventAccumulator(str(tmp_path / "trace"))
     found.Reload()
     begin, steps = record.started.timestamp(), found.Scalars("step/time_s")
@@ -190,23 +185,6 @@ def test_the_sensors_stand_beside_the_curves_over_time(tmp_path: Path) -> None:
         assert moments == sorted(set(moments))
         assert moments[0] < steps[-1].wall_time - begin, "beside the steps"
         assert moments[-1] < record.elapsed_s
-
-
-def test_the_processors_count_is_of_a_step(monkeypatch: pytest.MonkeyPatch) -> None:
-    """By an event of the kernel's that every machine has: nanoseconds on a CPU stand for FLOP."""
-    monkeypatch.setattr("profiling.profiled_steps.proved_events", lambda: (Event(1, 1, 1),))
-    point = Point("large-products", "cpu", {"batch": BATCH}, "tensorflow", seed=1)
-    training = large_products(point)
-    found = processor_metrics(training, point, step_s=0.5)
-    assert found["hardware_flops"].unit == "FLOP"
-    assert found["hardware_flops"].value > 0
-    assert found["hardware_flops_ratio"].value == pytest.approx(found["hardware_flops"].value / training.work.flops)
-    monkeypatch.setattr("profiling.profiled_steps.FIRST_STEP", 20)
-    with pytest.raises(NotCountable, match="the training ended after 60 steps, before 50 could be counted"):
-        processor_metrics(replace(training, fit=slow_input(point).fit), point, step_s=0.001)
-    half = Point("large-products", "cpu", {"batch": BATCH, "precision": "mixed_bfloat16"}, "tensorflow")
-    with pytest.raises(NotCountable, match="bfloat16"):
-        processor_metrics(training, half, step_s=0.5)
 
 
 def test_a_training_shorter_than_the_window_ends_by_itself() -> None:

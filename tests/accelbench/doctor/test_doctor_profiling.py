@@ -12,13 +12,10 @@ from accelbench.doctor.places import RUN_BYTES, check_runs
 from accelbench.doctor.profiling import (
     check_cupti,
     check_nvml,
-    check_perf_events,
     check_ptrace,
-    try_flop_counters,
     try_plugin,
     try_py_spy,
 )
-from profiling.flop_counts.processor import Refused
 from profiling.host import pyspy
 from profiling.machine.environment.container import CONTAINER_VARIABLES
 from tests.fixtures.machines import CGROUP_V2, XEON, build
@@ -107,38 +104,6 @@ def test_a_container_is_granted_what_it_lacks_by_who_started_it(tmp_path: Path, 
     assert check_ptrace(build(tmp_path, {SCOPE: "2", marker: ""})).advice.startswith(advice)
 
 
-def test_a_containers_filter_refuses_perf_events_at_any_level(tmp_path: Path) -> None:
-    machine = {
-        "proc/sys/kernel/perf_event_paranoid": "1",
-        "proc/self/status": "CapEff:\t0\nSeccomp:\t2",
-        ".dockerenv": "",
-    }
-    check = check_perf_events(build(tmp_path, machine))
-    assert check is not None
-    assert (check.status, check.found) == ("warn", "refused: system calls are filtered")
-    assert "--cap-add PERFMON" in check.advice
-
-
-def test_the_processors_counters_count_right_or_it_is_told_why_not() -> None:
-    check = try_flop_counters()
-    assert check.name == "FLOP counters"
-    assert (check.status == "ok") == ("right" in check.found)
-    assert (check.status == "ok") != bool(check.cost)
-
-
-def test_counters_that_are_refused_are_granted_as_perf_events_are(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def refuse() -> None:
-        raise Refused("the kernel refuses it: perf_event_paranoid is 3, or system calls are filtered")
-
-    monkeypatch.setattr("profiling.flop_counts.processor.proved_events", refuse)
-    check = try_flop_counters(build(tmp_path, XEON))
-    assert (check.status, check.advice) == ("warn", "sudo sysctl kernel.perf_event_paranoid=2")
-    assert "perf_event_paranoid is 3" in check.found
-    assert "--cap-add PERFMON" in try_flop_counters(build(tmp_path, {".dockerenv": ""})).advice
-
-
 def test_the_plug_in_is_loaded_for_real() -> None:
     check = try_plugin()
     if check.status == "missing":
@@ -225,7 +190,7 @@ def test_a_runs_folder_that_cannot_be_made_is_found(tmp_path: Path) -> None:
 def test_whatever_fails_of_what_profiling_needs_has_a_cost_and_a_remedy(tmp_path: Path) -> None:
     machine = build(tmp_path, XEON, CGROUP_V2, {".dockerenv": "", SCOPE: "2"})
     found = {check.name: check for check in checks(machine)}
-    for name in ("CPU quota", "memory limit", "ptrace scope", "perf events", "GPU performance counters"):
+    for name in ("CPU quota", "memory limit", "ptrace scope", "GPU performance counters"):
         assert found[name].status == "warn"
         assert found[name].cost
         assert found[name].advice

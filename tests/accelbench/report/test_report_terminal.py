@@ -97,15 +97,3 @@ def test_counts_of_flops_that_differ_are_named_and_those_that_agree_are_not(tmp_
         sentence = f"FLOPs: tensorflow counts {ratio:.3g}"
         for text in (printed(store), render_page(store.info(), store.records())):
             assert (sentence in " ".join(text.split())) == told
-
-
-def test_the_processors_own_count_stands_beside_the_frameworks(tmp_path: Path) -> None:
-    metrics = {"framework_flops_ratio": Metric(1.12), "hardware_flops_ratio": Metric(1.31)}
-    store = make_run(tmp_path / "both", [training("cpu", "float32", 0.01, metrics=metrics)])
-    sentence = "FLOPs: tensorflow counts 1.12 and the processor counts 1.31 times those of the layers"
-    assert sentence in " ".join(render_page(store.info(), store.records()).split())
-    only = make_run(
-        tmp_path / "one", [training("cpu", "float32", 0.01, metrics=metrics | {"framework_flops_ratio": Metric(1.0)})]
-    )
-    sentence = "FLOPs: the processor counts 1.31 times those of the layers"
-    assert sentence in " ".join(render_page(only.info(), only.records()).split())

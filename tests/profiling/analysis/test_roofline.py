@@ -10,7 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from profiling.analysis.roofline import (
-    SHARED_CORES,
     arithmetic_intensity,
     ceilings,
     find_ceiling,
@@ -24,7 +23,7 @@ from profiling.analysis.roofline import (
 from profiling.records.peak import Peak
 from profiling.records.record import Record
 from profiling.records.telemetry import Gauge, Telemetry
-from profiling.records.work import Work
+from profiling.records.work import SHARED_CORES, Work
 from tests.fixtures.report_node import rich_records
 from tests.fixtures.report_records import record as make_record
 from tests.fixtures.report_records import timing, training, unmeasured

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from profiling.machine.environment.collect import collect
 from profiling.machine.noise import clock_flags, noise_flags
-from profiling.measure import kept_to_cpus
+from profiling.machine.observer import kept_to_cpus
 from profiling.records.point import Point
 from profiling.records.telemetry import Gauge, Telemetry
 from profiling.records.timing import Timing

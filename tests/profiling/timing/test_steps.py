@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from profiling.benchmark import Training
-from profiling.measure import energy_metrics
+from profiling.measure_training import energy_metrics
 from profiling.records.quality import Data, Metric, Verification
 from profiling.records.work import Work
 from profiling.timing.steps import WARMUP_STEPS, Epoch, StepClock, measure_training, median_absolute_deviation

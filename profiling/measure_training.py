@@ -1,0 +1,72 @@
+"""A training from its first step to the fields of its record: it trains, and is then looked at once more."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from profiling.benchmark import Training
+from profiling.flop_counts.framework import framework_metrics, with_bytes
+from profiling.machine.observer import Observer
+from profiling.profiled_steps import Keep, profile_training
+from profiling.records.bottleneck import Bottleneck
+from profiling.records.point import Point
+from profiling.records.quality import Metric
+from profiling.records.record import Profile, Record
+from profiling.records.telemetry import Telemetry
+from profiling.records.work import Work
+from profiling.timing.exchange import see_apart
+from profiling.timing.phases import PhaseClock
+from profiling.timing.steps import measure_training
+from profiling.timing.verification import outcome_of
+from profiling.trace.scalars import Readings, record_scalars, write_scalars
+
+
+def train(task: Training, point: Point, phase: PhaseClock, observer: Observer, keep: Keep | None) -> dict[str, Any]:
+    """Train, evaluate and verify, then profile some more steps; return the fields of the record."""
+    with observer:
+        training = measure_training(task)
+    phase.seconds |= training.phases
+    observed = observer.result()
+    batch = (task.layout and task.layout.batch) or int(task.work.items or 0)
+    work = with_bytes(task.work, task.model, batch)
+    metrics = training.metrics | framework_metrics(task.model, work, batch)
+    metrics |= energy_metrics(observed["telemetry"].counters.get(f"{point.device}.energy_j"), training.steps, work)
+    fields = observed | outcome_of(training.verification)
+    fields |= {"work": work, "data": task.data, "qualities": list(task.qualities)}
+    fields |= {"metrics": metrics, "curves": training.curves}
+    if training.verification.passed:
+        with phase("profile_s"):
+            step_s = training.timing.summary.median
+            profile = _profile(task, point, step_s, observed["telemetry"], keep)
+            fields |= {"timing": training.timing, "profile": profile, "seen": see_apart(task)}
+    return fields
+
+
+def energy_metrics(energy_j: float | None, steps: int, work: Work) -> dict[str, Metric]:
+    """Return the energy of a training per step and per thousand items: the GPU's, or that of the CPU's packages."""
+    if energy_j is None:
+        return {}
+    metrics = {"energy_per_step": Metric(energy_j / steps, "J")}
+    if work.items:
+        metrics[f"energy_per_1000_{work.item}"] = Metric(1e3 * energy_j / (steps * work.items), "J")
+    return metrics
+
+
+def with_scalars(record: Record, readings: Readings, keep: Keep | None) -> Record:
+    """Write the record's curves beside its trace, if that is kept; what stood in the way is noted in the record."""
+    if not (keep and keep.trace and record.profile):
+        return record
+    try:
+        write_scalars(keep.run / keep.trace, record_scalars(record, readings), record.started.timestamp())
+    except (OSError, ImportError) as error:  # a full disk, or TensorBoard is not here
+        missing = [*record.profile.missing, f"scalars for TensorBoard: {error}"]
+        return record.model_copy(update={"profile": record.profile.model_copy(update={"missing": missing})})
+    return record
+
+
+def _profile(task: Training, point: Point, step_s: float, telemetry: Telemetry, keep: Keep | None) -> Profile:
+    """Return what holds the training back; a profiler that breaks costs the profile, never the measurement."""
+    try:
+        return profile_training(task, point, step_s, telemetry, keep)
+    except Exception as error:  # noqa: BLE001 - whatever profilers and frameworks raise
+        return Profile(bottleneck=Bottleneck(reason=f"profiling failed: {type(error).__name__}: {error}"))
