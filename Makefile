@@ -37,7 +37,7 @@ CUDA12 = $(if $(VENV),$(VENV)/cuda12/.installed)
 
 .DEFAULT_GOAL := help
 .PHONY: device-there gpu-tests
-.PHONY: help bench list resume report tensorboard doctor install test test-gpu sanitize gpu-day kernels-report lint format bench-self schema pins clean image sif container-bench container-test
+.PHONY: help bench list resume report tensorboard doctor install test test-gpu sanitize gpu-day kernels-report lint format bench-self schema records-page pins clean image sif container-bench container-test
 
 help:  ## list every target
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -152,6 +152,9 @@ bench-self: $(DEVELOPMENT)  ## the suite's own figures: against likwid and C, st
 schema: $(INSTALLED)  ## print the JSON Schema of a record
 	@$(PY) -m accelbench schema
 
+records-page: $(DEVELOPMENT)  ## write docs/records.md, every field of a record, from the records' types
+	@$(PY) docs/records.py >docs/.records.md.new && mv docs/.records.md.new docs/records.md
+
 pins:  ## resolve the pinned dependency sets in requirements/ anew
 	$(PYTHON) requirements/resolve.py
 
@@ -159,8 +162,8 @@ clean:  ## remove the environment and caches, never the runs
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis *.egg-info
 
 $(VENV)/bin/python:
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
-	  { echo 'accelbench needs Python 3.11 or newer: make PYTHON=python3.12 …' >&2; exit 2; }
+	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 15))' || \
+	  { echo 'accelbench needs Python 3.11 to 3.14: make PYTHON=python3.12 …' >&2; exit 2; }
 	@$(PYTHON) -m venv $(VENV) 2>/dev/null || \
 	  { rm -rf $(VENV); $(PYTHON) -m venv --without-pip $(VENV) && \
 	    $(PYTHON) -m pip --python $(VENV)/bin/python install --quiet pip; } || \

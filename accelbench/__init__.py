@@ -1,3 +1,3 @@
 """The command a user types: plan, runner, worker, store, report, compare."""
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"

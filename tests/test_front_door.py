@@ -64,3 +64,33 @@ def test_the_readmes_benchmark_runs_as_it_stands(accelbench: Run, tmp_path: Path
     )
     assert process.returncode == 0, process.stdout + process.stderr
     assert "1 of 1 points measured and verified" in process.stdout
+
+
+def test_the_benchmark_of_the_contributors_page_is_a_share_of_its_own_ceiling(accelbench: Run, tmp_path: Path) -> None:
+    page = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    example = re.findall(r"```python\n(.*?)```", page, re.DOTALL)[0]
+    folder = tmp_path / "mine"
+    folder.mkdir()
+    (folder / "fft.py").write_text(example, encoding="utf-8")
+    out = tmp_path / "out"
+    process = accelbench(
+        *("run", "fft", "--param", "points=1024", "--no-ceilings", "--device", "cpu", "--out", out),
+        ACCELBENCH_PATH=str(folder),
+    )
+    assert process.returncode == 0, process.stdout + process.stderr
+    bounds = [record["bound"] for record in records(out)]
+    assert [(bound["dtype"], bound["cores"]) for bound in bounds] == [("float64", "one"), ("float32", "one")]
+
+
+def test_every_link_of_the_pages_leads_to_something() -> None:
+    pages = [*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("containers/**/*.md")]
+    assert len(pages) > 5
+    for page in pages:
+        text = page.read_text(encoding="utf-8")
+        for file, heading in re.findall(r"\]\((?!https?:)([^)#\s]*)(?:#([^)\s]*))?\)", text):
+            target = page.parent / file if file else page
+            assert target.exists(), f"{page.name} links to {file}"
+            if heading:
+                titles = re.findall(r"^#+ (.*)$", target.read_text(encoding="utf-8"), re.MULTILINE)
+                slugs = {re.sub(r"[^\w\- ]", "", title).lower().replace(" ", "-") for title in titles}
+                assert heading in slugs, f"{page.name} links to {file}#{heading}"

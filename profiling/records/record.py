@@ -54,7 +54,9 @@ class Record(Stored):
     """One point: measured, failed or skipped."""
 
     schema_version: Literal[2] = SCHEMA_VERSION
+    """The version of this schema; another is refused."""
     point: Point
+    """What was measured: the benchmark, the device, and the value of each axis."""
     figure: Figure
     """What the report leads with."""
     ceiling: bool = False
@@ -66,34 +68,45 @@ class Record(Stored):
     sizes: dict[str, int] = {}
     """The axes of the point that are sizes, and the unit of each in bytes."""
     status: Literal["measured", "failed", "skipped"]
+    """Whether there is a verified figure, the point went wrong, or it cannot be measured here."""
     reason: str | None = None
+    """Why the point failed or was skipped."""
     output_tail: list[str] = []
     """The worker's last lines of output, where it failed."""
     started: datetime
+    """The moment at which the point was begun, with its time zone."""
     elapsed_s: float = 0.0
+    """The wall time of the point, without the imports of its worker."""
     phases: Phases = Phases()
+    """The parts of the wall time."""
     work: Work | None = None
+    """What one execution, or one training step, must do."""
     data: Data | None = None
     """What was trained on, of a training experiment."""
     qualities: list[Quality] = []
     """The metrics that say how good the trained model is."""
     verification: Verification | None = None
+    """How the answer was checked, and what came out."""
     timing: Timing | None = None
+    """The samples, their statistics, and why the sampling ended."""
     metrics: dict[str, Metric] = {}
+    """Further figures by their names: qualities, clocks, shares."""
     curves: dict[str, list[float]] = {}
     """Training history: one value per epoch."""
     peak: Peak | None = None
+    """The vendor's figure that bounds the rate."""
     telemetry: Telemetry | None = None
+    """The machine's state during the measurement."""
     profile: Profile | None = None
     """What holds it back, of a training experiment."""
     noise: list[str] = []
     """What disturbed this measurement, in words; empty when nothing was seen."""
     seen: Seen | None = None
-    """Of a distributed training: its steps without exchange, and the exchange without steps."""
+    """What rank 0 of a distributed training saw: its steps without exchange, and the exchange without steps."""
     parts: StepParts | None = None
-    """Of a distributed training's step, by what all ranks saw."""
+    """The parts of a distributed training's step, by what all ranks saw."""
     ranks: list[RankRecord] = []
-    """Of a point that several processes measured; what is beside them here is rank 0's."""
+    """What each rank saw of a point that several measured together; the other fields are rank 0's."""
 
     @property
     def items_timed(self) -> float:

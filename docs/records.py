@@ -1,0 +1,123 @@
+"""Print `docs/records.md`, the page of every field of a record, from the models and their attributes' docstrings."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import re
+import sys
+import textwrap
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import is_dataclass
+from pathlib import Path
+from typing import Any, get_args, get_type_hints
+
+from pydantic import BaseModel
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from accelbench.run.store import RunInfo
+from profiling.records.record import SCHEMA_VERSION, Record
+
+HEAD = f"""# Records
+
+A run is a folder. Its `run.json` says what was asked for, on which machine, and how the run ended; each line of its
+`records.jsonl` is one record, a JSON object that holds everything known about one measured point. This page lists every
+field of both. `make records-page` writes it from the models in `profiling/records/` and `accelbench/run/store.py`, and
+`accelbench schema record` and `accelbench schema run` print the same as JSON Schema.
+
+The schema has version {SCHEMA_VERSION}. A file of another version is refused with a line that names its version.
+What cannot be known is null, and a field beside it says why. Times are in seconds unless the unit is given.
+A few paths, as `jq` takes them:
+
+```sh
+jq -r 'select(.status == "measured") | [.point.benchmark, .timing.summary.median] | @tsv' runs/ID/records.jsonl
+jq '.point.params.n'         runs/ID/records.jsonl    # the value of an axis, whatever the axis is called
+jq '.bound.dtype, .layout.replicas, .verification.passed' runs/ID/records.jsonl
+jq '.environment.cpu.model'  runs/ID/run.json
+```
+"""
+
+
+def main() -> None:
+    """Print the page: first the record, then the run, then what they are made of, in the order of their first use."""
+    print(HEAD)
+    seen: set[type] = set()
+    ahead: deque[type] = deque([Record, RunInfo])
+    while ahead:
+        model = ahead.popleft()
+        if model in seen:
+            continue
+        seen.add(model)
+        print(f"## {model.__name__}\n\n{_sentence(inspect.getdoc(model) or '')}\n")
+        print("| field | type | where it is left out | meaning |\n|---|---|---|---|")
+        for name, kind in get_type_hints(model).items():
+            if name in _names(model):
+                text, models = _in_words(kind)
+                ahead.extend(models)
+                cells = [f"`{name}`", text, _default(model, name), _meanings(model).get(name, "")]
+                print(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |")
+        print()
+
+
+def _names(model: type) -> set[str]:
+    """Return the names of the fields that are stored."""
+    return set(model.model_fields if issubclass(model, BaseModel) else getattr(model, "__dataclass_fields__", {}))
+
+
+def _meanings(model: type) -> dict[str, str]:
+    """Return the docstring of each attribute, by its name."""
+    (body,) = ast.parse(textwrap.dedent(inspect.getsource(model))).body
+    assert isinstance(body, ast.ClassDef)
+    pairs = zip(body.body, body.body[1:], strict=False)
+    return {
+        field.target.id: _sentence(text.value.value)
+        for field, text in pairs
+        if isinstance(field, ast.AnnAssign)
+        and isinstance(field.target, ast.Name)
+        and isinstance(text, ast.Expr)
+        and isinstance(text.value, ast.Constant)
+        and isinstance(text.value.value, str)
+    }
+
+
+def _default(model: type, name: str) -> str:
+    """Return the value as it stands in the source; nothing where the field must be given."""
+    (body,) = ast.parse(textwrap.dedent(inspect.getsource(model))).body
+    assert isinstance(body, ast.ClassDef)
+    for line in body.body:
+        if isinstance(line, ast.AnnAssign) and line.value and ast.unparse(line.target) == name:
+            found = ast.unparse(line.value)
+            json = {"None": "null", "False": "false", "True": "true", "field(default_factory=dict)": "{}"}
+            found = json.get(found, found)
+            return f"`{SCHEMA_VERSION if found == 'SCHEMA_VERSION' else found.replace(chr(39), chr(34))}`"
+    return ""
+
+
+def _in_words(kind: Any) -> tuple[str, list[type]]:
+    """Return a type as the page shows it, and the models in it, which have tables of their own."""
+    models = list(_models(kind))
+    names = {model.__name__: f"[{model.__name__}](#{model.__name__.lower()})" for model in models}
+    text = kind.__name__ if isinstance(kind, type) and not get_args(kind) else str(kind)
+    text = re.sub(r"(?:\w+\.)+(?=\w)", "", text).replace("Mapping[", "dict[").replace("NoneType", "None")
+    text = re.sub(r"Literal\[([^\]]*)\]", lambda found: found[1].replace("'", '"').replace(", ", " | "), text)
+    text = text.replace("None", "null")
+    return re.sub(r"\w+", lambda word: names.get(word[0], word[0]), text), models
+
+
+def _models(kind: Any) -> Iterator[type]:
+    """Yield every model that a type names."""
+    if isinstance(kind, type) and (is_dataclass(kind) or (not get_args(kind) and issubclass(kind, BaseModel))):
+        yield kind
+    for part in get_args(kind):
+        yield from _models(part)
+
+
+def _sentence(text: str) -> str:
+    """Return a docstring on one line, its inner lines joined."""
+    return " ".join(text.split())
+
+
+if __name__ == "__main__":
+    main()
