@@ -13,7 +13,7 @@ import pytest
 
 from profiling.benchmark import Training
 from profiling.measure_training import energy_metrics
-from profiling.records.quality import Data, Metric, Verification
+from profiling.records.quality import Data, Metric, Quality, Verification
 from profiling.records.work import Work
 from profiling.timing.steps import WARMUP_STEPS, Epoch, StepClock, measure_training, median_absolute_deviation
 
@@ -41,6 +41,7 @@ def small_training(samples: int, epochs: int, rate: float = 0.01, qualities: Ite
         data=Data("random rows", samples, 0, synthetic=True),
         model=model,
         target=("test_quality", 0.7) if qualities else None,
+        qualities=(Quality("test_quality", headline=True),),
     )
 
 
