@@ -244,7 +244,7 @@ def test_hostile_names_act_on_nobody(tmp_path: Path) -> None:
         missing=[HOSTILE],
     )
     found = profile(
-        bottleneck=Bottleneck(reason=HOSTILE, evidence=[HOSTILE], help=HOSTILE),
+        bottleneck=Bottleneck(reason=HOSTILE, shares_text=HOSTILE, help=HOSTILE),
         capture=Capture(file=HOSTILE, reason=HOSTILE),
         trace=trace,
         host=host,
@@ -284,7 +284,7 @@ def test_a_trace_without_any_time_is_drawn_all_the_same(tmp_path: Path) -> None:
 
 @pytest.fixture(scope="module")
 def profiled_page(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    hostile = profile(bottleneck=Bottleneck(reason=HOSTILE * 3, evidence=["a" * 400]))
+    hostile = profile(bottleneck=Bottleneck(reason=HOSTILE * 3, shares_text="a" * 400))
     records = [trained(profile()), trained(hostile, params={"precision": HOSTILE, "batch": 1})]
     return write_report(make_run(tmp_path_factory.mktemp("runs") / "profiled", records))
 
