@@ -14,7 +14,7 @@ from pathlib import Path
 import pandas as pd
 
 from accelbench.errors import UserError
-from accelbench.report import write_atomically
+from accelbench.files import write_atomically
 from accelbench.report.table import make_table
 from accelbench.run.store import RunStore
 

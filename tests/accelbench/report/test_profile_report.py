@@ -15,7 +15,7 @@ from selenium import webdriver
 
 from accelbench.report import write_report
 from accelbench.report.page import render_page
-from accelbench.report.terminal import print_table
+from accelbench.report.terminal import print_run
 from accelbench.report.verdict import verdict_line
 from profiling.analysis.bottleneck import HELP, judge
 from profiling.records.bottleneck import Bottleneck
@@ -52,7 +52,7 @@ def text_of(page: str) -> str:
 
 def printed(path: Path, *records: Record, width: int = 100) -> str:
     store, out = make_run(path / "run", list(records)), io.StringIO()
-    print_table(store.info(), store.records(), Console(file=out, width=width, highlight=False))
+    print_run(store.info(), store.records(), Console(file=out, width=width, highlight=False))
     return " ".join(out.getvalue().split())
 
 
