@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from accelbench.files import write_atomically
+from accelbench.writing import write_atomically
 
 if TYPE_CHECKING:
     from accelbench.run.store import RunStore

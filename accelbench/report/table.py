@@ -9,8 +9,8 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from accelbench.files import write_atomically
 from accelbench.report.rows import reproduce, summarize_gauges
+from accelbench.writing import write_atomically
 from profiling.analysis.roofline import (
     Ceiling,
     arithmetic_intensity,
