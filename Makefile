@@ -48,11 +48,23 @@ help:  ## list every target
 	@echo '  ENGINE=docker|podman|apptainer  BASE=IMAGE  SIF=FILE  FLAGS="--cpus 2 --memory 8g" (containers)'
 	@echo '  PYTHON=python3 VENV= uses an interpreter that already has what is needed, and installs nothing'
 
+# Each variable that `make bench` takes, and what it becomes on accelbench's command line, before `run` or after it.
+# `make container-bench` hands on or refuses every variable of this list, so that one line adds a variable to both.
+launch.PROCS = launch --procs $(PROCS)
+run.BENCH = $(BENCH)
+run.SUITE = --suite $(SUITE)
+run.PARAMS = $(foreach param,$(PARAMS),--param $(param))
+run.BACKEND = --backend $(BACKEND)
+run.STRATEGY = --strategy $(STRATEGY)
+run.OUT = --out $(OUT)
+run.TRACE = --trace
+run.HOST_PROFILE = --host-profile
+BENCH_VARIABLES = $(sort $(patsubst launch.%,%,$(patsubst run.%,%,$(filter launch.% run.%,$(.VARIABLES)))))
+GIVEN = $(foreach name,$(BENCH_VARIABLES),$(if $($(name)),$(name)))
+
 bench: device-there $(INSTALLED)  ## measure this machine: a table, runs/<run-id>/ and its report.html
-	@$(PY) -m accelbench $(if $(PROCS),launch --procs $(PROCS)) run $(BENCH) --device $(DEVICE) \
-	  $(if $(SUITE),--suite $(SUITE)) $(foreach param,$(PARAMS),--param $(param)) $(if $(BACKEND),--backend $(BACKEND)) \
-	  $(if $(STRATEGY),--strategy $(STRATEGY)) $(if $(OUT),--out $(OUT)) \
-	  $(if $(TRACE),--trace) $(if $(HOST_PROFILE),--host-profile)
+	@$(PY) -m accelbench $(foreach name,$(GIVEN),$(launch.$(name))) run --device $(DEVICE) \
+	  $(foreach name,$(GIVEN),$(run.$(name)))
 
 # A device that is not there is said before gigabytes are installed for it.
 device-there: $(if $(VENV),$(VENV)/bin/python)
@@ -110,12 +122,14 @@ IN_CONTAINER = DEVICE='$(CHOSEN)' ENGINE='$(ENGINE)' BASE='$(BASE)' SIF='$(SIF)'
 image:  ## build the image accelbench:DEVICE with Docker or Podman
 	@$(IN_CONTAINER) image
 
-sif:  ## the same as containers/build/accelbench-DEVICE.sif for Apptainer
+sif:  ## build containers/build/accelbench-DEVICE.sif for Apptainer
 	@$(IN_CONTAINER) sif
 
-container-bench:  ## `make bench` in the image or the SIF; results in runs/
+container-bench:  ## run `make bench` in the image or the SIF; results are in runs/
 	$(if $(OUT),$(error OUT= is not for container-bench: results are in runs/))
-	@$(IN_CONTAINER) bench $(foreach name,SUITE BENCH PARAMS BACKEND TRACE HOST_PROFILE,$(if $($(name)),'$(name)=$($(name))'))
+	$(foreach name,PYTHON VENV SET,$(if $(findstring command,$(origin $(name))),$(error \
+	  $(name)= is not for container-bench: the image has its own Python and packages)))
+	@$(IN_CONTAINER) bench $(foreach name,$(GIVEN),'$(name)=$($(name))')
 
 container-test: $(DEVELOPMENT)  ## build and run images with every engine that is there (containers/ci/engines.sh installs them)
 	$(PY) -m pytest -m container tests/containers $(PYTEST)

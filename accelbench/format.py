@@ -7,6 +7,7 @@ import re
 from dataclasses import dataclass
 
 from profiling.analysis.roofline import Share
+from profiling.machine.memory import format_bytes
 from profiling.records.quality import Metric
 from profiling.records.record import Record
 from profiling.records.work import UNITS
@@ -171,8 +172,5 @@ def seconds(value: float) -> str:
     return f"{reading.value} {reading.unit}"
 
 
-def size(count: float) -> str:
-    """A memory size in binary units, as memory is sold: `32 KiB`, `23.5 GiB`."""
-    power = min(int(math.log2(count) // 10), 4) if count >= 1 else 0
-    number = digits(count / 1024**power).removesuffix(".00").removesuffix(".0")
-    return f"{number} {('B', 'KiB', 'MiB', 'GiB', 'TiB')[power]}"
+size = format_bytes
+"""The one rule for sizes in words."""

@@ -1,5 +1,6 @@
 #!/bin/sh
-# What a container runs first: the writable places, the device that the image was built for, then the command.
+# Every container runs this script first: it makes the writable places, refuses a device that the image was not built
+# for, and then runs the command.
 set -eu
 # shellcheck source=containers/environment.sh
 . /accelbench/containers/environment.sh

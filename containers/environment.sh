@@ -1,5 +1,5 @@
 # shellcheck shell=sh
-# Sourced at the start of every container: one writable place for what libraries keep between processes.
+# Every container sources this file at its start: it makes one writable place for what libraries keep.
 # Numba, Keras, Matplotlib, CuPy and the CUDA driver write below $ACCELBENCH_CACHE, on the node's own disk unless it is set.
 ACCELBENCH_CACHE=${ACCELBENCH_CACHE:-${TMPDIR:-/tmp}/accelbench-cache-$(id -u)}
 export ACCELBENCH_CACHE

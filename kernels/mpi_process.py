@@ -5,12 +5,13 @@ second worker that tried would fail. So a process is started beside the workers,
 does nothing until a worker asks it to prepare a point; the worker then has that point's task run, timed and checked
 there.
 
-The worker and this process talk over a Unix socket in pickles: a request is a name and its arguments, the answer
-whether it worked, and what came of it.
+The worker and this process have a channel between them, over a Unix socket in a folder of their user's: the worker asks
+by a name and its arguments, and is told what came of it. These are Python's objects, errors too, and go as pickles.
 """
 
 from __future__ import annotations
 
+import base64
 import os
 import pickle
 import signal
@@ -26,12 +27,14 @@ from importlib.util import find_spec
 from pathlib import Path
 from selectors import EVENT_READ, DefaultSelector
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Any, cast
 
 from kernels.lockstep import leave
-from profiling.benchmark import Skip, Task
+from profiling.benchmark import Skip, Task, Together
+from profiling.ranks.channel import Channel, Message
 from profiling.ranks.world import World, join, world
 from profiling.records.point import Point
+from profiling.records.work import Work
 
 ADDRESS = "ACCELBENCH_MPI"
 """The variable that tells a worker where this process listens."""
@@ -76,7 +79,7 @@ def mpi_process() -> Iterator[None]:
 
 
 def in_mpi_process(module: str, point: Point) -> Task:
-    """The task that `prepare_in_mpi(point)` of that module makes, in the process that holds this rank's place in MPI.
+    """Return the task of that module's `prepare_in_mpi(point)`, in the process that holds this rank's place in MPI.
 
     Skip where mpi4py is missing, or no MPI launcher started the ranks.
     """
@@ -85,46 +88,43 @@ def in_mpi_process(module: str, point: Point) -> Task:
     if ADDRESS not in os.environ:
         command = f"mpirun -n {world().size} accelbench run {point.benchmark} --param impl=mpi"
         raise Skip(f"the ranks were not started by an MPI launcher: '{command}' does")
-    ask = partial(_ask, _connection(os.environ[ADDRESS]))
-    there = ask("prepare", module, point, world())
+    end = socket.socket(socket.AF_UNIX)
+    end.connect(os.environ[ADDRESS])
+    ask = partial(_ask, Channel(end))
+    ask("hello", seconds=GREETING_SECONDS)
     return Task(
         run=partial(ask, "run"),
         verify=partial(ask, "verify"),
-        work=ask("work"),
+        work=ask("prepare", module, point, world()),
         timer="host",
-        **{name: partial(ask, name) for name in ("metrics", "sample", "follow", "finish") if name in there},  # type: ignore[arg-type]
+        metrics=partial(ask, "metrics"),
+        sample=partial(ask, "sample"),
+        together=Together(partial(ask, "follow"), partial(ask, "finish")),
     )
 
 
-def _connection(address: str) -> Any:
-    connection = socket.socket(socket.AF_UNIX)
-    connection.settimeout(GREETING_SECONDS)
-    connection.connect(address)
-    stream = connection.makefile("rwb")
-    try:
-        _ask(stream, "hello")
-    except TimeoutError:
-        raise RuntimeError("this rank's MPI is still held up in an operation that an earlier point broke off") from None
-    connection.settimeout(None)
-    return stream
+def _ask(channel: Channel, name: str, *arguments: Any, seconds: float | None = None) -> Any:
+    channel.send(ask=name, arguments=_packed(arguments))
+    answer = channel.receive(seconds)
+    if answer is None and channel.open:
+        raise RuntimeError("this rank's MPI is still held up in an operation that an earlier point broke off")
+    if answer is None:
+        raise RuntimeError("the process that holds this rank's place in MPI has ended; MPI says why, if anything")
+    if "raised" in answer:
+        raise _unpacked(answer["raised"])
+    return _unpacked(answer["returned"])
 
 
-def _ask(stream: Any, name: str, *arguments: Any) -> Any:
-    try:
-        pickle.dump((name, arguments), stream)
-        stream.flush()
-        worked, found = pickle.load(stream)
-    except (EOFError, ConnectionError):
-        raise RuntimeError(
-            "the process that holds this rank's place in MPI has ended; MPI says why, if anything"
-        ) from None
-    if not worked:
-        raise found
-    return found
+def _packed(found: Any) -> str:
+    return base64.b64encode(pickle.dumps(found)).decode()
+
+
+def _unpacked(text: str) -> Any:
+    return pickle.loads(base64.b64decode(text))
 
 
 def mpi(here: World) -> Any:
-    """The module `mpi4py.MPI`, with all ranks of this world in MPI; Skip where those cannot be.
+    """Return the module `mpi4py.MPI`, with all ranks of this world in MPI; Skip where those cannot be.
 
     MPI is entered at the first call, in this process: one that `mpi_process` started.
     """
@@ -154,41 +154,38 @@ class Server:
 
     def __init__(self) -> None:
         self._task: Task | None = None
-        self._worker: Any = None
-        """Whose task it is."""
+        self._worker: Channel | None = None
+        """The channel to the worker that had the task prepared."""
 
-    def answer(self, stream: Any) -> bool:
-        """Do what one request asks for; false where the worker has ended."""
-        try:
-            name, arguments = pickle.load(stream)
+    def serve(self, worker: Channel) -> None:
+        """Do what the worker asks for; where it has ended, forget its task."""
+        for message in worker.read():
             try:
-                found = pickle.dumps((True, self._do(stream, name, arguments)))
+                answer = {"returned": _packed(self._do(worker, message))}
             except Exception as error:  # noqa: BLE001 - whatever a benchmark does wrong is the worker's to report
-                found = pickle.dumps((False, _portable(error)))
-            stream.write(found)
-            stream.flush()
-        except (EOFError, ConnectionError):
-            if stream is self._worker:
-                self._task = None
-                leave()  # so that the other ranks' processes, which may wait for this one, are there for what comes
-            return False
-        return True
+                answer = {"raised": _packed(_portable(error))}
+            worker.send(**answer)
+        if not worker.open and worker is self._worker:
+            self._task = None
+            leave()  # so that the other ranks' processes, which may wait for this one, are there for what comes
 
-    def _do(self, stream: Any, name: str, arguments: tuple[Any, ...]) -> Any:
+    def _do(self, worker: Channel, message: Message) -> Any:
+        name, arguments = message["ask"], _unpacked(message["arguments"])
         if name == "hello":
             return None
         if name == "prepare":
-            self._worker = stream
+            self._worker = worker
             return self._prepare(*arguments)
         assert self._task is not None
-        return self._task.work if name == "work" else getattr(self._task, name)(*arguments)
+        return getattr(self._task if hasattr(self._task, name) else self._task.together, name)(*arguments)
 
-    def _prepare(self, module: str, point: Point, here: World) -> list[str]:
-        """The names of what the task has."""
+    def _prepare(self, module: str, point: Point, here: World) -> Work:
+        """Make the task, and return its work."""
         self._task = None  # its memory
         join(here)
         self._task = import_module(module).prepare_in_mpi(point)
-        return [name for name, value in vars(self._task).items() if value is not None]
+        assert self._task is not None
+        return self._task.work
 
 
 def main(listener: socket.socket) -> None:
@@ -203,15 +200,18 @@ def main(listener: socket.socket) -> None:
                 if key.fileobj is sys.stdin:
                     running = False
                 elif key.fileobj is listener:
-                    connection = listener.accept()[0]
-                    selector.register(connection, EVENT_READ, connection.makefile("rwb"))
-                elif not server.answer(key.data):
-                    selector.unregister(key.fileobj)
+                    selector.register(Channel(listener.accept()[0]), EVENT_READ)
+                else:
+                    worker = cast(Channel, key.fileobj)
+                    server.serve(worker)
+                    if not worker.open:
+                        selector.unregister(worker)
+                        worker.close()
     signal.alarm(LAST_SECONDS)  # leaving MPI waits for the other ranks, which may be gone
 
 
 def _portable(error: Exception) -> Exception:
-    """The error as another process can raise it, with where it came from."""
+    """Return the error as another process can raise it, with where it came from."""
     error.add_note(traceback.format_exc())
     try:
         pickle.loads(pickle.dumps(error))

@@ -33,12 +33,22 @@ class Skip(Exception):
     """This point cannot be measured here; the message is the reason, and it is no failure."""
 
 
-class Serving(Exception):
-    """This process measures nothing itself: it serves those that do, by `serve`, which returns when they are done."""
+@dataclass(frozen=True)
+class Serving:
+    """A process that measures nothing itself, and serves those that do."""
 
-    def __init__(self, serve: Callable[[], None]) -> None:
-        super().__init__("this process only serves the others")
-        self.serve = serve
+    serve: Callable[[], None]
+    """Serve the others until they are done."""
+
+
+@dataclass(frozen=True)
+class Together:
+    """How the ranks that have the same task execute it together: rank 0 leads, and the others follow."""
+
+    follow: Callable[[], object]
+    """Do, as another rank, all that rank 0 does with its task, until that calls `finish`."""
+    finish: Callable[[], object]
+    """Tell the others, as rank 0, that it is done."""
 
 
 @dataclass(frozen=True)
@@ -58,11 +68,10 @@ class Task:
     """`host` times a GPU task with the host clock (for launch latency): `run()` must then wait for the device."""
     metrics: Callable[[float], dict[str, Metric]] | None = None
     sample: Callable[[int], float] | None = None
-    """Where ranks run together: takes a sample of so many executions, begun by all at once; seconds per execution."""
-    follow: Callable[[], object] | None = None
-    """Of another rank than 0: does all that rank 0 does with its task, until that calls `finish`."""
-    finish: Callable[[], object] | None = None
-    """Of rank 0: tells the others that it is done."""
+    """Take a sample of so many executions, begun by all who share them at once, and return seconds per execution; None
+    where `run` is timed."""
+    together: Together | None = None
+    """How several ranks execute the task together; None where one process does."""
     layout: Layout | None = None
     """How the work is laid out over devices, where that is known only now; None for what the benchmark declares."""
 
@@ -105,12 +114,16 @@ class Training:
     """How the replicas are laid out; None for what the benchmark declares."""
 
 
+Prepared = Task | Training | Serving
+"""What a benchmark prepares for a point."""
+
+
 @dataclass(frozen=True)
 class Benchmark:
     """A named thing to measure; see `benchmark` for the fields."""
 
     name: str
-    prepare: Callable[[Point], Task | Training]
+    prepare: Callable[[Point], Prepared]
     devices: tuple[Device, ...]
     axes: Mapping[str, Values | Mapping[str, Values]]
     figure: Figure
@@ -282,7 +295,7 @@ def benchmark(
             raise ValueError(f"two benchmarks are called {name!r}")
         REGISTRY[name] = Benchmark(
             name,
-            implemented if module else cast(Callable[[Point], Task | Training], function),
+            implemented if module else cast(Callable[[Point], Prepared], function),
             devices,
             axes,
             figure,

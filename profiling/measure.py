@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import os
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
-from functools import partial
 from time import perf_counter
 from typing import Any
 
@@ -16,7 +15,7 @@ from profiling.analysis.roofline import SHARED_CORES, devices_used
 from profiling.benchmark import Benchmark, Serving, Skip, Task, Training
 from profiling.flop_counts.framework import framework_metrics, with_bytes
 from profiling.flop_counts.processor import NotCountable
-from profiling.machine.memory import available_bytes, format_bytes
+from profiling.machine.devices import device_kind
 from profiling.machine.noise import clock_flags, noise_flags
 from profiling.machine.peaks import peak
 from profiling.machine.telemetry import TelemetrySampler
@@ -30,10 +29,10 @@ from profiling.records.point import Device, Point
 from profiling.records.quality import Metric, Verification
 from profiling.records.record import Profile, Record
 from profiling.records.telemetry import Telemetry
-from profiling.records.timing import Phases, Timing
+from profiling.records.timing import Phases
 from profiling.records.work import Bound, Work
 from profiling.timing.exchange import see_apart
-from profiling.timing.host import sample_seconds, soak, time_host
+from profiling.timing.host import soak
 from profiling.timing.steps import measure_training
 from profiling.trace.scalars import Readings, record_scalars, write_scalars
 
@@ -76,25 +75,26 @@ def measure(
     try:
         with phase("prepare_s"):
             task = benchmark.prepare(point)
-        layout: Layout = declared["layout"]
-        declared["layout"] = layout = replace(task.layout, axes=layout.axes) if task.layout else layout
-        if isinstance(task, Training):
-            sampler = telemetry_sampler(point, environment, layout)
-            outcome = _train(task, point, environment, bound.dtype, phase, sampler, keep)
-            readings = sampler.series(begin)
+        if isinstance(task, Serving):
+            with phase("measure_s"):
+                task.serve()
+            outcome: Outcome = {"status": "measured"}
         else:
-            outcome = _sample(task, point, environment, layout, phase, max_seconds)
-        if bound.figure:
-            kept = kept_to_cpus(point, environment)
-            cores = len(kept) if kept else None
-            one = peak(environment, point.device, str(bound.dtype), bound.figure, task.work.unit_kind, cores)
-            outcome["peak"] = peak_of_all(one, point.device, layout)
+            layout: Layout = declared["layout"]
+            declared["layout"] = layout = replace(task.layout, axes=layout.axes) if task.layout else layout
+            if isinstance(task, Training):
+                sampler = telemetry_sampler(point, environment, layout)
+                outcome = _train(task, point, environment, bound.dtype, phase, sampler, keep)
+                readings = sampler.series(begin)
+            else:
+                outcome = _sample(task, point, environment, layout, phase, max_seconds)
+            if bound.figure:
+                kept = kept_to_cpus(point, environment)
+                cores = len(kept) if kept else None
+                one = peak(environment, point.device, str(bound.dtype), bound.figure, task.work.unit_kind, cores)
+                outcome["peak"] = peak_of_all(one, point.device, layout)
     except Skip as skip:
         outcome = {"status": "skipped", "reason": str(skip)}
-    except Serving as serving:
-        with phase("measure_s"):
-            serving.serve()
-        outcome = {"status": "measured"}
     except Exception as error:  # noqa: BLE001 - whatever a benchmark does wrong is that point's failed record
         outcome = {
             "status": "failed",
@@ -127,21 +127,21 @@ def _with_scalars(record: Record, readings: Readings, keep: Keep) -> Record:
 def _sample(
     task: Task, point: Point, environment: Environment, layout: Layout, phase: PhaseClock, max_seconds: float
 ) -> Outcome:
-    if task.follow:
+    if task.together and world().rank > 0:
         with phase("measure_s"):
-            task.follow()
+            task.together.follow()
         return {"status": "measured", "work": task.work}
     try:
         return _lead(task, point, environment, layout, phase, max_seconds)
     finally:
-        if task.finish:
-            task.finish()
+        if task.together:
+            task.together.finish()
 
 
 def _lead(
     task: Task, point: Point, environment: Environment, layout: Layout, phase: PhaseClock, max_seconds: float
 ) -> Outcome:
-    run, time = _timer(task, point.device)
+    run, time = device_kind(point.device).timer(task)
     # Started here, the process that reads the sensors is ready by the time the task is warm.
     with closing(telemetry_sampler(point, environment, layout)) as sampler:
         with phase("first_call_s"):
@@ -164,21 +164,6 @@ def _lead(
         "timing": timing,
         "metrics": metrics,
     }
-
-
-def _timer(task: Task, device: Device) -> tuple[Callable[[], object], Callable[[float], Timing]]:
-    """How to run the task once to its end, and how to time it: by the host clock, or by NVBench on a GPU."""
-    if device == "gpu" and task.timer == "device":
-        from profiling.machine.nvidia.cuda import synchronize
-        from profiling.timing.nvbench import time_nvbench
-
-        def run_and_wait() -> None:
-            task.run(0)
-            synchronize()
-
-        return run_and_wait, lambda max_seconds: time_nvbench(task.run, max_seconds)
-    sample = task.sample or partial(sample_seconds, task.run)
-    return task.run, lambda max_seconds: time_host(sample, max_seconds)
 
 
 def _train(
@@ -264,14 +249,8 @@ def _memory_left(error: Exception, device: Device) -> str:
     """Where memory ran out, how much is free: the error itself says what was asked."""
     if type(error).__name__ not in OUT_OF_MEMORY and "RESOURCE_EXHAUSTED" not in str(error):
         return ""
-    if device == "gpu":
-        from profiling.machine.nvidia.cuda import free_memory
-
-        try:
-            return f" ({format_bytes(free_memory())} of device memory free)"
-        except RuntimeError as unknown:  # what broke the context must not hide what the point died of
-            return f" (how much device memory is free, CUDA does not tell: {unknown})"
-    return f" ({format_bytes(available_bytes())} of memory available)" if device == "cpu" else ""
+    left = device_kind(device).memory_left()
+    return f" ({left})" if left else ""
 
 
 def _observed(sampler: TelemetrySampler, point: Point, environment: Environment) -> Outcome:

@@ -52,6 +52,12 @@ def interruptible() -> None:
 
 
 @pytest.fixture
+def no_driver(monkeypatch: pytest.MonkeyPatch) -> None:
+    """There is no NVIDIA driver, whatever this machine has."""
+    monkeypatch.setattr("profiling.machine.nvidia.libcuda.LIBCUDA", "libno-such-driver.so")
+
+
+@pytest.fixture
 def accelbench(tmp_path: Path) -> Run:
     """Run the real command in an empty folder and return its finished process."""
 

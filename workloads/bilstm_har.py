@@ -11,18 +11,11 @@ from dataclasses import replace
 from statistics import mean, stdev
 from typing import Any
 
-from profiling.benchmark import Training, benchmark
+from profiling.benchmark import Training
 from profiling.records.point import Point
 from profiling.records.quality import Data, Metric, Verification
-from profiling.records.work import Work
-from workloads.distribution import (
-    DISTRIBUTION_AXES,
-    DISTRIBUTION_CHOICES,
-    DISTRIBUTION_LAYOUT,
-    DISTRIBUTION_LIMITS,
-    DISTRIBUTION_ONLY,
-)
-from workloads.training.keras_model import TRAINING_AXES, TRAINING_CHOICES, arithmetic
+from workloads.distribution.strategy import Strategy
+from workloads.training.declare import training
 
 LAST_UNITS = 64
 CLASSES = 6
@@ -30,38 +23,29 @@ TARGET = 0.85
 """Held-out accuracy, on subjects that the model has never seen."""
 
 
-@benchmark(
-    "bilstm-har",
-    devices=("cpu", "gpu", "tpu"),
-    axes={"units": (64,), "layers": (2,), "batch": (64,), "epochs": (15,), "repeats": (1,), **TRAINING_AXES},
-    choices=TRAINING_CHOICES | DISTRIBUTION_CHOICES,
-    optional=DISTRIBUTION_AXES,
-    limits={"units": (1, 4096), "layers": (1, 8), "repeats": (1, 100), **DISTRIBUTION_LIMITS},
-    only=DISTRIBUTION_ONLY,
-    figure="items",
-    bound="arithmetic",
-    dtype=arithmetic,
-    layout=DISTRIBUTION_LAYOUT,
-    backends=("tensorflow", "jax", "torch"),
-    time_limit_s=7200,
-)
-def bilstm_har(point: Point) -> Training:
-    """Train the paper's stack of bidirectional LSTMs on a smartphone's sensors, with whole subjects held out."""
-    from workloads.training.keras_model import jit_compile, use_backend
+FLOORS = ((24_000, 0.8), (6_000, 0.55), (0, 0.2))
+"""Held-out accuracy that a trained model exceeds after so many windows; six activities are about equally frequent."""
 
-    strategy = use_backend(point)
+
+@training(
+    "bilstm-har",
+    axes={"units": (64,), "layers": (2,), "batch": (64,), "epochs": (15,), "repeats": (1,)},
+    limits={"units": (1, 4096), "layers": (1, 8), "repeats": (1, 100)},
+    distributed=True,
+)
+def bilstm_har(point: Point, strategy: Strategy) -> Training:
+    """Train the paper's stack of bidirectional LSTMs on a smartphone's sensors, with whole subjects held out."""
     import keras
     from keras import layers
 
-    from profiling.flop_counts.layers import model_flops
     from workloads.data import load_har
-    from workloads.training.pipeline import feed
-    from workloads.training.quality import classification, verify_classifier
+    from workloads.training.experiment import classifier
+    from workloads.training.keras_model import jit_compile
 
     har = load_har()
     centre, spread = har.x_train.mean(axis=(0, 1)), har.x_train.std(axis=(0, 1))
     x_train, x_test = ((x - centre) / spread for x in (har.x_train, har.x_test))
-    y_train = keras.utils.to_categorical(har.y_train, CLASSES)
+    examples = (x_train, keras.utils.to_categorical(har.y_train, CLASSES))
     readings, channels = x_train.shape[1:]
 
     def build() -> Any:
@@ -76,32 +60,37 @@ def bilstm_har(point: Point) -> Training:
         model.compile("adam", "categorical_crossentropy", metrics=["accuracy"], jit_compile=jit_compile(point))
         return model
 
-    with strategy.scope():
-        model = compiled(build())
-    batch, epochs, share = strategy.batch, point["epochs"], strategy.share
-    batches = feed(point, (x_train, y_train), batch=batch, epochs=epochs, share=share)
+    model = compiled(build())
+    once = classifier(
+        strategy,
+        model,
+        strategy.feed(examples),
+        Data(har.source, len(x_train), len(x_test), trainings=point["repeats"]),
+        (x_test, har.y_test),
+        parameters=parameters(point["units"], point["layers"], channels),
+        floors=FLOORS,
+        item="windows",
+        target=TARGET,
+    )
+    epochs = int(point["epochs"])
     repeated: list[dict[str, Metric]] = []
 
     def fit(callbacks: list[Any]) -> Mapping[str, list[float]]:
-        """The epochs of all repeats, one after the other; each repeat has its own initial weights and data order."""
-        history = strategy.train(model, batches, epochs, callbacks)
+        """Train for the epochs of all repeats; each repeat has its own initial weights and data order."""
+        history = once.fit(callbacks)
         for repeat in range(1, point["repeats"]):
-            repeated.append(quality())
-            again = replace(point, seed=point.seed + repeat)
-            keras.utils.set_random_seed(again.seed)
+            repeated.append(once.evaluate())
+            seed = point.seed + repeat
+            keras.utils.set_random_seed(seed)
             with strategy.scope():
                 compiled(model).set_weights(build().get_weights())
-            fed = feed(again, (x_train, y_train), batch=batch, epochs=epochs, share=share)
-            more = strategy.train(model, fed, epochs, callbacks)
+            more = strategy.train(model, strategy.feed(examples, seed=seed), epochs, callbacks)
             history = {name: values + more[name] for name, values in history.items()}
         return history
 
-    def quality() -> dict[str, Metric]:
-        return classification(har.y_test, strategy.predict(model, x_test, batch_size=batch))
-
     def evaluate() -> dict[str, Metric]:
-        """That of the present weights; after all repeats their mean, and the standard deviation beside it."""
-        last = quality()
+        """Return the qualities of the present weights; after all repeats their means and standard deviations."""
+        last = once.evaluate()
         if len(repeated) + 1 < point["repeats"] or not repeated:
             return last
         values = {name: [found[name].value for found in (*repeated, last)] for name in last}
@@ -109,36 +98,21 @@ def bilstm_har(point: Point) -> Training:
         return means | {f"{name}_std": Metric(stdev(found)) for name, found in values.items() if name != "sum_error"}
 
     def verify(history: Mapping[str, list[float]], qualities: dict[str, Metric]) -> Verification:
-        return verify_classifier(
-            {"loss": history["loss"][-epochs:]},
-            qualities,
-            parameters=model.count_params(),
-            expected_parameters=parameters(point["units"], point["layers"], channels),
-            floor=floor(epochs * batches.steps * batch),
-            source=har.source,
-        )
+        """Check the last repeat's loss, and the qualities."""
+        return once.verify({"loss": history["loss"][-epochs:]}, qualities)
 
-    work = Work(flops=model_flops(model, batch).training, items=batch, item="windows")
-    data = Data(har.source, train=len(x_train), held_out=len(x_test))
-    return Training(
-        fit, evaluate, verify, work, data, model, ("test_accuracy", TARGET), strategy.exchange(model, batches)
-    )
+    qualities = tuple(replace(each, deviation=f"{each.name}_std") for each in once.qualities)
+    return replace(once, fit=fit, evaluate=evaluate, verify=verify, qualities=qualities)
 
 
 def parameters(units: int, layers: int, channels: int) -> int:
-    """Of the stack: a unit of an LSTM has four gates, each with a weight per input and per unit's state, and a bias."""
+    """Return the number of parameters in the stack.
+
+    A unit of an LSTM has four gates, each with a weight per input and per unit's state, and a bias.
+    """
 
     def lstm(inputs: int, units: int) -> int:
         return 4 * units * (inputs + units + 1)
 
     first = 2 * lstm(channels, units)
     return first + (layers - 1) * 2 * lstm(2 * units, units) + lstm(2 * units, LAST_UNITS) + CLASSES * (LAST_UNITS + 1)
-
-
-FLOORS = ((24_000, 0.8), (6_000, 0.55), (0, 0.2))
-"""Held-out accuracy that a trained model exceeds after so many windows; six activities are about equally frequent."""
-
-
-def floor(windows: int) -> float:
-    """The held-out accuracy that so many windows must have brought."""
-    return next(accuracy for least, accuracy in FLOORS if windows >= least)

@@ -9,16 +9,16 @@ Teh, "A Fast Learning Algorithm for Deep Belief Nets", Neural Computation 18 (20
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
-from profiling.benchmark import Skip, Training, benchmark
+from profiling.benchmark import Skip, Training
 from profiling.records.point import Point
-from profiling.records.quality import Data, Metric, Verification
-from profiling.records.work import Work
-from workloads.training.keras_model import TRAINING_AXES, TRAINING_CHOICES, arithmetic
+from profiling.records.quality import Data, Metric, Quality, Verification
+from workloads.distribution.strategy import Strategy
+from workloads.training.declare import training
 
 if TYPE_CHECKING:
     import numpy as np
@@ -27,15 +27,27 @@ if TYPE_CHECKING:
 PIXELS, CLASSES = 28 * 28, 10
 BATCH = 50
 LEARNING_RATE, MOMENTUM = 0.1, 0.5
-"""Of contrastive divergence (Hinton's practical guide, sections 7 and 9)."""
+"""The settings of contrastive divergence (Hinton's practical guide, sections 7 and 9)."""
 WIDE = 500
 """Units from which on the learning rate falls: a visible unit sums over all hidden ones, and at 2,000 units the full
 rate was seen to unlearn what the first steps had learned."""
 
 
-@benchmark(
+LEAST_STEPS = 150
+"""The fewest steps of pre-training and of fine-tuning, of 50 images or more (smaller are added up): three layers begin
+to tell digits apart after some hundred."""
+FLOORS = ((WIDE, 790, 0.93, 0.5), (0, 0, 0.5, 0.8))
+"""Units, steps, and what a trained network of at least that many then keeps to: the least held-out accuracy, and the
+most of the first machine's reconstruction error before.
+
+Measured on the 5,000 digits, with 1 to 3 layers: 0.950 to 0.962 and 0.24 with 500 units after 900 steps, where the same
+networks reach 0.934 to 0.944 without pre-training; 0.67 and 0.59 or better with 64 to 2,000 units after 160. Chance is
+an accuracy of 0.1.
+"""
+
+
+@training(
     "dbn-mnist",
-    devices=("cpu", "gpu", "tpu"),
     axes={
         "layers": (2,),
         "units": (500,),
@@ -43,25 +55,16 @@ rate was seen to unlearn what the first steps had learned."""
         "batch": (BATCH,),
         "pretraining_epochs": (10,),
         "epochs": (10,),
-        **TRAINING_AXES,
     },
-    choices=TRAINING_CHOICES,
     limits={"layers": (1, 3), "units": (64, 16384), "k": (1, 100)},
-    figure="items",
-    bound="arithmetic",
-    dtype=arithmetic,
-    backends=("tensorflow", "jax", "torch"),
     time_limit_s=3600,
 )
-def dbn_mnist(point: Point) -> Training:
+def dbn_mnist(point: Point, strategy: Strategy) -> Training:
     """Train a deep belief network on real digits: Boltzmann machines first, then the whole stack with labels.
 
     The steps that are timed are the contrastive divergence of the first machine, the work that no other experiment
     has; the pre-training of each layer and the fine-tuning are phases, timed as a whole, among the metrics.
     """
-    from workloads.training.keras_model import jit_compile, train, use_backend
-
-    use_backend(point)
     import keras
     import numpy as np
     from keras import layers
@@ -70,14 +73,16 @@ def dbn_mnist(point: Point) -> Training:
     from profiling.machine.memory import require_memory
     from profiling.timing.steps import StepClock
     from workloads.data import load_mnist
-    from workloads.training.pipeline import feed
-    from workloads.training.quality import classification
+    from workloads.data.pipeline import feed
+    from workloads.training.experiment import experiment
+    from workloads.training.keras_model import jit_compile
+    from workloads.training.quality import CLASSIFIER, classification
     from workloads.training.rbm import rbm
 
     digits = load_mnist()
     x_train, x_test = (x.reshape(-1, PIXELS).astype("float32") / 255 for x in (digits.x_train, digits.x_test))
     units, batch, depth = point["units"], point["batch"], point["layers"]
-    labelled = feed(point, (x_train, digits.y_train), batch=batch, epochs=point["epochs"])
+    labelled = strategy.feed((x_train, digits.y_train))
     steps_done = min(point["pretraining_epochs"], point["epochs"]) * len(x_train) // max(batch, BATCH)
     if steps_done < LEAST_STEPS:
         raise Skip(
@@ -116,17 +121,17 @@ def dbn_mnist(point: Point) -> Training:
     error_before = math.nan
 
     def reconstruction_error() -> float:
-        """Of the first machine, per pixel of the held-out images."""
+        """Return the first machine's error per pixel of the held-out images."""
         return float(first.evaluate(x_test, batch_size=batch, verbose=0, return_dict=True)["reconstruction_error"])
 
     def pretrain(callbacks: list[Any]) -> list[float]:
-        """Every layer as a machine whose visible units are the layer below; the errors are the first one's."""
+        """Train every layer as a machine whose visible units are the layer below; return the errors of the first."""
         errors, visible = [], x_train
         for layer in range(depth):
             begin = perf_counter()
             machine = machine_on(visible, layer) if layer else first
             batches = feed(point, (visible, visible), batch=batch, epochs=point["pretraining_epochs"])
-            history = train(machine, batches, point["pretraining_epochs"], [] if layer else callbacks)
+            history = strategy.train(machine, batches, point["pretraining_epochs"], [] if layer else callbacks)
             errors.append(history["reconstruction_error"])
             network.layers[layer].set_weights([machine.kernel.numpy(), machine.hidden_bias.numpy()])
             visible = expit(machine.predict(visible, batch_size=batch, verbose=0))
@@ -139,7 +144,7 @@ def dbn_mnist(point: Point) -> Training:
         errors = pretrain(callbacks)
         clock = StepClock()
         begin = perf_counter()
-        tuned = train(network, labelled, point["epochs"], [clock.callback()])
+        tuned = strategy.train(network, labelled, point["epochs"], [clock.callback()])
         seconds["fine_tuning"] = perf_counter() - begin
         epochs = [epoch.seconds for epoch in clock.epochs]
         seconds["fine_tuning_epoch"] = float(np.median(epochs[1:] or epochs))
@@ -169,33 +174,32 @@ def dbn_mnist(point: Point) -> Training:
     # visible units and then the hidden ones, and for the gradient those of the data's and of the chain's end with
     # their hidden units.
     products = 1 + 2 * point["k"] + 2
-    work = Work(flops=2 * batch * PIXELS * units * products, items=batch, item="images")
-    data = Data(digits.source, train=len(x_train), held_out=len(x_test))
-    return Training(fit, evaluate, verify, work, data, model=first)
+    return experiment(
+        strategy,
+        first,
+        labelled,
+        Data(digits.source, len(x_train), len(x_test)),
+        flops=2 * batch * PIXELS * units * products,
+        fit=fit,
+        evaluate=evaluate,
+        verify=verify,
+        qualities=(*CLASSIFIER, Quality("reconstruction_error", higher_is_better=False)),
+        item="images",
+    )
 
 
 def parameters(depth: int, units: int) -> int:
-    """Of the network: a weight for every pair of units of neighbouring layers, and a bias for every unit above."""
+    """Return the number of weights, one for every pair of neighbouring units, and biases, one for every unit above."""
     return (PIXELS + 1) * units + (depth - 1) * (units + 1) * units + (units + 1) * CLASSES
 
 
 def memory_bytes(depth: int, units: int, batch: int, images: int) -> int:
-    """What training takes in float32: every weight with its gradient and Adam's two moments; the images, a layer's
-    view of them and the next layer's; and of a batch some ten values per unit, drawn and summed in a chain."""
+    """Return the memory that training takes in float32.
+
+    It holds every weight with its gradient and Adam's two moments; the images, a layer's view of them and the next
+    layer's; and of a batch some ten values per unit, drawn and summed in a chain.
+    """
     return 4 * (4 * parameters(depth, units) + images * (PIXELS + 2 * units) + 10 * batch * (PIXELS + units))
-
-
-LEAST_STEPS = 150
-"""Of pre-training and of fine-tuning, of 50 images or more (smaller are added up): three layers begin to tell digits
-apart after some hundred."""
-FLOORS = ((WIDE, 790, 0.93, 0.5), (0, 0, 0.5, 0.8))
-"""Units, steps, and what a trained network of at least that many then keeps to: the least held-out accuracy, and the
-most of the first machine's reconstruction error before.
-
-Measured on the 5,000 digits, with 1 to 3 layers: 0.950 to 0.962 and 0.24 with 500 units after 900 steps, where the same
-networks reach 0.934 to 0.944 without pre-training; 0.67 and 0.59 or better with 64 to 2,000 units after 160. Chance is
-an accuracy of 0.1.
-"""
 
 
 def check(
@@ -203,10 +207,10 @@ def check(
     units: int,
     steps: int,
     source: str,
-    history: Mapping[str, list[float]],
+    history: Mapping[str, Sequence[float]],
     metrics: Mapping[str, Metric],
 ) -> Verification:
-    """A trained network classifies, as any classifier must, and its first machine reconstructs better than before."""
+    """Check that the network classifies, as any classifier must, and that its first machine reconstructs better."""
     from workloads.training.quality import verify_classifier
 
     floor, share = next(floors for width, least, *floors in FLOORS if units >= width and steps >= least)

@@ -13,29 +13,32 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from profiling.benchmark import Training, Values, benchmark
+from profiling.benchmark import Training
 from profiling.records.point import Point
 from profiling.records.quality import Data, Metric, Verification
-from profiling.records.work import Work
-from workloads.training.keras_model import TRAINING_AXES, TRAINING_CHOICES, arithmetic
+from workloads.distribution.strategy import Strategy
+from workloads.training.declare import by_device, training
 
-DEVICES: tuple[Any, ...] = ("cpu", "gpu", "tpu")
-BACKENDS = ("tensorflow", "jax", "torch")
 STEPS, EPOCHS = 20, 3
 """The training set is so many batches, however large they are; so many epochs are enough to learn something."""
 HELD_OUT = 256
 KINDS = 10
-"""So many of the outputs ever occur as labels."""
+"""The number of outputs that ever occur as labels."""
 LIMITS = {"outputs": (100, 16384), "batch": (16, 16384), "epochs": (EPOCHS, 1000)}
+ACCURACY = 0.5
+"""Held-out accuracy after 60 steps of a network that is not too deep; chance is 0.1. Measured: 0.89 to 1 with up to 8
+fully connected layers of 32 to 2,048 nodes, 0.91 to 1 with 1 to 8 blocks a group of 8 and 16 filters, 0.66 to 0.92 with
+one recurrent layer of 32 to 900 units. Deeper ones take more steps."""
+LEARNT_LENGTH = 50
+"""Words of a sequence from which on one recurrent layer's floor holds: 60 steps of shorter ones are fewer words."""
+LOSS_SHARE = 0.7
+"""What the last epoch's loss may be of ln(outputs), that of a network that knows nothing. The deepest, which after 60
+steps tell no kinds apart but know which labels occur, reach 0.44 with 128 fully connected layers and 0.34 with 13
+recurrent ones."""
 
 
-def by_device(cpu: int, accelerator: int) -> Mapping[str, Values]:
-    return {"cpu": (cpu,), "gpu": (accelerator,), "tpu": (accelerator,)}
-
-
-@benchmark(
+@training(
     "paradnn-fc",
-    devices=DEVICES,
     axes={
         "layers": (4,),
         "nodes": by_device(256, 4096),
@@ -43,25 +46,16 @@ def by_device(cpu: int, accelerator: int) -> Mapping[str, Values]:
         "outputs": (1000,),
         "batch": by_device(64, 1024),
         "epochs": (EPOCHS,),
-        **TRAINING_AXES,
     },
-    choices=TRAINING_CHOICES,
     limits={"layers": (1, 128), "nodes": (32, 8192), "inputs": (2000, 16384), **LIMITS},
-    figure="items",
-    bound="arithmetic",
-    dtype=arithmetic,
-    backends=BACKENDS,
     time_limit_s=3600,
 )
-def paradnn_fc(point: Point) -> Training:
+def paradnn_fc(point: Point, strategy: Strategy) -> Training:
     """Train fully connected layers, all of one width, on synthetic clusters.
 
     The paper's ranges: 4 to 128 layers of 32 to 8,192 nodes, 2,000 to 8,000 inputs, 200 to 1,000 outputs, batches of
     64 to 16,384.
     """
-    from workloads.training.keras_model import use_backend
-
-    use_backend(point)
     import keras
     import numpy as np
     from keras import layers
@@ -89,17 +83,16 @@ def paradnn_fc(point: Point) -> Training:
         model.add(layers.Dense(nodes, activation="relu", kernel_initializer="he_uniform"))
     model.add(layers.Dense(outputs, activation="softmax", dtype="float32"))
     floor = ACCURACY if depth <= 8 else 0.0
-    return training(point, model, x, labels, weights, floor, rate=3e-4 * min(1, 2048 / nodes), item="examples")
+    return synthetic(strategy, model, x, labels, weights, floor, rate=3e-4 * min(1, 2048 / nodes), item="examples")
 
 
 def fc_parameters(depth: int, nodes: int, inputs: int, outputs: int) -> int:
-    """A weight for every pair of neighbouring nodes, and a bias for every node."""
+    """Return the number of weights, one for every pair of neighbouring nodes, and biases, one for every node."""
     return (inputs + 1) * nodes + (depth - 1) * (nodes + 1) * nodes + (nodes + 1) * outputs
 
 
-@benchmark(
+@training(
     "paradnn-cnn",
-    devices=DEVICES,
     axes={
         "block": ("residual",),
         "blocks": (1,),
@@ -108,25 +101,17 @@ def fc_parameters(depth: int, nodes: int, inputs: int, outputs: int) -> int:
         "outputs": (500,),
         "batch": by_device(64, 256),
         "epochs": (EPOCHS,),
-        **TRAINING_AXES,
     },
-    choices={"block": ("residual", "bottleneck"), **TRAINING_CHOICES},
+    choices={"block": ("residual", "bottleneck")},
     limits={"blocks": (1, 8), "filters": (8, 128), "image": (32, 512), **LIMITS},
-    figure="items",
-    bound="arithmetic",
-    dtype=arithmetic,
-    backends=BACKENDS,
     time_limit_s=3600,
 )
-def paradnn_cnn(point: Point) -> Training:
+def paradnn_cnn(point: Point, strategy: Strategy) -> Training:
     """Train a residual network of four groups of blocks on synthetic images.
 
     The paper's ranges: residual or bottleneck blocks, 1 to 8 in each group, 16 to 64 filters in the first, images of
     200 to 300 pixels squared, 500 to 1,500 outputs, batches of 64 to 1,024.
     """
-    from workloads.training.keras_model import use_backend
-
-    use_backend(point)
     import keras
     import numpy as np
     from keras import layers
@@ -173,11 +158,13 @@ def paradnn_cnn(point: Point) -> Training:
         activations = sum(math.prod(layer.output.shape[1:]) for layer in model.layers)
         require_memory(2 * count * image * image * 3 + 16 * point["batch"] * activations)
     weights = cnn_parameters(point["block"], point["blocks"], filters, point["outputs"])
-    return training(point, model, x, labels, weights, floor=ACCURACY, rate=1e-3, item="images")
+    return synthetic(strategy, model, x, labels, weights, floor=ACCURACY, rate=1e-3, item="images")
 
 
 def cnn_parameters(block: str, blocks: int, filters: int, outputs: int) -> int:
-    """Convolutions have no bias; a batch normalisation has four numbers a channel, two of them learned.
+    """Return the number of parameters of a residual network.
+
+    Convolutions have no bias; a batch normalisation has four numbers a channel, two of them learned.
 
     The first convolution is 7 × 7 on three colours. The blocks of group g = 0…3 have w = 2^g·filters filters, and the
     first one of a group also projects its shortcut, 1 × 1, to the block's output channels: w of a residual block, which
@@ -196,9 +183,8 @@ def cnn_parameters(block: str, blocks: int, filters: int, outputs: int) -> int:
     return total + (channels + 1) * outputs
 
 
-@benchmark(
+@training(
     "paradnn-rnn",
-    devices=DEVICES,
     axes={
         "cell": ("lstm",),
         "layers": by_device(1, 5),
@@ -207,9 +193,8 @@ def cnn_parameters(block: str, blocks: int, filters: int, outputs: int) -> int:
         "vocabulary": (1024,),
         "batch": by_device(64, 256),
         "epochs": (EPOCHS,),
-        **TRAINING_AXES,
     },
-    choices={"cell": ("rnn", "lstm", "gru"), **TRAINING_CHOICES},
+    choices={"cell": ("rnn", "lstm", "gru")},
     limits={
         "layers": (1, 13),
         "units": (32, 4096),
@@ -218,25 +203,19 @@ def cnn_parameters(block: str, blocks: int, filters: int, outputs: int) -> int:
         "batch": LIMITS["batch"],
         "epochs": LIMITS["epochs"],
     },
-    figure="items",
-    bound="arithmetic",
-    dtype=arithmetic,
-    backends=BACKENDS,
     time_limit_s=3600,
 )
-def paradnn_rnn(point: Point) -> Training:
+def paradnn_rnn(point: Point, strategy: Strategy) -> Training:
     """Train stacked recurrent layers to predict the next word of synthetic sequences.
 
     The paper's ranges: 1 to 13 layers of as many units as a word's embedding has numbers, 100 to 900, sequences of 10
     to 90 words from vocabularies of up to 1,024, batches of 16 to 1,024.
     """
-    from workloads.training.keras_model import embedding, use_backend
-
-    use_backend(point)
     import keras
     from keras import layers
 
     from profiling.machine.memory import require_memory
+    from workloads.training.keras_model import embedding
 
     depth, units, length, vocabulary = (point[axis] for axis in ("layers", "units", "length", "vocabulary"))
     weights = rnn_parameters(point["cell"], depth, units, vocabulary)
@@ -263,72 +242,54 @@ def paradnn_rnn(point: Point) -> Training:
     model.add(layers.Dense(vocabulary, activation="softmax", dtype="float32"))
     x, following = words[:, :-1].astype("int32"), words[:, 1:]
     floor = ACCURACY if depth == 1 and length >= LEARNT_LENGTH else 0.0
-    return training(point, model, x, following, weights, floor, rate=3e-3 * min(1, 1000 / units), item="words")
+    return synthetic(strategy, model, x, following, weights, floor, rate=3e-3 * min(1, 1000 / units), item="words")
 
 
 def rnn_parameters(cell: str, depth: int, units: int, vocabulary: int) -> int:
-    """A gate has a weight for every pair of an input and a unit and of two units, and a bias for every unit; Keras's
-    GRU has two, one on either side of its reset gate."""
+    """Return the number of parameters in the embedding, the recurrent layers and the output.
+
+    A gate has a weight for every pair of an input and a unit and of two units, and a bias for every unit; Keras's GRU
+    has two, one on either side of its reset gate.
+    """
     gates, biases = {"rnn": (1, 1), "lstm": (4, 1), "gru": (3, 2)}[cell]
     return vocabulary * units + depth * gates * units * (2 * units + biases) + (units + 1) * vocabulary
 
 
-ACCURACY = 0.5
-"""Held-out accuracy after 60 steps of a network that is not too deep; chance is 0.1. Measured: 0.89 to 1 with up to 8
-fully connected layers of 32 to 2,048 nodes, 0.91 to 1 with 1 to 8 blocks a group of 8 and 16 filters, 0.66 to 0.92 with
-one recurrent layer of 32 to 900 units. Deeper ones take more steps."""
-LEARNT_LENGTH = 50
-"""Words of a sequence from which on one recurrent layer's floor holds: 60 steps of shorter ones are fewer words."""
-LOSS_SHARE = 0.7
-"""What the last epoch's loss may be of ln(outputs), that of a network that knows nothing. The deepest, which after 60
-steps tell no kinds apart but know which labels occur, reach 0.44 with 128 fully connected layers and 0.34 with 13
-recurrent ones."""
-
-
-def training(
-    point: Point, model: Any, x: Any, labels: Any, parameters: int, floor: float, rate: float, item: str
+def synthetic(
+    strategy: Strategy, model: Any, x: Any, labels: Any, parameters: int, floor: float, rate: float, item: str
 ) -> Training:
-    """RMSProp on all examples but the last, which are held out; `item` is what the labels are counted in."""
+    """Return the training by RMSProp on all examples but the last, which are held out; labels count in `item`."""
     import keras
 
-    from profiling.flop_counts.layers import model_flops
-    from workloads.training.keras_model import jit_compile, train
-    from workloads.training.pipeline import feed
-    from workloads.training.quality import classification, verify_classifier
+    from workloads.training.experiment import classifier
+    from workloads.training.keras_model import jit_compile
 
     model.compile(
         keras.optimizers.RMSprop(rate),
         "sparse_categorical_crossentropy",
         metrics=["accuracy"],
-        jit_compile=jit_compile(point),
+        jit_compile=jit_compile(strategy.point),
     )
-    batch, epochs, outputs = point["batch"], point["epochs"], model.outputs[0].shape[-1]
-    source = f"synthetic: {item} of {KINDS} kinds"
-    batches = feed(point, (x[:-HELD_OUT], labels[:-HELD_OUT]), batch=batch, epochs=epochs)
-
-    def fit(callbacks: list[Any]) -> Mapping[str, list[float]]:
-        return train(model, batches, epochs, callbacks)
-
-    def evaluate() -> dict[str, Metric]:
-        probabilities = model.predict(x[-HELD_OUT:], batch_size=min(batch, HELD_OUT), verbose=0)
-        return classification(labels[-HELD_OUT:].reshape(-1), probabilities.reshape(-1, outputs))
+    plain = classifier(
+        strategy,
+        model,
+        strategy.feed((x[:-HELD_OUT], labels[:-HELD_OUT])),
+        Data(f"synthetic: {item} of {KINDS} kinds", train=len(x) - HELD_OUT, held_out=HELD_OUT, synthetic=True),
+        (x[-HELD_OUT:], labels[-HELD_OUT:]),
+        parameters=parameters,
+        floors=((0, floor),),
+        item=item,
+        items_each=math.prod(labels.shape[1:]),
+    )
+    most = LOSS_SHARE * math.log(model.outputs[0].shape[-1])
 
     def verify(history: Mapping[str, list[float]], qualities: dict[str, Metric]) -> Verification:
-        classifier = verify_classifier(
-            history,
-            qualities,
-            parameters=model.count_params(),
-            expected_parameters=parameters,
-            floor=floor,
-            source=source,
-        )
-        most, loss = LOSS_SHARE * math.log(outputs), history["loss"][-1]
+        """Check the classifier, and that the last epoch's loss is below that of a network that knows nothing."""
+        found = plain.verify(history, qualities)
         return replace(
-            classifier,
-            passed=classifier.passed and loss <= most,  # false for NaN, too
-            expected=f"loss of the last epoch ≤ {most:.3g}, {classifier.expected}",
+            found,
+            passed=found.passed and history["loss"][-1] <= most,  # false for NaN, too
+            expected=f"loss of the last epoch ≤ {most:.3g}, {found.expected}",
         )
 
-    work = Work(flops=model_flops(model, batch).training, items=batch * math.prod(labels.shape[1:]), item=item)
-    data = Data(source, train=len(x) - HELD_OUT, held_out=HELD_OUT, synthetic=True)
-    return Training(fit, evaluate, verify, work, data, model)
+    return replace(plain, verify=verify)

@@ -11,18 +11,11 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from profiling.benchmark import Skip, Training, benchmark
+from profiling.benchmark import Skip, Training
 from profiling.records.point import Point
 from profiling.records.quality import Data, Metric, Verification
-from profiling.records.work import Work
-from workloads.distribution import (
-    DISTRIBUTION_AXES,
-    DISTRIBUTION_CHOICES,
-    DISTRIBUTION_LAYOUT,
-    DISTRIBUTION_LIMITS,
-    DISTRIBUTION_ONLY,
-)
-from workloads.training.keras_model import TRAINING_AXES, TRAINING_CHOICES, arithmetic
+from workloads.distribution.strategy import Strategy
+from workloads.training.declare import training
 
 CLASSES = 1000
 STAGES = ((64, 3), (128, 4), (256, 6), (512, 3))
@@ -30,48 +23,40 @@ STAGES = ((64, 3), (128, 4), (256, 6), (512, 3))
 SMALLEST = 32
 """The network halves an image five times."""
 STEPS = {"cpu": 8, "gpu": 100, "tpu": 100}
-"""In an epoch on synthetic images."""
+"""The number of steps in an epoch on synthetic images."""
 ENOUGH = 200
-"""Steps after which the loss on a user's images must have fallen."""
+"""The number of steps after which the loss on a user's images must have fallen."""
 
 
-@benchmark(
+ACTIVATION_BYTES = 250e6
+"""Memory that a training step takes per image of 224×224 in float32: some 30 million activations, twice."""
+
+
+@training(
     "resnet50",
-    devices=("cpu", "gpu", "tpu"),
     axes={
         "image": (224,),
         "batch": {"cpu": (8,), "gpu": (64, 256), "tpu": (256,)},
         "epochs": (1,),
         "workers": (4,),
         "prefetch": (4,),
-        **TRAINING_AXES,
     },
-    choices=TRAINING_CHOICES | DISTRIBUTION_CHOICES,
-    optional=DISTRIBUTION_AXES,
-    limits={"image": (SMALLEST, 1024), **DISTRIBUTION_LIMITS},
-    only=DISTRIBUTION_ONLY,
-    figure="items",
-    bound="arithmetic",
-    dtype=arithmetic,
-    layout=DISTRIBUTION_LAYOUT,
-    backends=("tensorflow", "jax", "torch"),
-    time_limit_s=7200,
+    limits={"image": (SMALLEST, 1024)},
+    distributed=True,
 )
-def resnet50(point: Point) -> Training:
+def resnet50(point: Point, strategy: Strategy) -> Training:
     """Train ResNet-50 v1.5 on a folder of images, or on one synthetic batch again and again."""
-    from workloads.training.keras_model import jit_compile, use_backend
-
-    strategy = use_backend(point)
     import keras
     import numpy as np
 
-    from profiling.flop_counts.layers import model_flops
     from profiling.machine.memory import require_memory
     from workloads.data.imagenet import load_imagenet
-    from workloads.training.pipeline import feed
-    from workloads.training.quality import classification
+    from workloads.data.pipeline import feed
+    from workloads.training.experiment import experiment
+    from workloads.training.keras_model import jit_compile
+    from workloads.training.quality import CLASSIFIER, classification
 
-    size, batch, epochs = point["image"], strategy.batch, point["epochs"]
+    size, batch = point["image"], strategy.batch
     if size % SMALLEST:
         raise Skip(f"the network halves an image five times: its size must be a multiple of {SMALLEST}, not {size}")
     images = load_imagenet(size, point.seed)
@@ -79,28 +64,25 @@ def resnet50(point: Point) -> Training:
     if point.device == "cpu":
         require_memory(batch * ACTIVATION_BYTES * (size / 224) ** 2 + 4 * 4 * parameters(classes))
     if images:
-        batches = feed(point, images.train, batch=batch, epochs=epochs, share=strategy.share)
+        batches = strategy.feed(images.train)
         data = Data(images.source, len(images.train), len(images.held_out))
     else:
         rng = point.rng()
         pixels = rng.integers(0, 256, (batch, size, size, 3), np.uint8)
         labels = keras.utils.to_categorical(rng.integers(0, classes, batch), classes)
-        steps = STEPS[point.device]
-        batches = feed(point, (pixels, labels), batch=batch, epochs=epochs, passes=steps, share=strategy.share)
+        batches = strategy.feed((pixels, labels), passes=STEPS[point.device])
         data = Data("synthetic: one batch of random pixels and labels", batch, 0, synthetic=True)
 
-    with strategy.scope():
-        model = build(size, classes)
-        # The step size of Goyal et al. (2017), 0.1 per 256 images; a single batch is learnt by heart with it, too.
-        sgd = keras.optimizers.SGD(0.1 * batch / 256, momentum=0.9, nesterov=True)
-        model.compile(sgd, "categorical_crossentropy", metrics=["accuracy"], jit_compile=jit_compile(point))
-
-    def fit(callbacks: list[Any]) -> Mapping[str, list[float]]:
-        first = keras.callbacks.LambdaCallback(on_train_batch_end=lambda step, logs: losses.append(logs["loss"]))
-        return strategy.train(model, batches, epochs, [*callbacks, first])
-
+    model = build(size, classes)
+    # The step size of Goyal et al. (2017), 0.1 per 256 images; a single batch is learnt by heart with it, too.
+    sgd = keras.optimizers.SGD(0.1 * batch / 256, momentum=0.9, nesterov=True)
+    model.compile(sgd, "categorical_crossentropy", metrics=["accuracy"], jit_compile=jit_compile(point))
     losses: list[float] = []
     """The mean loss of the epoch so far, after each step."""
+
+    def fit(callbacks: list[Any]) -> Mapping[str, list[float]]:
+        seen = keras.callbacks.LambdaCallback(on_train_batch_end=lambda step, logs: losses.append(logs["loss"]))
+        return strategy.train(model, batches, point["epochs"], [*callbacks, seen])
 
     def evaluate() -> dict[str, Metric]:
         fallen = {"loss_first": Metric(losses[0]), "loss_last": Metric(losses[-1])} if losses else {}
@@ -111,7 +93,7 @@ def resnet50(point: Point) -> Training:
         return fallen | classification(images.labels[: len(probabilities)], probabilities)
 
     def verify(history: Mapping[str, list[float]], qualities: dict[str, Metric]) -> Verification:
-        """A fixed batch must be learnt; of other images a few steps need not show that anything is."""
+        """Check that a fixed batch is learnt; of other images a few steps need not show that anything is."""
         begin, end = qualities["loss_first"].value, qualities["loss_last"].value
         most = begin if not images or len(losses) >= ENOUGH else math.inf
         return Verification(
@@ -121,16 +103,21 @@ def resnet50(point: Point) -> Training:
             found=f"{model.count_params():,} parameters, loss {begin:.3g} to {end:.3g}",
         )
 
-    work = Work(flops=model_flops(model, batch).training, items=batch, item="images")
-    return Training(fit, evaluate, verify, work, data, model, exchange=strategy.exchange(model, batches))
-
-
-ACTIVATION_BYTES = 250e6
-"""Memory that a training step takes per image of 224×224 in float32: some 30 million activations, twice."""
+    return experiment(
+        strategy,
+        model,
+        batches,
+        data,
+        fit=fit,
+        evaluate=evaluate,
+        verify=verify,
+        qualities=CLASSIFIER if images else (),
+        item="images",
+    )
 
 
 def build(size: int, classes: int) -> Any:
-    """The network on images of bytes, (size, size, 3)."""
+    """Return the network on images of bytes, (size, size, 3)."""
     import keras
     from keras import layers
 
@@ -161,7 +148,7 @@ def build(size: int, classes: int) -> Any:
 
 
 def parameters(classes: int) -> int:
-    """Of the network: convolutions without biases, each normalised by four numbers per filter, and the classifier."""
+    """Return the number of parameters: convolutions, four numbers to normalise each filter, and the classifier."""
 
     def convolution(inputs: int, filters: int, width: int) -> int:
         return inputs * filters * width**2 + 4 * filters

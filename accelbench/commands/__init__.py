@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import click
 
 from accelbench.errors import UserError
+from profiling.machine.devices import kinds
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
 DEVICE_OPTION = click.option(
     "--device",
-    type=click.Choice(["auto", "cpu", "gpu", "tpu"]),
+    type=click.Choice(["auto", *kinds()]),
     default="auto",
     show_default=True,
     help="Where to measure; auto: the best there is.",

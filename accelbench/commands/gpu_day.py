@@ -59,12 +59,12 @@ def command(
 
 def _card() -> str:
     """The name and hashed number of the GPU that is measured; UserError where there is none."""
-    from profiling.machine.devices import DeviceMissing, require_gpu
+    from profiling.machine.devices import DeviceMissing, device_kind
     from profiling.machine.environment.gpu import hash_uuid
     from profiling.machine.nvidia.libcuda import Driver
 
     try:
-        require_gpu()
+        device_kind("gpu").require()
     except DeviceMissing as missing:
         raise UserError(str(missing)) from None
     card = Driver().devices()[0]

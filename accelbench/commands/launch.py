@@ -42,10 +42,10 @@ def launch(command: Sequence[str], procs: int, nodes: int) -> int:
     """
     from accelbench.run.affinity import on_cores
     from accelbench.run.cluster import COORDINATOR, LOCAL_RANK, LOCALHOST, RANK, RANKS
-    from accelbench.run.ranks import free_port
+    from profiling.ranks.channel import Address, free_port
 
     size = procs * nodes
-    coordinator = f"{LOCALHOST}:{free_port(LOCALHOST)}"
+    coordinator = str(Address(LOCALHOST, free_port(LOCALHOST)))
     others = []
     for rank in reversed(range(size)):
         place = {RANK: str(rank), RANKS: str(size), LOCAL_RANK: str(rank % procs), COORDINATOR: coordinator}

@@ -33,7 +33,7 @@ from accelbench.doctor.profiling import (
     try_plugin,
     try_py_spy,
 )
-from profiling.machine.nvidia.libcuda import LIBCUDA
+from profiling.machine.memory import format_bytes
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from profiling.records.environment import Environment
 
 
-def checks(root: Path = Path("/"), libcuda: str = LIBCUDA, runs: Path = Path("runs")) -> list[Check]:
+def checks(root: Path = Path("/"), runs: Path = Path("runs")) -> list[Check]:
     """Look at everything that applies to this machine; `root` is where `/proc`, `/sys` and `/dev` are."""
     one_each: tuple[Callable[[Path], Check | None], ...] = (
         *(check_governor, check_quota, check_affinity, check_threads, check_load),
@@ -50,11 +50,11 @@ def checks(root: Path = Path("/"), libcuda: str = LIBCUDA, runs: Path = Path("ru
     )
     found = [check(root) for check in one_each]
     return [
-        *check_devices(root, libcuda),
-        *check_persistence(libcuda),
-        *check_nvml(root, libcuda),
-        *check_cupti(root, libcuda),
-        *filter(None, [check_toolkit(root, libcuda)]),
+        *check_devices(root),
+        *check_persistence(),
+        *check_nvml(root),
+        *check_cupti(root),
+        *filter(None, [check_toolkit(root)]),
         *check_frameworks(),
         *(check for check in found if check),
         *(check_home(), check_cache(), check_temporary(), check_runs(runs)),
@@ -97,15 +97,12 @@ def describe(environment: Environment) -> Iterator[tuple[str, str]]:
     yield "", " ".join(processor.isa)
     for cache in processor.caches:
         if cache.kind != "Instruction":
-            yield "", f"L{cache.level} {cache.size_bytes // 1024} KiB for {cache.shared_by} logical CPUs"
-    yield (
-        "memory",
-        f"{main_memory.total_bytes / 2**30:.1f} GiB, {main_memory.available_bytes / 2**30:.1f} GiB available",
-    )
+            yield "", f"L{cache.level} {format_bytes(cache.size_bytes)} for {cache.shared_by} logical CPUs"
+    yield "memory", f"{format_bytes(main_memory.total_bytes)}, {format_bytes(main_memory.available_bytes)} available"
     around = [environment.system.container, environment.system.scheduler, environment.system.runtime]
     yield "system", ", ".join(filter(None, [environment.system.os, f"kernel {environment.system.kernel}", *around]))
     for gpu in environment.gpus:
-        size = f", {gpu.memory_bytes / 2**30:.0f} GiB" if gpu.memory_bytes else ""
+        size = f", {format_bytes(gpu.memory_bytes)}" if gpu.memory_bytes else ""
         yield "GPU", f"{gpu.index}: {gpu.name}{size}, compute capability {gpu.compute_capability}"
     if environment.cuda:
         yield (

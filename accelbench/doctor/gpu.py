@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from accelbench.doctor.check import Check
-from profiling.machine.devices import GPU_LIBRARIES, DeviceMissing, find_gpu, is_installed
-from profiling.machine.nvidia.libcuda import LIBCUDA
+from profiling.machine.devices import DeviceMissing, is_installed
+from profiling.machine.devices.nvidia import LIBRARIES, Nvidia
 from profiling.machine.nvidia.toolkit import toolkit, toolkit_version
 
 LIMIT_S = 120.0
@@ -61,13 +61,13 @@ def gpu_trials(extra: str) -> tuple[Trial, ...]:
     )
 
 
-def try_gpu(libcuda: str = LIBCUDA) -> Iterator[Check]:
+def try_gpu() -> Iterator[Check]:
     """Compile and launch a kernel with each library, where there is a GPU."""
     try:
-        _, served = find_gpu(libcuda=libcuda)
+        packages = Nvidia().packages()
     except DeviceMissing:
         return  # the check of the device has said so
-    yield from run_trials(gpu_trials("gpu13" if served >= (13, 0) else "gpu"))
+    yield from run_trials(gpu_trials(packages))
 
 
 def run_trials(trials: Sequence[Trial], limit_s: float = LIMIT_S) -> list[Check]:
@@ -83,7 +83,7 @@ def run_trials(trials: Sequence[Trial], limit_s: float = LIMIT_S) -> list[Check]
 def run_trial(trial: Trial, limit_s: float = LIMIT_S) -> Check:
     """What became of it: ok with what it ran with, or its error, the signal that ended it, or that it hung."""
     name = f"{trial.name} on the GPU"
-    lacking = [name for name in trial.modules if not any(map(is_installed, GPU_LIBRARIES.get(name, (name,))))]
+    lacking = [name for name in trial.modules if not any(map(is_installed, LIBRARIES.get(name, (name,))))]
     if lacking:
         return Check(name, "missing", f"Python has no {', no '.join(lacking)}", trial.install, trial.cost)
     process = subprocess.Popen(
@@ -126,13 +126,13 @@ def settle(checks: Sequence[Check], trials: Sequence[Check]) -> list[Check]:
     return [worse if check.name == DEVICE and check.status == "ok" else check for check in (*checks, *trials)]
 
 
-def check_toolkit(root: Path, libcuda: str) -> Check | None:
+def check_toolkit(root: Path) -> Check | None:
     """Which CUDA toolkit Numba is given, where there is a GPU; without one it looks among Python's packages."""
     try:
-        find_gpu(root, libcuda)
+        Nvidia().find(root)
     except DeviceMissing:
         return None
-    folder = toolkit(root, libcuda)
+    folder = toolkit(root)
     if folder is None:
         return Check("CUDA toolkit", "ok", "none in its usual places: libraries are those of Python's packages")
     version = toolkit_version(folder)

@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import Literal
 
 from accelbench.doctor.check import Check
-from profiling.machine.devices import DeviceMissing, find_device
+from profiling.machine.devices import DeviceMissing, kinds
 from profiling.machine.environment import cpu, limits, memory, software, system
 from profiling.machine.environment.files import format_cpu_list, read_text
 from profiling.machine.environment.gpu import collect_gpus
+from profiling.machine.memory import format_bytes
 from profiling.machine.nvidia.libcuda import CudaError, Driver, NoDriver
 
 FRAMEWORKS = {
@@ -31,20 +32,20 @@ SHARED_MEMORY_BYTES = 1 << 30  # data loaders and NCCL exchange batches there; D
 SWAPPED_SHARE = 0.01  # of the memory
 
 
-def check_devices(root: Path, libcuda: str) -> Iterator[Check]:
-    for device in ("cpu", "gpu", "tpu"):
+def check_devices(root: Path) -> Iterator[Check]:
+    for device, kind in kinds().items():
         try:
-            find_device(device, root, libcuda)
+            kind.require(root)
         except DeviceMissing as missing:
             yield Check(f"device {device}", "missing", missing.found, missing.advice)
         else:
             yield Check(f"device {device}", "ok", "can be used")
 
 
-def check_persistence(libcuda: str) -> Iterator[Check]:
+def check_persistence() -> Iterator[Check]:
     """Without it the driver unloads between processes, and each run begins with seconds of start-up and cold clocks."""
     try:
-        gpus = collect_gpus(Driver(libcuda))
+        gpus = collect_gpus(Driver())
     except (NoDriver, CudaError):
         return  # the check of the device has said so
     for gpu in gpus:
@@ -83,8 +84,8 @@ def check_quota(root: Path) -> Check:
 def check_memory_limit(root: Path) -> Check | None:
     limit, total = limits.collect_memory_limit(root), memory.collect_memory(root).total_bytes
     if limit is None or limit >= total:
-        return Check("memory limit", "ok", f"none below the {total / 2**30:.1f} GiB of the machine")
-    found = f"{limit / 2**30:.1f} of {total / 2**30:.1f} GiB"
+        return Check("memory limit", "ok", f"none below the {format_bytes(total)} of the machine")
+    found = f"{format_bytes(limit)} of {format_bytes(total)}"
     cost = "the kernel kills what needs more, be it a training or the analysis of its trace (up to 2 GiB)"
     return Check("memory limit", "warn", found, _limit_advice("memory", root), cost)
 
@@ -152,7 +153,7 @@ def check_swap(root: Path) -> Check | None:
     used = sizes["SwapTotal"] - sizes["SwapFree"]
     if used <= SWAPPED_SHARE * sizes["MemTotal"]:
         return Check("swap", "ok", "not in use" if sizes["SwapTotal"] else "none")
-    return Check("swap", "warn", f"{used / 2**20:.0f} MiB in use", "sudo swapoff -a && sudo swapon -a")
+    return Check("swap", "warn", f"{format_bytes(used)} in use", "sudo swapoff -a && sudo swapon -a")
 
 
 def check_shared_memory(root: Path) -> Check | None:
@@ -164,6 +165,6 @@ def check_shared_memory(root: Path) -> Check | None:
     return Check(
         "shared memory",
         "warn" if small else "ok",
-        f"{size / 2**20:.0f} MiB in /dev/shm",
+        f"{format_bytes(size)} in /dev/shm",
         "start the container with --shm-size=1g, or --ipc=host" if small else "",
     )

@@ -10,6 +10,7 @@ from pathlib import Path
 import platformdirs
 
 from accelbench.doctor.check import Check
+from profiling.machine.memory import format_bytes
 
 RUN_BYTES = 2 << 30
 """Traces of the longest trainings have some 200 MB each, and a suite has ten of them."""
@@ -41,10 +42,10 @@ def check_runs(place: Path) -> Check:
     if found.status != "ok":
         return found
     free = shutil.disk_usage(_there(place)).free
-    room = f"{free / 2**30:.1f} GiB free for {place}"
+    room = f"{format_bytes(free)} free for {place}"
     if free >= RUN_BYTES:
         return Check("room for runs", "ok", room)
-    cost = f"a run with --trace may want {RUN_BYTES / 2**30:.0f} GiB, and breaks off where the disk is full"
+    cost = f"a run with --trace may want {format_bytes(RUN_BYTES)}, and breaks off where the disk is full"
     return Check("room for runs", "warn", room, advice, cost)
 
 

@@ -52,9 +52,9 @@ print(*(f"{name} {version(name)}" for name in ("tensorboard", "tensorboard-plugi
 """
 
 
-def check_nvml(root: Path, libcuda: str) -> Iterator[Check]:
+def check_nvml(root: Path) -> Iterator[Check]:
     """Whether every card's sensors can be read."""
-    for index, device in enumerate(_gpus(libcuda)):
+    for index, device in enumerate(_gpus()):
         name = f"gpu {index} NVML"
         if open_card(device.pci_bus_id) is not None:
             yield Check(name, "ok", "answers")
@@ -67,9 +67,9 @@ def check_nvml(root: Path, libcuda: str) -> Iterator[Check]:
             yield Check(name, "warn", "does not answer", advice, "no clocks, power, energy or throttling in records")
 
 
-def check_cupti(root: Path, libcuda: str) -> Iterator[Check]:
+def check_cupti(root: Path) -> Iterator[Check]:
     """Whether the library that frameworks trace a GPU with can be loaded."""
-    if not _gpus(libcuda):
+    if not _gpus():
         return
     for path in _cupti_paths(root):
         version = ctypes.c_uint32()
@@ -92,9 +92,9 @@ def _cupti_paths(root: Path) -> Iterator[str]:
     yield from CUPTI
 
 
-def _gpus(libcuda: str) -> list[CudaDevice]:
+def _gpus() -> list[CudaDevice]:
     try:
-        return Driver(libcuda).devices()
+        return Driver().devices()
     except (NoDriver, CudaError):
         return []  # the check of the device has said so
 

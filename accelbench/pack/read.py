@@ -20,6 +20,7 @@ import platformdirs
 from accelbench.errors import UserError
 from accelbench.pack import CHUNK, PART, written_parts
 from accelbench.run.store import RunStore
+from profiling.machine.memory import format_bytes
 
 MOST_BYTES, MOST_FILES = 8 << 30, 20_000
 """What a pack may unpack to: some tens of runs with their traces."""
@@ -150,5 +151,5 @@ def _refuse(pack: Path, member: tarfile.TarInfo, size: int, files: int) -> None:
     if not (member.isreg() or member.isdir()) or member.size < 0:
         raise UserError(f"{pack} is no pack of runs: {member.name!r} is neither a file nor a folder")
     if size > MOST_BYTES or files > MOST_FILES:
-        most = f"{MOST_BYTES / 2**30:.0f} GiB or {MOST_FILES:,} files"
+        most = f"{format_bytes(MOST_BYTES)} or {MOST_FILES:,} files"
         raise UserError(f"{pack} holds more than {most}: unpack it with tar where you trust it, and name the folder")

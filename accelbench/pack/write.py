@@ -15,6 +15,7 @@ from typing import IO, TYPE_CHECKING, cast
 from accelbench.errors import RunBroken, UserError
 from accelbench.pack import written_parts
 from accelbench.run.store import LOCK, RunInfo, RunStore
+from profiling.machine.devices import kinds
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
@@ -61,8 +62,8 @@ def write_pack(
 def default_name(infos: Sequence[RunInfo]) -> str:
     """`20260131-140503-nvidia-h100-80gb-hbm3.tar.xz`: when the last of the runs began, and on what."""
     last = max(infos, key=lambda info: info.created)
-    gpus = last.environment.gpus
-    machine = (gpus[0].name if last.device == "gpu" and gpus else last.environment.cpu.model) or last.device
+    kind = kinds().get(last.device)
+    machine = (kind and kind.model(last.environment)) or last.device
     created: datetime = last.created
     return f"{created:%Y%m%d-%H%M%S}-{re.sub(r'[^a-z0-9]+', '-', machine.lower()).strip('-')}{SUFFIX}"
 

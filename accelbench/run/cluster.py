@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from accelbench.errors import UserError
+from profiling.ranks.channel import Address
 
 RANK, RANKS, LOCAL_RANK, COORDINATOR = (f"ACCELBENCH_{name}" for name in ("RANK", "RANKS", "LOCAL_RANK", "COORDINATOR"))
 """Of `accelbench launch`; they also serve by hand, where a launcher is not known. RANKS=1 is a process by itself."""
@@ -62,11 +63,13 @@ def _own(variables: Variables) -> Cluster | None:
     size = _number(variables, RANKS)
     if size == 1:
         return Cluster(0, 1, 0, LOCALHOST, 0, "accelbench")
-    host, _, port = variables.get(COORDINATOR, "").rpartition(":")
-    if not host or not port.isdecimal():
-        raise UserError(f"{RANKS} is {size}, and {COORDINATOR} is not HOST:PORT: {variables.get(COORDINATOR)!r}")
+    given = variables.get(COORDINATOR)
+    try:
+        host, port = Address.parse(given or "")
+    except ValueError:
+        raise UserError(f"{RANKS} is {size}, and {COORDINATOR} is not HOST:PORT: {given!r}") from None
     rank = _number(variables, RANK)
-    return Cluster(rank, size, _number(variables, LOCAL_RANK, rank), host, int(port), "accelbench launch")
+    return Cluster(rank, size, _number(variables, LOCAL_RANK, rank), host, port, "accelbench launch")
 
 
 def _torchrun(variables: Variables) -> Cluster | None:
@@ -123,7 +126,12 @@ def _slurm(variables: Variables) -> Cluster | None:
 
 
 def _given_host(variables: Variables) -> str | None:
-    return variables.get(COORDINATOR, "").partition(":")[0] or None
+    """Return the coordinator's host, where one is given: by itself, or with the port of another launcher."""
+    given = variables.get(COORDINATOR, "")
+    try:
+        return Address.parse(given).host
+    except ValueError:
+        return given.strip("[]") or None
 
 
 def expand_hosts(text: str) -> list[str]:

@@ -1,12 +1,12 @@
-"""Several ranks of one run: rank 0 is the runner, and tells the others over a socket each which worker to start.
+"""Several ranks of one run: rank 0 is the runner, and tells the others over a channel each which worker to start.
 
-The ranks' workers train and exchange through the frameworks' own engines; what goes over these sockets is who measures
-what, and how it ended. One message is one line of JSON.
+The ranks' workers train and exchange through the frameworks' own engines; what goes over these channels is who measures
+what, and how it ended.
 """
 
 from __future__ import annotations
 
-import json
+import os
 import socket
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -14,8 +14,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from selectors import EVENT_READ, DefaultSelector
 from tempfile import TemporaryDirectory
-from time import monotonic, sleep
-from typing import Any
+from time import monotonic
 
 from accelbench import __version__
 from accelbench.compare.differences import unlike
@@ -23,72 +22,16 @@ from accelbench.errors import RunBroken, UserError
 from accelbench.run.cluster import Cluster
 from accelbench.run.store import OtherRank
 from accelbench.run.worker import Job
-from accelbench.run.worker_process import Message, WorkerProcess
+from accelbench.run.worker_process import WorkerProcess
+from profiling.ranks.channel import Address, Channel, Message, accept, connect, free_port, listen
 from profiling.records.environment import Environment
 from profiling.records.point import Device
 from profiling.records.stored import Stored
 
 GATHER_SECONDS = 60.0
 """Within which all ranks must have come."""
-RETRY_SECONDS = 0.2
 ANSWER_SECONDS = 30.0
 """A rank that does not answer for so long is lost."""
-
-
-class Link:
-    """One end of the connection between rank 0 and another rank."""
-
-    def __init__(self, connection: socket.socket) -> None:
-        self._socket = connection
-        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-        self._buffer = b""
-        self.open = True
-
-    def fileno(self) -> int:
-        return self._socket.fileno()
-
-    @property
-    def own_host(self) -> str:
-        """The address of this end."""
-        return str(self._socket.getsockname()[0])
-
-    @property
-    def other_host(self) -> str:
-        return str(self._socket.getpeername()[0])
-
-    def send(self, **message: Any) -> None:
-        """Nothing if the other end is gone: the next reading says so."""
-        try:
-            self._socket.sendall(json.dumps(message).encode() + b"\n")
-        except OSError:
-            self.open = False
-
-    def read(self) -> list[Message]:
-        """The messages that are there, after waiting for the first piece; none and `open` false at the end."""
-        try:
-            chunk = self._socket.recv(1 << 20)
-        except OSError:
-            chunk = b""
-        if not chunk:
-            self.open = False
-            return []
-        *lines, self._buffer = (self._buffer + chunk).split(b"\n")
-        return [json.loads(line) for line in lines]
-
-    def await_message(self, name: str, seconds: float = ANSWER_SECONDS) -> Any:
-        """What the next message of that name says, others being dropped; None if it does not come."""
-        deadline = monotonic() + seconds
-        with DefaultSelector() as selector:
-            selector.register(self, EVENT_READ)
-            while self.open and selector.select(max(0.0, deadline - monotonic())):
-                for message in self.read():
-                    if name in message:
-                        return message[name]
-        return None
-
-    def close(self) -> None:
-        self.open = False
-        self._socket.close()
 
 
 class Hello(Stored):
@@ -102,7 +45,7 @@ class Hello(Stored):
 
 
 def hello(cluster: Cluster, environment: Environment) -> Hello:
-    """That of this process."""
+    """Return the hello of this process."""
     return Hello(
         rank=cluster.rank,
         size=cluster.size,
@@ -121,15 +64,15 @@ def where(hellos: Iterable[Hello]) -> str:
 class Ranks:
     """All ranks as rank 0 sees them."""
 
-    def __init__(self, cluster: Cluster, links: Sequence[Link], hellos: Sequence[Hello]) -> None:
+    def __init__(self, cluster: Cluster, channels: Sequence[Channel], hellos: Sequence[Hello]) -> None:
         self.cluster = cluster
-        self.links = links
-        """To ranks 1, 2, …"""
+        self.channels = channels
+        """The channels to ranks 1, 2, …"""
         self.hellos = hellos
-        """Of all ranks."""
+        """What ranks 0, 1, … said of themselves."""
         hosts = list(dict.fromkeys(hello.host for hello in hellos))
         self.nodes = [hosts.index(hello.host) for hello in hellos]
-        """Of each rank: the number of its host, which records do not name."""
+        """The number of each rank's host, which records do not name."""
 
     @property
     def size(self) -> int:
@@ -142,16 +85,17 @@ class Ranks:
 
     def addresses(self, size: int) -> list[str]:
         """A host and a free port of each of so many ranks; RunBroken if one does not answer."""
-        for link in self.links[: size - 1]:
-            link.send(port=True)
-        own = self.links[0].own_host
-        found = [f"{own}:{free_port(own)}"]
-        for rank, link in enumerate(self.links[: size - 1], start=1):
-            port = link.await_message("port")
+        channels = self.channels[: size - 1]
+        for channel in channels:
+            channel.send(port=True)
+        own, _ = channels[0].hosts
+        found = [Address(own, free_port(own))]
+        for rank, channel in enumerate(channels, start=1):
+            port = channel.answer("port", ANSWER_SECONDS)
             if port is None:
                 raise RunBroken(f"rank {rank} on {self.hellos[rank].host} no longer answers")
-            found.append(f"{link.other_host}:{port}")
-        return found
+            found.append(Address(channel.hosts[1], port))
+        return list(map(str, found))
 
     def sentence(self) -> str:
         """Who they are, in words."""
@@ -188,41 +132,35 @@ def gathered(cluster: Cluster, environment: Environment) -> Iterator[Ranks]:
             yield ranks
             status = 0
         finally:
-            for link in ranks.links:
-                link.send(end=status)
-                link.close()
+            for channel in ranks.channels:
+                channel.send(end=status)
+                channel.close()
 
 
 def _gather(cluster: Cluster, environment: Environment, stack: ExitStack) -> Ranks:
-    listener = stack.enter_context(socket.socket())
-    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    every_interface = "::" if ":" in cluster.host else ""
     try:
-        listener.bind(("", cluster.port))
+        listener = stack.enter_context(listen(Address(every_interface, cluster.port)))
     except OSError as error:
         raise UserError(
-            f"rank 0 cannot listen at port {cluster.port} ({error.strerror}): another job may have it, start this anew"
+            f"rank 0 cannot listen at port {cluster.port} ({os.strerror(error.errno or 0)}): another job may have it, "
+            "start this anew"
         ) from None
-    listener.listen(cluster.size)
     deadline = monotonic() + GATHER_SECONDS
-    links: dict[int, Link] = {}
+    channels: dict[int, Channel] = {}
     hellos = {0: hello(cluster, environment)}
     while len(hellos) < cluster.size:
-        listener.settimeout(max(0.01, deadline - monotonic()))
         try:
-            link = Link(listener.accept()[0])
+            channel, said = accept(listener, deadline)
         except TimeoutError:
             raise UserError(_missing(cluster, hellos)) from None
-        said = link.await_message("hello", max(0.01, deadline - monotonic()))
-        if said is None:
-            link.close()  # a stranger, or one who gave up
-            continue
         other = Hello.model_validate(said)
         refusal = _refusal(cluster, other, hellos)
         if refusal:
-            link.send(refused=refusal)
+            channel.send(refused=refusal)
             raise UserError(refusal)
-        links[other.rank], hellos[other.rank] = link, other
-    return Ranks(cluster, [links[rank] for rank in sorted(links)], [hellos[rank] for rank in sorted(hellos)])
+        channels[other.rank], hellos[other.rank] = channel, other
+    return Ranks(cluster, [channels[rank] for rank in sorted(channels)], [hellos[rank] for rank in sorted(hellos)])
 
 
 def _refusal(cluster: Cluster, other: Hello, hellos: Mapping[int, Hello]) -> str | None:
@@ -250,89 +188,77 @@ def serve(cluster: Cluster, environment: Environment) -> int:
 
     UserError if rank 0 cannot be reached or does not want this rank.
     """
-    link = Link(_reach(cluster))
-    link.send(hello=hello(cluster, environment).model_dump(mode="json"))
+    rank_0 = Address(cluster.host, cluster.port)
+    try:
+        leader = connect(rank_0, GATHER_SECONDS, **hello(cluster, environment).model_dump(mode="json"))
+    except OSError as error:
+        raise UserError(
+            f"rank {cluster.rank} did not reach rank 0 at {rank_0} within {GATHER_SECONDS:g} s: {error}"
+        ) from None
     worker: WorkerProcess | None = None
     with TemporaryDirectory() as scratch, DefaultSelector() as selector:
-        selector.register(link, EVENT_READ)
+        selector.register(leader, EVENT_READ)
         try:
-            while link.open:
+            while leader.open:
                 ready = [key.fileobj for key, _ in selector.select()]
                 if worker is not None and worker in ready:
                     for message in worker.read():
-                        link.send(**message)
+                        leader.send(**message)
                         if "ended" in message:
                             selector.unregister(worker)
-                for message in link.read() if link in ready else ():
+                for message in leader.read() if leader in ready else ():
                     match message:
                         case {"refused": reason}:
                             raise UserError(reason)
                         case {"port": _}:
-                            link.send(port=free_port(link.own_host))
+                            leader.send(port=free_port(leader.hosts[0]))
                         case {"start": job}:
                             worker = WorkerProcess(Job.model_validate(job), Path(scratch, "worker.log"))
                             selector.register(worker, EVENT_READ)
                         case {"last_words": _} if worker is not None:
-                            link.send(last_words=worker.last_words())
+                            leader.send(last_words=worker.last_words())
                         case {"stop": _} if worker is not None:
                             if worker in [key.fileobj for key in selector.get_map().values()]:
                                 selector.unregister(worker)
                             worker.close()
-                            link.send(stopped=worker.tail())
+                            leader.send(stopped=worker.tail())
                             worker = None
                         case {"end": status}:
                             return int(status)
         finally:
             if worker is not None:
                 worker.close()
-            link.close()
+            leader.close()
     raise RunBroken(f"rank {cluster.rank}: rank 0 at {cluster.host} is gone")
 
 
-def _reach(cluster: Cluster) -> socket.socket:
-    """A connection to rank 0, which may start later than this rank."""
-    deadline = monotonic() + GATHER_SECONDS
-    while True:
-        try:
-            connection = socket.create_connection((cluster.host, cluster.port), timeout=GATHER_SECONDS)
-            connection.settimeout(None)
-            return connection
-        except OSError as error:
-            if monotonic() > deadline:
-                where = f"{cluster.host}:{cluster.port}"
-                raise UserError(
-                    f"rank {cluster.rank} did not reach rank 0 at {where} within {GATHER_SECONDS:g} s: {error}"
-                ) from None
-            sleep(RETRY_SECONDS)
-
-
 class RemoteWorker:
-    """The worker of another rank, through the link to it."""
+    """The worker of another rank, through the channel to that rank."""
 
-    def __init__(self, link: Link, job: Job) -> None:
+    def __init__(self, channel: Channel, job: Job) -> None:
         """Have it started."""
-        self._link = link
-        link.send(start=job.model_dump(mode="json"))
+        self._channel = channel
+        channel.send(start=job.model_dump(mode="json"))
 
     def fileno(self) -> int:
-        return self._link.fileno()
+        """Return the descriptor of the channel, to wait on."""
+        return self._channel.fileno()
 
     def read(self) -> list[Message]:
-        messages = self._link.read()
-        return messages if self._link.open else [{"ended": "its connection was lost", "signal": None, "tail": []}]
+        """Return what the worker sent, once there is something to read; its last message is `ended`."""
+        messages = self._channel.read()
+        if not self._channel.open:
+            reason = self._channel.fault or "its connection was lost"
+            messages.append({"ended": reason, "signal": None, "tail": []})
+        return messages
 
     def last_words(self) -> list[str]:
-        self._link.send(last_words=True)
-        found: list[str] = self._link.await_message("last_words") or ["the rank does not answer"]
+        """Return what the worker printed last, and where it stands."""
+        self._channel.send(last_words=True)
+        found: list[str] = self._channel.answer("last_words", ANSWER_SECONDS) or ["the rank does not answer"]
         return found
 
     def close(self) -> None:
-        self._link.send(stop=True)
-        self._link.await_message("stopped")
-
-
-def free_port(host: str) -> int:
-    """A port that nothing listens at, just now."""
-    with socket.socket() as trial:
-        trial.bind((host, 0))
-        return int(trial.getsockname()[1])
+        """Have the worker ended."""
+        self._channel.send(stop=True)
+        self._channel.answer("stopped", ANSWER_SECONDS)

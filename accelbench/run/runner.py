@@ -25,6 +25,7 @@ from accelbench.run.template_process import FORKS, Template
 from accelbench.run.worker import Job
 from accelbench.run.worker_process import WorkerProcess
 from profiling.benchmark import Benchmark
+from profiling.machine.devices import device_kind
 from profiling.profiled_steps import Keep
 from profiling.ranks.world import World
 from profiling.records.point import Point
@@ -109,11 +110,12 @@ def _measure_group(
     log.parent.mkdir(exist_ok=True)
     benchmark = discover()[points[0].benchmark]
     limit = info.settings.time_limit_s or benchmark.time_limit_s
+    kind = device_kind(points[0].device)
     wanted, there = layout_of(points[0]).processes, ranks.size if ranks else 1
     missing = None
     if wanted > there:
         missing = f"it takes {wanted} processes, and this run has {there}: {ADVICE.format(wanted)}"
-    elif ranks and wanted > 1 and points[0].device == "gpu":
+    elif ranks and wanted > 1 and kind.card_per_rank:
         missing = ranks.too_few_gpus(wanted)
     if missing:
         few = Trouble(None, missing, [], status="skipped")
@@ -123,9 +125,8 @@ def _measure_group(
     if not forked:
         template.close()  # it would only take memory from what is measured
     while points:
-        # NVBench runs once per process, and so do the frameworks' engines for several; and a CUDA error that sticks to
-        # its context then costs one point only.
-        alone = points[0].device == "gpu" or (wanted > 1 and benchmark.backends)
+        # The frameworks' engines for several processes run once per process.
+        alone = kind.worker_per_point or (wanted > 1 and benchmark.backends)
         batch = points[:1] if alone else points
         with _team(store.path, info, batch, ranks, log, template if forked else None) as team:
             for point in batch:
@@ -149,7 +150,7 @@ def _can_be_forked(benchmark: Benchmark, point: Point) -> bool:
     A framework is never forked: it starts threads and takes its devices when it is imported.
     """
     alone = layout_of(point).processes == 1 and point.host_cores is None
-    return FORKS and alone and point.device == "gpu" and not benchmark.backends
+    return FORKS and alone and device_kind(point.device).forkable and not benchmark.backends
 
 
 def _team(
@@ -177,7 +178,7 @@ def _team(
             members.append(WorkerProcess(_job(path, info, points, world), log, points[0].host_cores, template))
         else:
             assert ranks is not None
-            members.append(RemoteWorker(ranks.links[rank - 1], _job(None, info, points, world)))
+            members.append(RemoteWorker(ranks.channels[rank - 1], _job(None, info, points, world)))
     return Team(members, nodes)
 
 

@@ -14,8 +14,9 @@ from filelock import FileLock, Timeout
 from pydantic import ValidationError
 
 from accelbench.errors import RunBroken, UserError
+from accelbench.run.suite import KnownDevice
 from profiling.records.environment import Environment
-from profiling.records.point import Device, Point
+from profiling.records.point import Point
 from profiling.records.record import SCHEMA_VERSION, Record
 from profiling.records.stored import Stored
 
@@ -57,7 +58,7 @@ class RunInfo(Stored):
     status: Literal["running", "finished", "interrupted"]
     command: list[str]
     suite: str | None
-    device: Device
+    device: KnownDevice
     settings: Settings
     plan: list[Point]
     environment: Environment

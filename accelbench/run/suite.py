@@ -5,22 +5,25 @@ from __future__ import annotations
 import tomllib
 from importlib.resources import files
 from pathlib import Path
-from typing import Annotated, Any, get_args
+from typing import Annotated, Any
 
-from pydantic import Field, ValidationError, field_validator
+from pydantic import AfterValidator, Field, ValidationError, field_validator
 
 from accelbench.errors import UserError
+from profiling.machine.devices import device_kind, kinds
 from profiling.records.point import Device, Scalar
 from profiling.records.stored import Stored
 
 SUITES = files("accelbench") / "suites"
+KnownDevice = Annotated[Device, AfterValidator(lambda name: device_kind(name).name)]
+"""The name of a kind of device that is here: a file that names another is refused."""
 
 
 class Selection(Stored):
     """One benchmark of a suite: its axes' values where they are not the default ones, and what it is for."""
 
     name: str
-    device: Device | None = None
+    device: KnownDevice | None = None
     backends: tuple[str, ...] = ()
     """Those to compare; none for the benchmark's first one. `--backend` overrides both."""
     axes: dict[str, tuple[Scalar, ...]] = {}
@@ -33,7 +36,7 @@ class Suite(Stored):
     description: str
     all: bool = False
     """Every benchmark there is, on its default axes."""
-    max_seconds: dict[Device, Annotated[float, Field(gt=0)]] = {}
+    max_seconds: dict[KnownDevice, Annotated[float, Field(gt=0)]] = {}
     """Sampling time of an unsteady point, by device; the file may give one number for all. On a GPU, NVBench takes it
     twice: for isolated samples, and back to back."""
     benchmark: list[Selection] = []
@@ -41,7 +44,7 @@ class Suite(Stored):
     @field_validator("max_seconds", mode="before")
     @classmethod
     def _on_all_devices(cls, value: Any) -> Any:
-        return value if isinstance(value, dict) else dict.fromkeys(get_args(Device), value)
+        return value if isinstance(value, dict) else dict.fromkeys(kinds(), value)
 
     def selections(self, device: Device) -> list[Selection]:
         return [selection for selection in self.benchmark if selection.device in (None, device)]

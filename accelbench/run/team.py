@@ -12,8 +12,9 @@ from selectors import EVENT_READ, DefaultSelector
 from time import monotonic
 from typing import Any, NamedTuple, Protocol
 
-from accelbench.run.worker_process import Message
 from profiling.analysis.step_parts import take_apart, with_exchange
+from profiling.machine.devices import device_kind
+from profiling.ranks.channel import Message
 from profiling.records.point import Device, Point
 from profiling.records.quality import Metric
 from profiling.records.record import RankRecord, Record
@@ -31,16 +32,17 @@ Before the first step it may be longer: a framework that is loaded, or compiles,
 class Member(Protocol):
     """One rank's worker, here or elsewhere."""
 
-    def fileno(self) -> int: ...
+    def fileno(self) -> int:
+        """Return the descriptor to wait on."""
 
     def read(self) -> list[Message]:
-        """The messages that came; `ended` is the last."""
+        """Return the messages that came; `ended` is the last."""
 
     def last_words(self) -> list[str]:
-        """What it printed last, and where it stands."""
+        """Return what the worker printed last, and where it stands."""
 
     def close(self) -> None:
-        """End it."""
+        """End the worker."""
 
 
 class Trouble(NamedTuple):
@@ -60,7 +62,9 @@ class Team:
         self.alive = True
         self._members = members
         self._nodes = nodes
-        self._ended: dict[int, Message] = {}
+        self._ended: set[int] = set()
+        self._early: list[tuple[int, Message]] = []
+        """What a rank said of the next points, while others were still at this one."""
 
     def __enter__(self) -> Team:
         return self
@@ -72,28 +76,36 @@ class Team:
     def measure(self, time_limit: float) -> tuple[Record | None, Trouble | None]:
         """The next point's record, or what came in its way; afterwards the team is no longer `alive`."""
         watch = _Watch(len(self._members), monotonic() + time_limit)
+        early, self._early = self._early, []
+        for rank, message in early:
+            self._hear(watch, rank, message)
         with DefaultSelector() as selector:
             for rank, member in enumerate(self._members):
-                if rank in self._ended:
-                    watch.hear(rank, self._ended[rank])
-                else:
+                if rank not in self._ended:
                     selector.register(member, EVENT_READ, rank)
             while not watch.over():
                 for key, _ in selector.select(watch.patience()):
-                    member = self._members[key.data]
-                    for message in member.read():
-                        watch.hear(key.data, message)
-                        if "ended" in message:
-                            self._ended[key.data] = message
-                            selector.unregister(member)
+                    for message in self._members[key.data].read():
+                        self._hear(watch, key.data, message)
+                    if key.data in self._ended:
+                        selector.unregister(key.fileobj)
         trouble = watch.trouble() or self._hung(watch, time_limit)
         if trouble:
             self.alive = False
             return None, self._named(trouble)
         return self._together(watch.records), None
 
+    def _hear(self, watch: _Watch, rank: int, message: Message) -> None:
+        """Have the watch of this point hear the message, or that of the next if the rank is done with this one."""
+        if "ended" in message:
+            self._ended.add(rank)
+        if rank in watch.records and "beat" not in message:
+            self._early.append((rank, message))
+        else:
+            watch.hear(rank, message)
+
     def _hung(self, watch: _Watch, time_limit: float) -> Trouble | None:
-        """Who did not come to an end, and where it stands."""
+        """Return who did not come to an end, and where it stands."""
         missing = [rank for rank in range(len(self._members)) if rank not in watch.records]
         if not missing:
             return None
@@ -147,9 +159,10 @@ class Team:
 def energy_of_all(ranks: Sequence[RankRecord], device: Device) -> dict[str, Metric | None]:
     """The sum of each energy metric over the ranks; None where one of them does not tell.
 
-    Every rank reads its own GPUs; the ranks of a host all read the same CPUs, which count once.
+    A rank that has a card of its own reads that one; the ranks of a host all read the same CPUs, which count once.
     """
-    readers = ranks if device == "gpu" else list({rank.node: rank for rank in reversed(ranks)}.values())
+    one_of_each_host = list({rank.node: rank for rank in reversed(ranks)}.values())
+    readers = ranks if device_kind(device).card_per_rank else one_of_each_host
     totals: dict[str, Metric | None] = {}
     for name in sorted({name for rank in ranks for name in rank.metrics if name.startswith("energy_per_")}):
         read = [rank.metrics[name] for rank in readers if name in rank.metrics]
@@ -202,8 +215,7 @@ class _Watch:
                 if self._size > 1 and record.status != "measured":
                     reason, tail = str(record.reason), record.output_tail
                     self._await_others(Trouble(rank, reason, tail, status=record.status))
-            # A worker ends by itself after the record of its last point.
-            case {"ended": reason, "signal": signal, "tail": tail} if rank not in self.records:
+            case {"ended": reason, "signal": signal, "tail": tail}:
                 self._await_others(Trouble(rank, reason, tail, signal))
 
     def _await_others(self, trouble: Trouble) -> None:

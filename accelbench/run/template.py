@@ -1,8 +1,8 @@
 """The template process: imports once what many workers need, and forks each of them.
 
-`python -m accelbench.run.template FD` reads requests from the socket FD: the JSON list of modules to import, and three
-descriptors for the worker: its standard input, its output, and the pipe of its events. It answers each twice: by
-`{"pid": …}` once the worker runs, and by `{"status": …}` when that has ended.
+`python -m accelbench.run.template FD` reads requests from the socket FD: the JSON list of modules to import, and two
+descriptors, which no channel carries, for the worker: its output, and its end of the channel to its parent. FD is a
+channel for the answers, two to each request: `{"pid": …}` once the worker runs, and `{"status": …}` when it has ended.
 
 CUDA does not survive a fork, and neither do threads. So the driver must not have been initialised here, and no library
 may have threads but those that it ends by itself before a fork and starts again after it, as OpenBLAS does. Where that
@@ -29,6 +29,7 @@ from accelbench.run.plan import discover
 from accelbench.run.worker import die_with_parent, work
 from profiling.host.pyspy import allow_tracing
 from profiling.machine.nvidia.libcuda import LIBCUDA
+from profiling.ranks.channel import Channel
 
 REQUEST_BYTES = 1 << 16
 CUDA_ERROR_NOT_INITIALIZED = 3  # CUresult, cuda.h
@@ -37,11 +38,10 @@ JOINED_SECONDS = 1.0
 
 
 class Descriptors(NamedTuple):
-    """What a worker reads its job from, prints to, and reports on."""
+    """What a worker prints to, and its end of the channel to its parent."""
 
-    job: int
     output: int
-    events: int
+    channel: int
 
 
 def main() -> None:
@@ -56,11 +56,11 @@ def main() -> None:
 
 
 def serve(requests: socket.socket) -> tuple[int, float] | None:
-    """Answer until the other end is closed; in each child, return its pipe of events and the time it has to pay from.
+    """Answer until the other end is closed; in each child, return its end of the channel and since when it has to pay.
 
     The first worker pays for the start of this process, each for the modules that it is the first to need.
     """
-    begin = psutil.Process().create_time()
+    answers, begin = Channel(requests), psutil.Process().create_time()
     ended: int | None = None
     while True:
         request, received, _, _ = socket.recv_fds(requests, REQUEST_BYTES, len(Descriptors._fields))
@@ -79,14 +79,14 @@ def serve(requests: socket.socket) -> tuple[int, float] | None:
         reason = hindrance()
         pid = spawn(given, reason) if reason else fork(given)
         if pid == 0:
-            return given.events, begin
+            return given.channel, begin
         for descriptor in given:
             os.close(descriptor)
-        requests.send(json.dumps({"pid": pid}).encode())
+        answers.send(pid=pid)
         status = os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
         assert status is not None
         code = status.si_status if status.si_code == os.CLD_EXITED else -status.si_status
-        requests.send(json.dumps({"status": code}).encode())
+        answers.send(status=code)
         ended = pid
 
 
@@ -121,8 +121,7 @@ def fork(given: Descriptors) -> int:
     if pid == 0:
         os.setsid()
         die_with_parent(template)
-        os.dup2(given.job, 0)
-        for descriptor in (given.job, given.output, led):
+        for descriptor in (given.output, led):
             os.close(descriptor)
     else:
         os.read(ready, 1)
@@ -133,8 +132,8 @@ def fork(given: Descriptors) -> int:
 def spawn(given: Descriptors, reason: str) -> int:
     """The process id of a worker in an interpreter of its own."""
     os.write(given.output, f"accelbench: this worker is started afresh and not forked: {reason}\n".encode())
-    arguments = [sys.executable, "-m", "accelbench.run.worker", str(given.events)]
-    return subprocess.Popen(arguments, stdin=given.job, pass_fds=[given.events], start_new_session=True).pid
+    arguments = [sys.executable, "-m", "accelbench.run.worker", str(given.channel)]
+    return subprocess.Popen(arguments, pass_fds=[given.channel], start_new_session=True).pid
 
 
 if __name__ == "__main__":

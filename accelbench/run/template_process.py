@@ -11,12 +11,13 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Protocol
 
+from profiling.ranks.channel import Channel
+
 FORKS = sys.platform == "linux" and "ACCELBENCH_NO_FORK" not in os.environ
 """Whether workers are forked: the template looks into /proc, and asks prctl(2) to die with the runner. Who suspects a
 fork sets the variable, and each worker is started afresh."""
 LIBRARIES = ("cupy", "cuda.bindings.runtime", "kernels.compiler_start")
 """What GPU kernels need only when a point is prepared; none of them starts CUDA."""
-ANSWER_BYTES = 1 << 10
 
 
 class Started(Protocol):
@@ -45,7 +46,7 @@ class Template:
     def __exit__(self, *error: object) -> None:
         self.close()
 
-    def start(self, modules: Sequence[str], job: int, output: int, events: int) -> Started:
+    def start(self, modules: Sequence[str], output: int, channel: int) -> Started:
         """A worker with these modules imported, and with these descriptors, of which the caller keeps its own copies.
 
         The worker before must have ended. One that dies while it imports takes the template with it; the next worker
@@ -55,12 +56,13 @@ class Template:
             self._begin(output)
         assert self._process is not None
         with suppress(OSError):  # it has died just now: the worker's exit status tells
-            socket.send_fds(self._requests, [json.dumps([*LIBRARIES, *modules]).encode()], [job, output, events])
-        return Forked(self._process, self._requests)
+            socket.send_fds(self._requests, [json.dumps([*LIBRARIES, *modules]).encode()], [output, channel])
+        return Forked(self._process, self._answers)
 
     def _begin(self, output: int) -> None:
         self.close()
-        self._requests, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self._requests, theirs = socket.socketpair()
+        self._answers = Channel(self._requests)
         with theirs:
             self._process = subprocess.Popen(
                 [sys.executable, "-m", "accelbench.run.template", str(theirs.fileno())],
@@ -77,14 +79,14 @@ class Template:
         if self._process is not None:
             self._process.kill()
             self._process.wait()
-            self._requests.close()
+            self._answers.close()
             self._process = None
 
 
 class Forked:
     """A worker as the template tells of it; until it is forked, the template stands for it."""
 
-    def __init__(self, template: subprocess.Popen[bytes], answers: socket.socket) -> None:
+    def __init__(self, template: subprocess.Popen[bytes], answers: Channel) -> None:
         self._template, self._answers = template, answers
         self._pid = template.pid
         self.returncode: int | None = None
@@ -105,19 +107,13 @@ class Forked:
     def wait(self, timeout: float | None = None) -> int:
         """Return its exit status; raises `subprocess.TimeoutExpired` if it does not answer for so many seconds."""
         while self.returncode is None:
-            self._answers.settimeout(timeout)
-            try:
-                answer = self._answers.recv(ANSWER_BYTES)
-            except (BlockingIOError, TimeoutError):
-                raise subprocess.TimeoutExpired("accelbench.run.worker", timeout or 0.0) from None
-            except ConnectionResetError:
-                answer = b""  # it has died
-            if not answer:
-                self.returncode = self._template.wait()
-                break
-            match json.loads(answer):
+            match self._answers.receive(timeout):
                 case {"pid": pid}:
                     self._pid = pid
                 case {"status": status}:
                     self.returncode = status
+                case None if self._answers.open:
+                    raise subprocess.TimeoutExpired("accelbench.run.worker", timeout or 0.0)
+                case _:  # it has died
+                    self.returncode = self._template.wait()
         return self.returncode

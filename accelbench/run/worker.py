@@ -1,9 +1,8 @@
 """The worker process: measures the points of one benchmark and reports each as it is done.
 
 It is a fresh interpreter, `python -m accelbench.run.worker FD`, or was forked by one that had imported what it needs
-(`accelbench.run.template`). It reads a `Job` from standard input and writes one JSON object per line to the file
-descriptor FD: `{"record": …}` as each point is done and, where several ranks measure it together, a sign of life every
-second.
+(`accelbench.run.template`). FD is its end of the channel to its parent: from there it receives a `Job`, and there it
+sends `{"record": …}` as each point is done and, where several ranks measure it together, a sign of life every second.
 Standard output and error stay free for whatever the frameworks print.
 """
 
@@ -11,13 +10,12 @@ from __future__ import annotations
 
 import ctypes
 import faulthandler
-import json
 import os
 import signal
+import socket
 import sys
 import time
-from threading import Lock, Thread
-from typing import Any
+from threading import Thread
 
 import psutil
 
@@ -25,6 +23,7 @@ from accelbench.run.plan import discover
 from profiling.host.pyspy import allow_tracing
 from profiling.measure import measure
 from profiling.profiled_steps import Keep
+from profiling.ranks.channel import Channel
 from profiling.ranks.world import DOING, World, join
 from profiling.records.environment import Environment
 from profiling.records.point import Point
@@ -45,19 +44,6 @@ class Job(Stored):
     world: World = World()
 
 
-class Events:
-    """The pipe to the parent, which more than one thread writes to."""
-
-    def __init__(self, descriptor: int) -> None:
-        self._pipe = os.fdopen(descriptor, "w", encoding="utf-8", buffering=1)
-        self._lock = Lock()
-
-    def send(self, **message: Any) -> None:
-        line = json.dumps(message) + "\n"
-        with self._lock:
-            self._pipe.write(line)
-
-
 def main() -> None:
     """Measure in this fresh interpreter, which is paid for from its start."""
     die_with_parent()
@@ -68,24 +54,27 @@ def work(descriptor: int, begin: float) -> None:
     """Measure the job's points in order; the first pays for the imports since `begin`, a moment of `time.time`."""
     faulthandler.enable()
     allow_tracing()  # a worker that hangs is asked for its stacks
-    events = Events(descriptor)
-    job = Job.model_validate_json(sys.stdin.read())
+    parent = Channel(socket.socket(fileno=descriptor))
+    message = parent.receive()
+    if message is None:
+        return  # the parent has ended
+    job = Job.model_validate(message["job"])
     join(job.world)
     if job.world.size > 1:
-        Thread(target=_beat, args=(events,), daemon=True).start()
+        Thread(target=_beat, args=(parent,), daemon=True).start()
     benchmark = discover()[job.points[0].benchmark]
     import_s = time.time() - begin
     for index, point in enumerate(job.points):
         record = measure(benchmark, point, job.environment, job.max_seconds, job.keep[index])
         if index == 0:
             record = record.model_copy(update={"phases": record.phases.model_copy(update={"import_s": import_s})})
-        events.send(record=record.model_dump(mode="json"))
+        if not parent.send(record=record.model_dump(mode="json")):
+            return
 
 
-def _beat(events: Events) -> None:
+def _beat(parent: Channel) -> None:
     """Tell again and again what this rank is doing; one that is stopped, or holds the interpreter's lock, cannot."""
-    while True:
-        events.send(beat={"stage": DOING.stage, "steps": DOING.steps})
+    while parent.send(beat={"stage": DOING.stage, "steps": DOING.steps}):
         time.sleep(BEAT_SECONDS)
 
 

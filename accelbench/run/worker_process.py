@@ -2,74 +2,67 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
+import socket
 import subprocess
 import sys
-from contextlib import suppress
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
 from accelbench.run.affinity import kept_to
 from accelbench.run.plan import discover
 from accelbench.run.template_process import Started, Template
 from accelbench.run.worker import Job
 from profiling.host.pyspy import SamplingError, find_pyspy
+from profiling.machine.devices import device_kind
+from profiling.ranks.channel import Channel, Message
 
 TAIL_LINES = 30
 TAIL_BYTES = 16_384
 STACK_DUMP_SECONDS = 20
 EXIT_SECONDS = 10.0
 
-Message = dict[str, Any]
-
 
 class WorkerProcess:
-    """A worker process and the pipe on which it reports; everything it started is killed with it."""
+    """A worker process and the channel to it; everything it started is killed with it."""
 
     def __init__(self, job: Job, log: Path, cores: int | None = None, template: Template | None = None) -> None:
         """Start it, on so many host cores (None: on all), or have it forked by the template."""
         self._log = log
         self._output: BinaryIO = log.open("ab")
         self._output_begin = self._output.tell()
-        self._buffer = b""
-        read_end, write_end = os.pipe()
-        job_end, job_write_end = os.pipe()
-        if template:
-            self._process = _forked(template, job, job_end, self._output, write_end)
-        else:
-            with kept_to(cores):
-                self._process = _fresh(job, job_end, self._output, write_end)
-        os.close(write_end)
-        os.close(job_end)
-        self._events = os.fdopen(read_end, "rb", buffering=0)
-        with suppress(BrokenPipeError), os.fdopen(job_write_end, "wb") as pipe:  # dead at once: the first reading tells
-            pipe.write(job.model_dump_json().encode())
+        own_end, its_end = socket.socketpair()
+        with its_end:
+            if template:
+                self._process = _forked(template, job, self._output, its_end.fileno())
+            else:
+                with kept_to(cores):
+                    self._process = _fresh(job, self._output, its_end.fileno())
+        self._channel = Channel(own_end)
+        self._channel.send(job=job.model_dump(mode="json"))  # if it is dead already, the first reading tells
 
     def fileno(self) -> int:
-        """Of the pipe, to wait on."""
-        return self._events.fileno()
+        """Return the descriptor of the channel, to wait on."""
+        return self._channel.fileno()
 
     def read(self) -> list[Message]:
-        """What came on the pipe, once there is something to read; the last message of a worker is `ended`."""
-        chunk = self._events.read(1 << 20)
-        if not chunk:
-            return [{"ended": describe_exit(self._exit_status()), "signal": self._signal(), "tail": self.tail()}]
-        *lines, self._buffer = (self._buffer + chunk).split(b"\n")
-        return [json.loads(line) for line in lines]
+        """Return what the worker sent, once there is something to read; its last message is `ended`."""
+        messages = self._channel.read()
+        if not self._channel.open:
+            status = self._exit_status()
+            reason = self._channel.fault or describe_exit(status)
+            signum = -status if status < 0 else None
+            messages.append({"ended": reason, "signal": signum, "tail": self.tail()})
+        return messages
 
     def _exit_status(self) -> int:
-        """Of a worker that has closed its pipe; one that then does not end, held up by a library, is killed."""
+        """Return the status of a worker whose channel has ended; one that a library then holds up is killed."""
         try:
             return self._process.wait(EXIT_SECONDS)
         except subprocess.TimeoutExpired:
             self.kill()
             return self._process.wait()
-
-    def _signal(self) -> int | None:
-        status = self._process.wait()
-        return -status if status < 0 else None
 
     def tail(self) -> list[str]:
         """The last lines that this worker printed."""
@@ -83,7 +76,7 @@ class WorkerProcess:
         return self.tail() + self._stack()
 
     def _stack(self) -> list[str]:
-        """By py-spy."""
+        """Return the worker's current stack, from `py-spy dump`."""
         try:
             dump = subprocess.run(
                 [str(find_pyspy()), "dump", "--pid", str(self._process.pid)],
@@ -106,40 +99,37 @@ class WorkerProcess:
 
     def close(self) -> None:
         self.kill()
-        self._events.close()
+        self._channel.close()
         self._output.close()
 
 
-def _fresh(job: Job, job_end: int, output: BinaryIO, events: int) -> Started:
+def _fresh(job: Job, output: BinaryIO, channel: int) -> Started:
     """A worker in an interpreter of its own."""
     return subprocess.Popen(
-        [sys.executable, "-m", "accelbench.run.worker", str(events)],
-        stdin=job_end,
+        [sys.executable, "-m", "accelbench.run.worker", str(channel)],
+        stdin=subprocess.DEVNULL,
         stdout=output,
         stderr=subprocess.STDOUT,
-        pass_fds=[events],
+        pass_fds=[channel],
         start_new_session=True,  # Ctrl-C reaches the runner alone, and the whole group can be killed
         env=os.environ | {"PYTHONUNBUFFERED": "1"} | framework_settings(job),
     )
 
 
-def _forked(template: Template, job: Job, job_end: int, output: BinaryIO, events: int) -> Started:
+def _forked(template: Template, job: Job, output: BinaryIO, channel: int) -> Started:
     """A worker of the template, which imports what implements the first of its points."""
     first = job.points[0]
     module = discover()[first.benchmark].implementation(first.device, first.params)
-    return template.start([module] if module else [], job_end, output.fileno(), events)
+    return template.start([module] if module else [], output.fileno(), channel)
 
 
 def framework_settings(job: Job) -> dict[str, str]:
-    """Settings that a framework reads only when it is imported: Keras's backend, and a rank's GPU of its host's."""
+    """Settings that a framework reads only when it is imported: Keras's backend, and a rank's card of its host's."""
     settings: dict[str, str] = {}
     if backend := job.points[0].backend:
         settings["KERAS_BACKEND"] = backend
-    if job.world.size > 1 and job.points[0].device == "gpu":
-        visible = os.environ.get("CUDA_VISIBLE_DEVICES", "")
-        own = visible.split(",") if visible else list(map(str, range(job.world.local_size)))
-        # A launcher that gave each rank its own GPU shows it that one only.
-        settings["CUDA_VISIBLE_DEVICES"] = own[job.world.local_rank % len(own)]
+    if job.world.size > 1:
+        settings |= device_kind(job.points[0].device).settings_of_rank(job.world.local_rank, job.world.local_size)
     return settings
 
 

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# A minimal Debian 12 as a tarball, to stand in for the base image where no image registry can be reached:
+# This script makes a minimal Debian 12 as a tarball, which stands in for the base image where no image registry can be
+# reached:
 #   containers/ci/base.sh base.tar && docker import base.tar debian:bookworm-slim
-# Needs mmdebstrap; takes a minute, 120 MB.
+# It needs mmdebstrap, a minute and 120 MB.
 set -euo pipefail
 
 options=()

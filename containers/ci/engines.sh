@@ -23,7 +23,7 @@ packages() {
     if [[ $ours ]]; then rm "$no_start"; fi
 }
 
-# apt with lists and cache of its own, which knows the development suite of the mirror that this machine uses.
+# Run apt with lists and a cache of its own, which know the development suite of the mirror that this machine uses.
 development_apt() {
     apt-get --option "Dir::Etc::SourceList=$scratch/sources.list" --option "Dir::Etc::SourceParts=$scratch/none" \
         --option "Dir::State::Lists=$scratch/lists" --option "Dir::Cache=$scratch/cache" \

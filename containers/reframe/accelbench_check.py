@@ -1,4 +1,4 @@
-"""A suite of accelbench as a regression test of ReFrame (pip install reframe-hpc; 4.0 or newer).
+"""Run a suite of accelbench as a regression test of ReFrame (pip install reframe-hpc; 4.0 or newer).
 
     reframe -c containers/reframe/accelbench_check.py -r --performance-report \
         -S suite=kernels -S stored_run=$PWD/runs/ACCEPTED -S tolerance=0.05 \
@@ -9,7 +9,7 @@ measured in the stored run. *Performance* is each measured point's figure, its r
 the same point: a test fails that loses more than `tolerance` of it. Without `stored_run` figures are only reported.
 The run is kept in ReFrame's output folder until the test's next run, so that `accelbench compare` can tell a loss from
 noise; a copy of it can be the next stored run. ReFrame needs no accelbench of its own for all this. A site's
-configuration file (-C) says how jobs start; `-S num_cpus_per_task=64` or `-S num_gpus_per_node=1` what they get.
+configuration file (-C) says how jobs start, `-S num_cpus_per_task=64` or `-S num_gpus_per_node=1` what they get.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ UNITS = {"flops": "FLOP/s", "bytes": "B/s", "time": "s"}
 
 
 def read_run(folder: Path) -> dict[str, Record]:
-    """The last record of each point of a run, by the point's name."""
+    """Return the last record of each point of a run, by the point's name."""
     lines = (folder / "records.jsonl").read_text(encoding="utf-8").splitlines()
     return {point_name(record): record for record in map(json.loads, lines)}
 
@@ -40,7 +40,7 @@ def point_name(record: Record) -> str:
 
 
 def figure(record: Record) -> tuple[float, str]:
-    """What the point's report leads with and its unit: work per second at the median, or the time of one item."""
+    """Return the point's leading figure and its unit: work per second at the median, or the time of one item."""
     median, work, what = record["timing"]["summary"]["median"], record["work"] or {}, record["figure"]
     if what == "time":
         return median / (work.get("items") or 1), "s"

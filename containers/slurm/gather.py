@@ -20,7 +20,7 @@ from accelbench.writing import write_atomically
 
 
 def gather(folder: Path) -> bool:
-    """Write `records.csv` into the folder, from the runs in it; whether all they planned was measured."""
+    """Write the records of the folder's runs to its `records.csv`, and return whether all they planned was measured."""
     runs = sorted(file.parent for file in folder.glob("*/run.json"))
     if not runs:
         raise UserError(f"{folder} holds no runs: it is the folder that the job names in its output")

@@ -16,8 +16,9 @@ from types import ModuleType
 from typing import Any
 
 from kernels.collectives.task import HostArrays, Run, make_task, require_host_memory
-from kernels.lockstep import Lockstep, lockstep, split
+from kernels.lockstep import Lockstep, lockstep
 from profiling.benchmark import Skip, Task
+from profiling.ranks.channel import Address
 from profiling.ranks.world import World, world
 from profiling.records.point import Point
 
@@ -59,7 +60,7 @@ class Gloo(HostArrays):
         self._here = here
         if here.interface:
             os.environ.setdefault("GLOO_SOCKET_IFNAME", here.interface)
-        host, _ = split(here.addresses[0])
+        host = Address.parse(here.addresses[0]).host
         store = distributed.TCPStore(host, 0, here.size, True, wait_for_workers=False) if here.rank == 0 else None
         port = steps.exchange(store and store.port)[0]
         store = store or distributed.TCPStore(host, port, here.size, False)

@@ -9,12 +9,14 @@ from __future__ import annotations
 import ctypes
 import socket
 from functools import lru_cache
+from time import monotonic
 from typing import Any
 
-from kernels.lockstep import Lockstep, lockstep, no_delay, reach, split
+from kernels.lockstep import MEET_SECONDS, Lockstep, lockstep
 from kernels.pingpong.trips import Trips, make_task, require_host_memory
 from kernels.threads import compiled
 from profiling.benchmark import Task
+from profiling.ranks.channel import Address, Channel, accept, connect, listen
 from profiling.ranks.world import World, world
 from profiling.records.point import Point
 
@@ -36,25 +38,24 @@ def prepare(point: Point) -> Task:
 
 
 @lru_cache(maxsize=1)
-def connection(steps: Lockstep) -> socket.socket:
-    """The socket between rank 0 and the last rank, the same for all points; of another rank one that leads nowhere."""
-    return connect(steps, world())
+def connection(steps: Lockstep) -> Channel:
+    """Return the connection of rank 0 and the last rank, the same for all points; other ranks' leads nowhere."""
+    return meet(steps, world())
 
 
-def connect(steps: Lockstep, here: World) -> socket.socket:
-    """Rank 0 listens, at a port that was free, and the last rank comes."""
-    host, _ = split(here.addresses[0])
-    with socket.create_server((host, 0)) if here.rank == 0 else socket.socket() as listener:
-        port = steps.exchange(listener.getsockname()[1] if here.rank == 0 else None)[0]
-        if here.rank == 0:
-            peer = listener.accept()[0]
-            no_delay(peer)
-            return peer
-    return reach(f"{host}:{port}") if here.rank == here.size - 1 else socket.socket()
+def meet(steps: Lockstep, here: World) -> Channel:
+    """Listen as rank 0, at a port that is free, and come there as the last rank."""
+    host = Address.parse(here.addresses[0]).host
+    if here.rank == 0:
+        with listen(Address(host, 0)) as listener:
+            steps.exchange(listener.getsockname()[1])
+            return accept(listener, monotonic() + MEET_SECONDS)[0]
+    port = steps.exchange(None)[0]
+    return connect(Address(host, port), MEET_SECONDS) if here.rank == here.size - 1 else Channel(socket.socket())
 
 
-def round_trips(peer: socket.socket, exchange: Any) -> Trips:
-    """Those of one end, `ping` or `pong`; ConnectionError if the other end closes."""
+def round_trips(peer: Channel, exchange: Any) -> Trips:
+    """Return the round trips of one end, `ping` or `pong`; ConnectionError if the other end closes."""
 
     def trips(payload: Any, returned: Any, loops: int) -> None:
         if not exchange(peer.fileno(), payload, returned, loops):

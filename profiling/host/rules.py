@@ -17,7 +17,6 @@ def _any(*patterns: str) -> re.Pattern[str]:
 
 
 INPUT = _any(
-    r"\(workloads/(training/pipeline|data|datasets?)\b",
     r"\(keras/src/(trainers/data_adapters/|trainers/epoch_iterator\.py|utils/.*dataset)",
     r"\(tensorflow/python/data/ops/(?!optional_ops)",  # whether a batch came is asked by the training loop
     r"\(tensorflow/python/ops/script_ops\.py",  # Python functions inside tf.data
@@ -26,6 +25,8 @@ INPUT = _any(
     r"tensorflow::data::",
 )
 """Anywhere in the stack: whatever such a function calls or waits for is for the data."""
+_input_folders: set[str] = set()
+"""Folders of input pipelines that nobody here knows."""
 
 WAIT = _any(
     r"^(__)?(pthread_cond_(timed|clock)?wait|futex\w*|sem_(timed|clock)?wait|do_futex_wait|_*lll_lock_wait\w*)\b",
@@ -79,13 +80,20 @@ THREADS: tuple[tuple[Category, re.Pattern[str]], ...] = (
 LIBRARY_FRAMES = re.compile(r"\((libc|libpthread|libm|libstdc\+\+|libgcc_s|ld-linux\S*|vdso|\?|linux-vdso)\b|\(\?\)$")
 
 
+def count_as_input(package: str) -> None:
+    """Have `classify` find input in whatever a function of that Python package calls or waits for."""
+    _input_folders.add(f"{package.replace('.', '/')}/")
+
+
 def classify(stack: Stack) -> Category:
     """What the thread was doing; a stack without native frames is judged by its last Python function.
 
     Time spent in or for the data is `input` even where the thread only waited for it.
     """
     labels = [str(frame) for frame in stack.frames]
-    if any(INPUT.search(label) for label in labels):
+    if any(INPUT.search(label) for label in labels) or any(
+        frame.file.startswith(folder) for frame in stack.frames for folder in _input_folders
+    ):
         return "input"
     for frame, label in zip(reversed(stack.frames), reversed(labels), strict=True):
         if WAIT.search(label):

@@ -30,7 +30,7 @@ def require_memory(needed: float, available: int | None = None) -> None:
 
 
 def format_bytes(count: float) -> str:
-    """Three digits and a binary unit: `5.71 GiB`."""
+    """Return the size with three digits and a binary unit, as memory is sold: `5.71 GiB`."""
     for unit in ("B", "KiB", "MiB", "GiB", "TiB", "PiB"):
         if count < 1024:
             return f"{count:.3g} {unit}" if count < 1000 else f"{count:.0f} {unit}"

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
+from profiling.machine.devices import device_kind
 from profiling.records.telemetry import Telemetry
 from profiling.records.timing import Timing
 
 # A clock that was held down in fewer samples than this changes the median little.
-GPU_THROTTLED_SHARE = 0.1
+CARD_THROTTLED_SHARE = 0.1
 # A clock that fell by less shifts a figure by less than what is told apart between two machines.
 CLOCK_FALL = 0.03
 # A hypervisor's own housekeeping stays below this; a neighbour that takes more is as large as what we resolve.
@@ -55,17 +56,19 @@ def clock_flags(timing: Timing) -> list[str]:
     return [f"the SM clock fell from {first:.0f} to {last:.0f} MHz over the samples{early if timing.discarded else ''}"]
 
 
-def gpu_throttled(telemetry: Telemetry, elapsed_s: float, cpus: int) -> Iterator[str]:
-    for reason in telemetry.throttle_reasons:
-        share = min(1.0, telemetry.counters.get(f"gpu.throttled_s.{reason}", elapsed_s) / elapsed_s)
-        if share >= GPU_THROTTLED_SHARE:
-            yield f"GPU throttled for {share:.0%} of the time: {reason}"
+def card_throttled(telemetry: Telemetry, elapsed_s: float, cpus: int) -> Iterator[str]:
+    for name, seconds in telemetry.counters.items():
+        device, _, reason = name.partition(".throttled_s.")
+        share = min(1.0, seconds / elapsed_s)
+        if reason and share >= CARD_THROTTLED_SHARE:
+            yield f"{device_kind(device).title} throttled for {share:.0%} of the time: {reason}"
 
 
-def gpu_shared(telemetry: Telemetry, elapsed_s: float, cpus: int) -> Iterator[str]:
+def card_shared(telemetry: Telemetry, elapsed_s: float, cpus: int) -> Iterator[str]:
     for name, processes in telemetry.gauges.items():
-        if name.startswith("gpu.processes") and processes.median > 1:
-            card = "GPU" + name.removeprefix("gpu.processes").replace(".", " ")
+        device, shows_processes, number = name.partition(".processes")
+        if shows_processes and processes.median > 1:
+            card = device_kind(device).title + number.replace(".", " ")
             yield f"{card} shared: {processes.median:.0f} processes held a context on it"
 
 
@@ -111,8 +114,8 @@ def disk_read(telemetry: Telemetry, elapsed_s: float, cpus: int) -> Iterator[str
 
 
 FINDERS: tuple[Callable[[Telemetry, float, int], Iterator[str]], ...] = (
-    gpu_throttled,
-    gpu_shared,
+    card_throttled,
+    card_shared,
     cpu_throttled,
     stolen,
     others_ran,

@@ -9,10 +9,10 @@ import re
 import tomllib
 from functools import cache
 from importlib.resources import files
-from typing import Literal
 
 from pydantic import Field
 
+from profiling.machine.devices import Bounded, device_kind
 from profiling.records.environment import Cpu, Environment, Gpu
 from profiling.records.peak import Peak
 from profiling.records.point import Device
@@ -81,28 +81,20 @@ def peak(
     environment: Environment,
     device: Device,
     dtype: str,
-    figure: Literal["flops", "bytes"],
+    figure: Bounded,
     unit_kind: str | None = None,
     kept_to_cpus: int | None = None,
 ) -> Peak:
-    """The vendor's peak of this machine's device for arithmetic in `dtype` (FLOP/s) or for its memory (byte/s).
+    """Return the vendor's peak of this machine's device for arithmetic in `dtype` (FLOP/s) or for its memory (byte/s).
 
-    Of a GPU's arithmetic it is that of `unit_kind`, `plain` or `tensor`; of the better one where that is None.
+    A GPU's arithmetic is bounded by its `unit_kind`, `plain` or `tensor`, and where that is None by the better one.
     `kept_to_cpus` is the number of the host's CPUs where it was to use no more: a GPU's peak is the same.
     """
-    if device == "cpu":
-        per_cycle = cpu_flops_per_cycle(environment.cpu, dtype) if figure == "flops" else None
-        if per_cycle:
-            stated = f"the vendor states {per_cycle} FLOP per cycle of a core, but no clock under such load"
-        else:
-            stated = f"no vendor's figure for the {'FLOP/s' if figure == 'flops' else 'memory bandwidth'} of this CPU"
-        kept = f", and that of all {environment.cpu.logical} CPUs does not bound {kept_to_cpus}" if kept_to_cpus else ""
-        return Peak(value=None, reason=f"{stated}; see the measured ceiling{kept}")
-    if device == "tpu":
-        return Peak(value=None, reason="the environment record does not name the TPU")
-    if not environment.gpus:
-        return Peak(value=None, reason="the environment record names no GPU")
-    gpu = environment.gpus[0]
+    return device_kind(device).peak(environment, dtype, figure, unit_kind, kept_to_cpus)
+
+
+def peak_of_gpu(gpu: Gpu, dtype: str, figure: Bounded, unit_kind: str | None) -> Peak:
+    """Return the peak of a GPU by its name, if it is a whole card that the table has."""
     if gpu.mig or " MIG " in gpu.name:
         return Peak(value=None, reason=f"{gpu.name} is divided (MIG): no vendor's figure for the part")
     card = find_card(gpu.name)
@@ -121,7 +113,7 @@ def _has_its_memory(gpu: Gpu, card: Card) -> bool:
     return gpu.memory_bytes is None or any(0.9 < gpu.memory_bytes / (size * 1e9) < 1.1 for size in card.memory_gb)
 
 
-def card_peak(card: Card, dtype: str, figure: Literal["flops", "bytes"], confined_to: str | None = None) -> Peak:
+def card_peak(card: Card, dtype: str, figure: Bounded, confined_to: str | None = None) -> Peak:
     """The card's best unit for the dtype, or the one that the arithmetic is confined to, or its memory."""
     memory = {"memory": card.bandwidth} if card.bandwidth else {}
     units = card.flops.get(dtype, {}) if figure == "flops" else memory

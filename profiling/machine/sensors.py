@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 import psutil
 
 if TYPE_CHECKING:
-    from profiling.machine.nvidia.nvml import Reading
+    from profiling.machine.devices import CardSensors, Reading
 
 FIRST_S = 0.1  # so that a short measurement has a sample too, taken when the clocks have left their idle state
 TICK_S = 0.01  # /proc/stat counts in ticks of 1/100 s on nearly every kernel
@@ -41,8 +41,10 @@ class Watch:
     interval_s: float
     cpus: list[int] | None = None
     """The CPUs whose load is read; None for all."""
+    device: str = "cpu"
+    """The kind of the device that is measured."""
     cards: list[str] = field(default_factory=list)
-    """The PCI addresses of the GPUs."""
+    """The addresses of the device's cards, if it has any with sensors."""
     place: list[int] | None = None
     """The CPUs that this program may run on; None leaves it where it was started."""
 
@@ -55,11 +57,11 @@ class Seen:
     """The moment of each sample, by the clock of `perf_counter`, which the processes of a machine share."""
     samples: list[list[Reading]] = field(default_factory=list)
     throttled: list[list[str]] = field(default_factory=list)
-    """Of each sample: what held the clock of any card down."""
+    """The reasons that held the clock of any card down, for each sample."""
     energy_j: float | None = None
-    """What all cards together used; None if one of them does not tell."""
+    """The energy that all cards together used; None if one of them does not tell."""
     missing: list[str] = field(default_factory=list)
-    """What could not be read, and why."""
+    """The names of what could not be read, with the reasons."""
 
 
 def main() -> None:
@@ -112,7 +114,7 @@ class Sensors:
         self._process = psutil.Process(watch.pid)
         self._loads = CpuLoads(watch.cpus)
         self._seen = Seen()
-        self._cards = Cards(watch.cards, self._seen.missing) if watch.cards else None
+        self._cards = _open_cards(watch, self._seen.missing) if watch.cards else None
 
     def begin(self) -> None:
         self._begin_energy_j = self._cards.energy() if self._cards else None
@@ -131,6 +133,12 @@ class Sensors:
         if not self._seen.samples:
             self.sample()
         return self._seen
+
+
+def _open_cards(watch: Watch, missing: list[str]) -> CardSensors | None:
+    from profiling.machine.devices import device_kind  # a machine without cards is not kept waiting for it
+
+    return device_kind(watch.device).open_sensors(watch.cards, missing)
 
 
 class CpuLoads:
@@ -163,42 +171,6 @@ def busy_percent(before: Any, after: Any) -> float:
     total = sum(passed.values())
     idle = passed["idle"] + passed.get("iowait", 0.0)
     return 100.0 * min(1.0, max(0.0, 1 - idle / total)) if total > 0 else 0.0
-
-
-class Cards:
-    """The GPUs at these PCI addresses; what none of their sensors can tell is added to `missing`."""
-
-    def __init__(self, addresses: Sequence[str], missing: list[str]) -> None:
-        from profiling.machine.nvidia import nvml  # a machine without a GPU is not kept waiting for it
-
-        self._nvml = nvml
-        found = [nvml.open_card(address) for address in addresses]
-        self._cards = [(number, card) for number, card in enumerate(found) if card is not None]
-        self._several, self._complete = len(found) > 1, len(self._cards) == len(found)
-        self._divided = any(nvml.is_divided(card) for _, card in self._cards)
-        if not self._complete:
-            lost = ", ".join(address for address, card in zip(addresses, found, strict=True) if card is None)
-            missing.append(f"sensors of the GPU at {lost}: NVML does not answer for it")
-        if self._divided:
-            missing.append("GPU power and energy: the card is divided (MIG), and they are those of all its parts")
-
-    def read(self) -> list[Reading]:
-        """Every sensor of every card; of several cards `gpu.power.0` and so on, in CUDA's order."""
-        return [
-            (f"{name}.{number}" if self._several else name, value, unit)
-            for number, card in self._cards
-            for name, value, unit in self._nvml.read_card(card)
-            if not (self._divided and name == "gpu.power")
-        ]
-
-    def throttle_reasons(self) -> list[str]:
-        return sorted({reason for _, card in self._cards for reason in self._nvml.read_throttle_reasons(card)})
-
-    def energy(self) -> float | None:
-        """The sum of the cards' energy counters; None if any of them cannot be read."""
-        joules = [self._nvml.read_energy(card) for _, card in self._cards]
-        known = [value for value in joules if value is not None]
-        return sum(known) if self._complete and not self._divided and len(known) == len(joules) else None
 
 
 if __name__ == "__main__":

@@ -16,36 +16,29 @@ from time import monotonic
 from types import TracebackType
 from typing import TYPE_CHECKING
 
-import psutil
-
 from profiling import PROJECT
+from profiling.machine.devices import device_kind
 from profiling.machine.environment.cpu import collect_affinity
-from profiling.machine.nvidia.libcuda import CudaError, Driver, NoDriver
 from profiling.machine.sensors import Seen, Watch
-from profiling.machine.totals import Totals, difference, read_totals
+from profiling.machine.totals import Totals, difference, read_cpu_time, read_totals
 from profiling.records.point import Device
 from profiling.records.telemetry import Gauge, Telemetry
 
 if TYPE_CHECKING:
-    from profiling.machine.nvidia.nvml import Reading
+    from profiling.machine.devices import Reading
 
-
-INTERVAL_S: dict[Device, float] = {"cpu": 0.5, "gpu": 0.2, "tpu": 0.5}
-"""NVBench measures a kernel for a second; NVML itself refreshes power and utilisation some ten times in one."""
 MOST_POINTS = 500  # of a sensor over time: more than a chart is wide
 READY_S = 30.0  # a driver that is not kept loaded takes seconds to answer for eight cards
 ANSWER_S = 10.0
-
-BUSY = ("user", "nice", "system", "irq", "softirq")
 
 
 class TelemetrySampler:
     """Observes the machine while its `with` block runs; `result()` afterwards.
 
     The process that reads the sensors is started here, so that it is ready by the time the block begins; `close` ends
-    it where no block did. `cards` is how many of the visible GPUs the measured process uses, the first ones. Any sensor
-    may be absent. `cpus` are the CPUs that the process was kept to, if it was: what happened on the others did not
-    disturb it. `place` are those that the sensors are read on, if not where this process runs.
+    it where no block did. Any sensor may be absent. The measured process uses the first so many of the visible `cards`.
+    `cpus` are the CPUs that it was kept to, if it was: what happened on the others did not disturb it. `place` are
+    the CPUs that the sensors are read on, if not where this process runs.
     """
 
     def __init__(
@@ -56,12 +49,19 @@ class TelemetrySampler:
         place: Sequence[int] | None = None,
         cards: int = 1,
     ) -> None:
-        self._interval_s, self._cpus = interval_s or INTERVAL_S[device], cpus
+        kind = device_kind(device)
+        self._device, self._interval_s, self._cpus = device, interval_s or kind.sensor_interval_s, cpus
         watched = collect_affinity() if cpus is None else list(cpus)
-        addresses = visible_cards(cards) if device == "gpu" else []
         self._seen = Seen()
         self._sensors = SensorProcess(
-            Watch(os.getpid(), self._interval_s, watched, addresses, None if place is None else list(place))
+            Watch(
+                os.getpid(),
+                self._interval_s,
+                watched,
+                device,
+                kind.cards(cards),
+                None if place is None else list(place),
+            )
         )
 
     def __enter__(self) -> TelemetrySampler:
@@ -81,14 +81,15 @@ class TelemetrySampler:
         self._sensors.close()
 
     def result(self) -> Telemetry:
-        """What was observed; to be asked for after the block."""
+        """Return what was observed; ask for it after the block."""
         elapsed = self._end.wall_s - self._begin.wall_s
         counters = {"wall_s": elapsed} | difference(self._begin, self._end)
         if self._seen.energy_j is not None:
-            counters["gpu.energy_j"] = self._seen.energy_j
+            counters[f"{self._device}.energy_j"] = self._seen.energy_j
         throttled = [reason for reasons in self._seen.throttled for reason in reasons]
         for reason in sorted(set(throttled)):
-            counters[f"gpu.throttled_s.{reason}"] = elapsed * throttled.count(reason) / len(self._seen.throttled)
+            share = throttled.count(reason) / len(self._seen.throttled)
+            counters[f"{self._device}.throttled_s.{reason}"] = elapsed * share
         return Telemetry(
             interval_s=self._interval_s,
             gauges=summarize(self._seen.samples),
@@ -196,22 +197,6 @@ class SensorProcess:
             return "the process that reads them closed its output"
         said = complaint.decode(errors="replace").strip().splitlines() or [f"exit status {process.returncode}"]
         return f"the process that reads them ended: {said[-1]}"
-
-
-def visible_cards(count: int) -> list[str]:
-    """The PCI addresses of the first so many GPUs; CUDA itself reads `CUDA_VISIBLE_DEVICES`, in each of its forms."""
-    try:
-        return [device.pci_bus_id for device in Driver().devices()[:count]]
-    except (NoDriver, CudaError):
-        return []
-
-
-def read_cpu_time(cpus: Sequence[int]) -> dict[str, float]:
-    """Seconds that these CPUs together were busy, and that a hypervisor gave to another guest."""
-    times = [each for number, each in enumerate(psutil.cpu_times(percpu=True)) if number in cpus]
-    busy = sum(getattr(each, name, 0.0) for each in times for name in BUSY)
-    steal = [each.steal for each in times if hasattr(each, "steal")]
-    return {"cpu.busy_s": busy, **({"cpu.steal_s": sum(steal)} if steal else {})}
 
 
 def summarize(samples: Sequence[Sequence[Reading]]) -> dict[str, Gauge]:

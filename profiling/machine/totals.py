@@ -6,7 +6,7 @@ Sources: proc(5), getrusage(2), Linux `Documentation/scheduler/sched-stats.rst`,
 from __future__ import annotations
 
 import resource
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter
@@ -35,8 +35,8 @@ class Totals:
 
 def read_totals(root: Path = Path("/")) -> Totals:
     """Read all totals now; what cannot be read is left out."""
-    counters: dict[str, float] = {}
-    for collect in (read_machine_time, read_own_time, read_usage, read_throttling, read_swapping, read_heat):
+    counters = read_cpu_time()
+    for collect in (read_own_time, read_usage, read_throttling, read_swapping, read_heat):
         counters |= collect(root)
     return Totals(perf_counter(), counters, read_waits(root), collect_energy(root))
 
@@ -62,11 +62,15 @@ def difference(begin: Totals, end: Totals) -> dict[str, float]:
     return counted
 
 
-def read_machine_time(root: Path) -> dict[str, float]:
-    """Seconds that all CPUs together were busy, and that a hypervisor gave to another guest."""
-    times = psutil.cpu_times()
-    busy = sum(getattr(times, name, 0.0) for name in ("user", "nice", "system", "irq", "softirq"))
-    return {"cpu.busy_s": busy, **({"cpu.steal_s": times.steal} if hasattr(times, "steal") else {})}
+def read_cpu_time(cpus: Sequence[int] | None = None) -> dict[str, float]:
+    """Read the seconds that these CPUs together, or all, were busy, and that a hypervisor gave to another guest."""
+    if cpus is None:
+        times = [psutil.cpu_times()]
+    else:
+        times = [its for number, its in enumerate(psutil.cpu_times(percpu=True)) if number in cpus]
+    busy = sum(getattr(its, name, 0.0) for its in times for name in ("user", "nice", "system", "irq", "softirq"))
+    steal = [its.steal for its in times if hasattr(its, "steal")]
+    return {"cpu.busy_s": busy, **({"cpu.steal_s": sum(steal)} if steal else {})}
 
 
 def read_own_time(root: Path) -> dict[str, float]:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from time import perf_counter
 from typing import Literal
 
+from profiling.ranks.channel import Address
 from profiling.records.stored import Stored
 
 Stage = Literal["prepare", "input", "step"]
@@ -30,7 +31,7 @@ class World(Stored):
     @property
     def host(self) -> str:
         """This rank's own address, as the others reach it."""
-        return self.addresses[self.rank].rpartition(":")[0]
+        return Address.parse(self.addresses[self.rank]).host
 
     @property
     def interface(self) -> str | None:

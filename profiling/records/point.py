@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     import numpy as np
 
-Device = Literal["cpu", "gpu", "tpu"]
+Device = str
+"""The name of a kind of device, one of `profiling.machine.devices.kinds()`."""
 Scalar = str | int
 
 

@@ -15,6 +15,7 @@ from typing import TypeVar
 
 from pydantic import ValidationError
 
+from profiling.machine.devices import device_kind
 from profiling.records.point import Device
 from profiling.records.stored import Stored
 from profiling.records.trace import Converted, Events, TraceAnalysis
@@ -27,13 +28,6 @@ OUTPUT_LINES = 3
 
 INPUT_BOUND = ((0.2, "highly input-bound"), (0.05, "moderately input-bound"), (0.0, "not input-bound"))
 """The least share of a step for each verdict; the bounds are xprof's (op_stats_to_input_pipeline_analysis.cc)."""
-
-NO_DEVICE_EVENTS = (
-    "the GPU's kernels are missing from the trace: CUPTI may not read them here. Allow it: in a container add "
-    "`--cap-add=SYS_ADMIN` (or `--privileged`); on the host load the driver with "
-    "`options nvidia NVreg_RestrictProfilingToAdminUsers=0` in /etc/modprobe.d, or run as root; and see that "
-    "libcupti.so can be loaded (LD_LIBRARY_PATH, extras/CUPTI/lib64 of the CUDA toolkit)"
-)
 
 
 def analyze(folder: Path, device: Device) -> TraceAnalysis:
@@ -109,9 +103,7 @@ def device_failure(device: Device, events: Events) -> str | None:
     if device == "cpu" or events.device_events:
         return None
     said = f" (the profiler says: {'; '.join(events.errors)})" if events.errors else ""
-    if device == "tpu":
-        return f"the TPU's operations are missing from the trace{said}"
-    return NO_DEVICE_EVENTS + said
+    return device_kind(device).missing_from_trace() + said
 
 
 def run_reader(module: str, arguments: Sequence[str], answer: type[Answer]) -> Answer | str:

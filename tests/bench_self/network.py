@@ -19,10 +19,10 @@ import pytest
 from rich.console import Console
 
 from accelbench.run.plan import discover
-from accelbench.run.ranks import free_port
 from kernels.pingpong.cpu_tcp import connection
 from profiling.benchmark import Task
-from profiling.ranks.world import World, join
+from profiling.ranks.channel import Address, free_port
+from profiling.ranks.world import World, join, world
 from profiling.records.point import Point
 from profiling.timing.host import sample_seconds
 from tests.bench_self.bounds import Bound
@@ -164,15 +164,15 @@ def trials(what: str, size: int) -> float | None:
     own = {"pingpong": {"impl": "tcp"}, "collectives": {"op": "all-reduce", "impl": "gloo"}}[what]
     task = discover()[what].prepare(Point(what, "cpu", {**own, "bytes": size, "processes": 2}, seed=1))
     assert isinstance(task, Task)
-    if task.follow:
-        task.follow()
+    assert task.together
+    if world().rank > 0:
+        task.together.follow()
         return None
-    assert task.sample
-    assert task.finish
     assert task.verify().passed
+    assert task.sample
     loops = max(1, round(TRIAL_SECONDS / task.sample(WARM_UP)))
     best = min(task.sample(loops) for _ in range(TRIALS))
-    task.finish()
+    task.together.finish()
     return best
 
 
@@ -182,8 +182,8 @@ def bare_loop(size: int, here: World) -> Callable[[], float]:
     from torch import distributed
 
     os.environ["GLOO_SOCKET_IFNAME"] = "lo"
-    host, _, port = here.addresses[0].rpartition(":")
-    store = distributed.TCPStore(host, int(port), here.size, here.rank == 0)
+    host, port = Address.parse(here.addresses[0])
+    store = distributed.TCPStore(host, port, here.size, here.rank == 0)
     distributed.init_process_group("gloo", store=store, rank=here.rank, world_size=here.size)
     data = torch.randn(size // 4)
 

@@ -12,13 +12,13 @@ from statistics import median
 from rich.console import Console
 
 from accelbench.run.plan import discover
-from accelbench.run.ranks import free_port
 from profiling.benchmark import Training
+from profiling.ranks.channel import free_port
 from profiling.ranks.world import World, join
 from profiling.records.point import Point
 from profiling.timing.steps import StepClock
 from tests.bench_self.bounds import Bound
-from workloads.training import pipeline
+from workloads.data import pipeline
 from workloads.training.keras_model import use_backend
 
 PAIRS, TURNS = 3, 2

@@ -18,7 +18,7 @@ from profiling.benchmark import Training
 from profiling.records.point import Point
 from profiling.timing.steps import WARMUP_STEPS, StepClock
 from tests.bench_self.bounds import Bound
-from workloads.training import pipeline
+from workloads.data import pipeline
 from workloads.training.keras_model import use_backend
 
 TURNS = 7

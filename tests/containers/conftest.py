@@ -146,6 +146,7 @@ def variables(workshop: Path) -> dict[str, str]:
         "HOME": str(home),
         "DOCKER_HOST": os.environ.get("DOCKER_HOST", f"unix://{workshop}/docker.sock"),
         "COLUMNS": "100",
+        "MAKEFLAGS": "",  # the caller's make is no part of this one, whatever `make container-test` was given
     }
 
 

@@ -59,6 +59,16 @@ def test_a_benchmark_runs_with_limits_as_the_caller_and_leaves_its_run_to_him(
     assert environment["limits"] == {"cpu_quota": 1.5, "memory_bytes": 3 << 30}
 
 
+def test_two_ranks_train_together_in_a_container_by_the_strategy_that_was_asked_for(
+    cpu_image: str, checkout: Checkout
+) -> None:
+    words = ("BENCH=cnn-mnist", "BACKEND=tensorflow", "PARAMS=epochs=2", "PROCS=2", "STRATEGY=multiworker")
+    checkout.bench("ENGINE=docker", *words)
+    (training,) = [record for record in records(checkout.only_run()) if record["benchmark"] == "cnn-mnist"]
+    assert (training["status"], len(training["ranks"])) == ("measured", 2)
+    assert (training["params"]["strategy"], training["params"]["processes"]) == ("multiworker", 2)
+
+
 def test_a_user_whom_the_image_does_not_know_trains_without_a_writable_root(
     cpu_image: str, docker: dict[str, str], open_folder: Path
 ) -> None:

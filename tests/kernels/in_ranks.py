@@ -6,8 +6,8 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
-from accelbench.run.ranks import free_port
 from profiling.benchmark import Task
+from profiling.ranks.channel import free_port
 from profiling.ranks.world import World
 from profiling.records.quality import Verification
 
@@ -32,11 +32,11 @@ def verified(size: int, prepare: Callable[[World], Task], times: int = 1) -> Ver
 
     def do(here: World) -> Verification | None:
         task = prepare(here)
-        if task.follow:
-            task.follow()
+        assert task.together
+        if here.rank > 0:
+            task.together.follow()
             return None
         assert task.sample
-        assert task.finish
         try:
             task.run()
             for _ in range(times):
@@ -44,7 +44,7 @@ def verified(size: int, prepare: Callable[[World], Task], times: int = 1) -> Ver
                 assert task.sample(3) > 0
             return verdict
         finally:
-            task.finish()
+            task.together.finish()
 
     verdict = in_ranks(size, do)[0]
     assert verdict is not None

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import os
-from typing import Any
 
-from profiling.benchmark import Skip, Task
+from profiling.benchmark import Skip, Task, Together
 from profiling.ranks.world import world
 from profiling.records.point import Point
 from profiling.records.quality import Metric, Verification
@@ -31,11 +30,11 @@ def prepare_in_mpi(point: Point) -> Task:
     if point["how"] == "skip":
         raise Skip("this rank lacks something")
     here, pid = world(), os.getpid()
-    fields: dict[str, Any] = {"follow": run} if here.rank else {"sample": lambda loops: loops / 10, "finish": run}
     return Task(
         run=run,
         verify=lambda: Verification(passed=True, method=str(pid), expected=str(here.rank), found=str(point.seed)),
         work=Work(bytes=5),
         metrics=lambda seconds: {"latency": Metric(seconds / 2, "s")},
-        **fields,
+        sample=lambda loops: loops / 10,
+        together=Together(follow=run, finish=run),
     )

@@ -45,14 +45,14 @@ def test_all_ranks_execute_as_often_and_in_the_same_order(size: int, asked: list
         done: list[Any] = []
         part = Part(run=done.append, check=lambda: done.append("check"), load=lambda: done.append("load"))
         own = task(here, part)
-        if own.follow:
-            own.follow()
+        assert own.together
+        if here.rank > 0:
+            own.together.follow()
             return done
         assert own.sample
-        assert own.finish
         for what in asked:
             own.run() if what == "run" else own.verify() if what == "verify" else own.sample(what)
-        own.finish()
+        own.together.finish()
         return done
 
     steps = {"run": ["load", 1], "verify": ["check"]}
@@ -63,13 +63,13 @@ def test_all_ranks_execute_as_often_and_in_the_same_order(size: int, asked: list
 def test_a_sample_takes_as_long_as_its_slowest_rank() -> None:
     def do(here: World) -> float:
         own = task(here, Part(run=lambda loops: time.sleep(0.02 * here.rank * loops), check=nothing))
-        if own.follow:
-            own.follow()
+        assert own.together
+        if here.rank > 0:
+            own.together.follow()
             return 0.0
         assert own.sample
-        assert own.finish
         seconds = own.sample(2)
-        own.finish()
+        own.together.finish()
         return seconds
 
     assert in_ranks(3, do)[0] >= 0.04  # each execution: rank 2's two naps
@@ -78,11 +78,11 @@ def test_a_sample_takes_as_long_as_its_slowest_rank() -> None:
 def test_what_every_rank_found_is_judged() -> None:
     def do(here: World) -> Any:
         own = task(here, Part(run=lambda loops: None, check=lambda: here.rank * 10))
-        if own.follow:
-            return own.follow()
+        assert own.together
+        if here.rank > 0:
+            return own.together.follow()
         verdict = own.verify()
-        assert own.finish
-        own.finish()
+        own.together.finish()
         return verdict.found
 
     assert in_ranks(3, do)[0] == "[0, 10, 20]"
@@ -95,7 +95,7 @@ def test_a_rank_that_ends_is_named_to_the_one_that_waits_for_it(gone: int, waits
         steps.exchange(None)
         if here.rank != waits:
             if here.rank != gone:
-                steps._write(None)
+                steps._send(value=None)
             return None
         with pytest.raises(ConnectionError) as caught:
             steps.exchange(None)
@@ -108,9 +108,10 @@ def test_a_rank_that_leaves_ends_those_that_follow() -> None:
     def do(here: World) -> None:
         steps = Lockstep(here)
         own = together(steps, Part(run=lambda loops: None, check=nothing), judge, Work(), lambda seconds: {})
-        if own.follow:
+        assert own.together
+        if here.rank > 0:
             with pytest.raises(ConnectionError, match="rank 0 has ended"):
-                own.follow()
+                own.together.follow()
         else:
             own.run()
             steps.close()
@@ -126,12 +127,12 @@ def test_followers_end_with_rank_0_wherever_they_are() -> None:
         steps = Lockstep(here)
         part = Part(run=lambda loops: None, check=nothing)
         own = together(steps, part, judge, Work(), lambda seconds: {})
-        if own.follow:
-            own.follow()
+        assert own.together
+        if here.rank > 0:
+            own.together.follow()
         else:
-            assert own.finish
-            steps.say({"sample": 3})
-            own.finish()
+            steps.say(["timed", 3])
+            own.together.finish()
 
     in_ranks(2, do)
 

@@ -157,7 +157,7 @@ def test_inputs_are_fresh_at_each_verification() -> None:
 def test_matrices_that_do_not_fit_are_skipped_before_they_are_allocated(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gpu_task, "require_device_memory", profiling.machine.nvidia.cuda.require_device_memory)
     monkeypatch.setattr(profiling.machine.nvidia.cuda, "free_memory", lambda: 3 * 4096**2 * 4)
-    with pytest.raises(Skip, match=r"needs 0\.19 GiB of device memory"):
+    with pytest.raises(Skip, match=r"needs 192 MiB of device memory"):
         gpu_task.gpu_task(point("float32", n=4096), lambda operands: pytest.fail("allocated"))
 
 

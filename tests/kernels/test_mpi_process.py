@@ -47,10 +47,11 @@ def test_a_task_is_run_there_for_one_worker_after_the_other() -> None:
         assert task.work == Work(bytes=5)
         assert task.metrics
         assert task.metrics(3.0) == {"latency": Metric(1.5, "s")}
-        if rank == 0:
-            assert task.sample
-            assert task.sample(5) == 0.5
-        assert (task.follow is None) == (task.sample is not None) == (task.finish is not None) == (rank == 0)
+        assert task.sample
+        assert task.sample(5) == 0.5
+        assert task.together
+        task.together.follow()
+        task.together.finish()
         places.append(int(verification.method))
         del task  # the worker ends
     assert places[0] == places[1] != os.getpid()

@@ -16,6 +16,7 @@ from kernels.lockstep import Lockstep
 from kernels.pingpong import cpu_tcp
 from kernels.pingpong.trips import Trips, make_task
 from profiling.benchmark import Skip, Task
+from profiling.ranks.channel import Channel
 from profiling.ranks.world import World
 from profiling.records.point import Point
 from tests.conftest import Run, records
@@ -26,14 +27,14 @@ def point(size: int, impl: str = "tcp") -> Point:
     return Point("pingpong", "cpu", {"impl": impl, "bytes": size, "processes": 2}, seed=7)
 
 
-def honest(here: World, peer: socket.socket) -> Trips:
+def honest(here: World, peer: Channel) -> Trips:
     return cpu_tcp.round_trips(peer, cpu_tcp.ping if here.rank == 0 else cpu_tcp.pong)
 
 
-def over_sockets(size: int, end: Callable[[World, socket.socket], Trips] | None = None) -> Callable[[World], Task]:
+def over_sockets(size: int, end: Callable[[World, Channel], Trips] | None = None) -> Callable[[World], Task]:
     def prepare(here: World) -> Task:
         steps = Lockstep(here)
-        peer = cpu_tcp.connect(steps, here)
+        peer = cpu_tcp.meet(steps, here)
         return make_task(point(size), (end or honest)(here, peer), steps, here)
 
     return prepare
@@ -47,7 +48,7 @@ def test_random_bytes_come_back(size: int, ranks: int) -> None:
 
 @pytest.mark.parametrize("fault", ["a byte changed", "the last message again", "not from the last rank"])
 def test_other_bytes_fail(fault: str) -> None:
-    def faulty(here: World, peer: socket.socket) -> Trips:
+    def faulty(here: World, peer: Channel) -> Trips:
         if here.rank == 0:
             return honest(here, peer)
         previous = bytes(1000)
@@ -58,7 +59,8 @@ def test_other_bytes_fail(fault: str) -> None:
                 assert cpu_tcp.receive(peer.fileno(), payload)
                 arrived = bytes(payload)
                 changed = arrived[:-1] + bytes([arrived[-1] ^ 1])
-                peer.sendall(previous if fault == "the last message again" else changed if "byte" in fault else arrived)
+                sent = previous if fault == "the last message again" else changed if "byte" in fault else arrived
+                assert cpu_tcp.send(peer.fileno(), np.frombuffer(sent, np.uint8))
                 previous = arrived
                 if fault == "not from the last rank":
                     payload[0] ^= 1
@@ -92,7 +94,7 @@ def test_a_peer_that_closes_in_the_middle_is_an_error(exchange: Any) -> None:
         there.close()
         array = np.empty(8, np.uint8)
         with pytest.raises(ConnectionError, match="has ended"):
-            cpu_tcp.round_trips(here, exchange)(array, array, 3)
+            cpu_tcp.round_trips(Channel(here), exchange)(array, array, 3)
 
 
 def test_memory_that_is_not_there_is_a_skip(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -119,7 +121,7 @@ def test_two_processes_measure_latency_and_bandwidth(accelbench: Run, tmp_path: 
 def test_what_is_received_was_poisoned() -> None:
     """A trip that moves nothing leaves no byte right."""
 
-    def still(here: World, peer: socket.socket) -> Trips:
+    def still(here: World, peer: Channel) -> Trips:
         return lambda payload, returned, loops: None
 
     outcome = verified(2, over_sockets(1000, still))
@@ -130,7 +132,7 @@ def test_what_is_received_was_poisoned() -> None:
 def test_payloads_are_random() -> None:
     drawn = []
 
-    def keep(here: World, peer: socket.socket) -> Trips:
+    def keep(here: World, peer: Channel) -> Trips:
         right = honest(here, peer)
 
         def trips(payload: Any, returned: Any, loops: int) -> None:

@@ -14,9 +14,10 @@ from profiling.machine import memory
 from profiling.records.point import Point
 from tests.conftest import Run, records
 from workloads import data
-from workloads.cnn_mnist import cnn_mnist, floor
+from workloads.cnn_mnist import cnn_mnist, floors
 from workloads.data import Digits, load_mnist
 from workloads.training import keras_model
+from workloads.training.quality import floor
 
 
 def train(accelbench: Run, tmp_path: Path, *arguments: str, **changes: str | None) -> dict[str, Any]:
@@ -38,7 +39,14 @@ def test_two_epochs_on_real_digits_learn(accelbench: Run, tmp_path: Path) -> Non
         "train": 4500,
         "held_out": 500,
         "synthetic": False,
+        "trainings": 1,
     }
+    assert record["layout"]["strategy"] == "none"
+    assert (record["layout"]["replicas"], record["layout"]["batch"]) == (1, 128)
+    assert record["bound"]["resource"] == "arithmetic"
+    assert record["bound"]["dtype"] == "float32"
+    assert [quality["name"] for quality in record["qualities"] if quality["headline"]] == ["test_accuracy"]
+    assert {quality["name"] for quality in record["qualities"]} < record["metrics"].keys()
     assert len(record["curves"]["val_accuracy"]) == 2
     assert 0.9 < record["metrics"]["framework_flops_ratio"]["value"] < 1.2
     assert record["curves"]["loss"][1] < record["curves"]["loss"][0]
@@ -101,7 +109,9 @@ def test_an_untrained_model_fails(few_digits: Digits) -> None:
 
 
 def test_the_longer_the_training_the_better_it_must_be() -> None:
-    assert [floor(steps) for steps in (0, 61, 62, 309, 310, 5000)] == [0.2, 0.2, 0.75, 0.75, 0.93, 0.93]
+    for batch, images in ((128, 128), (16, 128), (600, 600)):  # smaller batches are added up to the paper's
+        reached = [floor(floors(batch), steps * images) for steps in (0, 61, 62, 309, 310, 5000)]
+        assert reached == [0.2, 0.2, 0.75, 0.75, 0.93, 0.93]
 
 
 def test_a_model_trained_on_shuffled_labels_fails(few_digits: Digits, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -19,6 +19,7 @@ from profiling.records.quality import Metric
 from tests.conftest import ROOT, Run, records
 from workloads import data, deep_mnist_embryo, resnet50
 from workloads.data import load_embryos
+from workloads.training.quality import floor
 
 EMBRYO = {"image": 16, "batch": 10, "epochs": 1, "devices": 1}
 RESNET = {"image": 32, "batch": 4, "epochs": 1, "devices": 1, "workers": 2, "prefetch": 2}
@@ -76,10 +77,12 @@ def test_a_folder_of_ones_own_is_trained_on_and_called_by_its_name(accelbench: R
 
 
 def test_the_more_images_a_network_has_seen_the_better_it_must_be() -> None:
-    floors = [deep_mnist_embryo.floor(images, 5, 500, synthetic=True) for images in (100, 4_000, 8_000, 80_000)]
-    assert floors == sorted(set(floors))
-    assert deep_mnist_embryo.floor(80_000, 5, 500, synthetic=False) == pytest.approx(0.16), "anybody's may be harder"
-    assert deep_mnist_embryo.floor(80_000, 5, 12, synthetic=False) == 0, "a dozen may be wrong by chance"
+    drawn = deep_mnist_embryo.floors(5, 500, synthetic=True)
+    reached = [floor(drawn, images) for images in (100, 4_000, 8_000, 80_000)]
+    assert reached == sorted(set(reached))
+    anybodys, few = (deep_mnist_embryo.floors(5, held_out, synthetic=False) for held_out in (500, 12))
+    assert floor(anybodys, 80_000) == pytest.approx(0.16), "anybody's may be harder"
+    assert floor(few, 80_000) == 0, "a dozen may be wrong by chance"
 
 
 def test_an_image_that_cannot_be_halved_is_skipped() -> None:

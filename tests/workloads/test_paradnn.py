@@ -15,6 +15,8 @@ from profiling.flop_counts.framework import framework_metrics
 from profiling.machine import memory
 from profiling.records.point import Point
 from profiling.records.quality import Metric
+from workloads.data.pipeline import Feed
+from workloads.distribution.strategy import Strategy
 from workloads.paradnn import (
     HELD_OUT,
     STEPS,
@@ -25,7 +27,6 @@ from workloads.paradnn import (
     paradnn_rnn,
     rnn_parameters,
 )
-from workloads.training import pipeline
 
 PREPARE = {"paradnn-fc": paradnn_fc, "paradnn-cnn": paradnn_cnn, "paradnn-rnn": paradnn_rnn}
 SMALL: dict[str, dict[str, Any]] = {
@@ -129,13 +130,13 @@ def test_a_few_steps_lower_the_loss_and_pass_the_check(name: str) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_model_trained_on_shuffled_labels_fails(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    feed = pipeline.feed
+    feed = Strategy.feed
 
-    def shuffled(point: Point, examples: tuple[Any, Any], **settings: Any) -> pipeline.Feed:
+    def shuffled(self: Strategy, examples: tuple[Any, Any]) -> Feed:
         x, labels = examples
-        return feed(point, (x, np.random.default_rng(1).permuted(labels, axis=0)), **settings)
+        return feed(self, (x, np.random.default_rng(1).permuted(labels, axis=0)))
 
-    monkeypatch.setattr(pipeline, "feed", shuffled)
+    monkeypatch.setattr(Strategy, "feed", shuffled)
     task = prepare(name)
     outcome = task.verify(task.fit([]), task.evaluate())
     assert not outcome.passed

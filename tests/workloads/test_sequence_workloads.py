@@ -80,6 +80,8 @@ def test_repeats_start_anew_and_give_mean_and_deviation() -> None:
     found = task.evaluate()
     assert found["test_accuracy_std"].value >= 0
     assert found["test_f1_std"].value >= 0
+    assert {quality.deviation for quality in task.qualities} == {name for name in found if name.endswith("_std")}
+    assert task.data.trainings == 2
     again = prepare("bilstm-har", repeats=1, epochs=2)
     assert again.fit([])["loss"] == pytest.approx(history["loss"][:2], rel=1e-3)
     assert "test_accuracy_std" not in again.evaluate()

@@ -11,11 +11,11 @@ CACHE_VARIABLE = "ACCELBENCH_DATA"
 
 
 class DataError(Exception):
-    """A data set cannot be had; the message is one line that says what to do."""
+    """This data set cannot be had; the message is one line that says what to do."""
 
 
 def cache_directory() -> Path:
-    """Where fetched files lie: $ACCELBENCH_DATA, else the user's cache directory; `DataError` if there is no home."""
+    """Return the folder of fetched files, $ACCELBENCH_DATA or one in the user's cache; `DataError` without a home."""
     from platformdirs import user_cache_path
 
     chosen = os.environ.get(CACHE_VARIABLE)
@@ -34,12 +34,12 @@ def sha256_of(path: Path) -> str:
 
 
 def check(path: Path, sha256: str) -> None:
-    """DataError unless the file has that SHA-256."""
+    """Raise DataError unless the file has that SHA-256."""
     _compare(path, sha256_of(path), sha256)
 
 
 def read_checked(path: Path, sha256: str, name: str) -> io.BytesIO:
-    """The file's content, read once, so that what was checked is what is used; `DataError` if it is another."""
+    """Return the file's content, read once, so that what was checked is what is used; `DataError` if it is another."""
     try:
         content = path.read_bytes()
         _compare(path, hashlib.sha256(content).hexdigest(), sha256)

@@ -13,11 +13,11 @@ from numpy.typing import NDArray
 
 MOST_CELLS = 5
 CHUNK = 256
-"""Images drawn at a time: at 64 × 64 some 20 MB per intermediate array."""
+"""The number of images drawn at a time: at 64 × 64 some 20 MB per intermediate array."""
 
 
 def draw_cells(count: int, size: int, seed: int) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
-    """Images (count, size, size) of bytes, and their number of cells, 1 to 5; the same for the same arguments."""
+    """Return images (count, size, size) of bytes and their number of cells, 1 to 5; the same for the same arguments."""
     from scipy.ndimage import gaussian_filter
 
     generator = np.random.default_rng([seed, 2])
@@ -35,7 +35,7 @@ def draw_cells(count: int, size: int, seed: int) -> tuple[NDArray[np.uint8], NDA
 
 
 def _draw(generator: np.random.Generator, cells: NDArray[np.int64], size: int) -> NDArray[np.float32]:
-    """Brightness around 0 to 1; lengths are in half image widths, the image reaching from -1 to 1."""
+    """Return the brightness, around 0 to 1; lengths are in half image widths, the image reaching from -1 to 1."""
     count = len(cells)
 
     def uniform(low: float, high: float, *more: int) -> NDArray[np.float32]:
@@ -65,7 +65,7 @@ def _draw(generator: np.random.Generator, cells: NDArray[np.int64], size: int) -
 
 
 def _distance(axis: NDArray[np.float32], x: NDArray[np.float32], y: NDArray[np.float32]) -> NDArray[np.float32]:
-    """From every pixel to a point per image."""
+    """Return the distance from every pixel to a point per image."""
     across, down = (axis - x[:, np.newaxis]) ** 2, (axis - y[:, np.newaxis]) ** 2
     return np.sqrt(across[:, np.newaxis, :] + down[:, :, np.newaxis]).astype(np.float32)
 
@@ -73,7 +73,7 @@ def _distance(axis: NDArray[np.float32], x: NDArray[np.float32], y: NDArray[np.f
 def _disc(
     axis: NDArray[np.float32], x: NDArray[np.float32], y: NDArray[np.float32], radius: NDArray[np.float32]
 ) -> NDArray[np.float32]:
-    """1 inside a circle, 0 outside, with an edge of about a pixel."""
+    """Return 1 inside a circle and 0 outside, with an edge of about a pixel."""
     edge = len(axis) / 2 * (radius[:, np.newaxis, np.newaxis] - _distance(axis, x, y))
     inside: NDArray[np.float32] = np.clip(edge + 0.5, 0, 1)
     return inside
@@ -86,6 +86,6 @@ def _rim(
     radius: NDArray[np.float32],
     width: float,
 ) -> NDArray[np.float32]:
-    """A circle's line, fading to both sides like a Gaussian of that width."""
+    """Return a circle's line, which fades to both sides like a Gaussian of that width."""
     off = (_distance(axis, x, y) - radius[:, np.newaxis, np.newaxis]) / width
     return np.exp(-0.5 * off * off).astype(np.float32)

@@ -9,9 +9,9 @@ from workloads.data.sources import File
 from workloads.data.unpack import Progress
 
 CHUNK = 1 << 16
-"""Bytes written at a time, and lost at most when a connection breaks."""
+"""The bytes written at a time, and lost at most when a connection breaks."""
 TIMEOUT_S = (10, 60)
-"""To connect, and between two pieces of the answer."""
+"""The longest wait for a connection, and between two pieces of the answer."""
 
 
 def download(file: File, name: str, progress: Progress) -> None:

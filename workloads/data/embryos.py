@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from PIL import Image
 
 PAPERS_IMAGES = (49_024, 12_256)
-"""To train on and held out, in the paper."""
+"""The number of images that the paper trains on, and that it holds out."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,7 +37,7 @@ class Embryos(Split):
 
 
 def load_embryos(size: int = 64, *, train: int = 2_000, held_out: int = 500, seed: int = 1) -> Embryos:
-    """The images in the data folder's `embryo/CLASS/IMAGE` if there is one, else `train` + `held_out` synthetic ones.
+    """Return the images in the data folder's `embryo/CLASS/IMAGE`, or `train` + `held_out` synthetic ones without it.
 
     Images of any size, shape and mode become grey and size × size. Of each class a fifth, chosen by the hash of the
     file's name, is held out. `DataError` for a folder that cannot be trained on.
@@ -72,7 +72,7 @@ def _own_folder() -> Path | None:
 
 
 def hold_out(files: Sequence[Path]) -> tuple[list[Path], list[Path]]:
-    """The files to train on, and a fifth of them (at least one) to hold out, the same ones on every machine."""
+    """Return the files to train on and a fifth of them (at least one) to hold out, the same ones on every machine."""
     by_hash = sorted(files, key=lambda file: hashlib.sha256(file.name.encode(errors="surrogateescape")).digest())
     held_out = set(by_hash[: max(1, round(len(files) / 5))])
     return [file for file in files if file not in held_out], [file for file in files if file in held_out]
@@ -96,7 +96,7 @@ def _read(file: Path, size: int) -> NDArray[np.uint8]:
 
 
 def _stretched(image: Image.Image) -> Image.Image:
-    """An image of 16 or 32 bits, as microscopes write them, with its darkest and brightest value as 0 and 255."""
+    """Return an image of 16 or 32 bits, as microscopes write them, its darkest and brightest value as 0 and 255."""
     from PIL import Image
 
     values = np.asarray(image, np.float64)

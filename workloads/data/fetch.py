@@ -37,7 +37,7 @@ class State:
 
 
 def find(name: str) -> Source:
-    """The data set of that name; `DataError` if there is none to fetch."""
+    """Return the data set of that name; `DataError` if there is none to fetch."""
     if name in SOURCES:
         return SOURCES[name]
     if name in OWN_FOLDERS:
@@ -88,7 +88,7 @@ def _bring(source: Source, local: Mapping[str, Path], progress: Progress) -> Non
 
 
 def _recognise(source: Source, given: Sequence[Path]) -> dict[str, Path]:
-    """The given path of each of the set's files, by the file's name; `DataError` for a path that is none of them."""
+    """Return the given path of each file of the set, by the file's name; `DataError` for a path that is none."""
     wanted = {sum_: file for file in source.files for sum_ in file.sums}
     names = {name for file in source.files for name in (file.path.name, file.url.rsplit("/", 1)[-1])}
     found: dict[str, Path] = {}
@@ -119,7 +119,7 @@ def _copy(local: Path, file: File) -> None:
 
 
 def _make_folder(folder: Path) -> None:
-    """A folder that every user may read, unless it is there already."""
+    """Make a folder that every user may read, unless it is there already."""
     if not folder.is_dir():
         folder.mkdir(parents=True, exist_ok=True)
         folder.chmod(0o755)
@@ -143,7 +143,7 @@ def _alone(source: Source, progress: Progress) -> Iterator[None]:
 
 
 def state(source: Source, *, read: bool = True) -> State:
-    """What is here of a set: every byte read and compared, or, much quicker, only by what is there."""
+    """Return what is here of a set: every byte read and compared, or, much quicker, only by what is there."""
     if not source.present:
         return _incomplete(source)
     wrong = _wrong(source) if read else []

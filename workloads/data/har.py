@@ -23,7 +23,7 @@ SIGNALS = tuple(f"{signal}_{axis}" for signal in ("body_acc", "body_gyro", "tota
 SAMPLE = Path(__file__).with_name("har_sample.npz")
 SAMPLE_CHANNELS = ("total_acc_x", "total_acc_y", "total_acc_z", "body_gyro_x", "body_gyro_y", "body_gyro_z")
 SAMPLE_HELD_OUT = (12, 13, 18, 20, 24)
-"""Held-out subjects of the published split, too."""
+"""The subjects held out, who are held out in the published split, too."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,12 +32,12 @@ class Activities(Split):
 
     channels: tuple[str, ...]
     subjects_train: NDArray[np.int64]
-    """Whose window it is, 1 to 30."""
+    """The subject, 1 to 30, of each window that is trained on."""
     subjects_test: NDArray[np.int64]
 
 
 def load_har() -> Activities:
-    """UCI HAR with its nine channels and its own split if it was fetched, else a sample of six channels, 20 subjects.
+    """Return UCI HAR, nine channels and its own split, if it was fetched, else a sample: six channels, 20 subjects.
 
     `DataError` if the fetched files are damaged.
     """
@@ -66,7 +66,7 @@ def load_har() -> Activities:
 
 
 def _published(folder: Path) -> tuple[NDArray[np.float32], NDArray[np.int64], NDArray[np.int64]]:
-    """Windows, labels and subjects of one side of the published split."""
+    """Return windows, labels and subjects of one side of the published split."""
     labels = np.fromfile(folder / f"y_{folder.name}.txt", np.int64, sep=" ") - 1
     subjects = np.fromfile(folder / f"subject_{folder.name}.txt", np.int64, sep=" ")
     windows = np.empty((len(labels), WINDOW, len(SIGNALS)), np.float32)

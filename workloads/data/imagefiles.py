@@ -38,7 +38,7 @@ class RecordFiles:
 
 
 def image_folder(path: Path | None = None) -> ImageFolder | RecordFiles | None:
-    """What is in an ImageNet-like folder, by default `imagenet` in the data folder; None if there is no such folder.
+    """Return what is in an ImageNet-like folder, by default `imagenet` in the data folder; None without such a folder.
 
     That is `train/CLASS/IMAGE` and `val/CLASS/IMAGE`, or `train-*` and `validation-*` TFRecord files as TensorFlow's
     ImageNet scripts write them. Classes are numbered in the order of their names.
@@ -84,7 +84,7 @@ def _default_folder() -> Path | None:
 
 
 def listed(by_class: dict[str, list[Path]], classes: tuple[str, ...]) -> tuple[tuple[Path, ...], NDArray[np.int64]]:
-    """All files, and the number of each one's class in `classes`."""
+    """Return all files, and the number of each one's class in `classes`."""
     labels = np.repeat([classes.index(name) for name in by_class], [len(files) for files in by_class.values()])
     return tuple(file for files in by_class.values() for file in files), labels.astype(np.int64)
 

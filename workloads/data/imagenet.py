@@ -16,7 +16,7 @@ from workloads.data.imagefiles import RecordFiles, image_folder
 
 IMAGENET_CLASSES = 1000
 CROP_AREA, CROP_RATIO = (0.08, 1.0), (3 / 4, 4 / 3)
-"""Of the random part of an image that is trained on (C. Szegedy et al., "Going Deeper with Convolutions", 2015)."""
+"""The area and shape of the random crops trained on (C. Szegedy et al., "Going Deeper with Convolutions", 2015)."""
 CENTRE = 224 / 256
 """The part of the shorter side that is looked at for testing."""
 
@@ -26,15 +26,15 @@ class Images:
     """Examples of RGB images (size, size, 3) of bytes and one-hot labels; a random crop each time, or the centre."""
 
     encoded: Sequence[Any]
-    """Files, or (file, offset, length) within a TFRecord file."""
+    """The files, or (file, offset, length) within a TFRecord file."""
     labels: NDArray[np.int64] | None
-    """None where the record holds the label."""
+    """The label of each image; None where the record holds the label."""
     classes: int
     size: int
     seed: int | None
-    """Of the crops; None for the centre of the image."""
+    """The seed of the crops; None for the centre of the image."""
     asked: NDArray[np.int32] = field(init=False)
-    """How often each was asked for, so that its crops differ and do not depend on the order of the workers."""
+    """How often each image was asked for, so that its crops differ and do not depend on the order of the workers."""
 
     def __post_init__(self) -> None:
         self.asked = np.zeros(len(self.encoded), np.int32)
@@ -43,7 +43,7 @@ class Images:
         return len(self.encoded)
 
     def __getitem__(self, index: int) -> tuple[NDArray[np.uint8], NDArray[np.float32]]:
-        """One image and its label; `DataError` naming the file that cannot be read."""
+        """Return one image and its label; `DataError` names the file that cannot be read."""
         where = self.encoded[index]
         try:
             image, label = self._read(where)
@@ -101,14 +101,14 @@ class ImageNet:
 
     @property
     def labels(self) -> NDArray[np.int64]:
-        """Of the held-out images, (N,)."""
+        """The labels of the held-out images, (N,)."""
         if self.held_out.labels is not None:
             return self.held_out.labels
         return np.array([self.held_out[index][1].argmax() for index in range(len(self.held_out))])
 
 
 def load_imagenet(size: int, seed: int, path: Path | None = None) -> ImageNet | None:
-    """The images in the data folder's `imagenet` (see `image_folder`), or None if there is no such folder.
+    """Return the images in the data folder's `imagenet` (see `image_folder`), or None if there is no such folder.
 
     `DataError` for a folder that cannot be trained on, or a damaged record file.
     """
@@ -135,7 +135,7 @@ def load_imagenet(size: int, seed: int, path: Path | None = None) -> ImageNet | 
 
 
 def record_places(file: Path) -> Iterator[tuple[Path, int, int]]:
-    """File, offset and length of each record: a length of 8 bytes, its checksum of 4, the record, and 4 again.
+    """Yield file, offset and length of each record: a length of 8 bytes, its checksum of 4, the record, and 4 again.
 
     `DataError` for a file that ends within a record.
     """
@@ -152,7 +152,7 @@ def record_places(file: Path) -> Iterator[tuple[Path, int, int]]:
 
 
 def parse_example(record: bytes) -> dict[str, Any]:
-    """The features of a `tf.train.Example` that hold one value: bytes or a whole number, by name."""
+    """Return the features of a `tf.train.Example` that hold one value, bytes or a whole number, by name."""
     features = {}
     for _, entry in wire_fields(dict(wire_fields(record))[1]):  # Example.features.feature, a map
         pair = dict(wire_fields(entry))
@@ -166,7 +166,7 @@ def parse_example(record: bytes) -> dict[str, Any]:
 
 
 def wire_fields(message: bytes) -> Iterator[tuple[int, Any]]:
-    """Number and content of each field of a protocol buffer: bytes (wire type 2) or a whole number (0)."""
+    """Yield number and content of each field of a protocol buffer: bytes (wire type 2) or a whole number (0)."""
     place = 0
     while place < len(message):
         tag, place = _varint(message, place)
@@ -181,7 +181,7 @@ def wire_fields(message: bytes) -> Iterator[tuple[int, Any]]:
 
 
 def _varint(message: bytes, place: int) -> tuple[int, int]:
-    """A whole number in groups of seven bits, the lowest first, and the place after it."""
+    """Return a whole number in groups of seven bits, the lowest first, and the place after it."""
     number = shift = 0
     while True:
         byte = message[place]

@@ -27,7 +27,7 @@ class Reviews(Split):
 def load_imdb(
     words: int = 20_000, length: int = 200, *, train: int = 6_000, held_out: int = 1_000, seed: int = 1
 ) -> Reviews:
-    """The 25,000 + 25,000 reviews of IMDB if they were fetched, else `train` + `held_out` synthetic ones.
+    """Return the 25,000 + 25,000 reviews of IMDB if they were fetched, else `train` + `held_out` synthetic ones.
 
     Of the vocabulary the `words` most frequent are told apart, of a review the last `length` words are kept: what
     Keras's `load_data(num_words=words)` and `pad_sequences(maxlen=length)` give.
@@ -50,7 +50,7 @@ def load_imdb(
 
 
 def encode(reviews: Sequence[Any] | NDArray[Any], words: int, length: int) -> NDArray[np.int32]:
-    """Reviews, each the frequency ranks of its words, as rows of equal length in Keras's numbers."""
+    """Return reviews, each the frequency ranks of its words, as rows of equal length in Keras's numbers."""
     rows = np.full((len(reviews), length), PAD, np.int32)
     for row, ranks in zip(rows, reviews, strict=True):
         numbers = np.asarray([START - INDEX_FROM, *ranks], np.int64)[-length:] + INDEX_FROM

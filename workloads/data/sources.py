@@ -17,13 +17,13 @@ class File:
     """A file to download."""
 
     name: str
-    """Its path in the data folder; archives are kept there for `verify`, and may be deleted once unpacked."""
+    """The file's path in the data folder; archives are kept there for `verify`, and may be deleted once unpacked."""
     url: str
     sha256: str
     size: int | None = None
-    """Bytes; None where the publisher states none."""
+    """The size in bytes; None where the publisher states none."""
     inner_sha256: str | None = None
-    """Of the one archive inside this archive, which serves as well."""
+    """The checksum of the one archive inside this archive, which serves as well."""
 
     @property
     def path(self) -> Path:
@@ -31,7 +31,7 @@ class File:
 
     @property
     def part(self) -> Path:
-        """Where its download grows."""
+        """The path at which its download grows."""
         return self.path.with_name(self.path.name + ".part")
 
     @property
@@ -51,13 +51,13 @@ class Source:
     offline: str
     """What the workload trains on when the set is not here."""
     folder: str | None = None
-    """Where its archives are unpacked, in the data folder; None for a set that is used as it is downloaded."""
+    """The folder that its archives are unpacked into; None for a set that is used as it is downloaded."""
     holds: tuple[str, ...] = ()
-    """Some of what is in the folder then: enough to tell it from another."""
+    """Some paths that are in the folder then, enough to tell it from another."""
 
     @property
     def size(self) -> int | None:
-        """Bytes to download; None where the publisher states none."""
+        """The bytes to download; None where the publisher states none."""
         sizes = [file.size for file in self.files if file.size is not None]
         return sum(sizes) if len(sizes) == len(self.files) else None
 

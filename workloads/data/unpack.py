@@ -17,7 +17,7 @@ from workloads.data.cache import DataError, sha256_of
 from workloads.data.sources import SUMS, File, Source
 
 Progress = Callable[[str, int, "int | None"], None]
-"""Told what is being done, how many bytes of it are done, and of how many (None: not known)."""
+"""A function that is told what is being done, how many bytes of it are done, and of how many (None: not known)."""
 
 
 def unpack(source: Source, progress: Progress) -> None:
@@ -44,7 +44,7 @@ def unpack(source: Source, progress: Progress) -> None:
 
 
 def not_ours(source: Source) -> str:
-    """Of a folder without the list of sums: it may be the user's own, and is left alone."""
+    """Return the error for a folder without the list of sums: it may be the user's own, and is left alone."""
     return f"{source.path} was not made by 'accelbench data fetch {source.name}': move it away, and fetch again"
 
 
@@ -66,7 +66,7 @@ def _files(folder: Path) -> Iterator[str]:
 
 
 def check_unpacked(source: Source) -> None:
-    """DataError unless everything that was unpacked is still there and unchanged."""
+    """Raise DataError unless everything that was unpacked is still there and unchanged."""
     if not source.present:
         raise DataError(not_ours(source))
     wrong = damage(source)
@@ -76,7 +76,7 @@ def check_unpacked(source: Source) -> None:
 
 
 def damage(source: Source) -> list[str]:
-    """What is wrong with the unpacked folder, file by file; empty if nothing is."""
+    """Return what is wrong with the unpacked folder, file by file; nothing if all is well."""
     folder, wrong = source.path, []
     try:
         lines = (folder / SUMS).read_text(encoding="utf-8").splitlines()
@@ -122,7 +122,7 @@ def _extract_zip(archive: zipfile.ZipFile, folder: Path, what: str, progress: Pr
 
 
 def _extract_tar(path: Path, folder: Path, what: str, progress: Progress) -> None:
-    """Files and folders alone, none outside of the folder: tarfile's filter for that is not in every Python 3.11."""
+    """Extract files and folders alone, none outside of the folder; not every Python 3.11 has a filter for that."""
     done = 0
     with tarfile.open(path) as archive:
         for member in archive:
@@ -140,6 +140,6 @@ def _extract_tar(path: Path, folder: Path, what: str, progress: Progress) -> Non
 
 
 def _is_litter(name: str) -> bool:
-    """Whether macOS left it in the archive: resource forks look like images, and are none."""
+    """Return whether macOS left it in the archive: resource forks look like images, and are none."""
     path = PurePosixPath(name)
     return "__MACOSX" in path.parts or path.name.startswith("._") or path.name == ".DS_Store"

@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any
 
 from profiling.benchmark import Exchange
 from profiling.records.point import Point
+from workloads.data.pipeline import Feed
 from workloads.distribution.sockets import meet_directly
 from workloads.distribution.strategy import Strategy, require_devices
 from workloads.distribution.watch import watched
-from workloads.training.pipeline import Feed
 
 if TYPE_CHECKING:
     import numpy as np
@@ -28,21 +28,19 @@ BATCH = "batch"
 """Keras's name of the axis along which the devices stand."""
 
 
-def strategy(point: Point) -> Strategy:
-    """That of the point."""
-    return DataParallel(point)
-
-
 class DataParallel(Strategy):
     """The devices are the first of those that JAX sees in each process."""
+
+    backends = ("jax",)
+    automatic = True
 
     def __init__(self, point: Point) -> None:
         super().__init__(point)
         self.replicas = self.devices * self.world.size
         self._forward: dict[Any, Any] = {}
-        """Of each model, compiled."""
+        """The compiled forward pass of each model."""
         self._step_apart: Any = None
-        """Compiled once, too."""
+        """The compiled step that exchanges nothing."""
 
     def start(self) -> None:
         import jax
@@ -82,7 +80,7 @@ class DataParallel(Strategy):
         return super().train(model, watched(batches), epochs, callbacks)
 
     def predict(self, model: Any, data: Any, **how: int) -> NDArray[np.floating[Any]]:
-        """As Keras's, on one device of each process: a batch need not be one that the devices can share out."""
+        """Predict on one device of each process, so that a batch need not be one that the devices can share out."""
         import jax
         import numpy as np
 
@@ -108,7 +106,7 @@ class DataParallel(Strategy):
         return Exchange(partial(self._train_apart, model, batches), alone, sum(sizes))
 
     def _train_apart(self, model: Any, batches: Feed, callbacks: list[Any]) -> None:
-        """Each device does Keras's own step, but with its share alone; JAX is told not to check that they agree."""
+        """Do Keras's own step on each device with its share alone; JAX is told not to check that they agree."""
         import jax
         from jax.sharding import PartitionSpec
 
@@ -132,7 +130,7 @@ class DataParallel(Strategy):
 
 
 def _over(devices: list[Any]) -> Any:
-    """Keras's distribution of data over these devices."""
+    """Return Keras's distribution of data over these devices."""
     import keras
 
     names = [f"{device.platform}:{device.id}" for device in devices]
@@ -155,7 +153,7 @@ def _replicate(model: Any, distribution: Any) -> None:
 
 
 class _Alone:
-    """Adds up random numbers, as many as the gradients of a model, over all devices."""
+    """Add up random numbers, as many as the gradients of a model, over all devices."""
 
     def __init__(self, mesh: Any, model: Any) -> None:
         self._mesh, self._like = mesh, [(variable.shape, variable.dtype) for variable in model.trainable_variables]
@@ -189,7 +187,7 @@ class _Alone:
 
 
 def _inputs(data: Any, batch_size: int | None = None, steps: int | None = None) -> Iterator[Any]:
-    """Of each batch: of one array, or of a generator of batches."""
+    """Return the inputs of each batch, of one array or of a generator of batches."""
     if batch_size is None:
         return (batch[0] for batch in islice(data, steps))
     return (data[begin : begin + batch_size] for begin in range(0, len(data), batch_size))

@@ -6,27 +6,24 @@ from collections.abc import Callable
 from functools import cached_property, partial
 from typing import Any
 
-from profiling.benchmark import Exchange, Skip
+from profiling.benchmark import Exchange
 from profiling.records.point import Point
+from workloads.data.pipeline import Feed
 from workloads.distribution.sockets import meet_directly
 from workloads.distribution.strategy import Strategy
 from workloads.distribution.watch import watched
-from workloads.training.pipeline import Feed
-
-
-def strategy(point: Point) -> Strategy:
-    """That of the point; Skip for several devices of one process."""
-    return Ddp(point)
 
 
 class Ddp(Strategy):
     """Keras's `fit` on PyTorch trains each process's model by itself: here its step goes through DDP."""
 
+    backends = ("torch",)
+    only = {"devices": (1,)}
+    automatic = True
+
     def __init__(self, point: Point) -> None:
         super().__init__(point)
         self.replicas = self.world.size
-        if self.devices > 1:
-            raise Skip("DistributedDataParallel has one device in each process: ask for processes, not devices")
         self._replica: Any = None
 
     def start(self) -> None:
@@ -52,7 +49,7 @@ class Ddp(Strategy):
         return super().train(model, watched(batches), epochs, callbacks)
 
     def _replicated(self, model: Any) -> Any:
-        """The model in DDP, with the weights of rank 0."""
+        """Return the model in DDP, with the weights of rank 0."""
         import torch
         from torch.nn.parallel import DistributedDataParallel
 
@@ -77,7 +74,7 @@ class Ddp(Strategy):
 
 
 def _train_step(replica: Any, model: Any, data: tuple[Any, Any]) -> dict[str, Any]:
-    """Keras's own of its guide `custom_train_step_in_torch`, with the model called through DDP."""
+    """Do the step of Keras's guide `custom_train_step_in_torch`, with the model called through DDP."""
     import torch
 
     x, y = data
@@ -95,9 +92,9 @@ def _train_step(replica: Any, model: Any, data: tuple[Any, Any]) -> dict[str, An
 
 
 def _together() -> Any:
-    """A Keras callback that makes each epoch's figures those of all replicas: each saw its own share of the batches.
+    """Return a Keras callback that makes each epoch's figures those of all replicas, each of which saw its own share.
 
-    Likewise the moving averages of normalisation, which no gradient goes to.
+    It also makes the moving averages of normalisation alike, which no gradient goes to.
     """
     import keras
     import torch
@@ -119,7 +116,7 @@ def _together() -> Any:
 
 
 class _Alone:
-    """Averages random numbers, in pieces as large as those in which DDP by now exchanges the gradients."""
+    """Average random numbers, in pieces as large as those in which DDP by now exchanges the gradients."""
 
     def __init__(self, replica: Callable[[], Any]) -> None:
         self._replica = replica

@@ -8,9 +8,9 @@ from threading import Thread
 from typing import Any
 
 from profiling.benchmark import Skip
+from profiling.ranks.channel import Address
 from profiling.records.point import Point
 from workloads.distribution.sockets import meet_directly
-from workloads.distribution.strategy import Strategy
 from workloads.distribution.tensorflow_replicas import Replicas
 
 INSTALL = (
@@ -20,15 +20,18 @@ INSTALL = (
 )
 
 
-def strategy(point: Point) -> Strategy:
-    """That of the point; Skip where Horovod is not installed, and for several devices in one process."""
-    if find_spec("horovod") is None:
-        raise Skip(f"Horovod is not installed, which no set of accelbench brings: {INSTALL}")
-    return Horovod(point)
-
-
 class Horovod(Replicas):
-    """The processes meet through Gloo, which also averages on CPUs; on GPUs NCCL does, if Horovod was built with it."""
+    """The processes meet through Gloo, which also averages on CPUs; on GPUs NCCL does, if Horovod was built with it.
+
+    Skip where Horovod is not installed.
+    """
+
+    backends = ("tensorflow",)
+
+    def __init__(self, point: Point) -> None:
+        super().__init__(point)
+        if find_spec("horovod") is None:
+            raise Skip(f"Horovod is not installed, which no set of accelbench brings: {INSTALL}")
 
     def start(self) -> None:
         import horovod.tensorflow as hvd
@@ -40,15 +43,15 @@ class Horovod(Replicas):
         hvd.init()
 
     def _meet(self) -> None:
-        """What `horovodrun` does for its processes, which another launcher has started here."""
+        """Do what `horovodrun` does for its processes: here another launcher has started them."""
         meet_directly()
-        host, _, port = self.world.addresses[0].rpartition(":")
+        host, port = Address.parse(self.world.addresses[0])
         rank, size = str(self.world.rank), str(self.world.size)
         os.environ.update(
             HOROVOD_CONTROLLER="gloo",
             HOROVOD_CPU_OPERATIONS="gloo",
             HOROVOD_GLOO_RENDEZVOUS_ADDR=host,
-            HOROVOD_GLOO_RENDEZVOUS_PORT=port,
+            HOROVOD_GLOO_RENDEZVOUS_PORT=str(port),
             HOROVOD_RANK=rank,
             HOROVOD_SIZE=size,
             # Each process is said to be on a host of its own: which ones share one matters to no exchange that we use.
@@ -63,7 +66,7 @@ class Horovod(Replicas):
         if self.world.rank == 0:
             from horovod.runner.http.http_server import RendezvousHandler, RendezvousHTTPServer
 
-            server = RendezvousHTTPServer((host, int(port)), RendezvousHandler, 0)
+            server = RendezvousHTTPServer((host, port), RendezvousHandler, 0)
             Thread(target=server.serve_forever, name="rendezvous", daemon=True).start()
 
     def built(self, model: Any) -> None:

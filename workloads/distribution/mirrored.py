@@ -10,19 +10,16 @@ from profiling.records.point import Point
 from workloads.distribution.strategy import Strategy, require_devices
 
 
-def strategy(point: Point) -> Strategy:
-    """That of the point; Skip for several processes, and for XLA on several devices."""
-    return Mirrored(point)
-
-
 class Mirrored(Strategy):
-    """The devices are the first of those that TensorFlow sees."""
+    """The devices are the first of those that TensorFlow sees; Skip for XLA on several of them."""
+
+    backends = ("tensorflow",)
+    only = {"processes": (1,)}
+    automatic = True
 
     def __init__(self, point: Point) -> None:
         super().__init__(point)
         self.replicas = self.devices
-        if self.world.size > 1:
-            raise Skip("MirroredStrategy is for the devices of one process: strategy=multiworker is for several")
         if self.devices > 1 and point.params.get("jit_compile") == "on":
             raise Skip(
                 "XLA compiles a step for one device, and MirroredStrategy's is one for all: leave out jit_compile"

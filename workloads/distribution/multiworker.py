@@ -7,20 +7,16 @@ from functools import cache
 from typing import Any
 
 from profiling.ranks.world import world
-from profiling.records.point import Point
 from workloads.distribution.sockets import meet_directly
-from workloads.distribution.strategy import Strategy
 from workloads.distribution.tensorflow_loop import OwnLoop
 from workloads.distribution.tensorflow_replicas import Replicas
 
 
-def strategy(point: Point) -> Strategy:
-    """That of the point; Skip for several devices in one process."""
-    return MultiWorker(point)
-
-
 class MultiWorker(OwnLoop, Replicas):
     """The gradients are added up by NCCL on GPUs, and by a ring of gRPC messages on CPUs."""
+
+    backends = ("tensorflow",)
+    automatic = True
 
     def start(self) -> None:
         self._strategy = _met()
@@ -50,7 +46,7 @@ class MultiWorker(OwnLoop, Replicas):
 
 @cache
 def _met() -> Any:
-    """The strategy in this process: of a second one TensorFlow would take the exchanges for those of the first."""
+    """Return this process's one strategy: TensorFlow would take a second one's exchanges for those of the first."""
     import tensorflow as tf
 
     here = world()

@@ -5,24 +5,22 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from profiling.benchmark import Serving, Skip
+from profiling.ranks.channel import Address, Channel, connect, gather
+from profiling.records.layout import Layout
 from profiling.records.point import Point
+from workloads.data.pipeline import Feed
 from workloads.distribution import tensorflow_loop
-from workloads.distribution.serving import accept, until_closed
 from workloads.distribution.sockets import meet_directly
-from workloads.distribution.strategy import Strategy
 from workloads.distribution.tensorflow_loop import OwnLoop
-from workloads.training.pipeline import Feed
 
 FEWEST = 3
 """Processes: a coordinator, a parameter server and a worker."""
-
-
-def strategy(point: Point) -> Strategy:
-    """That of the point; Skip for fewer than three processes, for several devices in one, and for XLA."""
-    return ParameterServer(point)
+MEET_SECONDS = 180.0
+"""Within which the processes must have found each other: some import TensorFlow faster."""
 
 
 class ParameterServer(OwnLoop):
@@ -31,7 +29,11 @@ class ParameterServer(OwnLoop):
     It is asynchronous, as TensorFlow's is: a step is the update of the weights by one worker and one whole batch, and
     as many are under way as there are workers, none of which waits for another. So `scaling` makes no difference.
     Rank 0 makes the batches and sends them, since those that are made in Python can be made nowhere else.
+    Skip for fewer than three processes. XLA compiles no step whose weights are in another process.
     """
+
+    backends = ("tensorflow",)
+    only = {"devices": (1,), "jit_compile": ("auto", "off")}
 
     def __init__(self, point: Point) -> None:
         super().__init__(point)
@@ -42,10 +44,6 @@ class ParameterServer(OwnLoop):
                 f"strategy parameter-server takes {FEWEST} processes or more, which are a coordinator, a parameter "
                 f"server and workers: this point has {self.world.size}"
             )
-        if self.devices > 1:
-            raise Skip("strategy parameter-server has one device in each process: ask for processes, not devices")
-        if point.params.get("jit_compile") == "on":
-            raise Skip("XLA compiles no step whose weights are in another process: leave out jit_compile=on")
 
     def start(self) -> None:
         import tensorflow as tf
@@ -56,14 +54,19 @@ class ParameterServer(OwnLoop):
         if self.world.rank > 0:
             job, task = ("ps", 0) if self.world.rank == 1 else ("worker", self.world.rank - 2)
             self._server = tf.distribute.Server(cluster, job_name=job, task_index=task, protocol="grpc")
-            raise Serving(until_closed(coordinator))
+            self.serving = Serving(partial(_until_closed, connect(Address.parse(coordinator), MEET_SECONDS)))
+            return
         # TensorFlow listens at this address afterwards. The connections end with this process, however that ends.
-        self._others = accept(coordinator, self.world.size - 1)
+        self._others = gather(Address.parse(coordinator), self.world.size - 1, MEET_SECONDS)
         resolver = tf.distribute.cluster_resolver.SimpleClusterResolver(
             cluster, task_type="chief", task_id=0, rpc_layer="grpc"
         )
         self._strategy = tf.distribute.ParameterServerStrategy(resolver)
         self._coordinator = tf.distribute.coordinator.ClusterCoordinator(self._strategy)
+
+    @property
+    def layout(self) -> Layout:
+        return replace(super().layout, replicas=self.world.size - 2)
 
     @property
     def share(self) -> slice:
@@ -105,3 +108,9 @@ class ParameterServer(OwnLoop):
 
             self._updates[model.optimizer] = update
         return self._updates[model.optimizer]
+
+
+def _until_closed(coordinator: Channel) -> None:
+    """Wait until the coordinator closes the channel, or is gone."""
+    while coordinator.open:
+        coordinator.read()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 
+from profiling.ranks.channel import Address
 from profiling.ranks.world import world
 
 PROXIES = ("grpc_proxy", "https_proxy", "http_proxy")
@@ -18,7 +19,7 @@ def meet_directly() -> None:
     own. gloo would take the interface of the host's name, which others may not reach.
     """
     if any(os.environ.get(name) for name in PROXIES):
-        hosts = sorted({address.rpartition(":")[0] for address in world().addresses})
+        hosts = sorted({Address.parse(address).host for address in world().addresses})
         others = os.environ.get(NO_GRPC_PROXY) or os.environ.get(NO_PROXY)
         os.environ[NO_GRPC_PROXY] = ",".join([*hosts, *([others] if others else [])])
     interface = world().interface

@@ -1,38 +1,52 @@
-"""Which strategy a point asks for, and what every strategy does; the others are in the modules beside this one."""
+"""What every strategy does: the replicas' batch, the scope of the model, training, prediction and exchange."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, ClassVar
 
-from profiling.benchmark import Exchange, Skip
+from profiling.benchmark import Exchange, Serving, Skip, Values
 from profiling.ranks.world import world
+from profiling.records.layout import Layout
 from profiling.records.point import Point
-from workloads.distribution import STRATEGIES
-from workloads.training.pipeline import Feed
+from workloads.data import pipeline
+from workloads.data.pipeline import Examples, Feed
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-MODULES = {
-    "mirrored": "workloads.distribution.mirrored",
-    "multiworker": "workloads.distribution.multiworker",
-    "parameter-server": "workloads.distribution.parameter_server",
-    "tpu": "workloads.distribution.tpu",
-    "horovod": "workloads.distribution.horovod",
-    "data-parallel": "workloads.distribution.data_parallel",
-    "ddp": "workloads.distribution.ddp",
-}
-"""Each has a function `strategy(point)`."""
+
+AXES: Mapping[str, Values] = {"strategy": ("auto",), "scaling": ("strong",), "devices": (1,), "processes": (1,)}
+"""The axes of a training that can be distributed."""
+LAYOUT = {axis: axis for axis in AXES}
+"""The field of the layout that each of these axes says: they have the same names."""
 
 
 class Strategy:
-    """One replica in one process, which has nothing to exchange; the others change what they do otherwise."""
+    """The way in which the replicas of a model learn together; here one learns alone, which subclasses change.
 
+    A subclass that names `backends` is a value of the axis `strategy`.
+    """
+
+    name: ClassVar[str]
+    """The name of the strategy on the axis, which is that of its file with dashes."""
+    backends: ClassVar[tuple[str, ...]] = ()
+    """The backends that have the strategy."""
+    only: ClassVar[Mapping[str, Values]] = {}
+    """The values of other axes, and of the device, that the strategy exists with."""
+    automatic: ClassVar[bool] = False
+    """Whether `strategy=auto` may choose it."""
     replicas = 1
-    """Of the model, over all processes."""
+    """The number of replicas of the model in all processes."""
+    serving: Serving | None = None
+    """What this process does if it has no replica, once the strategy has started: it serves those that have one."""
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        cls.name = cls.__module__.rpartition(".")[2].replace("_", "-")
 
     def __init__(self, point: Point) -> None:
         self.point = point
@@ -44,7 +58,7 @@ class Strategy:
 
     @property
     def batch(self) -> int:
-        """Examples of one step of all replicas."""
+        """The number of examples in one step of all replicas; Skip where the replicas cannot share it evenly."""
         batch = int(self.point["batch"])
         if self.point.params.get("scaling") == "weak":
             return batch * self.replicas
@@ -53,62 +67,55 @@ class Strategy:
         return batch
 
     @property
+    def layout(self) -> Layout:
+        """How the point is laid out over processes and devices."""
+        weak = self.point.params.get("scaling") == "weak"
+        return Layout(
+            processes=self.world.size,
+            devices=self.devices,
+            replicas=self.replicas,
+            scaling="weak" if weak else "strong",
+            strategy=self.name,
+            batch=self.batch,
+            axes=LAYOUT,
+        )
+
+    @property
     def share(self) -> slice:
         """The examples of each step's batch that this process trains on."""
         each = self.batch // self.world.size
         return slice(self.world.rank * each, (self.world.rank + 1) * each)
 
+    def feed(self, examples: Examples | tuple[Any, ...], *, passes: int = 1, seed: int | None = None) -> Feed:
+        """Return this process's share of the examples, in batches for the point's epochs; see `pipeline.feed`.
+
+        Their order is drawn from the `seed`, by default the point's.
+        """
+        point = self.point if seed is None else replace(self.point, seed=seed)
+        return pipeline.feed(point, examples, batch=self.batch, epochs=point["epochs"], passes=passes, share=self.share)
+
     def scope(self) -> AbstractContextManager[Any]:
-        """In which the model is built and compiled."""
+        """Return the context in which the model is built and compiled."""
         return nullcontext()
 
     def train(self, model: Any, batches: Feed, epochs: int, callbacks: list[Any]) -> dict[str, list[float]]:
-        """Fit the compiled model for so many epochs; the history, one list of numbers per name."""
-        from workloads.training.keras_model import train
-
-        return train(model, batches, epochs, callbacks)
+        """Fit the compiled model for so many epochs, and return the history, one list of numbers per name."""
+        history = model.fit(
+            batches.data, steps_per_epoch=batches.steps, epochs=epochs, shuffle=False, callbacks=callbacks, verbose=0
+        )
+        return {name: [float(value) for value in values] for name, values in history.history.items()}
 
     def predict(self, model: Any, data: Any, **how: int) -> NDArray[np.floating[Any]]:
-        """The outputs for all the data in every process; `how` is Keras's: `batch_size`, or `steps` of a generator."""
+        """Return the outputs for all the data in every process; `how` is `batch_size`, or a generator's `steps`."""
         outputs: NDArray[np.floating[Any]] = model.predict(data, verbose=0, **how)
         return outputs
 
     def exchange(self, model: Any, batches: Feed) -> Exchange | None:
-        """What the replicas of the model exchange in a step; None where nothing is."""
+        """Return what the replicas of the model exchange in a step; None where there is nothing to exchange."""
         return None
 
 
-def strategy_of(point: Point) -> Strategy:
-    """The strategy that the point asks for; Skip where its backend lacks it, or it is for fewer devices."""
-    name = _chosen(point)
-    known = STRATEGIES[str(point.backend)]
-    if name not in known:
-        raise Skip(f"{point.backend} has no strategy {name!r}: it has {', '.join(known)}")
-    if name == "none":
-        several = [f"{axis}={point[axis]}" for axis in ("processes", "devices") if int(point.params.get(axis, 1)) > 1]
-        if several:
-            raise Skip(f"strategy none trains on one device, and {' and '.join(several)} was asked for")
-        return Strategy(point)
-    strategy: Strategy = import_module(MODULES[name]).strategy(point)
-    return strategy
-
-
-def _chosen(point: Point) -> str:
-    """By name, or for `auto` the framework's own for so many processes and devices."""
-    name = str(point.params.get("strategy", "auto"))
-    if name != "auto":
-        return name
-    if point.device == "tpu" and point.backend == "tensorflow":
-        return "tpu"
-    processes, devices = (int(point.params.get(axis, 1)) for axis in ("processes", "devices"))
-    if processes == devices == 1:
-        return "none"
-    if point.backend == "tensorflow":
-        return "multiworker" if processes > 1 else "mirrored"
-    return "data-parallel" if point.backend == "jax" else "ddp"
-
-
 def require_devices(found: int, wanted: int, point: Point) -> None:
-    """Skip unless the framework sees so many."""
+    """Skip unless the framework sees so many devices."""
     if found < wanted:
         raise Skip(f"{point.backend} sees {found} {point.device} devices, and {wanted} were asked for")

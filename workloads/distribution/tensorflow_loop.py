@@ -7,8 +7,8 @@ from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
 from profiling.ranks.world import DOING
+from workloads.data.pipeline import Feed
 from workloads.distribution.strategy import Strategy
-from workloads.training.pipeline import Feed
 
 if TYPE_CHECKING:
     import numpy as np
@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 
 Logs = Mapping[str, Any]
 Step = Callable[[Any], Logs]
-"""Trains on a batch; what the metrics are so far in this epoch."""
+"""A function that trains on a batch and returns the metrics of this epoch so far."""
 Learn = Callable[[Any], tuple[list[Any], Logs]]
-"""The gradients of a batch, and what the metrics are so far in this epoch."""
+"""A function that returns the gradients of a batch and the metrics of this epoch so far."""
 
 
 class OwnLoop(Strategy):
@@ -31,7 +31,7 @@ class OwnLoop(Strategy):
         return scope
 
     def predict(self, model: Any, data: Any, **how: int) -> NDArray[np.floating[Any]]:
-        """As Keras's, in this process alone: Keras would share the data out, and wait for the others' outputs."""
+        """Predict in this process alone: Keras would share the data out, and wait for the others' outputs."""
         strategy, model._distribute_strategy = model._distribute_strategy, None
         try:
             return super().predict(model, data, **how)
@@ -48,7 +48,7 @@ def train(
     before_epoch: Callable[[], object],
     after_epoch: Callable[[Logs], Logs],
 ) -> dict[str, list[float]]:
-    """Train as `fit` does, callbacks included, but by this step; the history, one list of numbers per name.
+    """Train as `fit` does, callbacks included, but by this step; return the history, one list of numbers per name.
 
     `before_epoch` resets the metrics; `after_epoch` makes those of all replicas out of what the last step gave.
     """
@@ -81,13 +81,13 @@ def train(
 
 
 def build(model: Any, batches: Feed) -> None:
-    """Create what `fit` does before its first step: the variables of the metrics and of the optimiser."""
+    """Create the variables of the metrics and of the optimiser, as `fit` does before its first step."""
     # Keras has no public way to it but `fit` itself.
     model._symbolic_build(data_batch=batches.data.element_spec)
 
 
 def learn(model: Any) -> Learn:
-    """Keras's own `train_step` up to the update of the weights, compiled by XLA where the model is to be."""
+    """Return Keras's own `train_step` up to the update of the weights, compiled by XLA where the model is to be."""
     import keras
     import tensorflow as tf
 

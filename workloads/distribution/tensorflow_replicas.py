@@ -8,38 +8,38 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from profiling.benchmark import Exchange, Skip
+from profiling.benchmark import Exchange
 from profiling.records.point import Point
+from workloads.data.pipeline import Feed
 from workloads.distribution.strategy import Strategy
 from workloads.distribution.tensorflow_loop import Logs, Step, build, learn, train
-from workloads.training.pipeline import Feed
 
 
 class Replicas(Strategy, ABC):
     """Each process trains on its share of every batch, and all change their weights alike."""
 
+    only = {"devices": (1,)}
+
     def __init__(self, point: Point) -> None:
         super().__init__(point)
         self.replicas = self.world.size
         self._steps: dict[Any, dict[bool, Step]] = {}
-        """Of each optimiser, with the exchange and without."""
-        if self.devices > 1:
-            raise Skip("this strategy has one device in each process: ask for processes, not devices")
+        """The compiled steps of each optimiser, with the exchange (True) and without."""
 
     @abstractmethod
     def add_up(self, gradients: list[Any]) -> list[Any]:
-        """The gradients of the whole batch, of those that this replica has of its share; in `run`."""
+        """Return the gradients of the whole batch, given this replica's of its share; it is called in `run`."""
 
     @abstractmethod
     def mean(self, values: list[Any]) -> list[Any]:
-        """Over the replicas; in `run`."""
+        """Return the means of the values over the replicas; it is called in `run`."""
 
     def run(self, function: Callable[..., Any], *arguments: Any) -> Any:
-        """Call it as what this process's replica does."""
+        """Call the function as this process's replica, and return what it returns."""
         return function(*arguments)
 
     def built(self, model: Any) -> None:
-        """After all variables are there, before the first step."""
+        """Prepare the exchange, after all variables are there and before the first step."""
 
     def train(self, model: Any, batches: Feed, epochs: int, callbacks: list[Any]) -> dict[str, list[float]]:
         step, reset = self._step(model, batches, together=True), partial(self.run, model.reset_metrics)
@@ -78,13 +78,13 @@ class Replicas(Strategy, ABC):
         return compiled
 
     def _drop_other_units(self, model: Any) -> None:
-        """Than the other replicas, whose random generators are in the same state."""
+        """Offset each replica's dropout seed by its rank, so that replicas drop different units."""
         for variable in model.non_trainable_variables:
             if variable.name == "seed_generator_state":
                 variable.assign(variable + self.world.rank)
 
     def _of_all(self, model: Any, logs: Logs) -> Logs:
-        """The epoch's metrics, means over equal shares; and the moving averages of normalisation are made alike."""
+        """Return the epoch's metrics, means over equal shares, and make the moving averages of normalisation alike."""
         averages = [variable for variable in model.non_trainable_variables if "float" in variable.dtype]
 
         def mean() -> list[Any]:
@@ -106,7 +106,7 @@ class Replicas(Strategy, ABC):
         train(model, batches, int(self.point["epochs"]), callbacks, step, reset, lambda logs: logs)
 
     def _alone(self, model: Any) -> Callable[[], None]:
-        """Adds up random numbers, as many as the gradients."""
+        """Return a function that adds up random numbers over the replicas, as many as the gradients."""
         import tensorflow as tf
 
         def add_up(tensors: list[Any]) -> Any:

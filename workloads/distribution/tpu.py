@@ -6,28 +6,18 @@ import os
 from contextlib import AbstractContextManager
 from typing import Any
 
-from profiling.benchmark import Skip
-from profiling.records.point import Point
 from workloads.distribution.strategy import Strategy
 
 LOCAL = "local"
-"""What TensorFlow calls a TPU of this machine: of a Cloud TPU VM, or of Colab's."""
-
-
-def strategy(point: Point) -> Strategy:
-    """That of the point; Skip on another device than a TPU."""
-    return Tpu(point)
+"""The name that TensorFlow has for a TPU of this machine, a Cloud TPU VM or one of Colab's."""
 
 
 class Tpu(Strategy):
     """The cores are all that the TPU has; it is found as Kimm, Paik & Kimm (MCSoC-2021) do, by a cluster resolver."""
 
-    def __init__(self, point: Point) -> None:
-        super().__init__(point)
-        if point.device != "tpu":
-            raise Skip(f"strategy tpu trains on a TPU, and the {point.device} was asked for")
-        if self.world.size > 1 or self.devices > 1:
-            raise Skip("strategy tpu takes all cores of the TPU, from one process: ask for no processes or devices")
+    backends = ("tensorflow",)
+    only = {"device": ("tpu",), "devices": (1,), "processes": (1,)}
+    automatic = True
 
     def start(self) -> None:
         import tensorflow as tf

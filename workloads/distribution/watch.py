@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from profiling.ranks.world import DOING
-from workloads.training.pipeline import Feed
+from workloads.data.pipeline import Feed
 
 
 def watched(batches: Feed) -> Feed:

@@ -7,24 +7,11 @@ from importlib.util import find_spec
 from types import SimpleNamespace
 from typing import Any
 
-from profiling.benchmark import Skip, Values
+from profiling.benchmark import Skip
 from profiling.machine.environment.cpu import count_usable
-from profiling.records.point import Point, Scalar
-from workloads.distribution.strategy import Strategy, strategy_of
-from workloads.training.pipeline import Feed
-
-TRAINING_AXES: dict[str, Values] = {"precision": ("float32",), "jit_compile": ("auto",)}
-"""What every training experiment varies over besides its own axes."""
-TRAINING_CHOICES: dict[str, tuple[Scalar, ...]] = {
-    "precision": ("float32", "mixed_float16", "mixed_bfloat16"),
-    "jit_compile": ("auto", "on", "off"),
-}
-
-
-def arithmetic(point: Point) -> str:
-    """Return the dtype that the point's model multiplies in."""
-    return str(point["precision"]).removeprefix("mixed_")
-
+from profiling.records.point import Point
+from workloads.distribution.find import strategy_of
+from workloads.distribution.strategy import Strategy
 
 INSTALL = {"tensorflow": "the set cpu, gpu or tpu", "jax": "the extra jax", "torch": "the extra torch"}
 ONLY_CPU = {"CUDA_VISIBLE_DEVICES": "-1", "JAX_PLATFORMS": "cpu"}
@@ -34,7 +21,7 @@ QUIET = {"TF_CPP_MIN_LOG_LEVEL": "2", "TF_FORCE_GPU_ALLOW_GROWTH": "true"}
 
 
 def use_backend(point: Point) -> Strategy:
-    """Make Keras run on the point's backend, device and seed, together with the point's other processes.
+    """Make Keras run on the point's backend, device and seed, and return the strategy by which the point is trained.
 
     Keras reads its backend once, when it is imported, and the frameworks their devices: one process serves one of each.
     Skip if that framework is not here, or lacks the device or the strategy.
@@ -54,6 +41,8 @@ def use_backend(point: Point) -> Strategy:
         raise RuntimeError(f"this process already runs Keras on {keras.backend.backend()}")
     strategy = strategy_of(point)
     strategy.start()
+    if strategy.serving:
+        return strategy
     found = _default_device(backend)
     if found != point.device:
         raise Skip(f"{backend} would train on the {found}: this build of it, or this process, sees no {point.device}")
@@ -67,7 +56,7 @@ def use_backend(point: Point) -> Strategy:
 
 
 def jit_compile(point: Point) -> bool | str:
-    """What `model.compile` takes for the axis `jit_compile`; `auto` leaves it to Keras."""
+    """Return what `model.compile` takes for the axis `jit_compile`; `auto` leaves it to Keras."""
     chosen = str(point.params.get("jit_compile", "auto"))
     return {"on": True, "off": False}.get(chosen, chosen)
 
@@ -101,7 +90,7 @@ def _draw_weights_alike(seed: int) -> None:
 
 
 def _divide_cpu(backend: str, devices: int) -> None:
-    """Several devices out of one CPU, which share its cores: a way to try what runs on several GPUs.
+    """Make several devices out of one CPU, which share its cores: a way to try what runs on several GPUs.
 
     Skip for more devices than cores.
     """
@@ -120,7 +109,7 @@ def _divide_cpu(backend: str, devices: int) -> None:
 
 
 def embedding(words: int, size: int, **options: Any) -> Any:
-    """An embedding of words that all frameworks train alike.
+    """Return an embedding layer for words that all frameworks train alike.
 
     TensorFlow keeps a gradient for each occurrence of a word apart, and Keras's optimisers square each of them, not
     their sum. With a regulariser, though of no weight, the gradient is a whole one, as on JAX and PyTorch.
@@ -130,16 +119,8 @@ def embedding(words: int, size: int, **options: Any) -> Any:
     return keras.layers.Embedding(words, size, embeddings_regularizer=keras.regularizers.L2(0.0), **options)
 
 
-def train(model: Any, batches: Feed, epochs: int, callbacks: list[Any]) -> dict[str, list[float]]:
-    """Fit the compiled model, in this process alone; the history, one list of numbers per name."""
-    history = model.fit(
-        batches.data, steps_per_epoch=batches.steps, epochs=epochs, shuffle=False, callbacks=callbacks, verbose=0
-    )
-    return {name: [float(value) for value in values] for name, values in history.history.items()}
-
-
 def _require_strict_float32(backend: str) -> None:
-    """No TF32: on NVIDIA's cards TensorFlow and JAX multiply with 10 bits of mantissa unless they are told not to."""
+    """Forbid TF32: on NVIDIA's cards TensorFlow and JAX multiply with 10 bits of mantissa unless told not to."""
     if backend == "tensorflow":
         import tensorflow as tf
 
@@ -155,7 +136,7 @@ def _require_strict_float32(backend: str) -> None:
 
 
 def _default_device(backend: str) -> str:
-    """Where the framework puts a model unless told otherwise: cpu, gpu or tpu."""
+    """Return the device on which the framework puts a model unless told otherwise: cpu, gpu or tpu."""
     if backend == "torch":
         import torch
 

@@ -6,14 +6,25 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from profiling.records.quality import Metric, Verification
+from profiling.records.quality import Metric, Quality, Verification
 
+Floors = Sequence[tuple[int, float]]
+"""Numbers of examples, falling, and the least quality that a model has after it was trained on so many."""
+
+CLASSIFIER = (
+    Quality("test_accuracy", headline=True),
+    Quality("test_precision"),
+    Quality("test_recall"),
+    Quality("test_f1"),
+    Quality("test_loss", higher_is_better=False),
+)
+"""The qualities that `classification` finds."""
 SUM_TOLERANCE = 1e-5
 """Float32 probabilities of a softmax add up to 1 within some roundings of 6e-8 each."""
 
 
 def classification(labels: Any, probabilities: Any) -> dict[str, Metric]:
-    """Cross-entropy in nats, accuracy, and precision, recall and F1 averaged over the classes alike.
+    """Return cross-entropy in nats, accuracy, and precision, recall and F1 averaged over the classes alike.
 
     `labels` (N,) are whole numbers; `probabilities` are (N, classes), or (N, 1) or (N,) of the second of two classes.
     """
@@ -46,9 +57,10 @@ def verify_classifier(
     floor: float,
     source: str,
 ) -> Verification:
-    """A trained model has the parameters of its description, probabilities that add up, a loss that fell, and predicts.
+    """Check a trained model: its parameters are those of its description, its loss fell, and its predictions are good.
 
-    `floor` is the held-out accuracy that it must reach. A loss of a single epoch need only be finite.
+    The probabilities must add up, and the held-out accuracy must reach the `floor`. A single epoch's loss need only be
+    finite.
     """
     losses, accuracy, off = history["loss"], qualities["test_accuracy"].value, qualities["sum_error"].value
     return Verification(
@@ -60,6 +72,11 @@ def verify_classifier(
     )
 
 
+def floor(floors: Floors, examples: int) -> float:
+    """Return the quality that so many examples must have brought; 0 for fewer than any of the floors."""
+    return next((least for enough, least in floors if examples >= enough), 0.0)
+
+
 def fell(losses: Sequence[float]) -> bool:
-    """Whether the loss of the last epoch is below the first's; that of a single epoch need only be finite."""
+    """Return whether the loss of the last epoch is below the first's; that of a single epoch need only be finite."""
     return math.isfinite(losses[-1]) and (len(losses) == 1 or losses[-1] < losses[0])

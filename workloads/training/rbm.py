@@ -14,11 +14,11 @@ from __future__ import annotations
 from typing import Any
 
 INITIAL_DEVIATION = 0.01
-"""Of the random initial weights (Hinton's guide, section 8)."""
+"""The standard deviation of the random initial weights (Hinton's guide, section 8)."""
 
 
 def rbm(visible: int, hidden: int, *, k: int, seed: int) -> Any:
-    """A Keras model that `fit` trains by CD-k on visible vectors (batch, visible) of values from 0 to 1.
+    """Return a Keras model that `fit` trains by CD-k on visible vectors (batch, visible) of values from 0 to 1.
 
     Calling it gives the total input of the hidden units, c + v·W, of shape (batch, hidden). The history has the loss,
     F(v⁰) − F(vᵏ) averaged over the batch, and the `reconstruction_error`: the mean square, per visible unit, of what
@@ -43,23 +43,23 @@ def rbm(visible: int, hidden: int, *, k: int, seed: int) -> Any:
             return self.times(v, self.kernel) + self.hidden_bias
 
         def times(self, states: Any, kernel: Any) -> Any:
-            """The product in the policy's compute dtype; whatever follows it is a sum of many terms, in float32."""
+            """Return the product in the policy's compute dtype; what follows it is a sum of many terms, in float32."""
             product = ops.matmul(ops.cast(states, self.compute_dtype), ops.cast(kernel, self.compute_dtype))
             return ops.cast(product, "float32")
 
         def free_energy(self, v: Any, hidden_input: Any) -> Any:
-            """F(v) of every row, given what `call` made of it."""
+            """Return F(v) of every row, given what `call` made of it."""
             return -ops.sum(v * self.visible_bias, axis=-1) - ops.sum(ops.softplus(hidden_input), axis=-1)
 
         def sample(self, total_input: Any) -> Any:
-            """Units that are 1 with the probability σ(input), else 0."""
+            """Return units that are 1 with the probability σ(input), else 0."""
             draws = keras.random.uniform(ops.shape(total_input), dtype="float32", seed=self.noise)
             return ops.cast(draws < ops.sigmoid(total_input), "float32")
 
         def compute_loss(
             self, x: Any = None, y: Any = None, y_pred: Any = None, sample_weight: Any = None, training: bool = True
         ) -> Any:
-            """The free energy of the data less that of the chain's end: its gradient is that of CD-k.
+            """Return the free energy of the data less that of the chain's end, whose gradient is that of CD-k.
 
             −∂log P(v⁰) = ∂F(v⁰) − E[∂F(v)] over the model's distribution, for which the end of a chain of k steps of
             Gibbs sampling stands, a constant to the gradient.

@@ -15,7 +15,7 @@ RATIOS = (0.5, 1.0, 2.0)
 def anchors(
     image: int, strides: Sequence[int], side: float, scales: Sequence[float] = (1.0,), ratios: Sequence[float] = RATIOS
 ) -> NDArray[np.float32]:
-    """Anchors (A, 4) of all levels of a pyramid over a square image, fine to coarse, row by row.
+    """Return the anchors (A, 4) of all levels of a pyramid over a square image, fine to coarse, row by row.
 
     At each position of the level with stride s stands one anchor of (side × s × scale)² pixels for every scale and
     ratio, in this order.
@@ -24,7 +24,7 @@ def anchors(
 
 
 def positions(image: int, stride: int) -> int:
-    """Positions along a side of the level with that stride; a level of odd size is halved upwards."""
+    """Return the positions along a side of the level with that stride; a level of odd size is halved upwards."""
     return math.ceil(image / stride)
 
 

@@ -8,18 +8,18 @@ from typing import Any
 from keras import ops
 
 LARGEST_GROWTH = math.log(1000 / 16)
-"""Of a side, as a logarithm: a decoded box stays finite whatever an untrained network says (Detectron)."""
+"""The growth of a side, as a logarithm: a decoded box stays finite whatever an untrained network says (Detectron)."""
 SMALLEST_SIDE = 1e-3
-"""Pixels; keeps the code of an empty box, which only fills up a row, finite."""
+"""The side in pixels that keeps the code of an empty box, which only fills up a row, finite."""
 
 
 def area(boxes: Any) -> Any:
-    """Square pixels of boxes (…, 4)."""
+    """Return the square pixels of boxes (…, 4)."""
     return (boxes[..., 2] - boxes[..., 0]) * (boxes[..., 3] - boxes[..., 1])
 
 
 def iou(first: Any, second: Any) -> Any:
-    """Intersection over union of every box (…, N, 4) with every box (…, M, 4): (…, N, M); 0 for empty boxes."""
+    """Return the intersection over union (…, N, M) of boxes (…, N, 4) with boxes (…, M, 4); 0 for empty boxes."""
     first, second = ops.expand_dims(first, -2), ops.expand_dims(second, -3)
     corner = ops.minimum(first[..., 2:], second[..., 2:]) - ops.maximum(first[..., :2], second[..., :2])
     corner = ops.maximum(corner, 0.0)
@@ -29,7 +29,7 @@ def iou(first: Any, second: Any) -> Any:
 
 
 def encode(boxes: Any, references: Any, scale: tuple[float, ...] = (1.0, 1.0, 1.0, 1.0)) -> Any:
-    """Boxes as seen from reference boxes: the centre's shift in the reference's sides, and the logarithm of the growth.
+    """Return boxes as seen from references: the centre's shift in the reference's sides, the logarithm of the growth.
 
     Each of the four is multiplied by its `scale`. R. Girshick et al., "Rich Feature Hierarchies", 2014, appendix C.
     """
@@ -41,7 +41,7 @@ def encode(boxes: Any, references: Any, scale: tuple[float, ...] = (1.0, 1.0, 1.
 
 
 def decode(code: Any, references: Any, scale: tuple[float, ...] = (1.0, 1.0, 1.0, 1.0)) -> Any:
-    """The boxes that `encode` made the code of; growth beyond 62.5 times the reference's side is cut."""
+    """Return the boxes that `encode` made the code of; growth beyond 62.5 times the reference's side is cut."""
     code = code / ops.convert_to_tensor(scale, "float32")
     from_centre, from_side = _centre_and_side(references)
     centre = from_centre + code[..., :2] * from_side
@@ -50,7 +50,7 @@ def decode(code: Any, references: Any, scale: tuple[float, ...] = (1.0, 1.0, 1.0
 
 
 def clip(boxes: Any, image: int) -> Any:
-    """The part of the boxes that lies in a square image of that side."""
+    """Return the part of the boxes that lies in a square image of that side."""
     return ops.clip(boxes, 0.0, float(image))
 
 

@@ -22,19 +22,19 @@ class Found:
     """What was found on one image: D objects, best first."""
 
     boxes: NDArray[np.float32]
-    """(D, 4)."""
+    """The corners, (D, 4)."""
     scores: NDArray[np.float32]
-    """(D,), 0 to 1."""
+    """The scores (D,), 0 to 1."""
     classes: NDArray[np.int32]
-    """(D,)."""
+    """The classes, (D,)."""
     masks: NDArray[np.uint8] | None = None
-    """(D, S, S) of zeros and ones."""
+    """The masks (D, S, S) of zeros and ones."""
 
     @classmethod
     def above(
         cls, score: float, boxes: Any, scores: Any, classes: Any, masks: NDArray[np.uint8] | None = None
     ) -> Found:
-        """Those of them whose score is higher than that."""
+        """Return the objects whose score is higher than that."""
         kept = scores > score
         return cls(boxes[kept], scores[kept], classes[kept], None if masks is None else masks[kept])
 
@@ -42,7 +42,7 @@ class Found:
 def mean_average_precision(
     scenes: Sequence[Scene], found: Sequence[Found], classes: int, kind: Literal["bbox", "segm"]
 ) -> tuple[float, float]:
-    """COCO's mAP over the thresholds 0.5, 0.55 … 0.95 of IoU, and mAP at 0.5, of at most 100 objects an image."""
+    """Return COCO's mAP over IoU thresholds of 0.5, 0.55 … 0.95, and mAP at 0.5, of at most 100 objects an image."""
     from pycocotools.coco import COCO
     from pycocotools.cocoeval import COCOeval
 
@@ -76,7 +76,7 @@ def mean_average_precision(
 
 
 def _describe(objects: Scene | Found, kind: str) -> list[dict[str, Any]]:
-    """COCO's description of each object: its class, and its box [left, top, width, height] or its mask."""
+    """Return COCO's description of each object: its class, and its box [left, top, width, height] or its mask."""
     from pycocotools import mask as run_lengths
 
     described = []
@@ -93,7 +93,7 @@ def _describe(objects: Scene | Found, kind: str) -> list[dict[str, Any]]:
 
 
 def mean_iou(scenes: Sequence[Scene], found: Sequence[Found], classes: int) -> float:
-    """IoU of the pixels of a class, over all images, averaged over the ground and the classes that occur.
+    """Return the IoU of a class's pixels over all images, averaged over the ground and the classes that occur.
 
     Where masks overlap, the pixel is that of the better score. PASCAL VOC's measure of segmentation.
     """
@@ -110,7 +110,7 @@ def mean_iou(scenes: Sequence[Scene], found: Sequence[Found], classes: int) -> f
 
 
 def _paint(masks: NDArray[np.uint8], classes: NDArray[np.int32], shape: tuple[int, int]) -> NDArray[np.int64]:
-    """The class of every pixel, counted from 1, 0 for the ground; a later mask covers an earlier one."""
+    """Return the class of every pixel, counted from 1, 0 for the ground; a later mask covers an earlier one."""
     painted = np.zeros(shape, np.int64)
     for mask, kind in zip(masks, classes, strict=True):
         painted[mask.astype(bool)] = kind + 1
@@ -118,14 +118,14 @@ def _paint(masks: NDArray[np.uint8], classes: NDArray[np.int32], shape: tuple[in
 
 
 def paste(masks: NDArray[np.float32], boxes: NDArray[np.float32], size: int) -> NDArray[np.uint8]:
-    """Masks (D, m, m) of probabilities stretched over their boxes (D, 4) in a square image: (D, size, size), 0 or 1."""
+    """Return masks (D, size, size), 0 or 1, of probabilities (D, m, m) stretched over their boxes (D, 4)."""
     down = _stretch(boxes[:, 1], boxes[:, 3], masks.shape[1], size)
     across = _stretch(boxes[:, 0], boxes[:, 2], masks.shape[2], size)
     return (down @ masks @ across.transpose(0, 2, 1) >= MASK_THRESHOLD).astype(np.uint8)
 
 
 def _stretch(begin: NDArray[np.float32], end: NDArray[np.float32], cells: int, size: int) -> NDArray[np.float32]:
-    """The share (D, size, cells) that each cell of a mask has in each pixel: linear between cells, 0 off the box."""
+    """Return the share (D, size, cells) of each cell of a mask in each pixel: linear between cells, 0 off the box."""
     centres = np.arange(size, dtype=np.float32) + 0.5
     place = (centres - begin[:, None]) / np.maximum(end - begin, 1e-6)[:, None]
     inside = (place >= 0) & (place <= 1)

@@ -23,17 +23,17 @@ from workloads.vision.roi_align import RoIAlign, bilinear, sample_points
 
 STRIDES = (4, 8, 16, 32, 64)
 SIDE = 8
-"""Of the anchors, in strides: 32 pixels on the finest level."""
+"""The side of the anchors, in strides: 32 pixels on the finest level."""
 POSITIVE, NEGATIVE = 0.7, 0.3
 """Overlaps from which an anchor has to find an object, and below which it has to find none."""
 SAMPLE = 256
-"""Anchors of an image that the paper draws by lot for the loss, at most half of them positive."""
+"""The number of an image's anchors that the paper draws by lot for the loss, at most half of them positive."""
 UNITS, BOX_SIZE, MASK_SIZE, DEPTH = 1024, 7, 14, 4
-"""Of the box head, the sides of the features that it and the mask head see, and convolutions of the latter."""
+"""The units of the box head, the sides of the features that either head sees, and the mask head's convolutions."""
 
 
 def mask_rcnn(image: Any, truth: Any, features: Sequence[Any], classes: int, channels: int) -> tuple[MaskRCNN, Any]:
-    """The model to train, and the segmenter with the same weights.
+    """Return the model to train, and the segmenter with the same weights.
 
     `image` and the true boxes `truth` (B, M, 4) are inputs of fixed size; `features`, of strides 4, 8, 16 and 32, are
     computed from the image. The segmenter takes image bytes to what `Objects` returns and `masks` (B, D, 28, 28).
@@ -78,14 +78,14 @@ class MaskRCNN(keras.Model):  # type: ignore[misc]
     def compute_loss(
         self, x: Any = None, y: Any = None, y_pred: Any = None, sample_weight: Any = None, training: bool = True
     ) -> Any:
-        """The sum of the five losses: of anchors their objectness and box, of regions their class, box and mask."""
+        """Return the sum of five losses: of anchors their objectness and box, of regions their class, box and mask."""
         losses = (*self._anchor_losses(y, y_pred), *self._region_losses(y, y_pred))
         for part, loss in zip(self.parts, losses, strict=True):
             part.update_state(loss)
         return sum(losses)
 
     def _anchor_losses(self, y: Any, y_pred: Any) -> tuple[Any, Any]:
-        """Cross-entropy of the paper's sample of anchors, and the smooth L1 of the positive ones.
+        """Return the cross-entropy of the paper's sample of anchors, and the smooth L1 of the positive ones.
 
         The mean over all samples that may be drawn stands for a drawn one: each positive anchor, and each negative one,
         counts as often as it would be drawn on average.
@@ -127,7 +127,7 @@ class MaskRCNN(keras.Model):  # type: ignore[misc]
 
 
 def mask_targets(masks: Any, regions: Any, truth: Any, size: int) -> Any:
-    """What the mask of each region's object (B, N, size, size) is within the region, 0 or 1.
+    """Return the mask (B, N, size, size) of each region's object within the region, 0 or 1.
 
     `masks` (B, M, S, S) are those of the objects, `truth` (B, N) says which one is the region's.
     """
@@ -139,7 +139,7 @@ def mask_targets(masks: Any, regions: Any, truth: Any, size: int) -> Any:
 
 
 def _box_head(classes: int, levels: Sequence[Any], size: int) -> Any:
-    """Regions (B, R, 4) to logits (B, R, 1 + K), first the ground's, and a box code (B, R, K, 4) for every class."""
+    """Turn regions (B, R, 4) to logits (B, R, 1 + K), the ground's first, and box codes (B, R, K, 4) by class."""
     align = RoIAlign(BOX_SIZE, size)
     dense = [layers.Dense(UNITS, activation="relu", name=f"box_hidden{i}") for i in (1, 2)]
     logits, codes = layers.Dense(1 + classes, name="class"), layers.Dense(4 * classes, name="box")
@@ -156,13 +156,13 @@ def _box_head(classes: int, levels: Sequence[Any], size: int) -> Any:
 
 
 def _mask_head(classes: int, channels: int, levels: Sequence[Any], size: int) -> Any:
-    """Regions (B, R, 4) to mask logits (B, R, 28, 28, K)."""
+    """Turn regions (B, R, 4) to mask logits (B, R, 28, 28, K)."""
     align, draw = RoIAlign(MASK_SIZE, size), MaskHead(classes, channels)
     return lambda regions: layers.Activation("linear", dtype="float32")(draw(align(regions, levels)))
 
 
 class MaskHead(layers.Layer):  # type: ignore[misc]
-    """Features (B, R, s, s, C) of regions to a mask's logits of every class, (B, R, 2s, 2s, K)."""
+    """The layer from features (B, R, s, s, C) of regions to a mask's logits of every class, (B, R, 2s, 2s, K)."""
 
     def __init__(self, classes: int, channels: int) -> None:
         super().__init__(name="mask_head")
@@ -187,14 +187,14 @@ class MaskHead(layers.Layer):  # type: ignore[misc]
         return ops.reshape(values, (-1, features.shape[1], *values.shape[1:]))
 
     def products(self) -> int:
-        """Multiply-adds for one image: 3×3 convolutions; then each of 2s × 2s pixels has one input pixel, and 1×1."""
+        """Return an image's multiply-adds: 3×3 convolutions; then 2s × 2s pixels of one input pixel each, and 1×1."""
         area = int(self.side) ** 2
         convolutions = area * 9 * self.channels * self.channels * DEPTH
         return int(self.regions * (convolutions + 4 * area * self.channels * (self.channels + self.classes)))
 
 
 class OwnMask(layers.Layer):  # type: ignore[misc]
-    """Of mask logits (B, D, s, s, K) the probabilities (B, D, s, s) of each object's own class (B, D)."""
+    """The layer from mask logits (B, D, s, s, K) to probabilities (B, D, s, s) of each object's own class (B, D)."""
 
     def __init__(self) -> None:
         super().__init__(dtype="float32")

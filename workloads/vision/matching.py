@@ -10,18 +10,18 @@ from workloads.vision.boxes import iou
 
 
 class Match(NamedTuple):
-    """For each of N candidates on each of B images; those neither positive nor negative take no part in the loss."""
+    """The object of each of N candidates on B images; those neither positive nor negative take no part in the loss."""
 
     truth: Any
-    """(B, N), the row of the object with which it overlaps most."""
+    """The row (B, N) of the object with which the candidate overlaps most."""
     positive: Any
-    """(B, N), whether it has to find that object."""
+    """Whether the candidate has to find that object, (B, N)."""
     negative: Any
-    """(B, N), whether there is nothing that it has to find."""
+    """Whether there is nothing that the candidate has to find, (B, N)."""
 
 
 def match(candidates: Any, truth: Any, *, positive: float, negative: float, rescue: bool = False) -> Match:
-    """Candidates (N, 4) or (B, N, 4) with an overlap of at least `positive`, and those with less than `negative`.
+    """Match candidates (N, 4) or (B, N, 4): overlaps of at least `positive`, and those of less than `negative`.
 
     `truth` (B, M, 4) are the images' objects; rows that only fill up are empty boxes and match nothing. With `rescue`
     the candidates that overlap most with an object are positive for it however little that is, so that each object is
@@ -41,7 +41,7 @@ def match(candidates: Any, truth: Any, *, positive: float, negative: float, resc
 
 
 def rows(values: Any, index: Any) -> Any:
-    """Of `values` (B, M, …) the rows `index` (B, N): (B, N, …)."""
+    """Return the rows (B, N, …) of `values` (B, M, …) at `index` (B, N)."""
     for _ in range(len(values.shape) - 2):
         index = ops.expand_dims(index, -1)
     return ops.take_along_axis(values, index, axis=1)

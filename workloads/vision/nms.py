@@ -12,7 +12,7 @@ from workloads.vision.boxes import iou
 def non_maximum_suppression(
     boxes: Any, scores: Any, *, threshold: float, count: int, groups: Any = None
 ) -> tuple[Any, Any]:
-    """The best `count` of the boxes (B, N, 4) of which no two overlap by more than `threshold`, best first.
+    """Return the best `count` of the boxes (B, N, 4), of which no two overlap by more than `threshold`, best first.
 
     `scores` (B, N) are not negative; `groups` (B, N), where given, are whole numbers, and boxes of different groups do
     not suppress each other. Returns their rows (B, count) and scores (B, count); where no box is left, score 0 and row

@@ -20,7 +20,7 @@ from workloads.vision.scenes import Scene, SceneData
 from workloads.vision.shapes import bounds
 
 SPECIES = ("cat", "dog")
-"""Numbered from 1 in `list.txt`."""
+"""The species, which `list.txt` numbers from 1."""
 GROUND = 2
 """In a trimap 1 is the animal, 2 the ground, 3 the seam between, which counts as animal: the outline runs within it."""
 HELD_OUT = 5
@@ -41,7 +41,7 @@ class Pets:
         return len(self.names)
 
     def __getitem__(self, index: int) -> Scene:
-        """DataError, naming the file, where one is missing or broken."""
+        """Return one pet; DataError names the file that is missing or broken."""
         name, kind = self.names[index], np.array([self.species[index]], np.int32)
         colours, (width, height) = _read_image(self.folder / "images" / f"{name}.jpg", self.size)
         if not self.masks:
@@ -55,7 +55,7 @@ class Pets:
 
 
 def load_pets(folder: Path, size: int, *, masks: bool) -> SceneData:
-    """The listed pets; without `masks` those whose head is boxed. DataError for a folder that cannot be trained on."""
+    """Return the listed pets, without `masks` those whose head is boxed; DataError for a folder of no use."""
     species = _read_list(folder / "annotations" / "list.txt")
     names = list(species)
     if not masks:
@@ -80,7 +80,7 @@ def load_pets(folder: Path, size: int, *, masks: bool) -> SceneData:
 
 
 def _read_list(file: Path) -> dict[str, int]:
-    """The species of every image, 0 or 1, by its name; lines that begin with # are comments."""
+    """Return the species of every image, 0 or 1, by its name; lines that begin with # are comments."""
     try:
         lines = file.read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
@@ -96,7 +96,7 @@ def _read_list(file: Path) -> dict[str, int]:
 
 
 def _read_image(file: Path, size: int) -> tuple[NDArray[np.uint8], tuple[int, int]]:
-    """The colours (size, size, 3), and width and height before it was stretched."""
+    """Return the colours (size, size, 3), and width and height before the image was stretched."""
     try:
         with Image.open(file) as image:
             stretched = image.convert("RGB").resize((size, size), Image.Resampling.BILINEAR)
@@ -118,7 +118,7 @@ def _read_trimap(file: Path, size: int) -> NDArray[np.uint8]:
 
 
 def _read_head(file: Path, width: int, height: int) -> NDArray[np.float32]:
-    """The box (1, 4) of the head in shares of the image; pixels count from 1 there, and the last one is inside."""
+    """Return the head's box (1, 4) in shares of the image; pixels count from 1 there, and the last one is inside."""
     try:
         corners = [
             ElementTree.parse(file).findtext(f"object/bndbox/{name}") for name in ("xmin", "ymin", "xmax", "ymax")

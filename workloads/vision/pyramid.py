@@ -15,10 +15,10 @@ from keras import layers
 from profiling.benchmark import Skip
 
 STAGES = ("conv2_block3_out", "conv3_block4_out", "conv4_block6_out", "conv5_block3_out")
-"""Of Keras's ResNet-50, the last layers of strides 4, 8, 16 and 32."""
+"""The last layers of strides 4, 8, 16 and 32 in Keras's ResNet-50."""
 COARSEST, SMALLEST = 32, 64
 GROUPS = 32
-"""Of channels, each normalised by itself (Wu & He 2018)."""
+"""The number of groups of channels, each normalised by itself (Wu & He 2018)."""
 
 
 def require_size(image: int) -> None:
@@ -31,7 +31,7 @@ def require_size(image: int) -> None:
 
 
 def resnet50(image: Any) -> list[Any]:
-    """Features of strides 4, 8, 16 and 32 of an image of bytes; nothing is downloaded, all weights are random."""
+    """Return features of strides 4, 8, 16 and 32 of an image of bytes; no weights are downloaded, all are random."""
     size = image.shape[1]
     network = normalised(keras.applications.ResNet50(include_top=False, weights=None, input_shape=(size, size, 3)))
     features = keras.Model(network.input, [network.get_layer(name).output for name in STAGES], name="resnet50")
@@ -39,7 +39,7 @@ def resnet50(image: Any) -> list[Any]:
 
 
 def normalised(network: Any) -> Any:
-    """The network with group in place of batch normalisation: it trains the same however few images a batch has.
+    """Return the network with group in place of batch normalisation: it trains alike however small the batch is.
 
     A detector's batches are small, and without pre-trained weights there are no averages to freeze instead. Y. Wu and
     K. He, "Group Normalization", ECCV 2018; K. He, R. Girshick and P. Dollár, "Rethinking ImageNet Pre-training", ICCV
@@ -61,7 +61,7 @@ def normalised(network: Any) -> Any:
 
 
 def feature_pyramid(features: Sequence[Any], channels: int) -> list[Any]:
-    """Levels of the features' strides, fine to coarse, each with the meaning of the coarsest."""
+    """Return levels of the features' strides, fine to coarse, each with the meaning of the coarsest."""
     *finer, coarsest = features
     level = layers.Conv2D(channels, 1, name=f"lateral{len(features)}")(coarsest)
     merged = [level]
@@ -73,7 +73,7 @@ def feature_pyramid(features: Sequence[Any], channels: int) -> list[Any]:
 
 
 def over_levels(stack: Sequence[Any], levels: Sequence[Any], width: int) -> Any:
-    """What one stack of layers says at each anchor of all levels, fine to coarse: (B, anchors, width) in float32."""
+    """Return the outputs of a stack of layers at each anchor of all levels, fine to coarse: (B, anchors, width)."""
     flat = []
     for level in levels:
         for layer in stack:

@@ -15,17 +15,17 @@ from workloads.vision.matching import match, rows
 from workloads.vision.nms import non_maximum_suppression
 
 PROPOSAL_OVERLAP, OBJECT_OVERLAP = 0.7, 0.5
-"""That two proposals, and two objects found, may have at most."""
+"""The overlaps that two proposals, and two objects found, may have at most."""
 REGION_OVERLAP = 0.5
-"""With an object from which a region has to find it."""
+"""The overlap with an object from which on a region has to find it."""
 POSITIVE_PART = 4
 """One in so many regions trained on is positive."""
 CANDIDATES = 4
-"""Anchors considered, per proposal."""
+"""The number of anchors considered, per proposal."""
 BOX_SCALE = (10.0, 10.0, 5.0, 5.0)
-"""Of the box codes of regions, which are small: it brings them to about 1 (Girshick, "Fast R-CNN", 2015)."""
+"""The factor of the box codes of regions, which are small: it brings them to about 1 (Girshick, "Fast R-CNN", 2015)."""
 SCORE = 0.05
-"""Of an object found, at least."""
+"""The least score of an object found."""
 LOT = 7
 """The seed of the lots. They are drawn once: which proposals hold the lots changes from step to step."""
 

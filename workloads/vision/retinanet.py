@@ -21,11 +21,11 @@ from workloads.vision.pyramid import feature_pyramid, over_levels
 
 STRIDES = (8, 16, 32, 64, 128)
 SIDE = 4
-"""Of the smallest anchors, in strides: 32 pixels on the finest level."""
+"""The side of the smallest anchors, in strides: 32 pixels on the finest level."""
 SCALES = (1.0, 2 ** (1 / 3), 2 ** (2 / 3))
 PER_POSITION = len(SCALES) * len(RATIOS)
 DEPTH = 4
-"""Convolutions of each head before the last."""
+"""The number of convolutions of each head before the last."""
 PRIOR = 0.01
 """Probability of an object that the untrained network gives, so that the many empty anchors do not swamp the start."""
 POSITIVE, NEGATIVE = 0.5, 0.4
@@ -35,7 +35,7 @@ CANDIDATES, DETECTIONS, OVERLAP, SCORE = 1000, 100, 0.5, 0.05
 
 
 def retinanet(image: Any, features: Sequence[Any], classes: int, channels: int) -> tuple[RetinaNet, Any]:
-    """The model to train, and the detector with the same weights: image bytes to what `Detections` returns.
+    """Return the model to train, and the detector with the same weights, from image bytes to what `Detections` returns.
 
     `features`, of strides 8, 16 and 32, are computed from `image`, an input of fixed size.
     """
@@ -65,7 +65,7 @@ class RetinaNet(keras.Model):  # type: ignore[misc]
     def compute_loss(
         self, x: Any = None, y: Any = None, y_pred: Any = None, sample_weight: Any = None, training: bool = True
     ) -> Any:
-        """Focal loss over all anchors but the undecided, by the number of the positive ones, and their smooth L1."""
+        """Return the focal loss of all anchors but the undecided, per positive one, and the smooth L1 of these."""
         places = ops.convert_to_tensor(self.places)
         found = match(places, y["boxes"], positive=POSITIVE, negative=NEGATIVE, rescue=True)
         classes = ops.where(found.positive, rows(y["classes"], found.truth), -1)
@@ -81,7 +81,7 @@ class RetinaNet(keras.Model):  # type: ignore[misc]
 
 
 def _head(name: str, channels: int, width: int, bias: Any) -> list[Any]:
-    """Layers that all levels share: `width` numbers for each anchor of a position."""
+    """Return layers that all levels share, with `width` numbers for each anchor of a position."""
     stack = [
         layers.Conv2D(channels, 3, padding="same", activation="relu", kernel_initializer="he_normal", name=f"{name}{i}")
         for i in range(1, DEPTH + 1)

@@ -18,14 +18,14 @@ CANONICAL_SIDE, CANONICAL_LEVEL = 224, 4
 
 
 def sample_points(boxes: Any, size: int) -> tuple[Any, Any]:
-    """The centres of the size × size bins of boxes (B, N, 4): heights y and widths x, in pixels, each (B, N, size)."""
+    """Return the centres of size × size bins of boxes (B, N, 4): heights y and widths x in pixels, (B, N, size)."""
     middles = (ops.arange(size, dtype="float32") + 0.5) / size
     left, top, right, bottom = (boxes[..., i : i + 1] for i in range(4))
     return top + (bottom - top) * middles, left + (right - left) * middles
 
 
 def bilinear(maps: Any, start: Any, side: Any, y: Any, x: Any) -> Any:
-    """Values of square maps between their pixels: (B, N, H, W, C) at the heights y (B, N, H) and widths x (B, N, W).
+    """Return values (B, N, H, W, C) of square maps between pixels, at heights y (B, N, H) and widths x (B, N, W).
 
     `maps` (B, L, C) holds all maps of an image, row by row, one after the other; that of a box begins at row `start`
     and has sides of `side` pixels, both (B, N) integers. y and x count in pixels of that map, whose first pixel's
@@ -52,7 +52,7 @@ def bilinear(maps: Any, start: Any, side: Any, y: Any, x: Any) -> Any:
 
 
 def _neighbours(place: Any, side: Any) -> tuple[Any, Any, Any]:
-    """The pixels before and after each place, and how far it lies towards the latter, 0 to 1."""
+    """Return the pixels before and after each place, and how far it lies towards the latter, 0 to 1."""
     place = ops.clip(place - 0.5, 0.0, ops.cast(side - 1, "float32"))
     before = ops.floor(place)
     first = ops.cast(before, "int32")
@@ -90,7 +90,7 @@ class RoIAlign(keras.layers.Layer):  # type: ignore[misc]
 
 
 def level_of(boxes: Any, levels: int) -> Any:
-    """The level (B, N), 0 for that of stride 4, from which boxes (B, N, 4) are read."""
+    """Return the level (B, N), 0 for that of stride 4, from which boxes (B, N, 4) are read."""
     side = ops.sqrt(ops.maximum((boxes[..., 2] - boxes[..., 0]) * (boxes[..., 3] - boxes[..., 1]), 1.0))
     level = CANONICAL_LEVEL - 2 + ops.floor(ops.log(side / CANONICAL_SIDE) / math.log(2) + 1e-6)
     return ops.cast(ops.clip(level, 0.0, float(levels - 1)), "int32")

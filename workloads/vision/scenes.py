@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
-
-from workloads.data import DataError, cache_directory
 
 NO_OBJECT = -1
 """The class of a row that only fills up the fixed number of objects."""
@@ -22,13 +18,13 @@ class Scene:
     """One image and the n objects in it."""
 
     image: NDArray[np.uint8]
-    """(S, S, 3)."""
+    """The colours, (S, S, 3)."""
     boxes: NDArray[np.float32]
-    """(n, 4): left, top, right, bottom in pixels; right and bottom are the first beyond the box."""
+    """The corners (n, 4): left, top, right, bottom in pixels; right and bottom are the first beyond the box."""
     classes: NDArray[np.int32]
-    """(n,)."""
+    """The classes, (n,)."""
     masks: NDArray[np.uint8]
-    """(n, S, S), 1 where the object is seen; (0, S, S) of data without masks."""
+    """The masks (n, S, S), 1 where the object is seen; (0, S, S) in data without masks."""
 
 
 class Scenes(Protocol):
@@ -47,31 +43,9 @@ class SceneData:
     synthetic: bool
     classes: tuple[str, ...]
     most: int
-    """Objects in one image, at most."""
+    """The most objects in one image."""
     train: Scenes
     held_out: Scenes
-
-
-def load_scenes(size: int, seed: int, *, masks: bool, folder: Path | None = None) -> SceneData:
-    """The Oxford-IIIT Pets in the folder, by default `pets` in the data folder, as square images of that size.
-
-    Where there is no such folder, drawn shapes. With `masks` the objects are whole and have their masks; without, only
-    the heads of the pets are boxed. DataError for a folder that cannot be trained on.
-    """
-    from workloads.vision.pets import load_pets
-    from workloads.vision.shapes import drawn_shapes
-
-    folder = folder or _default_folder()
-    if folder is None or not os.path.lexists(folder):
-        return drawn_shapes(size, seed)
-    return load_pets(folder, size, masks=masks)
-
-
-def _default_folder() -> Path | None:
-    try:
-        return cache_directory() / "pets"
-    except DataError:  # no home, and so no folder
-        return None
 
 
 @dataclass(frozen=True)
@@ -94,7 +68,7 @@ class Examples:
 
 @dataclass(frozen=True)
 class MaskExamples(Examples):
-    """The same with masks; the boxes go into the network as well, which trains on regions around them."""
+    """Examples with masks; the boxes go into the network as well, which trains on regions around them."""
 
     def __getitem__(self, index: int) -> Any:
         scene = self.scenes[index]
@@ -103,13 +77,13 @@ class MaskExamples(Examples):
 
 
 def padded(values: NDArray[Any], count: int, fill: int = 0) -> NDArray[Any]:
-    """The rows of an array, followed by rows of `fill` up to `count`."""
+    """Return the rows of an array, followed by rows of `fill` up to `count`."""
     rest = np.full((count - len(values), *values.shape[1:]), fill, values.dtype)
     return np.concatenate([values, rest])
 
 
 def image_batches(scenes: Scenes, batch: int) -> Iterator[tuple[list[Scene], NDArray[np.uint8]]]:
-    """The scenes and their images, in batches of one size; the last batch is filled up with its first image."""
+    """Yield the scenes and their images, in batches of one size; the last batch is filled up with its first image."""
     for start in range(0, len(scenes), batch):
         some = [scenes[i] for i in range(start, min(start + batch, len(scenes)))]
         yield some, np.stack([scene.image for scene in (some + some[:1] * batch)[:batch]])

@@ -12,18 +12,18 @@ from workloads.vision.scenes import Scene, SceneData
 
 CORNERS = {"disc": 0, "square": 4, "triangle": 3}
 STRIPES = {"disc": 0, "square": 1, "triangle": 2}
-"""Directions in which the shape is striped."""
+"""The number of directions in which the shape is striped."""
 MOST = 4
 RADII = (0.12, 0.22)
-"""Of a disc, as a share of the image's side; the other shapes have the area of such a disc."""
+"""The radii of a disc, as shares of the image's side; the other shapes have the area of such a disc."""
 SEEN = 0.7
 """Share of a shape that later ones leave uncovered, at least."""
 TRIES = 20
-"""Places tried for a shape; one that fits nowhere is left out."""
+"""The number of places tried for a shape; one that fits nowhere is left out."""
 CONTRAST = 90
 """Least distance of the colours of shape and ground, of 255·√3; and between dark and bright stripes."""
 PERIODS = 14
-"""Of a shape's stripes, in a whole side of the image."""
+"""The number of periods of a shape's stripes in a whole side of the image."""
 WAVES, GRAIN = 25, 8
 """Brightness of the ground's waves, and standard deviation of each pixel's noise."""
 TRAIN, HELD_OUT = 1_000, 100
@@ -59,7 +59,7 @@ def drawn_shapes(size: int, seed: int, train: int = TRAIN, held_out: int = HELD_
 
 
 def draw(rng: np.random.Generator, size: int) -> Scene:
-    """A scene of 1 to `MOST` shapes; where they overlap, the later one is seen."""
+    """Return a scene of 1 to `MOST` shapes; where they overlap, the later one is seen."""
     ground = rng.uniform(0, 255, 3)
     image = ground + WAVES * _wave(rng, size, rng.uniform(1, 4), rng.uniform(0, 2 * math.pi))
     masks = np.zeros((0, size, size), bool)
@@ -81,13 +81,13 @@ def draw(rng: np.random.Generator, size: int) -> Scene:
 
 
 def bounds(mask: NDArray[np.bool_]) -> NDArray[np.float32]:
-    """The smallest box around the mask (H, W), which has at least one pixel."""
+    """Return the smallest box around the mask (H, W), which has at least one pixel."""
     rows, columns = np.flatnonzero(mask.any(axis=1)), np.flatnonzero(mask.any(axis=0))
     return np.array([columns[0], rows[0], columns[-1] + 1, rows[-1] + 1], np.float32)
 
 
 def _place(rng: np.random.Generator, size: int, corners: int, others: NDArray[np.bool_]) -> NDArray[np.bool_] | None:
-    """A shape that lies within the image and covers none of the others too much; None where no place was found.
+    """Return a shape within the image that covers none of the others too much; None where no place was found.
 
     `others` (n, S, S) is what is seen of them.
     """
@@ -103,14 +103,14 @@ def _place(rng: np.random.Generator, size: int, corners: int, others: NDArray[np
 
 
 def _circumradius(corners: int, radius: float) -> float:
-    """Of the regular polygon with the area of a disc of that radius: n/2·R²·sin(2π/n) = π·r²."""
+    """Return R of the regular polygon with the area of a disc of that radius: n/2·R²·sin(2π/n) = π·r²."""
     if corners == 0:
         return radius
     return radius * math.sqrt(2 * math.pi / (corners * math.sin(2 * math.pi / corners)))
 
 
 def _shape(size: int, corners: int, radius: float, x: float, y: float, turn: float) -> NDArray[np.bool_]:
-    """The pixels whose centre lies in the shape: within the circle, or on the inner side of every edge."""
+    """Return the pixels whose centre lies in the shape: within the circle, or on the inner side of every edge."""
     across, down = np.arange(size) + 0.5 - x, (np.arange(size) + 0.5 - y)[:, None]
     if corners == 0:
         return np.asarray(across**2 + down**2 <= radius**2)
@@ -128,7 +128,7 @@ def _colour(rng: np.random.Generator, ground: NDArray[np.float64]) -> NDArray[np
 
 
 def _stripes(rng: np.random.Generator, size: int, directions: int) -> NDArray[np.float64]:
-    """Brightness to add, (S, S, 1): stripes in none, one or two perpendicular directions, which make a chequerboard."""
+    """Return the brightness to add, (S, S, 1): stripes in none, one or two directions, which make a chequerboard."""
     if directions == 0:
         return np.zeros((size, size, 1))
     turn = rng.uniform(0, 2 * math.pi)
@@ -137,7 +137,7 @@ def _stripes(rng: np.random.Generator, size: int, directions: int) -> NDArray[np
 
 
 def _wave(rng: np.random.Generator, size: int, periods: float, angle: float) -> NDArray[np.float64]:
-    """A sine from -1 to 1 with so many periods across the image: (S, S, 1)."""
+    """Return a sine from -1 to 1 with so many periods across the image, (S, S, 1)."""
     places = np.arange(size) / size
     along = math.cos(angle) * places + math.sin(angle) * places[:, None]
     return np.sin(2 * math.pi * periods * along + rng.uniform(0, 2 * math.pi))[..., None]

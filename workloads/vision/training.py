@@ -8,21 +8,25 @@ from typing import Any
 import keras
 import numpy as np
 
-from profiling.records.quality import Metric, Verification
-from workloads.training.quality import fell
+from profiling.benchmark import Training
+from profiling.records.quality import Data, Metric, Quality, Verification
+from workloads.data.pipeline import Feed
+from workloads.distribution.strategy import Strategy
+from workloads.training.experiment import Evaluate, experiment
+from workloads.training.quality import Floors, fell, floor
 from workloads.vision.coco import Found, paste
 from workloads.vision.scenes import Scene, SceneData, Scenes, image_batches
 
 LEARNING_RATE, WARM_UP = 5e-4, 0.1
-"""The highest, and the share of the steps in which it is reached."""
+"""The highest learning rate, and the share of the steps in which it is reached."""
 LARGEST_GRADIENT = 1.0
-"""Norm of the gradient of all weights together, beyond which it is shortened."""
+"""The norm of the gradient of all weights together beyond which it is shortened."""
 OVERLAP_TOLERANCE = 1e-3
 """The suppression's overlaps are float32, and those of its check are of boxes that were rounded once more."""
 
 
 def optimizer(steps: int) -> Any:
-    """Adam with a learning rate that rises for a tenth of the steps and falls to 0 along a cosine.
+    """Return Adam with a learning rate that rises for a tenth of the steps and falls to 0 along a cosine.
 
     The papers start from pre-trained weights and use SGD; from random ones it takes them ten times longer (He, Girshick
     & Dollár 2019).
@@ -35,7 +39,7 @@ def optimizer(steps: int) -> Any:
 
 
 def find(detector: Any, scenes: Scenes, batch: int) -> tuple[list[Scene], list[Found]]:
-    """What the detector finds on each scene; its masks, if it makes some, are stretched over the image."""
+    """Return what the detector finds on each scene; its masks, if it makes some, are stretched over the image."""
     seen: list[Scene] = []
     found: list[Found] = []
     for some, images in image_batches(scenes, batch):
@@ -49,12 +53,12 @@ def find(detector: Any, scenes: Scenes, batch: int) -> tuple[list[Scene], list[F
 
 
 def confident(found: Sequence[Found]) -> list[Found]:
-    """The objects that are more probably there than not, for a measure that knows no scores."""
+    """Return the objects that are more probably there than not, for a measure that knows no scores."""
     return [Found.above(0.5, one.boxes, one.scores, one.classes, one.masks) for one in found]
 
 
 def largest_overlap(found: Sequence[Found]) -> float:
-    """IoU of the two objects of one class and image that overlap most; 0 where there are no two."""
+    """Return the IoU of the two objects of one class and image that overlap most; 0 where there are no two."""
     largest = 0.0
     for one in found:
         for kind in np.unique(one.classes):
@@ -69,6 +73,53 @@ def largest_overlap(found: Sequence[Found]) -> float:
     return largest
 
 
+def detector_training(
+    strategy: Strategy,
+    model: Any,
+    batches: Feed,
+    scenes: SceneData,
+    *,
+    evaluate: Evaluate,
+    qualities: tuple[Quality, ...],
+    overlap: float,
+    parameters: int,
+    floors: Floors,
+    target: float,
+) -> Training:
+    """Return the training of a detector on these scenes.
+
+    `evaluate` returns the `qualities`, and the largest overlap of two objects of one class, which may be no more than
+    `overlap`; `parameters` is the number that the model should have. `floors` and `target` are of the first quality:
+    the least that so many drawn scenes must have brought (others may be harder), and the one to reach.
+    """
+    quality = qualities[0].name
+
+    def verify(history: Mapping[str, list[float]], qualities: dict[str, Metric]) -> Verification:
+        seen = len(history["loss"]) * batches.steps * strategy.batch
+        return verify_detector(
+            history,
+            qualities,
+            quality=quality,
+            floor=floor(floors, seen) if scenes.synthetic else 0.0,
+            overlap=overlap,
+            parameters=(model.count_params(), parameters),
+            data=scenes,
+        )
+
+    data = Data(scenes.source, len(scenes.train), len(scenes.held_out), scenes.synthetic)
+    return experiment(
+        strategy,
+        model,
+        batches,
+        data,
+        evaluate=evaluate,
+        verify=verify,
+        qualities=qualities,
+        item="images",
+        target=(quality, target),
+    )
+
+
 def verify_detector(
     history: Mapping[str, Sequence[float]],
     qualities: Mapping[str, Metric],
@@ -79,7 +130,7 @@ def verify_detector(
     parameters: tuple[int, int],
     data: SceneData,
 ) -> Verification:
-    """A trained detector has the parameters of its description, finds no object twice, learned, and finds objects.
+    """Check that a trained detector is the one described, learned, finds objects, and finds none of them twice.
 
     `parameters` are those that the model has and those that it should have; `floor` is the least that the `quality` on
     held-out scenes must be, and `overlap` the most that two objects of one class may have. A loss of a single epoch

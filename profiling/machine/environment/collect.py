@@ -11,7 +11,7 @@ from profiling.machine.environment.limits import collect_limits
 from profiling.machine.environment.memory import collect_memory
 from profiling.machine.environment.software import collect_software
 from profiling.machine.environment.system import collect_system
-from profiling.machine.nvidia.libcuda import LIBCUDA, CudaError, Driver, NoDriver
+from profiling.machine.nvidia.libcuda import CudaError, Driver, NoDriver
 from profiling.records.environment import Cuda, Environment, Gpu
 
 # Why a fact can be missing; those whose absence is itself the answer (no quota, no container) are not here.
@@ -32,12 +32,12 @@ WHY_UNKNOWN = {
 }
 
 
-def collect(root: Path = Path("/"), libcuda: str = LIBCUDA) -> Environment:
+def collect(root: Path = Path("/")) -> Environment:
     """Every fact about this machine; what cannot be read is null, with the reason in `unknown`.
 
     `root` is where `/proc`, `/sys` and `/etc` are looked for.
     """
-    gpus, cuda, unknown = _collect_nvidia(libcuda)
+    gpus, cuda, unknown = _collect_nvidia()
     environment = Environment(
         cpu=collect_cpu(root),
         memory=collect_memory(root),
@@ -50,10 +50,10 @@ def collect(root: Path = Path("/"), libcuda: str = LIBCUDA) -> Environment:
     return environment.model_copy(update={"unknown": _reasons(environment) | unknown})
 
 
-def _collect_nvidia(libcuda: str) -> tuple[list[Gpu], Cuda | None, dict[str, str]]:
+def _collect_nvidia() -> tuple[list[Gpu], Cuda | None, dict[str, str]]:
     cuda = None
     try:
-        driver = Driver(libcuda)
+        driver = Driver()
         cuda = collect_cuda(driver)
         return collect_gpus(driver), cuda, {}
     except NoDriver:

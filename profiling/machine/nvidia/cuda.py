@@ -9,6 +9,7 @@ from types import ModuleType
 from typing import Any
 
 from profiling.benchmark import Skip
+from profiling.machine.memory import format_bytes
 
 DISTRIBUTIONS = {
     "cupy": "CuPy",
@@ -16,7 +17,6 @@ DISTRIBUTIONS = {
     "cuda.bindings.runtime": "cuda-bindings",
     "cuda.bench": "cuda-bench",
 }
-BYTES_PER_GIB = 1024**3
 
 
 def library(module: str) -> ModuleType:
@@ -70,8 +70,8 @@ def require_device_memory(needed: int) -> None:
     free = free_memory()
     if needed > free // 2:
         raise Skip(
-            f"needs {needed / BYTES_PER_GIB:.2f} GiB of device memory, "
-            f"and half of what is free is {free / 2 / BYTES_PER_GIB:.2f} GiB"
+            f"needs {format_bytes(needed)} of device memory; half of the free {format_bytes(free)} "
+            f"is {format_bytes(free / 2)}"
         )
 
 

@@ -46,9 +46,9 @@ class CudaDevice:
 class Driver:
     """The loaded library; `NoDriver` if there is none."""
 
-    def __init__(self, library: str = LIBCUDA) -> None:
+    def __init__(self) -> None:
         try:
-            self._library = ctypes.CDLL(library)
+            self._library = ctypes.CDLL(LIBCUDA)
         except OSError as error:
             raise NoDriver(str(error)) from None
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
 
 import pynvml
 
-Reading = tuple[str, float, str]
-"""Name, value, unit."""
+if TYPE_CHECKING:
+    from profiling.machine.devices import Reading
 
 # What holds a card's clock below what it could be (NVML, nvmlClocksThrottleReasons); an idle card is not held back.
 THROTTLE_REASONS = {
@@ -40,12 +40,42 @@ def read(query: Callable[..., Any], *arguments: Any) -> Any | None:
         return None
 
 
-def read_card(card: Any) -> list[Reading]:
-    """The card's sensors, without those that it or its driver does not offer."""
-    return list(_readings_of(card))
+class Cards:
+    """The sensors of the GPUs at these PCI addresses; what none of them can tell is added to `missing`."""
+
+    def __init__(self, addresses: Sequence[str], missing: list[str]) -> None:
+        found = [open_card(address) for address in addresses]
+        self._cards = [(number, card) for number, card in enumerate(found) if card is not None]
+        self._several, self._complete = len(found) > 1, len(self._cards) == len(found)
+        self._divided = any(is_divided(card) for _, card in self._cards)
+        if not self._complete:
+            lost = ", ".join(address for address, card in zip(addresses, found, strict=True) if card is None)
+            missing.append(f"sensors of the GPU at {lost}: NVML does not answer for it")
+        if self._divided:
+            missing.append("GPU power and energy: the card is divided (MIG), and they are those of all its parts")
+
+    def read(self) -> list[Reading]:
+        """Read every sensor of every card; of several cards `gpu.power.0` and so on, in CUDA's order."""
+        return [
+            (f"{name}.{number}" if self._several else name, value, unit)
+            for number, card in self._cards
+            for name, value, unit in read_card(card)
+            if not (self._divided and name == "gpu.power")
+        ]
+
+    def throttle_reasons(self) -> list[str]:
+        """Return what holds the clock of any card down."""
+        return sorted({reason for _, card in self._cards for reason in read_throttle_reasons(card)})
+
+    def energy(self) -> float | None:
+        """Return the sum of the cards' energy counters; None if any of them cannot be read."""
+        joules = [read_energy(card) for _, card in self._cards]
+        known = [value for value in joules if value is not None]
+        return sum(known) if self._complete and not self._divided and len(known) == len(joules) else None
 
 
-def _readings_of(card: Any) -> Iterator[Reading]:
+def read_card(card: Any) -> Iterator[Reading]:
+    """Read the card's sensors, without those that it or its driver does not offer."""
     sensors: tuple[tuple[str, str, Callable[[], Any]], ...] = (
         ("gpu.sm_clock", "MHz", lambda: read(pynvml.nvmlDeviceGetClockInfo, card, pynvml.NVML_CLOCK_SM)),
         ("gpu.memory_clock", "MHz", lambda: read(pynvml.nvmlDeviceGetClockInfo, card, pynvml.NVML_CLOCK_MEM)),

@@ -14,7 +14,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from profiling.machine.nvidia.libcuda import LIBCUDA, CudaError, Driver, NoDriver
+from profiling.machine.nvidia.libcuda import CudaError, Driver, NoDriver
 
 VARIABLES = ("CUDA_PATH", "CUDA_HOME")
 """What names a toolkit, in the order in which `cuda.pathfinder` reads them."""
@@ -22,7 +22,7 @@ LIBNVVM = "nvvm/lib64/libnvvm.so*"
 Version = tuple[int, int]
 
 
-def toolkit(root: Path = Path("/"), libcuda: str = LIBCUDA) -> Path | None:
+def toolkit(root: Path = Path("/")) -> Path | None:
     """The folder that CUDA_PATH or CUDA_HOME names, else that of a toolkit that has libNVVM and suits the driver.
 
     A driver loads no PTX of a CUDA newer than the one that it serves. `root` is where `/usr/local` and `/opt` are.
@@ -30,7 +30,7 @@ def toolkit(root: Path = Path("/"), libcuda: str = LIBCUDA) -> Path | None:
     named = next(filter(None, map(os.environ.get, VARIABLES)), None)
     if named:
         return Path(named)
-    newest = _served(libcuda)
+    newest = _served()
     return next((folder for folder in _usual_folders(root) if _suits(folder, newest)), None)
 
 
@@ -71,9 +71,9 @@ def _suits(folder: Path, newest: Version | None) -> bool:
     return any(folder.glob(LIBNVVM)) and not too_new
 
 
-def _served(libcuda: str) -> Version | None:
-    """The newest CUDA that the driver serves; None without a driver."""
+def _served() -> Version | None:
+    """Return the newest CUDA that the driver serves; None without a driver."""
     try:
-        return Driver(libcuda).cuda_version()
+        return Driver().cuda_version()
     except (NoDriver, CudaError):
         return None

@@ -42,8 +42,8 @@ def fed(point):
     import keras
     import numpy as np
     import threadpoolctl
-    from workloads.training.keras_model import train
-    from workloads.training.pipeline import feed
+    from workloads.distribution.none import Alone
+    from workloads.data.pipeline import feed
 
     x = point.rng().normal(size=(40 * BATCH, 4)).astype("float32")
     y = x.sum(axis=1, keepdims=True)
@@ -52,7 +52,7 @@ def fed(point):
     model.compile(keras.optimizers.SGD(0.01), "mse", jit_compile=False)
     threads = max(pool["num_threads"] for pool in threadpoolctl.threadpool_info())
     return Training(
-        fit=lambda callbacks: train(model, batches, 2, callbacks),
+        fit=lambda callbacks: Alone(point).train(model, batches, 2, callbacks),
         evaluate=lambda: {"cores": Metric(cores), "threads": Metric(threads)},
         verify=lambda history, metrics: Verification(True, "none"),
         work=Work(items=BATCH, item="rows"),

@@ -24,21 +24,19 @@ from profiling.machine.environment.container import CONTAINER_VARIABLES
 from tests.fixtures.machines import CGROUP_V2, XEON, build
 from tests.fixtures.stub_driver import run_with_driver
 
-NO_LIBRARY = "libno-such-driver.so"
 SCOPE = "proc/sys/kernel/yama/ptrace_scope"
 GPU_CHECKS = """
 from pathlib import Path
 from accelbench.doctor.profiling import check_cupti, check_nvml
-from profiling.machine.nvidia.libcuda import LIBCUDA
 root = Path({root!r})
-for check in (*check_nvml(root, LIBCUDA), *check_cupti(root, LIBCUDA)):
+for check in (*check_nvml(root), *check_cupti(root)):
     print(check.name, check.status, check.found, check.advice, check.cost, sep="|")
 """
 CUPTI_SOURCE = "int cuptiGetVersion(unsigned *version) { *version = 26; return 0; }"
 
 
 @pytest.fixture(autouse=True)
-def no_markers(monkeypatch: pytest.MonkeyPatch) -> None:
+def no_markers(monkeypatch: pytest.MonkeyPatch, no_driver: None) -> None:
     for name in (*CONTAINER_VARIABLES, "container"):
         monkeypatch.delenv(name, raising=False)
 
@@ -172,7 +170,7 @@ def test_a_plug_in_that_does_not_load_is_told(
 
 
 def test_a_machine_without_a_gpu_is_asked_for_neither_cupti_nor_nvml(tmp_path: Path) -> None:
-    assert not [*check_cupti(tmp_path, NO_LIBRARY), *check_nvml(tmp_path, NO_LIBRARY)]
+    assert not [*check_cupti(tmp_path), *check_nvml(tmp_path)]
 
 
 def test_a_gpu_without_cupti_shows_no_kernel_in_its_traces(tmp_path: Path) -> None:
@@ -226,7 +224,7 @@ def test_a_runs_folder_that_cannot_be_made_is_found(tmp_path: Path) -> None:
 
 def test_whatever_fails_of_what_profiling_needs_has_a_cost_and_a_remedy(tmp_path: Path) -> None:
     machine = build(tmp_path, XEON, CGROUP_V2, {".dockerenv": "", SCOPE: "2"})
-    found = {check.name: check for check in checks(machine, NO_LIBRARY)}
+    found = {check.name: check for check in checks(machine)}
     for name in ("CPU quota", "memory limit", "ptrace scope", "perf events", "GPU performance counters"):
         assert found[name].status == "warn"
         assert found[name].cost

@@ -18,11 +18,11 @@ from accelbench.report.page import render_page
 from accelbench.report.terminal import print_run
 from accelbench.report.verdict import verdict_line
 from profiling.analysis.bottleneck import HELP, judge
+from profiling.machine.devices import device_kind
 from profiling.records.bottleneck import Bottleneck
 from profiling.records.host import HostCounters, Sampling, ThreadShare
 from profiling.records.record import Profile, Record
 from profiling.records.trace import Breakdown, Capture, Operation, TraceAnalysis, XprofSteps
-from profiling.trace.analysis import NO_DEVICE_EVENTS
 from tests.accelbench.report.test_report_browser import SCHEMES, ask, browser, show
 from tests.fixtures.report_pages import Tags
 from tests.fixtures.report_profiles import host_profile, profile, trace_analysis
@@ -187,9 +187,10 @@ def test_what_was_read_and_not_kept_is_said_with_the_option_that_keeps_it(tmp_pa
 
 
 def test_a_trace_that_failed_is_said_with_what_mends_it(tmp_path: Path) -> None:
-    failed = trace_analysis(failure=NO_DEVICE_EVENTS, breakdown=None, missing={"breakdown": "no step marker"})
+    failure = device_kind("gpu").missing_from_trace()
+    failed = trace_analysis(failure=failure, breakdown=None, missing={"breakdown": "no step marker"})
     text = text_of(page_of(tmp_path, trained(profile(trace=failed))))
-    assert f"The trace is no evidence: {' '.join(NO_DEVICE_EVENTS.split())}" in text
+    assert f"The trace is no evidence: {' '.join(failure.split())}" in text
     assert "the step-time breakdown: no step marker" in text
 
 

@@ -15,7 +15,7 @@ import pytest
 from accelbench.commands.launch import share
 from accelbench.run import ranks
 from accelbench.run.cluster import Cluster
-from accelbench.run.ranks import free_port
+from profiling.ranks.channel import free_port
 from profiling.records.environment import Environment
 from tests.conftest import Run, command, environment, info, records
 from tests.fixtures import report_runs

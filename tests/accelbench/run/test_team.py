@@ -1,10 +1,19 @@
-"""What becomes of the figures of several ranks that measured one point together."""
+"""What becomes of the messages and the figures of several ranks that measured one point together."""
 
 from __future__ import annotations
 
-from accelbench.run.team import energy_of_all
+import socket
+from datetime import UTC, datetime
+from threading import Timer
+
+from accelbench.run.ranks import RemoteWorker
+from accelbench.run.team import Team, Trouble, energy_of_all, failed
+from accelbench.run.worker import Job
+from profiling.ranks.channel import Channel
+from profiling.records.point import Point
 from profiling.records.quality import Metric
-from profiling.records.record import RankRecord
+from profiling.records.record import RankRecord, Record
+from tests.fixtures.report_runs import environment
 
 
 def rank(number: int, node: int, joules: float | None) -> RankRecord:
@@ -25,3 +34,49 @@ def test_the_ranks_of_a_host_read_the_same_cpus_which_count_once() -> None:
 def test_an_energy_that_one_rank_cannot_read_is_unknown() -> None:
     assert energy_of_all([rank(0, 0, 3.0), rank(1, 1, None)], "gpu") == {"energy_per_step": None}
     assert energy_of_all([rank(0, 0, None), rank(1, 1, None)], "gpu") == {}
+
+
+def record(number: int, status: str = "measured") -> Record:
+    """The record of one of several points."""
+    point, trouble = Point("own", "cpu", {"number": number}), Trouble(0, "no", [], status="skipped")
+    skipped = failed(point, trouble, datetime.now(UTC), figure="time")
+    return skipped if status == "skipped" else skipped.model_copy(update={"status": status, "reason": None})
+
+
+def team_of(size: int) -> tuple[Team, list[Channel]]:
+    """A team, and what its workers speak through."""
+    ends = [socket.socketpair() for _ in range(size)]
+    job = Job(points=[], environment=environment(), max_seconds=1.0, keep=[])
+    return Team([RemoteWorker(Channel(ours), job) for ours, _ in ends], [0] * size), [Channel(end) for _, end in ends]
+
+
+def say(worker: Channel, *records: Record) -> None:
+    for one in records:
+        worker.send(record=one.model_dump(mode="json"))
+
+
+def test_points_that_are_done_at_once_each_have_their_record() -> None:
+    team, (worker,) = team_of(1)
+    say(worker, record(1, "skipped"), record(2))
+    worker.close()
+    for number in (1, 2):
+        found, trouble = team.measure(10.0)
+        assert trouble is None
+        assert found is not None
+        assert found.point.params == {"number": number}
+    assert team.measure(10.0)[1] is not None
+
+
+def test_a_rank_that_is_at_the_next_point_already_does_not_end_this_one() -> None:
+    """One that skips the next point says so before rank 0 has told what it measured at this one."""
+    team, (first, other) = team_of(2)
+    say(other, record(1), record(2, "skipped"))
+    late = Timer(0.3, say, (first, record(1)))
+    late.start()
+    found, trouble = team.measure(10.0)
+    assert trouble is None
+    assert found is not None
+    assert found.point.params == {"number": 1}
+    _, trouble = team.measure(10.0)
+    assert trouble is not None
+    assert (trouble.rank, trouble.status) == (1, "skipped")

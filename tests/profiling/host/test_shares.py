@@ -55,7 +55,6 @@ KNOWN: list[tuple[str, Category]] = [
         "input",
     ),
     ("__call__ (tensorflow/python/ops/script_ops.py:270);finalize (mine.py:4);decode (mine.py:9)", "input"),
-    ("_ahead (workloads/training/pipeline.py:107);result (concurrent/futures/_base.py:451)", "input"),
     ("_next_data (torch/utils/data/dataloader.py:1);get (queue.py:171)", "input"),
     ("0x7f00 (?)", "other"),
     ("f (unknown.so)", "other"),

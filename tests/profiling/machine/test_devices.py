@@ -2,17 +2,29 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
 import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from profiling.machine.devices import DeviceMissing, find_device, is_installed
+from profiling.benchmark import Benchmark, Task
+from profiling.machine import devices
+from profiling.machine.devices import DeviceMissing, device_kind, find_device, is_installed
+from profiling.machine.environment.collect import collect
 from profiling.machine.environment.container import CONTAINER_VARIABLES
+from profiling.measure import measure
+from profiling.records.point import Point
+from profiling.records.quality import Verification
+from profiling.records.record import Record
+from profiling.records.work import Work
+from tests.conftest import ROOT
 from tests.fixtures.machines import XEON, build
 from tests.fixtures.stub_driver import run_with_driver
 
-NO_LIBRARY = "libno-such-driver.so"
 NVIDIA_CARD = {
     "sys/bus/pci/devices/0000:41:00.0/vendor": "0x10de",
     "sys/bus/pci/devices/0000:41:00.0/device": "0x2330",
@@ -28,7 +40,7 @@ KERNEL_DRIVER = {"proc/driver/nvidia/version": XEON["proc/driver/nvidia/version"
 
 
 @pytest.fixture(autouse=True)
-def no_markers(monkeypatch: pytest.MonkeyPatch) -> None:
+def no_markers(monkeypatch: pytest.MonkeyPatch, no_driver: None) -> None:
     for name in (*CONTAINER_VARIABLES, "container", "SLURM_JOB_ID", "TPU_NAME", "COLAB_TPU_ADDR"):
         monkeypatch.delenv(name, raising=False)
 
@@ -36,7 +48,7 @@ def no_markers(monkeypatch: pytest.MonkeyPatch) -> None:
 def refusal(device: str, root: Path) -> DeviceMissing:
     """The refusal on a machine with these files and no libcuda."""
     with pytest.raises(DeviceMissing) as caught:
-        find_device(device, root, NO_LIBRARY)
+        find_device(device, root)
     assert "\n" not in str(caught.value)
     return caught.value
 
@@ -46,7 +58,7 @@ def refusal(device: str, root: Path) -> DeviceMissing:
 
 def test_a_machine_without_a_driver_says_what_was_looked_for(tmp_path: Path) -> None:
     missing = refusal("gpu", tmp_path)
-    assert f"looked for the driver's {NO_LIBRARY}, /dev/nvidia* and /proc/driver/nvidia" in missing.found
+    assert "looked for the driver's libno-such-driver.so, /dev/nvidia* and /proc/driver/nvidia" in missing.found
     assert missing.found.endswith("found none of them")
     assert "DEVICE=cpu" in missing.advice
 
@@ -95,22 +107,23 @@ def test_a_batch_job_without_a_gpu_asks_the_scheduler(tmp_path: Path, monkeypatc
     assert refusal("gpu", tmp_path).advice == "ask Slurm for a GPU: --gres=gpu:1"
 
 
-def test_a_library_that_does_not_load_is_not_called_absent(tmp_path: Path) -> None:
+def test_a_library_that_does_not_load_is_not_called_absent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     broken = tmp_path / "libcuda.so.1"
     broken.write_text("not a library")
+    monkeypatch.setattr("profiling.machine.nvidia.libcuda.LIBCUDA", str(broken))
     with pytest.raises(DeviceMissing, match=r"that does not load .*(invalid ELF header|file too short)"):
-        find_device("gpu", tmp_path, str(broken))
+        find_device("gpu", tmp_path)
 
 
 # --- GPU: a stub of the driver's library ---
 
 FIND = """
 from pathlib import Path
-import profiling.machine.devices as devices
-devices.GPU_LIBRARIES = {"cupy": ("%s",)}
+from profiling.machine.devices import DeviceMissing, find_device, nvidia
+nvidia.LIBRARIES = {"cupy": ("%s",)}
 try:
-    print(devices.find_device("%s", Path("%s")))
-except devices.DeviceMissing as missing:
+    print(find_device("%s", Path("%s")))
+except DeviceMissing as missing:
     print(missing)
 """
 
@@ -199,33 +212,33 @@ def test_a_tpu_without_its_device_file_says_so(tmp_path: Path) -> None:
 def test_a_tpu_without_its_library_names_the_extra(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, files: dict[str, str], node: str
 ) -> None:
-    monkeypatch.setattr("profiling.machine.devices.is_installed", lambda module: module == "jax")
+    monkeypatch.setattr("profiling.machine.devices.tpu.is_installed", lambda module: module == "jax")
     missing = refusal("tpu", build(tmp_path, files))
     assert missing.found == f"no usable TPU: /dev/{node} is here, but Python has no libtpu"
     assert "accelbench[tpu]" in missing.advice
 
 
 def test_a_tpu_with_its_libraries_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("profiling.machine.devices.is_installed", lambda module: True)
+    monkeypatch.setattr("profiling.machine.devices.tpu.is_installed", lambda module: True)
     root = build(tmp_path, {"dev/accel0": ""})
-    assert find_device("tpu", root, NO_LIBRARY) == "tpu"
-    assert find_device("auto", root, NO_LIBRARY) == "tpu"
+    assert find_device("tpu", root) == "tpu"
+    assert find_device("auto", root) == "tpu"
 
 
 def test_a_tpu_behind_the_network_needs_no_libtpu_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("profiling.machine.devices.is_installed", lambda module: module == "tensorflow")
+    monkeypatch.setattr("profiling.machine.devices.tpu.is_installed", lambda module: module == "tensorflow")
     monkeypatch.setenv("COLAB_TPU_ADDR", "10.0.0.2:8470")
-    assert find_device("tpu", tmp_path, NO_LIBRARY) == "tpu"
+    assert find_device("tpu", tmp_path) == "tpu"
 
 
 def test_the_cpu_is_always_there(tmp_path: Path) -> None:
-    assert find_device("cpu", tmp_path, NO_LIBRARY) == "cpu"
-    assert find_device("auto", tmp_path, NO_LIBRARY) == "cpu"
+    assert find_device("cpu", tmp_path) == "cpu"
+    assert find_device("auto", tmp_path) == "cpu"
 
 
 def test_an_unknown_name_is_a_mistake_of_the_caller(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="'fpga'"):
-        find_device("fpga", tmp_path, NO_LIBRARY)
+        find_device("fpga", tmp_path)
 
 
 def test_looking_for_a_module_imports_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -237,3 +250,99 @@ def test_looking_for_a_module_imports_nothing(tmp_path: Path, monkeypatch: pytes
     assert not is_installed("proud.inner.deeper")
     assert not is_installed("no_such_module.inner")
     assert "proud" not in sys.modules
+
+
+# --- a kind of device that is one new file ---
+
+ABACUS = '''
+from pathlib import Path
+
+from profiling.machine.devices import DeviceKind
+
+
+class Abacus(DeviceKind):
+    """An abacus, whose beads move after the call that pushed them."""
+
+    name = "abacus"
+    title = "abacus"
+    asynchronous = True
+
+    def __init__(self):
+        self.pushed, self.counted = 0, 0
+
+    def find(self, root=Path("/")):
+        return "an abacus is here"
+
+    def synchronize(self):
+        self.counted, self.pushed = self.counted + self.pushed, 0
+
+    def memory_left(self):
+        return "three beads left"
+'''
+
+
+@pytest.fixture
+def abacus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    """A kind of device, made up as a stranger would add it: one file, and no other is touched."""
+    (tmp_path / "abacus.py").write_text(ABACUS)
+    monkeypatch.setattr(devices, "__path__", [*devices.__path__, str(tmp_path)])
+    devices.kinds.cache_clear()
+    yield device_kind("abacus")
+    devices.kinds.cache_clear()
+    del sys.modules["profiling.machine.devices.abacus"]
+
+
+def measured_on_abacus(run: Callable[[], None], verify: Callable[[], Verification]) -> Record:
+    task = Task(run=run, verify=verify, work=Work(items=1, item="beads"))
+    counting = Benchmark("counting", lambda point: task, devices=("abacus",), axes={}, figure="items")
+    return measure(counting, Point("counting", "abacus", {}), collect(), max_seconds=0.1)
+
+
+def test_a_kind_of_device_is_added_by_one_file(abacus: Any) -> None:
+    assert list(devices.kinds()) == ["abacus", "cpu", "gpu", "tpu"]
+    assert find_device("abacus") == find_device("auto") == "abacus"
+
+
+def test_a_new_kind_is_measured_by_the_host_clock_to_the_end_of_its_work(abacus: Any) -> None:
+    def push() -> None:
+        abacus.pushed += 1
+
+    def verify() -> Verification:
+        push()
+        return Verification(passed=abacus.counted == 1, method="count", expected=1, found=abacus.counted)
+
+    record = measured_on_abacus(push, verify)
+    assert (record.status, record.reason) == ("measured", None)
+    assert record.timing
+    assert record.telemetry
+    assert (record.point.device, record.timing.timer, record.telemetry.missing) == ("abacus", "host", [])
+    assert abacus.pushed == 0  # the last execution was waited for
+    assert abacus.counted > len(record.timing.samples) * record.timing.loops
+
+
+def test_a_new_kind_says_how_much_memory_was_left_where_it_ran_out(abacus: Any) -> None:
+    def push() -> None:
+        raise MemoryError("no bead is free")
+
+    record = measured_on_abacus(push, lambda: Verification(passed=False, method="count"))
+    assert (record.status, record.reason) == ("failed", "MemoryError: no bead is free (three beads left)")
+
+
+# --- before anything is installed ---
+
+
+@pytest.mark.parametrize(
+    ("name", "status", "said"),
+    [
+        ("auto", 0, ""),
+        ("cpu", 0, ""),
+        ("tpu", 2, "accelbench: no TPU"),
+        ("fpga", 2, "accelbench: no device is called 'fpga': choose auto, cpu, gpu, tpu\n"),
+    ],
+)
+def test_a_device_is_looked_for_before_anything_is_installed(name: str, status: int, said: str) -> None:
+    bare = {"PATH": os.defpath, "PYTHONPATH": str(ROOT)}
+    command = [sys.executable, "-S", "-m", "profiling.machine.devices", name]
+    done = subprocess.run(command, env=bare, capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (status, "")
+    assert done.stderr.startswith(said)

@@ -62,7 +62,7 @@ def normalised(backend: str, params: dict[str, Any]) -> dict[str, Any]:
     import numpy as np
     from keras import layers
 
-    from workloads.training.pipeline import feed
+    from workloads.data.pipeline import feed
 
     x = np.random.default_rng(3).normal(size=(35, 8)).astype("float32")
     y = x.mean(axis=1, keepdims=True)

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from accelbench.run.cluster import LOCALHOST
-from accelbench.run.ranks import free_port
+from profiling.ranks.channel import free_port
 from tests.conftest import ROOT, environment
 
 SECONDS = 240

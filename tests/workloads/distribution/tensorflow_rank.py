@@ -17,20 +17,16 @@ def main() -> None:
     job = json.loads(sys.argv[1])
     join(World(**job["world"]))
     what = {"learn": learn, "learn and variants": learn_and_variants, "lost": lost}[job["what"]]
-    try:
-        found = what(job["params"])
-    except Serving as serving:
-        serving.serve()
-        found = {"served": True}
+    found = what(job["params"])
     print(json.dumps(found), flush=True)
 
 
-def prepared(params: dict[str, Any]) -> Training:
+def prepared(params: dict[str, Any]) -> Training | Serving:
     """The benchmark `learn` at these values."""
     benchmark = discover()["learn"]
     values = {axis: values[0] for axis, values in benchmark.axes_on("cpu").items()} | params
     task = benchmark.prepare(Point("learn", "cpu", values, "tensorflow", seed=1))
-    assert isinstance(task, Training)
+    assert isinstance(task, (Training, Serving))
     return task
 
 
@@ -41,6 +37,9 @@ def metrics(task: Training) -> dict[str, float]:
 def learn(params: dict[str, Any]) -> dict[str, Any]:
     """Train, and listen to what callbacks are told; then exchange alone, then train apart in rank 0 only."""
     task = prepared(params)
+    if isinstance(task, Serving):
+        task.serve()
+        return {"served": True}
     import keras
 
     told: list[Any] = []
@@ -79,7 +78,7 @@ def variants(params: dict[str, Any]) -> dict[str, Any]:
     import numpy as np
     from keras import layers
 
-    from workloads.training.pipeline import feed
+    from workloads.data.pipeline import feed
 
     x = np.random.default_rng(3).normal(size=(32, 8)).astype("float32")
     y = x.mean(axis=1, keepdims=True)
@@ -110,6 +109,7 @@ def variants(params: dict[str, Any]) -> dict[str, Any]:
 def lost(params: dict[str, Any]) -> dict[str, Any]:
     """Rank 1 dies in the fifth step; the other must not wait for it."""
     task = prepared(params)
+    assert isinstance(task, Training)
     import keras
 
     def die(step: int, logs: Any) -> None:

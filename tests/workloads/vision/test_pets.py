@@ -9,7 +9,7 @@ import pytest
 from PIL import Image
 
 from workloads.data import DataError
-from workloads.vision.scenes import load_scenes
+from workloads.vision.load import load_scenes
 
 NAMES = ("Abyssinian_1", "Abyssinian_2", "Bengal_1", "beagle_1", "beagle_2", "pug_1", "pug_2")
 XML = """<annotation>

@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from workloads.vision.scenes import NO_OBJECT, Examples, MaskExamples, image_batches, load_scenes
+from workloads.vision.load import load_scenes
+from workloads.vision.scenes import NO_OBJECT, Examples, MaskExamples, image_batches
 from workloads.vision.shapes import CORNERS, MOST, Shapes, drawn_shapes
 
 

@@ -11,7 +11,8 @@ from profiling.benchmark import REGISTRY, Skip, Training
 from profiling.records.point import Point
 from tests.workloads.vision import tiny
 from workloads import detection, segmentation
-from workloads.vision import pyramid, scenes, shapes
+from workloads.training.quality import floor
+from workloads.vision import load, pyramid, shapes
 from workloads.vision.scenes import SceneData
 
 MODULES = pytest.mark.parametrize("module", [detection, segmentation], ids=["detection", "segmentation"])
@@ -25,7 +26,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
     def few(size: int, seed: int, **_: Any) -> SceneData:
         return shapes.drawn_shapes(size, seed, TRAIN, HELD_OUT)
 
-    monkeypatch.setattr(scenes, "load_scenes", few)
+    monkeypatch.setattr(load, "load_scenes", few)
     monkeypatch.setattr(pyramid, "resnet50", tiny.backbone)
 
 
@@ -52,7 +53,8 @@ def test_training_lowers_the_loss_and_every_part_of_the_answer_is_reported(modul
     assert sum(history[name][-1] for name in parts) == pytest.approx(history["loss"][-1], rel=1e-3)
     qualities = training.evaluate()
     assert training.target is not None
-    assert training.target[0] in qualities
+    assert {quality.name for quality in training.qualities} == qualities.keys() - {"largest_overlap"}
+    assert [quality.name for quality in training.qualities if quality.headline] == [training.target[0]]
     assert all(0 <= metric.value <= 1 for metric in qualities.values())
     assert (training.data.train, training.data.held_out, training.data.synthetic) == (TRAIN, HELD_OUT, True)
     assert (training.work.items, training.work.item) == (4, "images")
@@ -63,13 +65,13 @@ def test_training_lowers_the_loss_and_every_part_of_the_answer_is_reported(modul
 
 @MODULES
 def test_a_long_training_that_learned_little_fails(module: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    training = prepare(module)
-    parameters = training.model.count_params()
+    parameters = prepare(module).model.count_params()
     monkeypatch.setattr(module, "parameters", lambda classes, channels: parameters)
+    training = prepare(module)
     qualities = training.evaluate()
     assert training.verify({"loss": [2.0, 1.0]}, qualities).passed
     monkeypatch.setattr(module, "FLOORS", ((0, 0.5),))
-    outcome = training.verify({"loss": [2.0, 1.0]}, qualities)
+    outcome = prepare(module).verify({"loss": [2.0, 1.0]}, qualities)
     assert not outcome.passed
     assert str(outcome.expected).endswith("≥ 0.5")
 
@@ -89,7 +91,7 @@ def test_a_batch_larger_than_the_data_is_skipped_with_both_numbers(module: Any) 
 
 @MODULES
 def test_the_longer_the_training_the_better_it_must_be(module: Any) -> None:
-    floors = [module.floor(images) for images in (0, 1_000, 10_000, 100_000)]
+    floors = [floor(module.FLOORS, images) for images in (0, 1_000, 10_000, 100_000)]
     assert floors == sorted(floors)
     assert floors[0] == 0
     assert floors[-1] >= 0.5

@@ -28,15 +28,15 @@ def test_this_machine_is_described_and_reads_back() -> None:
     assert Environment.model_validate_json(environment.model_dump_json()) == environment
 
 
-def test_an_empty_machine_is_all_null_with_reasons(tmp_path: Path) -> None:
-    environment = collect(tmp_path, libcuda="libno-such-driver.so")
+def test_an_empty_machine_is_all_null_with_reasons(tmp_path: Path, no_driver: None) -> None:
+    environment = collect(tmp_path)
     assert (environment.cpu.model, environment.cpu.cores, environment.system.container) == (None, None, None)
     assert environment.memory.total_bytes > 0
     assert {"cpu.model", "cpu.governor", "cpu.numa_nodes", "memory.huge_pages", "gpus"} <= environment.unknown.keys()
 
 
-def test_every_unknown_fact_is_null_and_every_reason_is_text(tmp_path: Path) -> None:
-    environment = collect(build(tmp_path, GRACE), libcuda="libno-such-driver.so")
+def test_every_unknown_fact_is_null_and_every_reason_is_text(tmp_path: Path, no_driver: None) -> None:
+    environment = collect(build(tmp_path, GRACE))
     for fact, reason in environment.unknown.items():
         part, _, field = fact.partition(".")
         value = getattr(environment, part)

@@ -14,12 +14,11 @@ from tests.conftest import ROOT
 from tests.fixtures.machines import build
 from tests.fixtures.stub_driver import compile_library, run_with_driver
 
-NO_LIBRARY = "libno-such-driver.so"
 LIBNVVM = "nvvm/lib64/libnvvm.so.4"
 
 
 @pytest.fixture(autouse=True)
-def nothing_names_a_toolkit(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def nothing_names_a_toolkit(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, no_driver: None) -> None:
     for name in (*VARIABLES, "CONDA_PREFIX"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("PATH", str(tmp_path))
@@ -27,7 +26,7 @@ def nothing_names_a_toolkit(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> 
 
 def found(root: Path) -> str | None:
     """What is found on a machine with these files and no driver."""
-    folder = toolkit(root, NO_LIBRARY)
+    folder = toolkit(root)
     return None if folder is None else str(folder.relative_to(root))
 
 
@@ -38,9 +37,9 @@ def installed(*folders: str) -> dict[str, str]:
 def test_the_folder_that_a_variable_names_is_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     build(tmp_path, installed("usr/local/cuda"))
     monkeypatch.setenv("CUDA_HOME", "/somewhere")
-    assert toolkit(tmp_path, NO_LIBRARY) == Path("/somewhere")
+    assert toolkit(tmp_path) == Path("/somewhere")
     monkeypatch.setenv("CUDA_PATH", "/elsewhere")
-    assert toolkit(tmp_path, NO_LIBRARY) == Path("/elsewhere")
+    assert toolkit(tmp_path) == Path("/elsewhere")
 
 
 def test_the_administrators_choice_comes_before_the_newest(tmp_path: Path) -> None:

@@ -15,9 +15,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from profiling.benchmark import Skip
+from profiling.host.rules import classify
+from profiling.host.stacks import parse_stack
 from profiling.records.point import Point
 from tests.conftest import ROOT
-from workloads.training.pipeline import feed
+from workloads.data.pipeline import feed
 
 
 def point(backend: str, seed: int = 3, **params: int) -> Point:
@@ -79,6 +81,12 @@ def test_backends_and_kinds_of_examples_agree_on_the_order(workers: int) -> None
     assert [np.asarray(y).tolist() for _, y in other.data] != orders[0]
 
 
+def test_time_spent_in_the_pipeline_is_counted_as_input() -> None:
+    stack = parse_stack("thread (1): a;_ahead (workloads/data/pipeline.py:7);result (concurrent/futures/_base.py:451)")
+    feed(point("torch"), (np.arange(4), np.arange(4)), batch=2, epochs=1)
+    assert classify(stack) == "input"
+
+
 def test_workers_are_threads_that_make_batches() -> None:
     examples = Squares(32)
     list(feed(point("torch", workers=3, prefetch=6), examples, batch=2, epochs=2).data)
@@ -96,18 +104,18 @@ def test_a_feed_that_is_left_early_leaves_no_thread_behind() -> None:
 TRAIN = """
 import json, sys
 from profiling.records.point import Point
-from workloads.training.keras_model import train, use_backend
+from workloads.training.keras_model import use_backend
 point = Point("some", "cpu", {"workers": 2}, sys.argv[1], 5)
-use_backend(point)
+strategy = use_backend(point)
 import keras, numpy as np
-from workloads.training.pipeline import feed
+from workloads.data.pipeline import feed
 rng = np.random.default_rng(1)
 x = rng.normal(size=(64, 8)).astype("float32")
 y = np.tanh(x @ rng.normal(size=(8, 3))).astype("float32")
 model = keras.Sequential([keras.Input((8,)), keras.layers.Dense(16, activation="tanh"), keras.layers.Dense(3)])
 model.set_weights([np.random.default_rng(2).normal(size=w.shape) * 0.3 for w in model.get_weights()])
 model.compile("adam", "mse")
-print(json.dumps(train(model, feed(point, (x, y), batch=8, epochs=3), 3, [])["loss"]))
+print(json.dumps(strategy.train(model, feed(point, (x, y), batch=8, epochs=3), 3, [])["loss"]))
 """
 
 

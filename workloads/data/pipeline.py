@@ -22,7 +22,7 @@ class Examples(Protocol):
     def __len__(self) -> int: ...
 
     def __getitem__(self, index: int) -> Any:
-        """One example: (x, y), each an array or a dict or tuple of arrays; every example has the same shapes."""
+        """Return one example (x, y), each an array or a dict or tuple of arrays; all examples have the same shapes."""
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class Feed:
 
     @property
     def data(self) -> Any:
-        """All epochs' batches from the first on: a `tf.data.Dataset` on TensorFlow, else a generator."""
+        """The batches of all epochs from the first on: a `tf.data.Dataset` on TensorFlow, else a generator."""
         return self.make()
 
 
@@ -49,7 +49,7 @@ def feed(
     shuffle: bool = True,
     share: slice = slice(None),
 ) -> Feed:
-    """The examples in batches, for so many epochs; Skip if they do not fill one batch.
+    """Return the examples in batches, for so many epochs; Skip if they do not fill one batch.
 
     `examples` are arrays in memory, (x, y), or made one by one. An epoch goes through them `passes` times, each time in
     an order of its own that depends on the point's seed alone. Of each batch this process loads its `share` only. The
@@ -58,6 +58,9 @@ def feed(
     """
     from keras import tree
 
+    from profiling.host.rules import count_as_input
+
+    count_as_input(__package__)
     arrays = examples if isinstance(examples, tuple) else None
     count = len(tree.flatten(arrays)[0]) if arrays is not None else len(examples)
     if batch > count:
@@ -73,7 +76,7 @@ def feed(
 
 
 def _order(count: int, batch: int, passes: int, seed: int, shuffle: bool) -> NDArray[np.int64]:
-    """The examples of every step, (passes × steps, batch)."""
+    """Return the numbers of the examples in every step, (passes × steps, batch)."""
     import numpy as np
 
     used = count // batch * batch
@@ -98,7 +101,7 @@ def _stack(examples: Any) -> Callable[[Any], Any]:
 
 
 def _ahead(load: Callable[[Any], Any], order: NDArray[np.int64], workers: int, prefetch: int) -> Iterator[Any]:
-    """Batches in order, each made by one of the workers, at most `prefetch` of them before they are asked for."""
+    """Yield the batches in order, each made by a worker, at most `prefetch` of them before they are asked for."""
     with ThreadPoolExecutor(workers, "input") as pool:
         made: deque[Future[Any]] = deque()
         for indices in order:

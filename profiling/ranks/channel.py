@@ -1,0 +1,216 @@
+"""The one way in which the processes of a run talk: messages, each a line of JSON, over a socket.
+
+The runner and a worker have a pair of sockets, and the ranks of a run connections by TCP. Who connects introduces
+itself by its first message, its hello: a secret that both ends know would be a part of that.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import socket
+from collections import deque
+from contextlib import suppress
+from threading import Lock
+from time import monotonic, sleep
+from typing import Any, NamedTuple
+
+HELLO_BYTES = 1 << 20
+"""The longest line, of 1 MiB, that is read from a process which has not introduced itself."""
+LINE_BYTES = 1 << 26
+"""The longest line between processes that know each other: a record has some 20 bytes for each training step."""
+PIECE_BYTES = 1 << 20
+"""The most that is read at once."""
+RETRY_SECONDS = 0.1
+"""The pause before a process that does not listen yet is tried again."""
+
+Message = dict[str, Any]
+
+
+class Address(NamedTuple):
+    """A host and a port, in words `host:port`, or `[host]:port` where the host is an IPv6 address."""
+
+    host: str
+    port: int
+
+    @classmethod
+    def parse(cls, text: str) -> Address:
+        """Read what `str` writes; ValueError if it is nothing of the kind."""
+        found = re.fullmatch(r"(?:\[([^\s\[\]]+)\]|([^\s:\[\]]+)):([0-9]{1,5})", text)
+        if found is None or int(found[3]) > 0xFFFF:
+            raise ValueError(f"{text!r} is not HOST:PORT")
+        return cls(found[1] or found[2], int(found[3]))
+
+    def __str__(self) -> str:
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+
+class Channel:
+    """One end of a connection; several threads may send, and one reads."""
+
+    def __init__(self, end: socket.socket, limit: int = LINE_BYTES) -> None:
+        self.open = True
+        """Whether more may come."""
+        self.fault: str | None = None
+        """What the other end sent that is no message, in words: nothing is read after it."""
+        self.limit = limit
+        """The longest line that is sent or read, in bytes."""
+        self._socket = end
+        self._sending = Lock()
+        self._rest = bytearray()
+        self._unread: deque[Message] = deque()
+
+    def fileno(self) -> int:
+        """Return the descriptor to wait on."""
+        return self._socket.fileno()
+
+    @property
+    def hosts(self) -> tuple[str, str]:
+        """The hosts of this end and of the other one, where the connection is by TCP."""
+        return str(self._socket.getsockname()[0]), str(self._socket.getpeername()[0])
+
+    def send(self, **message: Any) -> bool:
+        """Send a message; false if the other end is gone. ValueError if the message is too long to be read there."""
+        line = json.dumps(message).encode()
+        if len(line) > self.limit:
+            raise ValueError(f"a message of {len(line):,} bytes is longer than the {self.limit:,} that are read")
+        try:
+            with self._sending:
+                self._socket.sendall(line + b"\n")
+        except OSError:
+            return False
+        return True
+
+    def read(self) -> list[Message]:
+        """Return the messages that are there, after waiting for a piece of one; at the end `open` is false."""
+        if self.open and not self._unread:
+            self._fill(None)
+        found, self._unread = list(self._unread), deque()
+        return found
+
+    def receive(self, seconds: float | None = None) -> Message | None:
+        """Return the next message; None if it does not come within so many seconds, or at the end."""
+        deadline = None if seconds is None else monotonic() + seconds
+        while self.open and not self._unread:
+            if not self._fill(None if deadline is None else max(0.0, deadline - monotonic())):
+                break
+        return self._unread.popleft() if self._unread else None
+
+    def answer(self, name: str, seconds: float) -> Any:
+        """Return what the next message of that name says, and drop all before it; None if it does not come."""
+        deadline = monotonic() + seconds
+        while message := self.receive(max(0.0, deadline - monotonic())):
+            if name in message:
+                return message[name]
+        return None
+
+    def close(self) -> None:
+        """End the connection at both ends, even where another process holds a copy of this one."""
+        self.open = False
+        with suppress(OSError):  # the other end may have closed it
+            self._socket.shutdown(socket.SHUT_RDWR)
+        self._socket.close()
+
+    def _fill(self, seconds: float | None) -> bool:
+        """Wait for a piece, and take the messages that it completes; false if none comes within so many seconds."""
+        try:
+            self._socket.settimeout(seconds)
+            piece = self._socket.recv(PIECE_BYTES)
+            self._socket.settimeout(None)
+        except (BlockingIOError, TimeoutError):
+            self._socket.settimeout(None)
+            return False
+        except OSError:
+            piece = b""
+        self.open = bool(piece)
+        self._rest += piece
+        if b"\n" in piece:
+            *lines, self._rest = self._rest.split(b"\n")
+            for line in lines:
+                self._take(line)
+        if len(self._rest) > self.limit:
+            self._take(self._rest)
+        return True
+
+    def _take(self, line: bytearray) -> None:
+        message = None
+        if len(line) <= self.limit:
+            with suppress(ValueError, RecursionError):
+                message = json.loads(line)
+        if self.open and isinstance(message, dict):
+            self._unread.append(message)
+        elif self.open:
+            self.open = False
+            self.fault = f"the other end sent no JSON object of at most {self.limit:,} bytes: {bytes(line[:40])!r}"
+
+
+def connect(address: Address, seconds: float, **hello: Any) -> Channel:
+    """Connect to a process that listens at this address, or is about to, and send it the hello.
+
+    OSError if it cannot be reached within so many seconds.
+    """
+    deadline = monotonic() + seconds
+    while True:
+        try:
+            end = socket.create_connection(address, timeout=max(RETRY_SECONDS, deadline - monotonic()))
+        except OSError:
+            if monotonic() > deadline:
+                raise
+            sleep(RETRY_SECONDS)
+        else:
+            channel = _channel(end)
+            channel.send(hello=hello)
+            channel.limit = LINE_BYTES
+            return channel
+
+
+def listen(address: Address) -> socket.socket:
+    """Listen at this address, at a free port if that is 0, and at all of this host's if its host is empty.
+
+    OSError if that cannot be.
+    """
+    return socket.create_server(address, family=_family(address.host), backlog=socket.SOMAXCONN)
+
+
+def accept(listener: socket.socket, deadline: float) -> tuple[Channel, Message]:
+    """Return the connection to the next process that introduces itself, and its hello.
+
+    A stranger, or one who gave up, is let go. TimeoutError at the deadline, a moment of `time.monotonic`.
+    """
+    while True:
+        listener.settimeout(max(0.01, deadline - monotonic()))
+        channel = _channel(listener.accept()[0])
+        match channel.receive(max(0.01, deadline - monotonic())):
+            case {"hello": dict() as hello}:
+                channel.limit = LINE_BYTES
+                return channel, hello
+        channel.close()
+
+
+def gather(address: Address, count: int, seconds: float) -> list[tuple[Channel, Message]]:
+    """Return the connections to so many processes that come to this address, which is free again afterwards.
+
+    TimeoutError if not all come within so many seconds.
+    """
+    deadline = monotonic() + seconds
+    with listen(address) as listener:
+        return [accept(listener, deadline) for _ in range(count)]
+
+
+def free_port(host: str) -> int:
+    """Return a port that nothing listens at, just now."""
+    with socket.socket(_family(host)) as trial:
+        trial.bind((host, 0))
+        return int(trial.getsockname()[1])
+
+
+def _family(host: str) -> socket.AddressFamily:
+    return socket.AF_INET6 if ":" in host else socket.AF_INET
+
+
+def _channel(end: socket.socket) -> Channel:
+    """Return a connection by TCP that notices a host which is gone, and sends small messages at once."""
+    end.settimeout(None)
+    end.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return Channel(end, HELLO_BYTES)

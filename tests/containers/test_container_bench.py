@@ -1,0 +1,116 @@
+"""What `make container-bench` asks of an engine, as its dry run or a stand-in for the engine notes it."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import ROOT, environment
+
+NOTES = "called.txt"
+STAND_IN = f"""#!/bin/sh
+case "$1" in
+    image) echo sha256:abc ;;
+    run) printf '%s\\n' "$@" >{NOTES}; exit "$STATUS" ;;
+esac
+"""
+"""An engine that has every image, and whose containers end at once with this exit status."""
+
+
+def make(*words: str, cwd: Path = ROOT, **changes: str) -> subprocess.CompletedProcess[str]:
+    # `make test` hands its own variables on to every make below it.
+    variables = environment(MAKEFLAGS=None, **changes)
+    return subprocess.run(["make", *words], cwd=cwd, env=variables, capture_output=True, text=True)
+
+
+def show(variable: str) -> list[str]:
+    """Return the words of one of the Makefile's variables."""
+    return make("--silent", f"--eval=show: ; @echo $({variable})", "show").stdout.split()
+
+
+def dry_bench(*words: str) -> tuple[int, str]:
+    """Return what `make bench` would do where nothing is installed yet."""
+    done = make("--dry-run", "bench", "VENV=/nonexistent", *words)
+    return done.returncode, done.stdout
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    """The Makefile and the engines' scripts, with a stand-in for each engine in `bin`."""
+    shutil.copy(ROOT / "Makefile", tmp_path)
+    shutil.copytree(ROOT / "containers", tmp_path / "containers", ignore=shutil.ignore_patterns("build"))
+    (tmp_path / "image.sif").touch()
+    (tmp_path / "bin").mkdir()
+    for engine in ("docker", "podman", "apptainer"):
+        (tmp_path / "bin" / engine).write_text(STAND_IN)
+        (tmp_path / "bin" / engine).chmod(0o755)
+    return tmp_path
+
+
+def container_bench(project: Path, *words: str, status: int = 0) -> subprocess.CompletedProcess[str]:
+    path = f"{project / 'bin'}{os.pathsep}{os.environ['PATH']}"
+    return make("container-bench", "SIF=image.sif", *words, cwd=project, PATH=path, STATUS=str(status))
+
+
+def test_every_variable_that_changes_bench_reaches_the_container_or_is_refused() -> None:
+    text = (ROOT / "Makefile").read_text(encoding="utf-8")
+    names = {*re.findall(r"^(\w+) \?=", text, re.MULTILINE), *show("BENCH_VARIABLES")}
+    without = dry_bench()
+    taken = {name for name in names if dry_bench(f"{name}=probe") != without}
+    assert {"PROCS", "STRATEGY", "DEVICE", "PYTHON"} <= taken
+    for name in sorted(taken):
+        done = make("--dry-run", "container-bench", f"{name}=probe")
+        handed_on = re.search(rf"'{name}=probe'|\b{name}='probe'", done.stdout)
+        assert handed_on or f"{name}= is not for container-bench" in done.stderr, name
+
+
+def test_one_line_adds_a_variable_to_bench_and_to_the_container() -> None:
+    line = "--eval=run.SEED = --seed $(SEED)"
+    assert "--seed 3" in make("--dry-run", line, "bench", "VENV=/nonexistent", "SEED=3").stdout
+    assert "'SEED=3'" in make("--dry-run", line, "container-bench", "SEED=3").stdout
+
+
+def test_every_variable_of_bench_is_in_the_help() -> None:
+    shown = make("help").stdout
+    names = show("BENCH_VARIABLES")
+    assert "PROCS" in names
+    assert [name for name in names if f" {name}=" not in shown] == []
+
+
+def test_an_interpreter_of_the_environment_is_no_reason_to_refuse() -> None:
+    assert make("--dry-run", "container-bench", VENV="/somewhere", PYTHON="python3").returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("engine", "gpu"),
+    [("docker", ["--gpus", "all"]), ("podman", ["--device", "nvidia.com/gpu=all"]), ("apptainer", ["--nv"])],
+)
+def test_each_engine_gets_its_own_option_for_the_gpu_and_all_words_for_bench(
+    project: Path, engine: str, gpu: list[str]
+) -> None:
+    given = {name: f"a-{name} b" for name in show("BENCH_VARIABLES") if name != "OUT"}
+    words = [f"{name}={value}" for name, value in given.items()]
+    done = container_bench(project, "DEVICE=gpu", f"ENGINE={engine}", "FLAGS=--one --two", *words)
+    assert done.returncode == 0, done.stderr
+    called = (project / NOTES).read_text(encoding="utf-8").splitlines()
+    assert called[called.index(gpu[0]) :][: len(gpu)] == gpu
+    assert "--one" in called[: called.index("bench")]
+    assert called[called.index("bench") :] == ["bench", "DEVICE=gpu", *words]
+
+
+@pytest.mark.parametrize(("engine", "needs"), [("docker", "Container Toolkit"), ("podman", "CDI specification")])
+def test_a_container_that_does_not_start_with_a_gpu_says_what_the_host_needs(
+    project: Path, engine: str, needs: str
+) -> None:
+    done = container_bench(project, "DEVICE=gpu", f"ENGINE={engine}", status=125)
+    assert done.returncode == 2
+    assert f"accelbench: {engine} could not start accelbench:gpu with a GPU: the host needs NVIDIA" in done.stderr
+    assert needs in done.stderr
+    failed_inside = container_bench(project, "DEVICE=gpu", f"ENGINE={engine}", status=1)
+    assert "could not start" not in failed_inside.stderr
+    assert "Error 1" in failed_inside.stderr

@@ -1,0 +1,194 @@
+"""Messages arrive whole and in order however they are cut, and what is no message ends the connection."""
+
+from __future__ import annotations
+
+import json
+import socket
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from time import monotonic
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from profiling.ranks.channel import HELLO_BYTES, Address, Channel, accept, connect, free_port, gather, listen
+
+LOCALHOST = "127.0.0.1"
+SOON = 10.0
+
+values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    max_leaves=5,
+)
+messages = st.lists(st.dictionaries(st.text(), values, max_size=3), max_size=5)
+
+
+@contextmanager
+def pair(limit: int = 1000) -> Iterator[tuple[socket.socket, Channel]]:
+    """A plain socket, and the channel that reads what is sent to it."""
+    plain, end = socket.socketpair()
+    channel = Channel(end, limit)
+    with plain:
+        yield plain, channel
+    channel.close()
+
+
+def read_all(channel: Channel) -> list[dict[str, Any]]:
+    found = []
+    while channel.open:
+        found += channel.read()
+    return found
+
+
+@given(sent=messages, whole=st.booleans(), data=st.data())
+def test_messages_arrive_whole_and_in_order_wherever_they_are_cut(
+    sent: list[dict[str, Any]], whole: bool, data: st.DataObject
+) -> None:
+    ascii_only = data.draw(st.booleans())  # another program may send other characters as they are
+    lines = [json.dumps(message, ensure_ascii=ascii_only).encode() for message in sent]
+    stream = b"".join(line + b"\n" for line in lines)
+    cuts = sorted(data.draw(st.lists(st.integers(0, len(stream)), max_size=8)))
+    found = []
+    with pair(limit=1 << 20) as (plain, channel):
+        for begin, end in zip([0, *cuts], [*cuts, len(stream)], strict=True):
+            if end > begin:
+                plain.sendall(stream[begin:end])
+                found += channel.read()
+        plain.sendall(b"" if whole else b'{"half": ')
+        plain.shutdown(socket.SHUT_WR)
+        found += read_all(channel)
+        assert channel.fault is None
+    assert found == sent
+
+
+@given(sent=messages)
+def test_what_one_channel_sends_the_other_receives(sent: list[dict[str, Any]]) -> None:
+    one, other = map(Channel, socket.socketpair())
+    for message in sent:
+        assert one.send(message=message)
+        assert other.receive() == {"message": message}
+    one.close()
+    assert other.receive() is None
+    assert not other.open
+    other.close()
+
+
+def test_the_record_of_a_long_training_is_one_message() -> None:
+    one, other = map(Channel, socket.socketpair())
+    steps = [0.001 + step * 1e-9 for step in range(200_000)]
+    with ThreadPoolExecutor() as pool:
+        sending = pool.submit(one.send, record={"samples": steps})
+        assert other.receive() == {"record": {"samples": steps}}
+        assert sending.result()
+    one.close()
+    other.close()
+
+
+@pytest.mark.parametrize("ended", [True, False], ids=["a whole line", "a line that does not end"])
+def test_a_line_beyond_the_limit_ends_the_connection_and_what_came_before_is_read(ended: bool) -> None:
+    with pair(limit=100) as (plain, channel):
+        longest = json.dumps({"a": "x" * 91}).encode()
+        assert len(longest) == channel.limit
+        plain.sendall(longest + b"\n" + longest + b" " + b"\n" * ended)
+        if ended:
+            plain.sendall(longest + b"\n")
+        assert read_all(channel) == [{"a": "x" * 91}]
+        assert 'no JSON object of at most 100 bytes: b\'{"a": "xxx' in str(channel.fault)
+        assert channel.read() == []
+        with pytest.raises(ValueError, match="a message of 101 bytes is longer than the 100"):
+            channel.send(a="x" * 92)
+
+
+@pytest.mark.parametrize("line", [b"GET / HTTP/1.1", b"[1, 2]", b"", b"\xff", b"[" * 900, b"null"])
+def test_a_line_that_is_no_message_ends_the_connection(line: bytes) -> None:
+    with pair() as (plain, channel):
+        plain.sendall(line + b"\n" + b'{"after": 1}\n')
+        assert read_all(channel) == []
+        assert "no JSON object" in str(channel.fault)
+
+
+def test_an_answer_is_found_behind_other_messages_and_what_follows_it_is_kept() -> None:
+    with pair() as (plain, channel):
+        plain.sendall(b'{"beat": 1}\n{"port": 7}\n{"beat": 2}\n')
+        assert channel.answer("port", SOON) == 7
+        assert channel.receive() == {"beat": 2}
+        assert channel.answer("port", 0.01) is None
+        assert channel.open
+
+
+def test_sending_to_an_end_that_is_gone_is_told_and_what_it_said_is_still_read() -> None:
+    with pair() as (plain, channel):
+        plain.sendall(b'{"last": "words"}\n')
+        plain.close()
+        assert not channel.send(anybody="there?")
+        assert channel.receive() == {"last": "words"}
+        assert channel.receive() is None
+
+
+@given(host=st.ip_addresses(), port=st.integers(0, 65535))
+def test_an_address_is_read_as_it_was_written(host: Any, port: int) -> None:
+    address = Address(str(host), port)
+    assert str(address) == (f"[{host}]:{port}" if host.version == 6 else f"{host}:{port}")
+    assert Address.parse(str(address)) == address
+
+
+@given(host=st.from_regex(r"[a-z0-9_-]+(\.[a-z0-9_-]+)*(%eth0)?", fullmatch=True), port=st.integers(0, 65535))
+def test_a_host_may_have_any_name(host: str, port: int) -> None:
+    assert Address.parse(f"{host}:{port}") == (host, port)
+
+
+@pytest.mark.parametrize(
+    "text", ["", "host", ":80", "host:", "host:http", "host:65536", "host:-1", "host:8 ", "::1:80", "[::1]", "[]:80"]
+)
+def test_what_is_no_address_is_named(text: str) -> None:
+    with pytest.raises(ValueError, match=r"^'.*' is not HOST:PORT"):
+        Address.parse(text)
+
+
+@given(text=st.text())
+def test_any_text_is_an_address_or_refused(text: str) -> None:
+    with suppress(ValueError):
+        address = Address.parse(text)
+        assert Address.parse(str(address)) == address
+
+
+@pytest.mark.parametrize("host", [LOCALHOST, "::1"])
+def test_who_comes_before_the_other_listens_is_met_with_its_hello(host: str) -> None:
+    address = Address(host, free_port(host))
+    with ThreadPoolExecutor() as pool:
+        coming = [pool.submit(connect, address, SOON, rank=rank) for rank in (1, 2)]
+        met = gather(address, 2, SOON)
+        assert sorted(hello["rank"] for _, hello in met) == [1, 2]
+        with listen(address):
+            pass  # the address is free again, though the connections stand
+        for channel, hello in met:
+            assert channel.hosts == (host, host)
+            channel.send(rank=hello["rank"])
+        assert [one.result().receive() for one in coming] == [{"rank": 1}, {"rank": 2}]
+        for channel in (*(channel for channel, _ in met), *(one.result() for one in coming)):
+            channel.close()
+
+
+@pytest.mark.parametrize("said", [b"", b"GET / HTTP/1.1\r\n\r\n", b'{"rank": 1}\n', b"x" * (HELLO_BYTES + 1)])
+def test_a_stranger_is_let_go_and_the_next_is_met(said: bytes) -> None:
+    with listen(Address(LOCALHOST, 0)) as listener, ThreadPoolExecutor() as pool:
+        meeting = pool.submit(accept, listener, monotonic() + SOON)
+        with socket.create_connection(listener.getsockname()) as stranger:
+            stranger.sendall(said)
+            stranger.shutdown(socket.SHUT_WR)
+            friend = connect(Address(*listener.getsockname()), SOON, rank=3)
+            channel, hello = meeting.result()
+        assert hello == {"rank": 3}
+        channel.close()
+        friend.close()
+
+
+def test_nobody_is_awaited_for_ever() -> None:
+    with pytest.raises(TimeoutError):
+        gather(Address(LOCALHOST, 0), 1, 0.1)
+    with pytest.raises(ConnectionRefusedError):
+        connect(Address(LOCALHOST, free_port(LOCALHOST)), 0.1)

@@ -1,0 +1,76 @@
+"""A strategy is one file, which says where it trains; a point gets the one that it asks for, and knows its layout."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from profiling.ranks.world import World, join
+from profiling.records.layout import Layout
+from profiling.records.point import Point, Scalar
+from workloads import distribution
+from workloads.distribution import find
+from workloads.distribution.find import STRATEGIES, strategy_of
+from workloads.distribution.strategy import LAYOUT
+
+GOSSIP = """
+from workloads.distribution.strategy import Strategy
+
+class Gossip(Strategy):
+    backends = ("jax", "torch")
+    only = {"devices": (1,)}
+"""
+
+
+@pytest.fixture
+def world_of_four() -> Iterator[None]:
+    join(World(rank=1, size=4))
+    yield
+    join(World())
+
+
+def test_a_file_of_the_folder_is_a_strategy_by_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "gossip_ring.py").write_text(GOSSIP, encoding="utf-8")
+    monkeypatch.setattr(distribution, "__path__", [*distribution.__path__, str(tmp_path)])
+    found = find._strategies()
+    assert found.keys() - STRATEGIES.keys() == {"gossip-ring"}
+    assert found["gossip-ring"].backends == ("jax", "torch")
+    monkeypatch.delitem(sys.modules, "workloads.distribution.gossip_ring")
+
+
+@pytest.mark.parametrize(
+    ("backend", "device", "params", "name"),
+    [
+        ("tensorflow", "cpu", {}, "none"),
+        ("tensorflow", "gpu", {"devices": 2}, "mirrored"),
+        ("tensorflow", "cpu", {"processes": 2}, "multiworker"),
+        ("tensorflow", "tpu", {}, "tpu"),
+        ("jax", "tpu", {}, "none"),
+        ("jax", "cpu", {"processes": 2, "devices": 2}, "data-parallel"),
+        ("torch", "gpu", {"processes": 2}, "ddp"),
+    ],
+)
+def test_each_framework_has_a_strategy_of_its_own(
+    backend: str, device: str, params: dict[str, Scalar], name: str
+) -> None:
+    assert strategy_of(Point("some", device, {"batch": 8} | params, backend)).name == name  # type: ignore[arg-type]
+
+
+@pytest.mark.usefixtures("world_of_four")
+@pytest.mark.parametrize(
+    ("backend", "params", "layout"),
+    [
+        ("torch", {}, Layout(4, 1, 4, "strong", "ddp", 8)),
+        ("torch", {"scaling": "weak"}, Layout(4, 1, 4, "weak", "ddp", 32)),
+        ("jax", {"devices": 2}, Layout(4, 2, 8, "strong", "data-parallel", 8)),
+        # Rank 0 coordinates and rank 1 keeps the weights; each of the others trains on batches of its own.
+        ("tensorflow", {"strategy": "parameter-server"}, Layout(4, 1, 2, "strong", "parameter-server", 8)),
+    ],
+)
+def test_a_strategy_says_how_the_replicas_are_laid_out(backend: str, params: dict[str, Scalar], layout: Layout) -> None:
+    found = strategy_of(Point("some", "cpu", {"batch": 8, "processes": 4} | params, backend)).layout
+    assert found == replace(layout, axes=LAYOUT)

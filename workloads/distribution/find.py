@@ -1,0 +1,62 @@
+"""Which strategies there are, by the files of this folder, and which one a point asks for.
+
+A file is a strategy if a class in it says so; none of them imports a framework before it trains.
+"""
+
+from __future__ import annotations
+
+import pkgutil
+from collections.abc import Mapping
+from importlib import import_module
+
+from profiling.benchmark import Only, Skip, Values, in_words
+from profiling.ranks.world import world
+from profiling.records.point import Point, Scalar
+from workloads.distribution.strategy import AXES, Strategy
+
+FOLDER = "workloads.distribution"
+(AUTO,) = AXES["strategy"]
+
+
+def _strategies() -> dict[str, type[Strategy]]:
+    """Return every strategy of this folder by its name."""
+    found: dict[str, type[Strategy]] = {}
+    for file in pkgutil.iter_modules(import_module(FOLDER).__path__, f"{FOLDER}."):
+        for each in vars(import_module(file.name)).values() if file.name != __name__ else ():
+            if isinstance(each, type) and issubclass(each, Strategy) and vars(each).get("backends"):
+                found[each.name] = each
+    return found
+
+
+STRATEGIES = _strategies()
+RULES: Mapping[Scalar, Mapping[str, Values]] = {
+    name: {"backend": strategy.backends, **strategy.only} for name, strategy in STRATEGIES.items()
+}
+"""The values of other axes that each strategy exists with."""
+CHOICES: Mapping[str, Values] = {"strategy": (AUTO, *STRATEGIES), "scaling": ("strong", "weak")}
+LIMITS = {"devices": (1, 64), "processes": (1, 4096)}
+ONLY: Only = {"strategy": RULES}
+
+
+def strategy_of(point: Point) -> Strategy:
+    """Return the strategy that the point asks for; Skip where it does not exist with the point's other values.
+
+    `auto` is the framework's own for so many processes and devices: of the strategies that exist there, the one that is
+    for the fewest other cases.
+    """
+    asked = point.params.get("strategy", AUTO)
+    if asked != AUTO:
+        if not _exists(asked, point):
+            raise Skip(in_words("strategy", asked, RULES[asked]))
+        return STRATEGIES[str(asked)](point)
+    own = [name for name, each in STRATEGIES.items() if each.automatic and point.backend in each.backends]
+    there = [name for name in own if _exists(name, point)]
+    if not there:
+        known = "; ".join(in_words("strategy", name, RULES[name]) for name in own)
+        raise Skip(f"{point.backend} has no strategy for this many devices and processes: {known}")
+    return STRATEGIES[max(there, key=lambda name: len(RULES[name]))](point)
+
+
+def _exists(strategy: Scalar, point: Point) -> bool:
+    values = {"device": point.device, "backend": point.backend, "processes": world().size, **point.params}
+    return all(values[axis] in known for axis, known in RULES[strategy].items() if axis in values)

@@ -1,0 +1,76 @@
+"""The declaration of a training: what all trainings share is said here, and a workload adds what is its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import wraps
+
+from profiling.benchmark import Prepared, Training, Values, benchmark
+from profiling.records.point import Point
+from workloads.distribution import find
+from workloads.distribution import strategy as distribution
+from workloads.distribution.strategy import LAYOUT, Strategy
+
+BACKENDS = ("tensorflow", "jax", "torch")
+AXES: Mapping[str, Values] = {"precision": ("float32",), "jit_compile": ("auto",)}
+"""What every training varies over besides its own axes."""
+CHOICES: Mapping[str, Values] = {
+    "precision": ("float32", "mixed_float16", "mixed_bfloat16"),
+    "jit_compile": ("auto", "on", "off"),
+}
+
+
+def arithmetic(point: Point) -> str:
+    """Return the dtype that the point's model multiplies in."""
+    return str(point["precision"]).removeprefix("mixed_")
+
+
+def by_device(cpu: int, accelerator: int) -> Mapping[str, Values]:
+    """Return the default values of an axis: one for the CPU, one for accelerators."""
+    return {"cpu": (cpu,), "gpu": (accelerator,), "tpu": (accelerator,)}
+
+
+def training(
+    name: str,
+    *,
+    axes: Mapping[str, Values | Mapping[str, Values]],
+    choices: Mapping[str, Values] | None = None,
+    limits: Mapping[str, tuple[int, int]] | None = None,
+    distributed: bool = False,
+    time_limit_s: float = 7200.0,
+) -> Callable[[Callable[[Point, Strategy], Training]], Callable[[Point], Prepared]]:
+    """Declare the decorated function as the training `name`, on every device and backend.
+
+    The function prepares a point, given the strategy by which the point is trained: Keras already runs on the point's
+    backend and device, and in the strategy's scope. `axes`, `choices` and `limits` are as in `benchmark`, and those of
+    every training are added. A `distributed` training may be asked for on several devices and in several processes.
+    """
+
+    def declare(build: Callable[[Point, Strategy], Training]) -> Callable[[Point], Prepared]:
+        @wraps(build)
+        def prepare(point: Point) -> Prepared:
+            from workloads.training.keras_model import use_backend
+
+            strategy = use_backend(point)
+            if strategy.serving:
+                return strategy.serving
+            with strategy.scope():
+                return build(point, strategy)
+
+        return benchmark(
+            name,
+            devices=("cpu", "gpu", "tpu"),
+            axes={**axes, **AXES},
+            choices={**(choices or {}), **CHOICES, **(find.CHOICES if distributed else {})},
+            limits={**(limits or {}), **(find.LIMITS if distributed else {})},
+            optional=distribution.AXES if distributed else None,
+            only=find.ONLY if distributed else None,
+            figure="items",
+            bound="arithmetic",
+            dtype=arithmetic,
+            layout=LAYOUT if distributed else None,
+            backends=BACKENDS,
+            time_limit_s=time_limit_s,
+        )(prepare)
+
+    return declare

@@ -1,0 +1,98 @@
+"""A training put together: what is done with a compiled model and its batches, the same for all workloads."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from profiling.benchmark import Training
+from profiling.flop_counts.layers import model_flops
+from profiling.records.quality import Data, Metric, Quality, Verification
+from profiling.records.work import Work
+from workloads.data.pipeline import Feed
+from workloads.distribution.strategy import Strategy
+from workloads.training.quality import CLASSIFIER, Floors, classification, floor, verify_classifier
+
+Fit = Callable[[list[Any]], Mapping[str, list[float]]]
+Evaluate = Callable[[], dict[str, Metric]]
+Verify = Callable[[Mapping[str, list[float]], dict[str, Metric]], Verification]
+"""The functions that `Training` describes."""
+
+
+def experiment(
+    strategy: Strategy,
+    model: Any,
+    batches: Feed,
+    data: Data,
+    *,
+    evaluate: Evaluate,
+    verify: Verify,
+    qualities: tuple[Quality, ...],
+    item: str,
+    items_each: int = 1,
+    flops: float | None = None,
+    fit: Fit | None = None,
+    target: tuple[str, float] | None = None,
+) -> Training:
+    """Return the training of a compiled model on these batches, by the strategy and for the point's epochs.
+
+    `item` is what the work is counted in, of which each example has `items_each`. The `flops` of a step are counted
+    from the model's layers, and `fit` trains on the batches, unless others are given. `qualities` are the metrics of
+    `evaluate` that say how good the model is; `target` is one of them and the value to reach.
+    """
+
+    def fit_batches(callbacks: list[Any]) -> Mapping[str, list[float]]:
+        return strategy.train(model, batches, strategy.point["epochs"], callbacks)
+
+    batch, exchange = strategy.batch, strategy.exchange(model, batches)
+    work = Work(flops=flops or model_flops(model, batch).training, items=batch * items_each, item=item)
+    fit = fit or fit_batches
+    return Training(fit, evaluate, verify, work, data, model, target, exchange, qualities, strategy.layout)
+
+
+def classifier(
+    strategy: Strategy,
+    model: Any,
+    batches: Feed,
+    data: Data,
+    held_out: tuple[Any, Any],
+    *,
+    parameters: int,
+    floors: Floors,
+    item: str,
+    items_each: int = 1,
+    target: float | None = None,
+) -> Training:
+    """Return the training of a model whose outputs are probabilities of classes.
+
+    `held_out` are inputs and labels, whole numbers; `parameters` is the number that the model should have; `floors` and
+    `target` are held-out accuracies: the least that so many examples must have brought, and the one to reach.
+    """
+    x, labels = held_out
+
+    def evaluate() -> dict[str, Metric]:
+        probabilities = strategy.predict(model, x, batch_size=min(strategy.batch, len(x)))
+        return classification(labels.reshape(-1), probabilities.reshape(-1, probabilities.shape[-1]))
+
+    def verify(history: Mapping[str, list[float]], qualities: dict[str, Metric]) -> Verification:
+        return verify_classifier(
+            history,
+            qualities,
+            parameters=model.count_params(),
+            expected_parameters=parameters,
+            floor=floor(floors, len(history["loss"]) * batches.steps * strategy.batch),
+            source=data.source,
+        )
+
+    return experiment(
+        strategy,
+        model,
+        batches,
+        data,
+        evaluate=evaluate,
+        verify=verify,
+        qualities=CLASSIFIER,
+        item=item,
+        items_each=items_each,
+        target=None if target is None else ("test_accuracy", target),
+    )
