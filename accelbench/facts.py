@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from pydantic import BaseModel
 
@@ -15,6 +16,16 @@ REASONS = "unknown"
 """The field of the environment that says why facts are unknown, and is none itself."""
 ENDINGS = {"_mhz": "MHz", "_w": "W", "cpu_quota": "CPUs"}
 """The units of numbers by how the names of their facts end."""
+
+
+@dataclass(frozen=True)
+class Fact:
+    """A fact in words, with its label and the reason where it is unknown."""
+
+    label: str
+    value: str | None
+    """None is unknown, which is not the same as none."""
+    reason: str | None = None
 
 
 def facts(environment: Environment) -> dict[str, Leaf]:

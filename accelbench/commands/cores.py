@@ -1,7 +1,7 @@
 """The command `cores`: a training on 1, 2, 4 … host cores and with as many input workers.
 
 It is a run like any other: each point carries its number of cores as `Point.host_cores`, and the runner keeps the
-point's worker to so many. The table in `accelbench.report.host_cores` tells what the training needs of both.
+point's worker to so many. The table in `accelbench.report.sections.needed_cores` tells what the training needs of both.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def plan_cores(
 
     UserError for what is no training, is more than one point, or needs more cores than there are.
     """
-    from accelbench.report.host_cores import WORKERS
+    from accelbench.report.sections.needed_cores import WORKERS
     from accelbench.run.affinity import require_cores, usable_cores
     from accelbench.run.plan import Choice, discover, make_plan
 

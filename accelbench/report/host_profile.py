@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from statistics import median
 
+from accelbench.facts import Fact
 from accelbench.format import UNKNOWN, clip, digits, one_line, percent, plain, seconds, size
-from accelbench.report.machine import Fact
 from profiling.records.host import CATEGORIES, Category, HostCounters, HostProfile, Sampling, ThreadShare
 
 THREADS, HOLDERS = 12, 4

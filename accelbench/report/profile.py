@@ -11,9 +11,9 @@ from urllib.parse import quote
 
 from markupsafe import Markup
 
+from accelbench.facts import Fact
 from accelbench.format import one_line, plain, read, size
 from accelbench.report.host_profile import HostPart, host_part
-from accelbench.report.machine import Fact
 from accelbench.report.profile_plot import Bar, measured_bar, step_bars, xprof_bar
 from accelbench.report.rows import Row
 from accelbench.report.verdict import verdict, verdict_line

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import itertools
+import re
 import shlex
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from operator import itemgetter
+from statistics import fmean
 
 from accelbench.format import Reading, digits, plain, read_figure, seconds
 from accelbench.run.store import RunInfo, Settings
@@ -19,6 +22,7 @@ from profiling.analysis.roofline import (
 )
 from profiling.records.quality import Data
 from profiling.records.record import Record
+from profiling.records.telemetry import Gauge, Telemetry
 
 UNSTEADY = 0.02
 """A median known to one per cent either way is steady enough, whatever ended the sampling."""
@@ -26,6 +30,7 @@ WANTED_CONFIDENCE = 0.949
 COUNTS_DIFFER = 0.05
 BEYOND = 1.005
 """A share above this is more than a rounding past its bound, and asks for an explanation."""
+_ONE_OF_MANY = re.compile(r"\.\d+$")
 
 
 @dataclass(frozen=True)
@@ -184,6 +189,35 @@ def trained_on(data: Data) -> str:
 
 def params_text(record: Record, axes: Iterable[str]) -> str:
     return plain(" ".join(f"{axis}={record.point.values[axis]}" for axis in axes))
+
+
+def lines(rows: Iterable[Row], axis: str, others: Sequence[str]) -> dict[str, list[tuple[int, Record]]]:
+    """Return the records in the order of a numeric axis, with its value, by their values of the other axes."""
+    found: dict[str, list[tuple[int, Record]]] = {}
+    for row in rows:
+        value, params = row.record.point.values.get(axis), row.record.point.values
+        if isinstance(value, int):
+            label = params_text(row.record, [other for other in others if other in params and other != axis])
+            found.setdefault(label, []).append((value, row.record))
+    return {label: sorted(points, key=itemgetter(0)) for label, points in found.items()}
+
+
+def summarize_gauges(telemetry: Telemetry | None) -> dict[str, Gauge]:
+    """Return the gauges, those of one kind (`cpu.load.0`, `cpu.load.1`, …) taken together as their mean."""
+    kinds: dict[str, list[Gauge]] = {}
+    for name, gauge in telemetry.gauges.items() if telemetry else ():
+        kinds.setdefault(_ONE_OF_MANY.sub("", name), []).append(gauge)
+    return {kind: _together(gauges) for kind, gauges in kinds.items()}
+
+
+def _together(gauges: Sequence[Gauge]) -> Gauge:
+    """Return the lowest minimum, the mean of the medians and the highest maximum."""
+    return Gauge(
+        minimum=min(gauge.minimum for gauge in gauges),
+        median=fmean(gauge.median for gauge in gauges),
+        maximum=max(gauge.maximum for gauge in gauges),
+        unit=gauges[0].unit,
+    )
 
 
 def count_text(info: RunInfo, records: Sequence[Record]) -> str:

@@ -2,21 +2,23 @@
 
 Colours are written as stand-ins that become CSS variables, so that one drawing is legible in light and in dark; text
 stays text, in the page's own font; and every id carries the figure's name, since a page has one space of ids.
+Matplotlib is imported by what draws: the terminal imports the sections too, and draws nothing.
 """
 
 from __future__ import annotations
 
 import io
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree
 
-import matplotlib
-from cycler import cycler
 from markupsafe import Markup
-from matplotlib.figure import Figure
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 WIDTH = 7.6
 """Inches; the page scales a drawing down, never up."""
@@ -50,7 +52,6 @@ _STYLE: dict[str, Any] = {
     "axes.spines.right": False,
     "axes.linewidth": 0.8,
     "axes.unicode_minus": True,
-    "axes.prop_cycle": cycler(color=SERIES),
     "grid.color": GRID,
     "grid.linewidth": 0.8,
     "xtick.color": MUTED,
@@ -68,10 +69,29 @@ _STYLE: dict[str, Any] = {
 @contextmanager
 def plot_style() -> Iterator[None]:
     """Draw in the page's style, whatever this machine's matplotlib settings are."""
+    import matplotlib
+    from cycler import cycler
+
     with matplotlib.rc_context():
         matplotlib.rcdefaults()
-        matplotlib.rcParams.update(_STYLE)
+        matplotlib.rcParams.update(_STYLE | {"axes.prop_cycle": cycler(color=SERIES)})
         yield
+
+
+def replica_axes(counts: Sequence[int], title: str) -> tuple[Figure, Axes]:
+    """Return an empty drawing of what `title` says against these numbers of replicas, marked by the powers of two."""
+    from matplotlib.figure import Figure
+    from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
+
+    figure = Figure(figsize=(WIDTH, 3.2))
+    axes = figure.add_axes((0.09, 0.15, 0.89, 0.75))
+    axes.set_xscale("log", base=2)
+    axes.set_xlabel("replicas")
+    axes.set_title(title, loc="left", fontsize=9, color=MUTED)
+    axes.xaxis.set_major_locator(FixedLocator(counts))
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
+    axes.xaxis.set_minor_locator(NullLocator())
+    return figure, axes
 
 
 def inline_svg(figure: Figure, name: str, title: str) -> Markup:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import cycle
-from operator import itemgetter
 
 from markupsafe import Markup
 from matplotlib.axes import Axes
@@ -13,10 +12,9 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullFormatter, NullLocator
 
 from accelbench.format import digits, plain, read, size
-from accelbench.report.rows import Group, Row, params_text
+from accelbench.report.rows import Group, Row, lines
 from accelbench.report.svg import MARKERS, MUTED, SERIES, SURFACE, WIDTH, inline_svg, plot_style
 from profiling.records.environment import Environment
-from profiling.records.record import Record
 
 LEAST_SIZES = 4
 """Fewer are read more easily in the table."""
@@ -70,17 +68,6 @@ def sweep(group: Group, environment: Environment, name: str) -> Markup | None:
             f"{plain(group.benchmark)} on {group.device} against size, from {size(min(sizes))} to {size(max(sizes))}"
         )
         return inline_svg(figure, name, title)
-
-
-def lines(rows: Iterable[Row], axis: str, others: Sequence[str]) -> dict[str, list[tuple[int, Record]]]:
-    """The records with their value of a numeric axis, in its order, by the values that they have of the other axes."""
-    found: dict[str, list[tuple[int, Record]]] = {}
-    for row in rows:
-        value, params = row.record.point.values.get(axis), row.record.point.values
-        if isinstance(value, int):
-            label = params_text(row.record, [other for other in others if other in params and other != axis])
-            found.setdefault(label, []).append((value, row.record))
-    return {label: sorted(points, key=itemgetter(0)) for label, points in found.items()}
 
 
 def _lines(group: Group, axis: str, unit: int) -> Iterator[Line]:

@@ -9,9 +9,8 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from accelbench.report import write_atomically
-from accelbench.report.rows import reproduce
-from accelbench.report.telemetry import summarize_gauges
+from accelbench.report.rows import reproduce, summarize_gauges
+from accelbench.writing import write_atomically
 from profiling.analysis.roofline import (
     Ceiling,
     arithmetic_intensity,

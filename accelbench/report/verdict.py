@@ -22,9 +22,9 @@ def verdict_line(profile: Profile) -> str:
     found = profile.bottleneck
     if found.bound is None:
         return f"{UNKNOWN_BOUND}: {one_line(found.reason or 'no reason was recorded')}"
-    if found.bound == "cpu-quota-bound" and found.evidence:
-        # The quota comes before all shares, and is none of them: the last sentence says how often it ran out.
-        return f"{found.bound}: {one_line(found.evidence[-1])}"
+    if found.quota_text:
+        # The quota comes before all shares, and is none of them.
+        return f"{found.bound}: {one_line(found.quota_text)}"
     largest = sorted(found.shares.items(), key=itemgetter(1), reverse=True)[:SHARES]
     shares = ", ".join(f"{cause} {100 * share:.0f} %" for cause, share in largest if share >= NEGLIGIBLE)
     return f"{found.bound}: {shares}" if shares else found.bound

@@ -31,30 +31,38 @@ def judge(
     kernel_s: float | None = None,
     throttled_share: float | None = None,
 ) -> Bottleneck:
-    """The verdict on steps whose time is shared out so; `source` says by what.
+    """Return the verdict on steps whose time is shared out so; `source` says who saw it.
 
     `kernel_s` are the seconds of a mean kernel: many tiny ones are work for whoever starts them, not for the device.
     `throttled_share` is the share of the CPU quota's periods in which the process was stopped; it comes first, for a
     stopped process waits longer for everything.
     """
     shares = {cause: shares.get(cause, 0.0) for cause in CAUSES}
-    evidence = [f"{source}: " + ", ".join(f"{name} {share:.0%}" for name, share in _largest_first(shares))]
+    shares_text = f"{source}: " + ", ".join(f"{name} {share:.0%}" for name, share in _largest_first(shares))
+    kernels_text = quota_text = None
     if kernel_s is not None and kernel_s < TINY_KERNEL_S and shares["device"] > 0:
-        evidence.append(
+        kernels_text = (
             f"a kernel takes {1e6 * kernel_s:.1f} µs on average, no longer than starting it: counted as dispatch"
         )
         shares["dispatch"] += shares["device"]
         shares["device"] = 0.0
     bound: Bound
     if throttled_share is not None and throttled_share >= QUOTA_SHARE:
-        evidence.append(f"the CPU quota stopped the process in {throttled_share:.0%} of its periods")
+        quota_text = f"the CPU quota stopped the process in {throttled_share:.0%} of its periods"
         bound = "cpu-quota-bound"
     else:
         cause, share = _largest_first(shares)[0]
         if share <= 0:
-            return Bottleneck(reason=f"{source} shows no time at all", evidence=evidence)
+            return Bottleneck(reason=f"{source} shows no time at all", shares_text=shares_text)
         bound = f"{cause}-bound"  # type: ignore[assignment]  # the names are made so
-    return Bottleneck(bound=bound, shares=shares, evidence=evidence, help=HELP[bound])
+    return Bottleneck(
+        bound=bound,
+        shares=shares,
+        shares_text=shares_text,
+        kernels_text=kernels_text,
+        quota_text=quota_text,
+        help=HELP[bound],
+    )
 
 
 def _largest_first(shares: Mapping[Cause, float]) -> list[tuple[Cause, float]]:

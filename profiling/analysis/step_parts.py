@@ -18,7 +18,7 @@ from profiling.records.step import Seen, StepParts
 def take_apart(
     step_s: float, seen: Sequence[Seen], profiler_s: float | None = None, launching: float | None = None
 ) -> StepParts:
-    """The parts of a step by what all ranks saw, rank 0 first.
+    """Return the parts of a step by what all ranks saw, rank 0 first.
 
     By the trace are `profiler_s`, its collectives, and `launching`, the share of launching in what is neither exchange
     nor input.
@@ -46,7 +46,7 @@ def take_apart(
 
 
 def with_exchange(seen: Bottleneck, parts: StepParts) -> Bottleneck:
-    """The verdict of one rank, its step's time shared out anew: what it waits for others is communication."""
+    """Return one rank's verdict with its step's time shared out anew: what it waits for others is communication."""
     communication = min(1.0, (parts.wait_s + parts.exposed_s) / parts.step_s)
     of_input = min(1.0 - communication, parts.input_s / parts.step_s)
     own = {cause: share for cause, share in seen.shares.items() if cause not in ("communication", "input")}
@@ -54,5 +54,5 @@ def with_exchange(seen: Bottleneck, parts: StepParts) -> Bottleneck:
     shares: dict[Cause, float] = (
         {cause: rest * share / whole for cause, share in own.items()} if whole else {"device": rest}
     )
-    source = "steps with and without exchange" + (f", and {seen.evidence[0]}" if seen.evidence else "")
+    source = "steps with and without exchange" + (f", and {seen.shares_text}" if seen.shares_text else "")
     return judge(shares | {"communication": communication, "input": of_input}, source=source)

@@ -21,7 +21,16 @@ class Bottleneck(Stored):
     """Why it is unknown."""
     shares: dict[Cause, float] = {}
     """Of the mean step; they add up to 1."""
-    evidence: list[str] = []
-    """What the shares rest on, in sentences."""
+    shares_text: str | None = None
+    """The source of the shares, and the shares that it showed, in words."""
+    kernels_text: str | None = None
+    """The reason why the device's share counts as dispatch, where its kernels are tiny."""
+    quota_text: str | None = None
+    """How often the CPU quota stopped the process, where that decides the verdict."""
     help: str | None = None
     """What would make it faster."""
+
+    @property
+    def evidence(self) -> list[str]:
+        """All that the verdict rests on, in sentences."""
+        return [text for text in (self.shares_text, self.kernels_text, self.quota_text) if text]

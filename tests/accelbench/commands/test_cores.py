@@ -13,7 +13,8 @@ from rich.console import Console
 
 from accelbench.commands.cores import doubling
 from accelbench.errors import UserError
-from accelbench.report.host_cores import print_cores
+from accelbench.report.section import Run as Stored
+from accelbench.report.sections.needed_cores import section
 from accelbench.run.affinity import kept_to, require_cores, usable_cores
 from accelbench.run.store import RunInfo, RunStore
 from profiling.records.point import Point
@@ -193,7 +194,9 @@ def test_a_plan_for_a_larger_machine_is_refused() -> None:
 
 def shown(info: RunInfo, records: list[Record]) -> str:
     output = io.StringIO()
-    print_cores(info, records, Console(file=output, width=200))
+    if found := section.find(Stored(info, records)):
+        assert section.terminal
+        section.terminal.show(found, Console(file=output, width=200))
     return output.getvalue()
 
 

@@ -15,7 +15,7 @@ from selenium import webdriver
 
 from accelbench.report import write_report
 from accelbench.report.page import render_page
-from accelbench.report.terminal import print_table
+from accelbench.report.terminal import print_run
 from accelbench.report.verdict import verdict_line
 from profiling.analysis.bottleneck import HELP, judge
 from profiling.machine.devices import device_kind
@@ -52,7 +52,7 @@ def text_of(page: str) -> str:
 
 def printed(path: Path, *records: Record, width: int = 100) -> str:
     store, out = make_run(path / "run", list(records)), io.StringIO()
-    print_table(store.info(), store.records(), Console(file=out, width=width, highlight=False))
+    print_run(store.info(), store.records(), Console(file=out, width=width, highlight=False))
     return " ".join(out.getvalue().split())
 
 
@@ -245,7 +245,7 @@ def test_hostile_names_act_on_nobody(tmp_path: Path) -> None:
         missing=[HOSTILE],
     )
     found = profile(
-        bottleneck=Bottleneck(reason=HOSTILE, evidence=[HOSTILE], help=HOSTILE),
+        bottleneck=Bottleneck(reason=HOSTILE, shares_text=HOSTILE, help=HOSTILE),
         capture=Capture(file=HOSTILE, reason=HOSTILE),
         trace=trace,
         host=host,
@@ -285,7 +285,7 @@ def test_a_trace_without_any_time_is_drawn_all_the_same(tmp_path: Path) -> None:
 
 @pytest.fixture(scope="module")
 def profiled_page(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    hostile = profile(bottleneck=Bottleneck(reason=HOSTILE * 3, evidence=["a" * 400]))
+    hostile = profile(bottleneck=Bottleneck(reason=HOSTILE * 3, shares_text="a" * 400))
     records = [trained(profile()), trained(hostile, params={"precision": HOSTILE, "batch": 1})]
     return write_report(make_run(tmp_path_factory.mktemp("runs") / "profiled", records))
 

@@ -11,7 +11,7 @@ import pytest
 
 from accelbench.report.page import render_page
 from accelbench.report.rows import make_groups, make_rows
-from accelbench.report.terminal import WIDTH
+from accelbench.report.sections.benchmarks import WIDTH
 from accelbench.run.store import RunStore
 from profiling.records.quality import Metric
 from profiling.records.work import Work
@@ -54,9 +54,9 @@ def test_printing_the_table_imports_no_heavy_library(rich_run: RunStore) -> None
 import pathlib, sys
 from rich.console import Console
 from accelbench.run.store import RunStore
-from accelbench.report.terminal import print_table
+from accelbench.report.terminal import print_run
 store = RunStore.open(pathlib.Path(sys.argv[1]))
-print_table(store.info(), store.records(), Console(file=sys.stderr))
+print_run(store.info(), store.records(), Console(file=sys.stderr))
 print(sorted({"pandas", "pyarrow", "matplotlib", "jinja2", "numpy", "scipy"} & set(sys.modules)))
 """
     process = subprocess.run([sys.executable, "-c", code, rich_run.path], capture_output=True, text=True, check=True)

@@ -10,7 +10,13 @@ from rich.console import Console
 
 from accelbench.report.page import render_page
 from accelbench.report.rows import make_groups, make_rows
-from accelbench.report.scaling import ScalingTable, exchange_text, part_values, print_scaling, scaling_tables
+from accelbench.report.sections.scaling_of_trainings import (
+    ScalingTable,
+    exchange_text,
+    part_values,
+    scaling_tables,
+    section,
+)
 from profiling.analysis.step_parts import take_apart
 from profiling.records.record import RankRecord, Record
 from profiling.records.step import Seen
@@ -49,7 +55,8 @@ def collectives() -> list[Record]:
 
 def printed(records: list[Record]) -> str:
     output = io.StringIO()
-    print_scaling(records, Console(file=output, width=160))
+    assert section.terminal
+    section.terminal.show(scaling_tables(records), Console(file=output, width=160))
     return output.getvalue()
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from accelbench.report.strategies import comparisons, print_strategies
+from accelbench.report.sections.strategies_compared import comparisons, section
 from profiling.records.record import Record
 from profiling.records.work import Work
 from tests.fixtures.report_pages import page_of
@@ -31,7 +31,8 @@ def strategies() -> list[Record]:
 
 def printed(records: list[Record]) -> str:
     output = io.StringIO()
-    print_strategies(records, Console(file=output, width=120))
+    assert section.terminal
+    section.terminal.show(comparisons(records), Console(file=output, width=120))
     return output.getvalue()
 
 

@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 
 from accelbench.report.page import render_page
 from accelbench.report.rows import make_groups, make_rows
-from accelbench.report.study import CHOICES, SWEEPS, Study, Sweep, make_studies
-from accelbench.report.study_plot import study_plot
+from accelbench.report.sections.studies import CHOICES, SWEEPS, Study, Sweep, make_studies, study_plot
 from profiling.records.quality import Data, Metric, Quality
 from profiling.records.record import Record
 from profiling.records.work import Work

@@ -94,11 +94,11 @@ def test_the_parts_add_up_to_the_step(
 )
 def test_what_others_hold_up_is_communication(exposed: float, waits: float, bound: str) -> None:
     parts = take_apart(0.1 + exposed, [seen([0.1] * 5, waits=waits)] * 2)
-    own = Bottleneck(bound="device-bound", shares={"device": 0.9, "dispatch": 0.1}, evidence=["trace of 10 steps"])
+    own = Bottleneck(bound="device-bound", shares={"device": 0.9, "dispatch": 0.1}, shares_text="trace of 10 steps")
     verdict = with_exchange(own, parts)
     assert verdict.bound == bound
     assert sum(verdict.shares.values()) == pytest.approx(1.0)
-    assert "trace of 10 steps" in verdict.evidence[0]
+    assert "trace of 10 steps" in (verdict.shares_text or "")
 
 
 def test_without_a_trace_the_verdict_still_knows_the_exchange() -> None:

@@ -5,27 +5,29 @@ The law behind the answer is `profiling.analysis.cores`, whose numerical librari
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from statistics import median
 
-from rich import box
 from rich.console import Console
-from rich.table import Table
 
+from accelbench.report.section import InTerminal, Run, Section, numbers_table
 from accelbench.run.affinity import granted
-from accelbench.run.store import RunInfo
 from profiling.records.record import Record
 
 WORKERS = "workers"
 """The axis of trainings whose examples are made by several input workers."""
 
 
-def print_cores(info: RunInfo, records: Sequence[Record], console: Console) -> None:
-    """Print the rate by cores and by input workers, and what the training needs of them; nothing of another run."""
-    if not info.plan or info.plan[0].host_cores is None:
-        return
+def _find(run: Run) -> Run | None:
+    """Return a run of `accelbench cores` itself, and nothing of another run."""
+    return run if run.info.plan and run.info.plan[0].host_cores is not None else None
+
+
+def _print(run: Run, console: Console) -> None:
+    """Print the rate by cores and by input workers, and what the training needs of them."""
     from profiling.analysis.cores import needed_cores
 
+    info, records = run.info, run.records
     measured = [record for record in records if record.status == "measured" and record.timing and record.work]
     # The points begin with the series of cores, whose input workers are those of the first.
     workers = info.plan[0].params.get(WORKERS)
@@ -52,9 +54,7 @@ def _rates(record: Record) -> list[float]:
 
 def _print_rates(what: str, records: Mapping[int, Record], console: Console) -> None:
     item = next(record.work.item for record in records.values() if record.work)
-    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, header_style="bold")
-    for column in (what, f"{item}/s", "of the fastest"):
-        table.add_column(column, justify="right")
+    table = numbers_table(what, f"{item}/s", "of the fastest")
     table.add_column("held back by")
     medians = {count: median(_rates(record)) for count, record in records.items()}
     for count, rate in sorted(medians.items()):
@@ -73,3 +73,6 @@ def _enough_workers(records: Mapping[int, Record]) -> str:
         f"fed by {enough} input worker{'s' * (enough != 1)} on all cores: "
         f"no number that was measured is over {1 / NEAR - 1:.0%} faster"
     )
+
+
+section = Section(find=_find, terminal=InTerminal(60, _print))

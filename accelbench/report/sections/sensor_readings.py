@@ -5,18 +5,19 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from statistics import fmean
 
 from accelbench.format import plain, read, size
-from accelbench.report.rows import Row
+from accelbench.report.rows import Row, summarize_gauges
+from accelbench.report.section import InPage, Section
 from profiling.records.telemetry import Gauge, Telemetry
 
-_ONE_OF_MANY = re.compile(r"\.\d+$")
 _UNIT = re.compile(r"_[sj](?=\.|$)")
 
 
 @dataclass(frozen=True)
 class Table:
+    """What the sensors of a device read, point by point."""
+
     device: str
     columns: tuple[str, ...]
     lines: tuple[tuple[Row, tuple[str | None, ...]], ...]
@@ -26,7 +27,7 @@ class Table:
 
 
 def tables(rows: Sequence[Row]) -> list[Table]:
-    """One table per device; devices without any telemetry have none."""
+    """Return one table per device; devices without any telemetry have none."""
     found = []
     for device in dict.fromkeys(row.record.point.device for row in rows):
         lines = [(row, _cells(row.record.telemetry)) for row in rows if row.record.point.device == device]
@@ -40,30 +41,12 @@ def tables(rows: Sequence[Row]) -> list[Table]:
 
 
 def _title(name: str) -> str:
-    """`cpu.steal_s` as words; the unit stands in the cells."""
+    """Return `cpu.steal_s` as words; the unit stands in the cells."""
     return plain(_UNIT.sub("", name)).replace(".", " ").replace("_", " ")
 
 
 def _counted_nothing(telemetry: Telemetry | None, name: str) -> bool:
     return telemetry is not None and telemetry.counters.get(name) == 0
-
-
-def summarize_gauges(telemetry: Telemetry | None) -> dict[str, Gauge]:
-    """The gauges, with those of one kind (`cpu.load.0`, `cpu.load.1`, …) taken together as their mean."""
-    kinds: dict[str, list[Gauge]] = {}
-    for name, gauge in telemetry.gauges.items() if telemetry else ():
-        kinds.setdefault(_ONE_OF_MANY.sub("", name), []).append(gauge)
-    return {kind: _together(gauges) for kind, gauges in kinds.items()}
-
-
-def _together(gauges: Sequence[Gauge]) -> Gauge:
-    """Lowest minimum, mean of the medians, highest maximum."""
-    return Gauge(
-        minimum=min(gauge.minimum for gauge in gauges),
-        median=fmean(gauge.median for gauge in gauges),
-        maximum=max(gauge.maximum for gauge in gauges),
-        unit=gauges[0].unit,
-    )
 
 
 def _cells(telemetry: Telemetry | None) -> dict[str, str]:
@@ -90,7 +73,7 @@ def _with_unit(value: float, unit: str) -> str:
 
 
 def _bare(text: str, like: str) -> str:
-    """The text without its unit, where that is the other's too."""
+    """Return the text without its unit, where that is the other's too."""
     number, _, unit = text.partition(" ")
     return number if like.endswith(f" {unit}") else text
 
@@ -101,3 +84,6 @@ def _counter(name: str, value: float) -> str:
         reading = read(value, {"_s": "s", "_j": "J"}[unit[0]])
         return f"{reading.value} {reading.unit}"
     return size(value) if name.endswith("_bytes") else f"{value:,.0f}"
+
+
+section = Section(find=lambda run: tables(run.rows), page=InPage(100, "telemetry", "Telemetry"))

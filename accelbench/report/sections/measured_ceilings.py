@@ -1,32 +1,49 @@
-"""The roofline drawing of a device: what was attained, under what was measured and what the vendor states."""
+"""The measured ceilings: the best rates of each device in the run, and the roofline of what stayed below them."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Collection, Mapping, Sequence
 from itertools import cycle
+from typing import TYPE_CHECKING, Any
 
 from markupsafe import Markup
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
 from accelbench.format import digits, plain, read
 from accelbench.report.rows import Row
+from accelbench.report.section import InPage, Run, Section
 from accelbench.report.svg import INK, MARKERS, MUTED, SERIES, SURFACE, WIDTH, inline_svg, plot_style
-from profiling.analysis.roofline import Ceiling, ridge
+from profiling.analysis.roofline import Ceiling, ridge, share_of_peak
 from profiling.records.record import Record
+from profiling.records.work import UNITS
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 FIGURE_SIZE = (WIDTH, 4.3)
 SLOPE_SHOWN = 20.0
 """How far below its bend the memory roof is drawn at least, where every point lies to the right of it."""
 
 
+def _content(measured: Sequence[Ceiling], run: Run) -> Mapping[str, Any]:
+    devices = dict.fromkeys(record.point.device for record in run.records)
+    drawings = [(device, roofline(device, run.rows, measured)) for device in devices]
+    return {
+        "readings": [(ceiling, read(ceiling.value, UNITS[ceiling.figure])) for ceiling in measured],
+        "rooflines": [(device, drawing) for device, drawing in drawings if drawing],
+        "share_of_peak": share_of_peak,
+    }
+
+
 def roofline(device: str, rows: Sequence[Row], measured: Sequence[Ceiling]) -> Markup | None:
-    """Attained FLOP/s over arithmetic intensity, under the measured roofs and the vendor's; None without a point.
+    """Draw attained FLOP/s over arithmetic intensity, under measured roofs and the vendor's; None without a point.
 
     A point is a benchmark on one device whose flops and bytes are both known; the roofs are those of that whole device.
     """
+    from matplotlib.figure import Figure
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+
     rows = [row for row in rows if row.record.point.device == device and _on_one_device(row.record)]
     points = [
         (row, intensity, rate)
@@ -77,7 +94,7 @@ def _on_one_device(record: Record) -> bool:
 
 
 def _span(values: Sequence[float]) -> tuple[float, float]:
-    """Whole decades around everything that is drawn, with room to breathe."""
+    """Return whole decades around everything that is drawn, with room to breathe."""
     return 10 ** math.floor(math.log10(min(values)) - 0.15), 10 ** math.ceil(math.log10(max(values)) + 0.15)
 
 
@@ -121,7 +138,7 @@ def _draw_roofs(
 
 
 def _slope(axes: Axes) -> tuple[float, float]:
-    """Rise and run on paper of one decade on both axes."""
+    """Return the rise and the run on paper of one decade on both axes."""
     (left, right), (low, high) = axes.get_xlim(), axes.get_ylim()
     box, (width, height) = axes.get_position(), FIGURE_SIZE
     return box.height * height / math.log10(high / low), box.width * width / math.log10(right / left)
@@ -149,7 +166,7 @@ def _label_right(axes: Axes, values: Mapping[str, float], right: float, colors: 
 
 
 def _vendor_peaks(rows: Sequence[Row], dtypes: Collection[str]) -> tuple[dict[str, float], float | None]:
-    """The vendor's arithmetic peaks of these dtypes in FLOP/s, and of memory in byte/s, where the rows know them."""
+    """Return the vendor's known peaks: of these dtypes' arithmetic in FLOP/s, and of memory in byte/s."""
     known = [(row.of_peak.figure, str(row.record.bound.dtype), row.of_peak.bound) for row in rows]
     flops = {dtype: bound for figure, dtype, bound in known if figure == "flops" and bound and dtype in dtypes}
     return flops, next((bound for figure, _, bound in known if figure == "bytes"), None)
@@ -177,3 +194,6 @@ def _draw_legend(figure: Figure, axes: Axes, markers: Mapping[str, str], has_pea
     if has_peaks:
         handles += axes.plot([], [], "--", color=MUTED, linewidth=1, label="vendor's peak")
     figure.legend(handles=handles, loc="lower left", bbox_to_anchor=(0.775, 0.1))
+
+
+section = Section(find=lambda run: run.ceilings, page=InPage(30, "ceilings", "Ceilings", _content))

@@ -7,18 +7,11 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from accelbench.compare.differences import unlike
-from accelbench.facts import facts, in_words
+from accelbench.facts import Fact, facts, in_words
 from accelbench.format import plain, size
+from accelbench.report.section import InPage, Section
 from accelbench.run.store import RunInfo
 from profiling.records.environment import Environment, System
-
-
-@dataclass(frozen=True)
-class Fact:
-    label: str
-    value: str | None
-    """None is unknown, which is not the same as none."""
-    reason: str | None = None
 
 
 @dataclass(frozen=True)
@@ -160,3 +153,6 @@ def _software(environment: Environment, told: Told) -> Iterable[Fact]:
 
 def _pairs(settings: dict[str, str]) -> str:
     return ", ".join(f"{name}={value}" for name, value in settings.items())
+
+
+section = Section(find=lambda run: machine(run.info), page=InPage(110, "machine", "Machine"))

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
-from rich import box
+from markupsafe import Markup
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from accelbench.format import UNKNOWN, digits, plain, seconds
+from accelbench.report.section import InPage, InTerminal, Run, Section, numbers_table
+from accelbench.report.svg import MUTED, SERIES, SURFACE, inline_svg, plot_style, replica_axes
 from profiling.analysis.scaling import (
     LatencyBandwidth,
     Predicted,
@@ -25,9 +28,9 @@ from profiling.records.record import Record
 from profiling.records.step import StepParts
 
 FURTHER = 3
-"""Doublings beyond the largest cluster measured, that are predicted."""
+"""The number of doublings beyond the largest measured cluster that are predicted."""
 WHOLE = 1.05
-"""Of the step, that its parts may add up to."""
+"""The parts of a step count as disturbed when they sum to more than this share of the step."""
 PARTS = {
     "compute": "computing, without any exchange",
     "launch": "starting work while nothing is computed, as far as a trace tells it from computing",
@@ -78,10 +81,11 @@ class ScalingTable:
 
 
 def scaling_tables(records: Sequence[Record]) -> list[ScalingTable]:
-    """A table for each training that was measured on several numbers of replicas."""
-    model = fit_latency_bandwidth(records)
+    """Return a table for each training that was measured on several numbers of replicas."""
+    found = scalings(records)
+    model = fit_latency_bandwidth(records) if found else None
     tables = []
-    for scaling in scalings(records):
+    for scaling in found:
         counts = [step.replicas for step in scaling.steps]
         further = [max(counts) << more for more in range(1, FURTHER + 1)]
         predicted = predict(scaling, model, [*counts, *further]) if model else []
@@ -90,13 +94,13 @@ def scaling_tables(records: Sequence[Record]) -> list[ScalingTable]:
 
 
 def efficiency_text(step: Step) -> str:
-    """The efficiency with its interval."""
+    """Return the efficiency with its interval."""
     low, high = (speedup / step.speedup * step.efficiency for speedup in (step.speedup_low, step.speedup_high))
     return f"{100 * step.efficiency:.0f} % ({100 * low:.0f}–{100 * high:.0f})"
 
 
 def exchange_text(parts: StepParts) -> str:
-    """The exchange by each source, how far they are apart, and whether the parts are too long for the step.
+    """Return the exchange by each source, how far they are apart, and whether the parts are too long for the step.
 
     Those without exchange are measured after the step itself: what disturbs them alone makes them longer than it.
     """
@@ -112,14 +116,23 @@ def exchange_text(parts: StepParts) -> str:
 
 
 def part_values(parts: StepParts) -> dict[str, float | None]:
-    """Seconds of each of `PARTS`; None where it is not known."""
+    """Return the seconds of each of `PARTS`; None where it is not known."""
     values = (parts.compute_s, parts.launch_s, parts.input_s, parts.wait_s, parts.exposed_s)
     return dict(zip(PARTS, values, strict=True))
 
 
-def print_scaling(records: Sequence[Record], console: Console) -> None:
-    """Print each training's scaling and what its steps are made of; nothing where nothing was scaled."""
-    for table in scaling_tables(records):
+def _content(found: Sequence[ScalingTable], run: Run) -> Mapping[str, Any]:
+    return {
+        "PARTS": PARTS,
+        "drawn": [(table, scaling_plot(table, f"scaling-{n}")) for n, table in enumerate(found, start=1)],
+        "efficiency_text": efficiency_text,
+        "exchange_text": exchange_text,
+        "part_values": part_values,
+    }
+
+
+def _print(found: Sequence[ScalingTable], console: Console) -> None:
+    for table in found:
         console.print()
         console.print(Text(table.title, style="bold"))
         console.print(_rates(table))
@@ -130,14 +143,6 @@ def print_scaling(records: Sequence[Record], console: Console) -> None:
         if table.predicted:
             console.print(_predictions(table))
             console.print(Text(f"prediction, not measured: {table.model_text}", style="dim"), soft_wrap=True)
-
-
-def numbers_table(*columns: str) -> Table:
-    """An empty table of columns that stand right."""
-    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, header_style="bold")
-    for column in columns:
-        table.add_column(column, justify="right")
-    return table
 
 
 def _rates(table: ScalingTable) -> Table:
@@ -172,3 +177,56 @@ def _predictions(table: ScalingTable) -> Table:
         off = UNKNOWN if one.error is None else f"{one.error:+.0%}"
         shown.add_row(str(one.replicas), seconds(one.step_s), seconds(one.exchange_s), measured, off)
     return shown
+
+
+def scaling_plot(table: ScalingTable, name: str) -> Markup:
+    """Draw the speed-up with its interval, the ideal line, and the prediction dashed; both axes logarithmic."""
+    from matplotlib.ticker import FuncFormatter
+
+    steps = table.scaling.steps
+    least = steps[0].replicas
+    counts = [step.replicas for step in steps]
+    speedups = [step.speedup for step in steps]
+    below = [step.speedup - step.speedup_low for step in steps]
+    above = [step.speedup_high - step.speedup for step in steps]
+    predicted = _predicted_speedups(table)
+    every = sorted({*counts, *(count for count, _ in predicted)})
+    with plot_style():
+        figure, axes = replica_axes(every, f"speed-up over {least}")
+        axes.set_yscale("log", base=2)
+        axes.plot(every, [count / least for count in every], color=MUTED, linewidth=1, label="ideal")
+        if predicted:
+            axes.plot(*zip(*predicted, strict=True), color=SERIES[1], linestyle=(0, (5, 2)), label="predicted")
+        axes.errorbar(
+            counts,
+            speedups,
+            (below, above),
+            color=SERIES[0],
+            marker="o",
+            markeredgecolor=SURFACE,
+            capsize=2.5,
+            label="measured",
+        )
+        axes.legend(loc="upper left")
+        axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+        return inline_svg(figure, name, f"{table.title}: speed-up against replicas")
+
+
+def _predicted_speedups(table: ScalingTable) -> list[tuple[int, float]]:
+    """Return the speed-ups by the predicted steps alone, over the step of the smallest number of replicas."""
+    if not table.predicted:
+        return []
+    first = table.predicted[0]
+
+    def work(replicas: int) -> float:
+        """Return the work of a step: in weak scaling a step of more replicas does more."""
+        return replicas / first.replicas if table.scaling.weak else 1.0
+
+    return [(one.replicas, work(one.replicas) * first.step_s / one.step_s) for one in table.predicted]
+
+
+section = Section(
+    find=lambda run: scaling_tables(run.records),
+    page=InPage(55, "scaling", "Scaling", _content),
+    terminal=InTerminal(80, _print),
+)

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import cycle
+from typing import Any
 
+from markupsafe import Markup
 from rich.console import Console
 from rich.text import Text
 
 from accelbench.format import digits, plain, seconds
-from accelbench.report.scaling import numbers_table
+from accelbench.report.section import InPage, InTerminal, Run, Section, numbers_table
+from accelbench.report.svg import MARKERS, SERIES, SURFACE, inline_svg, plot_style, replica_axes
 from profiling.analysis.scaling import training_of, trainings
 from profiling.records.record import Record
 
@@ -43,7 +47,7 @@ class Comparison:
 
 
 def comparisons(records: Sequence[Record]) -> list[Comparison]:
-    """A comparison of each training that was distributed by at least two frameworks or strategies.
+    """Return a comparison of each training that was distributed by at least two frameworks or strategies.
 
     What trains on one replica without a strategy stands beside them; alone it is no comparison of them.
     """
@@ -58,9 +62,12 @@ def comparisons(records: Sequence[Record]) -> list[Comparison]:
     ]
 
 
-def print_strategies(records: Sequence[Record], console: Console) -> None:
-    """Print each comparison; nothing where there is none."""
-    for comparison in comparisons(records):
+def _content(found: Sequence[Comparison], run: Run) -> Mapping[str, Any]:
+    return {"drawn": [(one, strategies_plot(one, f"strategies-{n}")) for n, one in enumerate(found, start=1)]}
+
+
+def _print(found: Sequence[Comparison], console: Console) -> None:
+    for comparison in found:
         console.print()
         console.print(Text(comparison.title, style="bold"))
         shown = numbers_table("", "replicas", f"{comparison.item}/s", "interval", "of the fastest", "step")
@@ -101,3 +108,40 @@ def _entry(label: str, record: Record) -> Entry:
     assert found is not None, "trainings have a rate of items"
     step_s = record.timing.summary.median if record.timing else 0.0
     return Entry(label, record.layout.workers, *found, step_s)
+
+
+def strategies_plot(comparison: Comparison, name: str) -> Markup:
+    """Draw items per second with their intervals, a line for each framework and strategy; both axes logarithmic."""
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+
+    lines: dict[str, list[Entry]] = {}
+    for entry in comparison.entries:
+        lines.setdefault(entry.label, []).append(entry)
+    with plot_style():
+        figure, axes = replica_axes(sorted({entry.replicas for entry in comparison.entries}), f"{comparison.item}/s")
+        axes.set_yscale("log")
+        for (label, entries), color, marker in zip(lines.items(), cycle(SERIES), cycle(MARKERS), strict=False):
+            line = sorted(entries, key=lambda entry: entry.replicas)
+            axes.errorbar(
+                [entry.replicas for entry in line],
+                [entry.rate for entry in line],
+                ([entry.rate - entry.low for entry in line], [entry.high - entry.rate for entry in line]),
+                color=color,
+                marker=marker,
+                markeredgecolor=SURFACE,
+                capsize=2.5,
+                label=label,
+            )
+        axes.legend(loc="best")
+        axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5), numticks=20))
+        axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: digits(value, 1)))
+        axes.yaxis.set_minor_formatter(NullFormatter())
+        axes.tick_params(which="minor", length=0)
+        return inline_svg(figure, name, f"{comparison.title}: {comparison.item}/s against replicas")
+
+
+section = Section(
+    find=lambda run: comparisons(run.records),
+    page=InPage(50, "strategies", "Strategies", _content),
+    terminal=InTerminal(70, _print),
+)

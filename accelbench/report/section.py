@@ -1,0 +1,107 @@
+"""What a section of the report is: a file of `accelbench/report/sections` that declares one, as `section`.
+
+To add a section, add a file; there is no list of them. Its page is the template in `InPage.template`, or `NAME.html`
+beside the file. The terminal imports every section, so a file imports drawing libraries where it draws.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from importlib import import_module
+from pkgutil import iter_modules
+from typing import Any
+
+from rich import box
+from rich.console import Console
+from rich.table import Table
+
+from accelbench.report.rows import Group, Row, make_groups, make_rows
+from accelbench.run.store import RunInfo
+from profiling.analysis.roofline import Ceiling, ceilings
+from profiling.records.record import Record
+
+
+@dataclass(frozen=True)
+class Run:
+    """A stored run, and what several sections derive from its records."""
+
+    info: RunInfo
+    records: Sequence[Record]
+
+    @cached_property
+    def rows(self) -> list[Row]:
+        """A row for each measured record."""
+        return make_rows(self.records)
+
+    @cached_property
+    def groups(self) -> list[Group]:
+        """The rows by benchmark, device and backend."""
+        return make_groups(self.rows)
+
+    @cached_property
+    def ceilings(self) -> Sequence[Ceiling]:
+        """The best rates measured in this run."""
+        return ceilings(self.records)
+
+    def of_status(self, status: str) -> list[Record]:
+        """Return the records of this status: measured, failed or skipped."""
+        return [record for record in self.records if record.status == status]
+
+
+def nothing_more(found: Any, run: Run) -> Mapping[str, Any]:
+    """Return no further names: the template needs only what was found."""
+    return {}
+
+
+@dataclass(frozen=True)
+class InPage:
+    """A section's part of the page."""
+
+    order: int
+    """The place in the page: sections stand by rising order."""
+    anchor: str = ""
+    """The id of the section's element."""
+    link: str = ""
+    """The words that lead there from the page's head; a part without them is not linked."""
+    content: Callable[[Any, Run], Mapping[str, Any]] = nothing_more
+    """The names that the template uses, from what was found; it has `found` and `run` in any case."""
+    template: str | None = None
+    """The Jinja template, where it is not the file of the section's name."""
+
+
+@dataclass(frozen=True)
+class InTerminal:
+    """A section's lines in the terminal."""
+
+    order: int
+    """The place in the terminal, whose table comes first: sections stand by rising order."""
+    show: Callable[[Any, Console], None]
+    """Print what was found."""
+
+
+@dataclass(frozen=True)
+class Section:
+    """A part of the report: what it finds in a run, and how the page and the terminal show that."""
+
+    find: Callable[[Run], Any]
+    """Return what there is to say of a run; where that is empty, neither the page nor the terminal has the section."""
+    page: InPage | None = None
+    terminal: InTerminal | None = None
+
+
+def sections() -> dict[str, Section]:
+    """Return every section by the name of its file."""
+    from accelbench.report import sections as folder
+
+    names = sorted(found.name for found in iter_modules(folder.__path__))
+    return {name: import_module(f"{folder.__name__}.{name}").section for name in names}
+
+
+def numbers_table(*columns: str) -> Table:
+    """Return an empty table for the terminal, whose columns stand right."""
+    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, header_style="bold")
+    for column in columns:
+        table.add_column(column, justify="right")
+    return table
