@@ -17,7 +17,6 @@ from profiling.records.work import Bound, Cores, Figure, Resource, Work
 
 Values = tuple[Scalar, ...]
 T = TypeVar("T", bound=str)
-F = TypeVar("F", bound=Callable[..., object])
 Fact: TypeAlias = T | Callable[[Point], T]
 """A fact that is the same for all points of a benchmark, or a function of the point."""
 Only = Mapping[str, Mapping[Scalar, Mapping[str, Values]]]
@@ -258,10 +257,11 @@ def benchmark(
     cores: Fact[Cores] = "all",
     layout: Mapping[str, str] | None = None,
     sizes: Mapping[str, int] | None = None,
-) -> Callable[[F], F]:
+) -> Callable[[Callable[..., object]], Callable[[Point], Prepared]]:
     """Declare the decorated function as the benchmark `name`; the function prepares one point.
 
-    Where `module` names what implements the benchmark, the function takes nothing and has a docstring only.
+    Where `module` names what implements the benchmark, the function takes nothing and has a docstring only; its name
+    then stands for the function that prepares a point.
 
     `axes` maps an axis to its default values, or to one such tuple per device. Where the values are words, only
     those words may be asked for; where they are integers, any integer within `limits` (at least 1 by default) may be.
@@ -290,7 +290,7 @@ def benchmark(
     if "{impl}" in module and "impl" not in axes:
         axes = {"impl": {device: implementations(module, device) for device in devices}, **axes}
 
-    def declare(function: F) -> F:
+    def declare(function: Callable[..., object]) -> Callable[[Point], Prepared]:
         if name in REGISTRY:
             raise ValueError(f"two benchmarks are called {name!r}")
         REGISTRY[name] = Benchmark(
@@ -315,6 +315,6 @@ def benchmark(
             sizes or {},
             function.__doc__ or "",
         )
-        return function
+        return REGISTRY[name].prepare
 
     return declare
