@@ -1,1 +1,1 @@
-"""What is measured close to the metal: one package per benchmark, declared in its `__init__.py`."""
+"""Benchmarks close to the metal: one package for each, declared in its `__init__.py`."""

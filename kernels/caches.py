@@ -13,20 +13,20 @@ UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 
 
 def cache_bytes(level: int, cpus: Path = CPUS) -> int:
-    """Size of one data cache of that level; `ASSUMED` where it is not listed."""
+    """Return the size of one data cache of that level; `ASSUMED` where it is not listed."""
     sizes = [size for found, _, size in _caches(cpus) if found == level]
     return min(sizes) if sizes else ASSUMED[level]
 
 
 def last_level_bytes(cpus: Path = CPUS) -> int | None:
-    """All last-level caches together; None where none is listed. A virtual machine may be shown a size it has not."""
+    """Return the bytes of all last-level caches; None where none is listed. A virtual machine may be shown others."""
     caches = _caches(cpus)
     last = max((level for level, _, _ in caches), default=0)
     return sum(size for level, _, size in caches if level == last) or None
 
 
 def _caches(cpus: Path) -> set[tuple[int, str, int]]:
-    """(level, CPUs that share it, bytes) of every data cache, each once."""
+    """Return (level, CPUs that share it, bytes) of every data cache, each once."""
     found = set()
     for index in cpus.glob("cpu[0-9]*/cache/index[0-9]*"):
         try:

@@ -45,15 +45,15 @@ class MachineCode:
     stack_bytes: int
     """Local memory of a thread, spills included: 0 where every array is in registers."""
     spill_bytes: int
-    """Stored and loaded because the registers did not suffice."""
+    """The bytes stored and loaded because the registers did not suffice."""
     instructions: tuple[str, ...]
     """SASS in order, with predicates and operands, without the closing padding."""
     loop: tuple[str, ...]
-    """Those of the main loop: `main_loop`; empty where there is none."""
+    """The instructions of the main loop, which `main_loop` finds; empty where there is none."""
 
 
 def device_kernels() -> list[DeviceKernel]:
-    """Every kernel that a `gpu_*.py` under `kernels` declares, in the order of the files."""
+    """Return every kernel that a `gpu_*.py` under `kernels` declares, in the order of the files."""
     return [kernel for module in _gpu_modules(importlib.import_module("kernels")) for kernel in module.device_code()]
 
 
@@ -68,7 +68,7 @@ def _gpu_modules(package: ModuleType) -> Iterator[ModuleType]:
 
 
 def architectures(kernel: DeviceKernel) -> list[Capability]:
-    """Those of `CAPABILITIES` on which the kernel runs."""
+    """Return those of `CAPABILITIES` on which the kernel runs."""
     if isinstance(kernel, NumbaKernel):
         return list(CAPABILITIES)
     return [c for c in CAPABILITIES if c == kernel.capability or (c > kernel.capability and not kernel.exact)]
@@ -76,7 +76,7 @@ def architectures(kernel: DeviceKernel) -> list[Capability]:
 
 @cache
 def compile_kernel(kernel: DeviceKernel, capability: Capability) -> MachineCode:
-    """The machine code of a kernel; RuntimeError with the compiler's own words if it does not compile."""
+    """Return the machine code of a kernel; RuntimeError with the compiler's own words if it does not compile."""
     if isinstance(kernel, CudaKernel):
         code = _read(*_cuda_binary(kernel.source, kernel.options, _architecture(kernel, capability)), kernel.entry)
         return replace(code, shared_bytes=code.shared_bytes + kernel.shared_bytes)
@@ -84,12 +84,12 @@ def compile_kernel(kernel: DeviceKernel, capability: Capability) -> MachineCode:
 
 
 def to_ptx(kernel: NumbaKernel, capability: Capability) -> str:
-    """The PTX that NVVM makes of a Numba kernel, before it is linked."""
+    """Return the PTX that NVVM makes of a Numba kernel, before it is linked."""
     return str(_compile_numba(kernel, _architecture(kernel, capability), "ptx"))
 
 
 def toolchain() -> str:
-    """The versions of the compilers, which are those of one CUDA: `nvJitLink 13.5, NVRTC 13.5`."""
+    """Return the versions of the compilers, which are those of one CUDA: `nvJitLink 13.5, NVRTC 13.5`."""
     from cuda.bindings import nvjitlink, nvrtc
 
     _, *runtime = nvrtc.nvrtcVersion()
@@ -98,7 +98,7 @@ def toolchain() -> str:
 
 
 def main_loop(lines: Sequence[tuple[int, str]]) -> tuple[str, ...]:
-    """The loop in which the kernel spends its time, of (address, instruction) pairs.
+    """Return the loop in which the kernel spends its time, of (address, instruction) pairs.
 
     A loop is what a backward branch spans. Where tensor cores multiply, it is the smallest loop that has them multiply.
     Else, from the largest on, the one inside is taken as long as it holds more than half of the instructions of the one
@@ -127,7 +127,7 @@ def main_loop(lines: Sequence[tuple[int, str]]) -> tuple[str, ...]:
 
 
 def _is_trap(target: int, address: int) -> bool:
-    """The branch to itself that ends every kernel."""
+    """Return whether the branch is the one to itself that ends every kernel."""
     return target == address
 
 
@@ -137,7 +137,7 @@ def _span(loop: tuple[int, int]) -> int:
 
 @dataclass(frozen=True)
 class Architecture:
-    """What machine code is made for: a compute capability, and whether it may use what later ones lack."""
+    """The target of machine code: a compute capability, and whether the code may use what later ones lack."""
 
     major: int
     minor: int
@@ -148,7 +148,7 @@ class Architecture:
 
 
 def _architecture(kernel: DeviceKernel, capability: Capability) -> Architecture:
-    """That which the kernel is compiled for on a device of that capability."""
+    """Return the architecture that the kernel is compiled for on a device of that capability."""
     specific = kernel.exact if isinstance(kernel, CudaKernel) else capability >= FIRST_SPECIFIC
     return Architecture(*capability, specific)
 
@@ -168,7 +168,7 @@ def _without_a_device(architecture: Architecture) -> Iterator[None]:
 
 
 def _compile_numba(kernel: NumbaKernel, architecture: Architecture, output: str) -> Any:
-    """PTX (`ptx`, a string) or link-time code (`ltoir`, bytes), by NVVM."""
+    """Compile to PTX (`ptx`, a string) or link-time code (`ltoir`, bytes), by NVVM."""
     from kernels.numba_cuda import cuda
 
     options = {name: kernel.function.targetoptions.get(name) for name in ("fastmath", "launch_bounds")}
@@ -181,7 +181,7 @@ def _compile_numba(kernel: NumbaKernel, architecture: Architecture, output: str)
 
 
 def _numba_binary(kernel: NumbaKernel, architecture: Architecture) -> tuple[bytes, str]:
-    """(cubin, what the assembler says of it), by `kernels.link`."""
+    """Return (cubin, what the assembler says of it), by `kernels.link`."""
     code = _compile_numba(kernel, architecture, "ltoir")
     command = [sys.executable, "-m", "kernels.link", f"sm_{architecture}"]
     linked = subprocess.run(command, input=code, capture_output=True, cwd=Path(__file__).parents[1])
@@ -192,7 +192,7 @@ def _numba_binary(kernel: NumbaKernel, architecture: Architecture) -> tuple[byte
 
 @cache
 def _cuda_binary(source: str, options: tuple[str, ...], architecture: Architecture) -> tuple[bytes, str]:
-    """(cubin of the whole source, what the assembler says of it)."""
+    """Return (cubin of the whole source, what the assembler says of it)."""
     from cuda.bindings import nvrtc
 
     def call(function: Any, *args: Any) -> Any:
@@ -216,7 +216,7 @@ def _cuda_binary(source: str, options: tuple[str, ...], architecture: Architectu
 
 @cache
 def _tool(name: str) -> str:
-    """The path of a CUDA program: out of its wheel, which fits the other compilers, else the machine's."""
+    """Return the path of a CUDA program: out of its wheel, which fits the other compilers, else the machine's."""
     nvidia = importlib.import_module("nvidia")
     wheels = [path for root in nvidia.__path__ for path in Path(root).glob(f"*/bin/{name}")]
     found = str(wheels[0]) if wheels else shutil.which(name)
@@ -226,7 +226,7 @@ def _tool(name: str) -> str:
 
 
 def _read(binary: bytes, listed: str, entry: str | None = None) -> MachineCode:
-    """One kernel of a cubin, its only one where `entry` is None; `listed` is what the assembler says of it."""
+    """Return one kernel of a cubin, its only one where `entry` is None; `listed` is what the assembler says of it."""
     if entry is None:
         (entry,) = re.findall(r"Compiling entry function '([^']+)'", listed)
     used = listed[listed.index(f"Compiling entry function '{entry}'") :].partition("Compiling entry function '")[2]
@@ -248,7 +248,7 @@ def _number(pattern: str, text: str) -> int:
 
 
 def disassemble(binary: bytes, entry: str | None = None) -> list[tuple[int, str]]:
-    """(address, instruction) of one function of a cubin, its only one where `entry` is None.
+    """Return (address, instruction) of one function of a cubin, its only one where `entry` is None.
 
     Labels are put in as addresses, and the padding at the end is left out. RuntimeError with nvdisasm's own words if
     the cubin is none.

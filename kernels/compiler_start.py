@@ -13,7 +13,7 @@ CAPABILITY = (9, 0)
 
 
 def empty() -> None:
-    """Nothing to do."""
+    """Do nothing."""
 
 
 cuda.compile_ptx(empty, (), cc=CAPABILITY)

@@ -1,4 +1,4 @@
-"""What a GPU implementation says of its kernels so that they can be compiled, and inspected, without a GPU.
+"""A GPU implementation's description of its kernels, by which they are compiled and inspected without a GPU.
 
 Every `gpu_*.py` with kernels of its own has a function `device_code()` that lists them as it launches them. `make
 kernels-report` and the tests compile them for the architectures in use (`kernels.compilation`).
@@ -15,15 +15,15 @@ class NumbaKernel:
     """One kernel in Numba-CUDA."""
 
     name: str
-    """What the report calls it: `matmul numba float32`."""
+    """The kernel's name in the report: `matmul numba float32`."""
     function: Any
-    """What `cuda.jit` made of the Python function: its options count too."""
+    """The dispatcher that `cuda.jit` made of the Python function: its options count too."""
     signature: Any
     """Numba's types of what `prepare` passes: `void(float32[:, ::1], int32)`."""
     tuned: bool = False
     """Whether a register that is spilled to memory is a fault."""
     unit: str = "iteration"
-    """What one turn of the innermost loop does: `node`, `element`."""
+    """The work of one turn of the innermost loop: `node`, `element`."""
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class CudaKernel:
     """One kernel in CUDA C++, compiled by NVRTC through CuPy."""
 
     name: str
-    """What the report calls it: `stream cupy triad float64`."""
+    """The kernel's name in the report: `stream cupy triad float64`."""
     entry: str
     """The `extern "C"` name of the kernel in the source."""
     source: str
@@ -43,7 +43,7 @@ class CudaKernel:
     capability: tuple[int, int] = (8, 0)
     """The lowest compute capability that has what the source uses."""
     exact: bool = False
-    """Whether it runs on that capability alone, as code for `sm_90a` does."""
+    """Whether the kernel runs on that capability alone, as code for `sm_90a` does."""
 
 
 DeviceKernel = NumbaKernel | CudaKernel

@@ -18,7 +18,7 @@ from profiling.records.work import Work
 from profiling.timing.host import sample_seconds
 
 MEET_SECONDS = 60.0
-"""Within which all ranks must have come; their workers start together."""
+"""The time within which all ranks must have come, in seconds; their workers start together."""
 
 
 class Over(Exception):

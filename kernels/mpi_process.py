@@ -39,12 +39,12 @@ from profiling.records.work import Work
 ADDRESS = "ACCELBENCH_MPI"
 """The variable that tells a worker where this process listens."""
 LAUNCHED = ("OMPI_COMM_WORLD_SIZE", "PMI_RANK", "PMI_FD", "PMIX_RANK")
-"""By which an MPI launcher is known: Open MPI's, those of the MPICH family, Slurm's with an MPI plug-in, PRRTE."""
+"""The variables by which an MPI launcher is known: Open MPI, the MPICH family, Slurm with an MPI plug-in, PRRTE."""
 LAUNCHED_RANKS = ("OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_NUM_TASKS")
 GREETING_SECONDS = 20.0
 """A process that does not answer for so long is held up in MPI."""
 LAST_SECONDS = 10
-"""In which MPI is left; all ranks do that together."""
+"""The time in which MPI is left, in seconds; all ranks do that together."""
 
 
 @contextmanager
@@ -150,7 +150,7 @@ def mpi(here: World) -> Any:
 
 
 class Server:
-    """What this process does for workers: it has the task of the point that was prepared last."""
+    """The service of this process to workers: it has the task of the point that was prepared last."""
 
     def __init__(self) -> None:
         self._task: Task | None = None

@@ -35,11 +35,11 @@ __all__ = [
 
 CHOICE = "ACCELBENCH_NUMBA"
 MODULES = {"numba-cuda": "numba_cuda", "numba-cuda-mlir": "numba_cuda_mlir"}
-"""What the variable may ask for, the one to be preferred first."""
+"""The compilers that the variable may ask for, each with its module; the one to be preferred is first."""
 
 
 def _takes_successor() -> bool:
-    """Whether the successor compiles; ValueError if the variable asks for something else than the two."""
+    """Return whether the successor compiles; ValueError if the variable asks for something else than the two."""
     asked = os.environ.get(CHOICE)
     if asked and asked not in MODULES:
         raise ValueError(f"{CHOICE}={asked!r} names no compiler: take {' or '.join(MODULES)}")
@@ -65,7 +65,7 @@ else:
 
 @lru_cache(maxsize=8)
 def numba_stream(handle: int) -> Any:
-    """A CUDA stream handle as a Numba stream, to be given to a kernel's launch; 0 is the default stream."""
+    """Return a CUDA stream handle as a Numba stream, to be given to a kernel's launch; 0 is the default stream."""
     return cuda.external_stream(handle) if handle else cuda.default_stream()
 
 

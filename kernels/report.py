@@ -17,7 +17,7 @@ from kernels.compilation import MachineCode, architectures, compile_kernel, devi
 from kernels.device_code import DeviceKernel
 
 WIDTH = 120
-"""Of the table where the output is no terminal."""
+"""The width of the table in characters where the output is no terminal."""
 
 
 def main() -> int:
@@ -48,7 +48,7 @@ def main() -> int:
 
 
 def table(found: Sequence[tuple[DeviceKernel, tuple[int, int], MachineCode]]) -> Table:
-    """A row per kernel and architecture."""
+    """Return a table with a row per kernel and architecture."""
     drawn = Table(box=None, header_style="bold", pad_edge=False)
     drawn.add_column("kernel")
     for title in ("capability", "registers", "shared B", "local B", "spilled B", "main loop"):

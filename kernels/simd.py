@@ -24,7 +24,7 @@ VECTORS_WIDE = 2
 
 @cache
 def features() -> frozenset[str]:
-    """The instruction-set extensions that Numba compiles for: NUMBA_CPU_FEATURES if set, else this CPU's."""
+    """Return the instruction-set extensions that Numba compiles for: NUMBA_CPU_FEATURES if set, else this CPU's."""
     if config.CPU_FEATURES is not None:
         named = config.CPU_FEATURES.split(",")
         return frozenset(name.strip().removeprefix("+") for name in named if not name.strip().startswith("-"))
@@ -32,25 +32,25 @@ def features() -> frozenset[str]:
 
 
 def vector_bytes() -> int:
-    """Width of one vector register: 64 with AVX-512, 32 with AVX, else 16 (SSE2, NEON, the least of SVE)."""
+    """Return the bytes of one vector register: 64 with AVX-512, 32 with AVX, else 16 (SSE2, NEON, the least of SVE)."""
     if "avx512f" in features():
         return 64
     return 32 if "avx" in features() else 16
 
 
 def vector_registers() -> int:
-    """How many vector registers there are to keep sums in."""
+    """Return how many vector registers there are to keep sums in."""
     many = "avx512f" in features() or llvm.get_process_triple().startswith(("aarch64", "arm64", "powerpc64"))
     return 32 if many else 16
 
 
 def lanes(itemsize: int) -> int:
-    """Elements of that many bytes in one vector."""
+    """Return how many elements of that many bytes are in one vector."""
     return vector_bytes() // itemsize
 
 
 def fma_chains() -> int:
-    """Independent sums of the arithmetic ceiling, one register each.
+    """Return the independent sums of the arithmetic ceiling, one register each.
 
     To keep u FMA units of latency l busy takes u·l: 8 on AMD Zen 3 or Intel Skylake (2·4), 10 on Haswell (2·5),
     16 on Arm Neoverse V and Apple M (4·4). Four registers stay free for the operands.
@@ -59,7 +59,7 @@ def fma_chains() -> int:
 
 
 def tile_shape(itemsize: int) -> tuple[int, int]:
-    """Rows and columns of C that the matrix product's inner kernel keeps in registers.
+    """Return the rows and columns of C that the matrix product's inner kernel keeps in registers.
 
     Two vectors wide; as many rows as leave registers for two vectors of B and two broadcasts of A: 6 rows of 16
     registers, 14 of 32. With 6 rows a step is 12 FMAs for 2 + 6 loads, within the two loads and two FMAs per cycle of
@@ -91,7 +91,7 @@ def _vector_ir(dtype: types.Float) -> ir.VectorType:
 
 
 def _is_flat(array: types.Type) -> bool:
-    """One-dimensional, contiguous, of float32 or float64: what the memory operations below accept."""
+    """Return whether an array is what the memory operations below accept: flat, contiguous, of float32 or float64."""
     return (
         isinstance(array, types.Array)
         and array.ndim == 1
@@ -111,7 +111,7 @@ def _vector_pointer(context: Any, builder: Any, array_type: Any, array: Any, ind
 
 
 def _fma_function(builder: Any, vector: ir.VectorType) -> Any:
-    """LLVM's `fmuladd`: one FMA where the CPU has it, a multiplication and an addition where it has not."""
+    """Return LLVM's `fmuladd`: one FMA where the CPU has it, a multiplication and an addition where it has not."""
     suffix = f"v{vector.count}f{32 if isinstance(vector.element, ir.FloatType) else 64}"
     kind = ir.FunctionType(vector, [vector] * 3)
     return cgutils.get_or_insert_function(builder.module, kind, f"llvm.fmuladd.{suffix}")
@@ -138,7 +138,7 @@ def _index_arguments(*indices: types.Type) -> bool:
 
 @intrinsic
 def load(typing: Any, array: Any, index: Any) -> Any:
-    """The vector at array[index:], at any alignment."""
+    """Return the vector at array[index:], at any alignment."""
     if not (_is_flat(array) and _index_arguments(index)):
         return None
 
@@ -151,7 +151,7 @@ def load(typing: Any, array: Any, index: Any) -> Any:
 
 @intrinsic
 def lanes_of(typing: Any, array: Any) -> Any:
-    """Elements in one vector of that array's type: a constant of the compiled kernel, so that loops can be unrolled."""
+    """Return the elements in a vector of an array's type: a constant of the kernel, so that loops can be unrolled."""
     if not _is_flat(array):
         return None
 
@@ -192,7 +192,7 @@ def fence(typing: Any) -> Any:
 
 @intrinsic
 def splat(typing: Any, value: Any) -> Any:
-    """A vector of that one number."""
+    """Return a vector of that one number."""
     if value not in (types.float32, types.float64):
         return None
 
@@ -204,7 +204,7 @@ def splat(typing: Any, value: Any) -> Any:
 
 @intrinsic
 def fma(typing: Any, a: Any, b: Any, c: Any) -> Any:
-    """a·b + c, lane by lane, rounded once where the CPU has FMA."""
+    """Return a·b + c, lane by lane, rounded once where the CPU has FMA."""
     if not (isinstance(a, Vector) and a == b == c):
         return None
 
@@ -216,7 +216,7 @@ def fma(typing: Any, a: Any, b: Any, c: Any) -> Any:
 
 @intrinsic
 def add_lanes(typing: Any, vector: Any) -> Any:
-    """The sum of a vector's elements."""
+    """Return the sum of a vector's elements."""
     if not isinstance(vector, Vector):
         return None
 
@@ -252,7 +252,7 @@ def _counted_loop(builder: Any, steps: Any, initial: list[Any], step: Any) -> li
 
 @intrinsic
 def run_fma_chains(typing: Any, sums: Any, start: Any, factor: Any, other: Any, steps: Any) -> Any:
-    """sums[start:] += factor·other, `steps` ≥ 1 times, for `fma_chains()` vectors that stay in registers meanwhile."""
+    """Do sums[start:] += factor·other, `steps` ≥ 1 times, for `fma_chains()` vectors, which stay in registers."""
     if not (_is_flat(sums) and factor == other == Vector(sums.dtype) and _index_arguments(start, steps)):
         return None
 
@@ -278,7 +278,7 @@ def run_fma_chains(typing: Any, sums: Any, start: Any, factor: Any, other: Any, 
 def multiply_tile(
     typing: Any, depth: Any, a: Any, a_start: Any, b: Any, b_start: Any, c: Any, c_start: Any, c_stride: Any
 ) -> Any:
-    """C += A·B for one tile of `tile_shape`, its sums in registers.
+    """Do C += A·B for one tile of `tile_shape`, its sums in registers.
 
     `a` holds the tile's rows of A as `depth` ≥ 1 columns of MR elements one after the other, `b` its columns of B as
     `depth` rows of NR; row i of the tile of C begins at c[c_start + i·c_stride].

@@ -14,13 +14,13 @@ from numba import get_num_threads, njit, types
 from numba.extending import intrinsic
 
 compiled = njit(nogil=True, error_model="numpy")
-"""For kernels that one thread runs: without the interpreter's lock, so that a sampling thread can go on beside them."""
+"""Compiles kernels that one thread runs, without the interpreter's lock: a sampling thread can go on beside them."""
 parallel = njit(nogil=True, error_model="numpy", parallel=True)
-"""For kernels that spread a `prange` over all threads."""
+"""Compiles kernels that spread a `prange` over all threads."""
 
 
 def thread_count() -> int:
-    """Threads that a parallel kernel uses: the CPUs this process may run on, or NUMBA_NUM_THREADS."""
+    """Return how many threads a parallel kernel uses: the CPUs this process may run on, or NUMBA_NUM_THREADS."""
     return int(get_num_threads())
 
 

@@ -8,7 +8,7 @@ from kernels.numba_cuda import cuda
 
 
 def unrolled(step: Any, times: int) -> Any:
-    """A device function of (i, where) that calls the device function `step` with i, i + 1, … and the same `where`.
+    """Return a device function of (i, where) that calls the device function `step` with i, i + 1, … and that `where`.
 
     `where` is a tuple of all that the step works on; `times` is a power of two.
     """

@@ -18,7 +18,7 @@ ACCESS_BYTES = 16
 
 
 def lanes(dtype: Any) -> int:
-    """Elements of a Numba type in one access."""
+    """Return how many elements of a Numba type are in one access."""
     return ACCESS_BYTES * 8 // int(dtype.bitwidth)
 
 

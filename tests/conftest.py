@@ -1,4 +1,4 @@
-"""What every test may use: the command line as a user runs it."""
+"""Fixtures that every test may use: the command line as a user runs it."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ def environment(**changes: str | None) -> dict[str, str]:
 
 
 def records(run: Path) -> list[dict[str, Any]]:
-    """What a run holds, as it was written."""
+    """Return the records of a run, as they were written."""
     return [json.loads(line) for line in (run / "records.jsonl").read_text(encoding="utf-8").splitlines()]
 
 
 def info(run: Path) -> dict[str, Any]:
-    """What a run says of itself."""
+    """Return the facts that a run tells of itself."""
     found: dict[str, Any] = json.loads((run / "run.json").read_text(encoding="utf-8"))
     return found
 

@@ -1,1 +1,1 @@
-"""What is measured at the level of training: one module per published experiment."""
+"""Benchmarks at the level of training: one module per published experiment."""

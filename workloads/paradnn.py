@@ -32,9 +32,9 @@ one recurrent layer of 32 to 900 units. Deeper ones take more steps."""
 LEARNT_LENGTH = 50
 """Words of a sequence from which on one recurrent layer's floor holds: 60 steps of shorter ones are fewer words."""
 LOSS_SHARE = 0.7
-"""What the last epoch's loss may be of ln(outputs), that of a network that knows nothing. The deepest, which after 60
-steps tell no kinds apart but know which labels occur, reach 0.44 with 128 fully connected layers and 0.34 with 13
-recurrent ones."""
+"""The last epoch's largest loss as a share of ln(outputs), that of a network that knows nothing. The deepest, which
+after 60 steps tell no kinds apart but know which labels occur, reach 0.44 with 128 fully connected layers and 0.34 with
+13 recurrent ones."""
 
 
 @training(
@@ -220,7 +220,7 @@ def paradnn_rnn(point: Point, strategy: Strategy) -> Training:
     depth, units, length, vocabulary = (point[axis] for axis in ("layers", "units", "length", "vocabulary"))
     weights = rnn_parameters(point["cell"], depth, units, vocabulary)
     if point.device == "cpu":
-        # As of the fully connected layers; a step of a cell keeps up to ten numbers a unit, and a word is scored
+        # It is as for the fully connected layers; a step of a cell keeps up to ten numbers a unit, and a word is scored
         # against the whole vocabulary.
         activations = point["batch"] * length * (10 * depth * units + 2 * vocabulary)
         require_memory(4 * (3 * weights + 2 * activations))

@@ -33,7 +33,7 @@ class Card:
 
     @property
     def task(self) -> Task:
-        """What `prepare` prepared."""
+        """Return the task that `prepare` made."""
         return self._task
 
     def prepare(self, make: Callable[[Point], Task], point: Point) -> Future[None]:
@@ -45,7 +45,7 @@ class Card:
         return self._do(lambda: self._task.verify())
 
     def work(self, executions: int, start: Barrier) -> Future[float]:
-        """Execute so often, from when all cards are at the start; the seconds of one execution by this card's clock."""
+        """Execute so often once all cards are at the start; return the seconds of one execution by the card's clock."""
         return self._do(self._work, executions, start)
 
     def _prepare(self, make: Callable[[Point], Task], point: Point) -> None:

@@ -1,4 +1,4 @@
-"""What the rates of cards that do the same work at the same time tell of the cards."""
+"""A comparison of cards by the rates at which they do the same work at the same time."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ because their silicon draws different power and they are cooled differently. Tha
 median, so 5 % is more than cards usually differ. gpu-fryer fails a card at 10 % below the best.
 """
 FEWEST = 3
-"""Of two cards that differ nobody can say which one is wrong."""
+"""The fewest cards among which an outlier is named: of two that differ nobody can say which one is wrong."""
 
 
 def outliers(rates: Mapping[str, float]) -> dict[str, float]:
-    """The cards that are slower than the others, with the share by which each is below the median of the others."""
+    """Return the cards slower than the others, with the share by which each is below the median of the others."""
     if len(rates) < FEWEST:
         return {}
     behind = {
@@ -29,7 +29,7 @@ def outliers(rates: Mapping[str, float]) -> dict[str, float]:
 
 
 def compare(rates: Mapping[str, float], unit: str) -> dict[str, Metric]:
-    """The rates of cards by name as metrics: outliers first, then the spread, then every card's own rate.
+    """Return the rates of cards by name as metrics: outliers first, then the spread, then every card's own rate.
 
     An outlier's share is that by which it is slower than the median of the others.
     """

@@ -1,4 +1,4 @@
-"""The same work on every visible GPU at the same time, timed on each by its own clock.
+"""One kind of work on every visible GPU at the same time, timed on each by its own clock.
 
 All cards work through windows of half a second. In each window a card repeats the work as often as it can in that
 time, so that none ends early and leaves the others its share of the node's power and cooling. The events of CUDA on the
@@ -28,15 +28,15 @@ from profiling.records.quality import Metric, Verification
 from profiling.records.work import Work
 
 WINDOW_S = 0.5
-"""Long against the milliseconds in which the threads start, short enough for a dozen windows in some seconds."""
+"""The seconds of a window: many times the milliseconds in which the threads start, yet a dozen fit in some seconds."""
 TRIAL = 20
-"""Executions of each card, by which the number in a window is chosen."""
+"""The executions of each card by whose time the number in a window is chosen."""
 
 Result = TypeVar("Result")
 
 
 def prepare(point: Point, module: str, params: Mapping[str, Scalar]) -> Task:
-    """The task of that module under `kernels` on every visible card at once; `params` join those of the point.
+    """Return the task of that module under `kernels` on every visible card at once; `params` join those of the point.
 
     Skip where the cards are of several models, or where one of them cannot do the work.
     """
@@ -60,12 +60,12 @@ class Together:
         self.cards = cards
         self._work([1] * len(cards))
         self.executions = [max(1, ceil(WINDOW_S / seconds)) for seconds in self._work([TRIAL] * len(cards))]
-        """Of each card in one window."""
+        """The executions of each card in one window."""
         self.windows: list[list[float]] = []
         """Executions per second of each card, in every window that was measured."""
 
     def task(self) -> Task:
-        """What measures the cards: one execution is a window."""
+        """Return the task that measures the cards: one execution is a window."""
         return Task(
             run=lambda: self._work(self.executions),
             verify=self.verify,
@@ -78,7 +78,7 @@ class Together:
 
     @property
     def work(self) -> Work:
-        """What all cards do in a window."""
+        """Return the work of all cards in a window."""
         one, times = self.cards[0].task.work, sum(self.executions)
         return replace(
             one,
@@ -87,7 +87,7 @@ class Together:
         )
 
     def sample(self, windows: int) -> float:
-        """The seconds in which all cards do the work of one window, at the sum of their rates."""
+        """Return the seconds in which all cards do the work of one window, at the sum of their rates."""
         total = 0.0
         for _ in range(windows):
             rates = [1 / seconds for seconds in self._work(self.executions)]
@@ -96,7 +96,7 @@ class Together:
         return total / windows
 
     def metrics(self) -> dict[str, Metric]:
-        """Each card's median rate, and what they tell of each other."""
+        """Return each card's median rate, and what the rates tell of each other."""
         one = self.cards[0].task.work
         amount, unit = (one.flops, "FLOP/s") if one.flops else (one.bytes or 0.0, "B/s")
         rates = {
@@ -106,7 +106,7 @@ class Together:
         return compare(rates, unit)
 
     def verify(self) -> Verification:
-        """Every card's answer, all checked at the same time; the first wrong one, with all wrong cards' names."""
+        """Check all cards' answers at the same time; return the first wrong one, with all wrong cards' names."""
         outcomes = _all([card.verify() for card in self.cards])
         wrong = [(card, outcome) for card, outcome in zip(self.cards, outcomes, strict=True) if not outcome.passed]
         if wrong:
@@ -116,13 +116,13 @@ class Together:
         return replace(worst, method=f"on each of {len(outcomes)} cards: {worst.method}")
 
     def _work(self, executions: Sequence[int]) -> list[float]:
-        """Seconds of one execution on each card, while all work."""
+        """Return the seconds of one execution on each card, while all work."""
         start = Barrier(len(self.cards))
         return _all([card.work(count, start) for card, count in zip(self.cards, executions, strict=True)])
 
 
 def _all(running: Sequence[Future[Result]]) -> list[Result]:
-    """What all return, when the last of them has ended; raises what the first of them raised."""
+    """Return what all return, once the last of them has ended; raise what the first of them raised."""
     for future in running:
         future.exception()
     return [future.result() for future in running]

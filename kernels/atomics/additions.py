@@ -27,7 +27,7 @@ else:
     from numba.cuda.extending import intrinsic
 
     def _addition(space: str) -> Any:
-        """The intrinsic `add(array, index, value)` for one-dimensional arrays in that state space of PTX."""
+        """Return the intrinsic `add(array, index, value)` for one-dimensional arrays in that state space of PTX."""
 
         @intrinsic
         def add(typing: Any, array: Any, index: Any, value: Any) -> Any:

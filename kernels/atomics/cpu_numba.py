@@ -21,9 +21,9 @@ from profiling.records.quality import Metric, Verification
 from profiling.records.work import Work
 
 SPACING = 16
-"""int64 from one counter to the next: 128 bytes, as some prefetchers fetch lines in pairs."""
+"""The number of int64 from one counter to the next: 128 bytes, as some prefetchers fetch lines in pairs."""
 ADDITIONS = {"one": 1 << 16, "own": 1 << 20}
-"""By each thread in one execution: milliseconds, so that waking threads does not show."""
+"""The additions by each thread in one execution: they take milliseconds, so that waking threads does not show."""
 
 
 @compiled
@@ -40,7 +40,7 @@ def add_on_all(counters: Any, places: Any, values: Any, additions: int) -> None:
 
 
 def prepare(point: Point) -> Task:
-    """A counter at a random start for each thread, of which `one` uses the first."""
+    """Prepare a counter at a random start for each thread, of which `one` uses the first."""
     target, threads = str(point["target"]), thread_count()
     additions = ADDITIONS[target]
     counters = np.empty(threads * SPACING, np.int64)

@@ -33,9 +33,9 @@ BLOCKS_PER_MULTIPROCESSOR = 8
 """8 × 256 threads fill the 2,048 that a multiprocessor holds."""
 WARP = 32
 ADDITIONS = 255
-"""By each thread in one execution; odd, so that its value remains."""
+"""The additions by each thread in one execution; odd, so that its value remains."""
 LARGEST = 7
-"""Of a value: 7 × 2,048 threads of any number of multiprocessors up to 1,170 stay below 2²⁴, where float32 is exact."""
+"""The largest value: 7 × 2,048 threads of up to 1,170 multiprocessors stay below 2²⁴, where float32 is exact."""
 RANDOM_BITS = 20
 """`random` adds to 2²⁰ counters: 4 or 8 MiB, which L2 holds."""
 FACTOR, INCREMENT = 1664525, 1013904223
@@ -46,7 +46,7 @@ SPREAD = {"one": 0, "warp": WARP, "own": 1}
 
 
 def define_kernels(number: Any) -> dict[str, Any]:
-    """The Python functions `add(counters, values, seeds, additions)` by target, for counters of that Numba type."""
+    """Return functions `add(counters, values, seeds, additions)` by target, for counters of that Numba type."""
 
     def one(counters: Any, values: Any, seeds: Any, additions: int) -> None:
         value = values[cuda.grid(1)]
@@ -115,7 +115,7 @@ def device_code() -> list[DeviceKernel]:
 
 
 def places(target: str, threads: int, addition: int, seeds: Any) -> Any:
-    """Where each thread adds with its addition of that number; `seeds` are advanced for `random`, in place."""
+    """Return each thread's counter for its addition of that number; for `random` advance `seeds`, in place."""
     thread = np.arange(threads)
     if target == "random":
         chosen = seeds >> np.uint32(32 - RANDOM_BITS)
@@ -126,7 +126,7 @@ def places(target: str, threads: int, addition: int, seeds: Any) -> Any:
 
 
 def expected_counters(target: str, start: Any, values: Any, seeds: Any, additions: int) -> Any:
-    """What the counters must be, in float64, which holds them exactly."""
+    """Return what the counters must be, in float64, which holds them exactly."""
     state, total = seeds.copy(), start.astype(np.float64)
     # A pair of additions to one place leaves nothing; only those to random places have to be followed.
     for addition in range(additions if target == "random" else 1):
@@ -136,7 +136,7 @@ def expected_counters(target: str, start: Any, values: Any, seeds: Any, addition
 
 
 def prepare(point: Point) -> Task:
-    """Counters at random starts, and for each thread a random value and a random seed."""
+    """Prepare counters at random starts, and for each thread a random value and a random seed."""
     target, dtype = str(point["target"]), str(point["dtype"])
     if target == "block":
         require_numba_cuda("counting in shared memory", "an addition to it by a device function")
@@ -170,7 +170,7 @@ def prepare(point: Point) -> Task:
 
 
 def verify_counters(expected: Any, found: Any) -> Verification:
-    """Every counter, exactly."""
+    """Check every counter, exactly."""
     wrong = np.flatnonzero(found != expected)
     shown = wrong[0] if wrong.size else 0
     return Verification(

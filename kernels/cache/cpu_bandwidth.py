@@ -34,13 +34,13 @@ LARGEST = 15
 
 @parallel
 def sum_on_all(arrays: Any, sums: Any, passes: int) -> None:
-    """The sum of each row of `arrays`, every thread its own."""
+    """Write the sum of each row of `arrays`, every thread its own."""
     for thread in prange(len(sums)):
         sums[thread] = sum_vectors(arrays[thread], 0, arrays.shape[1], passes)
 
 
 def prepare(point: Point) -> Task:
-    """A working set per core; Skip where they would take more than half of the available memory."""
+    """Prepare a working set per core; Skip where they would take more than half of the available memory."""
     threads = thread_count() if point["cores"] == "all" else 1
     size = int(point["kib"]) * 1024
     require_memory(threads * size)

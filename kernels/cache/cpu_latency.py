@@ -35,7 +35,7 @@ STEPS = 1 << 18
 
 @intrinsic
 def read_pointer(typing: Any, address: Any) -> Any:
-    """The pointer that is stored at that address: one load, and no arithmetic before it."""
+    """Return the pointer that is stored at that address: one load, and no arithmetic before it."""
     if address != types.uint64:
         return None
 
@@ -47,14 +47,14 @@ def read_pointer(typing: Any, address: Any) -> Any:
 
 @compiled
 def chase(address: Any, steps: int) -> Any:
-    """Where one arrives after that many steps."""
+    """Return the address at which one arrives after that many steps."""
     for _ in range(steps):
         address = read_pointer(address)
     return address
 
 
 def prepare(point: Point) -> Task:
-    """A random cycle through the working set; Skip where it would take more than half of the available memory."""
+    """Prepare a random cycle through the working set; Skip where it takes more than half of the available memory."""
     lines = int(point["kib"]) * 1024 // LINE
     require_memory(2 * lines * LINE)  # the cycle's order, and what drawing it takes, are less than the lines
     pointers = huge_empty(lines * LINE // 8, np.uint64)

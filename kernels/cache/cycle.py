@@ -27,11 +27,11 @@ class Cycle:
         pointers[:: self.line // pointers.itemsize][self.order] = following.astype(np.uint64)
 
     def after(self, steps: int) -> int:
-        """The address that many steps after the line at which the cycle is entered."""
+        """Return the address that many steps after the line at which the cycle is entered."""
         return self.first + self.line * int(self.order[steps % len(self.order)])
 
     def verify(self, steps: int, found: int) -> Verification:
-        """Where a chase ended that began at `after(0)`; it passed every line if it is longer than the cycle."""
+        """Check where a chase ended that began at `after(0)`; it passed every line if it is longer than the cycle."""
         return Verification(
             passed=found == self.after(steps),
             method=f"where a fresh cycle leads in {steps} steps",

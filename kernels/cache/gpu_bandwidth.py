@@ -24,7 +24,7 @@ from profiling.records.work import Work
 THREADS = 1024
 VECTOR_BYTES = 16
 STEP = THREADS * VECTOR_BYTES
-"""What a block reads at once; a working set is a multiple of it."""
+"""The bytes that a block reads at once; a working set is a multiple of it."""
 READ = 128 << 20
 """Bytes that each block reads in one execution, at least: half a millisecond from L1, 3 from L2."""
 
@@ -63,13 +63,13 @@ def device_code() -> list[DeviceKernel]:
 
 
 def expected_sum(words: Any, passes: int) -> int:
-    """What the threads of one block must add up to together, modulo 2³²; `words` are the set as uint32."""
+    """Return what the threads of one block must add up to together, modulo 2³²; `words` are the set as uint32."""
     x, y, z, w = words.reshape(-1, 4).T
     return passes * (int((x ^ y).sum(dtype=np.uint64)) + int((z ^ w).sum(dtype=np.uint64))) % 2**32
 
 
 def prepare(point: Point) -> Task:
-    """A random working set; Skip where it is no multiple of STEP, or too large for the device memory."""
+    """Prepare a random working set; Skip where it is no multiple of STEP, or too large for the device memory."""
     cupy = library("cupy")
     size = int(point["kib"]) * 1024
     if size % STEP:

@@ -73,12 +73,12 @@ def device_code() -> list[DeviceKernel]:
 
 
 def lines_to_fill(lines: int, l2_bytes: int) -> int:
-    """Lines of the set that are read before the chase: all, or none where they do not fit into L2."""
+    """Return how many lines of the set are read before the chase: all, or none where they do not fit into L2."""
     return lines if lines * LINE <= l2_bytes else 0
 
 
 def prepare(point: Point) -> Task:
-    """A random cycle through the working set; Skip where it does not fit in half of the free device memory."""
+    """Prepare a random cycle through the working set; Skip where half of the free device memory does not hold it."""
     cupy = library("cupy")
     lines = int(point["kib"]) * 1024 // LINE
     filling = lines_to_fill(lines, attribute("L2CacheSize"))
@@ -108,7 +108,7 @@ def prepare(point: Point) -> Task:
         return cycle.verify(STEPS, int(state.get()[0]))
 
     def metrics(seconds: float) -> dict[str, Metric]:
-        cycles: Any = state.get()[1]  # those of the last execution
+        cycles: Any = state.get()[1]  # the cycles of the last execution
         return {"cycles per access": Metric(float(cycles) / STEPS)}
 
     draw()

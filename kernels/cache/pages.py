@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 
 HUGE_PAGE = 2 << 20
-"""Of x86-64, and of Arm with pages of 4 KiB."""
+"""The bytes of a huge page of x86-64, and of Arm with pages of 4 KiB."""
 
 
 def huge_empty(count: int, dtype: Any) -> Any:
-    """An untouched array that begins at a huge page, on huge pages where the kernel grants them.
+    """Return an untouched array that begins at a huge page, on huge pages where the kernel grants them.
 
     They are also contiguous, so that no two of their parts fall into the same places of a cache before it is full.
     """
@@ -28,7 +28,7 @@ def huge_empty(count: int, dtype: Any) -> Any:
 
 
 def huge_share(array: Any, smaps: Path = Path("/proc/self/smaps")) -> float | None:
-    """The part of the touched memory around the array that lies on huge pages; None where the kernel does not say."""
+    """Return the part of the touched memory around the array on huge pages; None where the kernel does not say."""
     try:
         lines = smaps.read_text(encoding="ascii", errors="replace").splitlines()
     except OSError:

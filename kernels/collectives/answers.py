@@ -1,4 +1,4 @@
-"""What every rank gives, drawn alike by all of them, and so what each must end up with: pure functions.
+"""The numbers that every rank gives, drawn alike by all, and so those that each must end up with: pure functions.
 
 A rank's numbers are standard normal float32 of a generator of (seed, rank, piece), so that any rank can draw any part
 of any other's, and none holds more of them than a piece.
@@ -20,7 +20,7 @@ UNIT = 2.0**-24
 
 
 def numbers(seed: int, rank: int, begin: int, end: int) -> Any:
-    """Elements `begin` to `end` of what that rank gives."""
+    """Return the elements `begin` to `end` of what that rank gives."""
     found = [
         np.random.default_rng([seed, rank, piece]).standard_normal(PIECE, dtype=np.float32)
         for piece in range(begin // PIECE, -(-end // PIECE))
@@ -30,7 +30,7 @@ def numbers(seed: int, rank: int, begin: int, end: int) -> Any:
 
 
 def expected(op: str, seed: int, rank: int, ranks: int, target: int, begin: int, end: int) -> tuple[Any, Any]:
-    """Elements `begin` to `end` of the `target` many that the rank ends up with, and the scale of their errors.
+    """Return elements `begin` to `end` of the `target` many that the rank ends up with, and the scale of their errors.
 
     Both in float64; the scale of a sum is the sum of the magnitudes, and of what is only moved its own.
     """
@@ -51,19 +51,21 @@ def expected(op: str, seed: int, rank: int, ranks: int, target: int, begin: int,
 
 
 def _gathered(seed: int, part: int, begin: int, end: int) -> Iterator[Any]:
-    """The same of the ranks' parts, one after the other."""
+    """Yield the elements `begin` to `end` of the ranks' parts, one part after the other."""
     for rank in range(begin // part, -(-end // part)):
         yield numbers(seed, rank, max(0, begin - rank * part), min(part, end - rank * part))
 
 
 def error(found: Any, op: str, seed: int, rank: int, ranks: int, target: int, begin: int) -> float:
-    """The largest relative error of the elements from `begin` on; infinite where one was not written (NaN)."""
+    """Return the largest relative error of the elements from `begin` on; infinite where one was not written (NaN)."""
     right, scale = expected(op, seed, rank, ranks, target, begin, begin + len(found))
     return relative_error(found, right, scale)
 
 
 def tolerance(op: str, ranks: int) -> float:
-    """Of a float32 sum of n numbers in any order, relative to Σ|x|: (n−1)·u / (1 − (n−1)·u); what is moved is exact.
+    """Return the bound on a float32 sum's error, for n numbers in any order, relative to Σ|x|; what is moved is exact.
+
+    The bound is (n−1)·u / (1 − (n−1)·u).
 
     Source: Higham, "Accuracy and Stability of Numerical Algorithms", 2nd ed., 2002, section 4.2. The float64 sum that
     it is compared with is 2²⁹ times as exact.

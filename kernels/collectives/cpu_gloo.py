@@ -24,7 +24,7 @@ from profiling.records.point import Point
 
 
 def torch_distributed() -> ModuleType:
-    """PyTorch's distributed package, with gloo; Skip where it is not there."""
+    """Return PyTorch's distributed package, with gloo; Skip where it is not there."""
     try:
         distributed = import_module("torch.distributed")
     except ImportError as error:
@@ -45,7 +45,7 @@ def prepare(point: Point) -> Task:
 
 @lru_cache(maxsize=1)
 def gloo(steps: Lockstep) -> Gloo:
-    """The process group of these ranks: a process has one, for all of its points."""
+    """Return the process group of these ranks: a process has one, for all of its points."""
     return Gloo(steps, world())
 
 

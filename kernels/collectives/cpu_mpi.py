@@ -22,7 +22,7 @@ def prepare(point: Point) -> Task:
 
 
 def prepare_in_mpi(point: Point) -> Task:
-    """The task itself."""
+    """Return this rank's task, made in the process that holds its place in MPI."""
     here = world()
     engine = Mpi(mpi(here))
     return make_task(point, engine, lockstep(here), here)

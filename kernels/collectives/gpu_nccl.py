@@ -23,7 +23,7 @@ from profiling.records.point import Point
 
 
 def device_code() -> list[DeviceKernel]:
-    """NCCL's own kernels move the data."""
+    """Return no kernel: NCCL's own move the data."""
     return []
 
 
@@ -39,7 +39,7 @@ def prepare(point: Point) -> Task:
 
 @lru_cache(maxsize=1)
 def nccl(steps: Lockstep) -> Nccl:
-    """The communicator of these ranks."""
+    """Return the communicator of these ranks."""
     return Nccl(steps, world())
 
 

@@ -1,4 +1,4 @@
-"""How large a message is on each rank, and what share of it a link carries: pure functions."""
+"""The size of a message on each rank, and the share of it that a link carries: pure functions."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ PARTED = ("all-gather", "reduce-scatter")
 
 @dataclass(frozen=True)
 class Message:
-    """What one rank gives and what it ends up with, in elements."""
+    """The number of elements that one rank gives (`source`), and of those that it ends up with (`target`)."""
 
     source: int
     target: int
@@ -24,7 +24,7 @@ class Message:
 
 
 def message(op: str, size: int, ranks: int) -> Message:
-    """That of at least `size` bytes, of which every rank has an equal part: up to one element more in each part."""
+    """Return the message of at least `size` bytes, with an equal part for each rank: up to one element more in each."""
     parts = ranks if op in PARTED else 1
     part = -(-size // (ITEMSIZE * parts))
     whole = part * parts
@@ -32,7 +32,7 @@ def message(op: str, size: int, ranks: int) -> Message:
 
 
 def bus_factor(op: str, ranks: int) -> float:
-    """Bus bandwidth ÷ algorithm bandwidth: what must pass each rank's link, one way, as a share of the message.
+    """Return bus bandwidth ÷ algorithm bandwidth: what must pass each rank's link, one way, as a share of the message.
 
     Of n ranks each holds a whole message S. To reduce it everywhere, n−1 of n parts of S must leave every rank, and
     n−1 of n come back: 2(n−1)/n · S. To gather or to reduce and scatter is one of these ways. A broadcast and a send

@@ -1,4 +1,4 @@
-"""What every implementation of collectives shares: buffers, what is timed, and how each rank's part is checked."""
+"""The task that all implementations of collectives share: buffers, what is timed, the check of each rank's part."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from profiling.records.work import Work
 SMALL = 1024
 """Up to so many bytes the time is that of getting there at all: the latency."""
 BUFFERS = 3
-"""What a rank takes of memory at most, in messages: the given one, the received one, and the engine's own copy."""
+"""The most memory that a rank takes, in messages: the given one, the received one, and the engine's own copy."""
 
 Run = Callable[[int], object]
 
@@ -31,26 +31,29 @@ class Engine(Protocol):
 
     @property
     def trains(self) -> bool:
-        """Whether a framework exchanges its gradients with this engine."""
+        """Return whether a framework exchanges its gradients with this engine."""
 
     @property
     def overwrites(self) -> tuple[str, ...]:
         """The operations that leave their result where the rank's own numbers were."""
 
     def empty(self, elements: int) -> Any:
-        """A float32 array that the engine can send and receive."""
+        """Return a float32 array that the engine can send and receive."""
 
     def put(self, array: Any, begin: int, values: Any) -> None:
         """Write host values into the array from there on."""
 
     def get(self, array: Any, begin: int, end: int) -> Any:
-        """That part of the array, on the host."""
+        """Return that part of the array, on the host."""
 
     def copy(self, source: Any, target: Any) -> None:
-        """Let the target be as the source, of the same length."""
+        """Copy the source to the target, which is of the same length."""
 
     def operation(self, op: str, source: Any, target: Any) -> Run:
-        """What runs the operation so many times, to its end; one that overwrites takes its input from the target."""
+        """Return the function that runs the operation so many times, to its end.
+
+        An operation that overwrites takes its input from the target.
+        """
 
 
 class HostArrays:
@@ -79,7 +82,7 @@ def require_host_memory(point: Point, here: World) -> None:
 
 
 def make_task(point: Point, engine: Engine, steps: Lockstep, here: World) -> Task:
-    """This rank's task of the point's operation.
+    """Return this rank's task of the point's operation.
 
     An operation that overwrites its input is given it anew before each sample, outside of the time, so that large
     sums stay in range; many small ones in one sample may reach infinity, which is added up as fast.
@@ -92,7 +95,7 @@ def make_task(point: Point, engine: Engine, steps: Lockstep, here: World) -> Tas
     round_ = 0
 
     def draw() -> int:
-        """Fresh numbers where they are given, and none of them where they are received; their seed, alike on all."""
+        """Put fresh numbers where they are given and NaN where they are received; return their seed, alike on all."""
         nonlocal round_
         round_ += 1
         seed = point.seed * (1 << 32) + round_
@@ -131,7 +134,7 @@ def make_task(point: Point, engine: Engine, steps: Lockstep, here: World) -> Tas
 
 
 def judge(errors: list[float], op: str, limit: float) -> Verification:
-    """The worst of all ranks' errors against the tolerance, and whose it is."""
+    """Compare the worst of all ranks' errors with the tolerance, and say whose it is."""
     worst = max(range(len(errors)), key=errors.__getitem__)
     against = "float64 sums, relative to the summed magnitudes" if limit else "what was sent, exactly"
     return Verification(

@@ -1,4 +1,4 @@
-"""What both implementations of launch share: what one execution is, and that it launches as often as it says."""
+"""The task of both implementations of launch: one execution, and the check that it launches as often as it says."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ class Kernels:
     """Two kernels of one block of one thread, and how many launches the second has counted."""
 
     empty: Callable[[int], Launch]
-    """What launches the kernel that does nothing on the stream of that handle, which is CuPy's current stream."""
+    """Returns a launch of the kernel that does nothing, on that handle's stream, which is CuPy's current stream."""
     count: Callable[[int], Launch]
-    """The same for the one that adds 1 to a counter in device memory."""
+    """Returns a launch of the kernel that adds 1 to a counter in device memory, on that stream."""
     take_count: Callable[[], int]
-    """The counter's value, once the device is done; it is 0 again afterwards."""
+    """Returns the counter's value, once the device is done; it is 0 again afterwards."""
 
 
 def execution(mode: str, launch_on: Callable[[int], Launch]) -> Callable[[], object]:
-    """What one execution of that mode is; it returns when the device is done."""
+    """Return the function that does one execution of that mode; it returns when the device is done."""
     launches = LAUNCHES[mode]
     if mode == "graph":
         return replay(launches, launch_on)
@@ -45,7 +45,7 @@ def execution(mode: str, launch_on: Callable[[int], Launch]) -> Callable[[], obj
 
 
 def replay(launches: int, launch_on: Callable[[int], Launch]) -> Callable[[], object]:
-    """What replays a CUDA graph of so many nodes in a row, captured from launches on a stream.
+    """Return the function that replays a CUDA graph of so many nodes in a row, captured from launches on a stream.
 
     A capture admits launches and little else; what a first launch does besides (compile, load the code) is done before.
     """
@@ -69,7 +69,7 @@ def replay(launches: int, launch_on: Callable[[int], Launch]) -> Callable[[], ob
 
 
 def make_task(point: Point, kernels: Kernels) -> Task:
-    """A host-timed task of launching the empty kernel, verified by the counting one."""
+    """Return a host-timed task of launching the empty kernel, verified by the counting one."""
     mode = str(point["mode"])
     launches = LAUNCHES[mode]
     count = execution(mode, kernels.count)

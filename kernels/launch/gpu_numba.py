@@ -37,7 +37,7 @@ def device_code() -> list[DeviceKernel]:
 
 
 def launches_of(kernel: Any, *args: Any) -> Callable[[int], Launch]:
-    """Configured once for a stream, as a program does that launches often."""
+    """Configure the kernel once for a stream, as a program does that launches often."""
 
     def on(stream: int) -> Launch:
         configured = kernel[1, 1, numba_stream(stream)]
@@ -47,7 +47,7 @@ def launches_of(kernel: Any, *args: Any) -> Callable[[int], Launch]:
 
 
 def prepare(point: Point) -> Task:
-    """Both kernels, and a counter on the device."""
+    """Prepare both kernels, and a counter on the device."""
     counter = cuda.to_device(np.zeros(1, np.int64))
 
     def take_count() -> int:

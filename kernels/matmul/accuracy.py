@@ -22,8 +22,8 @@ PROBES = 4
 AT_ONCE = 1 << 16
 """Elements of a matrix copied to float64 at a time: 512 KiB, which a core's cache holds, or one row."""
 SAFETY = 4.0
-"""Times the expected error: random rounding stays below in the worst of all rows, whose estimate from four probes is
-2 to 3 times its expectation; a lower precision, a missing block or a few wrong elements of a row do not."""
+"""The tolerance in expected errors: random rounding stays below it in the worst of all rows, whose estimate from four
+probes is 2 to 3 times its expectation; a lower precision, a missing block or a few wrong elements of a row do not."""
 UNIT = {"float64": 2.0**-53, "float32": 2.0**-24, "tf32": 2.0**-11, "float16": 2.0**-11, "bfloat16": 2.0**-8}
 """Unit roundoff: half the distance from 1 to the next number."""
 ACCUMULATION = {"float64": UNIT["float64"], "float32": UNIT["float32"], "fp8": 2.0**-13}
@@ -32,13 +32,13 @@ Hopper keep 13 bits behind the point of what they add up of fp8 (DeepSeek-V3 Tec
 OUTPUT = {"tf32": UNIT["float32"], "fp8": UNIT["bfloat16"]}
 """Rounding of C itself where it is not of A's and B's type."""
 SMALLEST_NORMAL = {"float16": 2.0**-14}
-"""Of the type of C, where a product may well be smaller."""
+"""The smallest normal number of the type of C, where a product may well be smaller."""
 LARGEST_PROBE = 1023
 EXACT_IN_FLOAT64 = 2**53
 
 
 def tolerance(dtype: str, k: int) -> float:
-    """The largest relative error that rounding explains, for A and B of independent standard normal elements.
+    """Return the largest relative error that rounding explains, for A and B of independent standard normal elements.
 
     An element of C is a sum of k products with mean 0 and variance 1. After j of them the partial sum is about √j, and
     rounding it errs by u·√j, independently each time: together u·√(Σj) = u·k/√2, relative to the result's √k that is
@@ -52,7 +52,7 @@ def tolerance(dtype: str, k: int) -> float:
 
 
 def _reference_error(k: int, n: int) -> float:
-    """What float64 rounds in checking: two sums of n terms, one of k. It shows where C is float64 itself."""
+    """Return the error of float64 in checking: two sums of n terms, one of k. It shows where C is float64 itself."""
     return SAFETY * UNIT["float64"] * (2 * math.sqrt(n / 2) + math.sqrt(k / 2))
 
 
@@ -74,7 +74,7 @@ def verify_product(a: Any, b: Any, c: Any, dtype: str, rng: np.random.Generator)
 
 
 def _largest_row_error(a: Any, b: Any, c: Any, least: float, rng: np.random.Generator) -> float:
-    """The largest ‖residual of a row‖ over the size that its row of C is expected to give; infinity for NaN.
+    """Return the largest ‖residual of a row‖ over the size that its row of C is expected to give; infinity for NaN.
 
     Row i of C has the norm ‖aᵢ‖·‖B‖/√k if A and B are independent, or a larger one; a row r gives r·X the norm
     ‖r‖·‖X‖/√n. `least` is added for each element: below the smallest normal number, rounding errors no longer shrink
@@ -95,7 +95,7 @@ def _largest_row_error(a: Any, b: Any, c: Any, least: float, rng: np.random.Gene
 
 
 def _verify_exactly(a: Any, b: Any, c: Any, rng: np.random.Generator) -> Verification:
-    """Whole numbers: a difference in a row goes unseen by one probe of ±p once in 2p + 1, by all of them never.
+    """Check whole numbers: a difference in a row goes unseen by one probe of ±p once in 2p + 1, by all of them never.
 
     Every partial sum of A·(B·X) is at most k·n·2¹⁴·p, of C·X as much: p keeps that within what float64 holds exactly.
     Raises ValueError where even p = 1 would not.
@@ -113,7 +113,7 @@ def _verify_exactly(a: Any, b: Any, c: Any, rng: np.random.Generator) -> Verific
 
 
 def _times(matrix: Any, probes: Any) -> tuple[Any, Any]:
-    """The matrix times the probes, and the sum of squares of each of its rows, in float64."""
+    """Return the matrix times the probes, and the sum of squares of each of its rows, in float64."""
     step = max(1, AT_ONCE // matrix.shape[1])
 
     def part(begin: int) -> tuple[Any, Any]:

@@ -16,7 +16,7 @@ from kernels.wide_access import ACCESS_BYTES, lanes, load_wide, store_wide
 
 
 def define_adding(real: Any) -> Callable[..., None]:
-    """`add(sums, c, count, parts)`: c[i] = Σ sums[part·count + i]; count is a multiple of 16 bytes of elements."""
+    """Return `add(sums, c, count, parts)`: c[i] = Σ sums[part·count + i]; count is a multiple of 16 bytes' worth."""
     wide = lanes(real)
     across = WARP * wide
     all_adders = ADDERS * across

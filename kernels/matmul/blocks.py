@@ -11,7 +11,7 @@ T = TypeVar("T")
 
 
 def by_all_cpus(work: Callable[..., T], *arguments: Iterable[object]) -> list[T]:
-    """The results of `work` in the order of its arguments, as `map` takes them; it must spend its time outside the GIL.
+    """Return `work`'s results in the order of its arguments, as `map` takes them; it must mostly be outside the GIL.
 
     NumPy releases the GIL while it draws, converts and multiplies.
     """

@@ -39,12 +39,12 @@ from profiling.benchmark import Task
 from profiling.records.point import Point
 
 BLOCKS_PER_THREAD = 6
-"""At least so many blocks of A per thread: one that is held up leaves at most a sixth of its part to wait for."""
+"""The fewest blocks of A per thread: one that is held up leaves at most a sixth of its part to wait for."""
 
 
 @dataclass(frozen=True)
 class Blocking:
-    """How the three loops are cut: rows and columns of a tile, depth, rows of a block of A, columns of a slab of B."""
+    """The cut of the three loops: rows and columns of a tile, depth, rows of a block of A, columns of a slab of B."""
 
     mr: int
     nr: int
@@ -52,13 +52,13 @@ class Blocking:
     mc: int
     nc: int
     columns: int
-    """Of the slab, that a thread multiplies with a block of A: all of them unless there are too few blocks."""
+    """The columns of the slab that a thread multiplies with a block of A: all unless there are too few blocks."""
     alone: bool
     """Whether each thread multiplies whole matrices of the batch by itself."""
 
 
 def blocking(product: Product, itemsize: int, threads: int) -> Blocking:
-    """The blocks that the caches of this CPU hold, cut evenly so that none is left small."""
+    """Return the blocks that the caches of this CPU hold, cut evenly so that none is left small."""
     mr, nr = tile_shape(itemsize)
     alone = product.batch >= BLOCKS_PER_THREAD * threads
     kc = even(product.k, cache_bytes(1) // (nr * itemsize), 1)
@@ -72,21 +72,22 @@ def blocking(product: Product, itemsize: int, threads: int) -> Blocking:
 
 
 def even(n: int, at_most: int, multiple: int) -> int:
-    """The size of equal parts of n, each about `at_most` or less, rounded up to a multiple."""
+    """Return the size of equal parts of n, each about `at_most` or less, rounded up to a multiple."""
     parts = -(-n // max(at_most, multiple))
     return -(-n // (parts * multiple)) * multiple
 
 
 @cache
 def define_kernel(mr: int, nr: int) -> Any:
-    """`multiply(a, b, c, m, n, k, kc, mc, nc, columns, packed_a, packed_b, scratch, counter)` of flat arrays, twice.
+    """Return two functions `multiply(a, b, c, m, n, k, kc, mc, nc, columns, packed_a, packed_b, scratch, counter)`.
 
-    The first puts all threads at one matrix after the other, the second each thread at matrices of its own.
+    All arrays are flat. The first function puts all threads at one matrix after the other, the second each thread at
+    matrices of its own.
     """
 
     @compiled
     def pack_b(b: Any, packed: Any, target: int, n: int, source: int, depth: int, width: int) -> None:
-        """`width` ≤ NR columns as rows of NR elements; zeros beyond the matrix."""
+        """Pack `width` ≤ NR columns as rows of NR elements, with zeros beyond the matrix."""
         for _ in range(depth):
             if width == nr:
                 for j in range(nr):
@@ -99,7 +100,7 @@ def define_kernel(mr: int, nr: int) -> Any:
 
     @compiled
     def pack_a(a: Any, packed: Any, k: int, first: int, rows: int, depth: int) -> None:
-        """Panels of MR rows as columns of MR elements; zeros beyond the matrix."""
+        """Pack panels of MR rows as columns of MR elements, with zeros beyond the matrix."""
         for panel in range(0, rows, mr):
             for i in range(mr):
                 target = panel * depth + i
@@ -146,7 +147,7 @@ def define_kernel(mr: int, nr: int) -> Any:
         a: Any, b: Any, c: Any, m: int, n: int, k: int, kc: int, mc: int, nc: int, share: int,
         packed_a: Any, packed_b: Any, scratch: Any, counter: Any,
     ) -> None:  # fmt: skip
-        """Matrix after matrix, all threads at each."""
+        """Multiply matrix after matrix, all threads at each."""
         threads = len(packed_a)
         blocks = (m + mc - 1) // mc
         for matrix in range(len(c) // (m * n)):
@@ -177,7 +178,7 @@ def define_kernel(mr: int, nr: int) -> Any:
         a: Any, b: Any, c: Any, m: int, n: int, k: int, kc: int, mc: int, nc: int, share: int,
         packed_a: Any, packed_b: Any, scratch: Any, counter: Any,
     ) -> None:  # fmt: skip
-        """Each thread a matrix at a time."""
+        """Multiply one matrix at a time in each thread."""
         batch = len(c) // (m * n)
         counter[0] = 0
         for thread in prange(len(packed_a)):
@@ -223,12 +224,12 @@ class Multiplier:
             self.arguments += (cut.kc, cut.mc, cut.nc, cut.columns, packed_a, packed_b, scratch, counter)
 
     def __call__(self, a: Any, b: Any, c: Any) -> None:
-        """C = A·B for contiguous arrays of the product's sizes."""
+        """Compute C = A·B for contiguous arrays of the product's sizes."""
         self.kernel(a.reshape(-1), b.reshape(-1), c.reshape(-1), *self.arguments)
 
 
 def prepare(point: Point) -> Task:
-    """Random normal matrices, multiplied by the kernel above on all threads."""
+    """Prepare random normal matrices, which the kernel above multiplies on all threads."""
 
     def multiplier(product: Product, dtype: Any) -> Multiplier:
         return Multiplier(product, dtype, thread_count())

@@ -1,4 +1,4 @@
-"""What both CPU implementations of the matrix product do around it: matrices, and the check of the answer."""
+"""The task that both CPU implementations of the matrix product share: its matrices, and the check of the answer."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Multiply = Callable[[Any, Any, Any], object]
 
 
 def cpu_task(point: Point, multiplier: Callable[[Product, Any], Multiply]) -> Task:
-    """The task of multiplying random normal matrices by what `multiplier(product, dtype)` makes.
+    """Return the task of multiplying random normal matrices by what `multiplier(product, dtype)` makes.
 
     Skip where the matrices would take more than half of the available memory.
     """

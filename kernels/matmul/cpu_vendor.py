@@ -16,5 +16,5 @@ from profiling.records.point import Point
 
 
 def prepare(point: Point) -> Task:
-    """Random normal matrices, multiplied by `numpy.matmul`."""
+    """Prepare random normal matrices, which `numpy.matmul` multiplies."""
     return cpu_task(point, lambda _product, _dtype: lambda a, b, c: np.matmul(a, b, out=c))

@@ -26,12 +26,12 @@ CUBLASLT_MATMUL_DESC_TRANSA, CUBLASLT_MATMUL_DESC_TRANSB = 3, 4
 CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET = 5, 6
 CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES = 1
 WORKSPACE = 32 << 20
-"""Bytes; what the cuBLAS manual gives Hopper and later (cublasSetWorkspace), and no less for other cards."""
+"""The bytes that the cuBLAS manual gives Hopper and later (cublasSetWorkspace), and no fewer for other cards."""
 
 
 @dataclass(frozen=True)
 class Arithmetic:
-    """How cuBLASLt is asked for a type."""
+    """The numbers by which cuBLASLt is asked for a type."""
 
     data_type: int
     result_type: int
@@ -85,7 +85,7 @@ class Library:
             raise RuntimeError(f"cublasLt{name}: {self._functions.cublasLtGetStatusName(status).decode()}")
 
     def create(self, owner: Any, kind: str, *args: Any) -> c_void_p:
-        """A new handle or descriptor, `cublasLt<kind>Create`, which is destroyed with its owner."""
+        """Return a new handle or descriptor, `cublasLt<kind>Create`, which is destroyed with its owner."""
         made = c_void_p()
         self.call(f"{kind}Create", byref(made), *args)
         # Not at the end of the process, where the device may be gone before.
@@ -93,7 +93,7 @@ class Library:
         return made
 
     def set(self, kind: str, made: c_void_p, attribute: int, value: Any) -> None:
-        """`cublasLt<kind>SetAttribute` to a ctypes value."""
+        """Set an attribute to a ctypes value, by `cublasLt<kind>SetAttribute`."""
         self.call(f"{kind}SetAttribute", made, attribute, byref(value), c_size_t(ctypes.sizeof(value)))
 
 
@@ -113,7 +113,7 @@ class Multiplication:
         self.second = self._layout(how.data_type, k, m, batch)
         self.result = self._layout(how.result_type, n, m, batch)
         self.algorithm = Algorithm()
-        """Nothing to run before `choose` has filled it."""
+        """The algorithm, which cannot be run before `choose` has filled it."""
 
     def choose(self, handle: c_void_p) -> bool:
         """Ask the heuristic for the device of the handle; False where cuBLASLt has no algorithm for it."""
@@ -133,7 +133,7 @@ class Multiplication:
         return True
 
     def enqueue(self, handle: c_void_p, a: int, b: int, c: int, workspace: int, stream: int) -> None:
-        """C = A·B on a stream, by the addresses of the matrices, B by columns, and of `WORKSPACE` bytes."""
+        """Enqueue C = A·B on a stream, by the addresses of the matrices, B by columns, and of `WORKSPACE` bytes."""
         self.lt.call(
             "Matmul", handle, self.operation, byref(self.scalar(1)), c_void_p(b), self.first, c_void_p(a), self.second,
             byref(self.scalar(0)), c_void_p(c), self.result, c_void_p(c), self.result,
@@ -141,7 +141,7 @@ class Multiplication:
         )  # fmt: skip
 
     def _layout(self, data_type: int, rows: int, columns: int, batch: int) -> c_void_p:
-        """A column-major matrix without gaps, one after the other in a batch."""
+        """Return the layout of column-major matrices without gaps, one after the other in a batch."""
         sizes = c_uint64(rows), c_uint64(columns), c_int64(rows)
         layout = self.lt.create(self, "MatrixLayout", data_type, *sizes)
         self.lt.set("MatrixLayout", layout, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, c_int32(batch))
@@ -155,7 +155,7 @@ def _library() -> Library:
 
 
 def bind(operands: Operands) -> Callable[[int], None]:
-    """What enqueues the product on a stream; Skip where cuBLASLt has no algorithm for it on this device."""
+    """Return the function that enqueues the product on a stream; Skip where cuBLASLt has no algorithm for it here."""
     lt, sizes = _library(), operands.padded
     product = Multiplication(lt, operands.dtype, sizes.m, sizes.n, sizes.k, sizes.batch)
     handle = lt.create(product, "")

@@ -1,4 +1,4 @@
-"""How each type's numbers are drawn, stored on a device and read back as numbers that NumPy computes with.
+"""The types' numbers as they are drawn, stored on a device and read back as numbers that NumPy computes with.
 
 NumPy has no bfloat16 and no fp8 (e4m3, OCP 8-bit Floating Point Specification 1.0): their bits travel as unsigned
 integers, which every GPU library takes. tf32 is arithmetic only: it is stored as float32.
@@ -47,7 +47,7 @@ FORMATS = {
 
 
 def poison_byte(result: str) -> int:
-    """What every byte of C is filled with so that an element that is never written is found out: NaN, for floats.
+    """Return the byte that C is filled with, so that an element that is never written is found out: NaN, for floats.
 
     As int32 it is −2,139,062,144, which no sum of fewer than 130,559 products of int8 reaches.
     """
@@ -55,7 +55,7 @@ def poison_byte(result: str) -> int:
 
 
 def draw(rng: np.random.Generator, shape: tuple[int, ...], dtype: str) -> Any:
-    """Random numbers as they are stored: standard normal, or the whole range of int8.
+    """Return random numbers as they are stored: standard normal, or the whole range of int8.
 
     All CPUs draw, and the numbers do not depend on how many there are: each block has a generator of its own, which
     `rng` spawns. The next call draws other numbers.
@@ -78,13 +78,13 @@ def draw(rng: np.random.Generator, shape: tuple[int, ...], dtype: str) -> Any:
 
 
 def to_storage(x: Any, dtype: str) -> Any:
-    """Numbers rounded to the nearest of the type, ties to even, as they are stored."""
+    """Round numbers to the nearest of the type, ties to even, and return them as they are stored."""
     small = _small_float(dtype)
     return x.astype(small).view(FORMATS[dtype].storage) if small else x.astype(FORMATS[dtype].storage)
 
 
 def from_storage(x: Any, dtype: str) -> Any:
-    """What is stored as numbers, exactly: float32 for the types that NumPy lacks."""
+    """Return what is stored as numbers, exactly: float32 for the types that NumPy lacks."""
     small = _small_float(dtype)
     return x.view(small).astype(np.float32) if small else x
 

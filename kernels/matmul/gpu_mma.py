@@ -41,26 +41,26 @@ CAPABILITY = (8, 0)
 ENTRY = "matmul_mma"
 SOURCE = gpu_parts.SOURCE + Path(__file__).with_name("mma.cu").read_text(encoding="utf-8")
 SLICE = 32
-"""How deep in k a stage is; this and `Tile` are as in mma.cu, where they are derived."""
+"""The depth of a stage in k; this and `Tile` are as in mma.cu, where they are derived."""
 
 
 @dataclass(frozen=True)
 class Tile:
-    """What a block computes of C, and what it takes of a multiprocessor."""
+    """The part of C that a block computes, and the block's share of a multiprocessor."""
 
     rows: int
     columns: int
     threads: int
     shared_bytes: int
     blocks: int
-    """On a multiprocessor at once."""
+    """The blocks that run on a multiprocessor at once."""
     words: tuple[str, ...] = ()
-    """What a kernel's name says of it."""
+    """The words for the tile in a kernel's name."""
     options: tuple[str, ...] = ()
-    """The compiler's."""
+    """The compiler's options for the tile."""
 
     def all(self, size: Product) -> int:
-        """How many a product has."""
+        """Return the number of tiles that a product has."""
         return -(-size.m // self.rows) * -(-size.n // self.columns) * size.batch
 
 
@@ -69,7 +69,7 @@ NARROW = Tile(256, 64, 128, 80 * 1024, blocks=2, words=("narrow",), options=("-D
 
 
 def prepare(point: Point) -> Task:
-    """The task of the point's product; Skip for a type or a card without these instructions, or too little memory."""
+    """Return the point's task; Skip for a type or a card without these instructions, or too little memory."""
     dtype = str(point["dtype"])
     if dtype not in gpu_parts.OPTIONS:
         raise Skip(f"our kernel multiplies {' and '.join(gpu_parts.OPTIONS)}, not {dtype}")
@@ -78,24 +78,24 @@ def prepare(point: Point) -> Task:
 
 
 def tile_for(size: Product) -> Tile:
-    """The narrow one where C has no more columns."""
+    """Return the narrow tile where C has no more columns than it, else the wide one."""
     return NARROW if size.n <= NARROW.columns else WIDE
 
 
 def parts_for(size: Product) -> int:
-    """Into how many parts k is split on the current device."""
+    """Return into how many parts k is split on the current device."""
     tile = tile_for(size)
     at_once = attribute("MultiProcessorCount") * tile.blocks
     return parts_of(tile.all(size), -(-size.k // SLICE), at_once, gpu_parts.FEWEST_K // SLICE)
 
 
 def workspace(size: Product) -> int:
-    """Bytes of the parts' sums."""
+    """Return the bytes of the parts' sums."""
     return workspace_bytes(parts_for(size), size.batch * size.m * size.n, gpu_parts.SUM_BYTES)
 
 
 def bind(operands: Operands) -> Callable[[int], None]:
-    """`run(stream)`, which enqueues the product of the whole, padded arrays."""
+    """Return `run(stream)`, which enqueues the product of the whole, padded arrays."""
     size = operands.padded
     tile, parts = tile_for(size), parts_for(size)
     options = gpu_parts.options(operands.dtype, parts) + tile.options
@@ -118,7 +118,7 @@ def bind(operands: Operands) -> Callable[[int], None]:
 
 
 def device_code() -> list[DeviceKernel]:
-    """One kernel for each type and tile, and for each what multiplies parts of k."""
+    """Return the kernels: for each type and tile one, and one that multiplies parts of k."""
     return [
         CudaKernel(
             " ".join(("matmul mma", dtype, *tile.words, *gpu_parts.words(parts))),

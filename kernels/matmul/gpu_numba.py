@@ -48,9 +48,9 @@ from profiling.records.point import Point
 
 REAL = {"float32": float32, "float64": float64}
 FEWEST_TILED, FEWEST_THIN = 8, 4
-"""Slices of a part of k: below, a block's beginning and end and the sums that it leaves cost more than it saves."""
+"""The fewest slices of a part of k: with fewer, a block's beginning, end and sums cost more than it saves."""
 WASTE = 1.5
-"""Times the area of small tiles that large ones may cover: they need fewer instructions and accesses for it."""
+"""The area that large tiles may cover per area of small ones: they need fewer instructions and accesses for it."""
 
 
 @dataclass(frozen=True)
@@ -62,36 +62,36 @@ class Kernel:
     """`multiply(a, b, c, m, n, k, each)`, compiled."""
     rows: int
     columns: int
-    """Of C."""
+    """The columns of C in a block's tile."""
     depth: int
-    """Of k in one slice."""
+    """The depth of one slice in k."""
     threads: int
     blocks: int
-    """That run on a multiprocessor at once."""
+    """The blocks that run on a multiprocessor at once."""
     fewest: int
-    """Slices that a part of k must have."""
+    """The fewest slices that a part of k may have."""
 
     def tiles(self, sizes: Product) -> int:
-        """Blocks that it takes to cover C of one matrix."""
+        """Return the number of blocks that it takes to cover C of one matrix."""
         return -(-sizes.m // self.rows) * -(-sizes.n // self.columns)
 
     def slices(self, sizes: Product) -> int:
         return -(-sizes.k // self.depth)
 
     def parts(self, sizes: Product, multiprocessors: int) -> int:
-        """Into how many parts k is split."""
+        """Return into how many parts k is split."""
         tiles = self.tiles(sizes) * sizes.batch
         return parts_of(tiles, self.slices(sizes), self.blocks * multiprocessors, self.fewest)
 
 
 def compiled(function: Any, threads: int, blocks: int) -> Any:
-    """The kernel, with the registers that so many blocks leave to a thread; Numba's simulator knows no registers."""
+    """Return the kernel with the registers that so many blocks leave a thread; Numba's simulator knows no registers."""
     bounds = {} if simulated else {"launch_bounds": (threads, blocks)}
     return cuda.jit(**bounds)(function)
 
 
 def tiled(real: Any, tiling: Tiling) -> Kernel:
-    """The kernel that computes C in such tiles."""
+    """Return the kernel that computes C in such tiles."""
     multiply = compiled(define_tiled(real, tiling), tiling.threads, tiling.blocks)
     rows, columns = tiling.rows, tiling.columns
     name = f"{rows}x{columns}"
@@ -99,14 +99,14 @@ def tiled(real: Any, tiling: Tiling) -> Kernel:
 
 
 def few_columns(real: Any, columns: int) -> Kernel:
-    """The kernel for at most so many columns of C."""
+    """Return the kernel for at most so many columns of C."""
     rows, depth, blocks = WARPS * rows_of_a_warp(real, columns), WARP * lanes(real), blocks_at_once(columns)
     multiply = compiled(define_few_columns(real, columns), THREADS, blocks)
     return Kernel(f"columns<={columns}", multiply, rows, columns, depth, THREADS, blocks, FEWEST_THIN)
 
 
 def few_rows(real: Any, rows: int) -> Kernel:
-    """The kernel for at most so many rows of C."""
+    """Return the kernel for at most so many rows of C."""
     columns, depth, blocks = WARP * lanes(real), WARPS * lanes(real), blocks_at_once(rows)
     multiply = compiled(define_few_rows(real, rows), THREADS, blocks)
     return Kernel(f"rows<={rows}", multiply, rows, columns, depth, THREADS, blocks, FEWEST_THIN)
@@ -124,10 +124,10 @@ ADDING = {dtype: compiled(define_adding(real), ADD_THREADS, 1) for dtype, real i
 
 
 def choose(sizes: Product, dtype: str) -> Kernel:
-    """The kernel for a product of padded sizes."""
+    """Return the kernel for a product of padded sizes."""
     if sizes.n <= MOST:
         return next(kernel for kernel in FEW_COLUMNS[dtype] if sizes.n <= kernel.columns)
-    if sizes.m <= MOST and not successor:  # which compiles that kernel to nothing
+    if sizes.m <= MOST and not successor:  # the successor compiles that kernel to nothing
         return next(kernel for kernel in FEW_ROWS[dtype] if sizes.m <= kernel.rows)
     large, small = TILED[dtype]
     covered, least = (kernel.tiles(sizes) * kernel.rows * kernel.columns for kernel in (large, small))
@@ -152,13 +152,13 @@ def launch(
 
 
 def workspace(dtype: str, padded: Product) -> int:
-    """Bytes for the parts' sums."""
+    """Return the bytes for the parts' sums."""
     parts = choose(padded, dtype).parts(padded, attribute("MultiProcessorCount"))
     return workspace_bytes(parts, padded.batch * padded.m * padded.n, np.dtype(dtype).itemsize)
 
 
 def prepare(point: Point) -> Task:
-    """Random normal A and B on the device, and C; Skip for a type without a kernel, or too little memory."""
+    """Prepare random normal A and B on the device, and C; Skip for a type without a kernel, or too little memory."""
     dtype = str(point["dtype"])
     if dtype not in REAL:
         raise Skip(f"our kernel multiplies {' and '.join(REAL)}, not {dtype}")
@@ -166,7 +166,7 @@ def prepare(point: Point) -> Task:
 
 
 def bind(operands: Operands) -> Callable[[int], None]:
-    """What enqueues the product on a stream."""
+    """Return the function that enqueues the product on a stream."""
     sizes, kernel = operands.padded, choose(operands.padded, operands.dtype)
     parts = kernel.parts(sizes, attribute("MultiProcessorCount"))
     a, b, c = (cuda.as_cuda_array(array.reshape(-1)) for array in (operands.a, operands.b, operands.c))
@@ -179,7 +179,7 @@ def bind(operands: Operands) -> Callable[[int], None]:
 
 
 def device_code() -> list[DeviceKernel]:
-    """The kernels for each type, as `launch` passes them flat arrays and sizes."""
+    """Return the kernels for each type, as `launch` passes them flat arrays and sizes."""
     return [
         NumbaKernel(f"matmul numba {dtype} {name}", function, signature, tuned=True, unit=unit)
         for dtype, real in REAL.items()

@@ -23,28 +23,31 @@ from kernels.matmul.split import ADD_THREADS, adding_blocks
 
 ENTRY = "add_parts"
 SOURCE = Path(__file__).with_name("parts.cu").read_text(encoding="utf-8")
-"""What the sources of both kernels begin with."""
+"""The beginning of both kernels' sources."""
 OPTIONS = {"float16": ("--std=c++17",), "bfloat16": ("--std=c++17", "-DBFLOAT16")}
 PARTS = ("-DPARTS",)
-"""What compiles a product for parts of k."""
+"""The compiler's options for a product of parts of k."""
 FEWEST_K = 256
 """A part is at least so deep: for it, a block of 128×256 reads 192 KiB of A and B and writes 128 KiB of sums."""
 SUM_BYTES = 4
-"""Of a float32."""
+"""The bytes of a float32."""
 
 
 def options(dtype: str, parts: int) -> tuple[str, ...]:
-    """What the compiler is given for a product that is split into so many parts."""
+    """Return the compiler's options for a product that is split into so many parts."""
     return OPTIONS[dtype] + (PARTS if parts > 1 else ())
 
 
 def words(parts: int) -> tuple[str, ...]:
-    """What the name of a kernel that multiplies so many parts says of it."""
+    """Return the words in the name of a kernel that multiplies so many parts."""
     return ("parts",) if parts > 1 else ()
 
 
 def adder(kernel: Any, operands: Operands, parts: int) -> Callable[[], None]:
-    """What adds the parts' sums in the workspace into C, on CuPy's current stream; it does nothing for one part."""
+    """Return the function that adds the parts' sums in the workspace into C, on CuPy's current stream.
+
+    It does nothing for one part.
+    """
     size = operands.padded
     elements = size.batch * size.m * size.n
     blocks = adding_blocks(elements, SUM_BYTES)
@@ -58,7 +61,7 @@ def adder(kernel: Any, operands: Operands, parts: int) -> Callable[[], None]:
 
 
 def device_code() -> list[DeviceKernel]:
-    """One kernel for each type."""
+    """Return one kernel for each type."""
     return [
         CudaKernel(f"matmul parts {dtype}", ENTRY, SOURCE, flags, tuned=True, unit="8 parts of 4")
         for dtype, flags in OPTIONS.items()

@@ -1,4 +1,4 @@
-"""What every GPU implementation of the matrix product does around it: matrices on the device, the check of the answer.
+"""The task that all GPU implementations of the matrix product share: matrices on the device, the check of the answer.
 
 An implementation is a function of `Operands` that sets up what it needs and returns `run(stream)`:
 
@@ -50,7 +50,7 @@ class Operands:
     c: Any
     """(batch, m′, n′), of the type `FORMATS[dtype].result`."""
     workspace: Any
-    """As many bytes as the implementation asked for, such as for partial sums; poisoned like C before it is checked."""
+    """The bytes that the implementation asked for, such as for partial sums; poisoned like C before it is checked."""
 
     @property
     def padded(self) -> Product:
@@ -70,7 +70,7 @@ def gpu_task(
     unit_kind: Literal["plain", "tensor"] | None = None,
     workspace: Callable[[Product], int] = lambda padded: 0,
 ) -> Task:
-    """The task of multiplying fresh random matrices of the point's type and sizes by what `bind` returns.
+    """Return the task of multiplying fresh random matrices of the point's type and sizes by what `bind` returns.
 
     `unit_kind` is that of `Work`. `workspace` says how many bytes a product of such padded sizes needs beside the
     matrices. Skip where both would take more than half of the free device memory. Units that the device may lack are
@@ -91,7 +91,7 @@ def gpu_task(
     run_on = bind(Operands(product, dtype, a, b, c, beside))
 
     def load() -> tuple[Any, Any]:
-        """A and B as they were drawn, without the padding that the device's have."""
+        """Draw A and B, and return them without the padding that the device's have."""
         used_b = (product.n, product.k) if b_by_columns else (product.k, product.n)
         host_a = _draw_padded(rng, a.shape, dtype, product.m, product.k)
         host_b = _draw_padded(rng, b.shape, dtype, *used_b)
@@ -121,7 +121,7 @@ def gpu_task(
 
 
 def _draw_padded(rng: np.random.Generator, shape: tuple[int, ...], dtype: str, rows: int, columns: int) -> Any:
-    """Random matrices of that shape, (batch, …, …), with zeros beyond so many rows and columns of each."""
+    """Draw random matrices of that shape, (batch, …, …), with zeros beyond so many rows and columns of each."""
     drawn = draw(rng, shape, dtype)
     drawn[:, rows:] = 0
     drawn[:, :, columns:] = 0

@@ -34,7 +34,7 @@ CAPABILITY = {
 
 @dataclass(frozen=True)
 class Arithmetic:
-    """How cuBLAS is asked for a type, by numbers from library_types.h and cublas_api.h."""
+    """The numbers by which cuBLAS is asked for a type, from library_types.h and cublas_api.h."""
 
     data_type: int
     compute_type: int
@@ -51,7 +51,7 @@ ARITHMETIC = {
 
 
 def prepare(point: Point) -> Task:
-    """Random A and B on the device, and C; Skip where the device lacks the type or the memory."""
+    """Prepare random A and B on the device, and C; Skip where the device lacks the type or the memory."""
     dtype = str(point["dtype"])
     require_compute_capability(CAPABILITY[dtype], dtype)
     if dtype in ARITHMETIC:
@@ -60,7 +60,7 @@ def prepare(point: Point) -> Task:
 
 
 def bind(operands: Operands) -> Callable[[int], None]:
-    """What enqueues the product on a stream, by cuBLAS."""
+    """Return the function that enqueues the product on a stream, by cuBLAS."""
     cublas = library("cupy_backends.cuda.libs.cublas")
     how, product = ARITHMETIC[operands.dtype], operands.product
     a, b, c = operands.a, operands.b, operands.c

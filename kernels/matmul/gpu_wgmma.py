@@ -54,7 +54,7 @@ ARCHITECTURE = "sm_90a"
 ENTRY = "matmul_wgmma"
 SOURCE = gpu_parts.SOURCE + Path(__file__).with_name("wgmma.cu").read_text(encoding="utf-8")
 
-# As in wgmma.cu, where they are derived.
+# These are as in wgmma.cu, where they are derived.
 CLUSTER = 2
 CLUSTER_M, TILE_N, TILE_K = 256, 256, 64
 BOX_A, BOX_B, BOX_C = 128, 64, 16
@@ -64,7 +64,7 @@ SHARED_BYTES = 229_440
 
 
 def prepare(point: Point) -> Task:
-    """The task of the point's product; Skip for a type or a card without these instructions, or too little memory."""
+    """Return the point's task; Skip for a type or a card without these instructions, or too little memory."""
     dtype = str(point["dtype"])
     if dtype not in gpu_parts.OPTIONS:
         raise Skip(f"our kernel multiplies {' and '.join(gpu_parts.OPTIONS)}, not {dtype}")
@@ -75,18 +75,18 @@ def prepare(point: Point) -> Task:
 
 
 def parts_for(size: Product) -> int:
-    """Into how many parts k is split on the current device."""
+    """Return into how many parts k is split on the current device."""
     at_once = attribute("MultiProcessorCount") // CLUSTER
     return parts_of(tiles(size), -(-size.k // TILE_K), at_once, gpu_parts.FEWEST_K // TILE_K)
 
 
 def workspace(size: Product) -> int:
-    """Bytes of the parts' sums."""
+    """Return the bytes of the parts' sums."""
     return workspace_bytes(parts_for(size), size.batch * size.m * size.n, gpu_parts.SUM_BYTES)
 
 
 def bind(operands: Operands) -> Callable[[int], None]:
-    """`run(stream)`, which enqueues the product of the whole, padded arrays."""
+    """Return `run(stream)`, which enqueues the product of the whole, padded arrays."""
     size = operands.padded
     parts = parts_for(size)
     kernel, adding = load(gpu_parts.options(operands.dtype, parts))
@@ -109,17 +109,17 @@ def bind(operands: Operands) -> Callable[[int], None]:
 
 
 def tiles(size: Product) -> int:
-    """How many tiles of a cluster a product has."""
+    """Return how many tiles of a cluster a product has."""
     return -(-size.m // CLUSTER_M) * -(-size.n // TILE_N) * size.batch
 
 
 def blocks_of(work: int, multiprocessors: int) -> int:
-    """Blocks to launch for so many tiles or parts of them: whole clusters, a block per multiprocessor, none idle."""
+    """Return the blocks to launch for so many tiles or parts: whole clusters, a block per multiprocessor, none idle."""
     return CLUSTER * min(work, max(1, multiprocessors // CLUSTER))
 
 
 def load(options: tuple[str, ...]) -> tuple[Any, Any]:
-    """The product's and the adding kernel on the current device.
+    """Return the product's and the adding kernel on the current device.
 
     CuPy would compile for 9.0, not 9.0a: it is given the machine code, in a file that it reads when asked for a kernel.
     """
@@ -134,7 +134,7 @@ def load(options: tuple[str, ...]) -> tuple[Any, Any]:
 
 @cache
 def machine_code(options: tuple[str, ...]) -> bytes:
-    """The kernels' cubin by NVRTC; RuntimeError with the compiler's own words if they do not compile."""
+    """Return the kernels' cubin by NVRTC; RuntimeError with the compiler's own words if they do not compile."""
     nvrtc = library("cuda.bindings.nvrtc")
 
     def call(function: str, *arguments: Any) -> Any:
@@ -156,7 +156,7 @@ def machine_code(options: tuple[str, ...]) -> bytes:
 
 
 def device_code() -> list[DeviceKernel]:
-    """One kernel for each type, and one that multiplies parts of k."""
+    """Return the kernels: for each type one, and one that multiplies parts of k."""
     return [
         CudaKernel(
             " ".join(("matmul wgmma", dtype, *gpu_parts.words(parts))),

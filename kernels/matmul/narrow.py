@@ -23,7 +23,7 @@ COLUMNS = 4
 
 @compiled
 def dot(a: Any, at_a: int, b: Any, at_b: int, depth: int) -> Any:
-    """Σ a·b of `depth` elements, in four independent sums."""
+    """Return Σ a·b of `depth` elements, in four independent sums."""
     lanes = lanes_of(a)
     s0 = s1 = s2 = s3 = splat(a.dtype.type(0))
     whole = depth // (4 * lanes) * (4 * lanes)
@@ -41,7 +41,7 @@ def dot(a: Any, at_a: int, b: Any, at_b: int, depth: int) -> Any:
 
 @compiled
 def dot_columns(a: Any, at_a: int, b: Any, at_b: int, stride: int, depth: int, c: Any, at_c: int) -> None:
-    """c[at_c:] += the dot products of a row of A with COLUMNS columns of B, `stride` apart."""
+    """Add to c[at_c:] the dot products of a row of A with COLUMNS columns of B, which are `stride` apart."""
     lanes = lanes_of(a)
     s0 = s1 = s2 = s3 = splat(a.dtype.type(0))
     whole = depth // lanes * lanes
@@ -64,7 +64,7 @@ def dot_columns(a: Any, at_a: int, b: Any, at_b: int, stride: int, depth: int, c
 def multiply_narrow(
     a: Any, b: Any, c: Any, m: int, n: int, k: int, rows: int, piece: int, transposed: Any, threads: int, counter: Any
 ) -> None:
-    """C = A·B of flat arrays for n ≥ 1, best few; a thread takes `rows` rows at a time, `piece` elements of each.
+    """Do C = A·B of flat arrays for n ≥ 1, best few; a thread takes `rows` rows at a time, `piece` elements of each.
 
     `transposed` is as large as B.
     """

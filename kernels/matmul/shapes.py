@@ -24,7 +24,7 @@ SHAPES = {
 }
 """Shape, as `Product.parse` reads it → where it is published and what it computes."""
 CPU_SHAPES = ("35x700x2048", "7680x1x2560", "7680x64x2560", "4096x1024x1024", "192x512x512x64")
-"""Those that a CPU measures unless asked for others: each kind once, under 10 GFLOP."""
+"""The shapes that a CPU measures unless asked for others: each kind once, under 10 GFLOP."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class Product:
 
     @classmethod
     def of(cls, point: Point) -> Product:
-        """The product that a point of `matmul` (axis n) or `gemm` (axis shape) asks for."""
+        """Return the product that a point of `matmul` (axis n) or `gemm` (axis shape) asks for."""
         if "shape" in point.params:
             return cls.parse(str(point["shape"]))
         n = int(point["n"])
@@ -58,6 +58,6 @@ class Product:
         return 2 * self.batch * self.m * self.n * self.k
 
     def bytes(self, item: int, result: int | None = None) -> int:
-        """A and B read once, of `item` bytes an element, and C written once, of `result` bytes (`item` if None)."""
+        """Return the bytes of A and B read once, `item` an element, and C written once, `result` (`item` if None)."""
         read = self.m * self.k + self.k * self.n
         return self.batch * (read * item + self.m * self.n * (item if result is None else result))

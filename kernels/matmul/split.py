@@ -18,26 +18,26 @@ ADD_THREADS = ADDERS * WARP
 
 
 def parts_of(tiles: int, slices: int, blocks_at_once: int, fewest: int) -> int:
-    """Into how many parts to split the `slices` of k, which a block takes one after the other; 1 means not at all.
+    """Return into how many parts to split the `slices` of k, which a block takes in turn; 1 means not at all.
 
-    As many as blocks run at once for each of the `tiles` of all matrices, so that one wave of blocks does it all, but
-    each part has at least the `fewest` slices that are worth a block's beginning and end. None is empty where each has
-    `slices_each` of them.
+    There are as many as blocks run at once for each of the `tiles` of all matrices, so that one wave of blocks does it
+    all, but each part has at least the `fewest` slices that are worth a block's beginning and end. No part is empty
+    where each has `slices_each` slices.
     """
     most = max(1, min(blocks_at_once // tiles, slices // fewest))
     return -(-slices // slices_each(slices, most))
 
 
 def slices_each(slices: int, parts: int) -> int:
-    """Slices of each part but the last, which may have fewer."""
+    """Return the slices of each part but the last, which may have fewer."""
     return -(-slices // parts)
 
 
 def workspace_bytes(parts: int, elements: int, itemsize: int) -> int:
-    """Of the parts' sums for that many elements of C, the whole batch; none where nothing is split."""
+    """Return the bytes of the parts' sums for that many elements of C, the whole batch's; 0 where nothing is split."""
     return parts * elements * itemsize if parts > 1 else 0
 
 
 def adding_blocks(elements: int, itemsize: int) -> int:
-    """Blocks that add up the parts of that many elements, a multiple of 16 bytes' worth: 512 bytes each."""
+    """Return how many blocks add up the parts of that many elements, a multiple of 16 bytes' worth: 512 bytes each."""
     return -(-elements * itemsize // (WARP * 16))

@@ -18,7 +18,7 @@ TENSOR_MAP = np.dtype("V128")
 ALIGNMENT = 128
 BYTES = 2
 SWIZZLE_BYTES = 128
-"""Of a row of a box: the widest that the 128-byte swizzle takes."""
+"""The bytes of a row of a box: the widest that the 128-byte swizzle takes."""
 
 # cuda.h: CUtensorMapDataType, -Interleave, -Swizzle, -L2promotion, -FloatOOBfill
 UINT16 = 1
@@ -29,7 +29,7 @@ ZEROS_OUTSIDE = 0
 
 
 def tensor_map(address: int, shape: tuple[int, int, int], rows: int, driver: str = LIBCUDA) -> Any:
-    """The map of a contiguous (batch, rows, columns) array of 2-byte elements, for boxes of `rows` × 64 elements.
+    """Return the map of a contiguous (batch, rows, columns) array of 2-byte elements, for boxes of `rows` × 64.
 
     The result is an array of one element, which CuPy passes to a kernel by value. The columns must be a multiple of 8,
     so that rows start at multiples of 16 bytes. RuntimeError if the driver refuses.

@@ -31,17 +31,17 @@ MOST_ROWS = 8
 
 
 def blocks_at_once(size: int) -> int:
-    """Blocks of so many columns or rows that run on a multiprocessor: 168 registers a thread suffice for three."""
+    """Return the blocks of so many columns or rows on a multiprocessor: 168 registers a thread suffice for three."""
     return 3 if size < MOST else 2
 
 
 def rows_of_a_warp(real: Any, columns: int) -> int:
-    """Rows of C that a warp computes where C has at most so many columns, a power of two."""
+    """Return the rows of C that a warp computes where C has at most so many columns, a power of two."""
     return min(MOST_ROWS, HELD_BYTES * 8 // int(real.bitwidth) // columns)
 
 
 def define_few_columns(real: Any, columns: int) -> Callable[..., None]:
-    """`multiply(a, b, c, m, n, k, each)` for n ≤ `columns`, a power of two: a warp multiplies some rows of A by B.
+    """Return `multiply(a, b, c, m, n, k, each)` for n ≤ `columns`, a power of two: a warp multiplies rows of A by B.
 
     A slice is what a warp's lanes read of a row at a time. The sums of the lanes are added in shared memory,
     `at_once` of each lane at a time, by a lane each.
@@ -117,7 +117,7 @@ def define_few_columns(real: Any, columns: int) -> Callable[..., None]:
 
 
 def define_few_rows(real: Any, rows: int) -> Callable[..., None]:
-    """`multiply(a, b, c, m, n, k, each)` for m ≤ `rows`, a power of two: a warp's lanes read rows of B side by side.
+    """Return `multiply(a, b, c, m, n, k, each)` for m ≤ `rows`, a power of two: lanes read rows of B side by side.
 
     The warps of a block share the columns and take turns along k. A slice is what they read in one turn: 16 bytes of
     rows of A for each warp. Their sums are added in shared memory, a row of C at a time.

@@ -32,14 +32,14 @@ BAND = 8
 
 @dataclass(frozen=True)
 class Tiling:
-    """What a block computes of C, and what each of its threads; threads come in warps of 8 down and 4 across."""
+    """The part of C that a block computes, and that of each of its threads; a warp's are 8 down and 4 across."""
 
     rows: int
     columns: int
     rows_per_thread: int
     columns_per_thread: int
     blocks: int
-    """That a multiprocessor's registers hold: one computes while another waits at its barrier."""
+    """The blocks that a multiprocessor's registers hold: one computes while another waits at its barrier."""
     depth: int = 8
     """Columns of A and rows of B in one slice: 32 bytes of a float32 row of A, one memory sector."""
 
@@ -57,7 +57,7 @@ class Tiling:
 
 
 def define_tiled(real: Any, tiling: Tiling) -> Callable[..., None]:
-    """`multiply(a, b, c, m, n, k, each)` on flat arrays, for a grid of (tiles, parts of k, matrices of the batch).
+    """Return `multiply(a, b, c, m, n, k, each)` on flat arrays, for a grid of (tiles, parts of k, matrices of a batch).
 
     A part is `each` slices of k; c holds the sums of all parts: (parts, batch, m, n). The sizes per thread are powers
     of two. A thread's rows are `threads_down` apart, its columns are groups of one access (`wide`), `step_across`
@@ -132,7 +132,7 @@ def define_tiled(real: Any, tiling: Tiling) -> Callable[..., None]:
         for i in range(mine):
             sums[i] = zero
 
-        # Which tile this block computes: down the first column of a band, then down the next.
+        # The tile that this block computes: down the first column of a band, then down the next.
         down, across = (m + rows - 1) // rows, (n + columns - 1) // columns
         band = cuda.blockIdx.x // (BAND * across)
         in_band = cuda.blockIdx.x - band * BAND * across
@@ -140,7 +140,7 @@ def define_tiled(real: Any, tiling: Tiling) -> Callable[..., None]:
         first_row = (band * BAND + in_band % height) * rows
         first_column = in_band // height * columns
 
-        # Where this thread's part of C lies in the tile.
+        # The place of this thread's part of C in the tile.
         lane, warp = thread % WARP, thread // WARP
         y = warp % warps_down * WARP_ROWS + (lane >> 1 & 7)
         x = (warp // warps_down * WARP_COLUMNS + (lane & 1 | lane >> 3 & 2)) * wide
@@ -155,7 +155,7 @@ def define_tiled(real: Any, tiling: Tiling) -> Callable[..., None]:
             begin = whole + (first - 1) * depth
             whole = np.int64(depth)
 
-        # What this thread fetches: of rows and columns beyond the matrix the last ones, whose products are not stored.
+        # This thread fetches, for rows and columns beyond the matrix, the last ones, whose products are not stored.
         i_a, k_a = thread // per_row_a, thread % per_row_a * wide
         k_b, j_b = thread // per_row_b, thread % per_row_b * wide
         put_a, put_b = i_a * pitch + k_a, k_b * columns + j_b

@@ -35,7 +35,7 @@ LARGEST_FACTOR = 11
 """|start| + STEPS·11·11 < 2²³ + 2²³: exact in float32, whose integers are exact up to 2²⁴."""
 LARGEST_START = 1 << 23
 CLOCK_STEPS = 1 << 17
-"""2 million cycles: well above the cost of reading the timer, well below a time slice of the scheduler."""
+"""The steps of a chain, 2 million cycles: well above the cost of reading the timer, well below a time slice."""
 CLOCK_REPEATS = 100
 CYCLES_PER_STEP = 16
 
@@ -50,14 +50,14 @@ def run_rounds(sums: Any, factors: Any, steps: int, stride: int) -> None:
 
 @parallel
 def run_on_all(sums: Any, factors: Any, steps: int, stride: int) -> None:
-    """The same on every thread: row t of `sums` and `factors` is thread t's."""
+    """Do `run_rounds` on every thread: row t of `sums` and `factors` is thread t's."""
     for thread in prange(len(sums)):
         run_rounds(sums[thread], factors[thread], steps, stride)
 
 
 @compiled
 def integer_chain(x: Any, a: Any, b: Any, steps: int) -> Any:
-    """16 dependent one-cycle operations per step: eight times (x + a) xor b.
+    """Do 16 dependent one-cycle operations per step: eight times (x + a) xor b.
 
     LLVM would replace a chain of additions alone by one multiplication; with xor in between there is no closed form
     that it knows. All three are variables, because newer CPUs execute the addition of a small constant without a cycle.
@@ -75,7 +75,7 @@ def integer_chain(x: Any, a: Any, b: Any, steps: int) -> Any:
 
 
 def observed_clock(threads: int, seed: int) -> float:
-    """Hertz that the cores run at while that many are busy: each thread's best of 100 chains, averaged.
+    """Return the hertz that the cores run at while that many are busy: each thread's best of 100 chains, averaged.
 
     Whatever disturbs a chain can only lengthen it. Plain threads, each timing its own chain, disturb each other less
     than Numba's pool does, whose threads spin while they wait.
@@ -97,7 +97,7 @@ def observed_clock(threads: int, seed: int) -> float:
 
 
 def prepare(point: Point) -> Task:
-    """Random whole starting values and factors for each thread."""
+    """Prepare random whole starting values and factors for each thread."""
     dtype = np.dtype(str(point["dtype"]))
     threads = thread_count() if point["cores"] == "all" else 1
     width = lanes(dtype.itemsize)

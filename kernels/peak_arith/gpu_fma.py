@@ -30,12 +30,12 @@ from profiling.records.quality import Metric, Verification
 from profiling.records.work import Work
 
 THREADS = 1024
-"""One block on each multiprocessor: 8 warps for each scheduler, spread evenly whatever else fits."""
+"""The threads of the one block on each multiprocessor: 8 warps for each scheduler, spread evenly whatever else fits."""
 CHAINS = 8
 STEPS = 64
 """FMAs of a chain in one turn of the loop."""
 TURNS = 1024
-"""Some 2 ms where a scheduler issues an FMA per clock: launching takes microseconds."""
+"""The turns of the loop: some 2 ms where a scheduler issues an FMA per clock, as launching takes microseconds."""
 
 SOURCE = r"""
 // WORD is what a register holds (one number, or two of 16 bits), BITS the same as an integer, SIGN its sign bits.
@@ -78,7 +78,7 @@ run_chains(const WORD* starts, const WORD* factors, int turns, BITS* answers, lo
 
 @dataclass(frozen=True)
 class Format:
-    """How one dtype lies in the registers, and what whole numbers keep its sums exact."""
+    """The layout of one dtype in the registers, and the whole numbers that keep its sums exact."""
 
     lanes: int
     """Numbers in one register."""
@@ -87,7 +87,7 @@ class Format:
     instruction: str
     """The type suffix of PTX's `fma.rn`."""
     constraint: str
-    """What inline assembly calls the register."""
+    """The letter for the register in inline assembly."""
     bits: Any
     """The integer of the register's size."""
     largest_start: int
@@ -102,7 +102,7 @@ class Format:
 
     @property
     def options(self) -> tuple[str, ...]:
-        """How NVRTC compiles SOURCE for it."""
+        """Return the options by which NVRTC compiles SOURCE for it."""
         defined = {
             "THREADS": THREADS,
             "CHAINS": CHAINS,
@@ -142,7 +142,7 @@ def device_code() -> list[DeviceKernel]:
 
 
 def to_words(numbers: Any, dtype: str) -> Any:
-    """Whole numbers (…, lanes) in the registers' format: (…), as integers of the same bits."""
+    """Return whole numbers (…, lanes) in the registers' format: (…), as integers of the same bits."""
     kind = FORMATS[dtype]
     if dtype == "bfloat16":  # the upper half of a float32, whose lower half is zero in whole numbers up to 2⁸
         stored = (numbers.astype(np.float32).view(np.uint32) >> 16).astype(np.uint16)
@@ -152,7 +152,7 @@ def to_words(numbers: Any, dtype: str) -> Any:
 
 
 def expected_answers(starts: Any, factors: Any, turns: int, dtype: str) -> Any:
-    """The bits of the sums after each turn, added up: `starts` (CHAINS, threads, lanes), `factors` (2, threads, lanes).
+    """Add up the bits of the sums after each turn: `starts` (CHAINS, threads, lanes), `factors` (2, threads, lanes).
 
     After an odd number of turns a sum is start + STEPS·a·b, after an even number it is start.
     """
@@ -163,7 +163,7 @@ def expected_answers(starts: Any, factors: Any, turns: int, dtype: str) -> Any:
 
 
 def draw(rng: np.random.Generator, threads: int, dtype: str) -> tuple[Any, Any]:
-    """Random whole starting values and factors, never 0, of both signs."""
+    """Return random whole starting values and factors, never 0, of both signs."""
     kind = FORMATS[dtype]
     starts = rng.integers(-kind.largest_start, kind.largest_start, (CHAINS, threads, kind.lanes), endpoint=True)
     largest = np.reshape(kind.largest_factors, (2, 1, 1))
@@ -172,7 +172,7 @@ def draw(rng: np.random.Generator, threads: int, dtype: str) -> tuple[Any, Any]:
 
 
 def prepare(point: Point) -> Task:
-    """Random starting values and factors for every thread of the device; Skip where it lacks the type's FMA."""
+    """Prepare random starting values and factors for all threads of the device; Skip where it lacks the type's FMA."""
     cupy = library("cupy")
     dtype = str(point["dtype"])
     kind = FORMATS[dtype]
@@ -205,7 +205,7 @@ def prepare(point: Point) -> Task:
     flops = threads * TURNS * STEPS * CHAINS * kind.lanes * 2
 
     def metrics(_seconds: float) -> dict[str, Metric]:
-        counted = float(np.median(cycles.get()))  # of the last execution
+        counted = float(np.median(cycles.get()))  # the cycles of the last execution
         return {
             "FLOP per cycle per multiprocessor": Metric(flops / blocks / counted, "FLOP"),
             "multiprocessors": Metric(blocks),
@@ -216,7 +216,7 @@ def prepare(point: Point) -> Task:
 
 
 def verify_answers(found: Any, expected: Any) -> Verification:
-    """Every thread's answer, bit by bit."""
+    """Check every thread's answer, bit by bit."""
     wrong = np.flatnonzero(found != expected)
     shown = int(wrong[0]) if wrong.size else 0
     return Verification(

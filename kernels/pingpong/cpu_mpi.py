@@ -22,13 +22,13 @@ def prepare(point: Point) -> Task:
 
 
 def prepare_in_mpi(point: Point) -> Task:
-    """The task itself."""
+    """Return this rank's task, made in the process that holds its place in MPI."""
     here = world()
     return make_task(point, round_trips(mpi(here)), lockstep(here), here)
 
 
 def round_trips(library: Any) -> Trips:
-    """Of rank 0 with the last."""
+    """Return the round trips of rank 0 with the last rank."""
     ranks, byte = library.COMM_WORLD, library.BYTE
     first, last = ranks.rank == 0, ranks.size - 1
 

@@ -66,7 +66,7 @@ def round_trips(peer: Channel, exchange: Any) -> Trips:
 
 @compiled
 def ping(descriptor: int, payload: Any, returned: Any, loops: int) -> bool:
-    """Of the rank that begins."""
+    """Make the round trips of the rank that begins; false if the connection has ended."""
     done = 0
     while done < loops and send(descriptor, payload) and receive(descriptor, returned):
         done += 1
@@ -75,7 +75,7 @@ def ping(descriptor: int, payload: Any, returned: Any, loops: int) -> bool:
 
 @compiled
 def pong(descriptor: int, payload: Any, returned: Any, loops: int) -> bool:
-    """Of the rank that sends back what it received."""
+    """Make the round trips of the rank that sends back what it received; false if the connection has ended."""
     done = 0
     while done < loops and receive(descriptor, payload) and send(descriptor, payload):
         done += 1

@@ -1,4 +1,4 @@
-"""What both implementations of pingpong share: what is timed, and the check that the message came there and back."""
+"""The task of both implementations of pingpong: what is timed, and the check that the message came there and back."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def require_host_memory(point: Point, here: World) -> None:
 
 
 def make_task(point: Point, trips: Trips, steps: Lockstep, here: World) -> Task:
-    """This rank's task: one execution is a round trip, which carries the message twice.
+    """Return this rank's task: one execution is a round trip, which carries the message twice.
 
     It is rank 0 whose clock counts: it begins, and it has the message in the end. What is timed comes back to where it
     was sent from, as in NetPIPE: another array would take as much of the caches again. What is checked does not.
@@ -43,7 +43,7 @@ def make_task(point: Point, trips: Trips, steps: Lockstep, here: World) -> Task:
             trips(payload, payload, loops)
 
     def draw() -> None:
-        """A fresh message in rank 0; where it is received each of its bytes is another one."""
+        """Draw a fresh message in rank 0; where it is received each of its bytes is another one."""
         payload[:] = np.frombuffer(rng.bytes(size), np.uint8)
         if first:
             np.invert(payload, out=returned)
@@ -66,7 +66,7 @@ def make_task(point: Point, trips: Trips, steps: Lockstep, here: World) -> Task:
 
 
 def judge(found: list[dict[str, int]]) -> Verification:
-    """Whether every byte came back, and the last rank has them too."""
+    """Check that every byte came back, and that the last rank has them too."""
     wrong, arrived = found[0]["wrong"], found[0]["sum"] == found[-1]["sum"]
     return Verification(
         passed=wrong == 0 and arrived,

@@ -21,7 +21,7 @@ from profiling.records.point import Point
 
 @compiled
 def sum_integers(array: Any, begin: int, end: int, passes: int) -> Any:
-    """The sum of array[begin:end]: LLVM turns it into vectors by itself, since the order of integers is free."""
+    """Return the sum of array[begin:end]: LLVM turns it into vectors by itself, since the order of integers is free."""
     total = 0
     for i in range(np.uint64(begin), np.uint64(end)):  # a signed index could count from the end, which bars vectors
         total += array[i]
@@ -30,7 +30,7 @@ def sum_integers(array: Any, begin: int, end: int, passes: int) -> Any:
 
 @cache
 def on_all_threads(sum_part: Any) -> Any:
-    """The parallel function that gives every thread its contiguous part of the array."""
+    """Return the parallel function that gives every thread its contiguous part of the array."""
 
     @parallel
     def run(array: Any, partial: Any) -> None:
@@ -42,7 +42,7 @@ def on_all_threads(sum_part: Any) -> Any:
 
 
 def sum_on_all(array: Any, threads: int) -> Any:
-    """The sum of a one-dimensional array that every thread has an equal part of."""
+    """Return the sum of a one-dimensional array that every thread has an equal part of."""
     floating = np.issubdtype(array.dtype, np.floating)
     partial = np.empty(threads, array.dtype if floating else np.int64)
     on_all_threads(sum_vectors if floating else sum_integers)(array, partial)

@@ -1,4 +1,4 @@
-"""What both CPU implementations of reduce share: the array, and how the sum is checked."""
+"""The task that both CPU implementations of reduce share: the array, and the check of the sum."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from profiling.records.work import Work
 
 
 def make_task(point: Point, total: Callable[[Any, int], Any], threads: int | None = None) -> Task:
-    """The sum `total(array, threads)` of random whole numbers.
+    """Return the task of summing random whole numbers by `total(array, threads)`.
 
     The array is as long as stream's, in equal parts for `threads`, all there are unless given, which touch it first.
     Skip where it would take more than half of the available memory.

@@ -1,4 +1,4 @@
-"""What every implementation of reduce sums: whole numbers so small that their sum is exact in any order.
+"""The numbers that every implementation of reduce sums: whole ones so small that their sum is exact in any order.
 
 A sum of n numbers of at most LARGEST, of random sign, reaches 2²⁴, up to where float32 holds every whole number, with a
 chance of at most 2·exp(−2⁴⁸ / (2·n·LARGEST²)) (Hoeffding's inequality): below 10⁻²⁰⁰ for the 4 GiB of n = 2³⁰. So the
@@ -15,7 +15,7 @@ from profiling.records.quality import Verification
 
 LARGEST = 15
 SUM_TYPE = {"float64": "float64", "float32": "float32", "int32": "int64"}
-"""What the elements are added up in: NumPy's rule."""
+"""The type that the elements are added up in, by NumPy's rule."""
 AT_ONCE = 1 << 22
 """Elements drawn and summed at a time: bounds the memory beside the array."""
 
@@ -32,7 +32,7 @@ def draw(rng: np.random.Generator, array: Any) -> int:
 
 
 def verify_sum(expected: int, found: float) -> Verification:
-    """A sum, equal to the last bit; NaN, which stands for one that was not written, is not."""
+    """Check that a sum is equal to the last bit; NaN, which stands for one that was not written, is not."""
     return Verification(
         passed=bool(found == expected),
         method="sum of whole numbers, exactly",

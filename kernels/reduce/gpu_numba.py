@@ -27,7 +27,7 @@ TYPES = {"float64": float64, "float32": float32, "int32": int32, "int64": int64}
 
 
 def define_kernel(element: Any, number: Any) -> Any:
-    """The Python function `sum_blocks(x, sums)`: the sum of x, of Numba type `element`, in `number`, by each block."""
+    """Return the function `sum_blocks(x, sums)`: each block's sum, in `number`, of x of Numba type `element`."""
     width = lanes(element)
     held = AHEAD * width
 
@@ -70,7 +70,7 @@ KERNELS = {
     (dtype, sum_type): cuda.jit(define_kernel(TYPES[dtype], TYPES[sum_type]))
     for dtype, sum_type in [*SUM_TYPE.items(), ("int64", "int64")]
 }
-"""By the type of the elements and that of the sum."""
+"""The kernels by the type of the elements and that of the sum."""
 
 
 def launch(x: Any, sums: Any, out: Any, stream: Any = 0) -> None:

@@ -1,4 +1,4 @@
-"""What both GPU implementations of reduce share: the array on the device, and how the sum is checked."""
+"""The task that both GPU implementations of reduce share: the array on the device, and the check of the sum."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from profiling.records.work import Work
 
 
 def make_task(point: Point, bind: Callable[[Any, Any], Callable[[int], None]]) -> Task:
-    """The sum of random whole numbers; `bind(x, out)` returns what enqueues it on a stream.
+    """Return the task of summing random whole numbers; `bind(x, out)` returns what enqueues it on a stream.
 
     The array is twice as long as one of stream's, because an execution reads it alone. Skip where it would take more
     than half of the free device memory.

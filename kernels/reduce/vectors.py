@@ -13,7 +13,7 @@ CHAINS = 8
 
 @compiled
 def sum_vectors(array: Any, begin: int, end: int, passes: int) -> Any:
-    """The sum of array[begin:end], read `passes` times, of a float32 or float64 array.
+    """Return the sum of array[begin:end], read `passes` times, of a float32 or float64 array.
 
     The part is a whole number of CHAINS vectors. The sums stay in registers from one pass to the next.
     """

@@ -72,7 +72,7 @@ def triad(a: Any, b: Any, c: Any, scalar: Any, begin: int, end: int) -> None:
 
 @compiled
 def dot_part(a: Any, b: Any, begin: int, end: int) -> Any:
-    """The sum of one thread's products, in four chains so that the latency of the FMA does not bound it."""
+    """Return the sum of one thread's products, in four chains so that the latency of the FMA does not bound it."""
     lanes = lanes_of(a)
     s0 = s1 = s2 = s3 = splat(a[begin] - a[begin])
     for i in range(begin, end, 4 * lanes):
@@ -100,7 +100,7 @@ def touch(array: Any, value: Any, threads: int) -> None:
 
 @cache
 def on_all_threads(part_of: Any) -> Any:
-    """The parallel function that gives every thread its contiguous part of the arrays."""
+    """Return the parallel function that gives every thread its contiguous part of the arrays."""
 
     @parallel
     def run(a: Any, b: Any, c: Any, scalar: Any, threads: int) -> None:
@@ -112,14 +112,14 @@ def on_all_threads(part_of: Any) -> Any:
 
 
 def elements_per_array(itemsize: int, threads: int) -> int:
-    """At least four times the last-level caches, as the STREAM rules ask, in equal parts of whole vectors."""
+    """Return a length of at least four times the last-level caches, as STREAM's rules ask, in equal parts of CHUNKs."""
     step = threads * CHUNK
     wanted = max(4 * (last_level_bytes() or 0), SMALLEST) // itemsize
     return -(-wanted // step) * step
 
 
 def aligned_empty(count: int, dtype: Any) -> Any:
-    """An untouched page-aligned array; NumPy asks the kernel for huge pages when it is that large."""
+    """Return an untouched page-aligned array; NumPy asks the kernel for huge pages when it is that large."""
     size = count * np.dtype(dtype).itemsize
     memory = np.empty(size + ALIGNMENT, np.uint8)
     offset = -memory.ctypes.data % ALIGNMENT
@@ -127,7 +127,7 @@ def aligned_empty(count: int, dtype: Any) -> Any:
 
 
 def prepare(point: Point) -> Task:
-    """Three arrays; Skip where they would take more than half of the available memory."""
+    """Prepare three arrays; Skip where they would take more than half of the available memory."""
     op, dtype = str(point["op"]), np.dtype(str(point["dtype"]))
     threads = thread_count()
     n = elements_per_array(dtype.itemsize, threads)
@@ -163,7 +163,7 @@ class Elementwise:
         self.kernel(*self.arrays, self.scalar, self.threads)
 
     def draw(self) -> None:
-        """Normal inputs, and NaN in the array that is to be written."""
+        """Draw normal inputs, and put NaN in the array that is to be written."""
         for position, array in enumerate(self.arrays):
             if position == self.written:
                 array.fill(np.nan)
@@ -171,7 +171,7 @@ class Elementwise:
                 self.rng.standard_normal(dtype=array.dtype.type, out=array)
 
     def verify(self) -> Verification:
-        """Every element against the closed form in float64.
+        """Check every element against the closed form in float64.
 
         Rounding: the scalar product and the sum err by one unit roundoff each at most, here and again in a float64
         reference, relative to the magnitudes that enter the sum: 4 in all.
@@ -202,14 +202,14 @@ class Dot:
         return float(self.partial.sum(dtype=np.float64))
 
     def draw(self) -> None:
-        """Inputs of one sign, uniform in [1, 2): the sum does not cancel, so that a missing part shows."""
+        """Draw inputs of one sign, uniform in [1, 2): the sum does not cancel, so that a missing part shows."""
         for array in (self.a, self.b):
             self.rng.random(dtype=array.dtype.type, out=array)
             array += 1
         self.partial.fill(np.nan)
 
     def verify(self) -> Verification:
-        """The sum against float64 sums of short pieces.
+        """Check the sum against float64 sums of short pieces.
 
         A running sum of k terms of one sign errs at step i by up to u·i/k of its final size, independently: together
         u·√(Σi²)/k = u·√(k/3), and four times that is allowed. k is at most a thread's part; in float64 this tells a

@@ -41,7 +41,7 @@ TYPES = {"float32": float32, "float64": float64, "int32": int32}
 
 
 def array_length(itemsize: int, *, arrays: int, moved: int) -> int:
-    """Elements of each of so many arrays, of which one execution reads and writes `moved`; Skip where they do not fit.
+    """Return the length of each of so many arrays, `moved` of which one execution moves; Skip where they do not fit.
 
     They fit where all together take no more than half of the free device memory.
     """
@@ -65,7 +65,7 @@ class Numbers:
         FILL[array.dtype.name][blocks, THREADS](array, a, b)
 
     def factors(self, begin: int, end: int) -> Iterator[tuple[Any, Any]]:
-        """Both factors of the elements from `begin` to before `end`, PART of them at a time."""
+        """Yield both factors of the elements from `begin` to before `end`, PART of them at a time."""
         a, b = (np.resize(block, len(block) + PART) for block in (self.a, self.b))
         for i in range(begin, end, PART):
             count = min(PART, end - i)
@@ -73,18 +73,18 @@ class Numbers:
             yield a[start_a : start_a + count], b[start_b : start_b + count]
 
     def parts(self, begin: int, end: int) -> Iterator[Any]:
-        """The elements from `begin` to before `end`, PART of them at a time."""
+        """Return the elements from `begin` to before `end`, PART of them at a time."""
         return (a * b for a, b in self.factors(begin, end))
 
 
 def draw_normal(rng: np.random.Generator, dtype: Any) -> Numbers:
-    """Standard normal numbers times others between 1 and 2, of both signs."""
+    """Draw standard normal numbers times others between 1 and 2, of both signs."""
     signs = rng.choice(np.array([-1, 1], dtype), PERIODS[1])
     return Numbers(rng.standard_normal(PERIODS[0], dtype=dtype), signs * (rng.random(PERIODS[1], dtype=dtype) + 1))
 
 
 def draw_whole(rng: np.random.Generator, largest: int) -> Numbers:
-    """Whole numbers up to `largest`, none of them 0 and of random sign, whose sum is exact in any order and any type.
+    """Draw whole numbers up to `largest`, never 0 and of random sign, whose sum is exact in any order and any type.
 
     Both factors have a random sign, so that any two elements are uncorrelated, and the standard deviation of a sum of
     n is at most `largest`·√n: for 15 and 2³¹ elements a twenty-fourth of 2²⁴, up to where float32 holds every whole
@@ -95,7 +95,7 @@ def draw_whole(rng: np.random.Generator, largest: int) -> Numbers:
 
 
 def exact_sum(parts: Iterable[tuple[Any, Any]]) -> int:
-    """Σ x·y of whole numbers in float32, of (x, y) in parts so short that float32 holds the sum of each exactly."""
+    """Return Σ x·y of whole float32 numbers, given (x, y) in parts so short that float32 holds each sum exactly."""
     return sum(int(np.dot(x, y)) for x, y in parts)
 
 
@@ -105,7 +105,7 @@ def poison(array: Any, value: float = np.nan) -> None:
 
 
 def define_fill() -> Any:
-    """The Python function `fill(array, a, b)`: array[i] = a[i mod P] · b[i mod Q], of blocks of P and Q numbers."""
+    """Return the function `fill(array, a, b)`: array[i] = a[i mod P] · b[i mod Q], of blocks of P and Q numbers."""
 
     def fill(array: Any, a: Any, b: Any) -> None:
         step = cuda.gridsize(1)

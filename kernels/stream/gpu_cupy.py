@@ -23,7 +23,7 @@ from profiling.records.point import Point
 
 THREADS = 256
 BLOCKS_PER_MULTIPROCESSOR = 4
-"""All at once, with up to 64 registers per thread."""
+"""The blocks of a multiprocessor, which run all at once with up to 64 registers per thread."""
 AHEAD = 4
 """Loads of 16 bytes that a thread has under way, of each input: 64 KiB of it per multiprocessor. A card that reads
 4.8 TB/s with a latency of a microsecond has 5 MB under way, 36 KiB on each of 132 multiprocessors (Little's law)."""
@@ -108,7 +108,7 @@ dot_total(const real* sums, int count, real* out) {
 
 
 def options(dtype: str) -> tuple[str, ...]:
-    """How NVRTC compiles SOURCE for that type."""
+    """Return the options by which NVRTC compiles SOURCE for that type."""
     sizes = f"-DTHREADS={THREADS}", f"-DBLOCKS={BLOCKS_PER_MULTIPROCESSOR}", f"-DAHEAD={AHEAD}"
     return ("--std=c++17", *sizes, *(("-DUSE_DOUBLE",) if dtype == "float64" else ()))
 

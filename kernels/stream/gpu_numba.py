@@ -24,7 +24,7 @@ from profiling.records.point import Point
 
 THREADS = 256
 BLOCKS_PER_MULTIPROCESSOR = 4
-"""All at once, with up to 64 registers per thread."""
+"""The blocks of a multiprocessor, which run all at once with up to 64 registers per thread."""
 AHEAD = 4
 """Loads of 16 bytes that a thread has under way, of each input: 64 KiB of it per multiprocessor. A card that reads
 4.8 TB/s with a latency of a microsecond has 5 MB under way, 36 KiB on each of 132 multiprocessors (Little's law)."""
@@ -52,11 +52,11 @@ def triad_of(x: Any, y: Any, s: Any) -> Any:
 
 
 OPERATIONS = {"copy": (copied, False), "mul": (multiplied, False), "add": (added, True), "triad": (triad_of, True)}
-"""What an element of the result is, and whether it needs y."""
+"""The function that makes an element of the result, and whether it needs y."""
 
 
 def define_elementwise(real: Any, operation: Any, reads_y: bool) -> Any:
-    """The Python function `elementwise(x, y, s, out)`; without `reads_y` it does not touch y."""
+    """Return the Python function `elementwise(x, y, s, out)`; without `reads_y` it does not touch y."""
     width = lanes(real)
     held = AHEAD * width
 
@@ -86,13 +86,13 @@ def define_elementwise(real: Any, operation: Any, reads_y: bool) -> Any:
 
 
 def define_dot(real: Any) -> tuple[Any, Any]:
-    """The Python functions of the two kernels of dot: `partial(x, y, sums)` and `total(sums, out)`."""
+    """Return the Python functions of the two kernels of dot: `partial(x, y, sums)` and `total(sums, out)`."""
     width = lanes(real)
     held = AHEAD * width
 
     @cuda.jit(device=True)
     def sum_block(lanes: Any, mine: Any) -> Any:
-        """The sum over the block of what its threads bring; only the first thread gets it."""
+        """Return the sum over the block of what its threads bring; only the first thread gets it."""
         thread = cuda.threadIdx.x
         lanes[thread] = mine
         half = THREADS // 2
@@ -141,7 +141,7 @@ def define_dot(real: Any) -> tuple[Any, Any]:
 
 
 def compile_kernel(function: Any) -> Any:
-    """The kernel, with no more registers than all the blocks leave to a thread; the simulator knows no registers."""
+    """Return the kernel with no more registers than all blocks leave a thread; the simulator knows no registers."""
     bounds = {} if simulated else {"launch_bounds": (THREADS, BLOCKS_PER_MULTIPROCESSOR)}
     return cuda.jit(**bounds)(function)
 

@@ -1,4 +1,4 @@
-"""What the GPU implementations of stream share: the arrays on the device, and how every element is checked.
+"""The task that the GPU implementations of stream share: the arrays on the device, and the check of every element.
 
 On inputs x and y: copy out = x · mul out = s·x · add out = x + y · triad out = x + s·y · dot Σ x·y.
 """
@@ -27,7 +27,7 @@ Bind = Callable[[Any, Any, Any, Any], Callable[[int], object]]
 
 
 def make_task(point: Point, bind: Bind, *, blocks: int = 1, threads: int = 1) -> Task:
-    """The operation on random arrays; `bind(x, y, sums, out)` returns what enqueues it on a stream.
+    """Return the task of the operation on random arrays; `bind(x, y, sums, out)` returns what enqueues it on a stream.
 
     The arrays are Numba's on the device. `out` is as long as x, or one element for dot; `sums` is for dot's kernel of
     so many `blocks` and `threads`: one element per block. dot is checked twice: exactly on whole numbers, whose sum
@@ -73,12 +73,12 @@ def make_task(point: Point, bind: Bind, *, blocks: int = 1, threads: int = 1) ->
 
 
 def pairs(x: Numbers, y: Numbers, length: int) -> Iterator[tuple[Any, Any]]:
-    """(x, y) of every PART elements."""
+    """Return (x, y) of every PART elements."""
     return zip(x.parts(0, length), y.parts(0, length), strict=True)
 
 
 def results_of(op: str, x: Numbers, y: Numbers, out: Any) -> Iterator[tuple[Any, Any, Any]]:
-    """(x, y, out) of every PART elements, `out` being a Numba device array; y is None where the operation has none."""
+    """Yield (x, y, out) of every PART elements, `out` being a Numba device array; y is None where there is none."""
     host = np.empty(min(DOWNLOADED, len(out)), out.dtype)
     for begin in range(0, len(out), DOWNLOADED):
         end = min(begin + DOWNLOADED, len(out))
@@ -89,7 +89,7 @@ def results_of(op: str, x: Numbers, y: Numbers, out: Any) -> Iterator[tuple[Any,
 
 
 def verify_elements(op: str, dtype: Any, parts: Iterable[tuple[Any, Any, Any]]) -> Verification:
-    """Every element of copy, mul, add or triad against float64, of (x, y, out) in parts.
+    """Check every element of copy, mul, add or triad against float64, given (x, y, out) in parts.
 
     The error of an element is measured against the sum of the magnitudes added. Each operation rounds once, by at
     most u = ε/2 of its result; triad rounds the product and the sum, 2u (or once, fused), and SCALAR itself was
@@ -105,7 +105,7 @@ def verify_elements(op: str, dtype: Any, parts: Iterable[tuple[Any, Any, Any]]) 
 
 
 def _largest_error(op: str, x: Any, y: Any, out: Any) -> float:
-    # In place, because temporaries would take longer than the arithmetic.
+    # This is done in place, because temporaries would take longer than the arithmetic.
     error = np.multiply(x, SCALAR if op == "mul" else 1.0, dtype=np.float64)
     scale = np.abs(error)
     if op in READS_Y:
@@ -121,7 +121,7 @@ def _largest_error(op: str, x: Any, y: Any, out: Any) -> float:
 
 
 def longest_chain(length: int, blocks: int, threads: int) -> int:
-    """Roundings that a product passes on its way into a dot product by two kernels, each a loop and then a tree.
+    """Return the roundings of a product on its way into a dot product by two kernels, each a loop and then a tree.
 
     A thread of the first adds up `length / (blocks·threads)` products, and up to 16 bytes of them more; the second
     kernel is one block that adds up the sums of the blocks.
@@ -131,7 +131,7 @@ def longest_chain(length: int, blocks: int, threads: int) -> int:
 
 
 def verify_dot(dtype: Any, parts: Iterable[tuple[Any, Any]], found: float, longest_chain: int) -> Verification:
-    """A dot product against float64, relative to Σ|x·y|, of (x, y) in parts.
+    """Check a dot product against float64, relative to Σ|x·y|, given (x, y) in parts.
 
     A product passes through at most `longest_chain` roundings (its own and the additions after it), each by at most
     u of what it has become, so the error is at most `longest_chain`·u·Σ|x·y| (Higham, Accuracy and Stability, 4.2).

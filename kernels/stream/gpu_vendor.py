@@ -16,7 +16,7 @@ from profiling.records.point import Point
 
 
 def device_code() -> list[DeviceKernel]:
-    """None of our own: the driver's."""
+    """Return no kernel: the copy is the driver's."""
     return []
 
 

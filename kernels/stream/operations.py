@@ -8,11 +8,11 @@ from __future__ import annotations
 from profiling.records.work import Work
 
 SCALAR = 0.4
-"""BabelStream's."""
+"""The factor s of BabelStream."""
 ARRAYS_MOVED = {"copy": 2, "mul": 2, "add": 3, "triad": 3, "dot": 2}
 FLOPS_PER_ELEMENT = {"copy": 0, "mul": 1, "add": 1, "triad": 2, "dot": 2}
 
 
 def work_of(op: str, length: int, itemsize: int) -> Work:
-    """The bytes that one execution on arrays of that length moves, and its floating-point operations."""
+    """Return the bytes that one execution on arrays of that length moves, and its floating-point operations."""
     return Work(flops=FLOPS_PER_ELEMENT[op] * length or None, bytes=ARRAYS_MOVED[op] * length * itemsize)

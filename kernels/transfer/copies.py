@@ -38,14 +38,14 @@ class Way:
             runtime.memcpyAsync(host, device, size, runtime.memcpyDeviceToHost, stream)
 
     def fill(self, data: Pieces) -> None:
-        """The drawn bytes where they are copied from, and where they are copied to the complement of each of them."""
+        """Write the drawn bytes where they are copied from, and the complement of each where they are copied to."""
         for begin, end, drawn in data:
             at_host, at_device = (drawn, ~drawn) if self.to_device else (~drawn, drawn)
             self.host[begin:end] = at_host
             self.device[begin:end].set(at_device)
 
     def wrong_bytes(self, data: Pieces, size: int) -> int:
-        """Of the first `size` bytes those that did not arrive, and of the others those that were changed."""
+        """Count those of the first `size` bytes that did not arrive, and those of the others that were changed."""
         wrong = 0
         for begin, end, drawn in data:
             found = self.device[begin:end].get() if self.to_device else self.host[begin:end]
@@ -93,14 +93,14 @@ class Copies:
         self.fill(self.largest)
 
     def copy(self, size: int) -> None:
-        """One copy of that many bytes each way, and the wait for it."""
+        """Copy that many bytes each way, and wait for it."""
         for way in self.ways:
             way.enqueue(size)
         for way in self.ways:
             way.stream.synchronize()
 
     def fill(self, size: int) -> list[Pieces]:
-        """Fresh random bytes in each source, and none of them in its destination."""
+        """Write fresh random bytes to each source, none of them to its destination, and return them."""
         data = [Pieces(int(self.rng.integers(1 << 62)), size) for _ in self.ways]
         for way, pieces in zip(self.ways, data, strict=True):
             way.fill(pieces)
@@ -120,7 +120,7 @@ class Copies:
 
 
 def host_memory(memory: str, size: int) -> Any:
-    """That many bytes of the host's memory."""
+    """Return that many bytes of the host's memory."""
     if memory == "pinned":
         return np.frombuffer(library("cupy").cuda.alloc_pinned_memory(size), np.uint8, size)
     return np.empty(size, np.uint8)

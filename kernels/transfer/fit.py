@@ -21,7 +21,7 @@ class Line:
 
 
 def fit_line(sizes: Sequence[float], seconds: Sequence[float]) -> Line:
-    """The line that minimises Σ ((latency + sᵢ/bandwidth − tᵢ) / tᵢ)²: weighted least squares with weights 1/tᵢ².
+    """Return the line of least Σ ((latency + sᵢ/bandwidth − tᵢ) / tᵢ)²: weighted least squares with weights 1/tᵢ².
 
     The times span five orders of magnitude, and so do their errors: unweighted, the largest size alone would decide.
     Linear in latency and 1/bandwidth, so it is solved directly. Hockney's model: "The communication challenge for

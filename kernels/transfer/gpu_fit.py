@@ -23,12 +23,12 @@ APART = 4
 
 
 def device_code() -> list[DeviceKernel]:
-    """None: the copy engines work."""
+    """Return no kernel: the copy engines work."""
     return []
 
 
 def sizes_up_to(largest: int) -> tuple[int, ...]:
-    """Bytes of each copy, from the smallest to the largest."""
+    """Return the bytes of each copy, from the smallest to the largest."""
     sizes = []
     size = SMALLEST_KIB * 1024
     while size < largest:
@@ -38,7 +38,7 @@ def sizes_up_to(largest: int) -> tuple[int, ...]:
 
 
 def prepare(point: Point) -> Task:
-    """Random bytes; Skip where host or device memory does not suffice."""
+    """Prepare random bytes; Skip where host or device memory does not suffice."""
     copies = Copies(point)
     sizes = sizes_up_to(copies.largest)
     times: dict[int, list[float]] = {size: [] for size in sizes}

@@ -15,12 +15,12 @@ from profiling.records.work import Work
 
 
 def device_code() -> list[DeviceKernel]:
-    """None: the copy engines work."""
+    """Return no kernel: the copy engines work."""
     return []
 
 
 def prepare(point: Point) -> Task:
-    """Random bytes; Skip where host or device memory does not suffice."""
+    """Prepare random bytes; Skip where host or device memory does not suffice."""
     copies = Copies(point)
     size = copies.largest
 

@@ -14,25 +14,25 @@ from profiling.machine.nvidia.cuda import attribute, require_compute_capability,
 from profiling.records.quality import Verification
 
 BLOCKS_PER_MULTIPROCESSOR = 8
-"""At up to 64 registers a thread all are there at once; if not, the rest find nothing to do when they start."""
+"""At up to 64 registers a thread all blocks run at once; if not, the rest find nothing to do when they start."""
 SLOTS_IN_ALL = 1 << 25
 LEAST_SLOTS, MOST_SLOTS = 1 << 11, 1 << 16
-"""Places of all stacks together, and of one: few blocks need longer stacks than many that share."""
+"""The places of all stacks together, and of one: few blocks need longer stacks than many that share."""
 POISON = 0x5A5A5A5A
 
 
 @dataclass(frozen=True)
 class Counts:
-    """What a search found below the root."""
+    """The counts of a search below the root."""
 
     nodes: int
     """Entries popped: every node that was looked at."""
     parents: int
-    """Those with children."""
+    """The nodes with children."""
     depth: int
-    """Of the deepest; 0 if there is none below the root."""
+    """The depth of the deepest node; 0 if there is none below the root."""
     shared: int
-    """Shelves filled."""
+    """The number of shelves that were filled."""
     lost: int
     """Children that found no room: 0, or all other numbers are wrong."""
 
@@ -89,16 +89,16 @@ class Search:
         self._deepest.copy_to_device(np.full(1, POISON, np.uint32))
 
     def counts(self) -> Counts:
-        """What the last search found; the device must have finished."""
+        """Return what the last search found; the device must have finished."""
         nodes, parents, shared, lost = (int(n) for n in self._counts.copy_to_host().reshape(-1, COUNTS).sum(axis=0))
         return Counts(nodes, parents, int(self._deepest.copy_to_host()[0]), shared, lost)
 
     def nodes_by_block(self) -> Any:
-        """How many nodes each block looked at in the last search."""
+        """Return how many nodes each block looked at in the last search."""
         return self._counts.copy_to_host().reshape(-1, COUNTS)[:, 0]
 
     def check(self, outcome: Verification) -> Verification:
-        """The outcome, failed with the reason if the last search lost nodes for want of room."""
+        """Return the outcome, failed with the reason if the last search lost nodes for want of room."""
         lost = self.counts().lost
         if lost == 0:
             return outcome
@@ -107,7 +107,7 @@ class Search:
 
 
 def whole_device(words: int) -> dict[str, int]:
-    """The `blocks` and `slots` that suit this device for nodes of so many words.
+    """Return the `blocks` and `slots` that suit this device for nodes of so many words.
 
     Skip if its memory is too small, or if its threads cannot pause: `nanosleep` needs compute capability 7.0.
     """
@@ -120,6 +120,6 @@ def whole_device(words: int) -> dict[str, int]:
 
 
 def slots_for(blocks: int) -> int:
-    """Places of each block's stack, if there are so many blocks."""
+    """Return the places of each block's stack, if there are so many blocks."""
     share = max(1, SLOTS_IN_ALL // blocks)
     return min(MOST_SLOTS, max(LEAST_SLOTS, 1 << share.bit_length() - 1))

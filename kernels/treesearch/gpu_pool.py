@@ -48,10 +48,10 @@ from kernels.device_code import DeviceKernel, NumbaKernel
 from kernels.numba_cuda import cuda, uint32, uint64, void
 
 THREADS = 128
-"""Of a block: few, so that little time is lost at barriers and a shelf is filled soon."""
+"""The threads of a block: few, so that little time is lost at barriers and a shelf is filled soon."""
 
 CHILD_BITS = 12
-"""Of an entry are the child's name, which is therefore below 4,096; the other 20 are the frame's place."""
+"""The bits of an entry for the child's name, which is therefore below 4,096; the other 20 are the frame's place."""
 PLACE_BITS = 32 - CHILD_BITS
 NAME = uint32((1 << CHILD_BITS) - 1)
 NAME_BITS = uint32(CHILD_BITS)
@@ -71,7 +71,7 @@ COUNTS = 4
 
 @dataclass(frozen=True)
 class Problem:
-    """What the tree is.
+    """The tree that is searched.
 
     A node is `words` words, the first of which is its depth. `expand(node, name, tables)` turns the local array `node`
     from a parent into its child of that name, and returns the child's children as a word, 0 if it has none: `number`
@@ -100,7 +100,7 @@ def reset(ready_first: Any, chunks: Any, ready: Any, vacant: Any, pending: Any, 
 
 @cuda.jit(device=True)
 def find_shelf(ready: Any, pending: Any, seen: Any) -> Any:
-    """A ready shelf, which is this block's to empty now; NONE if there is no more work anywhere.
+    """Return a ready shelf, which is this block's to empty now; NONE if there is no more work anywhere.
 
     `seen` is shared: how far from its own word the block saw a ready shelf, the shelf it got, and `pending`.
     """
@@ -142,7 +142,7 @@ def find_shelf(ready: Any, pending: Any, seen: Any) -> Any:
 
 
 def define_search(problem: Problem, threads: int = THREADS, slots: int = 1 << 14, keep: int | None = None) -> Any:
-    """The kernel for blocks of so many threads with stacks of so many places, both powers of two.
+    """Return the kernel for blocks of so many threads with stacks of so many places, both powers of two.
 
     A block offers work if it has more than `keep` ≥ 1 entries: by default what it pops in one round.
     """
@@ -160,7 +160,7 @@ def define_search(problem: Problem, threads: int = THREADS, slots: int = 1 << 14
         shelf: Any, bottom: Any, entries: Any, frames: Any, shelf_entries: Any, shelf_frames: Any, shelf_sizes: Any,
         vacant: Any,
     ) -> Any:  # fmt: skip
-        """Copy a shelf to the empty stack, from `bottom` on in both rings; how many entries that were."""
+        """Copy a shelf to the empty stack, from `bottom` on in both rings; return how many entries that were."""
         thread, block = uint32(cuda.threadIdx.x), uint64(cuda.blockIdx.x)
         size = uint32(shelf_sizes[shelf])
         theirs = uint64(shelf) * long_lanes
@@ -310,13 +310,13 @@ def define_search(problem: Problem, threads: int = THREADS, slots: int = 1 << 14
 
 
 def search_code(name: str, problem: Problem, unit: str) -> DeviceKernel:
-    """The search for that problem as a large device launches it, for `device_code`."""
+    """Return the search for that problem as a large device launches it, for `device_code`."""
     row = uint32[::1]
     signature = void(row, row, row, row, row, row, row, row, row, uint64[::1], row)
     return NumbaKernel(name, define_search(problem), signature, tuned=True, unit=unit)
 
 
 def device_code() -> list[DeviceKernel]:
-    """What every search launches first."""
+    """Return the kernel that every search launches first."""
     row = uint32[::1]
     return [NumbaKernel("treesearch reset", reset, void(row, uint32, row, row, row, row))]

@@ -12,7 +12,7 @@ from numba.extending import intrinsic
 
 @intrinsic
 def lowest_bit(typing: Any, word: Any) -> Any:
-    """The place of the lowest set bit of a uint32, counted from 0; 32 if none is set."""
+    """Return the place of the lowest set bit of a uint32, counted from 0; 32 if none is set."""
     if word != types.uint32:
         return None
 

@@ -39,7 +39,7 @@ def _place(context: Any, builder: Any, kind: Any, array: Any, index: Any) -> Any
 
 @intrinsic
 def load_shared(typing: Any, array: Any, index: Any) -> Any:
-    """array[index] of an int64 array as the other threads have left it, and with all that they wrote before."""
+    """Return array[index] of an int64 array as the other threads have left it, and with all that they wrote before."""
     if not (_counter(array) and isinstance(index, types.Integer)):
         return None
 
@@ -51,7 +51,7 @@ def load_shared(typing: Any, array: Any, index: Any) -> Any:
 
 @intrinsic
 def store_shared(typing: Any, array: Any, index: Any, value: Any) -> Any:
-    """array[index] = value, seen by the other threads after all that this one wrote before."""
+    """Do array[index] = value, seen by the other threads after all that this one wrote before."""
     if not (_counter(array) and isinstance(index, types.Integer) and isinstance(value, types.Integer)):
         return None
 
@@ -64,7 +64,7 @@ def store_shared(typing: Any, array: Any, index: Any, value: Any) -> Any:
 
 @intrinsic
 def exchange_shared(typing: Any, array: Any, index: Any, value: Any) -> Any:
-    """array[index] = value in one indivisible step; returns what it was."""
+    """Do array[index] = value in one indivisible step; return what it was."""
     if not (_counter(array) and isinstance(index, types.Integer) and isinstance(value, types.Integer)):
         return None
 
@@ -88,12 +88,12 @@ def give_way(typing: Any) -> Any:
 
 
 def new_control() -> Any:
-    """The shared numbers of one search; see `LOCK` and its neighbours."""
+    """Return the shared numbers of one search; see `LOCK` and its neighbours."""
     return np.zeros(GIVEN + 16, np.int64)
 
 
 def new_pool(first: Any) -> Any:
-    """A pool that can hold the nodes of `first`, uint32[words, n], and `POOL` more."""
+    """Return a pool that can hold the nodes of `first`, uint32[words, n], and `POOL` more."""
     return np.zeros((first.shape[0], first.shape[1] + POOL), np.uint32)
 
 
@@ -159,7 +159,7 @@ def take(pool: Any, control: Any, stack: Any, working: bool) -> Any:
 
 @compiled
 def someone_waits(control: Any) -> Any:
-    """Whether a thread without nodes finds none in the pool."""
+    """Return whether a thread without nodes finds none in the pool."""
     return load_shared(control, WAITING) > 0 and load_shared(control, POOLED) == 0
 
 
@@ -180,7 +180,7 @@ def give(pool: Any, control: Any, stack: Any, base: int, top: int) -> Any:
 
 @compiled
 def make_room(stack: Any, base: int, top: int, needed: int) -> Any:
-    """A stack with the columns base:top of this one at its bottom, and room for `needed` above them.
+    """Return a stack with the columns base:top of this one at its bottom, and room for `needed` above them.
 
     It is this stack if that is large enough, else a new one of twice the size.
     """

@@ -17,7 +17,7 @@ ROUNDS = 3
 
 @dataclass
 class Bound:
-    """One bound of the suite on itself: its ratios or figures, and what they must reach."""
+    """A bound of the suite on itself: its ratios or figures, and what they must reach."""
 
     name: str
     unit: str

@@ -1,4 +1,4 @@
-"""What the suite itself costs: start-up, its share of a run, its memory."""
+"""The cost of the suite itself: start-up, its share of a run, its memory."""
 
 from __future__ import annotations
 

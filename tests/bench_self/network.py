@@ -34,16 +34,16 @@ WITHIN = 0.1
 PINGPONG_BYTES = (1, 1024, 65_536, 8_388_608)
 GLOO_BYTES = (8, 65_536, 1_048_576, 16_777_216)
 TRIALS = 7
-"""NPtcp gives the best of so many means: so do the others here."""
+"""The number of means of which NPtcp gives the best: so do the others here."""
 TRIAL_SECONDS = 0.05
-"""Of either: the best of shorter ones would be better."""
+"""The time of one trial of either, in seconds: the best of shorter ones would be better."""
 WARM_UP = 100
-"""As many trips as NPtcp makes before."""
+"""The trips before the trials, as many as NPtcp makes."""
 LOCALHOST, PORT = "127.0.0.1", 23_457
 
 
 class Place:
-    """Where two ranks are: on this host, or each on one of a pair; either on a core of its own."""
+    """The place of two ranks: on this host, or each on one of a pair; either on a core of its own."""
 
     def __init__(self, name: str, hosts: tuple[Host, Host] | None = None) -> None:
         self.name, self._hosts = name, hosts
@@ -52,13 +52,13 @@ class Place:
         self.host = hosts[0].address if hosts else LOCALHOST
 
     def addresses(self) -> list[str]:
-        """Of each rank, with a port that is free."""
+        """Return the address of each rank, with a port that is free."""
         if self._hosts:
             return [f"{host.address}:{PORT}" for host in self._hosts]
         return [f"{LOCALHOST}:{free_port(LOCALHOST)}" for _ in range(2)]
 
     def beside(self, rank: int) -> Command:
-        """What puts before a command where that rank runs."""
+        """Return the function that puts before a command what runs it at that rank's place."""
 
         def command(*words: str) -> list[str]:
             pinned = ["taskset", "--cpu-list", str(self._cores[rank]), *words]

@@ -1,4 +1,4 @@
-"""What each probe costs the work beside it: ratios of stretches with and without it, in turns."""
+"""The cost of each probe to the work beside it: ratios of stretches with and without it, in turns."""
 
 from __future__ import annotations
 

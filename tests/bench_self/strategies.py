@@ -1,4 +1,4 @@
-"""What a strategy costs that has nobody to exchange with: its steps in one process beside those without a strategy."""
+"""The cost of a strategy that has nobody to exchange with: its steps in one process beside those without a strategy."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ from workloads.data import pipeline
 from workloads.training.keras_model import use_backend
 
 PAIRS, TURNS = 3, 2
-"""Of processes, which differ by their luck with memory and cores, and of epochs in each."""
+"""The pairs of processes, which differ by their luck with memory and cores, and the epochs in each."""
 STEPS = 20
-"""Of one turn, at most."""
+"""The most steps of one turn."""
 STRATEGIES = {
     ("multiworker", "tensorflow"): 1.05,
     ("mirrored", "tensorflow"): None,

@@ -23,7 +23,7 @@ from workloads.training.keras_model import use_backend
 
 TURNS = 7
 STEPS = 40
-"""In an epoch, at most: of a slow model's data a part is trained on, by both alike."""
+"""The most steps in an epoch: of a slow model's data a part is trained on, by both alike."""
 WORKLOADS: dict[str, dict[str, int]] = {
     "cnn-mnist": {},
     "dbn-mnist": {"epochs": 2, "pretraining_epochs": 2},

@@ -20,7 +20,7 @@ from tests.conftest import records as written
 
 BASE = "debian:bookworm-slim"
 ENGINES_S = 60
-"""How long a daemon may take to answer."""
+"""The time that a daemon may take to answer, in seconds."""
 
 PATH = os.pathsep.join(("/usr/sbin:/usr/bin:/sbin:/bin", os.environ.get("PATH", os.defpath)))
 """Debian's own engines come first: another `docker` on the path may not build with BuildKit."""
@@ -42,12 +42,12 @@ name = "nqueens"
 axes = { impl = ["tuned"], cores = ["one"], queens = [10] }
 """
 SHORT_SUITE = "SUITE=runs/short.toml"
-"""Where a container sees it, too: results are in `runs/` inside and outside."""
+"""The short suite's place, which a container sees, too: results are in `runs/` inside and outside."""
 
 SHORT_RECORDS = {(benchmark, "measured") for benchmark in ("stream", "matmul", "nqueens")}
 
 CALLER = pwd.getpwnam("nobody")
-"""Who measures: an ordinary user, with neither rights nor a home."""
+"""The user who measures: an ordinary one, with neither rights nor a home."""
 
 Finished = subprocess.CompletedProcess[str]
 
@@ -114,7 +114,7 @@ def measured(found: Path) -> set[tuple[object, object]]:
 
 
 def records(found: Path) -> list[dict[str, Any]]:
-    """What the run holds so far; before its first record that is nothing."""
+    """Return the records that the run holds so far; before the first there are none."""
     return written(found) if (found / "records.jsonl").is_file() else []
 
 

@@ -81,13 +81,13 @@ class Cluster:
         )
 
     def ask(self, *arguments: str | Path) -> str:
-        """What one of Slurm's commands answers, if it succeeds."""
+        """Return what one of Slurm's commands answers; it must succeed."""
         process = self.command(*arguments)
         assert process.returncode == 0, process.stderr
         return process.stdout.strip()
 
     def job(self, job_id: str) -> dict[str, str]:
-        """What Slurm knows of a job: JobState, ExitCode, Restarts, NodeList and more."""
+        """Return what Slurm knows of a job: JobState, ExitCode, Restarts, NodeList and more."""
         fields = self.ask("scontrol", "show", "job", "--oneliner", job_id).split()
         return dict(field.split("=", 1) for field in fields if "=" in field)
 

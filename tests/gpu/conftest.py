@@ -19,13 +19,13 @@ Enqueued = Callable[[Task], None]
 
 
 MOST_JOBS = 8
-"""More processes than this only take turns on the card."""
+"""The most processes that test side by side: more only take turns on the card."""
 JOB_BYTES = 8 << 30
 """Room on the card, and on the host, for the test that takes most: three arrays of 2 GiB, and checking them."""
 
 
 def pytest_xdist_auto_num_workers() -> int:
-    """How many processes `--numprocesses auto` starts: half as many as there are CPUs, as far as memory holds them."""
+    """Return how many processes `--numprocesses auto` starts: half as many as CPUs, as far as memory holds them."""
     try:
         devices = Driver().devices()
     except (NoDriver, CudaError):
@@ -35,12 +35,12 @@ def pytest_xdist_auto_num_workers() -> int:
 
 
 def jobs(cpus: int, host_bytes: int, card: CudaDevice, shared: bool) -> int:
-    """How many processes test side by side; one where the card admits one process only."""
+    """Return how many processes test side by side; one where the card admits one process only."""
     return max(1, min(MOST_JOBS, cpus // 2, host_bytes // JOB_BYTES, card.memory_bytes // JOB_BYTES)) if shared else 1
 
 
 def may_be_shared(card: CudaDevice) -> bool:
-    """Whether several processes may have a context on the card, as its compute mode says."""
+    """Return whether several processes may have a context on the card, as its compute mode says."""
     import pynvml
 
     handle = open_card(card.pci_bus_id)
@@ -50,7 +50,7 @@ def may_be_shared(card: CudaDevice) -> bool:
 
 @pytest.fixture(autouse=True)
 def memory_given_back() -> Iterator[None]:
-    """What a test had of the card's memory, CuPy's pool does not keep from the tests of other processes."""
+    """Give back what a test had of the card's memory: CuPy's pool would keep it from the tests of other processes."""
     yield
     if "cupy" in sys.modules:
         sys.modules["cupy"].get_default_memory_pool().free_all_blocks()

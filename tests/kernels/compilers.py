@@ -1,4 +1,4 @@
-"""What the compiler in use makes of every Python kernel: `python -m tests.kernels.compilers` prints a line for each.
+"""The compiler in use on every Python kernel: `python -m tests.kernels.compilers` prints a line for each.
 
 ACCELBENCH_NUMBA=numba-cuda-mlir takes the successor; docs/compilers.md shows both. Machine code needs ptxas and
 nvdisasm; `--ptx` goes without, and tells from which memories a kernel loads.
@@ -56,12 +56,12 @@ def machine_code(ptx: str) -> tuple[int, int, int]:
 
 
 def memories(ptx: str) -> list[str]:
-    """What the kernel loads from: `global`, `local`, `shared`."""
+    """Return the memories that the kernel loads from: `global`, `local`, `shared`."""
     return sorted(set(re.findall(r"\bld\.(?:volatile\.)?(global|local|shared)\b", ptx)))
 
 
 def main() -> None:
-    """A line per kernel: its name, registers, bytes spilled and instructions, or why it does not compile."""
+    """Print a line per kernel: its name, registers, bytes spilled and instructions, or why it does not compile."""
     os.environ["NUMBA_CUDA_MLIR_ICE_FULL_TB"] = "1"  # its errors come with their reason, and leave no file behind
     for kernel in device_kernels():
         if not isinstance(kernel, NumbaKernel):

@@ -183,7 +183,7 @@ class Emulated:
         return np.frombuffer(outcome.stdout, a.dtype).reshape(a.shape[0], a.shape[1], b.shape[2])
 
     def is_right(self, kernel: str, dtype: str, sizes: tuple[int, ...], seed: int, **how: int) -> bool:
-        """Whether every element of C is as near to the product of random matrices as rounding explains."""
+        """Return whether every element of C is as near to the product of random matrices as rounding explains."""
         m, n, k, batch = sizes
         rng = np.random.default_rng(seed)
         a, b = (draw(rng, shape, dtype) for shape in ((batch, m, k), (batch, k, n)))
@@ -196,7 +196,7 @@ class Emulated:
 
 
 def padded(x: Any) -> Any:
-    """With zeros up to whole chunks, as `gpu_task` uploads it."""
+    """Return the array with zeros up to whole chunks, as `gpu_task` uploads it."""
     return np.pad(x, [(0, 0), *((0, -extent % CHUNK) for extent in x.shape[1:])])
 
 

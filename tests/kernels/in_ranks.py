@@ -21,7 +21,7 @@ def worlds(size: int) -> list[World]:
 
 
 def in_ranks(size: int, do: Callable[[World], Found]) -> list[Found]:
-    """What each of the ranks found; all of them run at once."""
+    """Return what each of the ranks found; all of them run at once."""
     with ThreadPoolExecutor(size) as pool:
         running = [pool.submit(do, here) for here in worlds(size)]
     return [each.result() for each in running]

@@ -12,7 +12,7 @@ from profiling.records.work import Work
 
 
 class OddError(Exception):
-    """One that cannot be made of its message alone."""
+    """An error that cannot be made of its message alone."""
 
     def __init__(self, first: str, second: str) -> None:
         super().__init__(first + second)

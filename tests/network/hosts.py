@@ -26,10 +26,10 @@ import pytest
 
 LATE_SECONDS = 2e-3
 WAKES = 4
-"""Of a rank in one execution, one after the other: by its beginning, by the other's first bytes, by what comes back
+"""The times that a rank is woken in one execution: by its beginning, by the other's first bytes, by what comes back
 (the second half of an all-reduce, which waits for the first), and by its end."""
 QUEUE_BYTES = 16 << 20
-"""More than a socket may have on its way (`tcp_wmem`, 4 MiB): the queue never drops, so that no loss slows TCP down."""
+"""The queue's bytes, more than a socket may have on its way (`tcp_wmem`, 4 MiB): no drop ever slows TCP down."""
 FRAME, PAYLOAD = 1514, 1448
 """A full Ethernet frame as the bucket counts it (14 bytes of header and the MTU of 1,500), and what TCP carries in it:
 without 20 bytes of IP's header, 20 of TCP's, and 12 of the time stamps."""
@@ -66,11 +66,11 @@ class Link:
         return round(self.rate * LATE_SECONDS)
 
     def most(self, size: int) -> float:
-        """Bytes per second at which that many bytes can get across at most: the bucket was full."""
+        """Return the most bytes per second at which that many bytes can get across: the bucket was full."""
         return size / ((size * FRAME / PAYLOAD - self.burst) / self.rate)
 
     def least(self, size: int, both_ways: bool) -> float:
-        """The same if the bucket was empty, and both ends were late whenever they had to be woken.
+        """Return the least bytes per second: the bucket was empty, and both ends were late whenever they were woken.
 
         Where data flows both ways, each way carries the acknowledgements of the other, too.
         """

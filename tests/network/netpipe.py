@@ -52,7 +52,7 @@ def netpipe(
 
 
 def _await_listener(receiver: subprocess.Popen[bytes]) -> None:
-    """Until it listens, in the network that it is in: the transmitter tries once (proc(5), net/tcp; 0A is LISTEN)."""
+    """Wait until it listens, in its own network: the transmitter tries once (proc(5), net/tcp; 0A is LISTEN)."""
     sockets, listening = Path(f"/proc/{receiver.pid}/net/tcp"), f":{PORT:04X} 00000000:0000 0A "
     deadline = monotonic() + START_SECONDS
     while listening not in sockets.read_text(encoding="ascii"):

@@ -20,7 +20,7 @@ LIBRARIES = {"cuda.c": "libcuda.so.1", "nvml.c": "libnvidia-ml.so.1"}
 NOT_THERE = ("__editable__", "accelbench", "tensorflow", "torch")
 """Nothing in such a machine's Python points to this tree; of the frameworks the rehearsal leaves it JAX."""
 CARRIED = ("annotated_types", "pydantic", "pydantic_core", "py_spy", "typing_inspection")
-"""What it lacks, and its user brought along by `pip install --target`."""
+"""The packages that it lacks, and that its user brought along by `pip install --target`."""
 
 SUITES = [word for stage in ("first", "train", "rest") for word in ("--suite", f"{stage}={HERE / f'{stage}.toml'}")]
 Rehearsed = Callable[..., "subprocess.CompletedProcess[str]"]
@@ -28,7 +28,7 @@ Rehearsed = Callable[..., "subprocess.CompletedProcess[str]"]
 
 @dataclass(frozen=True)
 class Machine:
-    """Where everything of the made-up machine lies."""
+    """The places of everything on the made-up machine."""
 
     python: Path
     carried: Path
@@ -37,7 +37,7 @@ class Machine:
     variables: dict[str, str] = field(default_factory=dict)
 
     def environment(self, **changes: str) -> dict[str, str]:
-        """What a shell on it has: no CUDA_HOME, and some packages that PYTHONPATH alone shows."""
+        """Return the environment of a shell on it: no CUDA_HOME, and some packages that PYTHONPATH alone shows."""
         return {
             "PATH": f"{self.programs}:/usr/local/bin:/usr/bin:/bin",
             "PYTHONPATH": os.pathsep.join([str(HERE / "stand_ins"), str(self.carried)]),

@@ -1,4 +1,4 @@
-"""Where fetched data lies, and that it is what it should be."""
+"""The place of fetched data, and the check that it is what it should be."""
 
 from __future__ import annotations
 

@@ -28,12 +28,12 @@ HINTS = {
 
 @dataclass(frozen=True)
 class State:
-    """What is here of a data set."""
+    """The state of a data set on this machine."""
 
     source: Source
     word: Literal["whole", "damaged", "half", "absent"]
     detail: str
-    """Where it is, what is wrong with it, or how much of it has arrived."""
+    """The place of the set, what is wrong with it, or how much of it has arrived."""
 
 
 def find(name: str) -> Source:
@@ -51,7 +51,7 @@ def find(name: str) -> Source:
 
 
 def fetch(name: str, given: Sequence[Path] = (), progress: Progress = lambda what, done, total: None) -> Path:
-    """Make the data set whole: download what is missing of it, or copy it from `given` files or folders; its path.
+    """Download what the data set lacks, or copy it from `given` files or folders, and return its path.
 
     Given files are recognised by their SHA-256. While one process fetches a set, others wait and then find it here.
     """

@@ -96,7 +96,7 @@ def _sample() -> Activities:
 
 
 def cut(readings: NDArray[np.float32], lengths: NDArray[np.int64]) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
-    """Windows (N, 128, channels) of the recordings of these lengths that follow each other, and each one's recording.
+    """Return windows (N, 128, channels) of recordings of these lengths, one after the other, and each one's recording.
 
     Windows overlap by half and none reaches beyond its recording; what is left at a recording's end is dropped.
     """

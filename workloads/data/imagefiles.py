@@ -90,7 +90,7 @@ def listed(by_class: dict[str, list[Path]], classes: tuple[str, ...]) -> tuple[t
 
 
 def images_by_class(folder: Path) -> dict[str, list[Path]]:
-    """The images of every class, in the order of their names; `DataError` unless there are two classes with images.
+    """Return every class's images, in the order of their names; `DataError` unless there are two classes with images.
 
     Files of other kinds, and hidden files and folders, are passed over.
     """

@@ -34,7 +34,7 @@ class Images:
     seed: int | None
     """The seed of the crops; None for the centre of the image."""
     asked: NDArray[np.int32] = field(init=False)
-    """How often each image was asked for, so that its crops differ and do not depend on the order of the workers."""
+    """The times each image was asked for, so that its crops differ and do not depend on the order of the workers."""
 
     def __post_init__(self) -> None:
         self.asked = np.zeros(len(self.encoded), np.int32)

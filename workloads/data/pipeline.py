@@ -1,4 +1,4 @@
-"""How examples reach the model: in one order on every backend, made by workers, some batches ahead."""
+"""The way of examples to the model: in one order on every backend, made by workers, some batches ahead."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Examples(Protocol):
 
 @dataclass(frozen=True)
 class Feed:
-    """What `model.fit(feed.data, steps_per_epoch=feed.steps, epochs=…)` trains on."""
+    """The batches that `model.fit(feed.data, steps_per_epoch=feed.steps, epochs=…)` trains on."""
 
     make: Callable[[], Any]
     steps: int

@@ -49,7 +49,7 @@ class Source:
     files: tuple[File, ...]
     licence: str
     offline: str
-    """What the workload trains on when the set is not here."""
+    """The data that the workload trains on when the set is not here."""
     folder: str | None = None
     """The folder that its archives are unpacked into; None for a set that is used as it is downloaded."""
     holds: tuple[str, ...] = ()
@@ -67,7 +67,7 @@ class Source:
 
     @property
     def present(self) -> bool:
-        """Whether the whole set is here, going by its name alone; `verify` reads it."""
+        """Return whether the whole set is here, going by its name alone; `verify` reads it."""
         try:
             # False, where Path.is_file raises, in a folder that may not be entered.
             return os.path.isfile(self.path / SUMS if self.folder else self.path)
@@ -76,7 +76,7 @@ class Source:
 
     @property
     def begun(self) -> bool:
-        """Whether anything lies where the set belongs."""
+        """Return whether anything lies where the set belongs."""
         try:
             return os.path.lexists(self.path)
         except DataError:

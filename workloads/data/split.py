@@ -1,4 +1,4 @@
-"""What every loader returns."""
+"""The examples that every loader returns."""
 
 from __future__ import annotations
 

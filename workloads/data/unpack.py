@@ -25,7 +25,7 @@ def unpack(source: Source, progress: Progress) -> None:
     target = source.path
     prefix = f".{source.name}-"
     for leftover in target.parent.glob(f"{prefix}*"):
-        shutil.rmtree(leftover, ignore_errors=True)  # of a fetch that was killed; only one works at a time
+        shutil.rmtree(leftover, ignore_errors=True)  # left by a fetch that was killed; only one works at a time
     with tempfile.TemporaryDirectory(prefix=prefix, dir=target.parent) as temporary:
         new = Path(temporary) / "new"
         new.mkdir()

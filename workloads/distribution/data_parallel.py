@@ -49,7 +49,7 @@ class DataParallel(Strategy):
         if self.world.size > 1:
             self._meet()
         require_devices(jax.local_device_count(), self.devices, self.point)
-        # In the order of the processes, so that a process's share of a batch is that of its devices.
+        # The devices are in the order of the processes, so that a process's share of a batch is that of its devices.
         devices = [jax.local_devices(process_index=rank)[: self.devices] for rank in range(self.world.size)]
         self._together = _over([device for own in devices for device in own])
         self._apart = _over(devices[self.world.rank])

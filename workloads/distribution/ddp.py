@@ -31,7 +31,7 @@ class Ddp(Strategy):
         from torch import distributed
 
         if distributed.is_initialized():
-            return  # by an earlier point of this process
+            return  # an earlier point of this process did it
         if self.world.size > 1:
             meet_directly()
         distributed.init_process_group(

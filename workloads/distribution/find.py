@@ -1,4 +1,4 @@
-"""Which strategies there are, by the files of this folder, and which one a point asks for.
+"""The strategies that there are, by the files of this folder, and the choice of the one that a point asks for.
 
 A file is a strategy if a class in it says so; none of them imports a framework before it trains.
 """

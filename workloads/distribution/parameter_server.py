@@ -18,9 +18,9 @@ from workloads.distribution.sockets import meet_directly
 from workloads.distribution.tensorflow_loop import OwnLoop
 
 FEWEST = 3
-"""Processes: a coordinator, a parameter server and a worker."""
+"""The fewest processes: a coordinator, a parameter server and a worker."""
 MEET_SECONDS = 180.0
-"""Within which the processes must have found each other: some import TensorFlow faster."""
+"""The time within which the processes must have found each other, in seconds: some import TensorFlow faster."""
 
 
 class ParameterServer(OwnLoop):
@@ -38,7 +38,7 @@ class ParameterServer(OwnLoop):
     def __init__(self, point: Point) -> None:
         super().__init__(point)
         self._updates: dict[Any, Any] = {}
-        """Compiled, of each optimiser."""
+        """The compiled update of each optimiser."""
         if self.world.size < FEWEST:
             raise Skip(
                 f"strategy parameter-server takes {FEWEST} processes or more, which are a coordinator, a parameter "
@@ -76,7 +76,7 @@ class ParameterServer(OwnLoop):
         update = self._update(model, batches)
 
         def under_way() -> Iterator[Any]:
-            """Of each batch's update what its worker will answer, from when no worker is without one."""
+            """Yield, for each batch's update, what its worker will answer, from when no worker is without one."""
             given: deque[Any] = deque()
             for batch in batches.data:
                 given.append(self._coordinator.schedule(update, args=(batch,)))

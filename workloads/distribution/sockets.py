@@ -1,4 +1,4 @@
-"""How the frameworks' engines reach the other processes: directly, at the addresses that the ranks know."""
+"""The frameworks' engines reach the other processes directly, at the addresses that the ranks know."""
 
 from __future__ import annotations
 

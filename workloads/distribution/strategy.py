@@ -1,4 +1,4 @@
-"""What every strategy does: the replicas' batch, the scope of the model, training, prediction and exchange."""
+"""The work of every strategy: the replicas' batch, the scope of the model, training, prediction and exchange."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Strategy:
     replicas = 1
     """The number of replicas of the model in all processes."""
     serving: Serving | None = None
-    """What this process does if it has no replica, once the strategy has started: it serves those that have one."""
+    """The work of a process without a replica, once the strategy has started: it serves those that have one."""
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
@@ -68,7 +68,7 @@ class Strategy:
 
     @property
     def layout(self) -> Layout:
-        """How the point is laid out over processes and devices."""
+        """Return the point's layout over processes and devices."""
         weak = self.point.params.get("scaling") == "weak"
         return Layout(
             processes=self.world.size,

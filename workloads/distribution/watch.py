@@ -1,4 +1,4 @@
-"""What a training of several processes tells of itself: a rank that does not come to a step holds up the others."""
+"""The signs that each process of a training gives: a rank that does not come to a step holds up the others."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from workloads.data.pipeline import Feed
 
 
 def watched(batches: Feed) -> Feed:
-    """The feed of a training by JAX or PyTorch, which says while a batch is waited for, and when a step begins.
+    """Return the feed of a training by JAX or PyTorch, which says while a batch is waited for, and when a step begins.
 
     Keras looks at two batches before the first step: until the third, steps are said to begin early.
     """

@@ -1,1 +1,1 @@
-"""What every training workload is made with: a Keras model on a chosen backend, its input pipeline, its quality."""
+"""The parts of every training workload: a Keras model on a chosen backend, its input pipeline, its quality."""

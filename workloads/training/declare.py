@@ -13,7 +13,7 @@ from workloads.distribution.strategy import LAYOUT, Strategy
 
 BACKENDS = ("tensorflow", "jax", "torch")
 AXES: Mapping[str, Values] = {"precision": ("float32",), "jit_compile": ("auto",)}
-"""What every training varies over besides its own axes."""
+"""The axes that every training varies over besides its own."""
 CHOICES: Mapping[str, Values] = {
     "precision": ("float32", "mixed_float16", "mixed_bfloat16"),
     "jit_compile": ("auto", "on", "off"),

@@ -1,4 +1,4 @@
-"""What every Keras workload needs before its model: the backend asked for, its device, the seeds, and quiet logs."""
+"""The needs of every Keras workload before its model: the backend asked for, its device, the seeds, and quiet logs."""
 
 from __future__ import annotations
 

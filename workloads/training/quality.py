@@ -1,4 +1,4 @@
-"""How good a trained classifier is on held-out examples, and whether it trained at all."""
+"""The quality of a trained classifier on held-out examples, and the check that it trained at all."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What detection and segmentation share: anchors, boxes, matching, pyramid, RoIAlign, drawn scenes, COCO's measures."""
+"""Parts of detection and segmentation: anchors, boxes, matching, pyramid, RoIAlign, drawn scenes, COCO's measures."""

@@ -1,4 +1,4 @@
-"""How good detections are: COCO's mean average precision by `pycocotools`, and the mean IoU of the pixels' classes."""
+"""Measures of detections: COCO's mean average precision by `pycocotools`, and the mean IoU of the pixels' classes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MASK_THRESHOLD = 0.5
 
 @dataclass(frozen=True)
 class Found:
-    """What was found on one image: D objects, best first."""
+    """The D objects found on one image, best first."""
 
     boxes: NDArray[np.float32]
     """The corners, (D, 4)."""

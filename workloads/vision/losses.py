@@ -9,7 +9,7 @@ from keras import ops
 ALPHA, GAMMA = 0.25, 2.0
 """The share of the positive side in the focal loss, and how fast easy examples fade (Lin et al. 2017, table 1b)."""
 BETA = 1 / 9
-"""Where the smooth L1 loss turns from square to linear (Detectron)."""
+"""The distance at which the smooth L1 loss turns from square to linear (Detectron)."""
 
 
 def focal(logits: Any, targets: Any) -> Any:

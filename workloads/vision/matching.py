@@ -1,4 +1,4 @@
-"""Which true object each anchor or region has to find, and which have none."""
+"""The true object that each anchor or region has to find, if it has one."""
 
 from __future__ import annotations
 

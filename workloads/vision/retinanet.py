@@ -31,7 +31,7 @@ PRIOR = 0.01
 POSITIVE, NEGATIVE = 0.5, 0.4
 """Overlaps from which an anchor has to find an object, and below which it has to find none."""
 CANDIDATES, DETECTIONS, OVERLAP, SCORE = 1000, 100, 0.5, 0.05
-"""At inference: candidates by score, objects kept of them, their overlap at most, and their score at least."""
+"""The candidates by score at inference, the objects kept of them, their largest overlap, and their least score."""
 
 
 def retinanet(image: Any, features: Sequence[Any], classes: int, channels: int) -> tuple[RetinaNet, Any]:

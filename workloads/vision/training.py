@@ -1,4 +1,4 @@
-"""How the detectors are trained from random weights, what they find on held-out scenes, and whether that is right."""
+"""The training of detectors from random weights, what they find on held-out scenes, and the check that it is right."""
 
 from __future__ import annotations
 

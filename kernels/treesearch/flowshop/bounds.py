@@ -27,7 +27,7 @@ def _is_flat(array: types.Type, dtype: types.Type) -> bool:
 
 @intrinsic
 def bound_children(typing: Any, times: Any, tails: Any, state: Any, optimum: Any, ends: Any) -> Any:
-    """The jobs, one bit each, whose appending keeps the lower bound below the optimum; `ends`: when each would end.
+    """Return the jobs, one bit each, whose appending keeps the bound below the optimum; `ends`: when each would end.
 
     `state` is uint32[machines], `front` in the lower half of each word and `remain` in the upper one. `times` and
     `ends` are int16[machines · LANES], machine after machine; `tails` is int16[machines]. Bits of jobs that are

@@ -41,7 +41,7 @@ def padded_times(instance: Instance) -> Any:
 
 
 def empty_schedule(instance: Instance) -> Any:
-    """The node from which the search starts: uint32[1 + machines, 1].
+    """Return the node from which the search starts: uint32[1 + machines, 1].
 
     Word 0 is the set of jobs not yet scheduled; then, for each machine, when it has finished the scheduled jobs
     (`front`, the lower half of the word), and the time that the other jobs need on it (`remain`, the upper half).
@@ -52,7 +52,7 @@ def empty_schedule(instance: Instance) -> Any:
 
 @compiled
 def search(times: Any, tails: Any, optimum: Any, pool: Any, control: Any, stack: Any, result: Any) -> None:
-    """One thread's part of the search: result[0] = nodes."""
+    """Do one thread's part of the search: result[0] = nodes."""
     machines = len(tails)
     state = np.empty(machines, np.uint32)
     ends = np.empty(machines * LANES, np.int16)

@@ -68,11 +68,11 @@ def others(jobs: Any) -> Any:
 
 
 def define_problem(machines: int) -> Problem:
-    """The search for instances with so many machines."""
+    """Return the search for instances with so many machines."""
 
     @cuda.jit(device=True)
     def expand(node: Any, job: Any, tables: Any) -> Any:
-        """Append a job to the parent's schedule; the jobs left, none if the bound is not below the optimum."""
+        """Append a job to the parent's schedule; return the jobs left, none if the bound is not below the optimum."""
         end = path = bound = ZERO
         for machine in range(machines):
             word = node[2 + machine]
@@ -92,7 +92,7 @@ def define_problem(machines: int) -> Problem:
 
 
 def search_of(instance: Instance, **size: int) -> Search:
-    """The search below the empty schedule; `size` as in `Search`."""
+    """Return the search below the empty schedule; `size` as in `Search`."""
     problem = define_problem(instance.machines)
     names = range(instance.jobs)
     return Search(problem, tables_of(instance), root_of(instance), names, instance.jobs - 1, **size)
@@ -128,5 +128,5 @@ def prepare(point: Point) -> Task:
 
 
 def device_code() -> list[DeviceKernel]:
-    """The search, as `run` launches it but for the length of the stacks."""
+    """Return the search, as `run` launches it but for the length of the stacks."""
     return [search_code(f"flowshop sharing {m} machines", define_problem(m), unit="child") for m in (5, 10)]

@@ -104,7 +104,7 @@ def draw_times(seed: int, machines: int, jobs: int) -> Any:
 
 
 def find_instance(number: int) -> Instance:
-    """The instance of that number; KeyError where the size of its tree is not known."""
+    """Return the instance of that number; KeyError where the size of its tree is not known."""
     machines = 5 if number <= len(SEEDS[5]) else 10
     place = (number - 1) % len(SEEDS[5])
     return Instance(number, machines, SEEDS[machines][place], OPTIMA[machines][place], NODES[number])

@@ -12,7 +12,7 @@ from numba.extending import intrinsic
 
 @intrinsic
 def count_bits(typing: Any, word: Any) -> Any:
-    """How many bits of a uint32 are set: one instruction on every CPU since 2008."""
+    """Return how many bits of a uint32 are set: one instruction on every CPU since 2008."""
     if word != types.uint32:
         return None
 

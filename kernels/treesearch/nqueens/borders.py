@@ -110,13 +110,13 @@ class Tasks:
         return self.borders.weight[self.border]
 
     def __getitem__(self, chosen: Any) -> Tasks:
-        """Those tasks, in that order."""
+        """Return those tasks, in that order."""
         border, columns, left, right = (array[chosen] for array in (self.border, self.columns, self.left, self.right))
         return replace(self, border=border, columns=columns, left=left, right=right)
 
 
 def place_borders(queens: int) -> Borders:
-    """One representative of each orbit of border placements; ValueError unless 1 ≤ queens ≤ 28."""
+    """Return one representative of each orbit of border placements; ValueError unless 1 ≤ queens ≤ 28."""
     if not 1 <= queens <= MAX_QUEENS:
         raise ValueError(f"{queens} queens: a board of 1 to {MAX_QUEENS} is needed")
     images = np.array(symmetries(queens, valid_placements(queens)))
@@ -129,7 +129,7 @@ def place_borders(queens: int) -> Borders:
 
 
 def valid_placements(queens: int) -> Any:
-    """Every placement of queens that occupies all four borders, none attacking another: int64 (placements, 4)."""
+    """Return all placements of queens that occupy all four borders, none attacking another: int64 (placements, 4)."""
     last = queens - 1
     squares = np.indices((queens,) * 4).reshape(4, -1)
     top, bottom, left, right = squares
@@ -145,14 +145,14 @@ def valid_placements(queens: int) -> Any:
 
 
 def border_queens(queens: int, positions: Any) -> list[tuple[Any, Any]]:
-    """(row, column) of the queen on the first row, last row, first column and last column of each placement."""
+    """Return (row, column) of the queen on the first row, last row, first column and last column of each placement."""
     top, bottom, left, right = positions.T
     first, last = np.zeros_like(top), np.full_like(top, queens - 1)
     return [(first, top), (last, bottom), (left, first), (right, last)]
 
 
 def symmetries(queens: int, positions: Any) -> list[Any]:
-    """The placements as they are, and their seven images."""
+    """Return the placements as they are, and their seven images."""
     images = [positions]
     for _ in range(3):  # a quarter turn takes (y, x) to (x, N−1−y)
         top, bottom, left, right = images[-1].T
@@ -167,7 +167,7 @@ def column_bit(queens: int, column: Any) -> Any:
 
 
 def describe(queens: int, positions: Any, weight: Any) -> Borders:
-    """The inner board of those placements, row by row."""
+    """Return the inner board of those placements, row by row."""
     length = np.zeros(len(positions), np.uint32)
     rows = np.zeros((len(positions), max(queens - 3, 1)), np.uint32)
     before = np.zeros(len(positions), np.int64)
@@ -186,7 +186,7 @@ def describe(queens: int, positions: Any, weight: Any) -> Borders:
 
 
 def cut(queens: int, at_least: int, look_ahead: int) -> Tasks:
-    """The shallowest level of the tree with that many tasks, or its widest, but never the last row; largest first."""
+    """Return the tree's shallowest level with that many tasks, or its widest, but never the last row; largest first."""
     level = living(uncut(place_borders(queens), look_ahead))
     while len(level) < at_least and level.depth < queens - 5:
         deeper = next_row(level)
@@ -197,7 +197,7 @@ def cut(queens: int, at_least: int, look_ahead: int) -> Tasks:
 
 
 def uncut(borders: Borders, look_ahead: int) -> Tasks:
-    """Each border placement as one task, also those that leave nothing to search."""
+    """Return each border placement as one task, also those that leave nothing to search."""
     none = np.zeros(len(borders), np.uint32)
     complete = int(borders.weight[borders.length == 0].sum())
     every = np.arange(len(borders), dtype=np.uint32)
@@ -205,13 +205,13 @@ def uncut(borders: Borders, look_ahead: int) -> Tasks:
 
 
 def living(tasks: Tasks) -> Tasks:
-    """Those below which there is something to search."""
+    """Return the tasks below which there is something to search."""
     borders, state = tasks.borders, (tasks.border, tasks.columns, tasks.left, tasks.right)
     return tasks[are_alive(borders.board, borders.rows, borders.length, *state, tasks.depth, tasks.look_ahead)]
 
 
 def next_row(level: Tasks) -> Tasks:
-    """The tasks with one queen more."""
+    """Return the tasks with one queen more."""
     borders = level.borders
     state = level.border, level.columns, level.left, level.right, level.depth
     children, placed, finished = place_next(
@@ -239,7 +239,7 @@ def estimate(tasks: Tasks) -> Any:
 def products_of_free_squares(
     board: Any, rows: Any, length: Any, border: Any, columns: Any, left: Any, right: Any, row: int, until: int
 ) -> Any:
-    """For each state in that row: how many columns are free now in each row before `until`, multiplied."""
+    """Return for each state in that row how many columns are free now in each row before `until`, multiplied."""
     products = np.ones(len(border), np.int64)
     for i, b in enumerate(border):
         rising, falling = left[i], right[i]
@@ -257,7 +257,7 @@ def products_of_free_squares(
 
 @compiled
 def free_squares(board: Any, rows: Any, row: int, columns: Any, left: Any, right: Any) -> Any:
-    """The free columns in one row that is left, of a state that is in this row."""
+    """Return the free columns in one row that is left, of a state that is in this row."""
     return np.uint32(board & ~(columns | left | right | rows[row]))
 
 
@@ -265,7 +265,7 @@ def free_squares(board: Any, rows: Any, row: int, columns: Any, left: Any, right
 def is_alive(
     board: Any, rows: Any, length: Any, row: int, columns: Any, left: Any, right: Any, look_ahead: int
 ) -> bool:
-    """Whether a state that is in that row is searched on: rows are left, and the next ones have free squares."""
+    """Return whether a state in that row is searched on: rows are left, and the next ones have free squares."""
     if row == length or free_squares(board, rows, row, columns, left, right) == 0:
         return False
     if look_ahead == 1 or row + 1 == length:
@@ -278,7 +278,7 @@ def is_alive(
 def are_alive(
     board: Any, rows: Any, length: Any, border: Any, columns: Any, left: Any, right: Any, row: int, look_ahead: int
 ) -> Any:
-    """`is_alive` of many states in the same row."""
+    """Return `is_alive` of many states in the same row."""
     found = np.empty(len(border), np.bool_)
     for i, b in enumerate(border):
         found[i] = is_alive(board, rows[b], length[b], row, columns[i], left[i], right[i], look_ahead)
@@ -290,7 +290,7 @@ def place_next(
     board: Any, rows: Any, length: Any, weight: Any, border: Any, columns: Any, left: Any, right: Any, row: int,
     look_ahead: int,
 ) -> Any:  # fmt: skip
-    """The living states with one queen more, as four rows of words, the queens placed, the solutions completed."""
+    """Return living states with one queen more, as four rows of words, the queens placed, the solutions completed."""
     children = np.empty((4, 0), np.uint32)
     placed, finished = 0, 0
     for writing in (False, True):  # once to count them, once to write them

@@ -24,20 +24,20 @@ RECOUNTED_NODES = 20_000_000
 
 
 def known_nodes(cut: Prefixes | Tasks) -> int | None:
-    """Nodes of the whole tree that was cut into these tasks; None for a board beyond the tables."""
+    """Return the nodes of the whole tree that was cut into these tasks; None for a board beyond the tables."""
     if isinstance(cut, Prefixes):
         return NODES.get(cut.queens)
     return NODES_INSIDE_BORDERS[cut.look_ahead].get(cut.queens)
 
 
 def work_below(cut: Prefixes | Tasks) -> Work:
-    """What one execution does: the nodes below the cut. Those above were counted by the CPU beforehand."""
+    """Return the work of one execution: the nodes below the cut. Those above were counted by the CPU beforehand."""
     nodes = known_nodes(cut)
     return Work(items=None if nodes is None else nodes - cut.nodes, item="nodes")
 
 
 def totals(cut: Prefixes | Tasks, nodes: Any, solutions: Any) -> tuple[int, int]:
-    """(nodes, solutions) of the whole tree from those below each task; symmetric solutions counted apart."""
+    """Return (nodes, solutions) of the whole tree from those below each task; symmetric solutions are counted apart."""
     nodes, solutions = nodes.astype(np.uint64), solutions.astype(np.uint64)
     found = np.sum(solutions * cut.weight.astype(np.uint64))
     return cut.nodes + int(np.sum(nodes)), cut.solutions + int(found)
@@ -89,7 +89,7 @@ def _verify_sample(cut: Prefixes | Tasks, nodes: Any, solutions: Any, rng: np.ra
 def search_metrics(
     cut: Prefixes | Tasks, nodes: Any, solutions: Any, seconds: float, threads: int | None = None
 ) -> dict[str, Metric]:
-    """The figures beside the timing; "solutions per second" is what compares searches of different trees."""
+    """Return the figures beside the timing; "solutions per second" is what compares searches of different trees."""
     placed, found = totals(cut, nodes, solutions)
     metrics = {
         "solutions": Metric(found),

@@ -24,14 +24,14 @@ from profiling.records.quality import Metric, Verification
 TASKS_PER_THREAD = 256
 """The last thread to finish is then late by one task of some hundreds: well below a percent."""
 STACK = 32
-"""Rows at most: a row of columns is a 32-bit word."""
+"""The most rows: a row of columns is a 32-bit word."""
 WORDS = 8
-"""Of a stack entry: five are used, and with eight no two threads' stacks share a cache line."""
+"""The words of a stack entry: five are used, and with eight no two threads' stacks share a cache line."""
 
 
 @compiled
 def search(board: Any, columns: Any, left: Any, right: Any, rows: int, stack: Any) -> Any:
-    """(nodes, solutions) below one placement, in the last `rows` ≥ 1 rows of the board."""
+    """Return (nodes, solutions) below one placement, in the last `rows` ≥ 1 rows of the board."""
     one = np.uint32(1)
     free = np.uint32(board & ~(columns | left | right))
     nodes = count_bits(free)
@@ -85,7 +85,7 @@ def search_tasks(
 def search_on_all(
     board: Any, columns: Any, left: Any, right: Any, rows: int, stacks: Any, counter: Any, nodes: Any, solutions: Any
 ) -> None:
-    """The same on every thread, each with a stack of its own."""
+    """Do `search_tasks` on every thread, each with a stack of its own."""
     for t in prange(len(stacks)):
         search_tasks(board, columns, left, right, rows, stacks[t], counter, nodes, solutions)
 

@@ -44,12 +44,12 @@ LOOK_AHEAD = 2
 PAD = 32
 """Counters of waiting states for each thread, at most 19 are used: 256 bytes, so that threads share no cache line."""
 TASKS_PER_THREAD = 64
-"""At least, so that the last one to finish is late by little; the largest go first."""
+"""The fewest tasks per thread, so that the last one to finish is late by little; the largest go first."""
 
 
 @compiled
 def read_states(words: Any, place: int, wide: Any) -> Any:
-    """Columns, left, right and free of `LANES` states."""
+    """Return columns, left, right and free of `LANES` states."""
     first, second = load(words, place), load(words, place + CAPACITY)
     if wide is not None:
         return first, load(words, place + 2 * CAPACITY), load(words, place + 3 * CAPACITY), second
@@ -73,7 +73,7 @@ def keep_states(words: Any, place: int, columns: Any, left: Any, right: Any, fre
 
 @compiled
 def place_queens(words: Any, waiting: Any, row: int, board: Any, rows: Any, length: int, wide: Any) -> Any:
-    """Give one queen to each of the last `BLOCK` states that wait in a row before the last; how many that were."""
+    """Give a queen to each of the last `BLOCK` states that wait in a row before the last; return how many that were."""
     last = min(row + 2, length - 1)
     # In the last row the step is 0, and looking ahead from it sees it again.
     step, step_ahead = splat(rows[row] >> np.uint32(STEP_SHIFT)), splat(rows[row + 1] >> np.uint32(STEP_SHIFT))
@@ -110,7 +110,7 @@ def search(
     words: Any, waiting: Any, board: Any, rows: Any, length: int, wide: Any, depth: int, columns: Any, left: Any,
     right: Any,
 ) -> Any:  # fmt: skip
-    """(nodes, solutions) below one living placement of queens in the first `depth` of `length` rows."""
+    """Return (nodes, solutions) below one living placement of queens in the first `depth` of `length` rows."""
     free = splat(board & ~(columns | left | right | rows[depth]))
     first = load(CHOSEN, LANES)
     keep_states(words, depth * BUFFER, splat(columns), splat(left), splat(right), free, first, wide)
@@ -153,7 +153,7 @@ def search_on_all(
     words: Any, waiting: Any, board: Any, rows: Any, length: Any, wide: Any, depth: int, border: Any, columns: Any,
     left: Any, right: Any, counter: Any, nodes: Any, solutions: Any,
 ) -> None:  # fmt: skip
-    """The same on every thread: row t of `words` and `waiting` is thread t's."""
+    """Do `search_tasks` on every thread: row t of `words` and `waiting` is thread t's."""
     for t in prange(len(words)):
         search_tasks(
             words[t], waiting[t], board, rows, length, wide, depth, border, columns, left, right, counter, nodes,

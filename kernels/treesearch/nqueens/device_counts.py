@@ -1,4 +1,4 @@
-"""What both GPU implementations of N-Queens do around the search: an array of nodes and one of solutions per task."""
+"""The task that both GPU implementations of N-Queens share: arrays of the nodes and solutions below each task."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class DeviceCounts:
             array.copy_to_device(np.full(array.shape, POISON, np.uint32))
 
     def on_host(self) -> tuple[Any, Any]:
-        """(nodes, solutions) in the order of the tasks."""
+        """Return (nodes, solutions) in the order of the tasks."""
         return self.nodes.copy_to_host()[: len(self.cut)], self.solutions.copy_to_host()[: len(self.cut)]
 
 
@@ -42,7 +42,7 @@ def gpu_task(
     run: Callable[..., None],
     bound: Callable[[int, float], dict[str, Metric]] | None = None,
 ) -> Task:
-    """The task whose `run(stream)` fills `counts`; `bound(nodes, seconds)` are figures about its bound."""
+    """Return the task whose `run(stream)` fills `counts`; `bound(nodes, seconds)` are figures about its bound."""
 
     def verify() -> Verification:
         counts.poison()

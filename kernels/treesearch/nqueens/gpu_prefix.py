@@ -33,7 +33,7 @@ MIN_PREFIXES = 4 * 132 * 22 * THREADS
 
 @cache
 def define_search(rows: int) -> Any:
-    """The kernel for prefixes that leave the last `rows` ≥ 1 rows of the board."""
+    """Return the kernel for prefixes that leave the last `rows` ≥ 1 rows of the board."""
     frames = max(rows - 1, 1)
     last = uint32(rows - 1)
 
@@ -106,7 +106,7 @@ def prepare(point: Point) -> Task:
 
 
 def device_code() -> list[DeviceKernel]:
-    """The search as `run` launches it for 16 queens, whose prefixes leave 10 rows."""
+    """Return the search as `run` launches it for 16 queens, whose prefixes leave 10 rows."""
     words = uint32[::1]
     signature = void(words, words, words, uint32, words, words)
     return [NumbaKernel("nqueens prefix", define_search(10), signature, unit="node")]

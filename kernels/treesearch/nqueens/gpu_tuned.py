@@ -58,22 +58,22 @@ from profiling.records.point import Point
 from profiling.records.quality import Metric
 
 THREADS = 64
-"""Of a block: few, so that little of a multiprocessor's shared memory is left over."""
+"""The threads of a block: few, so that little of a multiprocessor's shared memory is left over."""
 LOOK_AHEAD = 1
 """Looking two rows ahead saves a sixth of the nodes, and takes about eight more instructions for each."""
 MIN_TASKS, MANY_TASKS, MANY_FROM = 500_000, 2_000_000, 19
-"""At least so many tasks, and the larger number from 19 queens on, where a task is large and taking it costs nothing.
+"""The fewest tasks, and the larger number from 19 queens on, where a task is large and taking it costs nothing.
 
 If each task goes to the lane that is free first, lanes wait for the last ones 9 % of the time with 12 tasks for each
 lane, 7 % with 25 and 1 % with 88 (tasks of 16 queens, simulated). 132 multiprocessors of compute capability 9.0 hold
 126,720 lanes at 18 queens and 109,824 at 20, so there are 25 and 88 for each.
 """
 TURNS = 2
-"""Written out one after the other: the second needs no jump, and the two use different registers without moving any."""
+"""The turns written out in a row: the second needs no jump, and the two use different registers without moving any."""
 INSTRUCTIONS_PER_NODE = {
     (7, 5): 26, (8, 0): 25, (8, 6): 25, (8, 9): 25, (9, 0): 25, (10, 0): 27, (10, 3): 27, (12, 0): 27,
 }  # fmt: skip
-"""By compute capability: a turn of the loop without the branch that takes the next task (`make kernels-report`)."""
+"""The instructions of a turn, by compute capability, without the branch to the next task (`make kernels-report`)."""
 ISSUED_PER_CLOCK = 4
 """Warp instructions that a multiprocessor issues per clock at most: one per scheduler."""
 WARP = 32
@@ -86,7 +86,7 @@ SOLVED = 31
 """The bit of a row's word that says that no row is left."""
 FULL = uint32(0xFFFFFFFF)
 SIGNATURE = void(uint32, *[uint32[::1]] * 6)
-"""Of the search: the number of tasks, their frames and borders; the borders' rows; the counter; nodes, solutions."""
+"""The search's types: number of tasks, their frames and borders; the borders' rows; the counter; nodes, solutions."""
 
 
 @cuda.jit
@@ -95,18 +95,18 @@ def reset(counter: Any) -> None:
 
 
 def most_frames(to_place: int) -> int:
-    """Frames of a lane at most: the last row has one square at most, so that it is never stored, but to begin with."""
+    """Return the most frames of a lane: the last row has one square at most, so that it is stored only at the start."""
     return max(to_place - 1, 1)
 
 
 def shared_bytes(to_place: int) -> int:
-    """Shared memory of a block, if up to that many queens are to be placed below a task."""
+    """Return the shared memory of a block, if up to that many queens are to be placed below a task."""
     return THREADS * (FRAME_BYTES * most_frames(to_place) + WORD_BYTES * to_place)
 
 
 @cache
 def define_search(to_place: int) -> Any:
-    """The kernel for tasks with up to `to_place` ≥ 1 queens to place."""
+    """Return the kernel for tasks with up to `to_place` ≥ 1 queens to place."""
     frame, row = uint32(THREADS * FRAME_BYTES), uint32(THREADS * WORD_BYTES)
     stack_words, rows_words = THREADS * FRAME_WORDS * most_frames(to_place), THREADS * to_place
     pitch = pitch_of(to_place)
@@ -174,7 +174,7 @@ def define_search(to_place: int) -> Any:
 
 
 def most_to_place(tasks: Tasks) -> int:
-    """Queens to place below a task at most; 1 if there is no task."""
+    """Return the most queens to place below a task; 1 if there is no task."""
     return max(int(tasks.borders.length.max(initial=0)) - tasks.depth, 1)
 
 
@@ -188,7 +188,7 @@ def frames_of(tasks: Tasks) -> Any:
 
 
 def pitch_of(to_place: int) -> int:
-    """Words between the tables of two borders: whole frames, which are read in one access."""
+    """Return the words between the tables of two borders: whole frames, which are read in one access."""
     return -(-to_place // FRAME_WORDS) * FRAME_WORDS
 
 
@@ -239,7 +239,7 @@ def prepare(point: Point) -> Task:
 
 
 def share_of_issue(nodes: int, at_most: float) -> dict[str, Metric]:
-    """The share of the warp instructions that could be issued; none, and why, where a node's are not counted."""
+    """Return the share of the warp instructions that could be issued; none, and why, where a node's are not counted."""
     major, minor = compute_capability()
     instructions = INSTRUCTIONS_PER_NODE.get((major, minor))
     if instructions is None:
@@ -251,7 +251,7 @@ def share_of_issue(nodes: int, at_most: float) -> dict[str, Metric]:
 
 
 def device_code() -> list[DeviceKernel]:
-    """The search as `run` launches it for 18 queens: 12 of them are to be placed below a task."""
+    """Return the search as `run` launches it for 18 queens: 12 of them are to be placed below a task."""
     return [
         NumbaKernel("nqueens tuned", define_search(12), SIGNATURE, tuned=True, unit=f"{TURNS} nodes"),
         NumbaKernel("nqueens reset", reset, void(uint32[::1])),

@@ -28,7 +28,7 @@ LANES = 8 if "avx2" in features() else 1
 WORD = ir.IntType(32)
 VECTOR = ir.VectorType(WORD, LANES)
 BYTES = 4
-"""Of a word: vectors are loaded and stored at any word."""
+"""The bytes of a word: vectors are loaded and stored at any word."""
 
 
 def chosen_lanes() -> Any:
@@ -70,7 +70,7 @@ def _is_flat(array: Any) -> bool:
 
 @intrinsic
 def load(typing: Any, array: Any, index: Any) -> Any:
-    """The words array[index : index + LANES] of a contiguous uint32 array."""
+    """Return the words array[index : index + LANES] of a contiguous uint32 array."""
     if not (_is_flat(array) and isinstance(index, types.Integer)):
         return None
 
@@ -82,7 +82,7 @@ def load(typing: Any, array: Any, index: Any) -> Any:
 
 @intrinsic
 def splat(typing: Any, word: Any) -> Any:
-    """That word in every lane."""
+    """Return that word in every lane."""
     if not isinstance(word, types.Integer):
         return None
 

@@ -33,7 +33,7 @@ class Prefixes:
     """Queens placed on the way: nodes of the tree's levels 1 to `depth`."""
     queens: int
     solutions: int = 0
-    """None is complete on the way."""
+    """The solutions complete on the way: there are none."""
 
     def __len__(self) -> int:
         return len(self.columns)
@@ -45,7 +45,7 @@ class Prefixes:
 
 
 def enumerate_prefixes(queens: int, at_least: int) -> Prefixes:
-    """The shallowest level of the tree with that many placements, or its widest, but never the last row.
+    """Return the shallowest level of the tree with that many placements, or its widest, but never the last row.
 
     ValueError unless 1 ≤ queens ≤ 31.
     """
@@ -63,7 +63,7 @@ def enumerate_prefixes(queens: int, at_least: int) -> Prefixes:
 
 @compiled
 def next_row(board: Any, columns: Any, left: Any, right: Any) -> Any:
-    """The placements of one more queen: count them, then write them."""
+    """Return the placements of one more queen: count them, then write them."""
     count = 0
     for i in range(len(columns)):
         free = board & ~(columns[i] | left[i] | right[i])

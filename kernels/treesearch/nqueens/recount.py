@@ -16,14 +16,14 @@ from kernels.treesearch.nqueens.prefixes import Prefixes
 
 
 def recount_prefix(prefixes: Prefixes, task: int) -> tuple[int, int]:
-    """(nodes, solutions) below one prefix."""
+    """Return (nodes, solutions) below one prefix."""
     board = Board(prefixes.queens)
     board.attack(prefixes.depth, 0, prefixes.columns[task], prefixes.left[task], prefixes.right[task])
     return board.count(np.arange(prefixes.depth, prefixes.queens), look_ahead=1)
 
 
 def recount_task(tasks: Tasks, task: int) -> tuple[int, int]:
-    """(nodes, solutions) below one task; a symmetric solution is counted once."""
+    """Return (nodes, solutions) below one task; a symmetric solution is counted once."""
     queens, positions = tasks.borders.queens, tasks.borders.positions[tasks.border[task]]
     board = Board(queens)
     for row, column in border_queens(queens, positions):
@@ -34,14 +34,14 @@ def recount_task(tasks: Tasks, task: int) -> tuple[int, int]:
 
 
 class Board:
-    """Which columns and diagonals of a board are attacked."""
+    """The columns and diagonals of a board, each attacked or not."""
 
     def __init__(self, queens: int) -> None:
         self.columns = np.zeros(queens, np.bool_)
         self.rising = np.zeros(2 * queens, np.bool_)
-        """By row + column."""
+        """The diagonals by row + column."""
         self.falling = np.zeros(2 * queens, np.bool_)
-        """By row − column + N."""
+        """The diagonals by row − column + N."""
 
     def place(self, row: int, column: int) -> None:
         """Put a queen on a square."""
@@ -50,7 +50,7 @@ class Board:
         self.falling[row - column + len(self.columns)] = True
 
     def attack(self, row: int, first: int, columns: int, left: int, right: int) -> None:
-        """What the words of a search say about that row; bit 0 is the column `first`."""
+        """Attack what the words of a search say is attacked in that row; bit 0 is the column `first`."""
         queens = len(self.columns)
         for column in range(first, queens - first):
             bit = 1 << (column - first)
@@ -59,14 +59,14 @@ class Board:
             self.rising[row + column] |= bool(int(right) & bit)
 
     def count(self, rows: Any, look_ahead: int) -> tuple[int, int]:
-        """(nodes, solutions) of filling those rows, of which there is at least one."""
+        """Return (nodes, solutions) of filling those rows, of which there is at least one."""
         nodes, solutions = _count(rows, self.columns, self.rising, self.falling, look_ahead)
         return int(nodes), int(solutions)
 
 
 @compiled
 def _next_free(row: int, column: int, columns: Any, rising: Any, falling: Any) -> int:
-    """The first column from that one on whose square in the row is free; N if there is none."""
+    """Return the first column from that one on whose square in the row is free; N if there is none."""
     queens = len(columns)
     while column < queens and (columns[column] or rising[row + column] or falling[row - column + queens]):
         column += 1
@@ -77,7 +77,7 @@ def _next_free(row: int, column: int, columns: Any, rising: Any, falling: Any) -
 def _count(rows: Any, columns: Any, rising: Any, falling: Any, look_ahead: int) -> Any:
     nodes, solutions = 0, 0
     queens = len(columns)
-    tried = np.full(len(rows), -1)  # where the queen of each row stands
+    tried = np.full(len(rows), -1)  # the column of each row's queen
     k = 0
     while k >= 0:
         row = rows[k]

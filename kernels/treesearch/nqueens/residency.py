@@ -1,4 +1,4 @@
-"""How many blocks of a kernel a multiprocessor holds at once, from what it has and what a block takes.
+"""The number of blocks of a kernel that a multiprocessor holds at once, from what it has and what a block takes.
 
 Source: CUDA C++ Programming Guide, "Hardware Multithreading" and the technical specifications per compute capability.
 """
@@ -21,7 +21,7 @@ The simulator, which has neither, is not asked.
 
 @dataclass(frozen=True)
 class Multiprocessor:
-    """What the blocks on one multiprocessor share."""
+    """The resources that the blocks on one multiprocessor share."""
 
     shared_bytes: int
     reserved_bytes: int
@@ -29,10 +29,10 @@ class Multiprocessor:
     registers: int
     threads: int
     blocks: int
-    """The most it holds, however small they are."""
+    """The most blocks that it holds, however small they are."""
 
     def resident(self, threads: int, registers: int, shared_bytes: int) -> int:
-        """Blocks at once, if each has so many threads, registers per thread and bytes of shared memory."""
+        """Return the blocks at once, if each has so many threads, registers per thread and bytes of shared memory."""
         warps = -(-threads // WARP)
         registers_of_a_warp = -(-registers // 8) * 8 * WARP
         return min(
@@ -44,7 +44,7 @@ class Multiprocessor:
 
 
 def this_device() -> Multiprocessor:
-    """A multiprocessor of the current device, as its attributes tell."""
+    """Return a multiprocessor of the current device, as its attributes tell."""
     return Multiprocessor(
         shared_bytes=attribute("MaxSharedMemoryPerMultiprocessor"),
         reserved_bytes=attribute("ReservedSharedMemoryPerBlock"),
@@ -55,6 +55,6 @@ def this_device() -> Multiprocessor:
 
 
 def registers_per_thread(kernel: Any, signature: Any) -> int:
-    """Registers that a thread of a Numba kernel takes, as compiled for the current device."""
+    """Return the registers that a thread of a Numba kernel takes, as compiled for the current device."""
     kernel.compile(signature)
     return int(kernel.get_regs_per_thread(signature))

@@ -65,7 +65,7 @@ else:
 
     @intrinsic
     def load_word(typing: Any, array: Any, place: Any) -> Any:
-        """The word at that place."""
+        """Return the word at that place."""
 
         def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
             return builder.load(_pointer(builder, arguments[1], WORD))
@@ -74,7 +74,7 @@ else:
 
     @intrinsic
     def load_frame(typing: Any, array: Any, place: Any) -> Any:
-        """The four words from that place on, which is a multiple of `FRAME_BYTES`."""
+        """Return the four words from that place on, which is a multiple of `FRAME_BYTES`."""
         kind = types.UniTuple(types.uint32, FRAME_WORDS)
 
         def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
@@ -102,7 +102,7 @@ else:
         return types.void(array, word, types.intp, word, word, word, word), codegen
 
     def _shift(code: str) -> Any:
-        """A function of a word and the steps, compiled to that one instruction of PTX."""
+        """Return a function of a word and the steps, compiled to that one instruction of PTX."""
 
         @intrinsic
         def shift(typing: Any, word: Any, steps: Any) -> Any:

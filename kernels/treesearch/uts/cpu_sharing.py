@@ -47,7 +47,7 @@ RANDOM_BITS = np.uint32(RANDOM_VALUES - 1)
 
 
 def table_of(tree: Tree) -> tuple[Any, Any]:
-    """(table, flip): at depth h, a node has as many children as elements of table[h] are ≤ its random number ^ flip.
+    """Return (table, flip): at depth h a node has as many children as elements of table[h] are ≤ its random ^ flip.
 
     Below the last row's depth the last row counts. `flip` turns the order of random numbers around: a binomial node has
     its children if the number is small. Every row ends with 2³¹, which is above all of them.
@@ -60,7 +60,7 @@ def table_of(tree: Tree) -> tuple[Any, Any]:
 
 
 def root_children(tree: Tree) -> Any:
-    """The nodes from which the search starts: uint32[WORDS, n]."""
+    """Return the nodes from which the search starts: uint32[WORDS, n]."""
     nodes = np.empty((WORDS, tree.root_children), np.uint32)
     nodes[:STATE_WORDS] = tree.root[:, None]
     nodes[NUMBER] = np.arange(tree.root_children)
@@ -80,7 +80,7 @@ def push_children(stack: Any, top: int, hashed: Any, lane: int, children: int) -
 
 @compiled
 def search(table: Any, flip: Any, pool: Any, control: Any, stack: Any, result: Any) -> None:
-    """One thread's part of the search: result[:3] = nodes, leaves, depth of the deepest node."""
+    """Do one thread's part of the search: result[:3] = nodes, leaves, depth of the deepest node."""
     hashed = np.empty((STATE_WORDS + 1, LANES), np.uint32)  # the states of a vector of nodes, and their depths
     last_row = np.uint32(len(table) - 1)
     nodes = 0
@@ -99,7 +99,7 @@ def search(table: Any, flip: Any, pool: Any, control: Any, stack: Any, result: A
             count = min(LANES, top - base)
             top -= count
             hash_children(stack, top, hashed)
-            # Which lanes hold a node with children, one bit each: without a branch, for it could not be foreseen.
+            # The lanes that hold a node with children, one bit each: without a branch, for it could not be foreseen.
             fertile = np.uint32(0)
             for lane in range(LANES):
                 depth = stack[DEPTH, top + lane]

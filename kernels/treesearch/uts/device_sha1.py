@@ -21,7 +21,7 @@ CHOICE = uint32(0x5A827999)
 PARITY = uint32(0x6ED9EBA1)
 MAJORITY = uint32(0x8F1BBCDC)
 PARITY_AGAIN = uint32(0xCA62C1D6)
-"""What is added in rounds 0–19, 20–39, 40–59 and 60–79."""
+"""The numbers added in rounds 0–19, 20–39, 40–59 and 60–79."""
 
 H0, H1, H2, H3, H4 = (
     uint32(0x67452301), uint32(0xEFCDAB89), uint32(0x98BADCFE), uint32(0x10325476), uint32(0xC3D2E1F0),
@@ -36,13 +36,13 @@ HASH_INSTRUCTIONS = 580
 
 @cuda.jit(device=True)
 def rotate(x: Any, by: Any) -> Any:
-    """`x` rotated to the left."""
+    """Return `x` rotated to the left."""
     return uint32(uint32(x << by) | uint32(x >> uint32(uint32(32) - by)))
 
 
 @cuda.jit(device=True)
 def step(a: Any, f: Any, e: Any, k: Any, w: Any) -> Any:
-    """The new first word of a round."""
+    """Return the new first word of a round."""
     return uint32(uint32(uint32(rotate(a, uint32(5)) + f) + e) + uint32(k + w))
 
 
@@ -62,7 +62,7 @@ def majority(b: Any, c: Any, d: Any) -> Any:
 
 
 def define_rounds(f: Any, k: Any) -> Any:
-    """Five rounds with one function and constant: after five, every word is in its own place again."""
+    """Return five rounds with one function and constant: after five, every word is in its own place again."""
 
     @cuda.jit(device=True)
     def five(a: Any, b: Any, c: Any, d: Any, e: Any, v: Any, w: Any, x: Any, y: Any, z: Any) -> Any:
@@ -90,7 +90,7 @@ first, second, third, fourth = (
 
 @cuda.jit(device=True)
 def mix(w: Any, x: Any, y: Any, z: Any) -> Any:
-    """A word of the schedule from those 16, 14, 8 and 3 before it."""
+    """Return a word of the schedule from those 16, 14, 8 and 3 before it."""
     return rotate(uint32(uint32(w ^ x) ^ uint32(y ^ z)), uint32(1))
 
 
@@ -99,7 +99,7 @@ def next_words(
     w0: Any, w1: Any, w2: Any, w3: Any, w4: Any, w5: Any, w6: Any, w7: Any, w8: Any, w9: Any, w10: Any, w11: Any,
     w12: Any, w13: Any, w14: Any, w15: Any,
 ) -> Any:  # fmt: skip
-    """The next 16 words of the schedule."""
+    """Return the next 16 words of the schedule."""
     w0 = mix(w0, w2, w8, w13)
     w1 = mix(w1, w3, w9, w14)
     w2 = mix(w2, w4, w10, w15)
@@ -121,7 +121,7 @@ def next_words(
 
 @cuda.jit(device=True)
 def hash_child(w0: Any, w1: Any, w2: Any, w3: Any, w4: Any, child: Any) -> Any:
-    """The five words of child number `child` of the node with the words w0 to w4."""
+    """Return the five words of child number `child` of the node with the words w0 to w4."""
     w5, w6, w15 = child, END, LENGTH
     w7 = w8 = w9 = w10 = w11 = w12 = w13 = w14 = ZERO
     a, b, c, d, e = first(H0, H1, H2, H3, H4, w0, w1, w2, w3, w4)

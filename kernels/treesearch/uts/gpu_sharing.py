@@ -33,7 +33,7 @@ ISSUED_PER_CLOCK = 4
 PITCH = 128
 """Words of a row of thresholds: a power of two above the most children, so that bisection needs no other bound."""
 LAW_WORDS = 2
-"""Before the rows: the last row's number, and what turns the random numbers around."""
+"""The words before the rows: the last row's number, and what turns the random numbers around."""
 RANDOM = uint32(RANDOM_VALUES - 1)
 ONE = uint32(1)
 
@@ -57,7 +57,7 @@ def tables_of(tree: Tree) -> Any:
 
 @cuda.jit(device=True)
 def expand(node: Any, name: Any, tables: Any) -> Any:
-    """Hash the child of that name; how many children it has."""
+    """Hash the child of that name, and return how many children it has."""
     depth = uint32(node[0] + ONE)
     a, b, c, d, e = hash_child(node[1], node[2], node[3], node[4], node[5], name)
     node[0], node[1], node[2], node[3], node[4], node[5] = depth, a, b, c, d, e
@@ -81,7 +81,7 @@ def number(children: Any) -> Any:
 
 @cuda.jit(device=True)
 def last(children: Any) -> Any:
-    """The last one's name, and at once the word of the others."""
+    """Return the last child's name, which is at once the word of the others."""
     return uint32(children - ONE)
 
 
@@ -89,7 +89,7 @@ PROBLEM = Problem(words=1 + STATE_WORDS, expand=expand, number=number, first=las
 
 
 def search_of(tree: Tree, **size: int) -> Search:
-    """The search below a tree's root; `size` as in `Search`."""
+    """Return the search below a tree's root; `size` as in `Search`."""
     root = np.concatenate([[0], tree.root]).astype(np.uint32)
     most = MAX_CHILDREN if isinstance(tree.law, Geometric) else tree.law.m
     return Search(PROBLEM, tables_of(tree), root, range(tree.root_children), most, **size)
@@ -132,5 +132,5 @@ def prepare(point: Point) -> Task:
 
 
 def device_code() -> list[DeviceKernel]:
-    """The search, as `run` launches it but for the length of the stacks."""
+    """Return the search, as `run` launches it but for the length of the stacks."""
     return [search_code("uts sharing", PROBLEM, unit="node")]

@@ -26,12 +26,12 @@ ROUND_CONSTANTS = (0x5A827999, 0x6ED9EBA1, 0x8F1BBCDC, 0xCA62C1D6)
 
 
 def constant(kind: ir.Type, value: int) -> Any:
-    """That number, in every lane if `kind` is a vector."""
+    """Return that number, in every lane if `kind` is a vector."""
     return ir.Constant(kind, [value] * kind.count if isinstance(kind, ir.VectorType) else value)
 
 
 def emit_sha1(builder: Any, message: list[Any]) -> list[Any]:
-    """The five words of the SHA-1 digest of a message of six words: i32 or vectors of i32 alike."""
+    """Return the five words of the SHA-1 digest of a message of six words: i32 or vectors of i32 alike."""
     kind = message[0].type
     suffix = f"v{kind.count}i32" if isinstance(kind, ir.VectorType) else "i32"
     funnel = cgutils.get_or_insert_function(builder.module, ir.FunctionType(kind, [kind] * 3), f"llvm.fshl.{suffix}")
@@ -63,7 +63,7 @@ def _is_table(array: types.Type) -> bool:
 
 
 class _Table:
-    """Where the elements of a uint32[rows, columns] argument are."""
+    """The places of the elements of a uint32[rows, columns] argument."""
 
     def __init__(self, context: Any, builder: Any, kind: Any, array: Any) -> None:
         self.builder = builder
@@ -77,7 +77,7 @@ class _Table:
 
 @intrinsic
 def hash_children(typing: Any, nodes: Any, column: Any, digests: Any) -> Any:
-    """digests[:, i] = SHA-1(nodes[:6, column + i]) for `LANES` columns: rows 0 to 4 the parent's state, 5 the number.
+    """Do digests[:, i] = SHA-1(nodes[:6, column + i]) for `LANES` columns: rows 0–4 the parent's state, 5 the number.
 
     `nodes` is uint32[≥6, ≥column + LANES], `digests` uint32[5, ≥LANES].
     """
@@ -99,7 +99,7 @@ def hash_children(typing: Any, nodes: Any, column: Any, digests: Any) -> Any:
 
 @intrinsic
 def hash_child(typing: Any, a: Any, b: Any, c: Any, d: Any, e: Any, child: Any) -> Any:
-    """The state of one child as a tuple of five uint32, from its parent's state and its number."""
+    """Return the state of one child as a tuple of five uint32, from its parent's state and its number."""
     if any(word != types.uint32 for word in (a, b, c, d, e, child)):
         return None
     digest = types.UniTuple(types.uint32, 5)
@@ -112,7 +112,7 @@ def hash_child(typing: Any, a: Any, b: Any, c: Any, d: Any, e: Any, child: Any) 
 
 @intrinsic
 def store_lanes(typing: Any, table: Any, row: Any, column: Any, first: Any, step: Any) -> Any:
-    """table[row, column + i] = first + i·step for `LANES` columns, in one store."""
+    """Do table[row, column + i] = first + i·step for `LANES` columns, in one store."""
     if not (_is_table(table) and all(isinstance(x, types.Integer) for x in (row, column, first, step))):
         return None
 

@@ -23,7 +23,7 @@ import numpy as np
 from profiling.records.quality import Verification
 
 MAX_CHILDREN = 100
-"""Of any node but the root of a binomial tree."""
+"""The most children of any node but the root of a binomial tree."""
 RANDOM_VALUES = 1 << 31
 """Random numbers are below this; as a threshold it is never reached."""
 STATE_WORDS = 5
@@ -36,17 +36,17 @@ class Geometric:
 
     b: float
     shape: Literal["linear", "cyclic", "fixed"]
-    """How b(h) goes on from b(0) = b: down to 0 at depth d in a straight line, b^sin(2πh/d) up to depth 5d, or b up to
-    depth d; `-a0`, `-a2` and `-a3` of the published program."""
+    """The course of b(h) from b(0) = b: down to 0 at depth d in a straight line, b^sin(2πh/d) up to depth 5d, or b up
+    to depth d; `-a0`, `-a2` and `-a3` of the published program."""
     d: int
 
     @property
     def levels(self) -> int:
-        """From this depth on, no node has children."""
+        """Return the depth from which on no node has children."""
         return 5 * self.d + 1 if self.shape == "cyclic" else self.d
 
     def average(self, depth: int) -> float:
-        """b(depth), for depths below `levels`."""
+        """Return b(depth), for depths below `levels`."""
         if self.shape == "fixed" or depth == 0:
             return self.b
         if self.shape == "linear":
@@ -54,7 +54,7 @@ class Geometric:
         return float(self.b ** math.sin(2 * 3.141592653589793 * depth / self.d))
 
     def children(self, depth: int, random: int) -> int:
-        """The published formula in double precision; the search itself uses `thresholds`."""
+        """Return the children by the published formula in double precision; the search itself uses `thresholds`."""
         p = 1 / (1 + self.average(depth))
         u = random / RANDOM_VALUES
         return min(MAX_CHILDREN, math.floor(math.log(1 - u) / math.log(1 - p)))
@@ -78,7 +78,7 @@ class Geometric:
 
 
 def _smallest(children: Callable[[int, int], int], depth: int, wanted: int) -> int:
-    """The smallest random number that gives at least so many children; 2³¹ if none does."""
+    """Return the smallest random number that gives at least so many children; 2³¹ if none does."""
     low, high = 0, RANDOM_VALUES
     while low < high:
         middle = (low + high) // 2
@@ -114,11 +114,11 @@ class Tree:
     law: Geometric | Binomial
     seed: int
     nodes: int
-    """The root included."""
+    """The number of nodes, the root included."""
     depth: int
-    """Of the deepest node; the root's is 0."""
+    """The depth of the deepest node; the root's is 0."""
     leaves: int
-    """Nodes without children."""
+    """The number of nodes without children."""
 
     @property
     def root(self) -> Any:
@@ -128,7 +128,7 @@ class Tree:
 
     @property
     def root_children(self) -> int:
-        """How many children the root has."""
+        """Return how many children the root has."""
         if isinstance(self.law, Binomial):
             return self.law.root
         return self.law.children(0, int(self.root[-1]) % RANDOM_VALUES) if self.law.levels else 0
@@ -161,7 +161,7 @@ TREES = {
 
 @cache
 def thresholds_of(law: Geometric) -> Any:
-    """`law.thresholds()`, computed once; not to be written to."""
+    """Return `law.thresholds()`, computed once and not to be written to."""
     rows = law.thresholds()
     rows.setflags(write=False)
     return rows

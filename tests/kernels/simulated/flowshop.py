@@ -23,7 +23,7 @@ Prepare = Callable[..., Task]
 
 
 def makespan(times: Any, order: tuple[int, ...]) -> list[int]:
-    """When each machine has finished these jobs in this order."""
+    """Return when each machine has finished these jobs in this order."""
     front = [0] * len(times)
     for job in order:
         end = 0

@@ -71,7 +71,7 @@ class CapturingStream:
 
 @pytest.fixture
 def streams(monkeypatch: pytest.MonkeyPatch) -> list[CapturingStream]:
-    """Every stream that is made."""
+    """Return the list of every stream that is made."""
     made: list[CapturingStream] = []
 
     def make(non_blocking: bool) -> CapturingStream:

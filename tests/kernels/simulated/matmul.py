@@ -31,7 +31,7 @@ TILED = {
     "float32": tiled(float32, Tiling(32, 16, 4, 4, blocks=8)),
     "float64": tiled(float64, Tiling(16, 8, 2, 2, blocks=8)),
 }
-"""One warp per block."""
+"""The kernels by type, with one warp per block."""
 
 
 def multiply(kernel: Kernel, sizes: Product, dtype: str, seed: int, parts: int = 1) -> Any:
@@ -47,7 +47,7 @@ def multiply(kernel: Kernel, sizes: Product, dtype: str, seed: int, parts: int =
 
 
 def parts_within(kernel: Kernel, sizes: Product, most: int) -> int:
-    """At most so many parts, none of them empty."""
+    """Return a number of parts up to `most`, none of them empty."""
     return parts_of(1, kernel.slices(sizes), most, 1)
 
 

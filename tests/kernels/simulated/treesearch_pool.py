@@ -94,7 +94,7 @@ class BlocksAtOnce:
 
 @pytest.fixture(autouse=True)
 def blocks_at_once(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Each block has shared memory of its own, and atomic operations of all kinds exclude each other."""
+    """Give each block shared memory of its own, and let atomic operations of all kinds exclude each other."""
     lock = threading.Lock()
     for operation in ("add", "sub", "and", "or", "min", "max", "exch"):
         monkeypatch.setattr(kernelapi, f"{operation}lock", lock)
@@ -134,7 +134,7 @@ PROBLEM = Problem(words=2, expand=expand, number=number, first=last, others=last
 
 
 def plain_search(root: int, names: int, tables: tuple[int, int, int]) -> tuple[int, int, int]:
-    """(nodes, parents, depth) below the root."""
+    """Return (nodes, parents, depth) below the root."""
     depth, most, fertile = tables
     nodes = parents = deepest = 0
     stack = [(root, name, 1) for name in range(names)]

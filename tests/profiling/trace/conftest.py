@@ -17,7 +17,7 @@ from tests.conftest import ROOT
 
 @dataclass(frozen=True)
 class Traced:
-    """What one backend's process captured."""
+    """The traces that one backend's process captured."""
 
     backend: str
     folder: Path

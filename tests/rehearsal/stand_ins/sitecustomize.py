@@ -1,4 +1,4 @@
-"""What a driver that runs no kernel needs of Python; read at start-up, as this folder is on the rehearsal's PYTHONPATH.
+"""Changes of Python for a driver that runs no kernel, read at start-up: this folder is on the rehearsal's PYTHONPATH.
 
 CUDA's runtime is linked into its bindings and wants NVIDIA's own driver: the functions of `cuda.bindings.runtime` that
 reach a device are replaced by those of `cuda_runtime.py`. And since no kernel runs, no answer can be right: each is

@@ -21,7 +21,7 @@ NOWHERE = "http://127.0.0.1:9/"
 
 @dataclass
 class Served:
-    """What the server has, how it behaves, and what it was asked for."""
+    """The files of the server, its behaviour, and what it was asked for."""
 
     url: str = ""
     files: dict[str, bytes] = field(default_factory=dict)
@@ -30,7 +30,7 @@ class Served:
     """Bytes of an answer after which the connection is closed, though more were announced."""
     length_known: bool = True
     gate: threading.Event | None = None
-    """No answer before this is set."""
+    """The event before which there is no answer."""
     asked: list[str | None] = field(default_factory=list)
     """The Range header of every request."""
 

@@ -53,7 +53,7 @@ def learn(backend: str, params: dict[str, Any]) -> dict[str, Any]:
 
 
 def normalised(backend: str, params: dict[str, Any]) -> dict[str, Any]:
-    """Train a network whose normalisation has a state that no gradient goes to; its weights, and what it predicts."""
+    """Train a network whose normalisation has a state without gradient; return its weights, and what it predicts."""
     from workloads.training.keras_model import use_backend
 
     point = Point("some", "cpu", {"batch": 8, "epochs": 2} | params, backend, seed=1)

@@ -15,7 +15,7 @@ from tests.conftest import ROOT, environment
 
 SECONDS = 240
 TOLERANCE = 1e-4
-"""Relative: float32 sums in another order differ by 1e-7, which Adam's steps widen."""
+"""The relative tolerance: float32 sums in another order differ by 1e-7, which Adam's steps widen."""
 
 Found = dict[str, Any]
 
@@ -23,7 +23,7 @@ Found = dict[str, Any]
 def start(
     what: str, backend: str, size: int, *, script: str = "engine_rank", **params: str | int
 ) -> list[subprocess.Popen[str]]:
-    """So many ranks at this job, which the script does."""
+    """Start so many ranks at this job, which the script does."""
     addresses = [f"{LOCALHOST}:{free_port(LOCALHOST)}" for _ in range(size)]
     ranks = []
     for rank in range(size):
@@ -48,7 +48,7 @@ def start(
 
 
 def train(what: str, backend: str, size: int, *, script: str = "engine_rank", **params: str | int) -> list[Found]:
-    """What each of so many ranks found."""
+    """Return what each of so many ranks found."""
     ranks = start(what, backend, size, script=script, **params)
     try:
         spoken = [rank.communicate(timeout=SECONDS) for rank in ranks]
@@ -61,18 +61,18 @@ def train(what: str, backend: str, size: int, *, script: str = "engine_rank", **
 
 
 def learnt(metrics: dict[str, float]) -> dict[str, float]:
-    """What depends on all weights."""
+    """Return the metrics that depend on all weights."""
     names = ("weights_sum", "weights_norm", "weights_projection", "final_loss")
     return {name: metrics[name] for name in names}
 
 
 def assert_learnt_alike(found: dict[str, float], alone: dict[str, float]) -> None:
-    """The comparison that replicas which learn together pass, and replicas by themselves do not."""
+    """Make the comparison that replicas which learn together pass, and replicas by themselves do not."""
     assert learnt(found) == pytest.approx(learnt(alone), rel=TOLERANCE)
 
 
 def assert_shared_out(ranks: list[dict[str, float]], alone: dict[str, float]) -> None:
-    """Each rank's first batch is a part of that of one process, and no example is in two."""
+    """Check that each rank's first batch is a part of that of one process, and that no example is in two."""
     parts = [int(found["first_batch"]) for found in ranks]
     assert sum(parts) == int(alone["first_batch"])
     assert all(part.bit_count() == int(alone["first_batch"]).bit_count() // len(parts) for part in parts)
@@ -80,5 +80,5 @@ def assert_shared_out(ranks: list[dict[str, float]], alone: dict[str, float]) ->
 
 
 def metrics_of(record: dict[str, Any]) -> list[dict[str, float]]:
-    """Of each rank."""
+    """Return the metrics of each rank."""
     return [{name: metric["value"] for name, metric in rank["metrics"].items()} for rank in record["ranks"]]

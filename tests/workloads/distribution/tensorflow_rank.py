@@ -69,7 +69,7 @@ def learn_and_variants(params: dict[str, Any]) -> dict[str, Any]:
 
 
 def variants(params: dict[str, Any]) -> dict[str, Any]:
-    """Train small networks that differ in one thing each; the last loss and all weights of each."""
+    """Train small networks that differ in one thing each; return the last loss and all weights of each."""
     from workloads.training.keras_model import use_backend
 
     point = Point("some", "cpu", {"batch": 8} | params, "tensorflow", seed=1)

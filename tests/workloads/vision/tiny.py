@@ -55,7 +55,7 @@ def batch_of(name: str) -> Any:
 
 
 def losses(name: str, weights: list[Any] | None = None, steps: int = 4, **options: Any) -> list[float]:
-    """Of so many steps with Adam; `options` go to `compile`."""
+    """Return the losses of so many steps with Adam; `options` go to `compile`."""
     import keras
 
     keras.utils.set_random_seed(5)

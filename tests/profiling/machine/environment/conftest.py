@@ -1,4 +1,4 @@
-"""What every test of the environment record stands on."""
+"""The ground that every test of the environment record stands on."""
 
 from __future__ import annotations
 

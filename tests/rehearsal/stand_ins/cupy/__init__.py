@@ -1,4 +1,4 @@
-"""As much of CuPy as accelbench and its GPU tests use, in the null driver's memory, which is the host's.
+"""The part of CuPy that accelbench and its GPU tests use, in the null driver's memory, which is the host's.
 
 CuPy carries CUDA's runtime in it, which wants NVIDIA's own driver. Here arrays are NumPy's; a `RawModule` is compiled
 by the real NVRTC, loaded by the real bindings, and launched on the null driver, which runs nothing.
@@ -62,7 +62,7 @@ def asnumpy(array: ndarray) -> Any:
 
 
 def add(a: ndarray, b: ndarray, out: ndarray) -> ndarray:
-    """Enqueued and never run, as every kernel."""
+    """Enqueue an addition that never runs, as no kernel does."""
     return out
 
 
