@@ -38,7 +38,7 @@ class Cpu(Stored):
     logical: int
     """The number of logical CPUs that are switched on."""
     usable: int
-    """The number of logical CPUs that this process may run on, by affinity and cpuset, without regard to a quota."""
+    """The number of logical CPUs that this process may run on, by affinity and cpuset."""
     affinity: list[int] | None = None
     """The numbers of the logical CPUs that this process may run on."""
     caches: list[Cache] = []

@@ -48,14 +48,17 @@ class HostCounters(Stored):
 
 
 WindowKind = Literal["all", "running", "gil", "native"]
-"""The threads that a window of py-spy looks at: all Python threads; only those that run; only the one that holds the GIL;
-all, with their C and C++ frames.
+"""The threads that a window of py-spy looks at.
+
+They are all Python threads; only those that run; only the one that holds the GIL; or all, with their C and C++ frames.
 """
 WINDOW_KINDS: tuple[WindowKind, ...] = get_args(WindowKind)
 
 Category = Literal["dispatch", "input", "runtime", "kernels", "waiting", "other"]
-"""The kind of work that a thread was doing: Python that leads up to the framework; making or awaiting data; the framework
-itself; BLAS and other loops over arrays; waiting for the device or for nothing; what no rule names.
+"""The kind of work that a thread was doing.
+
+In this order: Python that leads up to the framework; making or awaiting data; the framework itself; BLAS and other
+loops over arrays; waiting for the device or for nothing; what no rule names.
 """
 CATEGORIES: tuple[Category, ...] = get_args(Category)
 
