@@ -173,4 +173,4 @@ def seconds(value: float) -> str:
 
 
 size = format_bytes
-"""Write a number of bytes: this is the one rule for sizes in words."""
+"""The function that writes a number of bytes in words: it is the one rule for sizes."""

@@ -20,7 +20,7 @@ LIMIT_S = 120.0
 """The seconds that a trial may take; a framework that is imported from a cold disk takes longest."""
 AT_ONCE = 4
 HUNG = "no answer within"
-# Else the first framework takes most of the card's memory, and the trials beside it fail for want of it.
+# Without these the first framework takes most of the card's memory, and the trials beside it fail for want of it.
 SHARING = {"XLA_PYTHON_CLIENT_PREALLOCATE": "false", "TF_FORCE_GPU_ALLOW_GROWTH": "true"}
 DEVICE = "device gpu"
 INSTALL = "make install DEVICE=gpu, or pip install 'accelbench[{extra}]'"

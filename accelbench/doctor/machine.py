@@ -29,7 +29,7 @@ INSTALL = {
 
 BUSY_CPUS = 0.25  # an idle desktop's load average stays below this
 SHARED_MEMORY_BYTES = 1 << 30  # data loaders and NCCL exchange batches there; Docker gives 64 MiB
-SWAPPED_SHARE = 0.01  # of the memory
+SWAPPED_SHARE = 0.01  # the share of the memory that may be swapped out
 
 
 def check_devices(root: Path) -> Iterator[Check]:

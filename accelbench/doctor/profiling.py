@@ -30,8 +30,7 @@ CUPTI_WHEELS = ("cu13/lib", "cuda_cupti/lib")
 CUPTI_TOOLKIT = "usr/local/cuda/extras/CUPTI/lib64"
 
 ATTACH_S, IMPORT_S = 20, 120
-"""The seconds that py-spy and TensorBoard's plug-in may take: an import of TensorFlow from a cold disk takes longest.
-"""
+"""The seconds that py-spy and TensorBoard's plug-in get: an import of TensorFlow from a cold disk takes longest."""
 SLEEPER = """
 import sys
 from profiling.host.pyspy import allow_tracing

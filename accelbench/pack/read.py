@@ -135,7 +135,7 @@ def _extract(pack: Path, parts: Sequence[Path], folder: Path) -> None:
                 path.parent.mkdir(parents=True, exist_ok=True)
                 with path.open("xb") as file:
                     shutil.copyfileobj(content, file, CHUNK)
-            while packed.read(CHUNK):  # to the end, whose checksum tells whether all of it is there
+            while packed.read(CHUNK):  # the checksum at the end tells whether all of it is there
                 pass
     except (tarfile.TarError, lzma.LZMAError, EOFError, ValueError) as error:
         raise UserError(f"{pack} is damaged, or no pack: {error}") from error

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 SUFFIX = ".tar.xz"
 PRESET = 2
-"""This preset of xz makes files twice the size of its best one, in a tenth of the time."""
+"""The preset of xz: this one makes files twice the size of its best one, in a tenth of the time."""
 
 
 def write_pack(
@@ -138,6 +138,6 @@ class _Parts(io.RawIOBase):
     def close(self) -> None:
         if not self.closed:
             self._file.close()
-            for file in self._files:  # of a pack that was not finished
+            for file in self._files:  # the pack was not finished
                 file.unlink(missing_ok=True)
         super().close()

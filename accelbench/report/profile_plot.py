@@ -105,7 +105,7 @@ def step_bars(bars: Sequence[Bar], name: str, point: str) -> Markup:
     with plot_style():
         figure = Figure(figsize=(WIDTH, height))
         axes = figure.add_axes((0, 0, 1, 1))
-        # In inches from the upper left corner, so that a bar is as high beside a long legend as beside a short one.
+        # The axes are in inches from the upper left corner, so that a bar is as high beside any legend.
         axes.set_xlim(0, WIDTH)
         axes.set_ylim(height, 0)
         axes.set_axis_off()

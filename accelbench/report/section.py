@@ -78,7 +78,7 @@ class InTerminal:
     order: int
     """The place in the terminal, whose table comes first: sections stand by rising order."""
     show: Callable[[Any, Console], None]
-    """Print what was found."""
+    """The function that prints what was found."""
 
 
 @dataclass(frozen=True)

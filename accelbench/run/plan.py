@@ -68,7 +68,7 @@ def layout_of(point: Point) -> Layout:
 
 @dataclass(frozen=True)
 class Choice:
-    """`--param`: these values for an axis, of one benchmark (`matmul.n=1024`) or of all that have it."""
+    """The values that `--param` asks for on an axis, of one benchmark (`matmul.n=1024`) or of all that have it."""
 
     benchmark: str | None
     axis: str

@@ -62,7 +62,7 @@ def where(hellos: Iterable[Hello]) -> str:
 
 
 class Ranks:
-    """All ranks as rank 0 sees them."""
+    """The ranks of a run as rank 0 sees them."""
 
     def __init__(self, cluster: Cluster, channels: Sequence[Channel], hellos: Sequence[Hello]) -> None:
         self.cluster = cluster

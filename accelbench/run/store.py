@@ -80,7 +80,7 @@ class RunInfo(Stored):
     wall_s: float = 0.0
     """The wall time of the run so far in seconds, summed over resumptions."""
     worker_s: float = 0.0
-    """The seconds of it that workers spent on imports, preparing, warming up, measuring and verifying."""
+    """The seconds of `wall_s` that workers spent on imports, preparing, warming up, measuring and verifying."""
 
 
 class RunStore:

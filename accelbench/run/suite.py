@@ -37,8 +37,9 @@ class Suite(Stored):
     all: bool = False
     """Whether the suite is every benchmark there is, on its default axes."""
     max_seconds: dict[KnownDevice, Annotated[float, Field(gt=0)]] = {}
-    """Sampling time of an unsteady point, by device; the file may give one number for all. On a GPU, NVBench takes it
-    twice: for isolated samples, and back to back."""
+    """The sampling time in seconds of an unsteady point, by device; the file may give one number for all. On a GPU,
+    NVBench takes it twice: for isolated samples, and back to back.
+    """
     benchmark: list[Selection] = []
 
     @field_validator("max_seconds", mode="before")

@@ -46,7 +46,7 @@ class Member(Protocol):
 
 
 class Trouble(NamedTuple):
-    """Why a point has no figures: which rank, what happened, and what it last printed."""
+    """The reason why a point has no figures: which rank, what happened, and what it last printed."""
 
     rank: int | None
     reason: str

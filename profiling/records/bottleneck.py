@@ -14,10 +14,10 @@ Bound = Literal[
 
 
 class Bottleneck(Stored):
-    """What a training is bound by, and the evidence."""
+    """The verdict on what a training is bound by, and the evidence."""
 
     bound: Bound | None = None
-    """What limits the speed of the training; null where it is unknown."""
+    """The resource or limit that sets the speed of the training; null where it is unknown."""
     reason: str | None = None
     """The reason why `bound` is unknown."""
     shares: dict[Cause, float] = {}
@@ -27,7 +27,7 @@ class Bottleneck(Stored):
     kernels_text: str | None = None
     """The reason why the device's share counts as dispatch, where its kernels are tiny."""
     quota_text: str | None = None
-    """How often the CPU quota stopped the process, in words, where that decides the verdict."""
+    """The sentence on how often the CPU quota stopped the process, where that decides the verdict."""
     help: str | None = None
     """The advice on what would make the training faster."""
 

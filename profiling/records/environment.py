@@ -69,7 +69,7 @@ class Memory(Stored):
 
 
 class Limits(Stored):
-    """What the control group grants this process."""
+    """The CPU time and the memory that the control group grants this process."""
 
     cpu_quota: float | None = None
     """The CPUs' worth of time that the process may use; null where there is no quota."""

@@ -1,4 +1,4 @@
-"""What the host was seen to do while it trained."""
+"""The records of what the host was seen to do while it trained."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class HostCounters(Stored):
     throttled_periods: int | None = None
     """The number of periods in which the control group's CPU quota ran out."""
     throttled_s: float | None = None
-    """The seconds that the control group stood still because its CPU quota had run out, summed over the CPUs."""
+    """The seconds that the control group stood still as its CPU quota had run out, summed over the CPUs."""
     minor_faults: int | None = None
     """The number of page faults of the process that needed no reading from storage."""
     major_faults: int | None = None

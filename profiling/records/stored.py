@@ -6,6 +6,6 @@ from pydantic import BaseModel, ConfigDict
 
 
 class Stored(BaseModel):
-    """What is stored never changes and has no unknown fields; NaN and Infinity are written to JSON as words."""
+    """A stored model never changes and has no unknown fields; NaN and Infinity are written to JSON as words."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", ser_json_inf_nan="strings")

@@ -29,7 +29,7 @@ class Telemetry(Stored):
     Of several GPUs each has its own: `gpu.power.0`, `gpu.power.1`, in CUDA's order.
     """
     counters: dict[str, float]
-    """What was counted during the measurement, in the unit of its name: `cpu.steal_s`, `gpu.energy_j`, `wall_s`, …"""
+    """The counts over the measurement, in the unit of their names: `cpu.steal_s`, `gpu.energy_j`, `wall_s`, …"""
     throttle_reasons: list[str] = []
     """The reasons that held a card's clock down at some moment."""
     missing: list[str] = []

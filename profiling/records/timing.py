@@ -30,7 +30,7 @@ class Phases(Stored):
 
 
 class Summary(Stored):
-    """Statistics of the samples, in seconds per execution (`profiling.timing.statistics.summarize`)."""
+    """The statistics of the samples, in seconds per execution (`profiling.timing.statistics.summarize`)."""
 
     count: int
     """The number of samples."""
@@ -41,7 +41,7 @@ class Summary(Stored):
     ci_high: float
     """The upper end of the interval of the median."""
     ci_confidence: float
-    """The coverage that the interval of the median really has, 0 to 1; near 0.95 unless the samples are too few."""
+    """The coverage that the median's interval really has, 0 to 1; 0.95 at least unless the samples are too few."""
     minimum: float
     """The smallest sample."""
     q1: float
@@ -68,14 +68,14 @@ class Timing(Stored):
     stop: StopReason
     """The rule that ended the sampling."""
     timer: Literal["host", "nvbench", "steps"]
-    """What timed the executions: the host's clock, NVBench, or the clock of training steps."""
+    """The clock of the executions: the host's, NVBench's, or that of training steps."""
     batch: float | None = None
-    """GPU: the seconds per execution back to back, caches hot; the samples are isolated and cold."""
+    """The seconds per execution back to back on a GPU, with hot caches; the samples are isolated, their caches cold."""
     discarded: int = 0
     """The number of samples thrown away because the device was throttled."""
     sm_clock: Gauge | None = None
-    """GPU: the SM clock in MHz during the kept samples, as NVBench counted it; None where it did not."""
+    """The SM clock of a GPU in MHz during the kept samples, as NVBench counted it; null where it did not."""
     sm_clock_first_last: tuple[float, float] | None = None
-    """GPU: the median SM clock in MHz in the first and in the last third of all samples, discarded ones included."""
+    """The median SM clock of a GPU in MHz in the first and last third of all samples, discarded ones included."""
     summary: Summary
     """The statistics of the samples."""

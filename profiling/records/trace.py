@@ -1,4 +1,4 @@
-"""What is stored of a trace: its steps, its operations, and the reasons for what the readers could not tell."""
+"""The records of a trace: its steps, its operations, and the reasons for what the readers could not tell."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ class TraceAnalysis(Stored):
     input_verdict: str | None = None
     """The verdict on the input, in words, by `input_wait_share`."""
     xprof_verdict: str | None = None
-    """The verdict of xprof: it takes for input whatever it cannot explain, which on JAX is most of a step on a CPU."""
+    """The verdict of xprof: it takes for input whatever it cannot explain, on JAX most of a step on a CPU."""
     memory_peak_bytes: int | None = None
     """The most bytes that a device's allocator had given out at a time."""
     devices: list[str] = []

@@ -23,7 +23,7 @@ class Table:
     lines: tuple[tuple[Row, tuple[str | None, ...]], ...]
     """A row and its cells; None where the sensor was not readable."""
     zero: tuple[str, ...]
-    """Counters that counted nothing at any point, and so have no column."""
+    """The counters that counted nothing at any point, and so have no column."""
 
 
 def tables(rows: Sequence[Row]) -> list[Table]:

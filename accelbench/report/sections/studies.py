@@ -55,7 +55,7 @@ class Measure:
 
 @dataclass(frozen=True)
 class Line:
-    """Points that differ in the swept axis alone."""
+    """The points that differ in the swept axis alone."""
 
     where: str
     """The device and, where the benchmark ran on several, the backend."""
