@@ -24,7 +24,7 @@ class Fact:
 
     label: str
     value: str | None
-    """None is unknown, which is not the same as none."""
+    """The value in words; None is unknown, which is not the same as none."""
     reason: str | None = None
 
 

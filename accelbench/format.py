@@ -33,11 +33,11 @@ class Reading:
     """A figure in one unit with the interval of its median, ready to print."""
 
     value: str
-    """`102.3`"""
+    """The number in words: `102.3`."""
     unit: str
-    """`GFLOP/s`"""
+    """The unit with its prefix: `GFLOP/s`."""
     interval: str
-    """`±0.4 %`, or `98.1–104.2` in the same unit where it is lopsided; empty where there is none."""
+    """The interval: `±0.4 %`, or `98.1–104.2` in the same unit where it is lopsided; empty where there is none."""
     confidence: float | None = None
 
     def __str__(self) -> str:
@@ -173,4 +173,4 @@ def seconds(value: float) -> str:
 
 
 size = format_bytes
-"""The one rule for sizes in words."""
+"""The function that writes a number of bytes in words: it is the one rule for sizes."""

@@ -1,4 +1,4 @@
-"""How anything is measured, whatever it is: no benchmark, model or axis is known here by its name."""
+"""The way in which anything is measured, whatever it is: no benchmark, model or axis is known here by its name."""
 
 from pathlib import Path
 

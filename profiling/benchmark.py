@@ -20,7 +20,7 @@ T = TypeVar("T", bound=str)
 Fact: TypeAlias = T | Callable[[Point], T]
 """A fact that is the same for all points of a benchmark, or a function of the point."""
 Only = Mapping[str, Mapping[Scalar, Mapping[str, Values]]]
-"""By an axis and one of its values: the values of other axes that it exists with; the others exist nowhere."""
+"""The values of other axes that a value of an axis exists with, by axis and value; with others it exists nowhere."""
 
 
 def axis(name: str) -> Callable[[Point], Any]:
@@ -37,17 +37,17 @@ class Serving:
     """A process that measures nothing itself, and serves those that do."""
 
     serve: Callable[[], None]
-    """Serve the others until they are done."""
+    """The function that serves the others until they are done."""
 
 
 @dataclass(frozen=True)
 class Together:
-    """How the ranks that have the same task execute it together: rank 0 leads, and the others follow."""
+    """The way in which ranks with the same task execute it together: rank 0 leads, and the others follow."""
 
     follow: Callable[[], object]
-    """Do, as another rank, all that rank 0 does with its task, until that calls `finish`."""
+    """The function by which another rank does all that rank 0 does with its task, until that calls `finish`."""
     finish: Callable[[], object]
-    """Tell the others, as rank 0, that it is done."""
+    """The function by which rank 0 tells the others that it is done."""
 
 
 @dataclass(frozen=True)
@@ -64,27 +64,28 @@ class Task:
     verify: Callable[[], Verification]
     work: Work
     timer: Literal["device", "host"] = "device"
-    """`host` times a GPU task with the host clock (for launch latency): `run()` must then wait for the device."""
+    """The clock: `host` times a GPU task with the host's (for launch latency), and `run()` must wait for the device."""
     metrics: Callable[[float], dict[str, Metric]] | None = None
     sample: Callable[[int], float] | None = None
-    """Take a sample of so many executions, begun by all who share them at once, and return seconds per execution; None
-    where `run` is timed."""
+    """The function that takes a sample of so many executions, begun by all who share them at once, and returns the
+    seconds per execution; None where `run` is timed.
+    """
     together: Together | None = None
-    """How several ranks execute the task together; None where one process does."""
+    """The way in which several ranks execute the task together; None where one process does."""
     layout: Layout | None = None
-    """How the work is laid out over devices, where that is known only now; None for what the benchmark declares."""
+    """The layout of the work over devices, where it is known only now; None for what the benchmark declares."""
 
 
 @dataclass(frozen=True)
 class Exchange:
-    """What the replicas of a model tell each other in every step, to be looked at apart."""
+    """The exchange between the replicas of a model in every step, to be looked at apart."""
 
     apart: Callable[[list[Any]], object]
-    """Trains with the given Keras callbacks without exchanging anything; the replicas are then no longer alike."""
+    """The function that trains with the given callbacks and no exchange; the replicas are then no longer alike."""
     alone: Callable[[], object]
-    """Exchanges in all ranks what one step does, and waits for its end."""
+    """The function that exchanges in all ranks what one step does, and waits for its end."""
     bytes: float
-    """Of the gradients that each replica gives."""
+    """The bytes of the gradients that each replica gives."""
 
 
 @dataclass(frozen=True)
@@ -104,17 +105,17 @@ class Training:
     model: Any
     """The compiled Keras model whose steps are timed."""
     target: tuple[str, float] | None = None
-    """A quality that `evaluate` returns and the value to reach: quality is then evaluated after each epoch."""
+    """A quality that `evaluate` returns, and the value to reach: quality is then evaluated after each epoch."""
     exchange: Exchange | None = None
-    """What the replicas tell each other, where there are several."""
+    """The exchange between the replicas, where there are several."""
     qualities: tuple[Quality, ...] = ()
     """The metrics of `evaluate` that say how good the model is."""
     layout: Layout | None = None
-    """How the replicas are laid out; None for what the benchmark declares."""
+    """The layout of the replicas; None for what the benchmark declares."""
 
 
 Prepared = Task | Training | Serving
-"""What a benchmark prepares for a point."""
+"""The things that a benchmark may prepare for a point."""
 
 
 @dataclass(frozen=True)
@@ -141,7 +142,7 @@ class Benchmark:
     layout: Mapping[str, str] = field(default_factory=dict)
     sizes: Mapping[str, int] = field(default_factory=dict)
     measures: str = ""
-    """What is measured, in words: the docstring of the function that was decorated."""
+    """The words for what is measured: the docstring of the function that was decorated."""
 
     def __post_init__(self) -> None:
         """Refuse a rate that nobody could put in relation: ValueError says which declaration is missing."""
@@ -176,20 +177,20 @@ class Benchmark:
 
     @property
     def summary(self) -> str:
-        """The first line of what the benchmark measures."""
+        """Return the first line of what the benchmark measures."""
         return self.measures.strip().splitlines()[0]
 
     def axes_on(self, device: Device) -> dict[str, Values]:
-        """The default values of each axis on that device."""
+        """Return the default values of each axis on that device."""
         own = {axis: v[device] if isinstance(v, Mapping) else v for axis, v in self.axes.items()}
         return own | dict(self.optional)
 
     def implementation(self, device: Device, params: Mapping[str, Scalar]) -> str | None:
-        """The name of the module that implements this point; None if the declaring function does so by itself."""
+        """Return the name of the module that implements this point; None if the declaring function itself does."""
         return self.module.format(device=device, **params) or None
 
     def exclusion(self, device: Device, backend: str | None, params: Mapping[str, Scalar]) -> str | None:
-        """The rule of `only` by which no machine measures these values of all axes; None if one may."""
+        """Return the rule of `only` by which no machine measures these values of all axes; None if one may."""
         values: dict[str, Any] = {"device": device, "backend": backend, **params}
         for axis, rules in self.only.items():
             others = rules.get(values[axis], {})
@@ -198,7 +199,7 @@ class Benchmark:
         return None
 
     def rules(self) -> list[str]:
-        """Every rule of `only`, in words."""
+        """Return every rule of `only`, in words."""
         return [in_words(axis, value, others) for axis, rules in self.only.items() for value, others in rules.items()]
 
 
@@ -225,7 +226,7 @@ def implementations(module: str, device: Device) -> Values:
 
 
 def in_words(axis: str, value: Scalar | None, others: Mapping[str, Values]) -> str:
-    """A rule of `only` as the user reads it: `impl=mma only with dtype=float16,bfloat16`."""
+    """Return a rule of `only` as the user reads it: `impl=mma only with dtype=float16,bfloat16`."""
     known = (f"{other}={','.join(map(str, values))}" for other, values in others.items())
     return f"{axis}={value} only with {' '.join(known)}"
 

@@ -28,9 +28,9 @@ from profiling.trace.scalars import Readings
 
 TRACEBACK_LINES = 30
 OUT_OF_MEMORY = ("MemoryError", "OutOfMemoryError", "ResourceExhaustedError", "_ArrayMemoryError")
-"""What Python, PyTorch and CuPy, TensorFlow, and NumPy raise."""
+"""The errors that Python, PyTorch and CuPy, TensorFlow, and NumPy raise where memory runs out."""
 Outcome = dict[str, Any]
-"""Fields of a Record."""
+"""The fields of a record that measuring decides."""
 
 
 def measure(
@@ -111,7 +111,7 @@ def _lead(task: Task, device: Device, phase: PhaseClock, observer: Observer, max
 
 
 def _memory_left(error: Exception, device: Device) -> str:
-    """Where memory ran out, say how much is free: the error itself says what was asked."""
+    """Return how much is free where memory ran out: the error itself says what was asked."""
     if type(error).__name__ not in OUT_OF_MEMORY and "RESOURCE_EXHAUSTED" not in str(error):
         return ""
     left = device_kind(device).memory_left()

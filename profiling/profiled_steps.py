@@ -1,4 +1,4 @@
-"""What holds a training back, seen in a pass of its own: some more steps, after those that were measured.
+"""The profile of a training, seen in a pass of its own: some more steps, after those that were measured.
 
 The first steps of the pass are traced by the framework's profiler, and the trace says where a step's time goes. Where a
 host profile is wanted, or no trace can be had, the steps after them are sampled by py-spy. The pass begins when the
@@ -30,13 +30,13 @@ from profiling.trace.analysis import analyze
 from profiling.trace.capture import STEPS, TraceWindow
 
 FIRST_STEP = 3
-"""Steps before the traced ones, in which the input pipeline fills."""
+"""The number of steps before the traced ones, in which the input pipeline fills."""
 TRACE_S, FEWEST_STEPS, MOST_STEPS = 2.0, 3, 50
-"""The traced steps take about so long, and are so many at least and at most."""
+"""The seconds that the traced steps take about, and the least and the largest number of them."""
 HOST_S = 20.0
-"""Sampled by py-spy: a window of each kind."""
+"""The seconds that py-spy samples: a window of each kind."""
 PERIOD_S = 0.1
-"""Of a CPU quota: the kernel's default, and what Docker and Kubernetes set."""
+"""The period of a CPU quota in seconds: the kernel's default, and what Docker and Kubernetes set."""
 CAUSE_OF_PART: dict[Part, Cause] = {
     "kernel": "device",
     "input_wait": "input",
@@ -52,12 +52,14 @@ class EnoughSteps(Exception):
 
 
 class Keep(Stored):
-    """What of a profile is kept: folders within the directory of the run."""
+    """The parts of a profile that are kept: folders within the directory of the run."""
 
     run: Path
+    """The directory of the run."""
     trace: str | None = None
+    """The folder for the trace; None where the trace is not kept."""
     host: str | None = None
-    """That the host is to be profiled, too, and where its stacks go."""
+    """The folder for the host's stacks; None where the host is not to be profiled."""
 
 
 def profile_training(
@@ -138,7 +140,7 @@ def train_until(fit: Callable[[list[Any]], object], over: Callable[[], bool], *c
 def bottleneck(
     point: Point, trace: TraceAnalysis | None, host: HostProfile | None, telemetry: Telemetry, unseen: str | None
 ) -> Bottleneck:
-    """The verdict by the trace; without one, by what the host was seen to do."""
+    """Return the verdict by the trace; without one, by what the host was seen to do."""
     throttled = throttled_share(telemetry)
     if trace and trace.breakdown and not trace.failure:
         shares: dict[Cause, float] = {}
@@ -157,7 +159,7 @@ def bottleneck(
 
 
 def shares_of_host(step: Shares, cpu: Shares | None, cpu_is_device: bool) -> dict[Cause, float]:
-    """The causes by where the step thread's wall time went; what it waits for on a CPU, the other threads tell."""
+    """Return the causes by the step thread's wall time; what it waits for on a CPU, the other threads tell."""
     computing = step["kernels"] if cpu_is_device else 0.0
     found: dict[Cause, float] = {
         "input": step["input"],
@@ -174,7 +176,7 @@ def shares_of_host(step: Shares, cpu: Shares | None, cpu_is_device: bool) -> dic
 
 
 def throttled_share(telemetry: Telemetry) -> float | None:
-    """The share of the CPU quota's periods in which it ran out; None where nothing counts them."""
+    """Return the share of the CPU quota's periods in which it ran out; None where nothing counts them."""
     periods = telemetry.counters.get("cgroup.throttled_periods")
     wall = telemetry.counters["wall_s"]
     return None if periods is None or wall <= 0 else min(1.0, periods * PERIOD_S / wall)

@@ -1,4 +1,4 @@
-"""What a user types: each file here declares the command of its name, as `command`; what several of them share is here.
+"""The commands that a user types: each file here declares that of its name, as `command`; what they share is here.
 
 The help of `accelbench` imports every file: at its top a file imports click and what is as light, and the rest where it
 is used.

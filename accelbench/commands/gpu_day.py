@@ -58,7 +58,7 @@ def command(
 
 
 def _card() -> str:
-    """The name and hashed number of the GPU that is measured; UserError where there is none."""
+    """Return the name and hashed number of the GPU that is measured; UserError where there is none."""
     from profiling.machine.devices import DeviceMissing, device_kind
     from profiling.machine.environment.gpu import hash_uuid
     from profiling.machine.nvidia.libcuda import Driver
@@ -72,7 +72,7 @@ def _card() -> str:
 
 
 def _pairs(words: tuple[str, ...], option: str) -> list[tuple[str, str]]:
-    """The stage and the value of each word."""
+    """Return the stage and the value of each word."""
     for word in words:
         if "=" not in word:
             raise UserError(f"{option} {word!r} is not of the form STAGE=VALUE")

@@ -1,4 +1,4 @@
-"""What this machine has, what stands in the way of good measurements, and the command or flag that mends it."""
+"""The state of this machine, what stands in the way of good measurements, and the command or flag that mends it."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def checks(root: Path = Path("/"), runs: Path = Path("runs")) -> list[Check]:
 
 
 def trials() -> Iterator[Check]:
-    """What only trying tells, within seconds each."""
+    """Yield the checks that need something to be tried, each within seconds."""
     yield try_py_spy()
     yield try_plugin()
     yield from try_gpu()
@@ -86,7 +86,7 @@ def render_doctor(environment: Environment, checks: list[Check], console: Consol
 
 
 def describe(environment: Environment) -> Iterator[tuple[str, str]]:
-    """The machine in a few lines: name and fact."""
+    """Yield the machine in a few lines: name and fact."""
     processor, main_memory, software_facts = environment.cpu, environment.memory, environment.software
     sockets = f"{processor.sockets} × " if processor.sockets and processor.sockets > 1 else ""
     cores = f"{processor.cores} cores, " if processor.cores else ""

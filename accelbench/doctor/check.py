@@ -1,4 +1,4 @@
-"""What a check says, and the table of them."""
+"""A check's outcome, and the table of all outcomes."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Check:
 
 
 def check_table(checks: Iterable[Check]) -> Table:
-    """A row for each check; what it costs to leave a thing as it is stands under what to do about it."""
+    """Return a table with a row for each check; the cost of leaving a thing as it is stands under what to do."""
     from rich.table import Table
     from rich.text import Text
 

@@ -1,4 +1,4 @@
-"""Whether the GPU can be used: each library of the GPU path is tried on it, in a process of its own."""
+"""The trials of the GPU: each library of the GPU path is tried on it, in a process of its own."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from profiling.machine.devices.nvidia import LIBRARIES, Nvidia
 from profiling.machine.nvidia.toolkit import toolkit, toolkit_version
 
 LIMIT_S = 120.0
-"""A framework that is imported from a cold disk takes longest."""
+"""The seconds that a trial may take; a framework that is imported from a cold disk takes longest."""
 AT_ONCE = 4
 HUNG = "no answer within"
-# Else the first framework takes most of the card's memory, and the trials beside it fail for want of it.
+# Without these the first framework takes most of the card's memory, and the trials beside it fail for want of it.
 SHARING = {"XLA_PYTHON_CLIENT_PREALLOCATE": "false", "TF_FORCE_GPU_ALLOW_GROWTH": "true"}
 DEVICE = "device gpu"
 INSTALL = "make install DEVICE=gpu, or pip install 'accelbench[{extra}]'"
@@ -33,7 +33,7 @@ class Trial:
     name: str
     command: tuple[str, ...]
     modules: tuple[str, ...]
-    """All that must be installed for it."""
+    """The modules that must all be installed for it."""
     install: str
     cost: str
     needed: bool = False
@@ -46,7 +46,7 @@ def _trial(name: str, short: str, modules: tuple[str, ...], cost: str, install: 
 
 
 def gpu_trials(extra: str) -> tuple[Trial, ...]:
-    """The libraries of the GPU path; `extra` is the set of packages that suits the driver."""
+    """Return the trials of the GPU path's libraries; `extra` is the set of packages that suits the driver."""
     set_of_packages = INSTALL.format(extra=extra)
     cuda = "cuda13" if extra == "gpu13" else "cuda12"
     none, no_training = "nothing can be measured on the GPU", "no training is measured on the GPU with it"
@@ -81,7 +81,7 @@ def run_trials(trials: Sequence[Trial], limit_s: float = LIMIT_S) -> list[Check]
 
 
 def run_trial(trial: Trial, limit_s: float = LIMIT_S) -> Check:
-    """What became of it: ok with what it ran with, or its error, the signal that ended it, or that it hung."""
+    """Run the trial and return its outcome: what it ran with, its error, the signal that ended it, or that it hung."""
     name = f"{trial.name} on the GPU"
     lacking = [name for name in trial.modules if not any(map(is_installed, LIBRARIES.get(name, (name,))))]
     if lacking:
@@ -116,7 +116,7 @@ def _last_line(text: str) -> str:
 
 
 def settle(checks: Sequence[Check], trials: Sequence[Check]) -> list[Check]:
-    """All of them, the GPU's own being well only if every trial passed that measuring needs."""
+    """Return all checks; that of the GPU itself is well only if every trial passed that measuring needs."""
     needed = {f"{trial.name} on the GPU" for trial in gpu_trials("gpu") if trial.needed}
     failed = [trial for trial in trials if trial.name in needed and trial.status != "ok"]
     if not failed:
@@ -127,7 +127,7 @@ def settle(checks: Sequence[Check], trials: Sequence[Check]) -> list[Check]:
 
 
 def check_toolkit(root: Path) -> Check | None:
-    """Which CUDA toolkit Numba is given, where there is a GPU; without one it looks among Python's packages."""
+    """Return the CUDA toolkit that Numba is given on a GPU; without one it looks among Python's packages."""
     try:
         Nvidia().find(root)
     except DeviceMissing:

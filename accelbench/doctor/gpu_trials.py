@@ -1,4 +1,4 @@
-"""Each library of the GPU path does one small thing on the device: `python -m accelbench.doctor.gpu_trials NAME`.
+"""One small thing on the device for each library of the GPU path: `python -m accelbench.doctor.gpu_trials NAME`.
 
 A trial prints what it ran with; one that fails ends with exit status 1, and its error is the last line that it writes.
 Each is run in a process of its own: a CUDA error sticks to the process that made it.
@@ -16,7 +16,7 @@ from profiling.machine.environment.software import installed_version
 
 SIZE = 1000
 LONGEST = 300
-"""Characters of an error: some list every place that was searched."""
+"""The number of characters of an error that are shown: some list every place that was searched."""
 
 
 def main() -> int:
@@ -50,7 +50,7 @@ def try_numba() -> str:
 
 
 def find_libnvvm() -> str:
-    """The path of libNVVM, found as Numba finds it; RuntimeError that names it, since Numba's own error may not."""
+    """Return libNVVM's path as Numba finds it; RuntimeError that names it, since Numba's own error may not."""
     from cuda.pathfinder import load_nvidia_dynamic_lib
 
     try:

@@ -1,4 +1,4 @@
-"""Devices, frameworks, and what about the machine disturbs measurements."""
+"""The checks of devices and frameworks, and of what about the machine disturbs measurements."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ INSTALL = {
 
 BUSY_CPUS = 0.25  # an idle desktop's load average stays below this
 SHARED_MEMORY_BYTES = 1 << 30  # data loaders and NCCL exchange batches there; Docker gives 64 MiB
-SWAPPED_SHARE = 0.01  # of the memory
+SWAPPED_SHARE = 0.01  # the share of the memory that may be swapped out
 
 
 def check_devices(root: Path) -> Iterator[Check]:
@@ -43,7 +43,7 @@ def check_devices(root: Path) -> Iterator[Check]:
 
 
 def check_persistence() -> Iterator[Check]:
-    """Without it the driver unloads between processes, and each run begins with seconds of start-up and cold clocks."""
+    """Check that the driver stays loaded between processes: else each run begins with start-up and cold clocks."""
     try:
         gpus = collect_gpus(Driver())
     except (NoDriver, CudaError):
@@ -91,7 +91,7 @@ def check_memory_limit(root: Path) -> Check | None:
 
 
 def _limit_advice(what: Literal["cpu", "memory"], root: Path) -> str:
-    """The flag that set the limit, by whoever set it."""
+    """Return the flag that set the limit, by whoever set it."""
     flags = {
         "docker": {"cpu": "--cpus", "memory": "--memory"},
         "podman": {"cpu": "--cpus", "memory": "--memory"},
@@ -117,7 +117,7 @@ def check_affinity(root: Path) -> Check | None:
 
 
 def check_threads(root: Path) -> Check:
-    """A thread setting below the CPUs that may be used halves a figure without a trace elsewhere."""
+    """Check that no thread setting is below the usable CPUs: it halves a figure without a trace elsewhere."""
     usable = cpu.count_usable(root)
     settings = software.collect_variables(software.THREADS)
     low = {name: value for name, value in settings.items() if value.isdigit() and int(value) < usable}

@@ -13,7 +13,7 @@ from accelbench.doctor.check import Check
 from profiling.machine.memory import format_bytes
 
 RUN_BYTES = 2 << 30
-"""Traces of the longest trainings have some 200 MB each, and a suite has ten of them."""
+"""The bytes that a run may want: traces of the longest trainings have 200 MB each, and a suite has ten of them."""
 
 
 def check_home() -> Check:
@@ -36,7 +36,7 @@ def check_temporary() -> Check:
 
 
 def check_runs(place: Path) -> Check:
-    """Whether runs can be written to the folder, traces included."""
+    """Check that runs can be written to the folder, traces included."""
     advice = "accelbench run --out DIRECTORY, on a disk with room"
     found = _writable("room for runs", place, advice)
     if found.status != "ok":
@@ -50,7 +50,7 @@ def check_runs(place: Path) -> Check:
 
 
 def _writable(name: str, place: Path, advice: str) -> Check:
-    """Whether the folder can be written, or be made where it is not there yet."""
+    """Check that the folder can be written, or be made where it is not there yet."""
     there = _there(place)
     if there.is_dir() and os.access(there, os.W_OK | os.X_OK):
         return Check(name, "ok", f"{place} can be {'written' if there == place else 'made'}")
@@ -58,5 +58,5 @@ def _writable(name: str, place: Path, advice: str) -> Check:
 
 
 def _there(place: Path) -> Path:
-    """The folder, or the nearest one above it that is there."""
+    """Return the folder, or the nearest one above it that is there."""
     return next(folder for folder in (place, *place.absolute().parents) if folder.exists())

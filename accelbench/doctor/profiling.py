@@ -1,4 +1,4 @@
-"""What profiling needs of the machine, each with what it costs to lack it."""
+"""The checks of what profiling needs of the machine, each with what it costs to lack it."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ USER_PERF = 2  # the highest kernel.perf_event_paranoid that lets a user count h
 
 CUPTI = ("libcupti.so.13", "libcupti.so.12", "libcupti.so")
 CUPTI_WHEELS = ("cu13/lib", "cuda_cupti/lib")
-"""Where NVIDIA's wheels have it, below the package `nvidia`."""
+"""The places of CUPTI in NVIDIA's wheels, below the package `nvidia`."""
 CUPTI_TOOLKIT = "usr/local/cuda/extras/CUPTI/lib64"
 
 ATTACH_S, IMPORT_S = 20, 120
-"""An import of TensorFlow from a cold disk takes longest."""
+"""The seconds that py-spy and TensorBoard's plug-in get: an import of TensorFlow from a cold disk takes longest."""
 SLEEPER = """
 import sys
 from profiling.host.pyspy import allow_tracing
@@ -38,7 +38,7 @@ allow_tracing()
 print(flush=True)
 sys.stdin.read()
 """
-"""A process that may be looked at as a worker may, until its standard input is closed."""
+"""The program of a process that may be looked at as a worker may, until its standard input is closed."""
 PLUGIN = """
 from importlib.metadata import entry_points, version
 for plugin in entry_points(group="tensorboard_plugins", name="profile"):
@@ -51,7 +51,7 @@ print(*(f"{name} {version(name)}" for name in ("tensorboard", "tensorboard-plugi
 
 
 def check_nvml(root: Path) -> Iterator[Check]:
-    """Whether every card's sensors can be read."""
+    """Check for every card that its sensors can be read."""
     for index, device in enumerate(_gpus()):
         name = f"gpu {index} NVML"
         if open_card(device.pci_bus_id) is not None:
@@ -66,7 +66,7 @@ def check_nvml(root: Path) -> Iterator[Check]:
 
 
 def check_cupti(root: Path) -> Iterator[Check]:
-    """Whether the library that frameworks trace a GPU with can be loaded."""
+    """Check that the library that frameworks trace a GPU with can be loaded."""
     if not _gpus():
         return
     for path in _cupti_paths(root):
@@ -82,7 +82,7 @@ def check_cupti(root: Path) -> Iterator[Check]:
 
 
 def _cupti_paths(root: Path) -> Iterator[str]:
-    """By NVIDIA's wheels, by the toolkit, and where the loader looks."""
+    """Yield the places of CUPTI: NVIDIA's wheels, then the toolkit, then where the loader looks."""
     wheels = find_spec("nvidia")
     sites = (wheels and wheels.submodule_search_locations) or []
     for folder in (*(Path(site, wheel) for site in sites for wheel in CUPTI_WHEELS), root / CUPTI_TOOLKIT):
@@ -98,7 +98,7 @@ def _gpus() -> list[CudaDevice]:
 
 
 def check_gpu_counters(root: Path) -> Check | None:
-    """Without them CUPTI answers CUPTI_ERROR_INSUFFICIENT_PRIVILEGES, and a GPU's trace lacks its metrics."""
+    """Check that counters may be read: else CUPTI is refused for INSUFFICIENT_PRIVILEGES, and traces lack metrics."""
     allowed = collect_gpu_counters(root)
     if allowed is None:
         return None
@@ -111,7 +111,7 @@ def check_gpu_counters(root: Path) -> Check | None:
 
 
 def check_ptrace(root: Path) -> Check:
-    """Whether a worker may be traced: each allows it as it starts, which is enough for Yama's ptrace_scope 1."""
+    """Check that a worker may be traced: each allows it as it starts, which is enough for Yama's ptrace_scope 1."""
     scope = read_int(root / "proc/sys/kernel/yama/ptrace_scope")
     if not scope or has_capability(root, CAP_SYS_PTRACE):
         return Check("ptrace scope", "ok", "this user's processes may be traced")
@@ -128,7 +128,7 @@ def _ptrace_advice(root: Path) -> str:
 
 
 def _grant(capability: str, on_host: str, root: Path) -> str:
-    """What gives the process that capability, or makes it needless: by who started its container, if it is in one."""
+    """Return what grants the process that capability, or makes it needless, by who started its container, if any."""
     engine = container.collect_container(root)
     if engine in ("apptainer", "singularity"):
         return f"on the host, as {engine} grants users nothing: {on_host}"
@@ -168,7 +168,7 @@ def try_plugin() -> Check:
 
 
 def _try(command: list[str], limit_s: float) -> tuple[int | None, str]:
-    """Its exit status and what it printed; of a failure, the last line of its complaint."""
+    """Run the command and return its exit status and what it printed; of a failure, the last line of its complaint."""
     try:
         done = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=limit_s)
     except subprocess.TimeoutExpired:

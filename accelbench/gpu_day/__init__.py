@@ -1,1 +1,1 @@
-"""Everything that one wants to know of a GPU, in stages: by one command, in as much time as there is."""
+"""The day of a GPU: all that one wants to know of it, in stages, by one command, in as much time as there is."""

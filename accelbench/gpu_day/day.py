@@ -20,31 +20,32 @@ from accelbench.report.rows import count_text
 from accelbench.run.store import RunStore
 
 CLOSING_S = 30.0
-"""Kept of a budget for the table and the pack."""
+"""The seconds that are kept of a budget for the table and the pack."""
 WORTH_S = 15.0
-"""A stage is not begun for less."""
+"""The seconds that a stage must be able to get; it is not begun for less."""
 PACK = "runs.tar.xz"
 SUMMED_UP = ("tests", "sanitizer")
-"""Stages whose commands say in their last line what they came to."""
+"""The stages whose commands say in their last line what they came to."""
 
 
 @dataclass(frozen=True)
 class Wishes:
-    """What the user asked for other than by default."""
+    """The user's wishes that differ from the defaults."""
 
     stages: Sequence[str] = ()
+    """The stages to run, in this order; all of them if there is none."""
     budget: float | None = None
-    """Seconds for all of it."""
+    """The seconds for all of it; None for no limit."""
     limits: Mapping[str, float] = field(default_factory=dict)
-    """Seconds by stage."""
+    """The seconds that a stage gets at most, by stage."""
     again: Sequence[str] = ()
-    """Stages to be repeated though they are finished."""
+    """The stages to be repeated though they are finished."""
     part_mib: float | None = None
-    """The size of the pack's parts."""
+    """The size of the pack's parts in MiB; None for one whole file."""
 
 
 def chosen_stages(wishes: Wishes) -> list[Stage]:
-    """The stages in the order to run them: as named, else as they are, else the most wanted first."""
+    """Return the stages in the order to run them: as named, else as they are, else the most wanted first."""
     for name in (*wishes.stages, *wishes.limits, *wishes.again):
         if name not in STAGES:
             raise UserError(f"no stage is called {name!r}: there is {', '.join(STAGES)}")
@@ -57,7 +58,7 @@ def _limit(stage: Stage, wishes: Wishes) -> float:
 
 
 def run_day(plan: Plan, wishes: Wishes, card: str, console: Console) -> int:
-    """Run what is not finished; the exit status is 0 if all chosen stages are done or cannot be done here, else 1.
+    """Run what is not finished; return exit status 0 if all chosen stages are done or cannot be done here, else 1.
 
     `Interrupted` on Ctrl-C or SIGTERM, after the stage was ended in good order and the table printed.
     """
@@ -126,13 +127,13 @@ def _run_stage(stage: Stage, plan: Plan, diary: Diary, seconds: float, end: floa
 
 
 def runs_of(out: Path, stage: str | None = None) -> dict[str, RunStore]:
-    """The day's runs by name, of one stage or of all."""
+    """Return the day's runs by name, of one stage or of all."""
     runs = {path.parent.name: RunStore(path.parent) for path in sorted(out.glob("*/run.json"))}
     return {name: run for name, run in runs.items() if stage is None or name.partition("-")[0] == stage}
 
 
 def _note(stage: Stage, out: Path) -> str:
-    """How many points each of the stage's runs has measured."""
+    """Return how many points each of the stage's runs has measured, in words."""
     counts: dict[str, str] = {}
     for name, run in (runs := runs_of(out, stage.name)).items():
         try:

@@ -12,18 +12,18 @@ from accelbench.writing import write_atomically
 
 State = Literal["done", "failed", "out of time", "interrupted", "skipped", "not reached"]
 FINISHED: tuple[State, ...] = ("done", "failed")
-"""States that the next call leaves as they are."""
+"""The states of stages that the next call leaves as they are."""
 
 
 @dataclass(frozen=True)
 class Entry:
-    """How a stage went."""
+    """The course of one stage."""
 
     state: State
     seconds: float = 0.0
-    """Wall time, summed over all calls."""
+    """The wall time in seconds, summed over all calls."""
     note: str = ""
-    """What it came to, or why it did not."""
+    """The result of the stage in words, or the reason why there is none."""
 
 
 class Diary:

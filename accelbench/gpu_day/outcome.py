@@ -18,7 +18,7 @@ from accelbench.report.rows import Row, make_rows
 from accelbench.run.store import RunStore
 
 WANTED = ("matmul", "stream", "nqueens", "uts", "flowshop", "reduce", "launch")
-"""Kernels in the order of the table; trainings follow."""
+"""The kernels in the order of the table; trainings follow."""
 ISSUE = "share of instruction issue at the highest clock"
 """The metric of searches, which no peak bounds."""
 STYLES: dict[State, str] = {
@@ -69,7 +69,7 @@ def print_figures(found: Sequence[Figure], console: Console) -> None:
 
 
 def figures(run: RunStore) -> Iterator[Figure]:
-    """The most wanted figures of a run: kernels in the order of `WANTED`, and every training."""
+    """Return the most wanted figures of a run: kernels in the order of `WANTED`, and every training."""
     try:
         rows = make_rows(run.records())
     except UserError:
@@ -90,7 +90,7 @@ def _vendor(row: Row) -> bool:
 
 
 def _same_work(row: Row) -> tuple[object, ...]:
-    """What a point has in common with the vendor's implementation of it."""
+    """Return what a point has in common with the vendor's implementation of it."""
     params = {axis: value for axis, value in row.record.point.params.items() if axis != "impl"}
     return row.record.point.benchmark, *sorted(params.items())
 

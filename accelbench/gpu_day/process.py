@@ -14,7 +14,7 @@ from threading import Thread
 from typing import IO
 
 GRACE_S = 25.0
-"""An interrupted run marks itself so, prints its table and writes its report; pytest tells what it has tested."""
+"""The seconds that an interrupted command gets to end: a run prints its table and writes its report, pytest sums up."""
 TAIL_BYTES = 4096
 PR_SET_PDEATHSIG = 1  # prctl(2)
 _LIBC = ctypes.CDLL(None) if sys.platform == "linux" else None
@@ -22,7 +22,7 @@ _LIBC = ctypes.CDLL(None) if sys.platform == "linux" else None
 
 @dataclass(frozen=True)
 class Command:
-    """What is run, and where; `fine` are the exit statuses that are no failure."""
+    """A command line and the folder to run it in; `fine` are the exit statuses that are no failure."""
 
     words: Sequence[str]
     folder: Path
@@ -31,7 +31,7 @@ class Command:
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a command ended."""
+    """The end of a command."""
 
     status: int | None
     """The command's exit status; None means that its time was over and it was interrupted."""
@@ -72,7 +72,7 @@ def run_limited(command: Command, log: Path, seconds: float, grace_s: float = GR
 
 
 def _end_with_parent() -> None:
-    """On Linux a command is not left behind, measuring, by a parent that was killed."""
+    """Ask Linux to interrupt this command when its parent is killed, lest it be left behind, measuring."""
     if _LIBC is not None:
         _LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGINT)
 

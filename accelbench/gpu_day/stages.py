@@ -24,11 +24,11 @@ class NotHere(Exception):
 
 @dataclass(frozen=True)
 class Plan:
-    """A plan says where a day's results lie, and what was asked for other than by default."""
+    """The place of a day's results, and the suites that were asked for other than by default."""
 
     out: Path
     suites: Mapping[str, str] = field(default_factory=dict)
-    """Suites by their stages."""
+    """The names or files of suites, by their stages."""
 
     def suite(self, stage: str) -> str:
         return self.suites.get(stage, SUITES[stage])
@@ -41,13 +41,13 @@ class Stage:
     name: str
     what: str
     seconds: float
-    """Wall time that it gets at most."""
+    """The wall time in seconds that it gets at most."""
     commands: Callable[[Plan], Sequence[Command]]
     """The commands share evenly what time the ones before them left."""
 
 
 def python(*words: str | Path, folder: Path | None = None, fine: tuple[int, ...] = (0,)) -> Command:
-    """A Python module's command line, by this interpreter."""
+    """Return a Python module's command line, by this interpreter."""
     return Command([sys.executable, "-m", *map(str, words)], folder or Path.cwd(), fine)
 
 
@@ -98,7 +98,7 @@ def rest(plan: Plan) -> list[Command]:
 
 
 def measure(run: Path, *options: str | Path) -> Command:
-    """Begin that run, or go on with it."""
+    """Return the command that begins that run, or goes on with it."""
     if (run / "run.json").is_file():
         return python("accelbench", "resume", run)
     return python("accelbench", "run", "--device", "gpu", "--out", run, *options)
@@ -117,5 +117,5 @@ STAGES = {
 }
 """The stages run in this order and take half an hour: `first` and `rest` are the twelve minutes of suite `kernels`."""
 WANTED = ("probe", "first", "train", "tests", "rest", "sanitizer")
-"""Their order where there is less time than that: figures, which are verified anyway, come before the tests."""
+"""The order of the stages where there is less time than that: figures, verified anyway, come before the tests."""
 SUITES = {"first": "gpu-first", "train": "gpu-train", "rest": "kernels"}

@@ -23,11 +23,11 @@ from accelbench.run.store import RunStore
 from profiling.machine.memory import format_bytes
 
 MOST_BYTES, MOST_FILES = 8 << 30, 20_000
-"""What a pack may unpack to: some tens of runs with their traces."""
+"""The most bytes and files that a pack may unpack to: some tens of runs with their traces."""
 
 
 def find_pack(name: str) -> tuple[Path, str | None] | None:
-    """The pack, and the run of it, that `PACK` or `PACK:RUN` names; None if it names none that is there."""
+    """Return the pack, and the run of it, that `PACK` or `PACK:RUN` names; None if it names none that is there."""
     for pack, run in ((name, None), (name.rpartition(":")[0], name.rpartition(":")[2])):
         if pack and (Path(pack).is_file() or written_parts(Path(pack))):
             return Path(pack), run
@@ -35,7 +35,7 @@ def find_pack(name: str) -> tuple[Path, str | None] | None:
 
 
 def open_packed(pack: Path, run: str | None = None) -> RunStore:
-    """The run of that name or id in a pack, its only one by default, unpacked in the user's cache.
+    """Return the run of that name or id in a pack, its only one by default, unpacked in the user's cache.
 
     `UserError` for a pack that is damaged or incomplete or holds what no run has, and where the choice is not clear.
     """
@@ -53,7 +53,7 @@ def open_packed(pack: Path, run: str | None = None) -> RunStore:
 
 
 def unpack(pack: Path) -> Path:
-    """The folder in the user's cache that holds what is in the pack; a second time nothing is unpacked."""
+    """Return the folder in the user's cache that holds what is in the pack; a second time nothing is unpacked."""
     try:
         parts = _all_parts(pack)
         folder = platformdirs.user_cache_path("accelbench") / "packs" / _digest(parts)
@@ -71,7 +71,7 @@ def unpack(pack: Path) -> Path:
 
 
 def _all_parts(pack: Path) -> list[Path]:
-    """The files that together are the pack, of which any one may be named, or the name before they were cut."""
+    """Return the files that together are the pack, of which any one, or the name before the cut, may be named."""
     named = PART.fullmatch(pack.name)
     found = written_parts(pack) if not pack.exists() else []
     if found:
@@ -135,7 +135,7 @@ def _extract(pack: Path, parts: Sequence[Path], folder: Path) -> None:
                 path.parent.mkdir(parents=True, exist_ok=True)
                 with path.open("xb") as file:
                     shutil.copyfileobj(content, file, CHUNK)
-            while packed.read(CHUNK):  # to the end, whose checksum tells whether all of it is there
+            while packed.read(CHUNK):  # the checksum at the end tells whether all of it is there
                 pass
     except (tarfile.TarError, lzma.LZMAError, EOFError, ValueError) as error:
         raise UserError(f"{pack} is damaged, or no pack: {error}") from error
@@ -144,7 +144,7 @@ def _extract(pack: Path, parts: Sequence[Path], folder: Path) -> None:
 
 
 def _refuse(pack: Path, member: tarfile.TarInfo, size: int, files: int) -> None:
-    """`UserError` for a member that no run has, and for more than fits."""
+    """Raise `UserError` for a member that no run has, and for more than fits."""
     name = PurePosixPath(member.name)
     if name.is_absolute() or ".." in name.parts:
         raise UserError(f"{pack} is no pack of runs: {member.name!r} would lead out of its folder")

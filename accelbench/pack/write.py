@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 SUFFIX = ".tar.xz"
 PRESET = 2
-"""This preset of xz makes files twice the size of its best one, in a tenth of the time."""
+"""The preset of xz: this one makes files twice the size of its best one, in a tenth of the time."""
 
 
 def write_pack(
@@ -60,7 +60,7 @@ def write_pack(
 
 
 def default_name(infos: Sequence[RunInfo]) -> str:
-    """`20260131-140503-nvidia-h100-80gb-hbm3.tar.xz`: when the last of the runs began, and on what."""
+    """Return a name of when the last run began and on what: `20260131-140503-nvidia-h100-80gb-hbm3.tar.xz`."""
     last = max(infos, key=lambda info: info.created)
     kind = kinds().get(last.device)
     machine = (kind and kind.model(last.environment)) or last.device
@@ -75,13 +75,13 @@ def remove_pack(pack: Path) -> None:
 
 
 def _folders(runs: Sequence[RunStore], infos: Sequence[RunInfo]) -> list[str]:
-    """A name for each run in the pack: its directory's, or its id where two directories are called the same."""
+    """Return a name for each run in the pack: its directory's, or its id where two directories are called the same."""
     names = [run.path.resolve().name for run in runs]
     return [info.run_id if names.count(name) > 1 else name for name, info in zip(names, infos, strict=True)]
 
 
 def _files(run: Path, traces: bool) -> Iterator[Path]:
-    """What a run keeps, relative to its directory."""
+    """Yield each file that a run keeps, relative to its directory."""
     for path in sorted(run.rglob("*")):
         within = path.relative_to(run)
         temporary = path.name == LOCK or path.name.endswith(".new")
@@ -138,6 +138,6 @@ class _Parts(io.RawIOBase):
     def close(self) -> None:
         if not self.closed:
             self._file.close()
-            for file in self._files:  # of a pack that was not finished
+            for file in self._files:  # the pack was not finished
                 file.unlink(missing_ok=True)
         super().close()

@@ -12,9 +12,9 @@ from profiling.records.host import CATEGORIES, Category, HostCounters, HostProfi
 
 THREADS, HOLDERS = 12, 4
 FEW_CORES = 8
-"""So many are named one by one."""
+"""The most cores that are named one by one."""
 LEAST_SHARE = 0.005
-"""Of a thread's time, to be named."""
+"""The least share of a thread's time for a kind of work to be named."""
 MAX_NAME = 60
 
 CATEGORY_NAMES: Mapping[Category, str] = {
@@ -46,20 +46,20 @@ class ThreadLine:
 
 @dataclass(frozen=True)
 class HostPart:
-    """What the page shows of a host profile."""
+    """A host profile as the page shows it."""
 
     shares: tuple[ShareLine, ...]
-    """Empty where neither is known; the reason is among what is missing."""
+    """The share of each kind of work; empty where neither is known, and the reason is among what is missing."""
     facts: tuple[Fact, ...]
     threads: tuple[ThreadLine, ...]
     more_threads: int
     counters: tuple[Fact, ...]
     cores: tuple[tuple[int, float], ...]
-    """Each with the percentage of the time in which it was busy."""
+    """Each core with the percentage of the time in which it was busy."""
 
 
 def host_part(host: HostProfile) -> HostPart:
-    """The host profile in words and numbers."""
+    """Return the host profile in words and numbers."""
     threads = sorted(host.threads, key=lambda thread: thread.cpu_s, reverse=True)
     wall, cpu = host.step_thread, host.cpu
     lines = [
@@ -81,7 +81,7 @@ def host_part(host: HostProfile) -> HostPart:
 
 
 def named(text: str) -> str:
-    """A name of a record: no control characters, one line, not longer than a table has room for."""
+    """Return a name of a record as a table has room for it: on one line, clipped, without control characters."""
     return clip(one_line(text), MAX_NAME)
 
 

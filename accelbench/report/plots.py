@@ -18,7 +18,7 @@ from accelbench.report.svg import INK, MUTED, SERIES, WIDTH, inline_svg, plot_st
 from profiling.records.record import Record
 
 TICKS = 240
-"""Samples drawn per point: evenly through the sorted ones, so that the shape stays and the page stays small."""
+"""The samples drawn per point: evenly through the sorted ones, so that the shape stays and the page stays small."""
 HIDDEN_SHARE = 0.02
 """The part of the samples at either end that may lie outside the drawing, where it is said how many do."""
 FIRST_CURVES = ("loss", "accuracy", "precision", "recall")
@@ -27,7 +27,7 @@ CURVES = 4
 
 
 def samples(group: Group, name: str) -> Markup:
-    """The samples of each point of a benchmark as deviations from its median: a tick each, quartiles and interval."""
+    """Draw each point's samples as deviations from its median: a tick each, quartiles and the interval."""
     rows = group.rows
     labels = [_label(group, row) for row in rows]
     deviations = [_deviations(row.record) for row in rows]
@@ -60,13 +60,13 @@ def _label(group: Group, row: Row) -> str:
 
 
 def _deviations(record: Record) -> NDArray[np.float64]:
-    """The samples in percent from their median, sorted."""
+    """Return the samples in percent from their median, sorted."""
     assert record.timing is not None
     return 100 * (np.sort(np.asarray(record.timing.samples)) / record.timing.summary.median - 1)
 
 
 def _limits(deviations: Sequence[NDArray[np.float64]]) -> tuple[float, float]:
-    """What all points but their outermost samples span, at least ±0.5 %."""
+    """Return the range in percent that all points but their outermost samples span, at least ±0.5 %."""
     low = min(float(np.quantile(values, HIDDEN_SHARE)) for values in deviations)
     high = max(float(np.quantile(values, 1 - HIDDEN_SHARE)) for values in deviations)
     margin = 0.04 * (high - low)
@@ -111,7 +111,7 @@ def _curve_rank(base: str, curves: Collection[str]) -> int:
 
 
 def training_curves(record: Record, name: str) -> Markup | None:
-    """One panel per quality, over the epochs: of the training data and of held-out data (`val_`); None if none."""
+    """Draw a panel per quality over the epochs, for training data and held-out data (`val_`); None if there is none."""
     bases = list(dict.fromkeys(key.removeprefix("val_") for key in record.curves))
     bases = sorted(bases, key=lambda base: _curve_rank(base, record.curves))[:CURVES]
     if not bases:

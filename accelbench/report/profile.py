@@ -1,4 +1,4 @@
-"""What holds a training back, as the report says it: the verdict, the trace behind it, and what was kept to open."""
+"""The verdict on a training as the report says it, with the trace behind it and what was kept to open."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from profiling.records.record import Profile
 from profiling.records.trace import Operation, TraceAnalysis
 
 OPERATIONS, MAX_NAME = 10, 160
-"""Of each kind of operations, and characters of a name: its end tells it from others."""
+"""The operations shown of each kind, and the characters of a name: its end tells it from others."""
 
 MISSING = {
     "breakdown": "the step-time breakdown",
@@ -67,7 +67,7 @@ class Profiled:
     help: str | None
     elapsed_s: float
     failures: tuple[str, ...]
-    """Why the trace is no evidence, and what mends it."""
+    """The reasons why the trace is no evidence, and what mends it."""
     bars: tuple[Bar, ...]
     drawing: Markup | None
     facts: tuple[Fact, ...]
@@ -85,7 +85,7 @@ class Profiled:
 
 
 def profiled(row: Row, slug: str, run_id: str) -> Profiled | None:
-    """What the page shows of a row's profile; None where it has none."""
+    """Return what the page shows of a row's profile; None where it has none."""
     profile = row.record.profile
     if profile is None:
         return None
@@ -162,7 +162,7 @@ def _operation(operation: Operation) -> TopOperation:
 
 
 def _missing(profile: Profile) -> Iterable[str]:
-    """What is not shown, and why; a memory high-water mark has its reason where it would stand."""
+    """Yield what is not shown, and why; a memory high-water mark has its reason where it would stand."""
     if profile.trace is not None:
         for name, reason in profile.trace.missing.items():
             if name != "memory_peak_bytes":
@@ -194,7 +194,7 @@ def _links(profile: Profile) -> Iterable[Link]:
 
 
 def _link(text: str, *parts: str, folder: bool = False) -> Iterable[Link]:
-    """The link, if it stays within the run's directory; `./` first, lest a record's text be taken for a scheme."""
+    """Yield the link, if it stays in the run's directory; `./` first, lest a record's text be taken for a scheme."""
     path = PurePosixPath(*parts)
     if not path.is_absolute() and ".." not in path.parts:
         yield Link(text, f"./{quote(str(path), errors='replace')}{'/' * folder}")

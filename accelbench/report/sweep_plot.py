@@ -17,18 +17,18 @@ from accelbench.report.svg import MARKERS, MUTED, SERIES, SURFACE, WIDTH, inline
 from profiling.records.environment import Environment
 
 LEAST_SIZES = 4
-"""Fewer are read more easily in the table."""
+"""The least number of sizes that are drawn; fewer are read more easily in the table."""
 TICKS = 12
-"""Sizes that the axis names at most."""
+"""The sizes that the axis names at most."""
 CROWDED = 0.06
-"""Caches whose sizes lie closer than this part of the drawing's width are named one above the other."""
+"""The part of the drawing's width within which the sizes of caches are named one above the other."""
 
 Line = tuple[str, list[tuple[float, float]]]
-"""What its points have in common, and (bytes, rate or seconds) in order."""
+"""A line's name, which says what its points have in common, and its points (bytes, rate or seconds) in order."""
 
 
 def sweep(group: Group, environment: Environment, name: str) -> Markup | None:
-    """The figure of a benchmark's points against their size, a line for each choice of the other axes.
+    """Draw the figure of a benchmark's points against their size, a line for each choice of the other axes.
 
     Both axes are logarithmic, and the machine's caches are marked. None where no axis is a size, or the sizes are few.
     """
@@ -71,7 +71,7 @@ def sweep(group: Group, environment: Environment, name: str) -> Markup | None:
 
 
 def _lines(group: Group, axis: str, unit: int) -> Iterator[Line]:
-    """A line for each choice of the other axes; a point without a rate is left out."""
+    """Yield a line for each choice of the other axes; a point without a rate is left out."""
     for label, points in lines(group.rows, axis, group.varying).items():
         rates = [(float(amount * unit), record.rate()) for amount, record in points]
         known = [(size, rate) for size, rate in rates if rate and math.isfinite(rate)]
@@ -80,7 +80,7 @@ def _lines(group: Group, axis: str, unit: int) -> Iterator[Line]:
 
 
 def _what(row: Row) -> str:
-    """What the drawing shows upwards."""
+    """Return the title of the upright axis."""
     if row.record.figure != "time":
         return "rate"
     work = row.record.work
@@ -93,19 +93,19 @@ def _short(value: float, unit: str) -> str:
 
 
 def _span(values: Sequence[float]) -> tuple[float, float]:
-    """Room above and below, so that no line touches the frame."""
+    """Return the ends of the upright axis, with room above and below, so that no line touches the frame."""
     return min(values) / 1.5, max(values) * 1.5
 
 
 def _size_ticks(least: float, most: float) -> list[float]:
-    """Powers of two in equal steps, from the first that is drawn."""
+    """Return powers of two in equal steps, from the first that is drawn."""
     first, last = math.ceil(math.log2(least)), math.floor(math.log2(most))
     step = max(1, -(-(last - first + 1) // TICKS))
     return [float(2**power) for power in range(first, last + 1, step)]
 
 
 def _caches(device: str, environment: Environment) -> Iterator[tuple[str, int]]:
-    """The name and size of every cache that data of this device pass, where the record knows it."""
+    """Yield the name and size of every cache that data of this device pass, where the record knows it."""
     if device == "cpu":
         for cache in environment.cpu.caches:
             if cache.kind != "Instruction":

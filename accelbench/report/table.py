@@ -93,7 +93,7 @@ COLUMNS: Mapping[str, tuple[str, str]] = {
     "throttle_reasons": ("str", "the device's own throttle reasons, separated by semicolons"),
     "command": ("str", "the command line that measures the point again"),
 }
-"""Type and meaning of the columns that every table has.
+"""The type and the meaning of the columns that every table has.
 
 Further ones, as the records have them: `param.<axis>`; `metric.<name>` in the unit that its description gives;
 `telemetry.<gauge>`, the median reading, over all cores where there is one gauge per core; `counter.<name>`.
@@ -113,7 +113,7 @@ def write_tables(store: RunStore) -> None:
 
 
 def make_table(info: RunInfo, records: Sequence[Record]) -> tuple[pd.DataFrame, dict[str, str]]:
-    """The table, and what each of its columns means."""
+    """Return the table, and the meaning of each of its columns."""
     measured = ceilings(records)
     lines = [_line(info, record, measured) for record in records]
     descriptions = {name: meaning for name, (_, meaning) in COLUMNS.items()}

@@ -1,4 +1,4 @@
-"""What ends a run on the terminal: the machine in a line, then every section that has something to say."""
+"""The end of a run on the terminal: the machine in a line, then every section that has something to say."""
 
 from __future__ import annotations
 

@@ -9,16 +9,16 @@ from profiling.records.record import Profile
 
 UNKNOWN_BOUND = "bottleneck unknown"
 SHARES, NEGLIGIBLE = 3, 0.005
-"""So many shares stand beside a verdict, none of which rounds to nothing."""
+"""The most shares that stand beside a verdict, and the share that rounds to nothing and is left out."""
 
 
 def verdict(profile: Profile) -> str:
-    """`device-bound`, or that it is unknown."""
+    """Return the verdict, `device-bound`, or that it is unknown."""
     return profile.bottleneck.bound or UNKNOWN_BOUND
 
 
 def verdict_line(profile: Profile) -> str:
-    """`device-bound: device 99 %, dispatch 1 %`, or why it is unknown."""
+    """Return the verdict in a line, `device-bound: device 99 %, dispatch 1 %`, or why it is unknown."""
     found = profile.bottleneck
     if found.bound is None:
         return f"{UNKNOWN_BOUND}: {one_line(found.reason or 'no reason was recorded')}"
@@ -31,6 +31,6 @@ def verdict_line(profile: Profile) -> str:
 
 
 def shares_text(profile: Profile) -> str:
-    """All shares of the mean step, as a hint to the verdict."""
+    """Return all shares of the mean step, as a hint to the verdict."""
     shares = ", ".join(f"{cause} {percent(share)}" for cause, share in profile.bottleneck.shares.items())
     return shares or verdict_line(profile)

@@ -1,4 +1,4 @@
-"""Which of several processes this one is: found in the variables of whatever started them.
+"""The place of this process among several, found in the variables of whatever started them.
 
 `accelbench launch`, `torchrun`, Open MPI's `mpirun`, Slurm's `srun`, and the MPICH family's `mpiexec` are known, and
 whatever sets PyTorch's RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT, as schedulers of containers do.
@@ -15,11 +15,11 @@ from accelbench.errors import UserError
 from profiling.ranks.channel import Address
 
 RANK, RANKS, LOCAL_RANK, COORDINATOR = (f"ACCELBENCH_{name}" for name in ("RANK", "RANKS", "LOCAL_RANK", "COORDINATOR"))
-"""Of `accelbench launch`; they also serve by hand, where a launcher is not known. RANKS=1 is a process by itself."""
+"""The variables of `accelbench launch`, to set by hand for an unknown launcher. RANKS=1 is a process by itself."""
 OTHER_RANKS = ("PMIX_RANK", "PMI_RANK", "MV2_COMM_WORLD_RANK", "FLUX_TASK_RANK", "PALS_RANKID", "JSM_NAMESPACE_RANK")
-"""By which a rank of a launcher that is not known gives itself away."""
+"""The variables by which a rank of a launcher that is not known gives itself away."""
 FIRST_PORT, PORTS = 16_000, 16_000
-"""Below those that systems give to outgoing connections."""
+"""The first port for rank 0, and how many there are: all lie below those given to outgoing connections."""
 LOCALHOST = "127.0.0.1"
 
 Variables = Mapping[str, str]
@@ -38,7 +38,7 @@ class Cluster:
 
 
 def find_cluster(variables: Variables) -> Cluster | None:
-    """The place that the launcher's variables give; None for a process by itself.
+    """Return the place that the launcher's variables give; None for a process by itself.
 
     UserError where they contradict themselves, or show a rank without saying of how many.
     """
@@ -105,7 +105,7 @@ def _mpich(variables: Variables) -> Cluster | None:
 
 
 def _mpi_host(variables: Variables, size: int, here: int) -> str:
-    """Where rank 0 is: on this host if all are; else, of Open MPI 4, where `mpirun` itself runs."""
+    """Return rank 0's host: this one if all ranks are here; else, of Open MPI 4, the one where `mpirun` itself runs."""
     given = _given_host(variables)
     if given or here == size:
         return given or LOCALHOST
@@ -135,7 +135,7 @@ def _given_host(variables: Variables) -> str | None:
 
 
 def expand_hosts(text: str) -> list[str]:
-    """The hosts of Slurm's list: `n[1-3,07],login` is n1, n2, n3, n07 and login; UserError for what is no such list."""
+    """Return the hosts of Slurm's list, as n1, n2, n3, n07, login of `n[1-3,07],login`; UserError for no such list."""
     hosts: list[str] = []
     for part in re.findall(r"(?:[^,\[\]]|\[[^\]]*\])+", text):
         names = [""]
@@ -149,7 +149,7 @@ def expand_hosts(text: str) -> list[str]:
 
 
 def _range(text: str) -> list[str]:
-    """`08-11` is 08, 09, 10, 11: as wide as the first is written."""
+    """Return the numbers of a range, as wide as the first is written: 08, 09, 10, 11 of `08-11`."""
     first, _, last = text.partition("-")
     if not first.isdecimal() or not (last or first).isdecimal():
         raise UserError(f"this is no range of host numbers: {text!r}")
@@ -157,7 +157,7 @@ def _range(text: str) -> list[str]:
 
 
 def _port(job: str) -> int:
-    """A port that all ranks of a job find alike, and other jobs rarely."""
+    """Return a port that all ranks of a job find alike, and other jobs rarely."""
     return FIRST_PORT + zlib.crc32(job.encode()) % PORTS
 
 

@@ -1,4 +1,4 @@
-"""From suite and command line to the list of points to measure."""
+"""The plan: the list of points to measure, made from suite and command line."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ OWN_BENCHMARKS = "ACCELBENCH_PATH"
 CEILINGS = "ceilings"
 """The suite that joins every run whose figures are shares of a ceiling."""
 FRAMEWORKS = {"tensorflow": "TensorFlow", "jax": "JAX", "torch": "PyTorch"}
-"""What the backends are called in a sentence."""
+"""The names of the backends in a sentence."""
 
 
 @cache
 def discover() -> dict[str, Benchmark]:
-    """Every benchmark by name, found by importing what declares it.
+    """Return every benchmark by name, found by importing what declares it.
 
     In `kernels` that is the `__init__.py` of every package, at any depth; the files beside it implement, and are
     imported only when a point is prepared. In `workloads` it is every module. Benchmarks of your own are found in the
@@ -68,7 +68,7 @@ def layout_of(point: Point) -> Layout:
 
 @dataclass(frozen=True)
 class Choice:
-    """`--param`: these values for an axis, of one benchmark (`matmul.n=1024`) or of all that have it."""
+    """The values that `--param` asks for on an axis, of one benchmark (`matmul.n=1024`) or of all that have it."""
 
     benchmark: str | None
     axis: str
@@ -97,7 +97,7 @@ def make_plan(
     with_ceilings: bool = True,
     ranks: int = 1,
 ) -> list[Point]:
-    """The points to measure, in order and without repetition; `UserError` for whatever does not exist.
+    """Return the points to measure, in order and each once; `UserError` for whatever does not exist.
 
     Of `ranks` processes that were started together, all measure what does not say how many it takes.
     """
@@ -154,7 +154,7 @@ def _select(
 
 
 def _existing(benchmarks: Mapping[str, Benchmark], combinations: Iterable[Point]) -> list[Point]:
-    """The points that some machine can measure, of combinations with a value for all axes.
+    """Return the points that some machine can measure, of combinations with a value for all axes.
 
     UserError where none of a benchmark is left, with the rules of those that are not there.
     """
@@ -172,7 +172,7 @@ def _existing(benchmarks: Mapping[str, Benchmark], combinations: Iterable[Point]
 
 
 def _without_defaults(benchmark: Benchmark, combination: Point) -> Point:
-    """The point as it is named and stored: optional axes only where they are not at their default."""
+    """Return the point as it is named and stored: optional axes only where they are not at their default."""
     params = {
         axis: value for axis, value in combination.params.items() if value != benchmark.optional.get(axis, (None,))[0]
     }
@@ -217,12 +217,12 @@ def _backend(benchmark: Benchmark, asked: str | None) -> str | None:
 
 
 def _first_installed(backends: Sequence[str]) -> str:
-    """The first backend that is here; the first of all where none is, whose points then say what to install."""
+    """Return the first backend that is here, or the first of all where none is: its points say what to install."""
     return next(filter(is_installed, backends), backends[0])
 
 
 def replaced_backend(points: Iterable[Point], asked: str | None) -> str | None:
-    """What to tell the user where trainings run on another backend than their first, which is not installed."""
+    """Return the sentence for a user whose trainings run on another backend, as their first is not installed."""
     if asked:
         return None
     benchmarks = discover()
@@ -237,7 +237,7 @@ def replaced_backend(points: Iterable[Point], asked: str | None) -> str | None:
 
 
 def _check(benchmark: Benchmark, axis: str, value: Scalar, device: Device) -> Scalar:
-    """The value in the axis's own type, if the axis admits it."""
+    """Return the value in the axis's own type, if the axis admits it."""
     known = benchmark.choices.get(axis, benchmark.axes_on(device)[axis])
     name = f"{benchmark.name}: {axis}={value}"
     one_of = f"{name}: {axis} is one of {', '.join(map(str, known))}"
@@ -259,7 +259,7 @@ def _check(benchmark: Benchmark, axis: str, value: Scalar, device: Device) -> Sc
 
 
 def _integer(value: Scalar) -> int | None:
-    """A whole number, written plainly or as 1e9; None for anything else."""
+    """Return the whole number that is written plainly or as 1e9; None for anything else."""
     try:
         return int(value)
     except ValueError:

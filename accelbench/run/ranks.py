@@ -29,13 +29,13 @@ from profiling.records.point import Device
 from profiling.records.stored import Stored
 
 GATHER_SECONDS = 60.0
-"""Within which all ranks must have come."""
+"""The time within which all ranks must have come, in seconds."""
 ANSWER_SECONDS = 30.0
-"""A rank that does not answer for so long is lost."""
+"""The time in seconds after which a rank that does not answer is lost."""
 
 
 class Hello(Stored):
-    """How a rank makes itself known to rank 0."""
+    """The message by which a rank makes itself known to rank 0."""
 
     rank: int
     size: int
@@ -56,20 +56,20 @@ def hello(cluster: Cluster, environment: Environment) -> Hello:
 
 
 def where(hellos: Iterable[Hello]) -> str:
-    """How many ranks are on which host."""
+    """Return how many ranks are on which host, in words."""
     hosts = Counter(hello.host for hello in hellos)
     return ", ".join(f"{count} on {host}" for host, count in hosts.items())
 
 
 class Ranks:
-    """All ranks as rank 0 sees them."""
+    """The ranks of a run as rank 0 sees them."""
 
     def __init__(self, cluster: Cluster, channels: Sequence[Channel], hellos: Sequence[Hello]) -> None:
         self.cluster = cluster
         self.channels = channels
         """The channels to ranks 1, 2, …"""
         self.hellos = hellos
-        """What ranks 0, 1, … said of themselves."""
+        """The hellos of ranks 0, 1, …"""
         hosts = list(dict.fromkeys(hello.host for hello in hellos))
         self.nodes = [hosts.index(hello.host) for hello in hellos]
         """The number of each rank's host, which records do not name."""
@@ -79,12 +79,12 @@ class Ranks:
         return len(self.hellos)
 
     def others(self) -> list[OtherRank]:
-        """All but rank 0, as the run keeps them."""
+        """Return all ranks but rank 0, as the run keeps them."""
         found = zip(self.hellos, self.nodes, strict=True)
         return [OtherRank(rank=hello.rank, node=node, environment=hello.environment) for hello, node in found][1:]
 
     def addresses(self, size: int) -> list[str]:
-        """A host and a free port of each of so many ranks; RunBroken if one does not answer."""
+        """Return a host and a free port of each of so many ranks; RunBroken if one does not answer."""
         channels = self.channels[: size - 1]
         for channel in channels:
             channel.send(port=True)
@@ -98,11 +98,11 @@ class Ranks:
         return list(map(str, found))
 
     def sentence(self) -> str:
-        """Who they are, in words."""
+        """Return who the ranks are, in words."""
         return f"{self.size} ranks of {self.cluster.launcher}: {where(self.hellos)}"
 
     def too_few_gpus(self, size: int) -> str | None:
-        """Where so many ranks have fewer GPUs than they are, in words; None where each has its own."""
+        """Return, in words, which node has fewer GPUs than ranks; None where each rank has its own."""
         nodes = self.nodes[:size]
         for node in sorted(set(nodes)):
             members = [hello for hello, its in zip(self.hellos, nodes, strict=False) if its == node]
@@ -112,7 +112,7 @@ class Ranks:
         return None
 
     def unlike(self, device: Device) -> Iterator[str]:
-        """Where a rank's libraries or devices are not those of rank 0, in words."""
+        """Yield, in words, where a rank's libraries or devices are not those of rank 0."""
         first = self.hellos[0].environment
         for hello in self.hellos[1:]:
             for difference in unlike(first, hello.environment, device):
@@ -184,7 +184,7 @@ def _missing(cluster: Cluster, hellos: Mapping[int, Hello]) -> str:
 
 
 def serve(cluster: Cluster, environment: Environment) -> int:
-    """Do, as another rank than 0, what rank 0 says, until it ends the run; the exit status is the run's.
+    """Do, as another rank than 0, what rank 0 says, until it ends the run; return the run's exit status.
 
     UserError if rank 0 cannot be reached or does not want this rank.
     """

@@ -67,7 +67,7 @@ def run_plan(store: RunStore, progress: Progress, ranks: Ranks | None = None, re
 
 
 def _alike(point: Point) -> tuple[object, ...]:
-    """What points have in common whose workers may be the same."""
+    """Return what points have in common whose workers may be the same."""
     # A framework takes its devices once, so its process is laid out once.
     layout = layout_of(point)
     once = layout.processes, layout.devices, layout.strategy
@@ -82,7 +82,7 @@ def _mark(store: RunStore, info: RunInfo, **update: Any) -> RunInfo:
 
 @contextmanager
 def _sigterm_as_ctrl_c() -> Iterator[None]:
-    """Schedulers end a job with SIGTERM: it must leave the run as valid as Ctrl-C does."""
+    """Raise KeyboardInterrupt at SIGTERM, by which schedulers end a job, so that the run stays valid as at Ctrl-C."""
 
     def interrupt(signum: int, frame: FrameType | None) -> None:
         # They often send it twice, to the job's script and to each process; the run is being closed already.
@@ -105,7 +105,7 @@ def _measure_group(
     progress: Progress,
     template: Template,
 ) -> Iterator[Record]:
-    """The records of one benchmark's points; workers that die are replaced for the points after the fatal one."""
+    """Yield the records of one benchmark's points; a worker that dies is replaced for the points after that."""
     log = store.path / "logs" / f"{points[0].benchmark}.log"
     log.parent.mkdir(exist_ok=True)
     benchmark = discover()[points[0].benchmark]
@@ -145,7 +145,7 @@ def _measure_group(
 
 
 def _can_be_forked(benchmark: Benchmark, point: Point) -> bool:
-    """Whether the point's worker may be a copy of a process that has imported its libraries.
+    """Return whether the point's worker may be a copy of a process that has imported its libraries.
 
     A framework is never forked: it starts threads and takes its devices when it is imported.
     """
@@ -161,7 +161,7 @@ def _team(
     log: Path,
     template: Template | None,
 ) -> Team:
-    """Workers for these points, started in as many ranks as they take."""
+    """Start workers for these points, in as many ranks as they take."""
     size = layout_of(points[0]).processes
     nodes = ranks.nodes[:size] if ranks else [0]
     addresses = ranks.addresses(size) if ranks and size > 1 else World().addresses
@@ -183,7 +183,7 @@ def _team(
 
 
 def _job(path: Path | None, info: RunInfo, points: Sequence[Point], world: World) -> Job:
-    """What a worker is to do; profiles are kept in the run's directory, by rank 0."""
+    """Return the orders of a worker; profiles are kept in the run's directory, by rank 0."""
     settings = info.settings
     names = [f"{info.plan.index(point) + 1:03}-{point.benchmark}" for point in points]
     return Job(

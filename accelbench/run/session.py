@@ -63,7 +63,7 @@ def complete(store: RunStore, console: Console, cluster: Cluster | None = None, 
     info, records = store.info(), store.records()
     print_run(info, records, console)
     if records:
-        # A process of its own: the report's libraries would not fit the runner's 200 MB.
+        # The report has a process of its own: its libraries would not fit the runner's 200 MB.
         subprocess.run([sys.executable, "-m", "accelbench", "report", "--quiet", str(store.path)], check=False)
     store.close()
     if interrupted:

@@ -21,19 +21,20 @@ from profiling.records.record import SCHEMA_VERSION, Record
 from profiling.records.stored import Stored
 
 RUNS = Path("runs")
-"""Where runs are, unless they are given a place."""
+"""The folder that holds the runs, unless they are given a place."""
 LOCK = ".lock"
 M = TypeVar("M", bound=Stored)
 
 
 class Settings(Stored):
-    """What the user chose for the whole run; `resume` goes on with the same."""
+    """The user's choices for the whole run; `resume` goes on with the same."""
 
     seed: int = 1
+    """The seed of the random inputs."""
     time_limit_s: float | None = None
-    """Wall time allowed to one point, its preparation included; null for the benchmark's own limit."""
+    """The wall time in seconds allowed to one point, its preparation included; null for the benchmark's own limit."""
     max_seconds: float = 15.0
-    """Measuring time after which an unsteady point is taken as it is."""
+    """The measuring time in seconds after which an unsteady point is taken as it is."""
     trace: bool = False
     """Whether traces of training steps are kept under `traces`."""
     host_profile: bool = False
@@ -44,30 +45,42 @@ class OtherRank(Stored):
     """A rank besides rank 0, and what it ran on."""
 
     rank: int
+    """The number of the rank."""
     node: int
     """The number of its host, as records have it; rank 0 is on node 0."""
     environment: Environment
+    """The machine that the rank ran on."""
 
 
 class RunInfo(Stored):
     """`run.json`: what was asked for, on which machine, and how the run ended."""
 
     schema_version: Literal[2] = SCHEMA_VERSION
+    """The version of this schema; another is refused."""
     run_id: str
+    """The run's name, made of the time at which it was begun and a label."""
     created: datetime
+    """The moment at which the run was begun, with its time zone."""
     status: Literal["running", "finished", "interrupted"]
+    """Whether the run goes on, has ended, or was ended early and can be gone on with."""
     command: list[str]
+    """The command line that began the run, word by word."""
     suite: str | None
+    """The suite that was measured; null where none was asked for."""
     device: KnownDevice
+    """The kind of device that was measured."""
     settings: Settings
+    """The user's choices for the whole run."""
     plan: list[Point]
+    """The points to measure, in order."""
     environment: Environment
-    """Of this process, which is rank 0 where there are several."""
+    """The machine of the process that is rank 0, or measures alone."""
     other_ranks: list[OtherRank] = []
+    """The other ranks of a run of several, each with its machine."""
     wall_s: float = 0.0
-    """Wall time of the run so far, summed over resumptions."""
+    """The wall time of the run so far in seconds, summed over resumptions."""
     worker_s: float = 0.0
-    """The part of it that workers spent on imports, preparing, warming up, measuring and verifying."""
+    """The seconds of `wall_s` that workers spent on imports, preparing, warming up, measuring and verifying."""
 
 
 class RunStore:
@@ -168,7 +181,7 @@ class RunStore:
             raise RunBroken(f"cannot write to {self.path}: {error.strerror}; {advice}") from error
 
     def records(self) -> list[Record]:
-        """The records, the last one of each point; `UserError` naming the line that is damaged."""
+        """Return the last record of each point; `UserError` names the line that is damaged."""
         by_point = {str(record.point): record for record in self._lines()}
         return list(by_point.values())
 

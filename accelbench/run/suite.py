@@ -25,20 +25,21 @@ class Selection(Stored):
     name: str
     device: KnownDevice | None = None
     backends: tuple[str, ...] = ()
-    """Those to compare; none for the benchmark's first one. `--backend` overrides both."""
+    """The backends to compare; none for the benchmark's first one. `--backend` overrides both."""
     axes: dict[str, tuple[Scalar, ...]] = {}
 
 
 class Suite(Stored):
-    """What a suite's file says."""
+    """The content of a suite's file."""
 
     name: str
     description: str
     all: bool = False
-    """Every benchmark there is, on its default axes."""
+    """Whether the suite is every benchmark there is, on its default axes."""
     max_seconds: dict[KnownDevice, Annotated[float, Field(gt=0)]] = {}
-    """Sampling time of an unsteady point, by device; the file may give one number for all. On a GPU, NVBench takes it
-    twice: for isolated samples, and back to back."""
+    """The sampling time in seconds of an unsteady point, by device; the file may give one number for all. On a GPU,
+    NVBench takes it twice: for isolated samples, and back to back.
+    """
     benchmark: list[Selection] = []
 
     @field_validator("max_seconds", mode="before")
@@ -51,12 +52,12 @@ class Suite(Stored):
 
 
 def suite_names() -> list[str]:
-    """The suites that come with accelbench."""
+    """Return the names of the suites that come with accelbench."""
     return sorted(file.name.removesuffix(".toml") for file in SUITES.iterdir() if file.name.endswith(".toml"))
 
 
 def load_suite(name_or_path: str) -> Suite:
-    """The suite of that name, or of that TOML file; `UserError` saying what is wrong with it."""
+    """Return the suite of that name, or of that TOML file; `UserError` saying what is wrong with it."""
     path = Path(name_or_path)
     if name_or_path in suite_names():
         name, text = name_or_path, (SUITES / f"{name_or_path}.toml").read_text(encoding="utf-8")

@@ -21,9 +21,9 @@ from profiling.records.record import RankRecord, Record
 from profiling.records.trace import LAUNCHING, Breakdown
 
 GRACE_SECONDS = 3.0
-"""After one rank's trouble, for that of the others to arrive: what died first is often not what is heard first."""
+"""The seconds for the others' trouble to arrive after one rank's: what died first is often not what is heard first."""
 SILENCE_SECONDS, SILENCE_BEFORE_STEPS = 30.0, 120.0
-"""A rank of several that gives no sign of life for so long hangs; workers give one every second.
+"""The seconds without a sign of life after which a rank of several hangs; workers give one every second.
 
 Before the first step it may be longer: a framework that is loaded, or compiles, can hold Python's lock for a while.
 """
@@ -46,7 +46,7 @@ class Member(Protocol):
 
 
 class Trouble(NamedTuple):
-    """Why a point has no figures: which rank, what happened, and what it last printed."""
+    """The reason why a point has no figures: which rank, what happened, and what it last printed."""
 
     rank: int | None
     reason: str
@@ -64,7 +64,7 @@ class Team:
         self._nodes = nodes
         self._ended: set[int] = set()
         self._early: list[tuple[int, Message]] = []
-        """What a rank said of the next points, while others were still at this one."""
+        """The messages of ranks about the next points, while others were still at this one."""
 
     def __enter__(self) -> Team:
         return self
@@ -74,7 +74,7 @@ class Team:
             member.close()
 
     def measure(self, time_limit: float) -> tuple[Record | None, Trouble | None]:
-        """The next point's record, or what came in its way; afterwards the team is no longer `alive`."""
+        """Return the next point's record, or what came in its way; afterwards the team is no longer `alive`."""
         watch = _Watch(len(self._members), monotonic() + time_limit)
         early, self._early = self._early, []
         for rank, message in early:
@@ -157,7 +157,7 @@ class Team:
 
 
 def energy_of_all(ranks: Sequence[RankRecord], device: Device) -> dict[str, Metric | None]:
-    """The sum of each energy metric over the ranks; None where one of them does not tell.
+    """Return the sum of each energy metric over the ranks; None where one of them does not tell.
 
     A rank that has a card of its own reads that one; the ranks of a host all read the same CPUs, which count once.
     """
@@ -172,13 +172,13 @@ def energy_of_all(ranks: Sequence[RankRecord], device: Device) -> dict[str, Metr
 
 
 def collective_s(record: Record) -> float | None:
-    """What the trace shows of a step's exchange; None where it shows none."""
+    """Return the seconds of a step's exchange that the trace shows; None where it shows none."""
     breakdown = _breakdown(record)
     return breakdown.parts["collective"] or None if breakdown else None
 
 
 def launching(record: Record) -> float | None:
-    """The share of launching in what the trace shows of a step besides exchange and input; None without a trace."""
+    """Return the share of launching in a traced step less exchange and input; None without a trace."""
     breakdown = _breakdown(record)
     if breakdown is None:
         return None
@@ -193,7 +193,7 @@ def _breakdown(record: Record) -> Breakdown | None:
 
 
 class _Watch:
-    """What was heard of each rank, and when to stop listening."""
+    """The messages of each rank, and the time to stop listening."""
 
     def __init__(self, size: int, deadline: float) -> None:
         self._size, self._deadline = size, deadline
@@ -228,12 +228,12 @@ class _Watch:
         return heard_of_all or hung or monotonic() >= self._deadline
 
     def patience(self) -> float:
-        """Seconds after which to look again."""
+        """Return the seconds after which to look again."""
         left = max(0.0, self._deadline - monotonic())
         return left if self._size == 1 else min(1.0, left)
 
     def trouble(self) -> Trouble | None:
-        """The first cause: a death before errors, since survivors complain of lost connections; a skip last."""
+        """Return the first cause: a death before errors, since survivors complain of lost connections; a skip last."""
         order = {True: 0, False: 1}
         causes = sorted(self._troubles, key=lambda t: (t.status == "skipped", order[t.signal is not None]))
         return causes[0] if causes else None
@@ -242,11 +242,11 @@ class _Watch:
         return self._size > 1 and monotonic() - self._heard.get(rank, self._begin) > self.silence(rank)
 
     def silence(self, rank: int) -> float:
-        """Seconds after which this rank hangs, if it says nothing."""
+        """Return the seconds after which this rank hangs, if it says nothing."""
         return SILENCE_SECONDS if self._beats.get(rank, {"steps": 0})["steps"] else SILENCE_BEFORE_STEPS
 
     def latest(self, ranks: Sequence[int]) -> list[int]:
-        """Those that began the fewest steps, where they differ: the others wait for them."""
+        """Return the ranks that began the fewest steps, where they differ: the others wait for them."""
         if len(ranks) == 1 or not self._beats:
             return list(ranks)
         steps = {rank: self._beats.get(rank, {"steps": 0})["steps"] for rank in ranks}
@@ -258,7 +258,7 @@ class _Watch:
 
 
 def failed(point: Point, trouble: Trouble, started: datetime, **fields: Any) -> Record:
-    """The record of a point that its team did not measure."""
+    """Return the record of a point that its team did not measure."""
     return Record(
         point=point,
         status="skipped" if trouble.status == "skipped" else "failed",

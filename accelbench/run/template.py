@@ -34,11 +34,11 @@ from profiling.ranks.channel import Channel
 REQUEST_BYTES = 1 << 16
 CUDA_ERROR_NOT_INITIALIZED = 3  # CUresult, cuda.h
 JOINED_SECONDS = 1.0
-"""Within which a thread that was joined leaves the process table."""
+"""The time within which a thread that was joined leaves the process table, in seconds."""
 
 
 class Descriptors(NamedTuple):
-    """What a worker prints to, and its end of the channel to its parent."""
+    """The descriptors of a worker: what it prints to, and its end of the channel to its parent."""
 
     output: int
     channel: int
@@ -91,7 +91,7 @@ def serve(requests: socket.socket) -> tuple[int, float] | None:
 
 
 def hindrance() -> str | None:
-    """Why a fork of this process would not be sound; None if it is."""
+    """Return why a fork of this process would not be sound; None if it is."""
     if driver_initialised():
         return "an import has initialised CUDA's driver"
     # What a library does before a fork is part of the question: a child that ends at once makes it do that.
@@ -105,7 +105,7 @@ def hindrance() -> str | None:
 
 
 def driver_initialised() -> bool:
-    """Whether this process has initialised CUDA's driver; one that is merely loaded can do so after a fork."""
+    """Return whether this process has initialised CUDA's driver; if it is merely loaded, a fork can do so later."""
     if LIBCUDA not in Path("/proc/self/maps").read_text(encoding="utf-8", errors="replace"):
         return False
     status: int = ctypes.CDLL(LIBCUDA).cuDeviceGetCount(ctypes.byref(ctypes.c_int()))
@@ -113,7 +113,7 @@ def driver_initialised() -> bool:
 
 
 def fork(given: Descriptors) -> int:
-    """The child's process id, once it leads a group of its own; 0 in the child."""
+    """Return the child's process id, once it leads a group of its own; 0 in the child."""
     template = os.getpid()
     ready, led = os.pipe()
     pid = os.fork()
@@ -130,7 +130,7 @@ def fork(given: Descriptors) -> int:
 
 
 def spawn(given: Descriptors, reason: str) -> int:
-    """The process id of a worker in an interpreter of its own."""
+    """Start a worker in an interpreter of its own, and return its process id."""
     os.write(given.output, f"accelbench: this worker is started afresh and not forked: {reason}\n".encode())
     arguments = [sys.executable, "-m", "accelbench.run.worker", str(given.channel)]
     return subprocess.Popen(arguments, pass_fds=[given.channel], start_new_session=True).pid

@@ -17,7 +17,7 @@ FORKS = sys.platform == "linux" and "ACCELBENCH_NO_FORK" not in os.environ
 """Whether workers are forked: the template looks into /proc, and asks prctl(2) to die with the runner. Who suspects a
 fork sets the variable, and each worker is started afresh."""
 LIBRARIES = ("cupy", "cuda.bindings.runtime", "kernels.compiler_start")
-"""What GPU kernels need only when a point is prepared; none of them starts CUDA."""
+"""The modules that GPU kernels need only when a point is prepared; none of them starts CUDA."""
 
 
 class Started(Protocol):
@@ -47,7 +47,7 @@ class Template:
         self.close()
 
     def start(self, modules: Sequence[str], output: int, channel: int) -> Started:
-        """A worker with these modules imported, and with these descriptors, of which the caller keeps its own copies.
+        """Return a worker with these modules imported and these descriptors, of which the caller keeps its own copies.
 
         The worker before must have ended. One that dies while it imports takes the template with it; the next worker
         then gets a new one.
@@ -93,12 +93,12 @@ class Forked:
 
     @property
     def pid(self) -> int:
-        """The worker's process number, which is that of its group, too."""
+        """Return the worker's process number, which is that of its group, too."""
         self.poll()
         return self._pid
 
     def poll(self) -> int | None:
-        """The worker's exit status, as `subprocess` has it; None while it runs."""
+        """Return the worker's exit status, as `subprocess` has it; None while it runs."""
         try:
             return self.wait(0.0)
         except subprocess.TimeoutExpired:

@@ -34,13 +34,13 @@ BEAT_SECONDS = 1.0
 
 
 class Job(Stored):
-    """What one worker is to measure."""
+    """The points that one worker is to measure, and how."""
 
     points: list[Point]
     environment: Environment
     max_seconds: float
     keep: list[Keep | None]
-    """Of each point's profile."""
+    """The parts of each point's profile that are kept; None where nothing is."""
     world: World = World()
 
 
@@ -79,7 +79,7 @@ def _beat(parent: Channel) -> None:
 
 
 def die_with_parent(parent: int | None = None) -> None:
-    """On Linux a runner that was killed leaves nothing behind to disturb the next measurement.
+    """Have Linux kill this process with its parent, so that nothing is left behind to disturb the next measurement.
 
     A process that knows its parent by number ends at once if that has died before.
     """

@@ -65,14 +65,14 @@ class WorkerProcess:
             return self._process.wait()
 
     def tail(self) -> list[str]:
-        """The last lines that this worker printed."""
+        """Return the last lines that this worker printed."""
         with self._log.open("rb") as log:
             end = log.seek(0, os.SEEK_END)
             log.seek(max(self._output_begin, end - TAIL_BYTES))
             return log.read().decode("utf-8", errors="replace").splitlines()[-TAIL_LINES:]
 
     def last_words(self) -> list[str]:
-        """What it printed last, and where it stands."""
+        """Return what it printed last, and where it stands."""
         return self.tail() + self._stack()
 
     def _stack(self) -> list[str]:
@@ -104,7 +104,7 @@ class WorkerProcess:
 
 
 def _fresh(job: Job, output: BinaryIO, channel: int) -> Started:
-    """A worker in an interpreter of its own."""
+    """Start a worker in an interpreter of its own."""
     return subprocess.Popen(
         [sys.executable, "-m", "accelbench.run.worker", str(channel)],
         stdin=subprocess.DEVNULL,
@@ -117,14 +117,14 @@ def _fresh(job: Job, output: BinaryIO, channel: int) -> Started:
 
 
 def _forked(template: Template, job: Job, output: BinaryIO, channel: int) -> Started:
-    """A worker of the template, which imports what implements the first of its points."""
+    """Start a worker of the template, which imports what implements the first of its points."""
     first = job.points[0]
     module = discover()[first.benchmark].implementation(first.device, first.params)
     return template.start([module] if module else [], output.fileno(), channel)
 
 
 def framework_settings(job: Job) -> dict[str, str]:
-    """Settings that a framework reads only when it is imported: Keras's backend, and a rank's card of its host's."""
+    """Return the settings that a framework reads when it is imported: Keras's backend, and a rank's card."""
     settings: dict[str, str] = {}
     if backend := job.points[0].backend:
         settings["KERAS_BACKEND"] = backend
@@ -134,7 +134,7 @@ def framework_settings(job: Job) -> dict[str, str]:
 
 
 def describe_exit(status: int) -> str:
-    """What a worker's exit status says, in words."""
+    """Return the meaning of a worker's exit status, in words."""
     if status >= 0:
         return f"the worker ended without a result, exit status {status}"
     name = signal.Signals(-status).name

@@ -1,1 +1,1 @@
-"""What records mean: pure functions that take records and return answers."""
+"""The meaning of records: pure functions that take records and return answers."""

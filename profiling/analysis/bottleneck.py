@@ -1,4 +1,4 @@
-"""What holds a training back: one verdict from where the time of its steps went, and what would help."""
+"""The verdict on what holds a training back, by where the time of its steps went, and what would help."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from operator import itemgetter
 from profiling.records.bottleneck import CAUSES, Bottleneck, Bound, Cause
 
 QUOTA_SHARE = 0.25
-"""Of the quota's periods: a process stopped in more of them than this is slowed whatever else it waits for."""
+"""The share of the quota's periods from which on a process that it stops is slowed, whatever else it waits for."""
 TINY_KERNEL_S = 10e-6
-"""Mean time of a kernel below which starting it takes as long as running it."""
+"""The mean time of a kernel, in seconds, below which starting it takes as long as running it."""
 
 HELP: dict[Bound, str] = {
     "device-bound": "a faster device, lower precision (--param precision=…) or compilation (--param jit_compile=on)",

@@ -1,4 +1,4 @@
-"""How many cores a device needs: throughput against cores, fitted by a law that scales until the device limits it.
+"""The number of cores a device needs: throughput against cores, by a law that scales until the device limits it.
 
     rate(n) = min( a / (σ + (1 − σ)/n), D )
 
@@ -23,14 +23,14 @@ Answer = Literal["reached", "not reached", "cannot tell"]
 Array = NDArray[np.float64]
 
 NEAR = 0.95
-"""The knee: the least cores that reach this share of the saturated rate."""
+"""The share of the saturated rate that the knee reaches: it is the least number of cores that does."""
 MIN_COUNTS = 3
-"""Core counts: two points fit any law."""
+"""The least number of core counts: two points fit any law."""
 REPLICATES = 400
 EQUAL_FIT = 1e-6
-"""Mean squares of log residuals, 0.1 %: laws that differ by less cannot be told apart by any measurement."""
+"""The difference of mean squared log residuals, (0.1 %)², below which no measurement tells two laws apart."""
 MISFIT = 0.1
-"""Largest typical deviation from the law with which it still says something."""
+"""The largest typical deviation from the law with which it still says something."""
 SERIAL = np.linspace(0.0, 1.0, 101)
 """The values of σ that are tried."""
 MAX_KNEE = 1 << 16
@@ -38,24 +38,26 @@ MAX_KNEE = 1 << 16
 
 @dataclass(frozen=True)
 class Law:
-    """Throughput as a function of cores."""
+    """The throughput as a function of cores."""
 
     one_core: float
+    """The rate on one core, a."""
     serial: float
+    """The share of the host's work that does not spread over cores, σ."""
     limit: float
-    """D; infinite where no point shows it."""
+    """The rate that the device takes at most, D; infinite where no point shows it."""
 
     def rate(self, cores: float) -> float:
         return min(self.one_core / (self.serial + (1 - self.serial) / cores), self.limit)
 
     @property
     def saturated(self) -> float:
-        """The rate with as many cores as one likes."""
+        """Return the rate with as many cores as one likes."""
         scaled = self.one_core / self.serial if self.serial > 0 else np.inf
         return float(min(scaled, self.limit))
 
     def knee(self, near: float = NEAR) -> float:
-        """The least whole number of cores with that share of the saturated rate; infinite if it never ends to grow."""
+        """Return the least whole number of cores with that share of the saturated rate; infinite if there is none."""
         wanted = near * self.saturated
         if not np.isfinite(wanted):
             return np.inf
@@ -66,31 +68,33 @@ class Law:
 
 
 class Cores(Stored):
-    """How many cores feed the device, and what the cores there are cost."""
+    """The number of cores that feed the device, and what the cores there are cost."""
 
     answer: Answer
     reason: str | None = None
-    """Why it cannot be told."""
+    """The reason why it cannot be told."""
     measured_up_to: int
     knee: int | None = None
     knee_low: int | None = None
     knee_high: int | None = None
     confidence: float = CONFIDENCE
     cores: int
-    """Those that the runtime has."""
+    """The number of cores that the runtime has."""
     lost: float | None = None
-    """The share of the saturated rate that is lost with them; where the knee was not reached, at least this much."""
+    """The share of the saturated rate that is lost with these; where the knee was not reached, at least this much."""
     lost_low: float | None = None
     lost_high: float | None = None
     one_core: float | None = None
+    """The rate on one core, a, of the law that was fitted."""
     serial: float | None = None
+    """The law's σ, the share of the host's work that does not spread over cores."""
     limit: float | None = None
-    """The law's a, σ and D; D is null where no point shows it."""
+    """The law's D, the rate that the device takes at most; null where no point shows it."""
     misfit: float | None = None
-    """Root of the mean square relative deviation of the medians from the law."""
+    """The root of the mean square relative deviation of the medians from the law."""
 
     def sentence(self) -> str:
-        """The answer in words."""
+        """Return the answer in words."""
         if self.answer == "cannot tell":
             return f"cannot tell how many cores it needs: {self.reason}"
         lost = "" if self.lost is None else f"{max(0.0, self.lost):.0%} of its speed is lost"
@@ -104,7 +108,7 @@ class Cores(Stored):
 
 
 def needed_cores(samples: Mapping[int, Sequence[float]], cores: int | None = None, seed: int = 0) -> Cores:
-    """The knee from samples of the throughput (any unit per second) by the number of cores they were measured with.
+    """Return the knee, from samples of throughput (any unit per second) by the number of cores they were taken with.
 
     `cores` is what the runtime has, the most measured if not given. The intervals are of the percentile bootstrap over
     each count's samples (Efron & Tibshirani, "An Introduction to the Bootstrap" (1993), ch. 13), and hold every law
@@ -161,7 +165,7 @@ def _answer(law: Law, replicates: list[list[Law]], most: int, have: int, medians
 
 
 def _replicates(counts: Array, rates: list[Array], variance: float, seed: int) -> list[list[Law]]:
-    """The laws that fit each bootstrap replicate."""
+    """Return the laws that fit each bootstrap replicate."""
     rng = np.random.default_rng(seed)
     return [
         fit(counts, np.array([np.median(rng.choice(rate, len(rate))) for rate in rates]), variance)
@@ -170,7 +174,7 @@ def _replicates(counts: Array, rates: list[Array], variance: float, seed: int) -
 
 
 def fit(counts: Array, rates: Array, variance: float = 0.0) -> list[Law]:
-    """The laws closest to these rates in the logarithm, the best first, then those that are as good.
+    """Return the laws closest to these rates in the logarithm, the best first, then those that are as good.
 
     For each σ and each number of points on the scaling branch, a and D are geometric means, the least squares of their
     branches. `variance` is that of the rates' logarithms by their noise. A limit is one parameter more, which has to
@@ -201,11 +205,11 @@ def fit(counts: Array, rates: Array, variance: float = 0.0) -> list[Law]:
 
 
 def median_variance(rates: list[Array]) -> float:
-    """The variance of a median's logarithm by the spread of its samples, π/2 · s²/n; 0 from single samples."""
+    """Return the variance of a median's logarithm by its samples' spread, π/2 · s²/n; 0 from single samples."""
     known = [float(np.log(rate).var(ddof=1)) / len(rate) for rate in rates if len(rate) > 1]
     return np.pi / 2 * float(np.mean(known)) if known else 0.0
 
 
 def _order(values: Sequence[float], quantile: float) -> float:
-    """The order statistic nearest to that quantile; no mean of two, as one may be infinite."""
+    """Return the order statistic nearest to that quantile; no mean of two, as one may be infinite."""
     return float(values[round(quantile * (len(values) - 1))])

@@ -1,4 +1,4 @@
-"""The roofline model, and what a figure is a share of: the vendor's peak, and the best rate measured in the same run.
+"""The roofline model, and the shares of a figure: in the vendor's peak, and in the best rate measured in the same run.
 
 Williams, Waterman & Patterson, "Roofline: An Insightful Visual Performance Model for Multicore Architectures",
 Communications of the ACM 52(4), 2009.
@@ -28,22 +28,22 @@ class Ceiling:
     device: Device
     figure: Bounded
     dtype: str | None
-    """The arithmetic; None for bytes."""
+    """The type of the arithmetic; None for bytes."""
     cores: Cores
-    """What reached it: one core, or the whole device."""
+    """Whether one core reached it or the whole device."""
     value: float
-    """FLOP/s or byte/s."""
+    """The rate, in FLOP/s or byte/s."""
     record: Record
-    """The measurement that set it."""
+    """The record of the measurement that set it."""
 
     @property
     def unit_kind(self) -> str | None:
-        """The hardware unit that worked (`tensor`, `plain`, `memory`), where the record's peak names it."""
+        """Return the hardware unit that worked (`tensor`, `plain`, `memory`), where the record's peak names it."""
         return self.record.peak.unit_kind if self.record.peak else None
 
     @property
     def kind(self) -> str:
-        """What it bounds, in words."""
+        """Return the kind of work that it bounds, in words."""
         return _kind(self.figure, self.dtype, self.cores)
 
 
@@ -52,17 +52,18 @@ class Share:
     """A rate as a fraction of a bound, or the reason why that is not known."""
 
     value: float | None
+    """The fraction, a bare number; None where it is unknown."""
     reason: str | None = None
     of: str = ""
-    """What kind of work the bound is of: `float32 arithmetic`, `memory bandwidth`."""
+    """The kind of work that the bound is of: `float32 arithmetic`, `memory bandwidth`."""
     bound: float | None = None
     """The bound itself, in FLOP/s or byte/s."""
     figure: Bounded | None = None
-    """Which of the two."""
+    """Whether the bound is one of flops or of bytes."""
 
 
 def arithmetic_intensity(record: Record) -> float | None:
-    """Flops per byte that one execution must move; None where either is unknown."""
+    """Return the flops per byte that one execution must move; None where either is unknown."""
     work = record.work
     if work is None or not work.flops or not work.bytes:
         return None
@@ -70,7 +71,7 @@ def arithmetic_intensity(record: Record) -> float | None:
 
 
 def ceilings(records: Iterable[Record]) -> list[Ceiling]:
-    """The best measured rate of each device, figure, dtype and number of cores, among the records that set ceilings."""
+    """Return the best rate per device, figure, dtype and number of cores, among the records that set ceilings."""
     best: dict[tuple[str, str, str, str], Ceiling] = {}
     for record in records:
         bound = record.bound
@@ -87,7 +88,7 @@ def ceilings(records: Iterable[Record]) -> list[Ceiling]:
 def find_ceiling(
     measured: Sequence[Ceiling], device: Device, figure: Bounded, dtype: str | None, cores: Cores = "all"
 ) -> Ceiling | None:
-    """The ceiling that bounds work of that kind; the dtype does not matter to memory traffic."""
+    """Return the ceiling that bounds work of that kind; the dtype does not matter to memory traffic."""
     for ceiling in measured:
         if (ceiling.device, ceiling.figure, ceiling.cores) == (device, figure, cores) and ceiling.dtype in (
             None,
@@ -98,7 +99,7 @@ def find_ceiling(
 
 
 def share_of_ceiling(record: Record, measured: Sequence[Ceiling]) -> Share:
-    """A record's rate as a fraction of what this device was seen to do in this run; for training, model FLOP/s.
+    """Return a rate as a fraction of what this device was seen to do in this run; of a training, its model FLOP/s.
 
     Several GPUs or TPUs are bounded by so many times the ceiling of the one that was measured.
     """
@@ -118,7 +119,7 @@ def share_of_ceiling(record: Record, measured: Sequence[Ceiling]) -> Share:
 
 
 def share_of_peak(record: Record) -> Share:
-    """A record's rate as a fraction of the vendor's peak; for training this is the model FLOP/s utilisation (MFU).
+    """Return a rate as a fraction of the vendor's peak; of a training this is the model FLOP/s utilisation (MFU).
 
     MFU counts the model's own operations, not recomputation (Chowdhery et al., "PaLM", appendix B, 2022).
     """
@@ -134,7 +135,7 @@ def share_of_peak(record: Record) -> Share:
 
 
 def share_of_peak_at_clock(record: Record) -> Share:
-    """The same share of the peak as it would be at the median SM clock observed while the record was measured."""
+    """Return the same share of the peak as it would be at the median SM clock observed while measuring."""
     share = share_of_peak(record)
     if share.value is None or share.bound is None or record.peak is None:
         return share
@@ -158,7 +159,7 @@ class ObservedClock(NamedTuple):
 
 
 def observed_clock(record: Record) -> ObservedClock | None:
-    """NVBench's clock of the very samples that were kept; else what NVML read meanwhile; None where neither is known.
+    """Return NVBench's clock of the samples that were kept; else NVML's meanwhile; None where neither is known.
 
     The clock of several cards is their mean: each bounds its own share of the work.
     """
@@ -170,12 +171,12 @@ def observed_clock(record: Record) -> ObservedClock | None:
 
 
 def roof(intensity: float, compute: float, memory: float) -> float:
-    """The attainable FLOP/s at that many flops per byte, under a compute roof in FLOP/s and a memory roof in byte/s."""
+    """Return the attainable FLOP/s at so many flops per byte, by roofs of arithmetic (FLOP/s) and memory (byte/s)."""
     return min(compute, intensity * memory)
 
 
 def ridge(compute: float, memory: float) -> float:
-    """The arithmetic intensity, in flops per byte, from which on arithmetic and no longer memory is the bound."""
+    """Return the arithmetic intensity, in flops per byte, from which on arithmetic, not memory, is the bound."""
     return compute / memory
 
 
@@ -185,7 +186,7 @@ def _kind(figure: Bounded, dtype: str | None, cores: Cores) -> str:
 
 
 def _bounded_rate(record: Record) -> tuple[Bounded | None, float | None, str | None]:
-    """The figure that hardware bounds and its rate, or the reason why there is none."""
+    """Return the figure that hardware bounds and its rate, or the reason why there is none."""
     if record.status != "measured" or record.timing is None:
         return None, None, f"the point was {record.status}"
     figure = record.bound.figure

@@ -1,4 +1,4 @@
-"""How a training scales: its rate with more replicas, and what a cluster larger than those measured would reach.
+"""The scaling of a training: its rate with more replicas, and what a cluster larger than those measured would reach.
 
 The prediction takes an exchange to be Hockney's model of a message, latency + bytes / bandwidth, in each of the
 2 (n - 1) turns of a ring all-reduce (R. Hockney, "The communication challenge for MPP", Parallel Computing 20 (1994);
@@ -22,10 +22,11 @@ class Step:
     replicas: int
     record: Record
     rate: float
+    """The items per second; `rate_low` and `rate_high` are the ends of its interval."""
     rate_low: float
     rate_high: float
     speedup: float
-    """Over the smallest number measured; `low` and `high` are the worst and the best of both intervals."""
+    """The rate over that of the fewest replicas measured; `low` and `high` are the worst and best of both intervals."""
     speedup_low: float
     speedup_high: float
     efficiency: float
@@ -48,12 +49,12 @@ class Scaling:
 
 @dataclass(frozen=True)
 class LatencyBandwidth:
-    """Of the ring's turns, fitted to measured all-reduces."""
+    """The latency and the bandwidth of the ring's turns, fitted to measured all-reduces."""
 
     latency_s: float
     seconds_per_byte: float
     points: int
-    """Measured, that it was fitted to."""
+    """The number of all-reduces that it was fitted to."""
     error: float
     """The largest relative difference between the model and what was measured."""
 
@@ -73,7 +74,7 @@ class Predicted:
 
     @property
     def error(self) -> float | None:
-        """The relative difference to what was measured."""
+        """Return the relative difference to what was measured."""
         return None if self.measured_s is None else self.step_s / self.measured_s - 1
 
 
@@ -83,7 +84,7 @@ def trainings(records: Iterable[Record]) -> list[Record]:
 
 
 def scalings(records: Iterable[Record]) -> list[Scaling]:
-    """Every training that was measured on at least two numbers of replicas.
+    """Return every training that was measured on at least two numbers of replicas.
 
     The strategy of a single replica, `none` or that of the others, does not tell it from them.
     """
@@ -107,7 +108,7 @@ def scalings(records: Iterable[Record]) -> list[Scaling]:
 
 
 def training_of(record: Record) -> tuple[object, ...]:
-    """What trainings have in common that differ in their layout at most."""
+    """Return what trainings have in common that differ in their layout at most."""
     point, layout = record.point, record.layout
     params = sorted((axis, value) for axis, value in point.params.items() if axis not in layout.axes)
     return (point.benchmark, point.device, point.backend, *params)
@@ -135,7 +136,7 @@ def _steps(by_count: Mapping[int, Record]) -> tuple[Step, ...]:
 
 
 def fit_latency_bandwidth(records: Iterable[Record]) -> LatencyBandwidth | None:
-    """The ring's latency and bandwidth by the all-reduces that were measured in the run; None of fewer than three.
+    """Return the ring's latency and bandwidth by the all-reduces measured in the run; None of fewer than three.
 
     By the relative errors: every message size counts alike.
     """
@@ -158,7 +159,7 @@ def fit_latency_bandwidth(records: Iterable[Record]) -> LatencyBandwidth | None:
 
 
 def _fit(seconds: Any, first: Any, second: Any) -> tuple[float, float]:
-    """The two factors, not negative, by which the columns add up to the seconds; the relative errors are least."""
+    """Return the two factors, not negative, with which the columns add up to the seconds with least relative errors."""
     import numpy as np
     from scipy.optimize import nnls
 
@@ -167,7 +168,7 @@ def _fit(seconds: Any, first: Any, second: Any) -> tuple[float, float]:
 
 
 def exchange_over_model(scaling: Scaling, model: LatencyBandwidth) -> float | None:
-    """The exchange alone on the largest measured number of replicas, over what the model says of these bytes.
+    """Return the exchange alone on the most replicas measured, over what the model says of these bytes.
 
     An engine that sends its gradients in many small messages, or copies them, takes a multiple of the model's time.
     None where no step was taken apart.
@@ -180,7 +181,7 @@ def exchange_over_model(scaling: Scaling, model: LatencyBandwidth) -> float | No
 
 
 def predict(scaling: Scaling, model: LatencyBandwidth, counts: Sequence[int]) -> list[Predicted]:
-    """The step on these numbers of replicas; nothing where no step was taken apart.
+    """Return the step on these numbers of replicas; nothing where no step was taken apart.
 
     What a replica computes stays, in weak scaling; in strong scaling a part of it is shared out, as far as the measured
     steps show (G. Amdahl, "Validity of the single processor approach…", AFIPS 1967). The exchange grows as the model's
@@ -204,7 +205,7 @@ def predict(scaling: Scaling, model: LatencyBandwidth, counts: Sequence[int]) ->
 
 
 def _computing(scaling: Scaling) -> tuple[float, float]:
-    """Seconds of a step, its input's with it, that every replica takes, and those that all replicas share out."""
+    """Return the seconds of a step, its input's too, that every replica takes, and those that all share out."""
     import numpy as np
 
     found = {step.replicas: p.own_s for step in scaling.steps if (p := step.record.parts)}
@@ -218,6 +219,6 @@ def _computing(scaling: Scaling) -> tuple[float, float]:
 
 
 def _taken_apart(scaling: Scaling) -> tuple[int, StepParts] | None:
-    """The largest number of replicas whose step was taken apart, and its parts."""
+    """Return the largest number of replicas whose step was taken apart, and its parts."""
     taken = [(step.replicas, step.record.parts) for step in scaling.steps if step.record.parts]
     return max(taken, key=lambda each: each[0], default=None)

@@ -1,4 +1,4 @@
-"""What a step of several replicas is made of: computing, launching, input, waiting for the slowest, and exchanging.
+"""The parts of a step of several replicas: computing, launching, input, waiting for the slowest, and exchanging.
 
 The time that the exchange adds to a step is found in two ways: the step with it beside the step without it, and the
 exchange alone. Where a trace shows the collectives, that is a third. How much of the exchange is hidden behind

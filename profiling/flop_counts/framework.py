@@ -1,4 +1,4 @@
-"""What the framework under Keras says of a model by its own means: operations of a step, and memory of the device."""
+"""A model as the framework under Keras counts it: operations of a step, and memory of the device."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from profiling.records.work import Work
 
 
 def with_bytes(work: Work, model: Any, batch: int) -> Work:
-    """The work of a training step with the memory traffic of its model, where that can be counted."""
+    """Return the work of a training step with the memory traffic of its model, where that can be counted."""
     if work.bytes is not None or not batch or not getattr(model, "inputs", None):
         return work
     try:
@@ -21,7 +21,7 @@ def with_bytes(work: Work, model: Any, batch: int) -> Work:
 
 
 def framework_metrics(model: Any, work: Work, batch: int) -> dict[str, Metric]:
-    """The framework's count of a step's operations, its ratio to the model's, and the device memory it took at most.
+    """Return the framework's count of a step's operations, its ratio to the model's, and the peak of device memory.
 
     A step is of `batch` examples; the items of its work may be more, as the words of sequences are.
     """
@@ -37,7 +37,7 @@ def framework_metrics(model: Any, work: Work, batch: int) -> dict[str, Metric]:
 
 
 def framework_flops(model: Any) -> float:
-    """Operations of one example's forward and backward pass as the framework counts them.
+    """Return the operations of one example's forward and backward pass as the framework counts them.
 
     TensorFlow adds up the registered operations of the graph (`tf.compat.v1.profiler`), JAX those that XLA's cost
     analysis finds before optimisation, PyTorch those that its FlopCounterMode sees executed. They differ by design:
@@ -51,7 +51,7 @@ def framework_flops(model: Any) -> float:
 
 
 def _inputs(model: Any, make: Any) -> Any:
-    """One example for each input of the model, by `make(shape, dtype)`."""
+    """Make one example for each input of the model, by `make(shape, dtype)`."""
     made = [make((1, *like.shape[1:]), like.dtype) for like in model.inputs]
     return made if len(made) > 1 else made[0]
 
@@ -101,7 +101,7 @@ def _torch_flops(model: Any) -> float:
 
 
 def device_memory_peak() -> int | None:
-    """Bytes that the framework held at most on the GPU or TPU so far; None on a CPU, or where it does not say."""
+    """Return the most bytes the framework held on the GPU or TPU so far; None on a CPU, or where it does not say."""
     import keras
 
     backend = keras.backend.backend()

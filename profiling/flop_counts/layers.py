@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 PRODUCTS_PER_OUTPUT = {"Dense": 1, "Conv1D": 1, "Conv2D": 1, "Conv3D": 1, "DepthwiseConv1D": 2, "DepthwiseConv2D": 2}
-"""How many trailing axes of the layer's kernel tell outputs apart; along the others every output is a sum.
+"""The number of trailing axes of a layer's kernel that tell outputs apart; along the others every output is a sum.
 
 Dense (inputs, units); Conv (taps…, channels of one group, filters); DepthwiseConv (taps…, channels, multiplier).
 """
@@ -37,24 +37,24 @@ WITHOUT_PRODUCTS = frozenset(
         *("Add", "Subtract", "Multiply", "Average", "Maximum", "Minimum", "Concatenate"),
     }
 )
-"""Whatever is neither here nor above is refused, weights or not: Dot and Attention multiply matrices without any."""
+"""The layers without products; any neither here nor above is refused: Dot and Attention multiply without weights."""
 
 
 @dataclass(frozen=True)
 class ModelFlops:
-    """Operations for one batch."""
+    """The floating-point operations of one batch."""
 
     forward: int
     backward: int
 
     @property
     def training(self) -> int:
-        """One training step; the optimiser's few operations per parameter are not counted."""
+        """Return the operations of a training step; the optimiser's few per parameter are not counted."""
         return self.forward + self.backward
 
 
 class Count(NamedTuple):
-    """Of one example: multiply-adds forward and backward, and bytes of activations and their gradients that move."""
+    """The multiply-adds of one example, and the bytes of activations and their gradients that move."""
 
     forward: int = 0
     backward: int = 0
@@ -65,7 +65,7 @@ class Count(NamedTuple):
 
 
 class Products(NamedTuple):
-    """Multiply-adds of one layer for one sample: forward, and for the gradients of its weights, input and state."""
+    """The multiply-adds of a layer for one sample: forward, and for the gradients of its weights, input and state."""
 
     forward: int = 0
     weights: int = 0
@@ -86,7 +86,7 @@ def model_flops(model: Any, batch: int) -> ModelFlops:
 
 
 def model_bytes(model: Any, batch: int) -> int:
-    """Bytes that a training step of one batch must move, of a compiled model whose layers are known here.
+    """Return the bytes that a training step of one batch must move, of a compiled model of layers known here.
 
     A layer with products reads its input and writes its output; for its gradients it reads that of its output, reads
     its input again if its weights learn, and writes its input's gradient if anything before it learns. Weights are read
@@ -107,12 +107,12 @@ def _count_model(model: Any) -> Count:
 
 
 def _graph(model: Any) -> Any:
-    """The functional model that a sequential one keeps inside; a functional one itself."""
+    """Return the functional model that a sequential one keeps inside; a functional one itself."""
     return getattr(model, "_functional", None) or model
 
 
 def _count(graph: Any, inputs_learn: Sequence[bool]) -> tuple[Count, list[bool]]:
-    """What one example takes, and for each output whether trainable weights lie before it."""
+    """Return what one example takes, and for each output whether trainable weights lie before it."""
     total = Count()
     learns = {id(tensor): learned for tensor, learned in zip(graph.inputs, inputs_learn, strict=True)}
     """Whether trainable weights lie before this tensor: then the backward pass has to reach it."""
@@ -135,7 +135,7 @@ def _count(graph: Any, inputs_learn: Sequence[bool]) -> tuple[Count, list[bool]]
 
 
 def _call(layer: Any, call: Any, needs_input: bool, trains: bool) -> Count:
-    """One call of a layer: whether the gradient of its input is needed, and whether it has weights that learn."""
+    """Count a layer's call, given whether its input's gradient is needed and whether it has weights that learn."""
     products = _products(layer, call)
     if not products.forward:
         return Count()
@@ -152,13 +152,13 @@ def _bytes(variable: Any) -> int:
 
 
 def _element_bytes(dtype: str) -> int:
-    """Of `float32`, `bfloat16`, `int64`, `uint8`, …; a truth value takes one."""
+    """Return the bytes of an element of `float32`, `bfloat16`, `int64`, `uint8`, …; a truth value takes one."""
     bits = dtype.lstrip("abcdefghijklmnopqrstuvwxyz")
     return int(bits) // 8 if bits else 1
 
 
 def _products(layer: Any, call: Any) -> Products:
-    """Of one call of a layer: a node of Keras's graph with the tensors that go in and come out."""
+    """Count the multiply-adds of a layer's call: a node of Keras's graph with the tensors that go in and come out."""
     kind = type(layer).__name__
     if kind in WITHOUT_PRODUCTS:
         return Products()
@@ -179,7 +179,7 @@ def _products(layer: Any, call: Any) -> Products:
 
 
 def _recurrent(layer: Any, steps: int) -> Products:
-    """All gates in one kernel for the input, (inputs, gates·units), and one for the state, (units, gates·units).
+    """Count all gates, in a kernel for the input, (inputs, gates·units), and one for the state, (units, gates·units).
 
     The state before the first step is a constant, so its gradient is not needed: one step less.
     """
@@ -190,7 +190,7 @@ def _recurrent(layer: Any, steps: int) -> Products:
 
 
 def _size(layer: Any, shape: tuple[int | None, ...]) -> int:
-    """Elements per sample: the product of all axes but the batch."""
+    """Return the elements per sample: the product of all axes but the batch."""
     known = [axis for axis in shape[1:] if axis is not None]
     if len(known) < len(shape) - 1:
         raise TypeError(f"the FLOPs of layer {layer.name!r} depend on its input: give the model's Input a fixed shape")

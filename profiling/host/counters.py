@@ -1,4 +1,4 @@
-"""What the machine did while a process ran: cores, run queue, switches, quota, page faults, memory, disk, network.
+"""The machine's counts while a process ran: cores, run queue, switches, quota, page faults, memory, disk, network.
 
 Sources: proc_pid_stat(5), proc_pid_status(5), proc_pid_io(5), proc_pid_net(5), cgroup-v2.rst.
 """
@@ -22,9 +22,9 @@ from profiling.machine.sensors import busy_percent
 from profiling.records.host import HostCounters
 
 POLL_S = 1.0
-"""What a thread used since it was last read is lost when it ends."""
+"""The seconds between two readings: what a thread used since it was last read is lost when it ends."""
 MINOR_FAULTS, MAJOR_FAULTS = 7, 9
-"""Fields of `stat` after the command's closing parenthesis, from 0."""
+"""The places of these fields of `stat` after the command's closing parenthesis, from 0."""
 
 
 UNREADABLE: dict[tuple[str, ...], str] = {
@@ -48,7 +48,7 @@ class Reading:
     when_s: float
     threads: Mapping[int, ThreadTotals]
     process: Mapping[str, int]
-    """By the fields of `HostCounters`."""
+    """The totals of the process, by the fields of `HostCounters`."""
     cores: tuple[Any, ...]
     steal_s: float | None
     throttling: Throttling | None
@@ -80,7 +80,7 @@ class HostCounterSampler:
         return count_between(self._begin, self._last, self.threads())
 
     def threads(self) -> dict[int, ThreadTotals]:
-        """What each thread used, those included that ended since."""
+        """Return what each thread used, those included that ended since."""
         return thread_difference(self._begin.threads, self._threads)
 
     @property
@@ -112,7 +112,7 @@ def take_reading(pid: int, root: Path = Path("/")) -> Reading:
 
 
 def read_process(pid: int, root: Path = Path("/")) -> dict[str, int]:
-    """The process's totals; empty once it has ended."""
+    """Return the process's totals; none once it has ended."""
     folder = root / "proc" / str(pid)
     stat = (read_text(folder / "stat") or "").rpartition(")")[2].split()
     status = read_pairs(folder / "status", ":")
@@ -132,7 +132,7 @@ def read_process(pid: int, root: Path = Path("/")) -> dict[str, int]:
 
 
 def read_network(path: Path) -> tuple[int | None, int | None]:
-    """Bytes received and sent by all interfaces but the loopback, from `NAME: RECEIVED … (8 columns) SENT …`."""
+    """Return bytes received and sent by all interfaces but the loopback, of `NAME: RECEIVED … (8 columns) SENT …`."""
     lines = read_pairs(path, ":")
     columns = [value.split() for name, value in lines.items() if name != "lo" and "|" not in name]
     columns = [values for values in columns if len(values) >= 16]
@@ -142,7 +142,7 @@ def read_network(path: Path) -> tuple[int | None, int | None]:
 
 
 def count_between(begin: Reading, end: Reading, threads: Mapping[int, ThreadTotals]) -> HostCounters:
-    """The difference of two readings, with the threads' own."""
+    """Return the difference of two readings, with the threads' own."""
     found: dict[str, Any] = {
         name: value if name == "rss_peak_bytes" else value - begin.process[name]
         for name, value in end.process.items()

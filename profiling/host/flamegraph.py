@@ -17,18 +17,18 @@ from profiling.host.stacks import Stack, Stacks
 
 WIDTH, ROW, MARGIN, HEAD = 1200.0, 18, 10, 52
 CHARACTER = 6.6
-"""Width of a character of the 11-pixel monospaced font."""
+"""The width of a character of the 11-pixel monospaced font, in pixels."""
 NARROWEST = 0.3
-"""Boxes that would be narrower, in pixels, are left out, so that the file stays small."""
+"""The width in pixels below which boxes are left out, so that the file stays small."""
 MIN_CHARACTERS = 3
 
 Kind = Literal["thread", "python", "native"]
 HUES: dict[Kind, tuple[int, int]] = {"thread": (210, 20), "python": (20, 65), "native": (165, 35)}
-"""Hue in degrees, saturation in percent."""
+"""The hue in degrees and the saturation in percent, by kind."""
 LEGEND: dict[Kind, str] = {"thread": "thread", "python": "Python", "native": "C, C++"}
 
 UNPRINTABLE = dict.fromkeys((*range(32), 127, *range(55296, 57344), 65534, 65535), "�")
-"""Characters that XML 1.0 has no place for."""
+"""The characters that XML 1.0 has no place for, and what stands in their place."""
 
 
 @dataclass
@@ -58,7 +58,7 @@ def write_flamegraph(stacks: Stacks, path: Path, title: str) -> None:
 
 
 def draw_flamegraph(stacks: Stacks, title: str) -> str:
-    """The SVG document of these stacks."""
+    """Return the SVG document of these stacks."""
     root = build_tree(stacks)
     scale = (WIDTH - 2 * MARGIN) / max(1, root.count)
     placed = list(_place(root, 0, 0, NARROWEST / scale))
@@ -77,7 +77,7 @@ def draw_flamegraph(stacks: Stacks, title: str) -> str:
 
 
 def build_tree(stacks: Stacks) -> Box:
-    """All stacks put together by what they have in common from the root; callees in the order of their names."""
+    """Put all stacks together by what they have in common from the root; callees are in the order of their names."""
     root = Box("all", "thread")
     for stack, count in sorted(stacks.items(), key=lambda item: _path(item[0])):
         root.count += count
@@ -119,7 +119,7 @@ def _draw(place: Placed, total: int, scale: float, height: int) -> str:
 
 
 def _text(label: str, x: float, y: int, width: float) -> str:
-    """As much of the name as fits into the box."""
+    """Return as much of the name as fits into the box, as SVG."""
     room = int((width - 6) / CHARACTER)
     if room < MIN_CHARACTERS:
         return ""
@@ -128,7 +128,7 @@ def _text(label: str, x: float, y: int, width: float) -> str:
 
 
 def _color(box: Box) -> str:
-    """The same for the same name in every graph."""
+    """Return the colour of a box, which is the same for the same name in every graph."""
     hue, saturation = HUES[box.kind]
     shade = zlib.crc32(box.label.encode(errors="replace"))
     return f"hsl({hue + shade % 25}, {saturation}%, {72 + shade // 25 % 12}%)"

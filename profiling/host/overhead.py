@@ -1,4 +1,4 @@
-"""What the probes cost: work done with and without each of them, in turns, in one process.
+"""The cost of the probes: work done with and without each of them, in turns, in one process.
 
 Stretches are compared by their mean, not their median: a probe that halts the work ten times a second leaves most
 short executions alone.
@@ -21,9 +21,9 @@ from profiling.records.host import Overhead, Window
 from profiling.timing.statistics import median_interval
 
 STRETCH_S = 2.5
-"""A window of py-spy and what it takes to start it."""
+"""The seconds of a stretch: a window of py-spy and what it takes to start it."""
 ROUNDS = 6
-"""Pairs of stretches: the fewest whose extremes hold the median with 95 %."""
+"""The pairs of stretches: the fewest whose extremes hold the median with 95 %."""
 
 Probe = Callable[[], AbstractContextManager[object]]
 
@@ -40,7 +40,7 @@ def measure_overhead(probe: Probe, run: Callable[[], object], rounds: int = ROUN
 
 
 def step_overhead(step_ends_s: Sequence[float], windows: Sequence[Window]) -> Overhead | None:
-    """The cost of py-spy to the very training it watched: each window against the rest after it.
+    """Return the cost of py-spy to the very training it watched: each window against the rest after it.
 
     `step_ends_s` are on the same clock as the windows, `time.perf_counter`, with NaN wherever what followed was no
     step. None if no window has whole steps on both sides.
@@ -58,7 +58,7 @@ def step_overhead(step_ends_s: Sequence[float], windows: Sequence[Window]) -> Ov
 
 
 def probes(folder: Path) -> Mapping[str, Probe]:
-    """The probes by name, each around this very process."""
+    """Return the probes by name, each around this very process."""
     return {
         "telemetry": lambda: TelemetrySampler("cpu"),
         "host counters": lambda: HostCounterSampler(os.getpid()),
@@ -67,13 +67,13 @@ def probes(folder: Path) -> Mapping[str, Probe]:
 
 
 def matrix_product() -> Callable[[], object]:
-    """Some milliseconds of work that keeps the BLAS threads and the interpreter busy."""
+    """Return some milliseconds of work that keeps the BLAS threads and the interpreter busy."""
     matrix = np.random.default_rng(0).standard_normal((400, 400))
     return lambda: matrix @ matrix
 
 
 def _stretch(run: Callable[[], object]) -> float:
-    """Mean seconds of an execution over one stretch."""
+    """Work for one stretch, and return the mean seconds of an execution."""
     begin, executions = perf_counter(), 0
     while perf_counter() < begin + STRETCH_S:
         run()

@@ -20,7 +20,7 @@ from profiling.records.host import (
 from profiling.records.point import Device
 
 STACK_KINDS: tuple[WindowKind, ...] = ("native", "all")
-"""Of which files are written for a person to open: the one with more to see last."""
+"""The windows whose stacks are written to files for a person to open; the one with more to see is the last."""
 
 
 class HostProfiler:
@@ -48,7 +48,7 @@ class HostProfiler:
         self._exit.close()
 
     def result(self) -> HostProfile:
-        """What was seen, with the files for a person written to the folder."""
+        """Return what was seen, after writing the files for a person to the folder."""
         sampling, stacks, counters = self._sampler.result(), self._sampler.stacks(), self._counters.result()
         used = self._counters.threads()
         threads = thread_shares(stacks, used, self._name, self._device)
@@ -74,7 +74,7 @@ class HostProfiler:
         )
 
     def _busy(self) -> float | None:
-        """The share of the time in which the step thread ran or was ready to."""
+        """Return the share of the time in which the step thread ran or was ready to."""
         used, elapsed_s = self._counters.threads().get(self._pid), self._counters.elapsed_s
         if used is None or elapsed_s <= 0:
             return None
@@ -82,7 +82,7 @@ class HostProfiler:
 
 
 def write_files(stacks: dict[WindowKind, Counter[Stack]], folder: Path) -> dict[str, str]:
-    """A speedscope file and a flame graph of the Python frames, and of the native ones where there are any."""
+    """Write a speedscope file and a flame graph of the Python frames, and of the native ones where there are any."""
     files: dict[str, str] = {}
     for kind in STACK_KINDS:
         if stacks[kind]:

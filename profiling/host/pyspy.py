@@ -26,9 +26,9 @@ OPTIONS: dict[WindowKind, tuple[str, ...]] = {
 }
 
 STARTED = "Sampling process"
-"""What py-spy says once it has found the interpreter and its clock runs."""
+"""The words of py-spy once it has found the interpreter and its clock runs."""
 STOPPED = "Stopped sampling because"
-"""What it says where its window ended early: it was interrupted, or the process exited."""
+"""The words of py-spy where its window ended early: it was interrupted, or the process exited."""
 PR_SET_PTRACER = 0x59616D61  # prctl(2): "Yama"
 PR_SET_PTRACER_ANY = ctypes.c_ulong(-1)
 
@@ -38,7 +38,7 @@ class SamplingError(Exception):
 
 
 def find_pyspy() -> Path:
-    """The program of the `py-spy` package: beside the interpreter, where its package says, or on the path.
+    """Return the program of package `py-spy`: beside the interpreter, where its package says, or on the path.
 
     SamplingError without one.
     """
@@ -50,7 +50,7 @@ def find_pyspy() -> Path:
 
 
 def _of_its_package() -> str | None:
-    """The program of the installed package: where `pip install --target` puts it, or where its list of files says.
+    """Return the installed package's program: where `pip install --target` puts it, or its list of files says.
 
     With `--target` pip moves the program to `bin` beside the package and leaves the list as it was, which then leads
     elsewhere (`../../bin/py-spy`).
@@ -65,7 +65,7 @@ def _of_its_package() -> str | None:
 
 
 def record_command(program: Path, kind: WindowKind, pid: int, rate_hz: int, seconds: int, output: Path) -> list[str]:
-    """Sample that process so many times a second into a file of collapsed stacks, one line per distinct stack."""
+    """Return the command that samples that process so often a second into a file of collapsed stacks, one to a line."""
     arguments = ["--pid", str(pid), "--rate", str(rate_hz), "--duration", str(seconds)]
     return [str(program), "record", *arguments, "--threads", *OPTIONS[kind], "--format", "raw", "--output", str(output)]
 
@@ -81,7 +81,7 @@ def allow_tracing() -> bool:
 
 
 def explain(complaint: str, root: Path = Path("/")) -> str:
-    """Why py-spy failed, from what it wrote to standard error, with the flag or command that mends it."""
+    """Return why py-spy failed, from what it wrote to standard error, with the flag or command that mends it."""
     if re.search(r"permission denied|operation not permitted|os error (1|13)\b", complaint, re.IGNORECASE):
         scope = read_int(root / "proc/sys/kernel/yama/ptrace_scope")
         yama = f" (kernel.yama.ptrace_scope is {scope})" if scope else ""
@@ -96,7 +96,7 @@ def explain(complaint: str, root: Path = Path("/")) -> str:
 
 
 def read_windows(folder: Path) -> dict[WindowKind, Counter[Stack]]:
-    """All stacks that were written, by kind of window, even if the sampler itself did not live to read them."""
+    """Read all stacks that were written, by kind of window, even if the sampler itself did not live to read them."""
     return {
         kind: merge(
             parse_stacks(path.read_text(encoding="utf-8", errors="replace"))
@@ -107,7 +107,7 @@ def read_windows(folder: Path) -> dict[WindowKind, Counter[Stack]]:
 
 
 def library_bytes(pid: int, root: Path = Path("/")) -> int:
-    """Bytes of all programs and libraries whose code the process has mapped."""
+    """Return the bytes of all programs and libraries whose code the process has mapped."""
     lines = (read_text(root / "proc" / str(pid) / "maps") or "").splitlines()
     mapped = {fields[5] for line in lines if len(fields := line.split(maxsplit=5)) == 6 and "x" in fields[1]}
     return sum(path.stat().st_size for name in mapped if (path := Path(name)).is_file())

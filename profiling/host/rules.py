@@ -1,4 +1,4 @@
-"""What a thread was doing, by the names of its frames, of its libraries and of the thread itself.
+"""The rules that tell what a thread was doing, by the names of its frames, of its libraries and of the thread itself.
 
 The rules are regular expressions over `Frame.__str__`, `name (file:line)`; what none of them names is `other`.
 """
@@ -24,9 +24,9 @@ INPUT = _any(
     r"\((grain|PIL|mlxtend/data)/",
     r"tensorflow::data::",
 )
-"""Anywhere in the stack: whatever such a function calls or waits for is for the data."""
+"""The frames, anywhere in a stack, that tell input: whatever such a function calls or waits for is for the data."""
 _input_folders: set[str] = set()
-"""Folders of input pipelines that nobody here knows."""
+"""The folders of input pipelines that nobody here knows."""
 
 WAIT = _any(
     r"^(__)?(pthread_cond_(timed|clock)?wait|futex\w*|sem_(timed|clock)?wait|do_futex_wait|_*lll_lock_wait\w*)\b",
@@ -39,7 +39,7 @@ WAIT = _any(
     r"^\S*\b(get|put) \(queue\.py|^_worker \(concurrent/futures/thread\.py|^\S*select \(selectors\.py",
     r"^\S*result \(concurrent/futures/_base\.py|^(_poll|wait|poll) \((multiprocessing/|subprocess\.py)",
 )
-"""At the top of the stack, past the unnamed frames of the C library."""
+"""The frames that tell waiting, at the top of the stack, past the unnamed frames of the C library."""
 
 KERNELS = _any(
     r"(?i:openblas|\(lib(mkl|iomp|gomp|omp|blis|dnnl|tbb))",
@@ -67,7 +67,7 @@ RUNTIME_CALL = _any(
     r"^_engine_run_backward \(torch/|\(torch/nn/functional\.py|\b_?\w*forward \(torch/nn/modules/|\(torch/_ops\.py",
     r"\(torch/optim/",
 )
-"""The last Python function before the framework's own code, where that is not to be seen."""
+"""The last Python functions before the framework's own code, for stacks that do not show that."""
 
 THREADS: tuple[tuple[Category, re.Pattern[str]], ...] = (
     ("input", re.compile(r"(?i)^(tf_data|input|pt_data|data_?load|prefetch)")),
@@ -75,7 +75,7 @@ THREADS: tuple[tuple[Category, re.Pattern[str]], ...] = (
     ("runtime", re.compile(r"(?i)^(tf_|tsl|xla|pjrt|llvm|jax|grpc|cuda|nv|nccl|pt_)")),
     ("other", re.compile(r"^(host sampler|host counters|telemetry|jemalloc)")),
 )
-"""By the name of a thread that Python does not know (the kernel keeps 15 characters), or of a Python one."""
+"""The names of threads that tell what they do: native ones, of which the kernel keeps 15 characters, or Python's."""
 
 LIBRARY_FRAMES = re.compile(r"\((libc|libpthread|libm|libstdc\+\+|libgcc_s|ld-linux\S*|vdso|\?|linux-vdso)\b|\(\?\)$")
 
@@ -86,7 +86,7 @@ def count_as_input(package: str) -> None:
 
 
 def classify(stack: Stack) -> Category:
-    """What the thread was doing; a stack without native frames is judged by its last Python function.
+    """Return what the thread was doing; a stack without native frames is judged by its last Python function.
 
     Time spent in or for the data is `input` even where the thread only waited for it.
     """
@@ -105,7 +105,7 @@ def classify(stack: Stack) -> Category:
 
 
 def _of_frame(frame: Frame, label: str) -> Category | None:
-    """None for a helper such as `memcpy`, which is whatever called it."""
+    """Return what a frame tells; None for a helper such as `memcpy`, which is whatever called it."""
     if frame.is_python:
         return "runtime" if RUNTIME_CALL.search(label) else "dispatch"
     if LIBRARY_FRAMES.search(label):
@@ -118,7 +118,7 @@ def _of_frame(frame: Frame, label: str) -> Category | None:
 
 
 def classify_thread(name: str, unnamed: str, device: Device) -> Category:
-    """What a thread of that name is for.
+    """Return what a thread of that name is for.
 
     `unnamed` is the name that the process gave all its threads: pools of BLAS and OpenMP leave it so. TensorFlow's
     `tf_Compute` threads calculate on the CPU and only launch on a GPU.

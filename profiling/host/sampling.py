@@ -33,17 +33,17 @@ from profiling.machine.environment.files import read_text
 from profiling.records.host import WINDOW_KINDS, Sampling, Window, WindowKind
 
 BUDGET = 0.03
-"""Share of the worker's time that sampling may cost."""
+"""The share of the worker's time that sampling may cost."""
 RATE_HZ = 10
-"""One look costs a TensorFlow worker of a dozen threads 1.5 ms (measured, two cores): 1.5 % of its time."""
+"""The looks per second: one costs a TensorFlow worker of a dozen threads 1.5 ms (measured, two cores), 1.5 % in all."""
 FIRST_WINDOW_S, LONGEST_WINDOW_S = 2, 16
 REST_SHARE = 1 / 3
-"""Of a window's length, after it: undisturbed steps to compare the others with."""
+"""The share of a window's length that passes after it: undisturbed steps to compare the others with."""
 NATIVE_S_PER_BYTE = 4e-9
-"""The first look at native frames reads the symbols of all libraries: 2 s for TensorFlow's 1 GB, more if uncached."""
+"""The cost of the first look at native frames, reading all symbols: 2 s for TensorFlow's 1 GB, more if uncached."""
 POLL_S = 0.1
 END_S = 10.0
-"""How long py-spy may take to write its file once it is interrupted."""
+"""The seconds that py-spy may take to write its file once it is interrupted."""
 MAX_FAILURES = 3
 
 
@@ -91,7 +91,7 @@ class HostSampler:
             program = find_pyspy()
             self._target = psutil.Process(self._pid)
             self._folder.mkdir(parents=True, exist_ok=True)
-            for left in self._folder.glob("window-*"):  # by a run that was interrupted and now begins anew
+            for left in self._folder.glob("window-*"):  # a run left them that was interrupted and begins anew
                 left.unlink()
             self._libraries = library_bytes(self._pid)
             for number, (kind, seconds) in enumerate(schedule()):
@@ -106,7 +106,7 @@ class HostSampler:
             self._missing.append(str(error))
 
     def _watch(self, program: Path, kind: WindowKind, seconds: int, output: Path) -> None:
-        """One window; SamplingError when there is no use in trying another."""
+        """Open one window; SamplingError when there is no use in trying another."""
         log, rate_hz = output.with_suffix(".log"), self._rates[kind]
         begin = perf_counter()
         with log.open("w") as complaints:
@@ -135,7 +135,7 @@ class HostSampler:
             self._note_failure(code, said)
 
     def _await(self, process: subprocess.Popen[bytes], log: Path) -> float:
-        """Seconds that py-spy looked, until its window or the worker ended or the sampler was stopped."""
+        """Wait until the window or the worker ends or the sampler is stopped; return the seconds that py-spy looked."""
         started = interrupted = 0.0
         while _is_running(process):
             now = perf_counter()
@@ -161,7 +161,7 @@ class HostSampler:
         self._missing.append(reason)
 
     def _rest(self, seconds: int) -> float:
-        """Seconds until the next window: long enough for what was spent to stay within the budget."""
+        """Return the seconds until the next window: long enough for what was spent to stay within the budget."""
         spent = sum(window.cost_s for window in self._windows)
         return max(REST_SHARE * seconds, spent / self._budget - (perf_counter() - self._begin))
 
@@ -170,7 +170,7 @@ class HostSampler:
         return self._budget >= 1 or spent + cost_s <= self._budget * (perf_counter() - self._begin)
 
     def _native_cost(self) -> float:
-        """Seconds that the next window of native frames will cost: as the last did, or by the size of the libraries."""
+        """Return the seconds that the next native window will cost: as the last did, or by the libraries' size."""
         known = [window.cost_s for window in self._windows if window.kind == "native"]
         return known[-1] if known else NATIVE_S_PER_BYTE * self._libraries
 
@@ -185,7 +185,7 @@ class HostSampler:
 
 
 def schedule() -> Iterator[tuple[WindowKind, int]]:
-    """Windows and their seconds without end: short ones first, so that a short run has some of each kind."""
+    """Yield windows and their seconds without end: short ones first, so that a short run has some of each kind."""
     seconds = FIRST_WINDOW_S
     while True:
         for kind in WINDOW_KINDS:
@@ -194,18 +194,18 @@ def schedule() -> Iterator[tuple[WindowKind, int]]:
 
 
 def affordable_rate(budget: float, cost_s: float, looks: int, fastest: int) -> int:
-    """Looks a second that cost no more than the budget if each costs what those did; at least 1, py-spy's slowest."""
+    """Return the looks a second that the budget allows if each costs what those did; at least 1, py-spy's slowest."""
     return fastest if cost_s * fastest <= budget * looks else max(1, int(budget * looks / cost_s))
 
 
 def _looks(said: str, rate_hz: int, seconds: int, looked_s: float) -> int:
-    """How often a window looked: as often as was ordered, less the last, unless it or the worker was stopped."""
+    """Return how often a window looked: as ordered, less the last look, unless it or the worker was stopped."""
     ordered = max(0, rate_hz * seconds - 1)
     return min(ordered, round(rate_hz * looked_s)) if STOPPED in said else ordered
 
 
 def _is_running(process: subprocess.Popen[bytes]) -> bool:
-    """Whether it runs; one that has ended is left to be asked for its CPU time."""
+    """Return whether it runs; one that has ended is left to be asked for its CPU time."""
     return os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None
 
 

@@ -1,4 +1,4 @@
-"""Where host time goes: the wall time of the thread that drives the steps, and the CPU time of all threads.
+"""The shares of host time: of the wall time of the thread that drives the steps, and of all threads' CPU time.
 
 py-spy knows what Python threads do but hardly the frameworks' own; the kernel knows how long every thread ran but not
 at what. Together they tell both.
@@ -16,11 +16,11 @@ from profiling.records.host import CATEGORIES, Category, Shares, ThreadShare, Wi
 from profiling.records.point import Device
 
 MIN_STACKS = 5
-"""Fewer say nothing about shares."""
+"""The least number of stacks that shares are told from."""
 
 
 def step_thread_shares(stacks: Mapping[WindowKind, Stacks], thread: int, busy: float | None = None) -> Shares | None:
-    """Where the wall time of that Python thread went; None if it was seen too rarely.
+    """Return where the wall time of that Python thread went; None if it was seen too rarely.
 
     `busy` is the share of the wall time in which it ran or wanted to, by the kernel's account; without it the looks at
     running threads are counted. When it does not run, it waits: for data where its stack says so, else `waiting`.
@@ -43,7 +43,7 @@ def step_thread_shares(stacks: Mapping[WindowKind, Stacks], thread: int, busy: f
 
 
 def running_shares(stacks: Mapping[WindowKind, Stacks], thread: int) -> Shares | None:
-    """What that thread did while it ran, from looks without native frames, corrected by those with them.
+    """Return what that thread did while it ran, by looks without native frames, corrected by those with them.
 
     Every look with native frames tells what a look without would have taken it for: a matrix product of NumPy's is
     "dispatch" until its frames show. None if there is nothing to tell from.
@@ -63,7 +63,7 @@ def running_shares(stacks: Mapping[WindowKind, Stacks], thread: int) -> Shares |
 
 
 def cpu_shares(threads: list[ThreadShare]) -> Shares | None:
-    """Where the CPU time of all threads went; None if none was used."""
+    """Return where the CPU time of all threads went; None if none was used."""
     seconds: defaultdict[Category, float] = defaultdict(float)
     for thread in threads:
         for category, share in thread.shares.items():
@@ -74,7 +74,7 @@ def cpu_shares(threads: list[ThreadShare]) -> Shares | None:
 def thread_shares(
     stacks: Mapping[WindowKind, Stacks], threads: Mapping[int, ThreadTotals], process_name: str, device: Device
 ) -> list[ThreadShare]:
-    """Every Python thread, and the native ones by their names; the busiest first."""
+    """Return every Python thread, and the native ones by their names; the busiest first."""
     python = {stack.thread: stack.thread_name for kind in stacks.values() for stack in kind}
     groups: dict[str, list[tuple[ThreadTotals, Shares]]] = {}
     for number, totals in threads.items():
@@ -110,12 +110,12 @@ def _group(name: str, members: list[tuple[ThreadTotals, Shares]]) -> ThreadShare
 
 
 def shares_of(stacks: Stacks, thread: int, at_least: int = MIN_STACKS) -> Shares | None:
-    """The categories of one thread's stacks; None if there are too few."""
+    """Return the categories of one thread's stacks; None if there are too few."""
     return _normalized(_counted({s: n for s, n in stacks.items() if s.thread == thread}, classify), at_least)
 
 
 def data_makers(stacks: Stacks, step_thread: int, looks: int) -> float | None:
-    """How many threads beside the step thread were making data, on average; None if nobody looked.
+    """Return how many threads beside the step thread were making data, on average; None if nobody looked.
 
     Near 1 for a generator that never rests: a model that waits meanwhile waits for data.
     """

@@ -24,7 +24,7 @@ class Frame:
 
     name: str
     file: str = ""
-    """As py-spy shortens it: `keras/src/trainers/trainer.py`, `libc.so.6`; `?` where it knows none."""
+    """The file as py-spy shortens it: `keras/src/trainers/trainer.py`, `libc.so.6`; `?` where it knows none."""
     line: int | None = None
 
     @property
@@ -38,25 +38,25 @@ class Frame:
 
 @dataclass(frozen=True)
 class Stack:
-    """What one thread was doing: its frames, root first."""
+    """The stack of one thread: its frames, root first."""
 
     thread: int | None
     """The kernel's thread id, the same as below /proc; None where it was not recorded."""
     thread_name: str
-    """Python's name of the thread, or nothing."""
+    """The name that Python gives the thread, or nothing."""
     frames: tuple[Frame, ...]
 
     def python_only(self) -> Stack:
-        """The same stack as it is seen without native frames."""
+        """Return the same stack as it is seen without native frames."""
         return Stack(self.thread, self.thread_name, tuple(frame for frame in self.frames if frame.is_python))
 
 
 Stacks: TypeAlias = Mapping[Stack, int]
-"""How often each stack was seen."""
+"""The number of times that each stack was seen."""
 
 
 def parse_stacks(text: str) -> Counter[Stack]:
-    """The stacks of a collapsed file; ValueError for a line that is none."""
+    """Return the stacks of a collapsed file; ValueError for a line that is none."""
     stacks: Counter[Stack] = Counter()
     for line in text.split("\n"):
         if line.strip():
@@ -68,7 +68,7 @@ def parse_stacks(text: str) -> Counter[Stack]:
 
 
 def parse_stack(text: str) -> Stack:
-    """A stack from `thread (ID): NAME;frame;frame`; the thread may be missing."""
+    """Return the stack that `thread (ID): NAME;frame;frame` stands for; the thread may be missing."""
     first, *rest = text.split(";")
     thread = THREAD.fullmatch(first)
     if thread is None:
@@ -77,7 +77,7 @@ def parse_stack(text: str) -> Stack:
 
 
 def parse_frame(text: str) -> Frame:
-    """A frame from `name (file:line)`, `name (library)` or `name`; a C++ name may hold parentheses of its own."""
+    """Return a frame from `name (file:line)`, `name (library)` or `name`; a C++ name may hold parentheses itself."""
     location = LOCATION.fullmatch(text)
     if location is None:
         return Frame(text)
@@ -85,7 +85,7 @@ def parse_frame(text: str) -> Frame:
 
 
 def format_stacks(stacks: Stacks) -> str:
-    """The collapsed file of these stacks, as `parse_stacks` reads it."""
+    """Return the collapsed file of these stacks, as `parse_stacks` reads it."""
     return "".join(f"{';'.join(_labels(stack))} {count}\n" for stack, count in stacks.items())
 
 
@@ -96,12 +96,12 @@ def _labels(stack: Stack) -> list[str]:
 
 
 def threads_of(stacks: Stacks) -> dict[int | None, str]:
-    """The names of the threads that were seen."""
+    """Return the names of the threads that were seen."""
     return {stack.thread: stack.thread_name for stack in stacks}
 
 
 def name_main_thread(stacks: Stacks, pid: int) -> Counter[Stack]:
-    """The same stacks with Python's name for the main thread, which has none in a program that knows no threads."""
+    """Return the stacks with Python's name for the main thread, which has none in a program without threads."""
     named: Counter[Stack] = Counter()
     for stack, count in stacks.items():
         nameless = stack.thread == pid and not stack.thread_name
@@ -110,7 +110,7 @@ def name_main_thread(stacks: Stacks, pid: int) -> Counter[Stack]:
 
 
 def merge(parts: Iterable[Stacks]) -> Counter[Stack]:
-    """All stacks together, their counts added."""
+    """Return all stacks together, their counts added."""
     merged: Counter[Stack] = Counter()
     for part in parts:
         merged.update(part)
@@ -118,7 +118,7 @@ def merge(parts: Iterable[Stacks]) -> Counter[Stack]:
 
 
 def write_speedscope(stacks: Stacks, path: Path, name: str) -> None:
-    """A file for https://www.speedscope.app, one profile per thread; a stack weighs as often as it was seen.
+    """Write a file for https://www.speedscope.app, a profile per thread; stacks weigh as often as they were seen.
 
     Source: the site's file-format-schema.json, "SampledProfile".
     """

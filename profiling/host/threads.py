@@ -14,7 +14,7 @@ from profiling.machine.environment.files import read_pairs, read_text
 
 TICK_S = 1 / os.sysconf("SC_CLK_TCK")
 UTIME, STIME = 11, 12
-"""Fields of `stat` after the command's closing parenthesis, from 0."""
+"""The places of these fields of `stat` after the command's closing parenthesis, from 0."""
 
 
 @dataclass(frozen=True)
@@ -22,23 +22,24 @@ class ThreadTotals:
     """One thread's totals since it began."""
 
     name: str
-    """At most 15 characters; the process's own where the thread was given none."""
+    """The thread's name, at most 15 characters; the process's own where the thread was given none."""
     cpu_s: float
+    """The CPU time that it used, in seconds."""
     wait_s: float | None
-    """Ready to run, and no CPU was free; None where the kernel keeps no schedstat."""
+    """The seconds it was ready to run while no CPU was free; None where the kernel keeps no schedstat."""
     voluntary_switches: int | None
     involuntary_switches: int | None
 
 
 def read_threads(pid: int, root: Path = Path("/")) -> dict[int, ThreadTotals]:
-    """All threads that live now, by their ids; none if the process has ended."""
+    """Return all threads that live now, by their ids; none if the process has ended."""
     folders = (root / "proc" / str(pid) / "task").glob("[0-9]*")
     read = ((int(folder.name), read_thread(folder)) for folder in folders)
     return {thread: totals for thread, totals in read if totals is not None}
 
 
 def read_thread(folder: Path) -> ThreadTotals | None:
-    """None if the thread has ended in the meantime."""
+    """Read the totals of the thread with that folder in /proc; None if it has ended in the meantime."""
     stat = read_text(folder / "stat")
     if not stat:
         return None
@@ -58,7 +59,7 @@ def read_thread(folder: Path) -> ThreadTotals | None:
 
 
 def thread_difference(begin: Mapping[int, ThreadTotals], end: Mapping[int, ThreadTotals]) -> dict[int, ThreadTotals]:
-    """What each thread of `end` used in between; one that began in between counts from nothing."""
+    """Return what each thread of `end` used in between; one that began in between counts from nothing."""
     return {thread: _less(totals, begin.get(thread)) for thread, totals in end.items()}
 
 

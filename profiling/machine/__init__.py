@@ -1,1 +1,1 @@
-"""What this machine is and what state it is in: facts, sensors, noise, peaks, memory and devices."""
+"""The machine and its state: facts, sensors, noise, peaks, memory and devices."""

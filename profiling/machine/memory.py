@@ -1,4 +1,4 @@
-"""How much memory arrays may take: half of what is available, so that no benchmark drives its machine into swapping."""
+"""The memory that arrays may take: half of what is available, so that no benchmark drives its machine into swapping."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ SHARE = 0.5
 
 
 def available_bytes(root: Path = Path("/")) -> int:
-    """Memory that can still be used: the machine's, or what the process's control groups leave if that is less."""
+    """Return the bytes that can still be used: the machine's, or what the process's control groups leave if less."""
     granted = (_left_in_group(group) for group in groups("memory", root))
     return min(int(psutil.virtual_memory().available), *(left for left in granted if left is not None), UNLIMITED_BYTES)
 
@@ -39,7 +39,7 @@ def format_bytes(count: float) -> str:
 
 
 def _left_in_group(group: Path) -> int | None:
-    """The group's limit less what is in use and cannot be reclaimed; None without a limit.
+    """Return the group's limit less what is in use and cannot be reclaimed; None without a limit.
 
     Inactive file pages count as in use, but the kernel drops them when asked for memory.
     """

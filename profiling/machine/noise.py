@@ -29,7 +29,7 @@ MAJOR_FAULTS_PER_S = 10.0
 def noise_flags(
     telemetry: Telemetry, elapsed_s: float, logical_cpus: int, kept_to_cpus: int | None = None, ranks_here: int = 1
 ) -> list[str]:
-    """The disturbances of a measurement that took `elapsed_s` seconds on a machine with that many logical CPUs.
+    """Return the disturbances of a measurement that took `elapsed_s` seconds on a machine of so many logical CPUs.
 
     `kept_to_cpus` is for one that was given only so many of them on purpose, and whose telemetry is of those: that its
     threads wait for each other is then what is measured, and no disturbance. Of `ranks_here` on all CPUs alike, who

@@ -1,4 +1,4 @@
-"""What watches the machine while a point is measured, and what bounds and disturbs the point on this machine."""
+"""The watch over the machine while a point is measured, and what bounds and disturbs the point on this machine."""
 
 from __future__ import annotations
 

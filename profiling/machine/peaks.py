@@ -1,4 +1,4 @@
-"""What the vendor says a device can do at most: dense figures with their source, and null for the unknown.
+"""The vendors' figures for what a device can do at most: dense, with their source, and null for the unknown.
 
 The figures are in `peaks.toml` beside this file. A card that is not in it has no peak: never another card's.
 """
@@ -31,11 +31,11 @@ class Card(Stored):
     """The sizes that the card is sold with, as the vendor counts them."""
     clock_mhz: float | None = Field(default=None, gt=0)
     clocks: dict[str, dict[str, float]] = {}
-    """MHz by dtype and unit where a figure is stated at another clock than `clock_mhz`."""
+    """The clock in MHz, by dtype and unit, where a figure is stated at another clock than `clock_mhz`."""
     bandwidth: float | None = Field(default=None, gt=0)
     source: str
     flops: dict[str, dict[str, float]]
-    """FLOP/s by dtype and unit (`plain` or `tensor`)."""
+    """The peak in FLOP/s, by dtype and unit (`plain` or `tensor`)."""
 
 
 class Core(Stored):
@@ -45,9 +45,9 @@ class Core(Stored):
     vendor: str
     family: int | None = None
     models: tuple[tuple[int, int], ...] = ()
-    """x86: inclusive ranges of the model number."""
+    """The inclusive ranges of the model number, of x86 cores."""
     model: str | None = None
-    """Arm: the core's name, as the environment record has it."""
+    """The core's name as the environment record has it, of Arm cores."""
     isa: str
     """The extension without which the figures cannot be reached."""
     source: str
@@ -61,18 +61,18 @@ def _table() -> dict[str, list[dict[str, object]]]:
 
 @cache
 def cards() -> tuple[Card, ...]:
-    """Every card of `peaks.toml`, in its order."""
+    """Return every card of `peaks.toml`, in its order."""
     return tuple(Card.model_validate(card) for card in _table()["card"])
 
 
 @cache
 def cores() -> tuple[Core, ...]:
-    """Every CPU core of `peaks.toml`, in its order."""
+    """Return every CPU core of `peaks.toml`, in its order."""
     return tuple(Core.model_validate(core) for core in _table()["core"])
 
 
 def find_card(name: str) -> Card | None:
-    """The card that the driver calls `name`; None if it is not in the table."""
+    """Return the card that the driver calls `name`; None if it is not in the table."""
     bare = PREFIXES.sub("", name)
     return next((card for card in cards() if re.fullmatch(card.name, bare)), None)
 
@@ -106,7 +106,7 @@ def peak_of_gpu(gpu: Gpu, dtype: str, figure: Bounded, unit_kind: str | None) ->
 
 
 def _has_its_memory(gpu: Gpu, card: Card) -> bool:
-    """Whether the memory that the driver shows, if it does, is a size the card is sold with, within 10 %.
+    """Return whether the memory that the driver shows, if it does, is a size the card is sold with, within 10 %.
 
     Vendors' 80 GB are 80 GiB (7 % more) less what ECC and the driver keep back.
     """
@@ -114,7 +114,7 @@ def _has_its_memory(gpu: Gpu, card: Card) -> bool:
 
 
 def card_peak(card: Card, dtype: str, figure: Bounded, confined_to: str | None = None) -> Peak:
-    """The card's best unit for the dtype, or the one that the arithmetic is confined to, or its memory."""
+    """Return the peak of the card's best unit for the dtype, of the one that confines the arithmetic, or of memory."""
     memory = {"memory": card.bandwidth} if card.bandwidth else {}
     units = card.flops.get(dtype, {}) if figure == "flops" else memory
     if figure == "flops" and confined_to is not None:
@@ -129,14 +129,14 @@ def card_peak(card: Card, dtype: str, figure: Bounded, confined_to: str | None =
 
 
 def peak_at_clock(peak: Peak, observed_mhz: float) -> float | None:
-    """The peak scaled from the clock it is stated at to the observed one; None where either figure is unknown."""
+    """Scale the peak from the clock it is stated at to the observed one; None where either is unknown."""
     if peak.value is None or peak.clock_mhz is None or peak.unit_kind == "memory":
         return None
     return peak.value * observed_mhz / peak.clock_mhz
 
 
 def cpu_flops_per_cycle(cpu: Cpu, dtype: str) -> int | None:
-    """FLOP per cycle of one core of this CPU; None where the core is not in the table or its vectors are hidden.
+    """Return the FLOP per cycle of one core; None where it is not in the table or its vectors are hidden.
 
     Times cores and clock this is the CPU's peak, but under vector load the clock is not the nominal one, and a
     virtual machine hides it: the measured ceiling is the better bound.

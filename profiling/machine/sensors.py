@@ -29,16 +29,17 @@ if TYPE_CHECKING:
 FIRST_S = 0.1  # so that a short measurement has a sample too, taken when the clocks have left their idle state
 TICK_S = 0.01  # /proc/stat counts in ticks of 1/100 s on nearly every kernel
 MIN_LOAD_TICKS = 10  # a load from fewer ticks would be wrong by more than a tenth
-ORPHAN_S = 1.0  # how often to look whether the parent is still there: a child of its may hold the orders open
+ORPHAN_S = 1.0  # seconds between looks for the parent, which may be gone while a child of its holds the orders open
 
 
 @dataclass(frozen=True)
 class Watch:
-    """What is to be watched."""
+    """The orders for what is to be watched."""
 
     pid: int
-    """The measured process, which is the parent."""
+    """The process id of the measured process, which is the parent."""
     interval_s: float
+    """The seconds between two samples."""
     cpus: list[int] | None = None
     """The CPUs whose load is read; None for all."""
     device: str = "cpu"
@@ -51,7 +52,7 @@ class Watch:
 
 @dataclass
 class Seen:
-    """What was read between `begin` and `end`."""
+    """The readings between `begin` and `end`."""
 
     when: list[float] = field(default_factory=list)
     """The moment of each sample, by the clock of `perf_counter`, which the processes of a machine share."""
@@ -91,7 +92,7 @@ def _move(place: Sequence[int] | None) -> None:
 
 
 def _order(watch: Watch, due: float | None) -> str | None:
-    """The next order; None when that moment comes first; an empty one when nobody is left to give any."""
+    """Wait for the next order; None when that moment comes first; an empty one when nobody is left to give any."""
     while os.getppid() == watch.pid:
         left = ORPHAN_S if due is None else min(ORPHAN_S, due - perf_counter())
         if select.select([sys.stdin], [], [], max(0.0, left))[0]:
@@ -108,7 +109,7 @@ def _answer(line: str) -> None:
 
 
 class Sensors:
-    """All that is watched, opened once."""
+    """The things that are watched, opened once."""
 
     def __init__(self, watch: Watch) -> None:
         self._process = psutil.Process(watch.pid)
@@ -149,7 +150,7 @@ class CpuLoads:
         self._previous, self._when = psutil.cpu_times(percpu=True), perf_counter()
 
     def read(self) -> list[Reading]:
-        """One percentage per CPU; none if too little time has passed to tell."""
+        """Return one percentage per CPU; none if too little time has passed to tell."""
         now = perf_counter()
         if now - self._when < MIN_LOAD_TICKS * TICK_S:
             return []
@@ -165,7 +166,7 @@ class CpuLoads:
 
 
 def busy_percent(before: Any, after: Any) -> float:
-    """The share of the time between two readings of a CPU's times in which it was not idle."""
+    """Return the percentage of the time between two readings of a CPU's times in which it was not idle."""
     # The time of guests is counted in user and nice already.
     passed = {name: getattr(after, name) - getattr(before, name) for name in after._fields if "guest" not in name}
     total = sum(passed.values())

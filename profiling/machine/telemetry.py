@@ -27,7 +27,7 @@ from profiling.records.telemetry import Gauge, Telemetry
 if TYPE_CHECKING:
     from profiling.machine.devices import Reading
 
-MOST_POINTS = 500  # of a sensor over time: more than a chart is wide
+MOST_POINTS = 500  # the points of a sensor over time: more than a chart is wide
 READY_S = 30.0  # a driver that is not kept loaded takes seconds to answer for eight cards
 ANSWER_S = 10.0
 
@@ -99,7 +99,7 @@ class TelemetrySampler:
         )
 
     def series(self, since: float) -> dict[str, list[tuple[float, float]]]:
-        """Each sensor over time: seconds after `since`, a moment of `perf_counter`, and value; after the block.
+        """Return each sensor over time, after the block: seconds after `since`, a moment of `perf_counter`, and value.
 
         The loads of the CPUs are their mean. Of more than `MOST_POINTS` readings every n-th is taken: none is averaged.
         """
@@ -159,7 +159,7 @@ class SensorProcess:
             self._trouble = self._last_words(self._process)
 
     def end(self) -> Seen:
-        """What it read, after it was told to end."""
+        """Return what it read, after it was told to end."""
         answer = self._answer(ANSWER_S)
         self.close()
         return Seen(**json.loads(answer)) if answer else Seen(missing=[f"all sensors: {self._trouble}"])
@@ -171,7 +171,7 @@ class SensorProcess:
             self._process.communicate()
 
     def _answer(self, seconds: float) -> bytes | None:
-        """Its next line; None if it does not come within so many seconds, or something was amiss before."""
+        """Read its next line; None if it does not come within so many seconds, or something was amiss before."""
         if self._process is None or self._process.stdout is None or self._trouble:
             return None
         deadline = monotonic() + seconds
@@ -190,7 +190,7 @@ class SensorProcess:
         return line
 
     def _last_words(self, process: subprocess.Popen[bytes]) -> str:
-        """How it ended, which it has, or is about to."""
+        """Return how it ended, which it has, or is about to."""
         try:
             _, complaint = process.communicate(timeout=ANSWER_S)
         except subprocess.TimeoutExpired:
@@ -200,7 +200,7 @@ class SensorProcess:
 
 
 def summarize(samples: Sequence[Sequence[Reading]]) -> dict[str, Gauge]:
-    """Smallest, median and largest value of each sensor."""
+    """Return the smallest, median and largest value of each sensor."""
     values: dict[tuple[str, str], list[float]] = defaultdict(list)
     for sample in samples:
         for name, value, unit in sample:

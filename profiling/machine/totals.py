@@ -26,11 +26,11 @@ class Totals:
 
     wall_s: float
     counters: Mapping[str, float]
-    """By the names of the telemetry record."""
+    """The totals by their names in the telemetry record."""
     waits_s: Mapping[int, float]
-    """Per thread: seconds it was ready to run and no CPU was free."""
+    """The seconds that each thread was ready to run while no CPU was free."""
     energy_uj: Mapping[str, tuple[int, int]]
-    """Per CPU package: its counter, and the value after which that starts anew."""
+    """The energy counter of each CPU package in µJ, and the value after which it starts anew."""
 
 
 def read_totals(root: Path = Path("/")) -> Totals:
@@ -42,7 +42,7 @@ def read_totals(root: Path = Path("/")) -> Totals:
 
 
 def difference(begin: Totals, end: Totals) -> dict[str, float]:
-    """What was counted in between, in seconds, joules, bytes or events as the names say.
+    """Return what was counted in between, in seconds, joules, bytes or events as the names say.
 
     `cpu.other_s` is the CPU time of everything but this process and its descendants.
     """
@@ -74,7 +74,7 @@ def read_cpu_time(cpus: Sequence[int] | None = None) -> dict[str, float]:
 
 
 def read_own_time(root: Path) -> dict[str, float]:
-    """CPU seconds of this process, its descendants, and those of them that have ended."""
+    """Read the CPU seconds of this process, its descendants, and those of them that have ended."""
     own = psutil.Process()
     seconds = 0.0
     for process in [own, *own.children(recursive=True)]:
@@ -86,7 +86,7 @@ def read_own_time(root: Path) -> dict[str, float]:
 
 
 def read_usage(root: Path) -> dict[str, float]:
-    """Page faults and context switches of this process, all threads together."""
+    """Read the page faults and context switches of this process, all threads together."""
     usage = resource.getrusage(resource.RUSAGE_SELF)
     return {
         "process.minor_faults": usage.ru_minflt,
@@ -97,7 +97,7 @@ def read_usage(root: Path) -> dict[str, float]:
 
 
 def read_throttling(root: Path) -> dict[str, float]:
-    """How the control group's CPU quota held the process back."""
+    """Read how often and how long the control group's CPU quota held the process back."""
     throttling = collect_throttling(root)
     if throttling is None:
         return {}
@@ -105,7 +105,7 @@ def read_throttling(root: Path) -> dict[str, float]:
 
 
 def read_swapping(root: Path) -> dict[str, float]:
-    """Bytes that the machine moved to and from swap space."""
+    """Read how many bytes the machine moved to and from swap space."""
     pages = read_pairs(root / "proc/vmstat")
     if "pswpin" not in pages:
         return {}
@@ -113,13 +113,13 @@ def read_swapping(root: Path) -> dict[str, float]:
 
 
 def read_heat(root: Path) -> dict[str, float]:
-    """Times that a CPU core slowed down for its heat."""
+    """Read how often a CPU core slowed down for its heat."""
     count = collect_throttle_count(root)
     return {} if count is None else {"cpu.thermal_throttles": count}
 
 
 def read_waits(root: Path) -> dict[int, float]:
-    """Each thread's seconds on the run queue: the second number of its `schedstat`, in nanoseconds."""
+    """Read each thread's seconds on the run queue: the second number of its `schedstat`, in nanoseconds."""
     waits = {}
     for path in (root / "proc/self/task").glob("*/schedstat"):
         fields = (read_text(path) or "").split()

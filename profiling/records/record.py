@@ -22,32 +22,41 @@ SCHEMA_VERSION: Final = 2
 
 
 class Profile(Stored):
-    """What a training was seen to do in a pass of its own after the measured one (`profiling.profiled_steps`)."""
+    """The behaviour of a training in a pass of its own after the measured one (`profiling.profiled_steps`)."""
 
     bottleneck: Bottleneck
+    """The verdict on what holds the training back."""
     capture: Capture | None = None
-    """How the trace was taken."""
+    """The outcome of tracing the training with the framework's own profiler."""
     trace: TraceAnalysis | None = None
-    """What it says."""
+    """The analysis of that trace."""
     host: HostProfile | None = None
+    """The host's time and where it went, where the host was sampled."""
     trace_folder: str | None = None
+    """The folder in which the trace was kept, within the run's directory; null where it was not kept."""
     host_folder: str | None = None
-    """Within the run's directory, where they were kept."""
+    """The folder in which the host's stacks were kept, within the run's directory; null where they were not kept."""
     missing: list[str] = []
-    """What could not be kept, and why."""
+    """The sentences that say what could not be kept, and why."""
     elapsed_s: float = 0.0
+    """The wall time of the pass, in seconds."""
 
 
 class RankRecord(Stored):
-    """What one of several ranks saw of the point that they measured together."""
+    """The measurement of one of several ranks at the point that they measured together."""
 
     rank: int
+    """The number of the rank, from 0."""
     node: int
-    """The number of its host; ranks of one host have the same."""
+    """The number of the rank's host; ranks of one host have the same."""
     summary: Summary | None = None
+    """The statistics of this rank's samples; null where it took none."""
     metrics: dict[str, Metric] = {}
+    """The further figures of this rank, by their names."""
     noise: list[str] = []
+    """The disturbances of this rank's measurement, in words; empty when nothing was seen."""
     seen: Seen | None = None
+    """The steps of this rank without exchange, and its exchanges without steps."""
 
 
 class Record(Stored):
@@ -56,65 +65,65 @@ class Record(Stored):
     schema_version: Literal[2] = SCHEMA_VERSION
     """The version of this schema; another is refused."""
     point: Point
-    """What was measured: the benchmark, the device, and the value of each axis."""
+    """The point that was measured: the benchmark, the device, and the value of each axis."""
     figure: Figure
-    """What the report leads with."""
+    """The figure that the report leads with: a rate of flops, bytes or items, or the time."""
     ceiling: bool = False
     """Whether the rate bounds what else is measured on this device."""
     bound: Bound = Bound()
-    """What bounds the rate, as the benchmark declares it."""
+    """The resource of the device that bounds the rate, as the benchmark declares it."""
     layout: Layout = Layout()
-    """How the point was laid out over processes and devices."""
+    """The processes and devices that the point was laid out over."""
     sizes: dict[str, int] = {}
     """The axes of the point that are sizes, and the unit of each in bytes."""
     status: Literal["measured", "failed", "skipped"]
-    """Whether there is a verified figure, the point went wrong, or it cannot be measured here."""
+    """Whether there is a verified figure (`measured`), the point went wrong, or it cannot be measured here."""
     reason: str | None = None
-    """Why the point failed or was skipped."""
+    """The reason why the point failed or was skipped."""
     output_tail: list[str] = []
     """The worker's last lines of output, where it failed."""
     started: datetime
     """The moment at which the point was begun, with its time zone."""
     elapsed_s: float = 0.0
-    """The wall time of the point, without the imports of its worker."""
+    """The wall time of the point in seconds, without the imports of its worker."""
     phases: Phases = Phases()
-    """The parts of the wall time."""
+    """The parts of the wall time, in seconds."""
     work: Work | None = None
-    """What one execution, or one training step, must do."""
+    """The work that one execution, or one training step, must do."""
     data: Data | None = None
-    """What was trained on, of a training experiment."""
+    """The data that a training experiment was trained on."""
     qualities: list[Quality] = []
     """The metrics that say how good the trained model is."""
     verification: Verification | None = None
-    """How the answer was checked, and what came out."""
+    """The outcome of checking the answer."""
     timing: Timing | None = None
-    """The samples, their statistics, and why the sampling ended."""
+    """The samples, their statistics, and the rule that ended the sampling."""
     metrics: dict[str, Metric] = {}
-    """Further figures by their names: qualities, clocks, shares."""
+    """The further figures of the point by their names: qualities, clocks, shares."""
     curves: dict[str, list[float]] = {}
-    """Training history: one value per epoch."""
+    """The history of a training, by the name of each quality: one value per epoch."""
     peak: Peak | None = None
     """The vendor's figure that bounds the rate."""
     telemetry: Telemetry | None = None
     """The machine's state during the measurement."""
     profile: Profile | None = None
-    """What holds it back, of a training experiment."""
+    """The profile of a training, which says what holds it back."""
     noise: list[str] = []
-    """What disturbed this measurement, in words; empty when nothing was seen."""
+    """The disturbances of this measurement, in words; empty when nothing was seen."""
     seen: Seen | None = None
-    """What rank 0 of a distributed training saw: its steps without exchange, and the exchange without steps."""
+    """The steps of a distributed training's rank 0 without exchange, and its exchanges without steps."""
     parts: StepParts | None = None
     """The parts of a distributed training's step, by what all ranks saw."""
     ranks: list[RankRecord] = []
-    """What each rank saw of a point that several measured together; the other fields are rank 0's."""
+    """The measurements of each rank of a point that several measured together; the other fields are rank 0's."""
 
     @property
     def items_timed(self) -> float:
-        """What a figure of time is the time of: the items of one execution where they are counted, else all of it."""
+        """Return the number of items that a figure of time is divided by; 1 where no items are counted."""
         return (self.work and self.work.items) or 1.0
 
     def rate(self, figure: Figure | None = None) -> float | None:
-        """Work per second at the median (flops, bytes or items); for `time` the median seconds (`items_timed`)."""
+        """Return the median's flops, bytes or items per second; for `time` the median seconds over `items_timed`."""
         figure = figure or self.figure
         if self.status != "measured" or self.timing is None:
             return None
@@ -125,7 +134,7 @@ class Record(Stored):
 
     @property
     def unit(self) -> str:
-        """The unit of `rate()`: FLOP/s, B/s, the items per second by their name, or s of a figure of time."""
+        """Return the unit of `rate()`: FLOP/s, B/s, the items per second by their name, or s for a figure of time."""
         return UNITS.get(self.figure) or f"{self.work.item if self.work else 'items'}/s"
 
     def rate_interval(self, figure: Figure | None = None) -> tuple[float, float, float] | None:

@@ -1,4 +1,4 @@
-"""What a step of several replicas is made of."""
+"""The parts that a step of several replicas is made of."""
 
 from __future__ import annotations
 
@@ -6,42 +6,43 @@ from profiling.records.stored import Stored
 
 
 class Seen(Stored):
-    """What one rank saw of its step's parts, in seconds."""
+    """The parts of one rank's step that were measured apart, in seconds."""
 
     apart_s: list[float]
-    """Of each step without exchange."""
+    """The seconds of each step that was trained without exchange."""
     input_s: float
-    """Of these steps, waiting for the batch: the mean."""
+    """The mean seconds that these steps waited for their batch."""
     alone_s: list[float]
-    """Of each exchange without a step."""
+    """The seconds of each exchange without a step."""
     bytes: float
-    """Of the gradients."""
+    """The bytes of the gradients that each replica exchanges in a step."""
 
 
 class StepParts(Stored):
-    """Where a step of several ranks goes, in seconds; `compute` to `exposed` add up to it."""
+    """The parts of a step of several ranks, in seconds; those from `compute_s` to `exposed_s` add up to it."""
 
     step_s: float
+    """The median seconds of rank 0's step, exchange included."""
     compute_s: float
-    """Of rank 0, without exchange; launching is in it where that is not known."""
+    """The seconds that rank 0 computes in a step without exchange; launching is in them where it is not known."""
     launch_s: float | None = None
-    """Of rank 0, the host starting work while nothing is computed; null where no trace tells it from computing."""
+    """The seconds that rank 0's host starts work while nothing is computed; null where no trace tells them."""
     input_s: float
-    """Waiting for the batch."""
+    """The seconds that rank 0 waits for its batch."""
     wait_s: float
-    """For the rank that is last, step by step: what the slowest takes longer than rank 0 without any exchange."""
+    """The seconds that the slowest rank takes longer than rank 0, step by step, without any exchange."""
     exposed_s: float
-    """Exchanging while nothing is computed: what the step takes longer than that of the slowest without exchange."""
+    """The seconds of exchange while nothing is computed: the step less that of the slowest rank without exchange."""
     hidden_s: float
-    """Exchanging behind computing."""
+    """The seconds of exchange that pass behind computing."""
     exchange_s: dict[str, float]
-    """The exchange of a step by each source: `with and without`, `alone`, `profiler`."""
+    """The seconds of a step's exchange by each source: `with and without`, `alone`, `profiler`."""
     bytes: float
-    """Of the gradients that each replica gives."""
+    """The bytes of the gradients that each replica exchanges in a step."""
     unexplained_s: float
-    """What is left of the step if its exchange takes as long as alone: negative where it is hidden."""
+    """The seconds of a step that remain if its exchange takes as long as alone; negative where exchange is hidden."""
 
     @property
     def own_s(self) -> float:
-        """What rank 0 does by itself: computing, launching and input."""
+        """Return the seconds that rank 0 spends by itself: on computing, launching and input."""
         return self.compute_s + (self.launch_s or 0.0) + self.input_s

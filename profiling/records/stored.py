@@ -6,6 +6,6 @@ from pydantic import BaseModel, ConfigDict
 
 
 class Stored(BaseModel):
-    """Unchangeable, and strict about unknown fields; what JSON has no number for is the word NaN or Infinity."""
+    """A stored model never changes and has no unknown fields; NaN and Infinity are written to JSON as words."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", ser_json_inf_nan="strings")

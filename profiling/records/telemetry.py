@@ -6,25 +6,31 @@ from profiling.records.stored import Stored
 
 
 class Gauge(Stored):
-    """What a sensor read while the point was measured."""
+    """The readings of one sensor while the point was measured."""
 
     minimum: float
+    """The smallest reading, in `unit`."""
     median: float
+    """The median reading, in `unit`."""
     maximum: float
+    """The largest reading, in `unit`."""
     unit: str
+    """The unit of the readings."""
 
 
 class Telemetry(Stored):
     """The machine's state during the measurement; a sensor that cannot be read is absent from `gauges`."""
 
     interval_s: float
+    """The time between two readings of the sensors, in seconds."""
     gauges: dict[str, Gauge]
-    """`gpu.sm_clock`, `gpu.power`, `gpu.temperature`, `gpu.utilization`, `cpu.load.0`, `process.rss`, …
+    """The sensors by name: `gpu.sm_clock`, `gpu.power`, `gpu.temperature`, `cpu.load.0`, `process.rss`, …
 
     Of several GPUs each has its own: `gpu.power.0`, `gpu.power.1`, in CUDA's order.
     """
     counters: dict[str, float]
-    """Differences over the measurement: `cpu.steal_s`, `cpu.other_s`, `cgroup.throttled_s`, `gpu.energy_j`, …"""
+    """The counts over the measurement, in the unit of their names: `cpu.steal_s`, `gpu.energy_j`, `wall_s`, …"""
     throttle_reasons: list[str] = []
+    """The reasons that held a card's clock down at some moment."""
     missing: list[str] = []
-    """What could not be read, and why."""
+    """The names of what could not be read, with the reasons."""

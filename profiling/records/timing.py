@@ -11,52 +11,71 @@ StopReason = Literal["relative spread", "steady noise", "time limit", "sample li
 
 
 class Phases(Stored):
-    """Where the point's wall time went, in seconds; compilation is never mixed into the measurement."""
+    """The parts of the point's wall time, in seconds; compilation is never mixed into the measurement."""
 
     import_s: float = 0.0
+    """The seconds from the start of the worker to its first point, spent on imports; 0 for all further points."""
     prepare_s: float = 0.0
+    """The seconds of preparing the point: making inputs, building the model."""
     first_call_s: float = 0.0
-    """The first execution: JIT compilation, autotuning, graph tracing."""
+    """The seconds of the first execution, with JIT compilation, autotuning and graph tracing."""
     warmup_s: float = 0.0
+    """The seconds of executions that are not samples, in which clocks and caches settle."""
     measure_s: float = 0.0
+    """The seconds in which the samples were taken."""
     verify_s: float = 0.0
+    """The seconds of checking the answer."""
     profile_s: float = 0.0
-    """The pass under the profilers, after all that was measured."""
+    """The seconds of the pass under the profilers, after all that was measured."""
 
 
 class Summary(Stored):
-    """Statistics of the samples, in seconds per execution (`profiling.timing.statistics.summarize`)."""
+    """The statistics of the samples, in seconds per execution (`profiling.timing.statistics.summarize`)."""
 
     count: int
+    """The number of samples."""
     median: float
+    """The median of the samples."""
     ci_low: float
+    """The lower end of the interval of the median."""
     ci_high: float
+    """The upper end of the interval of the median."""
     ci_confidence: float
-    """The coverage that the interval of the median really has; 0.95 unless the samples are too few."""
+    """The coverage that the median's interval really has, 0 to 1; 0.95 at least unless the samples are too few."""
     minimum: float
+    """The smallest sample."""
     q1: float
+    """The first quartile."""
     q3: float
+    """The third quartile."""
     maximum: float
+    """The largest sample."""
     mean: float
+    """The mean of the samples."""
     relative_stdev: float
+    """The standard deviation over the mean, a bare number."""
     outliers: int
+    """The number of samples that lie more than 1.5 interquartile ranges outside the quartiles."""
 
 
 class Timing(Stored):
     """The raw samples and the rule that ended them."""
 
     samples: list[float]
-    """Seconds per execution, in the order measured."""
+    """The seconds per execution of each sample, in the order measured."""
     loops: int = 1
-    """Executions per sample: short ones are looped until a sample stands clear of the timer."""
+    """The number of executions per sample: short ones are looped until a sample stands clear of the timer."""
     stop: StopReason
+    """The rule that ended the sampling."""
     timer: Literal["host", "nvbench", "steps"]
+    """The clock of the executions: the host's, NVBench's, or that of training steps."""
     batch: float | None = None
-    """GPU: seconds per execution back to back, caches hot; the samples are isolated and cold."""
+    """The seconds per execution back to back on a GPU, with hot caches; the samples are isolated, their caches cold."""
     discarded: int = 0
-    """Samples thrown away because the device was throttled."""
+    """The number of samples thrown away because the device was throttled."""
     sm_clock: Gauge | None = None
-    """GPU: the SM clock in MHz during the kept samples, as NVBench counted it; None where it did not."""
+    """The SM clock of a GPU in MHz during the kept samples, as NVBench counted it; null where it did not."""
     sm_clock_first_last: tuple[float, float] | None = None
-    """GPU: its medians in the first and in the last third of all samples, those thrown away included."""
+    """The median SM clock of a GPU in MHz in the first and last third of all samples, discarded ones included."""
     summary: Summary
+    """The statistics of the samples."""

@@ -1,4 +1,4 @@
-"""What is stored of a trace: its steps, its operations, and what the readers could not tell."""
+"""The records of a trace: its steps, its operations, and the reasons for what the readers could not tell."""
 
 from __future__ import annotations
 
@@ -8,28 +8,30 @@ from profiling.records.stored import Stored
 
 Part = Literal["kernel", "collective", "host_to_device", "device_to_host", "compile", "input_wait", "idle", "host"]
 PARTS: tuple[Part, ...] = get_args(Part)
-"""By precedence: a moment of a step belongs to the first of them that goes on then.
+"""The parts of a step by precedence: a moment of a step belongs to the first of them that goes on then.
 
 So a copy, a collective or an input counts only as far as no kernel hides it. What nothing explains is the host's:
 Python, dispatch, the framework's runtime. Idle is a moment in which the host does nothing but wait, for a device that
 has nothing to do.
 """
 LAUNCHING: tuple[Part, ...] = ("compile", "idle", "host")
-"""Those in which the device has nothing to do, because the host has not started it."""
+"""The parts in which the device has nothing to do, because the host has not started it."""
 
 
 class Breakdown(Stored):
     """The mean step of a trace and the parts it is made of."""
 
     steps: int
+    """The number of traced steps."""
     step_s: float
+    """The seconds of the mean step."""
     parts: dict[Part, float]
-    """Seconds of the mean step; they add up to `step_s`."""
+    """The seconds of each part of the mean step; they add up to `step_s`."""
     kernels: float = 0.0
-    """How many were started in the mean step."""
+    """The number of kernels that were started in the mean step."""
 
     def share(self, part: Part) -> float:
-        """The part's share of the step, 0 to 1."""
+        """Return the part's share of the step, 0 to 1."""
         return self.parts[part] / self.step_s if self.step_s else 0.0
 
 
@@ -37,95 +39,119 @@ class Operation(Stored):
     """All executions of one operation in the traced steps."""
 
     name: str
+    """The operation's name, as the trace has it."""
     kind: str | None = None
-    """`MatMul`, `fusion`, where it is known."""
+    """The kind of operation where it is known: `MatMul`, `fusion`."""
     where: Literal["device", "host"]
+    """Whether it ran on the device or on the host."""
     occurrences: int
+    """The number of its executions in the traced steps."""
     self_s: float
-    """Seconds without what it called, summed over threads and streams."""
+    """The seconds of all executions without what they called, summed over threads and streams."""
 
 
 class XprofSteps(Stored):
     """The mean step as xprof divides it."""
 
     steps: int
+    """The number of steps that xprof found."""
     step_s: float
+    """The seconds of the mean step."""
     parts: dict[str, float]
-    """Seconds, by xprof's own names (`COLUMNS`)."""
+    """The seconds of each part of the mean step, by xprof's own names (`profiling.trace.converters.COLUMNS`)."""
 
 
 class Converted(Stored):
-    """What the converters made of one trace."""
+    """The findings of xprof's converters in one trace."""
 
     version: str | None = None
+    """The version of xprof."""
     hardware: str | None = None
-    """`CPU_ONLY`, `GPU`, `TPU`."""
+    """The hardware that xprof took the trace to be of: `CPU_ONLY`, `GPU`, `TPU`."""
     steps: XprofSteps | None = None
+    """The mean step as xprof divides it; null where it found no steps."""
     input_verdict: str | None = None
+    """The verdict of xprof on the input, in its own words."""
     operations: list[Operation] = []
+    """The operations that took the most time of their own, those of the device first."""
     operations_by: str = "xprof"
+    """The source of the operations: `xprof`, or `raw events` where xprof has no table."""
     memory_peak_bytes: int | None = None
-    """The most that a device's allocator had given out at a time."""
+    """The most bytes that a device's allocator had given out at a time."""
 
 
 class Events(Stored):
-    """The whole file, by its raw events."""
+    """The findings in the raw events of a whole file."""
 
     unreadable: str | None = None
-    """Why there is nothing else."""
+    """The reason why the file cannot be read; the other fields then say nothing."""
     size: int = 0
+    """The size of the file, in bytes."""
     errors: list[str] = []
-    """What the profiler itself complained of."""
+    """The profiler's own complaints."""
     devices: list[str] = []
+    """The names of the accelerators that the file has a plane of."""
     device_events: int = 0
+    """The number of events that ran on accelerators."""
     breakdown: Breakdown | None = None
+    """The mean step and its parts; null where no step was marked."""
     cut_steps: int | None = None
-    """The first so many steps are in CUT, which is written only where the file is too large for xprof."""
+    """The number of steps, from the first, that were written to CUT because the file is too large for xprof."""
 
 
 class TraceAnalysis(Stored):
-    """What one trace says; what it does not say is null, and the reason is in `missing`."""
+    """The findings in one trace; what it does not say is null, and the reason is in `missing`."""
 
     file: str | None = None
-    """Within the trace's folder."""
+    """The trace's file, within the trace's folder."""
     size: int = 0
+    """The size of the file, in bytes."""
     failure: str | None = None
-    """Why the trace is no evidence: it cannot be read, or shows nothing of the device; with what mends it."""
+    """The reason why the trace is no evidence (unreadable, or nothing of the device in it), and what mends it."""
     breakdown: Breakdown | None = None
-    """From the raw events, the same on every device and backend."""
+    """The mean step and its parts by the raw events, found the same way on every device and backend."""
     xprof_steps: XprofSteps | None = None
-    """From xprof, to set beside it."""
+    """The mean step as xprof divides it, to set beside `breakdown`."""
     xprof_covers: str | None = None
-    """Which steps xprof was given, where the trace is too large for it."""
+    """The steps that xprof was given, in words, where the trace is too large for it."""
     operations: list[Operation] = []
+    """The operations that took the most time of their own, those of the device first."""
     operations_by: str | None = None
-    """`xprof`, or `raw events` where xprof has no table."""
+    """The source of the operations: `xprof`, or `raw events` where xprof has no table."""
     input_wait_share: float | None = None
-    """Of the step, 0 to 1."""
+    """The share of the step, 0 to 1, that waits for input, by the raw events."""
     input_verdict: str | None = None
-    """From that share."""
+    """The verdict on the input, in words, by `input_wait_share`."""
     xprof_verdict: str | None = None
-    """In xprof's words: it takes for input whatever it cannot explain, which on JAX is most of a step on a CPU."""
+    """The verdict of xprof: it takes for input whatever it cannot explain, on JAX most of a step on a CPU."""
     memory_peak_bytes: int | None = None
+    """The most bytes that a device's allocator had given out at a time."""
     devices: list[str] = []
+    """The names of the accelerators that the trace shows."""
     device_events: int = 0
+    """The number of events that ran on accelerators."""
     profiler_errors: list[str] = []
+    """The profiler's own complaints, CUPTI's refusals among them."""
     xprof_version: str | None = None
+    """The version of xprof; null where it gave no answer."""
     missing: dict[str, str] = {}
+    """The fields that are null, each with the reason."""
 
 
 class Capture(Stored):
-    """What became of one capture."""
+    """The outcome of one capture."""
 
     file: str | None = None
-    """The trace, within its folder; null where `reason` says why."""
+    """The trace's file, within its folder; null where `reason` says why."""
     reason: str | None = None
+    """The reason why there is no trace, or what went wrong with the profiler."""
     first_step: int | None = None
-    """Counted from 0 over all epochs."""
+    """The number of the first traced step, counted from 0 over all epochs."""
     steps: int = 0
-    """Whole steps that were traced; fewer than asked for if the training ended."""
+    """The number of whole steps that were traced; fewer than asked for if the training ended."""
     disturbed: list[int] = []
-    """Steps that the profiler ran in, or its start or stop: their times are no samples."""
+    """The numbers of the steps that the profiler, its start or its stop ran in: their times are no samples."""
     start_s: float = 0.0
+    """The seconds that starting the profiler took."""
     stop_s: float = 0.0
-    """Seconds that starting the profiler took, and stopping it and writing its file."""
+    """The seconds that stopping the profiler and writing its file took."""

@@ -1,4 +1,4 @@
-"""What one execution must do, which figure of it is reported, and what of the hardware bounds that figure."""
+"""The work of one execution, the figure of it that is reported, and the resource that bounds that figure."""
 
 from __future__ import annotations
 
@@ -12,25 +12,28 @@ Cores = Literal["one", "all"]
 FIGURE: Mapping[Resource, Literal["flops", "bytes"]] = {"arithmetic": "flops", "memory": "bytes"}
 """The figure that each resource bounds."""
 UNITS: Mapping[str, str] = {"flops": "FLOP/s", "bytes": "B/s", "time": "s"}
-"""The unit of each figure's rate; that of items is in their own name: images/s."""
+"""The unit of each figure's rate; a rate of items has their own name in it: images/s."""
 
 SHARED_CORES = "the processes of a point share the cores of their hosts in ways that are not known"
-"""Why nothing bounds the sum of several processes on CPUs."""
+"""The reason why nothing bounds the sum of several processes on CPUs."""
 
 
 @dataclass(frozen=True)
 class Work:
-    """What one execution must do; each number is derived beside the code that does it."""
+    """The work that one execution must do; each number is derived beside the code that does it."""
 
     flops: float | None = None
+    """The floating-point operations, or the integer operations of integer arithmetic; null where none are counted."""
     bytes: float | None = None
+    """The bytes that must move to and from memory, or between processes; null where none are counted."""
     items: float | None = None
+    """The number of items that are worked on; null where none are counted."""
     item: str = "items"
     """The plural name of one item: images, nodes, launches."""
     unit_kind: Literal["plain", "tensor"] | None = None
     """The hardware unit that the arithmetic is confined to, whose peak bounds it; None: the best one for the dtype."""
     all_reduced: float | None = None
-    """The bytes of each process that were added up over all processes, by an engine that trains models, too."""
+    """The bytes of each process that were added up over all processes, by an engine that also trains models."""
 
     def amount(self, figure: Figure) -> float | None:
         """Return the flops, bytes or items of one execution; 1 for a figure of time."""
@@ -39,18 +42,18 @@ class Work:
 
 @dataclass(frozen=True)
 class Bound:
-    """What of the device bounds a rate, so that the rate is a share of it."""
+    """The resource of the device that bounds a rate, so that the rate is a share of it."""
 
     resource: Resource | None = None
-    """None where nothing known bounds the rate."""
+    """The resource that bounds the rate; null where nothing known does."""
     reason: str | None = None
-    """Why nothing does."""
+    """The reason why nothing known bounds the rate."""
     dtype: str | None = None
-    """The type that the arithmetic is done in; None where no arithmetic is the bound."""
+    """The type that the arithmetic is done in; null where no arithmetic is the bound."""
     cores: Cores = "all"
     """Whether one core works or the whole device."""
 
     @property
     def figure(self) -> Literal["flops", "bytes"] | None:
-        """The figure that the resource bounds; None where none does."""
+        """Return the figure that the resource bounds; None where none does."""
         return FIGURE[self.resource] if self.resource else None

@@ -1,1 +1,1 @@
-"""How long one execution takes: clocks, samples, statistics and verification."""
+"""The time of one execution: clocks, samples, statistics and verification."""

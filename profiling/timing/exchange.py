@@ -11,12 +11,12 @@ from profiling.records.step import Seen
 from profiling.timing.steps import StepClock
 
 APART_S = 15.0
-"""Of training without exchange; at least `FEWEST` steps of it."""
+"""The seconds of training without exchange; more where `FEWEST` steps take longer."""
 FEWEST, MOST = 12, 60
-"""Steps without exchange that are kept."""
+"""The least and the largest number of steps without exchange that are kept."""
 EXCHANGES = 20
 UNTIMED = 3
-"""Exchanges before those: the first waits for the ranks that still train."""
+"""The number of exchanges before the timed ones: the first waits for the ranks that still train."""
 
 
 def see_apart(training: Training) -> Seen | None:

@@ -18,15 +18,15 @@ MIN_SAMPLES = 10
 MIN_SECONDS = 0.5
 MAX_RELATIVE_STDEV = 0.005
 STEADY_NOISE = 0.05
-"""Noise that itself varies by less than this will not shrink by waiting longer."""
+"""The relative spread of the noise below which it will not shrink by waiting longer."""
 NOISE_WINDOW = 512
 MIN_NOISE_ESTIMATES = 64
 MAX_SAMPLES = 100_000
-"""Bounds the size of a record; at one millisecond a sample it is 100 seconds."""
+"""The most samples, which bounds the size of a record; at one millisecond a sample it is 100 seconds."""
 MIN_SAMPLE_SECONDS = 1e-3
-"""A sample this long stands clear of the timer's resolution and of the cost of reading it (about 50 ns)."""
+"""The least length of a sample: it stands clear of the timer's resolution and of reading it (about 50 ns)."""
 SOAK_SECONDS = 0.3
-"""Warm-up beyond the first call: clocks, caches and branch predictors settle."""
+"""The warm-up beyond the first call, in seconds: clocks, caches and branch predictors settle."""
 
 
 def soak(run: Callable[[], object], seconds: float = SOAK_SECONDS) -> None:
@@ -37,7 +37,7 @@ def soak(run: Callable[[], object], seconds: float = SOAK_SECONDS) -> None:
 
 
 def sample_seconds(run: Callable[[], object], loops: int) -> float:
-    """Seconds per execution over one sample of that many executions."""
+    """Take a sample of so many executions, and return the seconds per execution."""
     begin = perf_counter_ns()
     for _ in range(loops):
         run()
@@ -45,7 +45,7 @@ def sample_seconds(run: Callable[[], object], loops: int) -> float:
 
 
 def choose_loops(sample: Callable[[int], float]) -> int:
-    """The power of two of executions that makes one sample at least a millisecond long.
+    """Return the power of two of executions that makes one sample at least a millisecond long.
 
     Three samples in a row must be so long: a single one may have been interrupted. One of a tenth of a second was not.
     """

@@ -27,7 +27,7 @@ from profiling.timing.host import MAX_RELATIVE_STDEV, MIN_SAMPLES, MIN_SECONDS
 from profiling.timing.statistics import summarize
 
 THROTTLE_THRESHOLD = 0.75
-"""NVBench's own share of the default SM clock under which a sample counts as throttled.
+"""The share of the default SM clock under which a sample counts as throttled; it is NVBench's own.
 
 NVBench would throw such samples away itself, without saying how many, and leave a row empty on a card whose power limit
 keeps it there. So it is told to keep them all, and `parse_timing` sorts them out by the clock recorded with each.
@@ -90,7 +90,7 @@ def _require_driver() -> None:
 
 
 def read_timing(results: Path, max_seconds: float) -> Timing:
-    """The timing in the one state of an NVBench `--jsonbin` result file and the sample files beside it."""
+    """Read the timing of the one state in an NVBench `--jsonbin` result file and the sample files beside it."""
     document = json.loads(results.read_text(encoding="utf-8"))
     state = document["benchmarks"][0]["states"][0]
     return parse_timing(
@@ -102,7 +102,7 @@ def read_timing(results: Path, max_seconds: float) -> Timing:
 
 
 def _read_floats(results: Path, state: Mapping[str, Any], tag: str) -> list[float]:
-    """The little-endian float32 values in the file that a state's summary names; none where it names none."""
+    """Read the little-endian float32 values in the file that a state's summary names; none where it names none."""
     summary = _summaries(state).get(tag)
     if summary is None:
         return []
@@ -116,7 +116,7 @@ def _read_floats(results: Path, state: Mapping[str, Any], tag: str) -> list[floa
 def parse_timing(
     document: Mapping[str, Any], samples: Sequence[float], clocks: Sequence[float], max_seconds: float
 ) -> Timing:
-    """The timing that an NVBench result document describes; pure.
+    """Return the timing that an NVBench result document describes; this is a pure function.
 
     `samples` are seconds per isolated execution, `clocks` the mean SM clock in Hz during each (or none). Throttled
     samples are discarded and counted as long as `MIN_SAMPLES` remain; on a card that is always throttled all are
@@ -149,7 +149,7 @@ def parse_timing(
 
 
 def _summaries(state: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-    """The named values of each of a state's summaries, by tag; NVBench writes 64-bit numbers as strings."""
+    """Return the named values of each of a state's summaries, by tag; NVBench writes 64-bit numbers as strings."""
     return {
         summary["tag"]: {field["name"]: field["value"] for field in summary.get("data") or []}
         for summary in state.get("summaries") or []
@@ -157,7 +157,7 @@ def _summaries(state: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
 
 
 def _default_clock(document: Mapping[str, Any], state: Mapping[str, Any]) -> float | None:
-    """The default SM clock in Hz of the device that the state ran on."""
+    """Return the default SM clock in Hz of the device that the state ran on."""
     for device in document.get("devices") or []:
         if device["id"] == state.get("device"):
             return float(device["sm_default_clock_rate"])
@@ -165,7 +165,7 @@ def _default_clock(document: Mapping[str, Any], state: Mapping[str, Any]) -> flo
 
 
 def _unthrottled(clocks: Sequence[float], default_clock: float | None) -> list[int]:
-    """The numbers of the samples whose clock was above the threshold; none where the clocks are not known."""
+    """Return the numbers of the samples whose clock was above the threshold; none where clocks are not known."""
     if default_clock is None:
         return []
     floor = THROTTLE_THRESHOLD * default_clock
@@ -173,25 +173,25 @@ def _unthrottled(clocks: Sequence[float], default_clock: float | None) -> list[i
 
 
 def _clock(clocks: Sequence[float]) -> Gauge | None:
-    """The smallest, median and largest of these clocks in Hz as MHz."""
+    """Return the smallest, median and largest of these clocks, given in Hz, as MHz."""
     known = [clock / 1e6 for clock in clocks if _is_clock(clock)]
     return Gauge(minimum=min(known), median=median(known), maximum=max(known), unit="MHz") if known else None
 
 
 def _first_last(clocks: Sequence[float]) -> tuple[float, float] | None:
-    """The median clock in MHz of the first and of the last third of the samples; None of fewer than `MIN_SAMPLES`."""
+    """Return the median clock in MHz of the samples' first and last third; None of fewer than `MIN_SAMPLES`."""
     known = [clock / 1e6 for clock in clocks if _is_clock(clock)]
     third = len(known) // 3
     return (median(known[:third]), median(known[-third:])) if len(known) >= MIN_SAMPLES else None
 
 
 def _is_clock(clock: float) -> bool:
-    """NVBench divides cycles by a timer that ticks once a microsecond, which is infinite for the shortest kernels."""
+    """Return whether it is a clock: NVBench divides by a timer of 1 µs, which gives infinity for short kernels."""
     return math.isfinite(clock) and clock > 0
 
 
 def _stop(summaries: Mapping[str, Mapping[str, Any]], samples: Sequence[float], max_seconds: float) -> Stop:
-    """The rule that ended the sampling; NVBench does not name it, but what it wrote tells which one it must have been.
+    """Return the rule that ended the sampling; NVBench does not name it, but what it wrote tells it.
 
     It asks for the spread first, then for a noise that has stopped changing, and last for the time (`measure_cold.cu`,
     `stdrel_criterion.cxx`).

@@ -23,16 +23,16 @@ Samples: TypeAlias = Sequence[float] | NDArray[np.float64]
 CONFIDENCE = 0.95
 TUKEY_FENCE = 1.5
 MAX_COMPARED = 1000
-"""Samples of each set that enter a comparison: a million pairs, and already an interval of 3 % of the ranks."""
+"""The samples of each set that enter a comparison: a million pairs, and already an interval of 3 % of the ranks."""
 MAX_EXACT = 20
-"""Up to this size of the smaller set the rank distribution is counted; above, the normal approximation holds."""
+"""The size of the smaller set up to which the rank distribution is counted, not taken as normal."""
 MAX_EXACT_TEST = 8
-"""The same for the p value, where exactness costs more: SciPy's own rule for `mannwhitneyu(method="auto")`."""
+"""The same size for the p value, where exactness costs more: SciPy's own rule for `mannwhitneyu(method="auto")`."""
 
 
 @dataclass(frozen=True)
 class Interval:
-    """Bounds and the probability with which they hold the true value."""
+    """An interval, and the probability with which it holds the true value."""
 
     low: float
     high: float
@@ -68,7 +68,7 @@ def summarize(samples: Samples) -> Summary:
 
 
 def quartiles(samples: Samples) -> tuple[float, float, float]:
-    """First quartile, median and third quartile, linear between order statistics.
+    """Return first quartile, median and third quartile, linear between order statistics.
 
     Definition 7 of Hyndman & Fan, "Sample quantiles in statistical packages", The American Statistician 50 (1996).
     """
@@ -77,7 +77,7 @@ def quartiles(samples: Samples) -> tuple[float, float, float]:
 
 
 def median_interval(samples: Samples, confidence: float = CONFIDENCE) -> Interval:
-    """The order statistics [x₍k₎, x₍n+1−k₎], for the largest k whose interval has that confidence.
+    """Return the order statistics [x₍k₎, x₍n+1−k₎], for the largest k whose interval has that confidence.
 
     The number of samples below the true median is binomial, B ~ Bin(n, ½), so the coverage is 1 − 2·P(B ≤ k−1) whatever
     the distribution (David & Nagaraja, "Order Statistics", 3rd ed., §7.1). Where even the extremes (k = 1) fall
@@ -91,13 +91,13 @@ def median_interval(samples: Samples, confidence: float = CONFIDENCE) -> Interva
 
 
 def relative_stdev(samples: Samples) -> float:
-    """Standard deviation (n − 1 in the denominator) over the mean; 0 for a single sample, which has no spread."""
+    """Return the standard deviation (n − 1 in the denominator) over the mean; 0 for a single sample."""
     x = _checked(samples)
     return float(x.std(ddof=1) / x.mean()) if len(x) > 1 else 0.0
 
 
 def tukey_outliers(samples: Samples) -> int:
-    """How many samples lie more than 1.5 interquartile ranges outside the quartiles.
+    """Return how many samples lie more than 1.5 interquartile ranges outside the quartiles.
 
     Tukey, "Exploratory Data Analysis" (1977), §2C: the inner fences.
     """
@@ -108,7 +108,7 @@ def tukey_outliers(samples: Samples) -> int:
 
 
 def mann_whitney_p(a: Samples, b: Samples) -> float:
-    """Two-sided p value of the Mann–Whitney rank test that neither set tends to be larger.
+    """Return the two-sided p value of the Mann–Whitney rank test that neither set tends to be larger.
 
     Mann & Whitney, Annals of Mathematical Statistics 18 (1947). Exact for small sets without ties, otherwise the normal
     approximation corrected for ties, but never below what sets of this size can reach.
@@ -123,12 +123,12 @@ def mann_whitney_p(a: Samples, b: Samples) -> float:
 
 
 def smallest_p(n: int, m: int) -> float:
-    """The p value of the rank test when every one of n samples lies below every one of m: 2 / C(n+m, n)."""
+    """Return the rank test's p value when every one of n samples lies below every one of m: 2 / C(n+m, n)."""
     return min(1.0, 2 / comb(n + m, n))
 
 
 def ratio_interval(a: Samples, b: Samples, confidence: float = 0.99) -> RatioInterval:
-    """By what factor the samples `b` exceed the samples `a`: the Hodges–Lehmann estimate and its interval.
+    """Return the factor by which the samples `b` exceed the samples `a`: the Hodges–Lehmann estimate and its interval.
 
     If b is distributed as θ·a, then log b − log a is a shift. Its estimate is the median of all n·m pairwise
     differences, and its interval their k-th smallest and k-th largest, for the largest k with
@@ -148,7 +148,7 @@ def ratio_interval(a: Samples, b: Samples, confidence: float = 0.99) -> RatioInt
 
 
 def _rank_of_bound(n: int, m: int, confidence: float) -> tuple[int, float]:
-    """The rank k of `ratio_interval` for sets of n and m, at least 1, and the coverage 1 − 2·P(U ≤ k−1)."""
+    """Return the rank k of `ratio_interval` for sets of n and m, at least 1, and the coverage 1 − 2·P(U ≤ k−1)."""
     alpha = 1 - confidence
     if min(n, m) <= MAX_EXACT:
         tail = np.cumsum(rank_distribution(n, m)[: n * m // 2 + 1])
@@ -161,7 +161,7 @@ def _rank_of_bound(n: int, m: int, confidence: float) -> tuple[int, float]:
 
 @lru_cache(maxsize=64)
 def rank_distribution(n: int, m: int) -> NDArray[np.float64]:
-    """P(U = u) for u = 0 … n·m when both sets come from one distribution.
+    """Return P(U = u) for u = 0 … n·m when both sets come from one distribution.
 
     The counts are the coefficients of the Gaussian binomial C(n+m, n)_q = Π (1 − q^(m+i)) / (1 − q^i), i = 1 … n, here
     in exact integers (Mann & Whitney 1947; Andrews, "The Theory of Partitions", ch. 3).
@@ -180,7 +180,7 @@ def rank_distribution(n: int, m: int) -> NDArray[np.float64]:
 
 
 def _thinned(x: NDArray[np.float64]) -> NDArray[np.float64]:
-    """At most `MAX_COMPARED` samples, drawn without replacement by a fixed seed, so that the answer never changes."""
+    """Draw at most `MAX_COMPARED` samples without replacement, by a fixed seed, so that the answer never changes."""
     if len(x) <= MAX_COMPARED:
         return x
     return np.random.default_rng(0).choice(x, MAX_COMPARED, replace=False, shuffle=False)

@@ -1,4 +1,4 @@
-"""Training is measured by its steps: every one timed inside an ordinary Keras `fit`."""
+"""The measurement of a training by its steps: every one is timed inside an ordinary Keras `fit`."""
 
 from __future__ import annotations
 
@@ -16,26 +16,26 @@ from profiling.records.timing import Timing
 from profiling.timing.statistics import summarize
 
 WARMUP_STEPS = 5
-"""Steps after the first that are not samples: allocators, caches and autotuning settle."""
+"""The number of steps after the first that are not samples: allocators, caches and autotuning settle."""
 
 
 @dataclass(frozen=True)
 class TrainingMeasurement:
-    """What one training run showed."""
+    """The outcome of one training run."""
 
     timing: Timing
     metrics: dict[str, Metric]
     curves: dict[str, list[float]]
     verification: Verification
     phases: dict[str, float]
-    """Seconds, by the field names of `profiling.records.timing.Phases`."""
+    """The seconds by the field names of `profiling.records.timing.Phases`."""
     steps: int
-    """Of all epochs, the first and the warm-up included."""
+    """The number of steps of all epochs, the first and the warm-up included."""
 
 
 @dataclass
 class Epoch:
-    """Nanoseconds on the host clock: the beginning, and the end of each step."""
+    """The beginning of an epoch, and the end of each of its steps, in nanoseconds on the host clock."""
 
     begin: int
     ends: list[int] = field(default_factory=list)
@@ -59,7 +59,7 @@ class StepClock:
         self.epochs: list[Epoch] = []
 
     def callback(self) -> Any:
-        """A Keras callback that drives this clock; ArithmeticError where the loss becomes NaN or infinite."""
+        """Return a Keras callback that drives this clock; ArithmeticError where the loss becomes NaN or infinite."""
         import keras
 
         clock = self
@@ -81,16 +81,16 @@ class StepClock:
 
     @property
     def first_step(self) -> float:
-        """Seconds from the start of training to the end of the first step: tracing and compilation."""
+        """Return the seconds from the start of training to the end of the first step: tracing and compilation."""
         return (self.epochs[0].ends[0] - self.train_begin) * 1e-9
 
     @property
     def warmup(self) -> float:
-        """Seconds of the steps after the first that are warm-up."""
+        """Return the seconds of the steps after the first that are warm-up."""
         return sum((ends[step] - ends[step - 1]) * 1e-9 for ends, first in self._sampled() for step in range(1, first))
 
     def samples(self) -> list[float]:
-        """Seconds per step, input and callbacks included.
+        """Return the seconds per step, input and callbacks included.
 
         Left out: the first step and the warm-up after it, and each epoch's first step, which has the epoch's turn in
         it.
@@ -100,7 +100,7 @@ class StepClock:
         ]
 
     def _sampled(self) -> Iterator[tuple[list[int], int]]:
-        """The ends of each epoch's steps, and which step is its first sample."""
+        """Yield the ends of each epoch's steps, and which step is its first sample."""
         before = 0
         for epoch in self.epochs:
             yield epoch.ends, min(max(1, 1 + WARMUP_STEPS - before), max(1, len(epoch.ends)))
@@ -116,7 +116,7 @@ class QualityCurve:
         self.seconds = 0.0
 
     def callback(self) -> Any:
-        """A Keras callback that evaluates at the end of each epoch."""
+        """Return a Keras callback that evaluates at the end of each epoch."""
         import keras
 
         quality = self
@@ -130,12 +130,12 @@ class QualityCurve:
         return Callback()
 
     def curves(self) -> dict[str, list[float]]:
-        """Each held-out quality epoch by epoch, `test_accuracy` as `val_accuracy`."""
+        """Return each held-out quality epoch by epoch, `test_accuracy` as `val_accuracy`."""
         names = [quality.name for quality in self.training.qualities] if self.after else []
         return {"val_" + name.removeprefix("test_"): [found[name].value for found in self.after] for name in names}
 
     def time_to_target(self, epochs: Sequence[Epoch]) -> float | None:
-        """Seconds of training until the end of the first epoch that reached the target; None if none did."""
+        """Return the seconds of training until the end of the first epoch that reached the target; None if none did."""
         assert self.training.target is not None
         name, value = self.training.target
         for done, found in enumerate(self.after, start=1):
@@ -195,6 +195,6 @@ def measure_training(training: Training) -> TrainingMeasurement:
 
 
 def median_absolute_deviation(samples: list[float]) -> float:
-    """The median distance from the median: jitter that one slow step does not blow up."""
+    """Return the median distance from the median: jitter that one slow step does not blow up."""
     values = np.asarray(samples)
     return float(np.median(np.abs(values - np.median(values))))

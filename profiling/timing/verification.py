@@ -10,11 +10,11 @@ import numpy as np
 from profiling.records.quality import Verification
 
 AT_ONCE = 1 << 20
-"""Elements converted to float64 at a time: bounds the extra memory to a few times 8 MiB."""
+"""The elements converted to float64 at a time, which bounds the extra memory to a few times 8 MiB."""
 
 
 def relative_error(found: Any, expected: Any, scale: Any = None) -> float:
-    """The largest |found − expected| / scale over all elements, in float64; NaN anywhere gives infinity.
+    """Return the largest |found − expected| / scale over all elements, in float64; NaN anywhere gives infinity.
 
     `scale` is |expected| unless given: where terms cancel, the sum of their magnitudes is what rounding errors are
     relative to. A wrong element at scale 0 gives infinity. Raises ValueError if the shapes differ.

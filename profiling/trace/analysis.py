@@ -24,7 +24,7 @@ Answer = TypeVar("Answer", bound=Stored)
 
 TIME_LIMIT_S = 120.0
 OUTPUT_LINES = 3
-"""Of a reader that died, the last lines it wrote are quoted."""
+"""The number of last lines that are quoted of a reader that died."""
 
 INPUT_BOUND = ((0.2, "highly input-bound"), (0.05, "moderately input-bound"), (0.0, "not input-bound"))
 """The least share of a step for each verdict; the bounds are xprof's (op_stats_to_input_pipeline_analysis.cc)."""
@@ -47,7 +47,7 @@ def analyze(folder: Path, device: Device) -> TraceAnalysis:
 
 
 def read_with_xprof(file: Path, events: Events) -> Converted | str:
-    """What xprof makes of the file, or why it makes nothing."""
+    """Return what xprof makes of the file, or why it makes nothing."""
     if find_spec("xprof") is None:
         return "xprof is not installed (it comes with tensorboard-plugin-profile)"
     if not file.exists():
@@ -56,7 +56,7 @@ def read_with_xprof(file: Path, events: Events) -> Converted | str:
 
 
 def combine(file: str, device: Device, events: Events, converted: Converted | str) -> TraceAnalysis:
-    """Both readers' findings as one."""
+    """Put both readers' findings together."""
     missing: dict[str, str] = {}
     if isinstance(converted, str):
         missing |= dict.fromkeys(("xprof_steps", "xprof_verdict", "operations", "memory_peak_bytes"), converted)
@@ -93,13 +93,13 @@ def combine(file: str, device: Device, events: Events, converted: Converted | st
 
 
 def verdict(waiting: float) -> str:
-    """Whether the input holds a step back, by the share of it that waits for input."""
+    """Return whether the input holds a step back, in words, by the share of it that waits for input."""
     found = next(words for least, words in INPUT_BOUND if waiting >= least)
     return f"{found}: {waiting:.1%} of the step waits for input"
 
 
 def device_failure(device: Device, events: Events) -> str | None:
-    """Why a trace of an accelerator shows nothing of it, and what mends that."""
+    """Return why a trace of an accelerator shows nothing of it, and what mends that."""
     if device == "cpu" or events.device_events:
         return None
     said = f" (the profiler says: {'; '.join(events.errors)})" if events.errors else ""
@@ -107,7 +107,7 @@ def device_failure(device: Device, events: Events) -> str | None:
 
 
 def run_reader(module: str, arguments: Sequence[str], answer: type[Answer]) -> Answer | str:
-    """The answer of a reader that runs in a process of its own, or why it has none."""
+    """Run a reader in a process of its own; return its answer, or why it has none."""
     command = [sys.executable, "-m", module, *arguments]
     try:
         done = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=TIME_LIMIT_S)

@@ -1,4 +1,4 @@
-"""Where the time of the traced steps went, computed from the raw events."""
+"""The time of the traced steps and where it went, computed from the raw events."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from profiling.trace.parts import DEVICE, STEP, STREAM, is_input_in_python, part
 from profiling.trace.xplane import Integers, Line, Trace
 
 INPUT_THREAD = re.compile(r"^\$thread\.py:\d+ run$|^\$py_dataset_adapter\w*\.py:\d+ get_index$")
-"""What a thread of Python's pools does, and one of Keras's that makes batches, as the profiler of JAX names it."""
+"""The work of a thread of Python's pools, and of one of Keras's that makes batches, as JAX's profiler names it."""
 HOST = PARTS.index("host")
 WITHOUT_REST = 0.8
 """The share of the steps from which on input is made all the time, but for what lies between two batches.
@@ -27,18 +27,18 @@ WAITS = 0.05
 
 
 class Intervals:
-    """Stretches of time that do not overlap, in order; picoseconds."""
+    """The stretches of time in which something went on, in order and without overlap; in picoseconds."""
 
     def __init__(self, begins: Integers, ends: Integers) -> None:
         order = np.argsort(begins, kind="stable")
         begins, latest = begins[order], np.maximum.accumulate(ends[order]) if len(ends) else ends
         first = np.ones(len(begins), bool)
-        first[1:] = begins[1:] > latest[:-1]  # what begins after all before it have ended
+        first[1:] = begins[1:] > latest[:-1]  # it begins after all before it have ended
         self.begins: Integers = begins[first]
         self.ends: Integers = latest[np.append(np.flatnonzero(first)[1:] - 1, len(begins) - 1)] if len(ends) else ends
 
     def cover(self, moments: Integers) -> NDArray[np.bool_]:
-        """Whether each of the moments lies in one of the stretches."""
+        """Return whether each of the moments lies in one of the stretches."""
         if not len(self.begins):
             return np.zeros(len(moments), bool)
         place = np.searchsorted(self.begins, moments, "right") - 1
@@ -46,7 +46,7 @@ class Intervals:
 
 
 class Activity:
-    """What a trace shows, line by line: the steps, when each part of them went on, and how busy each device was."""
+    """The activity that a trace shows, line by line: the steps, when each part went on, how busy each device was."""
 
     def __init__(self, trace: Trace) -> None:
         self.devices = [plane for plane in trace.planes if DEVICE.search(plane)]
@@ -62,7 +62,7 @@ class Activity:
         self.step_begins, self.step_ends = begins[steps], ends[steps]
 
     def breakdown(self) -> Breakdown | None:
-        """The mean step; None without a step marker."""
+        """Return the mean step; None without a step marker."""
         if not len(self.step_begins):
             return None
         parts = {part: union(found) for part, found in self._parts.items()}
@@ -79,7 +79,7 @@ class Activity:
         )
 
     def _is_held_up_by_input(self, seconds: Mapping[Part, float]) -> bool:
-        """Whether input that Python makes is what the steps wait for, or would be: if it is made without a rest.
+        """Return whether the steps wait, or would wait, for input that Python makes: if it is made without a rest.
 
         That Python also holds the lock that the step's own Python needs: what looks like the host's time is then a
         wait for the input, too, and there may be no other.
@@ -113,7 +113,7 @@ def union(found: Sequence[Intervals]) -> Intervals:
 
 
 def exposed(begins: Integers, ends: Integers, parts: Mapping[Part, Intervals]) -> dict[Part, float]:
-    """Seconds within the steps in which each part is the first by precedence that goes on; the rest is the host's."""
+    """Return the seconds in the steps in which each part is the first by precedence; the rest is the host's."""
     edges = np.unique(np.concatenate([begins, ends, *(edge for p in parts.values() for edge in (p.begins, p.ends))]))
     moments, lengths = edges[:-1], np.diff(edges)
     owner = np.full(len(moments), HOST)

@@ -16,7 +16,7 @@ from profiling.records.trace import Capture
 from profiling.trace.profiler import Profiler
 
 STEPS = 10
-"""Steps that a window holds; each is some thousand events."""
+"""The number of steps that a window holds; each is some thousand events."""
 
 
 class TraceWindow:
@@ -40,7 +40,7 @@ class TraceWindow:
         self._profiler.stop()
 
     def callback(self) -> Any:
-        """A Keras callback, to be the last of the training's: what the others do after a step is then in the step."""
+        """Return a Keras callback, to be the training's last: what the others do after a step is then in the step."""
         import keras
 
         window = self
@@ -69,11 +69,11 @@ class TraceWindow:
         self._step += 1
 
     def is_past(self) -> bool:
-        """Whether the window, and the step that its end disturbed, are over."""
+        """Return whether the window, and the step that its end disturbed, are over."""
         return self._step > self._last + 1
 
     def disturbed(self) -> frozenset[int]:
-        """The steps whose times are no samples: those traced, and the next, whose beginning is the profiler's end.
+        """Return the steps whose times are no samples: those traced, and the next, in which the profiler ends.
 
         Where the profiler did not start, the one in which that was tried.
         """
@@ -81,7 +81,7 @@ class TraceWindow:
         return frozenset(range(self._first, min(end, self._step)))
 
     def outcome(self) -> Capture:
-        """What was captured; to be asked for after the block."""
+        """Return what was captured; ask for it after the block."""
         profiler = self._profiler
         file = profiler.file()
         reason = profiler.reason

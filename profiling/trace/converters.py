@@ -1,4 +1,4 @@
-"""What xprof's own converters say of a trace; run in a process of its own: `python -m profiling.trace.converters FILE`.
+"""xprof's own converters, asked about a trace in a process of their own: `python -m profiling.trace.converters FILE`.
 
 They are C++ that ends the process on input it does not expect.
 """
@@ -19,7 +19,7 @@ from profiling.trace.operations import operations
 from profiling.trace.xplane import Trace
 
 TOP = 20
-"""Operations kept of each kind."""
+"""The number of operations that are kept of each kind."""
 COLUMNS = {
     "deviceComputeTimeMs": "device compute",
     "deviceToDeviceTimeMs": "device to device",
@@ -31,7 +31,7 @@ COLUMNS = {
     "compileTimeMs": "compilation",
     "otherTimeMs": "all others",
 }
-"""xprof's parts of a step; its `input` is waiting for input and copying it to the device."""
+"""The parts of a step by xprof's columns; its `input` is waiting for input and copying it to the device."""
 
 
 def convert(file: Path) -> Converted:
@@ -58,7 +58,7 @@ def convert(file: Path) -> Converted:
 
 
 def ask(tool: str, file: Path) -> Any:
-    """One tool's answer, from JSON; an empty one where xprof has none."""
+    """Return one tool's answer, from JSON; an empty one where xprof has none."""
     from xprof.convert import raw_to_tool_data
 
     data, _ = raw_to_tool_data.xspace_to_tool_data([str(file)], tool, {})
@@ -66,13 +66,13 @@ def ask(tool: str, file: Path) -> Any:
 
 
 def step_table(tables: Any) -> dict[str, Any]:
-    """The table of the overview that has a row per step, and hardware and verdict among its properties."""
+    """Return the overview's table that has a row per step, and hardware and verdict among its properties."""
     found: dict[str, Any] = next((table for table in tables if "hardware_type" in table.get("p", {})), {})
     return found
 
 
 def mean_step(overview: dict[str, Any]) -> XprofSteps | None:
-    """The mean over the rows of the step-time table; None where xprof found no steps."""
+    """Return the mean over the rows of the step-time table; None where xprof found no steps."""
     names = [column["id"] for column in overview.get("cols", [])]
     rows = [dict(zip(names, (cell["v"] for cell in row["c"]), strict=False)) for row in overview.get("rows", [])]
     if not rows:
@@ -84,7 +84,7 @@ def mean_step(overview: dict[str, Any]) -> XprofSteps | None:
 
 
 def table_of_operations(tables: Any) -> list[Operation]:
-    """The operations that were run, by descending time of their own; idle time is no operation."""
+    """Return the operations that were run, by descending time of their own; idle time is no operation."""
     # The second table is the same without idle time.
     table = tables[-1] if tables else {"cols": [], "rows": []}
     names = [column["id"] for column in table["cols"]]
@@ -104,7 +104,7 @@ def table_of_operations(tables: Any) -> list[Operation]:
 
 
 def memory_peak(profile: Any) -> int | None:
-    """The high-water mark of the device allocator that reached furthest; None without a device allocator."""
+    """Return the high-water mark of the device allocator that reached furthest; None without a device allocator."""
     allocators = profile.get("memoryProfilePerAllocator", {}) if profile else {}
     peaks = [
         int(found.get("profileSummary", {}).get("peakStats", {}).get("peakBytesInUse", 0))
@@ -115,7 +115,7 @@ def memory_peak(profile: Any) -> int | None:
 
 
 def plain(text: str) -> str:
-    """The words of a text with markup."""
+    """Return the words of a text with markup."""
     return re.sub(r"<[^>]*>", "", text).strip()
 
 

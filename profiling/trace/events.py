@@ -1,4 +1,4 @@
-"""What the raw events of a trace say; run in a process of its own: `python -m profiling.trace.events FILE CUT`."""
+"""The raw events of a trace, read in a process of its own: `python -m profiling.trace.events FILE CUT`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from profiling.trace.breakdown import Activity
 from profiling.trace.xplane import Trace, Unreadable
 
 CUT_BYTES = 8_000_000
-"""What xprof is given of a larger trace: it takes 37 times a file's size of memory and half a second per megabyte."""
+"""The bytes that xprof is given of a larger trace: it takes 37 times a file's size of memory and 0.5 s per megabyte."""
 
 
 def read_events(file: Path, cut: Path) -> Events:

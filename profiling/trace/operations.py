@@ -17,7 +17,7 @@ WRAPPER = re.compile(r"^(ThunkExecutor::Execute|CpuExecutable::ExecuteAsyncOnStr
 
 
 def operations(trace: Trace) -> list[Operation]:
-    """What ran on the devices and, of TensorFlow's and XLA's, on the host; the longest first."""
+    """Return what ran on the devices and, of TensorFlow's and XLA's, on the host; the longest first."""
     totals: dict[tuple[Literal["device", "host"], str], list[float]] = defaultdict(lambda: [0, 0.0])
     for line in trace.lines():
         on_device = bool(DEVICE.search(line.plane))
@@ -30,14 +30,14 @@ def operations(trace: Trace) -> list[Operation]:
 
 
 def self_times(line: Line, on_device: bool) -> Iterator[tuple[str, float]]:
-    """Each operation of the line and the seconds that it ran without what it called."""
+    """Yield each operation of the line and the seconds that it ran without what it called."""
     if on_device:
         counts = np.full(len(line.names), bool(STREAM.search(line.name)))
     else:
         counts = np.asarray([is_cpu_kernel(line.name, name) and not WRAPPER.search(name) for name in line.names])
     chosen = counts[line.kinds]
     begins, ends = line.span(chosen)
-    open_events: list[list[float]] = []  # name, end, own time of what has begun and not ended
+    open_events: list[list[float]] = []  # name, end and own time of each event that has not ended
     order = np.lexsort((-ends, begins))
     for kind, begin, end in zip(*(a[order].tolist() for a in (line.kinds[chosen], begins, ends)), strict=True):
         while open_events and open_events[-1][1] <= begin:

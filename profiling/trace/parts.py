@@ -1,4 +1,4 @@
-"""What an event of a trace stands for: the part of a training step that it belongs to, told by plane, line and name.
+"""The meaning of a trace's events: the part of a training step that each belongs to, by plane, line and name.
 
 The names are those that TensorFlow 2.21 and JAX 0.10 write. What the CPU computes counts as `kernel` where the CPU is
 the device; where there is another device it is the host's work.
@@ -15,7 +15,7 @@ STEP = "train"
 
 DEVICE = re.compile(r"/device:(?!CPU)\w+:\d+")
 STREAM = re.compile(r"^Stream #|^XLA Ops$|^Async XLA Ops$")
-"""Lines of a device plane that hold what ran on it; other lines group the same time by step, module or scope."""
+"""The lines of a device plane that hold what ran on it; others group the same time by step, module or scope."""
 COLLECTIVE = re.compile(r"nccl|all-?reduce|all-?gather|reduce-?scatter|all-?to-?all|collective", re.IGNORECASE)
 TO_DEVICE = re.compile(r"Memcpy ?H(2|to)D|infeed", re.IGNORECASE)
 TO_HOST = re.compile(r"Memcpy ?D(2|to)H|outfeed", re.IGNORECASE)
@@ -30,17 +30,17 @@ INPUT_IN_PYTHON = re.compile(r":(Eager)?PyFunc$")
 WAIT = re.compile(r"^cu(da)?(Stream|Ctx|Event|Device)Synchronize$|BlockHostUntil(Done|Ready)|^\$time sleep$")
 THUNKS = re.compile(r"^(ThunkExecutor::Execute|CpuExecutable::ExecuteAsyncOnStream)$")
 HLO = re.compile(r"^[a-z][\w.-]*$")
-"""An instruction of a compiled program, on a thread of XLA's own."""
+"""The name of an instruction of a compiled program, on a thread of XLA's own."""
 OP = re.compile(r"^[^:\s]+:(_?[A-Z]\w*)$")
-"""`scope/name:Type`, an operation of a TensorFlow graph."""
+"""The name of an operation of a TensorFlow graph: `scope/name:Type`."""
 NO_KERNEL = re.compile(
     r"(Stateful)?PartitionedCall|While|If|Case|Iterator\w*|Optional\w*|(Eager)?PyFunc|Xla\w+|_(Send|Recv)"
 )
-"""Operations that run others, wait, or call Python."""
+"""The operations that run others, wait, or call Python."""
 
 
 def part_of(plane: str, line: str, name: str, cpu_is_device: bool) -> Part | None:
-    """The part of a step that such an event is of; None for one that says nothing."""
+    """Return the part of a step that such an event is of; None for one that says nothing."""
     if DEVICE.search(plane):
         return _device_part(name) if STREAM.search(line) else None
     if COMPILE.search(name):
@@ -55,7 +55,7 @@ def part_of(plane: str, line: str, name: str, cpu_is_device: bool) -> Part | Non
 
 
 def is_input_in_python(line: str, name: str) -> bool:
-    """Whether it is Python that makes input on a thread of the pipeline, beside the step's own Python."""
+    """Return whether it is Python that makes input on a thread of the pipeline, beside the step's own Python."""
     return line.startswith("tf_data") and bool(INPUT_IN_PYTHON.search(name))
 
 
@@ -68,7 +68,7 @@ def _device_part(name: str) -> Part:
 
 
 def is_cpu_kernel(line: str, name: str) -> bool:
-    """Whether it is arithmetic on the CPU: an operation of TensorFlow's or of XLA's, not one of the input pipeline."""
+    """Return whether it is arithmetic on the CPU: an operation of TensorFlow's or XLA's, not of the input pipeline."""
     if line.startswith("tf_data"):
         return False
     if THUNKS.search(name):

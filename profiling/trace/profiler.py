@@ -54,7 +54,7 @@ class Profiler:
         self.stop_s = perf_counter() - begin
 
     def file(self) -> str | None:
-        """The trace that was written, within the folder; None, and a reason, where there is none."""
+        """Return the trace that was written, within the folder; None, and a reason, where there is none."""
         written = sorted(path for path in self._files() - self._before if path.stat().st_size)
         if not written and self.reason is None:
             self.reason = (
@@ -63,7 +63,7 @@ class Profiler:
         return str(written[-1].relative_to(self._folder)) if written and self.reason is None else None
 
     def step(self, number: int) -> Any:
-        """A context manager that marks one step in the trace."""
+        """Return a context manager that marks one step in the trace."""
         if self._backend == "jax":
             import jax
 
@@ -118,14 +118,14 @@ def forget_jax_session() -> None:
 
 
 def unsupported(backend: str) -> str | None:
-    """Why that backend cannot be traced."""
+    """Return why that backend cannot be traced."""
     if backend in BACKENDS:
         return None if find_spec(backend) else f"{backend} is not installed"
     return NO_PROFILER.get(backend, f"{backend} has no profiler that writes xplane.pb")
 
 
 def unwritable(folder: Path) -> str | None:
-    """Why no trace can be written to the folder, which is made if it is not there."""
+    """Return why no trace can be written to the folder, which is made if it is not there."""
     probe = folder / f".writable-{os.getpid()}"
     try:
         folder.mkdir(parents=True, exist_ok=True)

@@ -14,18 +14,18 @@ class Point(NamedTuple):
 
     step: int
     seconds: float
-    """Since the record's start."""
+    """The seconds since the record's start."""
     value: float
 
 
 Series = Mapping[str, Sequence[Point]]
-"""By tag; what stands before the slash is the card that TensorBoard shows it on."""
+"""The points by tag; what stands before the slash is the card that TensorBoard shows them on."""
 Readings = Mapping[str, Sequence[tuple[float, float]]]
-"""Of each sensor, such as `gpu.power` and `gpu.sm_clock`: seconds since the record's start, and value."""
+"""The readings of each sensor, such as `gpu.power`: seconds since the record's start, and value."""
 
 
 def record_scalars(record: Record, readings: Readings | None = None) -> dict[str, list[Point]]:
-    """Each curve per epoch, step time and rate per step, and each sensor by its readings.
+    """Return each curve per epoch, step time and rate per step, and each sensor by its readings.
 
     Without readings a sensor's minimum, median and maximum are three points.
     """
@@ -53,7 +53,7 @@ def record_scalars(record: Record, readings: Readings | None = None) -> dict[str
 
 
 def running(seconds: Sequence[float], begin: float) -> list[float]:
-    """When each of the stretches of time ends that follow one another from `begin`."""
+    """Return when each of the stretches of time ends that follow one another from `begin`."""
     ends = []
     for length in seconds:
         begin += length

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 CLOSING_PLANE = "Task Environment"
-"""Written last, when the profiler has stopped."""
+"""The name of the plane that is written last, when the profiler has stopped."""
 
 Integers = NDArray[np.int64]
 
@@ -37,7 +37,7 @@ FIELDS = {
     "XEventMetadataEntry": {"key": (1, INT, False), "value": (2, MESSAGE, False)},
     "XEventMetadata": {"name": (2, BYTES, False), "display_name": (4, BYTES, False)},
 }
-"""Of each message its fields: number, type, whether repeated."""
+"""The fields of each message: number, type, whether repeated."""
 NESTED = {("XLine", "events"): "XEvent", ("XEventMetadataEntry", "value"): "XEventMetadata"}
 
 
@@ -52,15 +52,15 @@ class Line:
     plane: str
     name: str
     names: list[str]
-    """What can happen on this plane."""
+    """The names of what can happen on this plane."""
     kinds: Integers
-    """Of each event, its place in `names`."""
+    """The place in `names` of each event's name."""
     message: Any
     base_ns: int
-    """What every line counts its start from."""
+    """The moment, in nanoseconds, that every line counts its start from."""
 
     def span(self, chosen: NDArray[np.bool_]) -> tuple[Integers, Integers]:
-        """When each of the chosen events began and ended, in picoseconds on the clock that all lines share."""
+        """Return when each of the chosen events began and ended, in picoseconds on the clock that all lines share."""
         events, wanted, count = self.message.events, chosen.tolist(), int(np.count_nonzero(chosen))
         start = (self.message.timestamp_ns - self.base_ns) * 1000
         begins = np.fromiter((event.offset_ps for event in compress(events, wanted)), np.int64, count) + start
@@ -81,7 +81,7 @@ class Trace:
         self._space = parse("XSpace", data)
         del data  # memory: a trace can be large
         self.errors = [text(error) for error in self._space.errors]
-        """What the profiler itself complained of, CUPTI's refusals among it."""
+        """The profiler's own complaints, CUPTI's refusals among them."""
         self._planes = [parse("XPlane", plane) for plane in self._space.planes]
         self._planes.sort(key=lambda plane: not plane.name.startswith(b"/device:"))
         del self._space.planes[:]
@@ -91,7 +91,7 @@ class Trace:
             raise Unreadable(f"{path.name} has no plane {CLOSING_PLANE!r}: cut short, or from another profiler version")
 
     def lines(self) -> Iterator[Line]:
-        """Every line of every plane, the devices' first, one in memory at a time."""
+        """Yield every line of every plane, the devices' first, one in memory at a time."""
         for plane in self._planes:
             lookup, names = metadata(plane)
             for message in map(self._line, plane.lines):
@@ -117,14 +117,14 @@ class Trace:
         path.write_bytes(space.SerializeToString())
 
     def _line(self, raw: bytes) -> Any:
-        """The message of one line; what all lines' times are counted from is the start of the first that is read."""
+        """Parse one line; the start of the first that is read is what all lines' times are counted from."""
         message = parse("XLine", raw)
         self._base_ns = self._base_ns or message.timestamp_ns
         return message
 
 
 def metadata(plane: Any) -> tuple[dict[int, int], list[str]]:
-    """Where in the list of names the name of each kind of event is; 0 is that of kinds that are not declared."""
+    """Return the names, and the place of each kind of event in them; 0 is that of kinds that are not declared."""
     lookup, names = {}, [""]
     for raw in plane.event_metadata:
         entry = parse("XEventMetadataEntry", raw)
@@ -134,7 +134,7 @@ def metadata(plane: Any) -> tuple[dict[int, int], list[str]]:
 
 
 def kinds_of(ids: Integers, lookup: dict[int, int]) -> Integers:
-    """Each event's place in the list of names, from the number that it is stored with."""
+    """Return each event's place in the list of names, from the number that it is stored with."""
     unique, inverse = np.unique(ids, return_inverse=True)
     return np.asarray([lookup.get(number, 0) for number in unique.tolist()], np.int64)[inverse]
 
@@ -144,7 +144,7 @@ def text(raw: bytes) -> str:
 
 
 def parse(kind: str, data: bytes) -> Any:
-    """The message of that kind; Unreadable if the bytes are none."""
+    """Parse a message of that kind; Unreadable if the bytes are none."""
     from google.protobuf.message import DecodeError
 
     try:
@@ -155,7 +155,7 @@ def parse(kind: str, data: bytes) -> Any:
 
 @cache
 def messages() -> dict[str, Any]:
-    """The message classes, by name."""
+    """Return the message classes, by name."""
     from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 
     file = descriptor_pb2.FileDescriptorProto(name="accelbench_xplane.proto", package="accelbench")

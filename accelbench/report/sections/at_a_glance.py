@@ -1,4 +1,4 @@
-"""At a glance: the best point of each benchmark."""
+"""The section "at a glance": the best point of each benchmark."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 WIDTH = 100
 ROOMY, ENOUGH = 92, 72
-"""Below so many columns the flags stand under the point's name, and below the second the intervals are left out."""
+"""The least columns of a terminal for a column of flags, which else stand under the point's name, and for intervals."""
 
 
 @dataclass(frozen=True)
@@ -111,7 +111,7 @@ def _table(groups: Sequence[Group], width: int) -> Table:
 
 
 def _columns(rows: Sequence[Row], width: int) -> list[str]:
-    """The columns that say something here: a share that no row knows has its reason under the table instead."""
+    """Return the columns that say something here: a share that no row knows has its reason under the table instead."""
     says = {
         "figure": True,
         "interval": width >= ENOUGH,
@@ -133,7 +133,7 @@ def _cell(row: Row, column: str) -> Text:
 
 
 def _add_details(name: Text, row: Row, with_flags: bool) -> None:
-    """Under the name: what a training learnt and is bound by, what a time is made of, each card's rate, the flags."""
+    """Add, under the name, what a training learnt and is bound by, what a time is made of, each card's rate, flags."""
     if row.record.data:
         name.append(f"\n  {plain(trained_on(row.record.data))}", style="dim")
     if row.training or row.record.figure == "time" or row.record.layout.devices > 1:
@@ -148,7 +148,7 @@ def _add_details(name: Text, row: Row, with_flags: bool) -> None:
 
 
 def _print_bounds(groups: Sequence[Group], console: Console) -> None:
-    """What the percentages are percentages of, and why some are unknown."""
+    """Print what the percentages are percentages of, and why some are unknown."""
     rows = [row for group in groups if group.bounded for row in group.rows]
     for name, meaning, shares in (
         ("peak", "the vendor's figure", [row.of_peak for row in rows]),

@@ -1,4 +1,4 @@
-"""How to read the figures of the page, and how to repeat the run."""
+"""The section that tells how to read the figures of the page, and how to repeat the run."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 FIGURE_SIZE = (WIDTH, 4.3)
 SLOPE_SHOWN = 20.0
-"""How far below its bend the memory roof is drawn at least, where every point lies to the right of it."""
+"""The factor below its bend down to which the memory roof is drawn, where every point lies to the right of it."""
 
 
 def _content(measured: Sequence[Ceiling], run: Run) -> Mapping[str, Any]:

@@ -1,4 +1,4 @@
-"""How long compilation, warm-up and measurement of each point took."""
+"""The section of the phases: how long compilation, warm-up and measurement of each point took."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How many points were measured, failed or were skipped: the last line of the terminal's table."""
+"""The last line of the terminal's table: how many points were measured, failed or were skipped."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How trainings scale: a table of replicas, rate, speed-up and efficiency, and what the lost time is made of."""
+"""The scaling of trainings: a table of replicas, rate, speed-up and efficiency, and what the lost time is made of."""
 
 from __future__ import annotations
 
@@ -63,12 +63,12 @@ class ScalingTable:
 
     @property
     def parts(self) -> list[tuple[Step, StepParts]]:
-        """The steps that were taken apart."""
+        """Return the steps that were taken apart."""
         return [(step, step.record.parts) for step in self.scaling.steps if step.record.parts]
 
     @property
     def model_text(self) -> str:
-        """The fitted model in words."""
+        """Return the fitted model in words."""
         if self.model is None:
             return ""
         bandwidth = 1 / self.model.seconds_per_byte if self.model.seconds_per_byte else float("inf")

@@ -1,4 +1,4 @@
-"""What the sensors read while each point was measured, as a table per device with the sensors that were readable."""
+"""The readings of the sensors at each point, as a table per device with the sensors that were readable."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ _UNIT = re.compile(r"_[sj](?=\.|$)")
 
 @dataclass(frozen=True)
 class Table:
-    """What the sensors of a device read, point by point."""
+    """The readings of one device's sensors, point by point."""
 
     device: str
     columns: tuple[str, ...]
     lines: tuple[tuple[Row, tuple[str | None, ...]], ...]
     """A row and its cells; None where the sensor was not readable."""
     zero: tuple[str, ...]
-    """Counters that counted nothing at any point, and so have no column."""
+    """The counters that counted nothing at any point, and so have no column."""
 
 
 def tables(rows: Sequence[Row]) -> list[Table]:

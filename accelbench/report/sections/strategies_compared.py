@@ -81,7 +81,7 @@ def _print(found: Sequence[Comparison], console: Console) -> None:
 
 
 def _engine(record: Record) -> tuple[str, str]:
-    """The framework and the strategy."""
+    """Return the framework and the strategy."""
     return str(record.point.backend), str(record.layout.strategy)
 
 

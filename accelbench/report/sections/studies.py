@@ -1,5 +1,7 @@
-"""What a training benchmark shows, as the published studies have it: run time and quality against an axis that its
-points sweep (units, layers, batch, devices), with every device and backend of the run side by side."""
+"""Training benchmarks as the published studies show them: run time and quality against an axis that the points sweep.
+
+Such an axis is units, layers, batch or devices; every device and backend of the run stands side by side.
+"""
 
 from __future__ import annotations
 
@@ -22,13 +24,13 @@ if TYPE_CHECKING:
 
 LEAST_VALUES = 2
 SWEEPS = 3
-"""Of one benchmark at most: those of the axes that take the most values."""
+"""The sweeps shown of one benchmark at most: those of the axes that take the most values."""
 CHOICES = 8
-"""Choices of the other axes that a sweep has at most, each once per device and backend."""
+"""The choices of the other axes that a sweep has at most, each once per device and backend."""
 PANEL, ROW = 2.5, 0.19
-"""Inches high: a panel, and a row of the legend."""
+"""The heights in inches of a panel, and of a row of the legend."""
 FAR_APART = 6.0
-"""Times in a greater ratio, as those of a CPU and a GPU are, stand on a logarithmic axis."""
+"""The ratio beyond which times, as those of a CPU and a GPU, stand on a logarithmic axis."""
 CHARACTER = 0.024
 """The part of the axis that a character of a value's name takes; a name that would touch the last one is left out."""
 DASHES: tuple[Any, ...] = ("-", (0, (5, 2)), (0, (1.2, 1.6)), (0, (6, 2, 1.2, 2)), (0, (6, 2, 1.2, 2, 1.2, 2)))
@@ -37,7 +39,7 @@ STYLE: dict[str, Any] = {"markersize": 6, "markeredgecolor": SURFACE, "linewidth
 
 @dataclass(frozen=True)
 class Measure:
-    """What is shown against the axis."""
+    """A quantity that is shown against the axis."""
 
     title: str
     unit: str
@@ -46,14 +48,14 @@ class Measure:
     """The standard deviation over the repeats of the training, where there were any."""
 
     def points(self, line: Line) -> list[tuple[int, float, float]]:
-        """Axis, value and deviation of the points whose value is a number; the deviation is NaN where there is none."""
+        """Return axis, value and deviation of each point whose value is a number; NaN is for no deviation."""
         found = [(place, self.of(record), self.deviation(record)) for place, record in line.points]
         return [(x, y, math.nan if sd is None else sd) for x, y, sd in found if y is not None and math.isfinite(y)]
 
 
 @dataclass(frozen=True)
 class Line:
-    """Points that differ in the swept axis alone."""
+    """The points that differ in the swept axis alone."""
 
     where: str
     """The device and, where the benchmark ran on several, the backend."""
@@ -73,10 +75,10 @@ class Sweep:
     benchmark: str
     axis: str
     measures: tuple[Measure, ...]
-    """Run time, then quality where there is one."""
+    """The run time, then the quality where there is one."""
     lines: tuple[Line, ...]
     left_out: int
-    """Choices of the other axes for which there is no room."""
+    """The number of choices of the other axes for which there is no room."""
 
     @property
     def places(self) -> list[str]:
@@ -88,7 +90,7 @@ class Sweep:
 
     @property
     def repeated(self) -> bool:
-        """Whether a quality is the mean of several trainings."""
+        """Return whether a quality is the mean of several trainings."""
         found = (deviation for m in self.measures for line in self.lines for _, _, deviation in m.points(line))
         return any(map(math.isfinite, found))
 
@@ -101,12 +103,12 @@ class Study:
     places: tuple[str, ...]
     """The devices and, where there are several, backends."""
     common: str
-    """What all its points share."""
+    """The values that all its points share, in words."""
     sweeps: tuple[Sweep, ...]
 
 
 def make_studies(groups: Iterable[Group]) -> list[Study]:
-    """A study of each training benchmark whose points sweep a numeric axis."""
+    """Return a study of each training benchmark whose points sweep a numeric axis."""
     benchmarks: dict[str, list[Row]] = {}
     for group in groups:
         benchmarks.setdefault(group.benchmark, []).extend(row for row in group.rows if row.training)
@@ -135,7 +137,7 @@ def _study(benchmark: str, rows: Sequence[Row]) -> Study:
 
 
 def _time(rows: Iterable[Row]) -> Measure:
-    """A training's time; the rate where points train on different amounts of data, whose times do not compare."""
+    """Return a training's time, or its rate where points train on different amounts of data: times do not compare."""
     records = [row.record for row in rows]
     if len({record.data and record.data.train for record in records}) <= 1:
         return Measure("time of the training", "s", _training)
@@ -144,7 +146,7 @@ def _time(rows: Iterable[Row]) -> Measure:
 
 
 def _training(record: Record) -> float | None:
-    """Seconds of one of the repeated trainings, without compilation, which long trainings make up for."""
+    """Return the seconds of one of the repeated trainings, less compilation, which long trainings make up for."""
     metrics, trainings = record.metrics, record.data.trainings if record.data else 1
     if "training" not in metrics:
         return None
@@ -153,7 +155,7 @@ def _training(record: Record) -> float | None:
 
 
 def _quality(rows: Iterable[Row]) -> Measure | None:
-    """The quality that the benchmark is judged by; None where it declares none."""
+    """Return the quality that the benchmark is judged by; None where it declares none."""
     headlines = (quality for row in rows for quality in row.record.qualities if quality.headline)
     headline = next(headlines, None)
     if headline is None:
@@ -166,7 +168,7 @@ def _quality(rows: Iterable[Row]) -> Measure | None:
 
 
 def _places(rows: Sequence[Row]) -> dict[str, list[Row]]:
-    """The rows by device and, where there are several, backend."""
+    """Return the rows by device and, where there are several, backend."""
     several = len({row.record.point.backend for row in rows}) > 1
     places: dict[str, list[Row]] = {}
     for row in rows:
@@ -176,14 +178,14 @@ def _places(rows: Sequence[Row]) -> dict[str, list[Row]]:
 
 
 def _lines(places: Mapping[str, Sequence[Row]], axis: str, varying: Sequence[str]) -> Iterator[Line]:
-    """A line per place and choice of the other axes; of a place that has no line, its single points."""
+    """Yield a line per place and choice of the other axes; of a place that has no line, its single points."""
     for where, rows in places.items():
         found = [Line(where, choice, tuple(points)) for choice, points in lines(rows, axis, varying).items()]
         yield from [line for line in found if line.swept] or found
 
 
 def _choose(found: Sequence[Line]) -> list[str]:
-    """The choices of the other axes, or of too many, those that have a line, evenly through them."""
+    """Return the choices of the other axes; of too many, take some that have a line, evenly through them."""
     choices = list(dict.fromkeys(line.choice for line in found))
     if len(choices) <= CHOICES:
         return choices
@@ -208,12 +210,12 @@ class Styles:
         }
 
     def choices(self) -> list[Line2D]:
-        """The legend's entries for the choices, where there are several."""
+        """Return the legend's entries for the choices, where there are several."""
         lines = {line.choice: line for line in self.sweep.lines} if len(self.sweep.choices) > 1 else {}
         return [self._entry(choice, self.of(line) | {"linestyle": "-"}) for choice, line in lines.items()]
 
     def places(self) -> list[Line2D]:
-        """The legend's entries for the devices, where there are several."""
+        """Return the legend's entries for the devices, where there are several."""
         lines = {line.where: line for line in self.sweep.lines} if len(self.sweep.places) > 1 else {}
         dash_alone = {"color": MUTED, "marker": ""} if len(self.sweep.choices) > 1 else {}
         return [self._entry(place, self.of(line) | dash_alone) for place, line in lines.items()]
@@ -253,13 +255,13 @@ def study_plot(sweep: Sweep, name: str) -> Markup:
 
 
 def _columns(entries: Sequence[Line2D]) -> int:
-    """Return as many as fit beside each other."""
+    """Return how many entries fit beside each other."""
     longest = max(len(str(entry.get_label())) for entry in entries)
     return max(1, min(len(entries), int(7.0 / (0.6 + 0.075 * longest))))
 
 
 def _draw(axes: Axes, line: Line, measure: Measure, style: dict[str, Any]) -> list[float]:
-    """Draw the line, and a bar of one standard deviation either way where there is one; the values that were drawn."""
+    """Draw the line, with bars of one standard deviation where there is one; return the values that were drawn."""
     points = measure.points(line)
     if not points:
         return []
@@ -271,7 +273,7 @@ def _draw(axes: Axes, line: Line, measure: Measure, style: dict[str, Any]) -> li
 
 
 def _scale_x(axes: Axes, values: Sequence[int]) -> None:
-    """The values themselves are named; where they grow by factors, the axis is logarithmic."""
+    """Name the values themselves on the axis; where they grow by factors, make it logarithmic."""
     from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
     grow = values[-1] - values[-2] > values[1] - values[0] and values[0] > 0
@@ -289,7 +291,7 @@ def _scale_x(axes: Axes, values: Sequence[int]) -> None:
 
 
 def _scale_y(axes: Axes, measure: Measure, values: Sequence[float], from_zero: bool) -> None:
-    """A time or a rate begins at zero, or is logarithmic where its values are far apart; a quality fills its panel."""
+    """Begin a time or a rate at zero, or make it logarithmic where values are far apart; fit a quality's axis."""
     from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
 
     if from_zero and min(values) > 0 and max(values) > FAR_APART * min(values):

@@ -23,7 +23,7 @@ class Part:
 
 
 Told = Callable[..., Fact]
-"""The fact with that label and path, and what it is called where the machine has no such thing."""
+"""The function that makes a fact of that label and path, given what to say where the machine has no such thing."""
 
 
 def machine(info: RunInfo) -> list[Part]:

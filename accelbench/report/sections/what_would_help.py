@@ -1,4 +1,4 @@
-"""What would help the trainings that were profiled, once for each verdict; the page says it beside each verdict."""
+"""The advice for the trainings that were profiled, once for each verdict; the page says it beside each verdict."""
 
 from __future__ import annotations
 

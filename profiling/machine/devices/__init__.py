@@ -48,7 +48,7 @@ class CardSensors(Protocol):
 
 
 class DeviceKind(ABC):
-    """What the suite asks of one kind of device; the answers given here are those of a kind that has no better ones."""
+    """The answers of one kind of device to the suite; those given here are of a kind that has no better ones."""
 
     name: ClassVar[Device]
     """The word that a user types, and a record stores: `gpu`."""

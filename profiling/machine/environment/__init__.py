@@ -1,1 +1,1 @@
-"""The environment record: what the machine is, in facts that may explain a figure."""
+"""The environment record: the facts about the machine that may explain a figure."""

@@ -1,4 +1,4 @@
-"""What may explain a figure: an allow-list of facts about the machine, each collected by a small function."""
+"""The facts that may explain a figure: an allow-list, each collected by a small function."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from profiling.machine.environment.system import collect_system
 from profiling.machine.nvidia.libcuda import CudaError, Driver, NoDriver
 from profiling.records.environment import Cuda, Environment, Gpu
 
-# Why a fact can be missing; those whose absence is itself the answer (no quota, no container) are not here.
+# The reasons why a fact can be missing; those whose absence is itself the answer (no quota, no container) are not here.
 WHY_UNKNOWN = {
     "cpu.model": "/proc/cpuinfo does not name the processor",
     "cpu.sockets": "the kernel shows no CPU topology",
@@ -33,7 +33,7 @@ WHY_UNKNOWN = {
 
 
 def collect(root: Path = Path("/")) -> Environment:
-    """Every fact about this machine; what cannot be read is null, with the reason in `unknown`.
+    """Collect every fact about this machine; what cannot be read is null, with the reason in `unknown`.
 
     `root` is where `/proc`, `/sys` and `/etc` are looked for.
     """

@@ -28,13 +28,13 @@ IMAGE_VARIABLE = "ACCELBENCH_IMAGE"
 
 
 def collect_container(root: Path = Path("/")) -> str | None:
-    """The engine whose container this process is in, or None where no marker of one was seen."""
+    """Return the engine whose container this process is in, or None where no marker of one was seen."""
     by_file = next((engine for name, engine in CONTAINER_FILES.items() if (root / name).exists()), None)
     return first_set(CONTAINER_VARIABLES) or by_file or _stated_container() or _container_by_group(root)
 
 
 def collect_image() -> str | None:
-    """The digest of the image's configuration, which only who started the container, or built the SIF, can tell."""
+    """Return the digest of the image's configuration, which only the container's starter or the SIF's builder tells."""
     stated = os.environ.get(IMAGE_VARIABLE, "")
     return stated if re.fullmatch("sha256:[0-9a-f]{64}", stated) else None
 
@@ -50,5 +50,5 @@ def _container_by_group(root: Path) -> str | None:
 
 
 def first_set(variables: dict[str, str]) -> str | None:
-    """The meaning of the first variable that is set."""
+    """Return the meaning of the first variable that is set."""
     return next((meaning for name, meaning in variables.items() if os.environ.get(name)), None)

@@ -50,7 +50,7 @@ ARM_PARTS = {
     (0xC0, 0xAC4): "Ampere-1a",
 }
 
-# How a guest can tell its hypervisor without asking the CPUID instruction: by the firmware's maker or the clock.
+# A guest can tell its hypervisor without asking the CPUID instruction: by the firmware's maker or the clock.
 HYPERVISOR_FIRMWARE = {
     "qemu": "kvm",
     "amazon ec2": "nitro",
@@ -64,7 +64,7 @@ HYPERVISOR_CLOCKS = {"kvm-clock": "kvm", "xen": "xen", "hyperv_clocksource_tsc_p
 
 
 def collect_cpu(root: Path = Path("/")) -> Cpu:
-    """Everything known about the processor."""
+    """Collect everything known about the processor."""
     info = collect_cpuinfo(root)
     online = collect_online(root)
     return Cpu(
@@ -88,14 +88,14 @@ def collect_cpu(root: Path = Path("/")) -> Cpu:
 
 
 def collect_cpuinfo(root: Path = Path("/")) -> dict[str, str]:
-    """The first processor's entries of `/proc/cpuinfo`."""
+    """Return the first processor's entries of `/proc/cpuinfo`."""
     first, _, _ = (read_text(root / "proc/cpuinfo") or "").partition("\n\n")
     parts = (line.partition(":") for line in first.splitlines())
     return {name.strip(): value.strip() for name, _, value in parts}
 
 
 def collect_model(info: dict[str, str]) -> str | None:
-    """The processor's name: stated on x86 and POWER, known by its numbers on Arm."""
+    """Return the processor's name: stated on x86 and POWER, known by its numbers on Arm."""
     stated = info.get("model name") or info.get("cpu")
     return stated or ARM_PARTS.get((_arm_number(info, "CPU implementer"), _arm_number(info, "CPU part")))
 
@@ -114,18 +114,18 @@ def _number(info: dict[str, str], name: str) -> int | None:
 
 
 def collect_online(root: Path = Path("/")) -> list[int]:
-    """The logical CPUs that are switched on."""
+    """Return the logical CPUs that are switched on."""
     text = read_text(root / CPUS / "online")
     return parse_cpu_list(text) if text else list(range(os.cpu_count() or 1))
 
 
 def collect_affinity() -> list[int] | None:
-    """The logical CPUs that this process may run on, or None where the system does not tell."""
+    """Return the logical CPUs that this process may run on, or None where the system does not tell."""
     return sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else None
 
 
 def count_usable(root: Path = Path("/")) -> int:
-    """The logical CPUs that this process may use, without regard to a quota."""
+    """Return how many logical CPUs this process may use, without regard to a quota."""
     return len(collect_affinity() or collect_online(root))
 
 
@@ -135,13 +135,13 @@ def collect_sockets(online: list[int], root: Path = Path("/")) -> int | None:
 
 
 def collect_cores(online: list[int], root: Path = Path("/")) -> int | None:
-    """Physical cores: sets of logical CPUs that share one."""
+    """Return the number of physical cores: sets of logical CPUs that share one."""
     siblings = {read_text(root / CPUS / f"cpu{number}/topology/thread_siblings_list") for number in online}
     return len(siblings - {None}) or None
 
 
 def collect_caches(root: Path = Path("/")) -> list[Cache]:
-    """The caches that the first CPU uses, nearest first."""
+    """Return the caches that the first CPU uses, nearest first."""
     caches = []
     for folder in sorted((root / CPUS / "cpu0/cache").glob("index*")):
         level, size = read_int(folder / "level"), read_text(folder / "size")
@@ -154,7 +154,7 @@ def collect_caches(root: Path = Path("/")) -> list[Cache]:
 
 
 def parse_size(text: str) -> int:
-    """Bytes in a size such as `32K` or `8M`."""
+    """Return the bytes in a size such as `32K` or `8M`."""
     return int(text.rstrip("KMG")) << {"K": 10, "M": 20, "G": 30}.get(text[-1], 0)
 
 
@@ -164,13 +164,13 @@ def collect_isa(info: dict[str, str]) -> list[str]:
 
 
 def collect_governor(root: Path = Path("/")) -> str | None:
-    """The frequency governor, or all of them where the CPUs differ."""
+    """Return the frequency governor, or all of them where the CPUs differ."""
     found = {read_text(path) for path in (root / CPUS).glob("cpu[0-9]*/cpufreq/scaling_governor")}
     return ", ".join(sorted(filter(None, found))) or None
 
 
 def collect_frequency(info: dict[str, str], root: Path = Path("/")) -> float | None:
-    """The highest clock that the kernel states, in MHz, or the present one where it states no highest."""
+    """Return the highest clock that the kernel states, in MHz, or the present one where it states none."""
     highest_khz = read_int(root / CPUS / "cpu0/cpufreq/cpuinfo_max_freq")
     if highest_khz:
         return highest_khz / 1000
@@ -179,7 +179,7 @@ def collect_frequency(info: dict[str, str], root: Path = Path("/")) -> float | N
 
 
 def collect_hypervisor(info: dict[str, str], root: Path = Path("/")) -> str | None:
-    """The hypervisor's name, `unnamed` where there is one that does not say, or None on bare metal."""
+    """Return the hypervisor's name, `unnamed` where there is one that does not say, or None on bare metal."""
     maker = (read_text(root / "sys/class/dmi/id/sys_vendor") or "").lower()
     tree = read_text(root / "proc/device-tree/hypervisor/compatible") or ""
     clock = read_text(root / "sys/devices/system/clocksource/clocksource0/current_clocksource") or ""
@@ -190,21 +190,21 @@ def collect_hypervisor(info: dict[str, str], root: Path = Path("/")) -> str | No
 
 
 def collect_numa_nodes(root: Path = Path("/")) -> int | None:
-    """Memory nodes that have CPUs: a Grace Hopper's GPU memory is a node without."""
+    """Return how many memory nodes have CPUs: a Grace Hopper's GPU memory is a node without."""
     nodes = root / "sys/devices/system/node"
     text = read_text(nodes / "has_cpu") or read_text(nodes / "online")
     return len(parse_cpu_list(text)) if text else None
 
 
 def collect_throttle_count(root: Path = Path("/")) -> int | None:
-    """Times since boot that a core slowed down for its heat (Intel), or None where it is not counted."""
+    """Return how often since boot a core slowed down for its heat (Intel), or None where it is not counted."""
     paths = (root / CPUS).glob("cpu[0-9]*/thermal_throttle/core_throttle_count")
     counts = [count for path in paths if (count := read_int(path)) is not None]
     return sum(counts) if counts else None
 
 
 def collect_energy(root: Path = Path("/")) -> dict[str, tuple[int, int]]:
-    """Each package's energy counter and the value after which it starts anew, in µJ (RAPL; root only on most)."""
+    """Return each package's energy counter, and the value after which it starts anew, in µJ (RAPL; often root only)."""
     counters = {}
     for zone in (root / "sys/class/powercap").glob("intel-rapl:*"):
         name, energy, wrap = (

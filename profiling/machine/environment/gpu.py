@@ -16,7 +16,7 @@ RUNTIMES = ("nvidia-cuda-runtime-cu12", "nvidia-cuda-runtime")
 
 
 def collect_gpus(driver: Driver) -> list[Gpu]:
-    """The visible devices in CUDA's order, with the card's settings where NVML tells; `CudaError` as `Driver`."""
+    """Return the visible devices in CUDA's order, with the card's settings that NVML tells; `CudaError` as `Driver`."""
     return [_describe(index, device, open_card(device.pci_bus_id)) for index, device in enumerate(driver.devices())]
 
 
@@ -50,12 +50,12 @@ def _settings(card: Any) -> dict[str, Any]:
 
 
 def hash_uuid(uuid: str) -> str:
-    """The first 12 hex digits of SHA-256 of the UUID."""
+    """Return the first 12 hex digits of SHA-256 of the UUID."""
     return hashlib.sha256(uuid.encode()).hexdigest()[:12]
 
 
 def collect_cuda(driver: Driver) -> Cuda:
-    """The versions of the driver and of the installed CUDA runtime; `CudaError` as `Driver`."""
+    """Return the versions of the driver and of the installed CUDA runtime; `CudaError` as `Driver`."""
     major, minor = driver.cuda_version()
     return Cuda(
         driver=collect_driver_version(),
@@ -65,6 +65,6 @@ def collect_cuda(driver: Driver) -> Cuda:
 
 
 def collect_driver_version() -> str | None:
-    """The driver's own version, such as 580.95.05."""
+    """Return the driver's own version, such as 580.95.05."""
     read(pynvml.nvmlInit)
     return read(pynvml.nvmlSystemGetDriverVersion)

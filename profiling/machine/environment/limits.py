@@ -1,4 +1,4 @@
-"""What the control groups grant this process, in version 1 and 2, and how often they held it back.
+"""The grants of the control groups to this process, in version 1 and 2, and how often they held it back.
 
 Sources: Linux `Documentation/admin-guide/cgroup-v2.rst`, `…/cgroup-v1/memory.rst` and `scheduler/sched-bwc.rst`.
 """
@@ -25,25 +25,25 @@ class Mount(NamedTuple):
 
 
 class Throttling(NamedTuple):
-    """Since boot: the periods in which a quota ran out, and the seconds stopped, summed over the CPUs."""
+    """The periods since boot in which a quota ran out, and the seconds stopped, summed over the CPUs."""
 
     periods: int
     seconds: float
 
 
 def collect_limits(root: Path = Path("/")) -> Limits:
-    """The tightest CPU quota and memory limit from the process's own group up to the top."""
+    """Return the tightest CPU quota and memory limit from the process's own group up to the top."""
     return Limits(cpu_quota=collect_cpu_quota(root), memory_bytes=collect_memory_limit(root))
 
 
 def collect_cpu_quota(root: Path = Path("/")) -> float | None:
-    """CPUs' worth of time that the process may use, or None without a quota."""
+    """Return the CPUs' worth of time that the process may use, or None without a quota."""
     quotas = [_group_quota(group) for group in groups("cpu", root)]
     return min((quota for quota in quotas if quota is not None), default=None)
 
 
 def collect_memory_limit(root: Path = Path("/")) -> int | None:
-    """Bytes that the process's group may use, or None without a limit."""
+    """Return the bytes that the process's group may use, or None without a limit."""
     limits = [read_int(group / name) for group in groups("memory", root) for name in MEMORY_LIMIT_FILES]
     return min((limit for limit in limits if limit is not None and limit < UNLIMITED_BYTES), default=None)
 
@@ -52,7 +52,7 @@ MEMORY_LIMIT_FILES = ("memory.max", "memory.limit_in_bytes")  # version 2 (`max`
 
 
 def collect_throttling(root: Path = Path("/")) -> Throttling | None:
-    """How the quotas of this group and those above it held it back, or None where no group counts it."""
+    """Return how the quotas of this group and those above it held it back; None where no group counts it."""
     counted = [pairs for group in groups("cpu", root) if "nr_throttled" in (pairs := read_pairs(group / "cpu.stat"))]
     if not counted:
         return None
@@ -74,7 +74,7 @@ def _group_quota(group: Path) -> float | None:
 
 
 def parse_cpu_max(text: str) -> float | None:
-    """CPUs granted by a line of `cpu.max`, `QUOTA PERIOD` in microseconds; None for `max`."""
+    """Return the CPUs granted by a line of `cpu.max`, `QUOTA PERIOD` in microseconds; None for `max`."""
     quota, *period = text.split()
     if quota == "max":
         return None
@@ -82,7 +82,7 @@ def parse_cpu_max(text: str) -> float | None:
 
 
 def groups(controller: str, root: Path = Path("/")) -> list[Path]:
-    """The folders of this process's groups for that controller, its own first, up to the visible top."""
+    """Return the folders of this process's groups for that controller, its own first, up to the visible top."""
     mount = _mount_of(controller, root)
     if mount is None:
         return []
@@ -97,14 +97,14 @@ def groups(controller: str, root: Path = Path("/")) -> list[Path]:
 
 
 def _mount_of(controller: str, root: Path) -> Mount | None:
-    """Version 1 where the controller is mounted there (a hybrid machine has both), else version 2."""
+    """Return version 1's mount where the controller is mounted there (hybrid machines have both), else version 2's."""
     mounts = _mounts(root)
     first = next((mount for mount in mounts if controller in mount.controllers), None)
     return first or next((mount for mount in mounts if mount.version == 2), None)
 
 
 def _mounts(root: Path) -> list[Mount]:
-    """The cgroup lines of `/proc/self/mountinfo`: `id parent dev ROOT PATH options … - TYPE source OPTIONS`."""
+    """Return the cgroup lines of `/proc/self/mountinfo`: `id parent dev ROOT PATH options … - TYPE source OPTIONS`."""
     found = []
     for line in (read_text(root / "proc/self/mountinfo") or "").splitlines():
         before, _, after = line.partition(" - ")
@@ -117,7 +117,7 @@ def _mounts(root: Path) -> list[Mount]:
 
 
 def _membership(root: Path) -> dict[str, str]:
-    """The process's group per controller from `/proc/self/cgroup`; version 2 is under the empty name."""
+    """Return the process's group per controller from `/proc/self/cgroup`; version 2 is under the empty name."""
     paths: dict[str, str] = {}
     for line in (read_text(root / "proc/self/cgroup") or "").splitlines():
         _, controllers, path = line.split(":", 2)

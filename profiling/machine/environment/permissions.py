@@ -1,4 +1,4 @@
-"""What this process may do beyond an ordinary user's rights; containers drop most of it."""
+"""The rights of this process beyond an ordinary user's; containers drop most of them."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ WHOLE_RANGE = ["0", "0", "4294967295"]
 
 
 def collect_user_namespace(root: Path = Path("/")) -> bool | None:
-    """Whether the process's users are mapped to others of the host, as rootless engines do."""
+    """Return whether the process's users are mapped to others of the host, as rootless engines do."""
     mapping = read_text(root / "proc/self/uid_map")
     return None if not mapping else mapping.split() != WHOLE_RANGE
 
 
 def collect_gpu_counters(root: Path = Path("/")) -> bool | None:
-    """Whether the process may read an NVIDIA GPU's performance counters; None without NVIDIA's kernel module."""
+    """Return whether the process may read an NVIDIA GPU's performance counters; None without NVIDIA's module."""
     restricted = read_pairs(root / "proc/driver/nvidia/params", ":").get("RmProfilingAdminOnly")
     return None if restricted is None else restricted == "0" or has_capability(root, CAP_SYS_ADMIN)
 

@@ -41,7 +41,7 @@ SETTINGS = (
 
 
 def collect_software() -> Software:
-    """Everything known about the software; imports NumPy, and no framework."""
+    """Collect everything known about the software; this imports NumPy, and no framework."""
     pools = collect_blas_pools()
     return Software(
         python=platform.python_version(),
@@ -56,12 +56,12 @@ def collect_software() -> Software:
 
 
 def collect_libraries() -> dict[str, str]:
-    """The installed versions of the libraries that do the work, from their metadata."""
+    """Return the installed versions of the libraries that do the work, from their metadata."""
     return {name: found for name in LIBRARIES if (found := installed_version(name))}
 
 
 def installed_version(distribution: str) -> str | None:
-    """The version of an installed distribution, read without importing it."""
+    """Return the version of an installed distribution, read without importing it."""
     try:
         return version(distribution)
     except PackageNotFoundError:
@@ -69,7 +69,7 @@ def installed_version(distribution: str) -> str | None:
 
 
 def collect_blas_pools() -> list[dict[str, Any]]:
-    """The thread pools of the BLAS that NumPy uses, as threadpoolctl describes them."""
+    """Return the thread pools of the BLAS that NumPy uses, as threadpoolctl describes them."""
     import numpy  # noqa: F401 - loads its BLAS, so that it can be seen
     from threadpoolctl import threadpool_info
 
@@ -77,23 +77,23 @@ def collect_blas_pools() -> list[dict[str, Any]]:
 
 
 def describe_blas(pools: list[dict[str, Any]]) -> str | None:
-    """The BLAS by name, version and the kernel family it chose: `openblas 0.3.31 Haswell pthreads`."""
+    """Return the BLAS by name, version and the kernel family it chose: `openblas 0.3.31 Haswell pthreads`."""
     keys = ("internal_api", "version", "architecture", "threading_layer")
     return ", ".join(" ".join(str(pool[key]) for key in keys if pool.get(key)) for pool in pools) or None
 
 
 def collect_variables(names: tuple[str, ...]) -> dict[str, str]:
-    """Those of the named environment variables that are set, with any path in them left out."""
+    """Return the named environment variables that are set, with any path in them left out."""
     return {name: without_paths(os.environ[name]) for name in names if os.environ.get(name)}
 
 
 def without_paths(value: str) -> str:
-    """The value with every path in it replaced by `…`: `--xla_dump_to=/home/me` names a person."""
+    """Return the value with every path in it replaced by `…`: `--xla_dump_to=/home/me` names a person."""
     return re.sub(r"[~\w.@:+-]*[/\\][^\s,;]*", "…", value)
 
 
 def collect_own_version() -> str:
-    """The suite's version: of the checkout that runs, which need not be installed, or of the installed package."""
+    """Return the suite's version: that of the running checkout, installed or not, or of the installed package."""
     project = PROJECT / "pyproject.toml"
     if project.is_file():
         found: str = tomllib.loads(project.read_text(encoding="utf-8"))["project"]["version"]
@@ -102,7 +102,7 @@ def collect_own_version() -> str:
 
 
 def collect_revision(checkout: Path = PROJECT) -> str | None:
-    """The git commit of the checkout, or of an image's source, `-dirty` if files were changed; None if unknown."""
+    """Return the git commit of the checkout or of an image's source, `-dirty` if files changed; None if unknown."""
     if not (checkout / ".git").exists():
         stated = os.environ.get("ACCELBENCH_REVISION", "")
         return stated if re.fullmatch("[0-9a-f]{40}(-dirty)?", stated) else None

@@ -19,7 +19,7 @@ SCHEDULER_VARIABLES = {"SLURM_JOB_ID": "slurm", "PBS_JOBID": "pbs", "LSB_JOBID":
 
 
 def collect_system(root: Path = Path("/")) -> System:
-    """Everything known about the operating system."""
+    """Collect everything known about the operating system."""
     return System(
         os=collect_os(root),
         kernel=read_text(root / "proc/sys/kernel/osrelease") or platform.release(),
@@ -34,13 +34,13 @@ def collect_system(root: Path = Path("/")) -> System:
 
 
 def collect_os(root: Path = Path("/")) -> str:
-    """The distribution's own name (os-release(5)), or the platform's where it has none."""
+    """Return the distribution's own name (os-release(5)), or the platform's where it has none."""
     release = read_pairs(root / "etc/os-release", "=") or read_pairs(root / "usr/lib/os-release", "=")
     return " ".join(shlex.split(release.get("PRETTY_NAME", ""))) or platform.system()
 
 
 def collect_runtime(root: Path = Path("/")) -> str | None:
-    """The hosted notebook or the kernel's stand-in that the process runs on, or None."""
+    """Return the hosted notebook or the kernel's stand-in that the process runs on, or None."""
     version = (read_text(root / "proc/version") or "").lower()
     by_kernel = next((runtime for word, runtime in RUNTIME_KERNELS.items() if word in version), None)
     return first_set(RUNTIME_VARIABLES) or by_kernel

@@ -1,4 +1,4 @@
-"""What GPU benchmarks ask of the CUDA device they run on: its size, its streams, whether it can do what they need."""
+"""The CUDA device as GPU benchmarks ask for it: its size, its streams, whether it can do what they need."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ DISTRIBUTIONS = {
 
 
 def library(module: str) -> ModuleType:
-    """The imported module of a GPU library; Skip, with what to install, where it is missing."""
+    """Import a module of a GPU library; Skip, with what to install, where it is missing."""
     try:
         return import_module(module)
     except ImportError as error:
@@ -31,7 +31,7 @@ def library(module: str) -> ModuleType:
 
 
 def call(function: str, *args: Any) -> Any:
-    """The result of a CUDA runtime function of that name; RuntimeError with CUDA's own name for what went wrong.
+    """Call the CUDA runtime function of that name; RuntimeError with CUDA's own name for what went wrong.
 
     Source: CUDA Runtime API, as `cuda.bindings.runtime` offers it: a tuple of the error code and the results.
     """
@@ -54,13 +54,13 @@ def use_device(index: int) -> None:
 
 
 def attribute(name: str) -> int:
-    """A device attribute by its name without the prefix `cudaDevAttr`, such as `L2CacheSize` (bytes)."""
+    """Return a device attribute by its name without the prefix `cudaDevAttr`, such as `L2CacheSize` (bytes)."""
     attributes = library("cuda.bindings.runtime").cudaDeviceAttr
     return int(call("cudaDeviceGetAttribute", getattr(attributes, f"cudaDevAttr{name}"), call("cudaGetDevice")))
 
 
 def free_memory() -> int:
-    """Bytes of device memory that are free now."""
+    """Return the bytes of device memory that are free now."""
     free, _ = call("cudaMemGetInfo")
     return int(free)
 
@@ -76,7 +76,7 @@ def require_device_memory(needed: int) -> None:
 
 
 def compute_capability() -> tuple[int, int]:
-    """The compute capability of the current device, (9, 0) for Hopper."""
+    """Return the compute capability of the current device, (9, 0) for Hopper."""
     return attribute("ComputeCapabilityMajor"), attribute("ComputeCapabilityMinor")
 
 
@@ -96,13 +96,13 @@ class _Stream:
     handle: int
 
     def __cuda_stream__(self) -> tuple[int, int]:
-        """The protocol's version and the stream's address."""
+        """Return the protocol's version and the stream's address."""
         return 0, self.handle
 
 
 @lru_cache(maxsize=8)
 def cupy_stream(handle: int) -> Any:
-    """A CUDA stream handle as a CuPy stream, to be entered with `with`; 0 is the default stream."""
+    """Return a CUDA stream handle as a CuPy stream, to be entered with `with`; 0 is the default stream."""
     streams = library("cupy").cuda.Stream
     # The default stream is that of whichever device is current; any other belongs to the device it is first used on.
     return streams.from_external(_Stream(handle)) if handle else streams.null

@@ -53,13 +53,13 @@ class Driver:
             raise NoDriver(str(error)) from None
 
     def cuda_version(self) -> tuple[int, int]:
-        """The newest CUDA that this driver serves, such as (13, 0)."""
+        """Return the newest CUDA that this driver serves, such as (13, 0)."""
         version = ctypes.c_int()
         self._call("cuDriverGetVersion", ctypes.byref(version))
         return version.value // 1000, version.value % 1000 // 10
 
     def devices(self) -> list[CudaDevice]:
-        """The devices visible to this process, in CUDA's order; `CudaError` where the driver refuses."""
+        """Return the devices visible to this process, in CUDA's order; `CudaError` where the driver refuses."""
         self._call("cuInit", 0)
         count = ctypes.c_int()
         self._call("cuDeviceGetCount", ctypes.byref(count))

@@ -10,7 +10,7 @@ import pynvml
 if TYPE_CHECKING:
     from profiling.machine.devices import Reading
 
-# What holds a card's clock below what it could be (NVML, nvmlClocksThrottleReasons); an idle card is not held back.
+# The reasons that hold a card's clock down (NVML, nvmlClocksThrottleReasons); an idle card is not held back.
 THROTTLE_REASONS = {
     pynvml.nvmlClocksThrottleReasonSwPowerCap: "power limit",
     pynvml.nvmlClocksThrottleReasonApplicationsClocksSetting: "clocks set by the user",
@@ -24,7 +24,7 @@ THROTTLE_REASONS = {
 
 
 def open_card(pci_bus_id: str) -> Any | None:
-    """The management handle of the card at that PCI address, or None where there is no NVML for it."""
+    """Open the management handle of the card at that PCI address; None where there is no NVML for it."""
     try:
         pynvml.nvmlInit()  # counted by the library: every process that loads it may do so again
         return pynvml.nvmlDeviceGetHandleByPciBusId(pci_bus_id)
@@ -33,7 +33,7 @@ def open_card(pci_bus_id: str) -> Any | None:
 
 
 def read(query: Callable[..., Any], *arguments: Any) -> Any | None:
-    """What the query answers, or None where this card, driver or container does not offer it."""
+    """Return what the query answers, or None where this card, driver or container does not offer it."""
     try:
         return query(*arguments)
     except pynvml.NVMLError:
@@ -96,29 +96,29 @@ def _watts(card: Any) -> float:
 
 
 def _busy(card: Any) -> int:
-    """Percent of the last fraction of a second in which a kernel ran."""
+    """Return the percent of the last fraction of a second in which a kernel ran."""
     percent: int = pynvml.nvmlDeviceGetUtilizationRates(card).gpu
     return percent
 
 
 def _processes(card: Any) -> int:
-    """Processes that hold a CUDA context on the card; a container may be shown its own only."""
+    """Return how many processes hold a CUDA context on the card; a container may be shown its own only."""
     return len(pynvml.nvmlDeviceGetComputeRunningProcesses(card))
 
 
 def read_energy(card: Any) -> float | None:
-    """The card's energy counter in joules (Volta and newer)."""
+    """Return the card's energy counter in joules (Volta and newer)."""
     millijoules = read(pynvml.nvmlDeviceGetTotalEnergyConsumption, card)
     return None if millijoules is None else millijoules / 1000
 
 
 def read_throttle_reasons(card: Any) -> list[str]:
-    """What holds the card's clock down at this moment."""
+    """Return what holds the card's clock down at this moment."""
     mask = read(pynvml.nvmlDeviceGetCurrentClocksThrottleReasons, card) or 0
     return [reason for bit, reason in THROTTLE_REASONS.items() if mask & bit]
 
 
 def is_divided(card: Any) -> bool:
-    """Whether the card is divided into parts (MIG), which share its power and its clocks."""
+    """Return whether the card is divided into parts (MIG), which share its power and its clocks."""
     modes = read(pynvml.nvmlDeviceGetMigMode, card)
     return modes is not None and bool(modes[0])  # [in force, after the next reset]

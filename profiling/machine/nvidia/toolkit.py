@@ -17,13 +17,13 @@ from pathlib import Path
 from profiling.machine.nvidia.libcuda import CudaError, Driver, NoDriver
 
 VARIABLES = ("CUDA_PATH", "CUDA_HOME")
-"""What names a toolkit, in the order in which `cuda.pathfinder` reads them."""
+"""The variables that name a toolkit, in the order in which `cuda.pathfinder` reads them."""
 LIBNVVM = "nvvm/lib64/libnvvm.so*"
 Version = tuple[int, int]
 
 
 def toolkit(root: Path = Path("/")) -> Path | None:
-    """The folder that CUDA_PATH or CUDA_HOME names, else that of a toolkit that has libNVVM and suits the driver.
+    """Return the folder that CUDA_PATH or CUDA_HOME names, or of a toolkit that has libNVVM and suits the driver.
 
     A driver loads no PTX of a CUDA newer than the one that it serves. `root` is where `/usr/local` and `/opt` are.
     """
@@ -41,7 +41,7 @@ def use_toolkit() -> None:
 
 
 def toolkit_version(folder: Path) -> Version | None:
-    """The CUDA version of a toolkit, such as (13, 0): what its folder is called, else what its header says."""
+    """Return a toolkit's CUDA version, such as (13, 0): what its folder is called, else what its header says."""
     if called := re.fullmatch(r"cuda-(\d+)\.(\d+)", folder.resolve().name):
         return int(called[1]), int(called[2])
     for header in (folder / "include/cuda.h", *sorted(folder.glob("targets/*/include/cuda.h"))):
@@ -53,7 +53,7 @@ def toolkit_version(folder: Path) -> Version | None:
 
 
 def _usual_folders(root: Path) -> Iterator[Path]:
-    """The administrator's choice, then the newest, then what PATH leads to."""
+    """Yield the administrator's choice, then the newest, then what PATH leads to."""
     local = root / "usr/local"
     yield local / "cuda"
     yield from sorted(local.glob("cuda-[0-9]*"), key=lambda folder: toolkit_version(folder) or (0, 0), reverse=True)
@@ -65,7 +65,7 @@ def _usual_folders(root: Path) -> Iterator[Path]:
 
 
 def _suits(folder: Path, newest: Version | None) -> bool:
-    """Whether it has libNVVM, and is not known to be newer than the newest CUDA that the driver serves."""
+    """Return whether it has libNVVM, and is not known to be newer than the newest CUDA that the driver serves."""
     version = toolkit_version(folder)
     too_new = newest is not None and version is not None and version > newest
     return any(folder.glob(LIBNVVM)) and not too_new
