@@ -7,7 +7,7 @@ import re
 from dataclasses import dataclass
 
 from profiling.analysis.roofline import Share
-from profiling.machine.memory import format_bytes
+from profiling.machine.sizes import format_bytes
 from profiling.records.quality import Metric
 from profiling.records.record import Record
 from profiling.records.work import UNITS

@@ -31,7 +31,7 @@ from accelbench.doctor.profiling import (
     try_plugin,
     try_py_spy,
 )
-from profiling.machine.memory import format_bytes
+from profiling.machine.sizes import format_bytes
 
 if TYPE_CHECKING:
     from rich.console import Console

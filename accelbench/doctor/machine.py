@@ -12,8 +12,8 @@ from profiling.machine.devices import DeviceMissing, kinds
 from profiling.machine.environment import cpu, limits, memory, software, system
 from profiling.machine.environment.files import format_cpu_list, read_text
 from profiling.machine.environment.gpu import collect_gpus
-from profiling.machine.memory import format_bytes
 from profiling.machine.nvidia.libcuda import CudaError, Driver, NoDriver
+from profiling.machine.sizes import format_bytes
 
 FRAMEWORKS = {
     "tensorflow": ("tensorflow", "tensorflow-cpu", "tensorflow-tpu"),

@@ -9,6 +9,7 @@ import psutil
 from profiling.benchmark import Skip
 from profiling.machine.environment.files import read_int, read_pairs
 from profiling.machine.environment.limits import MEMORY_LIMIT_FILES, UNLIMITED_BYTES, groups
+from profiling.machine.sizes import format_bytes
 
 SHARE = 0.5
 
@@ -27,15 +28,6 @@ def require_memory(needed: float, available: int | None = None) -> None:
             f"needs {format_bytes(needed)} of memory; half of the available {format_bytes(available)} "
             f"is {format_bytes(SHARE * available)}"
         )
-
-
-def format_bytes(count: float) -> str:
-    """Return the size with three digits and a binary unit, as memory is sold: `5.71 GiB`."""
-    for unit in ("B", "KiB", "MiB", "GiB", "TiB", "PiB"):
-        if count < 1024:
-            return f"{count:.3g} {unit}" if count < 1000 else f"{count:.0f} {unit}"
-        count /= 1024
-    return f"{count:,.3g} EiB" if count < 1000 else f"{count:,.0f} EiB"
 
 
 def _left_in_group(group: Path) -> int | None:

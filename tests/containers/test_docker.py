@@ -64,9 +64,10 @@ def test_two_ranks_train_together_in_a_container_by_the_strategy_that_was_asked_
 ) -> None:
     words = ("BENCH=cnn-mnist", "BACKEND=tensorflow", "PARAMS=epochs=2", "PROCS=2", "STRATEGY=multiworker")
     checkout.bench("ENGINE=docker", *words)
-    (training,) = [record for record in records(checkout.only_run()) if record["benchmark"] == "cnn-mnist"]
+    (training,) = [record for record in records(checkout.only_run()) if record["point"]["benchmark"] == "cnn-mnist"]
     assert (training["status"], len(training["ranks"])) == ("measured", 2)
-    assert (training["params"]["strategy"], training["params"]["processes"]) == ("multiworker", 2)
+    params = training["point"]["params"]
+    assert (params["strategy"], params["processes"]) == ("multiworker", 2)
 
 
 def test_a_user_whom_the_image_does_not_know_trains_without_a_writable_root(

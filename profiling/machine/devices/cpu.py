@@ -24,7 +24,8 @@ class Cpu(DeviceKind):
 
     def memory_left(self) -> str:
         """Return the memory that the process may still use."""
-        from profiling.machine.memory import available_bytes, format_bytes
+        from profiling.machine.memory import available_bytes
+        from profiling.machine.sizes import format_bytes
 
         return f"{format_bytes(available_bytes())} of memory available"
 

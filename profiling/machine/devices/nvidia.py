@@ -179,8 +179,8 @@ class Nvidia(DeviceKind):
 
     def memory_left(self) -> str:
         """Return the free memory of the current device, or what CUDA says instead."""
-        from profiling.machine.memory import format_bytes
         from profiling.machine.nvidia.cuda import free_memory
+        from profiling.machine.sizes import format_bytes
 
         try:
             return f"{format_bytes(free_memory())} of device memory free"

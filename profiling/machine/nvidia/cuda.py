@@ -9,7 +9,7 @@ from types import ModuleType
 from typing import Any
 
 from profiling.benchmark import Skip
-from profiling.machine.memory import format_bytes
+from profiling.machine.sizes import format_bytes
 
 DISTRIBUTIONS = {
     "cupy": "CuPy",

@@ -6,7 +6,8 @@ import psutil
 import pytest
 
 from profiling.benchmark import Skip
-from profiling.machine.memory import available_bytes, format_bytes, require_memory
+from profiling.machine.memory import available_bytes, require_memory
+from profiling.machine.sizes import format_bytes
 
 
 def test_half_of_the_available_memory_may_be_used_and_not_a_byte_more():
