@@ -66,7 +66,6 @@ def test_short_executions_are_looped_until_a_sample_is_long_enough() -> None:
     assert loops > 1
     assert sample_seconds(run, loops) >= 20e-6
     timing = time_host(partial(sample_seconds, run), max_seconds=0.2)
-    assert timing.loops * 20e-6 * len(timing.samples) >= 0
     assert len(timing.samples) == timing.summary.count
     assert timing.summary.minimum >= 20e-6
     assert timing.summary.median * timing.loops >= MIN_SAMPLE_SECONDS / 2
