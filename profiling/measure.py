@@ -51,6 +51,10 @@ def measure(
             with phase("measure_s"):
                 task.serve()
             outcome: Outcome = {"status": "measured"}
+        elif isinstance(task, Task) and task.together and world().rank > 0:
+            with phase("measure_s"):
+                task.together.follow()
+            outcome = {"status": "measured", "work": task.work}
         else:
             declared["layout"] = layout = _layout(declared["layout"], task.layout)
             with closing(Observer(point, environment, layout)) as observer:
@@ -79,16 +83,11 @@ def _layout(declared: Layout, known: Layout | None) -> Layout:
 
 
 def _sample(task: Task, device: Device, phase: PhaseClock, observer: Observer, max_seconds: float) -> Outcome:
-    if task.together is None:
-        return _lead(task, device, phase, observer, max_seconds)
-    if world().rank > 0:
-        with phase("measure_s"):
-            task.together.follow()
-        return {"status": "measured", "work": task.work}
     try:
         return _lead(task, device, phase, observer, max_seconds)
     finally:
-        task.together.finish()
+        if task.together:
+            task.together.finish()
 
 
 def _lead(task: Task, device: Device, phase: PhaseClock, observer: Observer, max_seconds: float) -> Outcome:

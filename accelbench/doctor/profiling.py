@@ -21,8 +21,6 @@ from profiling.machine.nvidia.libcuda import CudaDevice, CudaError, Driver, NoDr
 from profiling.machine.nvidia.nvml import open_card
 
 YAMA_OFF = "sudo sysctl kernel.yama.ptrace_scope=0"
-FILTERED = "2"  # `Seccomp` in /proc/self/status, proc(5)
-USER_PERF = 2  # the highest kernel.perf_event_paranoid that lets a user count his own instructions (perf_event_open(2))
 
 CUPTI = ("libcupti.so.13", "libcupti.so.12", "libcupti.so")
 CUPTI_WHEELS = ("cu13/lib", "cuda_cupti/lib")

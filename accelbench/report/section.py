@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from importlib import import_module
-from pkgutil import iter_modules
 from typing import Any
 
 from rich import box
@@ -20,6 +18,7 @@ from rich.table import Table
 from accelbench.report.rows import Group, Row, make_groups, make_rows
 from accelbench.run.store import RunInfo
 from profiling.analysis.roofline import Ceiling, ceilings
+from profiling.modules import modules_of
 from profiling.records.record import Record
 
 
@@ -93,10 +92,7 @@ class Section:
 
 def sections() -> dict[str, Section]:
     """Return every section by the name of its file."""
-    from accelbench.report import sections as folder
-
-    names = sorted(found.name for found in iter_modules(folder.__path__))
-    return {name: import_module(f"{folder.__name__}.{name}").section for name in names}
+    return {name: module.section for name, module in modules_of("accelbench.report.sections").items()}
 
 
 def numbers_table(*columns: str) -> Table:

@@ -18,6 +18,7 @@ from accelbench.errors import UserError
 from accelbench.run.suite import Selection, Suite, load_suite
 from profiling.benchmark import REGISTRY, Benchmark, Values
 from profiling.machine.devices import is_installed
+from profiling.modules import modules_of
 from profiling.records.layout import Layout
 from profiling.records.point import Device, Point, Scalar
 
@@ -37,8 +38,7 @@ def discover() -> dict[str, Benchmark]:
     folders that the variable ACCELBENCH_PATH names.
     """
     _import_packages(importlib.import_module("kernels"))
-    for found in pkgutil.iter_modules(importlib.import_module("workloads").__path__, "workloads."):
-        importlib.import_module(found.name)
+    modules_of("workloads")
     for folder in filter(None, os.environ.get(OWN_BENCHMARKS, "").split(os.pathsep)):
         _import_own(folder)
     return dict(sorted(REGISTRY.items()))

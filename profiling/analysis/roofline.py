@@ -15,10 +15,7 @@ from typing import Literal, NamedTuple
 from profiling.machine.peaks import peak_at_clock
 from profiling.records.point import Device
 from profiling.records.record import Record
-from profiling.records.work import SHARED_CORES, Cores
-
-Bounded = Literal["flops", "bytes"]
-"""The figures that hardware bounds: arithmetic and memory traffic."""
+from profiling.records.work import SHARED_CORES, Bounded, Cores
 
 
 @dataclass(frozen=True)

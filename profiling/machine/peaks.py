@@ -12,11 +12,12 @@ from importlib.resources import files
 
 from pydantic import Field
 
-from profiling.machine.devices import Bounded, device_kind
+from profiling.machine.devices import device_kind
 from profiling.records.environment import Cpu, Environment, Gpu
 from profiling.records.peak import Peak
 from profiling.records.point import Device
 from profiling.records.stored import Stored
+from profiling.records.work import Bounded
 
 PREFIXES = re.compile(r"^(NVIDIA |Tesla |GeForce )*")
 

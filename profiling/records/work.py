@@ -7,9 +7,11 @@ from dataclasses import dataclass
 from typing import Literal
 
 Figure = Literal["flops", "bytes", "items", "time"]
+Bounded = Literal["flops", "bytes"]
+"""The figures that hardware bounds: the rates of arithmetic and of memory traffic."""
 Resource = Literal["arithmetic", "memory"]
 Cores = Literal["one", "all"]
-FIGURE: Mapping[Resource, Literal["flops", "bytes"]] = {"arithmetic": "flops", "memory": "bytes"}
+FIGURE: Mapping[Resource, Bounded] = {"arithmetic": "flops", "memory": "bytes"}
 """The figure that each resource bounds."""
 UNITS: Mapping[str, str] = {"flops": "FLOP/s", "bytes": "B/s", "time": "s"}
 """The unit of each figure's rate; a rate of items has their own name in it: images/s."""
@@ -54,6 +56,6 @@ class Bound:
     """Whether one core works or the whole device."""
 
     @property
-    def figure(self) -> Literal["flops", "bytes"] | None:
+    def figure(self) -> Bounded | None:
         """Return the figure that the resource bounds; None where none does."""
         return FIGURE[self.resource] if self.resource else None

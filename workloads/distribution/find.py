@@ -5,11 +5,10 @@ A file is a strategy if a class in it says so; none of them imports a framework 
 
 from __future__ import annotations
 
-import pkgutil
 from collections.abc import Mapping
-from importlib import import_module
 
 from profiling.benchmark import Only, Skip, Values, in_words
+from profiling.modules import modules_of
 from profiling.ranks.world import world
 from profiling.records.point import Point, Scalar
 from workloads.distribution.strategy import AXES, Strategy
@@ -21,8 +20,8 @@ FOLDER = "workloads.distribution"
 def _strategies() -> dict[str, type[Strategy]]:
     """Return every strategy of this folder by its name."""
     found: dict[str, type[Strategy]] = {}
-    for file in pkgutil.iter_modules(import_module(FOLDER).__path__, f"{FOLDER}."):
-        for each in vars(import_module(file.name)).values() if file.name != __name__ else ():
+    for module in modules_of(FOLDER).values():
+        for each in list(vars(module).values()):
             if isinstance(each, type) and issubclass(each, Strategy) and vars(each).get("backends"):
                 found[each.name] = each
     return found

@@ -57,10 +57,15 @@ class Strategy:
         """Meet the other processes, before the framework looks for its devices; Skip where that cannot be."""
 
     @property
+    def weak(self) -> bool:
+        """Whether each replica has a batch of its own."""
+        return bool(self.point.params.get("scaling") == "weak")
+
+    @property
     def batch(self) -> int:
         """The number of examples in one step of all replicas; Skip where the replicas cannot share it evenly."""
         batch = int(self.point["batch"])
-        if self.point.params.get("scaling") == "weak":
+        if self.weak:
             return batch * self.replicas
         if batch % self.replicas:
             raise Skip(f"a batch of {batch} cannot be shared out evenly to {self.replicas} replicas")
@@ -69,12 +74,11 @@ class Strategy:
     @property
     def layout(self) -> Layout:
         """Return the point's layout over processes and devices."""
-        weak = self.point.params.get("scaling") == "weak"
         return Layout(
             processes=self.world.size,
             devices=self.devices,
             replicas=self.replicas,
-            scaling="weak" if weak else "strong",
+            scaling="weak" if self.weak else "strong",
             strategy=self.name,
             batch=self.batch,
             axes=LAYOUT,

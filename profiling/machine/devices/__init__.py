@@ -5,14 +5,14 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from functools import cache, partial
-from importlib import import_module
 from importlib.machinery import PathFinder
 from importlib.util import find_spec
 from pathlib import Path
-from pkgutil import iter_modules
-from typing import TYPE_CHECKING, ClassVar, Literal, Protocol
+from typing import TYPE_CHECKING, ClassVar, Protocol
 
+from profiling.modules import modules_of
 from profiling.records.point import Device
+from profiling.records.work import Bounded
 
 if TYPE_CHECKING:
     from profiling.benchmark import Task
@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from profiling.records.peak import Peak
     from profiling.records.timing import Timing
 
-Bounded = Literal["flops", "bytes"]
-"""A figure that a device bounds: the rate of its arithmetic, or of its memory."""
 Reading = tuple[str, float, str]
 """A sensor's name, the value that it shows, and the unit of that value."""
 
@@ -138,11 +136,9 @@ class DeviceKind(ABC):
 @cache
 def kinds() -> dict[Device, DeviceKind]:
     """Return every kind by its name, in the order of their files; importing them imports no framework."""
-    names = sorted(module.name for module in iter_modules(__path__) if not module.name.startswith("_"))
-    modules = [import_module(f"{__name__}.{name}") for name in names]
     found = [
         item()
-        for module in modules
+        for module in modules_of(__name__).values()
         for item in vars(module).values()
         if isinstance(item, type) and issubclass(item, DeviceKind) and item.__module__ == module.__name__
     ]

@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from profiling.machine.devices import Bounded, DeviceKind
+from profiling.machine.devices import DeviceKind
+from profiling.records.work import Bounded
 
 if TYPE_CHECKING:
     from profiling.records.environment import Environment

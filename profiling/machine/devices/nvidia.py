@@ -8,12 +8,13 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from profiling.machine.devices import Bounded, CardSensors, DeviceKind, DeviceMissing, is_installed
+from profiling.machine.devices import CardSensors, DeviceKind, DeviceMissing, is_installed
 from profiling.machine.environment.container import collect_container
 from profiling.machine.environment.files import read_text
 from profiling.machine.environment.pci import has_pci_device
 from profiling.machine.nvidia import libcuda
 from profiling.machine.nvidia.libcuda import CudaError, Driver, NoDriver
+from profiling.records.work import Bounded
 
 if TYPE_CHECKING:
     from profiling.benchmark import Task

@@ -7,7 +7,7 @@ from pathlib import Path
 from profiling.machine.environment.files import read_pairs, read_text
 
 # Bits of CapEff in /proc/self/status, capabilities(7).
-CAP_SYS_PTRACE, CAP_SYS_ADMIN, CAP_PERFMON = 19, 21, 38
+CAP_SYS_PTRACE, CAP_SYS_ADMIN = 19, 21
 
 WHOLE_RANGE = ["0", "0", "4294967295"]
 """The one line of `/proc/self/uid_map` where no user is mapped: every uid is itself (user_namespaces(7))."""
