@@ -137,10 +137,11 @@ container-test: $(DEVELOPMENT)  ## build and run images with every engine that i
 kernels-report: $(DEVELOPMENT) $(if $(filter 12,$(CUDA)),$(CUDA12))  ## compile every GPU kernel: registers, shared memory, spills (KERNELS="nqueens tuned" CUDA=13|12)
 	@$(if $(filter 12,$(CUDA)),$(VENV)/cuda12/bin/python,$(PY)) -m kernels.report $(KERNELS)
 
-lint: $(DEVELOPMENT)  ## ruff and mypy
+lint: $(DEVELOPMENT)  ## ruff, mypy, and the imports: none goes upward or round in a circle
 	$(PY) -m ruff check .
 	$(PY) -m ruff format --check .
 	$(PY) -m mypy
+	$(dir $(PY))lint-imports --no-logo --no-cache
 
 format: $(DEVELOPMENT)  ## let ruff format the source
 	$(PY) -m ruff format .

@@ -22,7 +22,7 @@ from profiling.records.point import Device, Point
 from profiling.records.record import Record
 from profiling.records.timing import Phases
 from profiling.timing.host import soak
-from profiling.timing.phases import PhaseClock
+from profiling.timing.phase_clock import PhaseClock
 from profiling.timing.verification import outcome_of
 from profiling.trace.scalars import Readings
 
@@ -79,7 +79,7 @@ def measure(
 
 def _layout(declared: Layout, known: Layout | None) -> Layout:
     """Return what the task knows of its layout, said by the axes that the benchmark declares."""
-    return replace(known, axes=declared.axes) if known else declared
+    return replace(known, axes=declared.axes, input_workers=declared.input_workers) if known else declared
 
 
 def _sample(task: Task, device: Device, phase: PhaseClock, observer: Observer, max_seconds: float) -> Outcome:

@@ -15,7 +15,7 @@ from profiling.records.record import Profile, Record
 from profiling.records.telemetry import Telemetry
 from profiling.records.work import Work
 from profiling.timing.exchange import see_apart
-from profiling.timing.phases import PhaseClock
+from profiling.timing.phase_clock import PhaseClock
 from profiling.timing.steps import measure_training
 from profiling.timing.verification import outcome_of
 from profiling.trace.scalars import Readings, record_scalars, write_scalars

@@ -38,7 +38,7 @@ def cnn_mnist(point: Point, strategy: Strategy) -> Training:
     import numpy as np
     from keras import layers
 
-    from profiling.machine.memory import require_memory
+    from profiling.machine.free_memory import require_memory
     from workloads.data import load_mnist
     from workloads.training.experiment import classifier
     from workloads.training.keras_model import jit_compile

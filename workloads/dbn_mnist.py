@@ -70,7 +70,7 @@ def dbn_mnist(point: Point, strategy: Strategy) -> Training:
     from keras import layers
     from scipy.special import expit
 
-    from profiling.machine.memory import require_memory
+    from profiling.machine.free_memory import require_memory
     from profiling.timing.steps import StepClock
     from workloads.data import load_mnist
     from workloads.data.pipeline import feed

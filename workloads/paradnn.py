@@ -60,7 +60,7 @@ def paradnn_fc(point: Point, strategy: Strategy) -> Training:
     import numpy as np
     from keras import layers
 
-    from profiling.machine.memory import require_memory
+    from profiling.machine.free_memory import require_memory
 
     depth, nodes, inputs, outputs = (point[axis] for axis in ("layers", "nodes", "inputs", "outputs"))
     weights = fc_parameters(depth, nodes, inputs, outputs)
@@ -116,7 +116,7 @@ def paradnn_cnn(point: Point, strategy: Strategy) -> Training:
     import numpy as np
     from keras import layers
 
-    from profiling.machine.memory import require_memory
+    from profiling.machine.free_memory import require_memory
 
     filters, image, count = point["filters"], point["image"], STEPS * point["batch"] + HELD_OUT
     if point.device == "cpu":
@@ -214,7 +214,7 @@ def paradnn_rnn(point: Point, strategy: Strategy) -> Training:
     import keras
     from keras import layers
 
-    from profiling.machine.memory import require_memory
+    from profiling.machine.free_memory import require_memory
     from workloads.training.keras_model import embedding
 
     depth, units, length, vocabulary = (point[axis] for axis in ("layers", "units", "length", "vocabulary"))

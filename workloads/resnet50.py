@@ -49,7 +49,7 @@ def resnet50(point: Point, strategy: Strategy) -> Training:
     import keras
     import numpy as np
 
-    from profiling.machine.memory import require_memory
+    from profiling.machine.free_memory import require_memory
     from workloads.data.imagenet import load_imagenet
     from workloads.data.pipeline import feed
     from workloads.training.experiment import experiment

@@ -23,7 +23,7 @@ EXIT_REGRESSION = 3
 def command(run_a: str, run_b: str, fail_on: str | None, equivalence: float) -> int:
     """Compare run B with run A: faster, slower, same or cannot tell, point by point."""
     from accelbench.compare.runs import compare, parse_fail_on, regressions, render_comparison
-    from accelbench.run.find import open_run
+    from accelbench.find_run import open_run
 
     rule = parse_fail_on(fail_on) if fail_on else None
     comparison = compare(open_run(run_a), open_run(run_b), equivalence / 100)

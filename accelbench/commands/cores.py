@@ -40,8 +40,8 @@ def command(
 ) -> int:
     """Tell how many host cores a training needs: train with 1, 2, 4 … of them, and with as many input workers."""
     from accelbench.run.plan import Choice, replaced_backend
-    from accelbench.run.session import complete, new_run
     from accelbench.run.store import Settings
+    from accelbench.session import complete, new_run
 
     found = find_device(device)
     plan = plan_cores(workload, found, [Choice.parse(param) for param in params], backend, cores, workers)
@@ -62,28 +62,29 @@ def plan_cores(
 
     UserError for what is no training, is more than one point, or needs more cores than there are.
     """
-    from accelbench.report.sections.needed_cores import WORKERS
     from accelbench.run.affinity import require_cores, usable_cores
     from accelbench.run.plan import Choice, discover, make_plan
 
     (base, *others) = make_plan((name,), None, device, choices, backend, with_ceilings=False)
-    if not discover()[name].backends:
+    benchmark = discover()[name]
+    if not benchmark.backends:
         raise UserError(f"{name} is no training: 'accelbench cores' needs a workload whose steps the host feeds")
+    workers_axis = benchmark.layout.get("input_workers")
     if others:
         several = next(axis for axis, value in base.params.items() if any(value != o.params[axis] for o in others))
-        rest = ", and the others with --workers" if several == WORKERS else ""
+        rest = ", and the others with --workers" if several == workers_axis else ""
         raise UserError(f"{name} is trained at one point: give one value of {several}{rest}")
     there = usable_cores()
     counts = doubling(there) if cores is None else parse_counts("--cores", cores)
     points = [replace(base, host_cores=count) for count in counts]
     require_cores(points)
-    if WORKERS in base.params:
+    if workers_axis:
         numbers = doubling(there) if workers is None else parse_counts("--workers", workers)
-        feeding = [*choices, Choice(name, WORKERS, tuple(map(str, numbers)))]
+        feeding = [*choices, Choice(name, workers_axis, tuple(map(str, numbers)))]
         fed = make_plan((name,), None, device, feeding, backend, with_ceilings=False)
         points += [replace(point, host_cores=there) for point in fed]
     elif workers is not None:
-        raise UserError(f"{name} has no axis {WORKERS!r}: its examples need no input workers")
+        raise UserError(f"{name} declares no input workers: its examples need none")
     return list({str(point): point for point in points}.values())
 
 

@@ -16,8 +16,8 @@ import click
 )
 def command(runs: tuple[str, ...], out: Path | None, no_traces: bool, part_size: float | None) -> None:
     """Put runs into one file, which report, compare and tensorboard take for a run: PACK, or PACK:RUN of several."""
+    from accelbench.find_run import open_directory
     from accelbench.pack.write import write_pack
-    from accelbench.run.find import open_directory
 
     for file in write_pack([open_directory(run) for run in runs], out, not no_traces, part_size):
         print(f"{file} {file.stat().st_size / 1e6:,.1f} MB")

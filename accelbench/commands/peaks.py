@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 @click.argument("card", default="")
 def command(card: str) -> None:
     """Show the vendors' peak figures with their sources, of all cards or those whose name contains CARD."""
-    from profiling.machine import peaks
+    from profiling.machine import vendor_peaks as peaks
 
     cards = [each for each in peaks.cards() if card.lower() in each.title.lower()]
     cores = [each for each in peaks.cores() if card.lower() in each.title.lower()]

@@ -12,9 +12,9 @@ from accelbench.commands import console
 @click.option("--quiet", is_flag=True, help="Write the files only; do not print the table.")
 def command(run: str, quiet: bool) -> None:
     """Print a run's table again and rebuild its report.html, CSV and Parquet from the stored records."""
+    from accelbench.find_run import open_run
     from accelbench.report import write_report
     from accelbench.report.terminal import print_run
-    from accelbench.run.find import open_run
 
     store = open_run(run)
     if not quiet:

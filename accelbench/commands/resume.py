@@ -15,11 +15,11 @@ from accelbench.errors import UserError
 @click.option("--failed", is_flag=True, help="Measure the points that failed once more, too.")
 def command(run: str, failed: bool) -> int:
     """Go on with an interrupted run: measure only what is missing."""
-    from accelbench.compare.differences import same_machine
+    from accelbench.differences import same_machine
+    from accelbench.find_run import open_directory
     from accelbench.run.affinity import require_cores
     from accelbench.run.cluster import find_cluster
-    from accelbench.run.find import open_directory
-    from accelbench.run.session import complete, serve
+    from accelbench.session import complete, serve
     from profiling.machine.environment.collect import collect
 
     cluster = find_cluster(os.environ)

@@ -58,19 +58,18 @@ def command(
     host_profile: bool,
 ) -> int:
     """Measure benchmarks (all of a suite, or the named ones) and write a run directory."""
+    from accelbench.find_run import left_by, open_run
     from accelbench.run.cluster import find_cluster
-    from accelbench.run.find import left_by, open_run
     from accelbench.run.plan import Choice, make_plan, replaced_backend
-    from accelbench.run.session import complete, new_run, serve
     from accelbench.run.store import Settings
     from accelbench.run.suite import load_suite
+    from accelbench.session import complete, new_run, serve
 
     chosen = load_suite(suite or "quick") if suite or not benchmarks else None
     choices = [Choice.parse(param) for param in params]
     if strategy:
         choices.append(Choice(None, "strategy", (strategy,)))
-    on_tpu = any(choice.axis == "strategy" and "tpu" in choice.values for choice in choices)
-    found = find_device("tpu" if on_tpu and device == "auto" else device)
+    found = find_device(device)
     cluster = find_cluster(os.environ)
     plan = make_plan(benchmarks, chosen, found, choices, backend, not no_ceilings, cluster.size if cluster else 1)
     if without:

@@ -19,7 +19,7 @@ LOOPBACK = "127.0.0.1"
 @click.option("--port", default=PORT, show_default=True, type=click.IntRange(0, 65535), help="0 takes any free one.")
 def command(run: str, port: int) -> int:
     """Open a run's traces and scalars in TensorBoard, on this machine only."""
-    from accelbench.run.find import open_run
+    from accelbench.find_run import open_run
 
     traces = open_run(run).path / "traces"
     if not traces.is_dir():

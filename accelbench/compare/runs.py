@@ -13,7 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from accelbench.compare.change import INTERVAL_CONFIDENCE, SIGNIFICANT_P, Change, Verdict, compare_point
-from accelbench.compare.differences import Difference, differences
+from accelbench.differences import Difference, differences
 from accelbench.errors import UserError
 from accelbench.format import UNKNOWN, metric, percent, plain, read_figure
 from accelbench.run.store import RunInfo, RunStore

@@ -74,7 +74,7 @@ def try_cupy() -> str:
 def try_nvbench() -> str:
     """Time the clearing of a few bytes, which needs no compiler."""
     from profiling.machine.nvidia.cuda import call
-    from profiling.timing.nvbench import time_nvbench
+    from profiling.machine.nvidia.nvbench import time_nvbench
 
     pointer = call("cudaMalloc", SIZE)
     timing = time_nvbench(lambda stream: call("cudaMemsetAsync", pointer, 0, SIZE, stream), max_seconds=2.0)

@@ -17,7 +17,7 @@ from tempfile import TemporaryDirectory
 from time import monotonic
 
 from accelbench import __version__
-from accelbench.compare.differences import unlike
+from accelbench.differences import unlike
 from accelbench.errors import RunBroken, UserError
 from accelbench.run.cluster import Cluster
 from accelbench.run.store import OtherRank

@@ -21,7 +21,7 @@ from kernels.reduce.vectors import sum_vectors
 from kernels.stream.cpu_numba import touch
 from kernels.threads import parallel, thread_count
 from profiling.benchmark import Task
-from profiling.machine.memory import require_memory
+from profiling.machine.free_memory import require_memory
 from profiling.records.point import Point
 from profiling.records.quality import Metric, Verification
 from profiling.records.work import Work

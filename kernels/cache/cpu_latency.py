@@ -22,7 +22,7 @@ from kernels.cache.pages import huge_empty, huge_share
 from kernels.peak_arith.cpu_fma import observed_clock
 from kernels.threads import compiled
 from profiling.benchmark import Task
-from profiling.machine.memory import require_memory
+from profiling.machine.free_memory import require_memory
 from profiling.records.point import Point
 from profiling.records.quality import Metric, Verification
 from profiling.records.work import Work

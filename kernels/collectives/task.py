@@ -12,7 +12,7 @@ from kernels.collectives.answers import PIECE, error, numbers, tolerance
 from kernels.collectives.messages import bus_factor, message
 from kernels.lockstep import Lockstep, Part, together
 from profiling.benchmark import Task
-from profiling.machine.memory import require_memory
+from profiling.machine.free_memory import require_memory
 from profiling.ranks.world import World
 from profiling.records.point import Point
 from profiling.records.quality import Metric, Verification

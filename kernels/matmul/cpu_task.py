@@ -10,7 +10,7 @@ import numpy as np
 from kernels.matmul.accuracy import verify_product
 from kernels.matmul.shapes import Product
 from profiling.benchmark import Task
-from profiling.machine.memory import require_memory
+from profiling.machine.free_memory import require_memory
 from profiling.records.point import Point
 from profiling.records.quality import Verification
 from profiling.records.work import Work

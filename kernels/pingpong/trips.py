@@ -11,7 +11,7 @@ import numpy as np
 
 from kernels.lockstep import Lockstep, Part, together
 from profiling.benchmark import Task
-from profiling.machine.memory import require_memory
+from profiling.machine.free_memory import require_memory
 from profiling.ranks.world import World
 from profiling.records.point import Point
 from profiling.records.quality import Metric, Verification

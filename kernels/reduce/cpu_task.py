@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from kernels.reduce.exact import draw, verify_sum
+from kernels.exact import draw, verify_sum
 from kernels.stream.cpu_numba import aligned_empty, elements_per_array, touch
 from kernels.threads import thread_count
 from profiling.benchmark import Task
-from profiling.machine.memory import require_memory
+from profiling.machine.free_memory import require_memory
 from profiling.records.point import Point
 from profiling.records.quality import Metric, Verification
 from profiling.records.work import Work

@@ -10,8 +10,8 @@ from collections.abc import Callable
 from typing import Any
 
 from kernels.device_code import DeviceKernel, NumbaKernel
+from kernels.exact import SUM_TYPE
 from kernels.numba_cuda import cuda, float32, float64, int32, int64, numba_stream, void
-from kernels.reduce.exact import SUM_TYPE
 from kernels.reduce.gpu_task import make_task
 from kernels.wide_access import lanes, load_wide
 from profiling.benchmark import Task

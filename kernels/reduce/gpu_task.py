@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from kernels.exact import LARGEST, SUM_TYPE, verify_sum
 from kernels.numba_cuda import cuda
-from kernels.reduce.exact import LARGEST, SUM_TYPE, verify_sum
 from kernels.stream.gpu_arrays import array_length, draw_whole, exact_sum
 from profiling.benchmark import Task
 from profiling.machine.nvidia.cuda import synchronize

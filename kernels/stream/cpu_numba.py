@@ -23,7 +23,7 @@ from kernels.simd import add_lanes, fence, fma, lanes_of, load, splat, store_pas
 from kernels.stream.operations import SCALAR, work_of
 from kernels.threads import compiled, parallel, thread_count
 from profiling.benchmark import Task
-from profiling.machine.memory import require_memory
+from profiling.machine.free_memory import require_memory
 from profiling.records.point import Point
 from profiling.records.quality import Metric, Verification
 from profiling.timing.verification import relative_error, verify_close

@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from kernels.exact import LARGEST, verify_sum
 from kernels.numba_cuda import cuda
-from kernels.reduce.exact import LARGEST, verify_sum
 from kernels.stream.gpu_arrays import PART, Numbers, array_length, draw_normal, draw_whole, exact_sum, poison
 from kernels.stream.operations import SCALAR, work_of
 from profiling.benchmark import Task

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from profiling.machine.memory import require_memory
+from profiling.machine.free_memory import require_memory
 from profiling.machine.nvidia.cuda import library, require_device_memory, synchronize
 from profiling.records.point import Point
 from profiling.records.quality import Verification

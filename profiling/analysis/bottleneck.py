@@ -6,11 +6,25 @@ from collections.abc import Mapping
 from operator import itemgetter
 
 from profiling.records.bottleneck import CAUSES, Bottleneck, Bound, Cause
+from profiling.records.host import HostProfile, Shares
+from profiling.records.point import Point
+from profiling.records.telemetry import Telemetry
+from profiling.records.trace import LAUNCHING, Part, TraceAnalysis
 
 QUOTA_SHARE = 0.25
 """The share of the quota's periods from which on a process that it stops is slowed, whatever else it waits for."""
 TINY_KERNEL_S = 10e-6
 """The mean time of a kernel, in seconds, below which starting it takes as long as running it."""
+PERIOD_S = 0.1
+"""The period of a CPU quota in seconds: the kernel's default, and what Docker and Kubernetes set."""
+CAUSE_OF_PART: dict[Part, Cause] = {
+    "kernel": "device",
+    "input_wait": "input",
+    "host_to_device": "transfer",
+    "device_to_host": "transfer",
+    "collective": "communication",
+    **dict.fromkeys(LAUNCHING, "dispatch"),
+}
 
 HELP: dict[Bound, str] = {
     "device-bound": "a faster device, lower precision (--param precision=…) or compilation (--param jit_compile=on)",
@@ -22,6 +36,27 @@ HELP: dict[Bound, str] = {
     "cpu-quota-bound": "a higher CPU limit of the container (docker run --cpus=…, the pod's limits.cpu, "
     "Slurm's --cpus-per-task), or fewer threads",
 }
+
+
+def bottleneck(
+    point: Point, trace: TraceAnalysis | None, host: HostProfile | None, telemetry: Telemetry, unseen: str | None
+) -> Bottleneck:
+    """Return the verdict by the trace; without one, by what the host was seen to do."""
+    throttled = throttled_share(telemetry)
+    if trace and trace.breakdown and not trace.failure:
+        shares: dict[Cause, float] = {}
+        for part, cause in CAUSE_OF_PART.items():
+            shares[cause] = shares.get(cause, 0.0) + trace.breakdown.share(part)
+        return judge(
+            shares,
+            source=f"trace of {trace.breakdown.steps} steps",
+            kernel_s=trace.breakdown.parts["kernel"] / max(1.0, trace.breakdown.kernels),
+            throttled_share=throttled,
+        )
+    if host and host.step_thread:
+        shares = shares_of_host(host.step_thread, host.cpu, point.device == "cpu")
+        return judge(shares, source=f"py-spy, for {unseen}", throttled_share=throttled)
+    return Bottleneck(reason=f"{unseen}; {'; '.join(host.missing) if host else 'the host was not sampled'}")
 
 
 def judge(
@@ -63,6 +98,30 @@ def judge(
         quota_text=quota_text,
         help=HELP[bound],
     )
+
+
+def shares_of_host(step: Shares, cpu: Shares | None, cpu_is_device: bool) -> dict[Cause, float]:
+    """Return the causes by the step thread's wall time; what it waits for on a CPU, the other threads tell."""
+    computing = step["kernels"] if cpu_is_device else 0.0
+    found: dict[Cause, float] = {
+        "input": step["input"],
+        "device": computing,
+        "dispatch": step["dispatch"] + step["runtime"] + step["other"] + step["kernels"] - computing,
+    }
+    if cpu_is_device and cpu is not None and cpu["kernels"] + cpu["input"] > 0:
+        of_input = cpu["input"] / (cpu["kernels"] + cpu["input"])
+        found["input"] += step["waiting"] * of_input
+        found["device"] += step["waiting"] * (1 - of_input)
+    else:
+        found["device"] += step["waiting"]
+    return found
+
+
+def throttled_share(telemetry: Telemetry) -> float | None:
+    """Return the share of the CPU quota's periods in which it ran out; None where nothing counts them."""
+    periods = telemetry.counters.get("cgroup.throttled_periods")
+    wall = telemetry.counters["wall_s"]
+    return None if periods is None or wall <= 0 else min(1.0, periods * PERIOD_S / wall)
 
 
 def _largest_first(shares: Mapping[Cause, float]) -> list[tuple[Cause, float]]:

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from statistics import fmean
 from typing import Literal, NamedTuple
 
-from profiling.machine.peaks import peak_at_clock
 from profiling.records.point import Device
 from profiling.records.record import Record
 from profiling.records.work import SHARED_CORES, Bounded, Cores
@@ -141,7 +140,7 @@ def share_of_peak_at_clock(record: Record) -> Share:
     clock = observed_clock(record)
     if clock is None:
         return Share(None, "the clock was not observed")
-    bound = peak_at_clock(record.peak, clock.mhz)
+    bound = record.peak.at_clock(clock.mhz)
     if bound is None:
         return Share(None, "the vendor does not state the clock of this peak")
     of = f"{share.of} at {clock.mhz:.0f} MHz ({clock.source})"

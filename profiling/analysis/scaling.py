@@ -92,10 +92,10 @@ def scalings(records: Iterable[Record]) -> list[Scaling]:
     alone: dict[tuple[object, ...], Record] = {}
     for record in trainings(records):
         layout = record.layout
-        if layout.workers == 1:
+        if layout.computing_devices == 1:
             # A replica by itself is the same for weak and strong scaling, and for every strategy.
             alone.setdefault(training_of(record), record)
-        found.setdefault((training_of(record), layout.scaling, layout.strategy), {})[layout.workers] = record
+        found.setdefault((training_of(record), layout.scaling, layout.strategy), {})[layout.computing_devices] = record
     result = []
     for (training, scaling, strategy), by_count in found.items():
         if training in alone:
@@ -111,7 +111,7 @@ def training_of(record: Record) -> tuple[object, ...]:
     """Return what trainings have in common that differ in their layout at most."""
     point, layout = record.point, record.layout
     params = sorted((axis, value) for axis, value in point.params.items() if axis not in layout.axes)
-    return (point.benchmark, point.device, point.backend, *params)
+    return (point.benchmark, point.device, point.backend, layout.input_workers, *params)
 
 
 def _steps(by_count: Mapping[int, Record]) -> tuple[Step, ...]:

@@ -16,7 +16,7 @@ import numpy as np
 
 from profiling.host.counters import HostCounterSampler
 from profiling.host.sampling import HostSampler
-from profiling.machine.telemetry import TelemetrySampler
+from profiling.machine.telemetry_sampler import TelemetrySampler
 from profiling.records.host import Overhead, Window
 from profiling.timing.statistics import median_interval
 

@@ -6,9 +6,9 @@ import os
 from types import TracebackType
 from typing import Any
 
+from profiling.machine.devices import device_kind
 from profiling.machine.noise import noise_flags
-from profiling.machine.peaks import peak
-from profiling.machine.telemetry import TelemetrySampler
+from profiling.machine.telemetry_sampler import TelemetrySampler
 from profiling.ranks.world import world
 from profiling.records.environment import Environment
 from profiling.records.layout import Layout
@@ -55,7 +55,7 @@ class Observer:
         if bound.figure is None:
             return None
         device, cores = self._point.device, len(self._kept) if self._kept else None
-        one = peak(self._environment, device, str(bound.dtype), bound.figure, unit_kind, cores)
+        one = device_kind(device).peak(self._environment, str(bound.dtype), bound.figure, unit_kind, cores)
         if one.value is None:
             return one
         count = self._layout.bounding_devices(device)

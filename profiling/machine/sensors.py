@@ -24,7 +24,8 @@ from typing import TYPE_CHECKING, Any
 import psutil
 
 if TYPE_CHECKING:
-    from profiling.machine.devices import CardSensors, Reading
+    from profiling.machine.devices import CardSensors
+    from profiling.records.telemetry import Reading
 
 FIRST_S = 0.1  # so that a short measurement has a sample too, taken when the clocks have left their idle state
 TICK_S = 0.01  # /proc/stat counts in ticks of 1/100 s on nearly every kernel

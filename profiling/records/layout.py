@@ -23,6 +23,8 @@ class Layout:
     """The engine that keeps the replicas alike; None where nothing is trained."""
     batch: int | None = None
     """The number of examples in one training step of all replicas."""
+    input_workers: int | None = None
+    """The number of threads that make each process's batches; None where the benchmark does not declare it."""
     axes: Mapping[str, str] = field(default_factory=dict)
     """The axes of the point that declare its layout, whatever they are called, and the field that each of them sets.
 
@@ -35,10 +37,10 @@ class Layout:
         A CPU is one device, however it is divided.
         """
         if device != "cpu":
-            return self.workers
+            return self.computing_devices
         return None if self.processes > 1 else 1
 
     @property
-    def workers(self) -> int:
+    def computing_devices(self) -> int:
         """Return the number of devices that do the work: one for each replica, or else all of all processes."""
         return self.processes * self.devices if self.replicas is None else self.replicas

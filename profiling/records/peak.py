@@ -18,3 +18,9 @@ class Peak(Stored):
     """The clock at which the vendor states the peak, in MHz."""
     source: str | None = None
     """The vendor's document that states the peak."""
+
+    def at_clock(self, observed_mhz: float) -> float | None:
+        """Return the peak scaled from the clock it is stated at to the observed one; None where either is unknown."""
+        if self.value is None or self.clock_mhz is None or self.unit_kind == "memory":
+            return None
+        return self.value * observed_mhz / self.clock_mhz

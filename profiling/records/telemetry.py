@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from profiling.records.stored import Stored
 
+Reading = tuple[str, float, str]
+"""A sensor's name, the value that it shows, and the unit of that value."""
+
 
 class Gauge(Stored):
     """The readings of one sensor while the point was measured."""

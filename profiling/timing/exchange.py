@@ -5,10 +5,9 @@ from __future__ import annotations
 from time import perf_counter
 
 from profiling.benchmark import Training
-from profiling.profiled_steps import train_until
 from profiling.ranks.world import DOING
 from profiling.records.step import Seen
-from profiling.timing.steps import StepClock
+from profiling.timing.steps import StepClock, train_until
 
 APART_S = 15.0
 """The seconds of training without exchange; more where `FEWEST` steps take longer."""

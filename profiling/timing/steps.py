@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from time import perf_counter, perf_counter_ns
 from typing import Any
@@ -198,3 +198,22 @@ def median_absolute_deviation(samples: list[float]) -> float:
     """Return the median distance from the median: jitter that one slow step does not blow up."""
     values = np.asarray(samples)
     return float(np.median(np.abs(values - np.median(values))))
+
+
+class EnoughSteps(Exception):
+    """Ends a training whose steps were only to be looked at."""
+
+
+def train_until(fit: Callable[[list[Any]], object], over: Callable[[], bool], *callbacks: Any) -> None:
+    """Train until a step after which it is over, or to the end."""
+    import keras
+
+    class Stop(keras.callbacks.Callback):  # type: ignore[misc]
+        def on_train_batch_end(self, batch: int, logs: Mapping[str, float] | None = None) -> None:
+            if over():
+                raise EnoughSteps
+
+    try:
+        fit([*callbacks, Stop()])
+    except EnoughSteps:
+        return

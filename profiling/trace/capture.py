@@ -13,7 +13,7 @@ from types import TracebackType
 from typing import Any
 
 from profiling.records.trace import Capture
-from profiling.trace.profiler import Profiler
+from profiling.trace.framework_profiler import Profiler
 
 STEPS = 10
 """The number of steps that a window holds; each is some thousand events."""

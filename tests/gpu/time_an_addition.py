@@ -11,7 +11,7 @@ import sys
 import cupy
 
 from profiling.machine.nvidia.cuda import cupy_stream
-from profiling.timing.nvbench import time_nvbench
+from profiling.machine.nvidia.nvbench import time_nvbench
 
 behaviour = sys.argv[1]
 x = cupy.random.standard_normal(1 << 24).astype(cupy.float32)

@@ -23,7 +23,7 @@ from kernels.all_gpus import together
 from kernels.all_gpus.comparison import OUTLIER, compare, outliers
 from profiling.analysis.roofline import ceilings, share_of_ceiling, share_of_peak
 from profiling.benchmark import Benchmark, Skip, Task, axis
-from profiling.machine.peaks import peak
+from profiling.machine.devices import device_kind
 from profiling.measure import measure
 from profiling.records.layout import Layout
 from profiling.records.point import Point
@@ -182,7 +182,7 @@ def test_the_figure_is_the_sum_over_all_cards_that_work_at_the_same_time(install
     record = measured()
     assert record.status == "measured", record.reason
     assert record.rate() == pytest.approx(3.5 * FLOPS / 1e-3, rel=0.002)
-    assert record.layout.devices == record.layout.workers == 4
+    assert record.layout.devices == record.layout.computing_devices == 4
     assert record.metrics["cards"].value == 4
 
 
@@ -274,7 +274,7 @@ def test_what_a_card_lacks_skips_the_point_and_names_the_card(
 def test_shares_are_of_as_many_cards_as_worked(install: Install) -> None:
     install([2e-3] * 4)
     several = measured()
-    one = peak(environment(), "gpu", "bfloat16", "flops").value
+    one = device_kind("gpu").peak(environment(), "bfloat16", "flops").value
     assert one
     assert several.peak
     assert several.peak.value == 4 * one

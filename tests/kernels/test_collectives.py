@@ -294,7 +294,7 @@ def test_a_missing_pytorch_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_memory_that_is_not_there_is_a_skip(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("profiling.machine.memory.available_bytes", lambda: 1 << 20)
+    monkeypatch.setattr("profiling.machine.free_memory.available_bytes", lambda: 1 << 20)
     monkeypatch.setattr(cpu_mpi, "world", lambda: World(rank=0, size=2, local_size=2))
     with pytest.raises(Skip, match="needs 6 MiB of memory"):
         cpu_mpi.prepare(point("all-gather", 1 << 20, "mpi"))

@@ -18,10 +18,10 @@ from kernels.matmul.gpu_task import Operands
 from kernels.matmul.shapes import Product
 from kernels.matmul.split import slices_each
 from profiling.benchmark import Skip
-from profiling.machine.peaks import peak
+from profiling.machine.devices import device_kind
 from profiling.records.point import Point
 from tests.kernels.host_cupy import at, cupy
-from tests.profiling.machine.test_peaks import machine
+from tests.profiling.machine.test_vendor_peaks import machine
 
 DTYPES = ("float64", "float32", "tf32", "float16", "bfloat16", "fp8", "int8")
 
@@ -134,8 +134,8 @@ def test_our_plain_float64_arithmetic_is_held_against_the_plain_units(monkeypatc
     monkeypatch.setattr(gpu_numba, "attribute", {"MultiProcessorCount": 132}.__getitem__)
     h100 = machine("NVIDIA H100 80GB HBM3")
     ours = gpu_numba.prepare(point("float64", "numba", n=8)).work
-    assert peak(h100, "gpu", "float64", "flops", ours.unit_kind).value == 33.5e12
-    assert peak(h100, "gpu", "float64", "flops").value == 66.9e12, "what cuBLAS is held against"
+    assert device_kind("gpu").peak(h100, "float64", "flops", ours.unit_kind).value == 33.5e12
+    assert device_kind("gpu").peak(h100, "float64", "flops").value == 66.9e12, "what cuBLAS is held against"
 
 
 def test_inputs_are_fresh_at_each_verification() -> None:

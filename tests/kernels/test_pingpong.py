@@ -98,7 +98,7 @@ def test_a_peer_that_closes_in_the_middle_is_an_error(exchange: Any) -> None:
 
 
 def test_memory_that_is_not_there_is_a_skip(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("profiling.machine.memory.available_bytes", lambda: 1 << 20)
+    monkeypatch.setattr("profiling.machine.free_memory.available_bytes", lambda: 1 << 20)
     with pytest.raises(Skip, match="needs 1 MiB of memory"):
         cpu_tcp.prepare(point(1 << 19))
 

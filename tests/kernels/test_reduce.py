@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from kernels.exact import LARGEST, SUM_TYPE, draw, verify_sum
 from kernels.reduce import cpu_numba, cpu_task, reduce
-from kernels.reduce.exact import LARGEST, SUM_TYPE, draw, verify_sum
 from kernels.reduce.vectors import CHAINS, sum_vectors
 from kernels.simd import lanes
 from kernels.threads import thread_count

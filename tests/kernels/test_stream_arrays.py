@@ -8,7 +8,7 @@ from math import gcd, isqrt
 import numpy as np
 import pytest
 
-from kernels.reduce.exact import LARGEST
+from kernels.exact import LARGEST
 from kernels.stream import gpu_arrays
 from profiling.benchmark import Skip
 from profiling.machine.nvidia import cuda

@@ -92,5 +92,5 @@ def test_a_rate_that_nothing_bounds_says_why() -> None:
 def test_the_layout_is_read_from_the_axes_that_are_declared_to_say_it() -> None:
     ranks = Benchmark("talk", spin, ("cpu",), {"koepfe": (2,), "art": ("a",)}, "time", layout={"processes": "koepfe"})
     layout = ranks.layout_of(Point("talk", "cpu", {"koepfe": 6, "art": "a"}))
-    assert (layout.processes, layout.workers, dict(layout.axes)) == (6, 6, {"koepfe": "processes"})
+    assert (layout.processes, layout.computing_devices, dict(layout.axes)) == (6, 6, {"koepfe": "processes"})
     assert axis("art")(Point("talk", "cpu", {"art": "b"})) == "b"

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from profiling.benchmark import Skip, Training
-from profiling.machine import memory
+from profiling.machine import free_memory as memory
 from profiling.records.point import Point
 from tests.conftest import Run, records
 from workloads import data

@@ -18,7 +18,7 @@ import pytest
 from numpy.typing import NDArray
 
 from profiling.benchmark import Skip, Training
-from profiling.machine import memory
+from profiling.machine import free_memory as memory
 from profiling.records.point import Point
 from profiling.records.quality import Metric
 from tests.conftest import ROOT

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from profiling.benchmark import REGISTRY, Skip, Training
 from profiling.flop_counts.framework import framework_metrics
-from profiling.machine import memory
+from profiling.machine import free_memory as memory
 from profiling.records.point import Point
 from profiling.records.quality import Metric
 from workloads.data.pipeline import Feed

@@ -16,6 +16,10 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
+WORKERS, PREFETCH = "workers", "prefetch"
+"""The axes of trainings whose batches are made by threads, ahead of their use."""
+
+
 class Examples(Protocol):
     """Examples that are made one by one: decoded, augmented, drawn. Several threads ask at once."""
 
@@ -66,7 +70,7 @@ def feed(
     if batch > count:
         raise Skip(f"a batch of {batch:,} is more than the {count:,} examples to train on")
     order = _order(count, batch, epochs * passes, point.seed, shuffle)[:, share]
-    workers, prefetch = int(point.params.get("workers", 1)), int(point.params.get("prefetch", 2))
+    workers, prefetch = int(point.params.get(WORKERS, 1)), int(point.params.get(PREFETCH, 2))
     load = _gather(arrays) if arrays is not None else _stack(examples)
     steps = passes * (count // batch)
     if point.backend == "tensorflow":

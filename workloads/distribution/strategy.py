@@ -81,7 +81,6 @@ class Strategy:
             scaling="weak" if self.weak else "strong",
             strategy=self.name,
             batch=self.batch,
-            axes=LAYOUT,
         )
 
     @property

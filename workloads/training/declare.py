@@ -7,6 +7,7 @@ from functools import wraps
 
 from profiling.benchmark import Prepared, Training, Values, benchmark
 from profiling.records.point import Point
+from workloads.data.pipeline import WORKERS
 from workloads.distribution import find
 from workloads.distribution import strategy as distribution
 from workloads.distribution.strategy import LAYOUT, Strategy
@@ -68,7 +69,7 @@ def training(
             figure="items",
             bound="arithmetic",
             dtype=arithmetic,
-            layout=LAYOUT if distributed else None,
+            layout={**(LAYOUT if distributed else {}), **({"input_workers": WORKERS} if WORKERS in axes else {})},
             backends=BACKENDS,
             time_limit_s=time_limit_s,
         )(prepare)

@@ -90,7 +90,7 @@ def roofline(device: str, rows: Sequence[Row], measured: Sequence[Ceiling]) -> M
 
 
 def _on_one_device(record: Record) -> bool:
-    return record.layout.workers == 1
+    return record.layout.computing_devices == 1
 
 
 def _span(values: Sequence[float]) -> tuple[float, float]:

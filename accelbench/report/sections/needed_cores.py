@@ -1,21 +1,20 @@
 """The end of a run of `accelbench cores`: the rate by cores and by input workers, and what a training needs of both.
 
-The law behind the answer is `profiling.analysis.cores`, whose numerical libraries are loaded for such a run only.
+The law behind the answer is `profiling.analysis.cores_law`, whose numerical libraries are loaded for such a run only.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from statistics import median
 
 from rich.console import Console
 
 from accelbench.report.section import InTerminal, Run, Section, numbers_table
 from accelbench.run.affinity import granted
+from profiling.records.point import Point
 from profiling.records.record import Record
-
-WORKERS = "workers"
-"""The axis of trainings whose examples are made by several input workers."""
 
 
 def _find(run: Run) -> Run | None:
@@ -25,14 +24,13 @@ def _find(run: Run) -> Run | None:
 
 def _print(run: Run, console: Console) -> None:
     """Print the rate by cores and by input workers, and what the training needs of them."""
-    from profiling.analysis.cores import needed_cores
+    from profiling.analysis.cores_law import needed_cores
 
     info, records = run.info, run.records
     measured = [record for record in records if record.status == "measured" and record.timing and record.work]
-    # The points begin with the series of cores, whose input workers are those of the first.
-    workers = info.plan[0].params.get(WORKERS)
     there = granted(info.environment.cpu.usable, info.environment.limits.cpu_quota)
-    by_cores = {r.point.host_cores or there: r for r in measured if r.point.params.get(WORKERS) == workers}
+    # The plan begins with the series of cores, whose points differ in nothing else.
+    by_cores = {r.point.host_cores or there: r for r in measured if _on_any(r.point) == _on_any(info.plan[0])}
     console.print()
     if by_cores:
         _print_rates("host cores", by_cores, console)
@@ -40,11 +38,16 @@ def _print(run: Run, console: Console) -> None:
         console.print(needed.sentence(), style="bold", soft_wrap=True)
     else:
         console.print("cannot tell how many cores it needs: no point was measured", style="bold", soft_wrap=True)
-    by_workers = {int(r.point.params.get(WORKERS, 1)): r for r in measured if r.point.host_cores == there}
+    by_workers = {r.layout.input_workers or 1: r for r in measured if r.point.host_cores == there}
     if len(by_workers) > 1:
         console.print()
         _print_rates("input workers", by_workers, console)
         console.print(_enough_workers(by_workers), style="bold", soft_wrap=True)
+
+
+def _on_any(point: Point) -> Point:
+    """Return the point on whatever number of host cores."""
+    return replace(point, host_cores=None)
 
 
 def _rates(record: Record) -> list[float]:
@@ -65,7 +68,7 @@ def _print_rates(what: str, records: Mapping[int, Record], console: Console) -> 
 
 
 def _enough_workers(records: Mapping[int, Record]) -> str:
-    from profiling.analysis.cores import NEAR
+    from profiling.analysis.cores_law import NEAR
 
     medians = {count: median(_rates(record)) for count, record in records.items()}
     enough = min(count for count, rate in medians.items() if rate >= NEAR * max(medians.values()))

@@ -86,7 +86,7 @@ def _engine(record: Record) -> tuple[str, str]:
 
 
 def _distributed(record: Record) -> bool:
-    return record.layout.workers > 1 or record.layout.strategy not in UNNAMED
+    return record.layout.computing_devices > 1 or record.layout.strategy not in UNNAMED
 
 
 def _comparison(alike: Sequence[Record]) -> Comparison:
@@ -107,7 +107,7 @@ def _entry(label: str, record: Record) -> Entry:
     found = record.rate_interval("items")
     assert found is not None, "trainings have a rate of items"
     step_s = record.timing.summary.median if record.timing else 0.0
-    return Entry(label, record.layout.workers, *found, step_s)
+    return Entry(label, record.layout.computing_devices, *found, step_s)
 
 
 def strategies_plot(comparison: Comparison, name: str) -> Markup:

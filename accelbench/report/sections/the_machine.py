@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from accelbench.compare.differences import unlike
+from accelbench.differences import unlike
 from accelbench.facts import Fact, facts, in_words
 from accelbench.format import plain, size
 from accelbench.report.section import InPage, Section

@@ -18,10 +18,8 @@ if TYPE_CHECKING:
     from profiling.benchmark import Task
     from profiling.records.environment import Environment
     from profiling.records.peak import Peak
+    from profiling.records.telemetry import Reading
     from profiling.records.timing import Timing
-
-Reading = tuple[str, float, str]
-"""A sensor's name, the value that it shows, and the unit of that value."""
 
 
 class DeviceMissing(Exception):
@@ -104,9 +102,18 @@ class DeviceKind(ABC):
         return ""
 
     def peak(
-        self, environment: Environment, dtype: str, figure: Bounded, unit_kind: str | None, kept_to_cpus: int | None
+        self,
+        environment: Environment,
+        dtype: str,
+        figure: Bounded,
+        unit_kind: str | None = None,
+        kept_to_cpus: int | None = None,
     ) -> Peak:
-        """Return the vendor's peak of one such device; the arguments are those of `profiling.machine.peaks.peak`."""
+        """Return the vendor's peak of one such device for arithmetic in `dtype` (FLOP/s) or for its memory (byte/s).
+
+        Arithmetic is bounded by the device's `unit_kind`, `plain` or `tensor`, and where that is None by the better
+        one. `kept_to_cpus` is the number of the host's CPUs where the point was to use no more.
+        """
         from profiling.records.peak import Peak
 
         return Peak(value=None, reason=f"the environment record does not name the {self.title}")

@@ -25,16 +25,21 @@ class Cpu(DeviceKind):
 
     def memory_left(self) -> str:
         """Return the memory that the process may still use."""
-        from profiling.machine.memory import available_bytes
+        from profiling.machine.free_memory import available_bytes
         from profiling.machine.sizes import format_bytes
 
         return f"{format_bytes(available_bytes())} of memory available"
 
     def peak(
-        self, environment: Environment, dtype: str, figure: Bounded, unit_kind: str | None, kept_to_cpus: int | None
+        self,
+        environment: Environment,
+        dtype: str,
+        figure: Bounded,
+        unit_kind: str | None = None,
+        kept_to_cpus: int | None = None,
     ) -> Peak:
         """Return why there is no peak: vendors state operations per cycle, and no clock under such load."""
-        from profiling.machine.peaks import cpu_flops_per_cycle
+        from profiling.machine.vendor_peaks import cpu_flops_per_cycle
         from profiling.records.peak import Peak
 
         per_cycle = cpu_flops_per_cycle(environment.cpu, dtype) if figure == "flops" else None

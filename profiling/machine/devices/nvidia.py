@@ -157,7 +157,7 @@ class Nvidia(DeviceKind):
         """Return how to run the task, and how to time it: by NVBench, unless the task asks for the host clock."""
         if task.timer == "host":
             return super().timer(task)
-        from profiling.timing.nvbench import time_nvbench
+        from profiling.machine.nvidia.nvbench import time_nvbench
 
         def run_and_wait() -> None:
             task.run(0)
@@ -189,10 +189,15 @@ class Nvidia(DeviceKind):
             return f"how much device memory is free, CUDA does not tell: {unknown}"
 
     def peak(
-        self, environment: Environment, dtype: str, figure: Bounded, unit_kind: str | None, kept_to_cpus: int | None
+        self,
+        environment: Environment,
+        dtype: str,
+        figure: Bounded,
+        unit_kind: str | None = None,
+        kept_to_cpus: int | None = None,
     ) -> Peak:
         """Return the vendor's peak of the first card; it is the same on however many CPUs of the host."""
-        from profiling.machine.peaks import peak_of_gpu
+        from profiling.machine.vendor_peaks import peak_of_gpu
         from profiling.records.peak import Peak
 
         if not environment.gpus:

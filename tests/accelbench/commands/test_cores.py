@@ -30,10 +30,19 @@ from profiling.benchmark import Training, benchmark
 from profiling.records.work import Work
 
 BATCH = 8
-AXES = {"workers": (1,), "fails_on": (9999,)}
+AXES = {"feeders": (1,), "fails_on": (9999,)}
+LAYOUT = {"input_workers": "feeders"}
 
 
-@benchmark("fed", devices=("cpu",), axes=AXES, figure="items", backends=("tensorflow",), limits={"workers": (1, 64)})
+@benchmark(
+    "fed",
+    devices=("cpu",),
+    axes=AXES,
+    figure="items",
+    backends=("tensorflow",),
+    limits={"feeders": (1, 64)},
+    layout=LAYOUT,
+)
 def fed(point):
     """Train a line on random rows."""
     cores = len(os.sched_getaffinity(0))
@@ -91,7 +100,7 @@ def test_each_point_ran_on_its_cores_and_no_more(done: Done) -> None:
     assert process.returncode == 0, process.stderr + process.stdout
     records = RunStore.open(path).records()
     assert all(record.status == "measured" for record in records)
-    by_point = {(r.point.host_cores, r.point.params["workers"]): r for r in records}
+    by_point = {(r.point.host_cores, r.point.params["feeders"]): r for r in records}
     assert list(by_point) == [(1, 1), (2, 1), (2, 2)]
     for (cores, _), record in by_point.items():
         assert record.metrics["cores"].value == cores
@@ -154,10 +163,10 @@ def test_a_point_that_fails_costs_the_point_and_no_more(accelbench: Run, own: st
         (("fed", "--cores", "-1"), "is not of the form 1,2,4"),
         (("fed", "--cores", "100000"), "100000 host cores are wanted, and this process may use"),
         (("fed", "--workers", "0"), "--workers 0: the least is 1"),
-        (("fed", "--workers", "65"), "workers is at most 64"),
-        (("paradnn-fc", "--workers", "2"), "paradnn-fc has no axis 'workers'"),
+        (("fed", "--workers", "65"), "feeders is at most 64"),
+        (("paradnn-fc", "--workers", "2"), "paradnn-fc declares no input workers"),
         (("fed", "--param", "fails_on=3,4"), "give one value of fails_on"),
-        (("fed", "--param", "workers=1,2"), "give one value of workers, and the others with --workers"),
+        (("fed", "--param", "feeders=1,2"), "give one value of feeders, and the others with --workers"),
         (("fed", "--param", "host_cores=2"), "no chosen benchmark has an axis 'host_cores'"),
         (("fed", "--backend", "jax"), "does not run on backend 'jax'"),
     ],

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from kernels.exact import SUM_TYPE, draw, verify_sum
 from kernels.reduce import gpu_numba as reduce
-from kernels.reduce.exact import SUM_TYPE, draw, verify_sum
 from kernels.reduce.gpu_task import make_task
 from profiling.benchmark import Task
 from profiling.records.point import Point

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from profiling.trace.profiler import Profiler
+from profiling.trace.framework_profiler import Profiler
 from tests.profiling.trace.conftest import Traced
 
 FIRST, STEPS = 6, 8

@@ -12,10 +12,8 @@ from importlib.resources import files
 
 from pydantic import Field
 
-from profiling.machine.devices import device_kind
-from profiling.records.environment import Cpu, Environment, Gpu
+from profiling.records.environment import Cpu, Gpu
 from profiling.records.peak import Peak
-from profiling.records.point import Device
 from profiling.records.stored import Stored
 from profiling.records.work import Bounded
 
@@ -78,22 +76,6 @@ def find_card(name: str) -> Card | None:
     return next((card for card in cards() if re.fullmatch(card.name, bare)), None)
 
 
-def peak(
-    environment: Environment,
-    device: Device,
-    dtype: str,
-    figure: Bounded,
-    unit_kind: str | None = None,
-    kept_to_cpus: int | None = None,
-) -> Peak:
-    """Return the vendor's peak of this machine's device for arithmetic in `dtype` (FLOP/s) or for its memory (byte/s).
-
-    A GPU's arithmetic is bounded by its `unit_kind`, `plain` or `tensor`, and where that is None by the better one.
-    `kept_to_cpus` is the number of the host's CPUs where it was to use no more: a GPU's peak is the same.
-    """
-    return device_kind(device).peak(environment, dtype, figure, unit_kind, kept_to_cpus)
-
-
 def peak_of_gpu(gpu: Gpu, dtype: str, figure: Bounded, unit_kind: str | None) -> Peak:
     """Return the peak of a GPU by its name, if it is a whole card that the table has."""
     if gpu.mig or " MIG " in gpu.name:
@@ -127,13 +109,6 @@ def card_peak(card: Card, dtype: str, figure: Bounded, confined_to: str | None =
     unit_kind = max(units, key=lambda unit: units[unit])
     clock = card.clocks.get(dtype, {}).get(unit_kind, card.clock_mhz) if figure == "flops" else None
     return Peak(value=units[unit_kind], unit_kind=unit_kind, clock_mhz=clock, source=card.source)
-
-
-def peak_at_clock(peak: Peak, observed_mhz: float) -> float | None:
-    """Scale the peak from the clock it is stated at to the observed one; None where either is unknown."""
-    if peak.value is None or peak.clock_mhz is None or peak.unit_kind == "memory":
-        return None
-    return peak.value * observed_mhz / peak.clock_mhz
 
 
 def cpu_flops_per_cycle(cpu: Cpu, dtype: str) -> int | None:

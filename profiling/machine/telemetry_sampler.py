@@ -14,7 +14,6 @@ from selectors import EVENT_READ, DefaultSelector
 from statistics import mean, median
 from time import monotonic
 from types import TracebackType
-from typing import TYPE_CHECKING
 
 from profiling import PROJECT
 from profiling.machine.devices import device_kind
@@ -22,10 +21,7 @@ from profiling.machine.environment.cpu import collect_affinity
 from profiling.machine.sensors import Seen, Watch
 from profiling.machine.totals import Totals, difference, read_cpu_time, read_totals
 from profiling.records.point import Device
-from profiling.records.telemetry import Gauge, Telemetry
-
-if TYPE_CHECKING:
-    from profiling.machine.devices import Reading
+from profiling.records.telemetry import Gauge, Reading, Telemetry
 
 MOST_POINTS = 500  # the points of a sensor over time: more than a chart is wide
 READY_S = 30.0  # a driver that is not kept loaded takes seconds to answer for eight cards

@@ -6,7 +6,7 @@ import psutil
 import pytest
 
 from profiling.benchmark import Skip
-from profiling.machine.memory import available_bytes, require_memory
+from profiling.machine.free_memory import available_bytes, require_memory
 from profiling.machine.sizes import format_bytes
 
 

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from profiling.machine.noise import noise_flags
 from profiling.machine.nvidia.nvml import read_throttle_reasons
-from profiling.machine.telemetry import TelemetrySampler, read_cpu_time, summarize
+from profiling.machine.telemetry_sampler import TelemetrySampler, read_cpu_time, summarize
 from profiling.machine.totals import Totals, difference, read_heat, read_swapping, read_throttling, read_totals
 from profiling.records.telemetry import Telemetry
 from tests.fixtures.machines import CGROUP_V2, XEON, build
@@ -80,8 +80,8 @@ def test_threads_that_share_a_cpu_wait_for_it() -> None:
     script = f"""
 import os, subprocess, sys
 os.sched_setaffinity(0, [{cpu}])
-from profiling.machine.telemetry import TelemetrySampler
-from tests.profiling.machine.test_telemetry import BURN, burn_here
+from profiling.machine.telemetry_sampler import TelemetrySampler
+from tests.profiling.machine.test_telemetry_sampler import BURN, burn_here
 rival = subprocess.Popen([sys.executable, "-c", BURN], stdout=subprocess.PIPE)
 with TelemetrySampler("cpu") as sampler:
     burn_here(0.6)
@@ -138,7 +138,7 @@ def test_memory_that_is_taken_shows() -> None:
 HOLD = """
 import ctypes, json
 from time import perf_counter
-from profiling.machine.telemetry import TelemetrySampler
+from profiling.machine.telemetry_sampler import TelemetrySampler
 with TelemetrySampler("gpu", interval_s=0.05) as sampler:
     begin = perf_counter()
     ctypes.PyDLL(None).usleep(600_000)  # as NVBench measures: in C, and without letting go of Python's lock
@@ -156,7 +156,7 @@ def test_sensors_are_read_while_pythons_lock_is_held(sensor: str) -> None:
 
 ABANDON = """
 import os, signal, subprocess, sys, time
-from profiling.machine.telemetry import TelemetrySampler
+from profiling.machine.telemetry_sampler import TelemetrySampler
 sampler = TelemetrySampler("cpu", interval_s=0.05)
 if sys.argv[1] == "begun":
     sampler.__enter__()
@@ -243,7 +243,7 @@ def test_what_reads_the_sensors_imports_no_heavy_library() -> None:
 
 SAMPLE = """
 import time
-from profiling.machine.telemetry import TelemetrySampler
+from profiling.machine.telemetry_sampler import TelemetrySampler
 with TelemetrySampler("gpu", interval_s=0.02) as sampler:
     time.sleep(0.2)
 print(sampler.result().model_dump_json())
@@ -325,7 +325,7 @@ def test_however_long_it_was_a_sensor_has_no_more_points_than_a_chart_shows(monk
     every = sampler.series(begin)
     assert set(every) == {"process.rss", "cpu.load"}
     assert all(0 <= load <= 100 for _, load in every["cpu.load"])
-    monkeypatch.setattr("profiling.machine.telemetry.MOST_POINTS", 3)
+    monkeypatch.setattr("profiling.machine.telemetry_sampler.MOST_POINTS", 3)
     few = sampler.series(begin)["process.rss"]
     assert 1 < len(few) <= 3
     assert set(few) <= set(every["process.rss"]), "readings, no means"

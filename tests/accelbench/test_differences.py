@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from accelbench.compare.differences import differences, same_machine
+from accelbench.differences import differences, same_machine
 from profiling.records.environment import Environment
 from profiling.records.point import Device
 from tests.fixtures.compare_runs import gpu, machine

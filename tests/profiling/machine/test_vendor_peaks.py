@@ -8,15 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from profiling.machine.peaks import (
+from profiling.machine.devices import device_kind
+from profiling.machine.vendor_peaks import (
     PREFIXES,
     card_peak,
     cards,
     cores,
     cpu_flops_per_cycle,
     find_card,
-    peak,
-    peak_at_clock,
 )
 from profiling.records.environment import Cpu, Environment, Gpu, Limits, Memory, Software, System
 
@@ -90,7 +89,7 @@ def test_the_drivers_name_finds_its_card(name: str, title: str) -> None:
 )
 def test_a_sibling_of_a_known_card_is_unknown(name: str) -> None:
     assert find_card(name) is None
-    found = peak(machine(name), "gpu", "float32", "flops")
+    found = device_kind("gpu").peak(machine(name), "float32", "flops")
     assert found.value is None
     assert name in (found.reason or "")
 
@@ -123,10 +122,10 @@ def test_a_tpu_is_found_by_the_kind_that_jax_names(kind: str, title: str) -> Non
 
 
 def test_a_part_of_a_card_has_no_peak() -> None:
-    divided = peak(machine("NVIDIA A100-SXM4-40GB MIG 1g.5gb"), "gpu", "float32", "flops")
+    divided = device_kind("gpu").peak(machine("NVIDIA A100-SXM4-40GB MIG 1g.5gb"), "float32", "flops")
     assert divided.value is None
     assert "MIG" in (divided.reason or "")
-    small = peak(machine("NVIDIA A100-SXM4-40GB", memory=5 << 30), "gpu", "float32", "flops")
+    small = device_kind("gpu").peak(machine("NVIDIA A100-SXM4-40GB", memory=5 << 30), "float32", "flops")
     assert small.value is None
     assert "another memory size" in (small.reason or "")
 
@@ -146,7 +145,7 @@ def test_a_part_of_a_card_has_no_peak() -> None:
     ],
 )
 def test_a_whole_card_shows_the_memory_it_is_sold_with(name: str, mebibytes: int) -> None:
-    assert peak(machine(name, memory=mebibytes << 20), "gpu", "float32", "bytes").value is not None
+    assert device_kind("gpu").peak(machine(name, memory=mebibytes << 20), "float32", "bytes").value is not None
 
 
 def test_every_card_has_a_source_and_sane_figures() -> None:
@@ -173,24 +172,24 @@ def test_dense_tensor_figures_keep_their_ratios() -> None:
 
 def test_the_h200s_peaks_are_those_of_its_datasheet() -> None:
     gpu = machine("NVIDIA H200")
-    assert peak(gpu, "gpu", "bfloat16", "flops").value == pytest.approx(989e12, rel=1e-3)
-    assert peak(gpu, "gpu", "float64", "flops").unit_kind == "tensor"
-    assert peak(gpu, "gpu", "float32", "flops").value == 67e12
-    assert peak(gpu, "gpu", "float32", "bytes").value == 4.8e12
+    assert device_kind("gpu").peak(gpu, "bfloat16", "flops").value == pytest.approx(989e12, rel=1e-3)
+    assert device_kind("gpu").peak(gpu, "float64", "flops").unit_kind == "tensor"
+    assert device_kind("gpu").peak(gpu, "float32", "flops").value == 67e12
+    assert device_kind("gpu").peak(gpu, "float32", "bytes").value == 4.8e12
 
 
 def test_arithmetic_confined_to_the_plain_units_has_their_peak() -> None:
     gpu = machine("NVIDIA H200")
-    assert peak(gpu, "gpu", "float64", "flops", "plain").value == 34e12
-    assert peak(gpu, "gpu", "float64", "bytes", "plain").value == 4.8e12
-    unknown = peak(gpu, "gpu", "float16", "flops", "plain")
+    assert device_kind("gpu").peak(gpu, "float64", "flops", "plain").value == 34e12
+    assert device_kind("gpu").peak(gpu, "float64", "bytes", "plain").value == 4.8e12
+    unknown = device_kind("gpu").peak(gpu, "float16", "flops", "plain")
     assert unknown.value is None, "the tensor cores' figure"
     assert unknown.reason == "no vendor's figure for float16 on the plain units of H200 SXM"
 
 
 def test_the_16_bit_tensor_peak_of_a_geforce_accumulates_in_float32() -> None:
     """Half of the rate with accumulation in float16 (330.4 TFLOP/s on the RTX 4090)."""
-    assert peak(machine("NVIDIA GeForce RTX 4090"), "gpu", "float16", "flops").value == 165.2e12
+    assert device_kind("gpu").peak(machine("NVIDIA GeForce RTX 4090"), "float16", "flops").value == 165.2e12
 
 
 @pytest.mark.parametrize(
@@ -199,7 +198,7 @@ def test_the_16_bit_tensor_peak_of_a_geforce_accumulates_in_float32() -> None:
 def test_hopper_states_plain_and_tensor_figures_at_different_clocks(name: str, multiprocessors: int) -> None:
     """An SM does 256 FLOP per cycle in float32 and 4096 in bfloat16 on its tensor cores."""
     for dtype, flops_per_cycle in (("float32", 256), ("bfloat16", 4096), ("float64", 256)):
-        stated = peak(machine(name), "gpu", dtype, "flops")
+        stated = device_kind("gpu").peak(machine(name), dtype, "flops")
         assert stated.clock_mhz is not None
         expected = multiprocessors * flops_per_cycle * stated.clock_mhz * 1e6
         assert stated.value == pytest.approx(expected, rel=5e-3), dtype
@@ -213,25 +212,27 @@ def test_a_clock_is_that_of_a_stated_figure() -> None:
 
 def test_the_unknown_is_null_with_a_reason() -> None:
     for found in (
-        peak(machine(), "cpu", "float32", "flops"),
-        peak(machine(), "cpu", "float32", "bytes"),
-        peak(machine(), "tpu", "float32", "flops"),
-        peak(machine(), "gpu", "float32", "flops"),
-        peak(machine("NVIDIA H200", mig=True), "gpu", "float32", "flops"),
-        peak(machine("NVIDIA A10G"), "gpu", "float32", "flops"),
-        peak(machine("Tesla T4"), "gpu", "bfloat16", "flops"),
+        device_kind("cpu").peak(machine(), "float32", "flops"),
+        device_kind("cpu").peak(machine(), "float32", "bytes"),
+        device_kind("tpu").peak(machine(), "float32", "flops"),
+        device_kind("gpu").peak(machine(), "float32", "flops"),
+        device_kind("gpu").peak(machine("NVIDIA H200", mig=True), "float32", "flops"),
+        device_kind("gpu").peak(machine("NVIDIA A10G"), "float32", "flops"),
+        device_kind("gpu").peak(machine("Tesla T4"), "bfloat16", "flops"),
     ):
         assert found.value is None
         assert found.reason
 
 
 def test_a_ceiling_of_all_cores_is_not_that_of_a_point_kept_to_some() -> None:
-    assert "does not bound" not in str(peak(machine(), "cpu", "float32", "flops").reason)
-    kept = peak(machine(), "cpu", "float32", "flops", kept_to_cpus=1)
+    assert "does not bound" not in str(device_kind("cpu").peak(machine(), "float32", "flops").reason)
+    kept = device_kind("cpu").peak(machine(), "float32", "flops", kept_to_cpus=1)
     assert kept.value is None
     assert str(kept.reason).endswith("see the measured ceiling, and that of all 2 CPUs does not bound 1")
     gpu = machine("NVIDIA H200")
-    assert peak(gpu, "gpu", "float32", "flops", kept_to_cpus=1) == peak(gpu, "gpu", "float32", "flops")
+    assert device_kind("gpu").peak(gpu, "float32", "flops", kept_to_cpus=1) == device_kind("gpu").peak(
+        gpu, "float32", "flops"
+    )
 
 
 def test_a_peak_scales_with_the_observed_clock() -> None:
@@ -239,11 +240,11 @@ def test_a_peak_scales_with_the_observed_clock() -> None:
     assert card is not None
     stated = card_peak(card, "bfloat16", "flops")
     assert stated.value is not None
-    assert peak_at_clock(stated, 915) == pytest.approx(stated.value / 2)
+    assert stated.at_clock(915) == pytest.approx(stated.value / 2)
     memory = card_peak(card, "", "bytes")
     assert memory.value is not None
     assert memory.clock_mhz is None, "memory has a clock of its own"
-    assert peak_at_clock(memory, 915) is None
+    assert memory.at_clock(915) is None
 
 
 def processor(vendor: str, isa: str, family: int | None = None, number: int | None = None, model: str = "") -> Cpu:
