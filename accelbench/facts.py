@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from pydantic import BaseModel
 
-from accelbench.format import size
+from profiling.machine.sizes import format_bytes
 from profiling.records.environment import Environment
 
 Leaf = str | int | float | bool | list[str] | None
@@ -63,6 +63,6 @@ def in_words(fact: str, value: str | float | list[str]) -> str:
     if isinstance(value, str):
         return value
     if fact.endswith("_bytes"):
-        return size(value)
+        return format_bytes(value)
     unit = next((unit for ending, unit in ENDINGS.items() if fact.endswith(ending)), None)
     return f"{value:,.0f} {unit}" if unit == "MHz" else f"{value:g} {unit}" if unit else f"{value:g}"

@@ -7,7 +7,6 @@ import re
 from dataclasses import dataclass
 
 from profiling.analysis.roofline import Share
-from profiling.machine.sizes import format_bytes
 from profiling.records.quality import Metric
 from profiling.records.record import Record
 from profiling.records.work import UNITS
@@ -170,7 +169,3 @@ def seconds(value: float) -> str:
         return f"{minutes}:{rest:02d} min"
     reading = read(value, "s")
     return f"{reading.value} {reading.unit}"
-
-
-size = format_bytes
-"""The function that writes a number of bytes in words: it is the one rule for sizes."""

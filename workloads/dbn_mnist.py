@@ -183,7 +183,7 @@ def dbn_mnist(point: Point, strategy: Strategy) -> Training:
         fit=fit,
         evaluate=evaluate,
         verify=verify,
-        qualities=(*CLASSIFIER, Quality("reconstruction_error", higher_is_better=False)),
+        qualities=(*CLASSIFIER, Quality("reconstruction_error")),
         item="images",
     )
 

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from statistics import median
 
 from accelbench.facts import Fact
-from accelbench.format import UNKNOWN, clip, digits, one_line, percent, plain, seconds, size
+from accelbench.format import UNKNOWN, clip, digits, one_line, percent, plain, seconds
+from profiling.machine.sizes import format_bytes
 from profiling.records.host import CATEGORIES, Category, HostCounters, HostProfile, Sampling, ThreadShare
 
 THREADS, HOLDERS = 12, 4
@@ -170,4 +171,4 @@ def _rate(count: int | None, elapsed: float) -> str | None:
 
 
 def _size(count: int | None) -> str | None:
-    return None if count is None else size(count)
+    return None if count is None else format_bytes(count)

@@ -12,11 +12,12 @@ from urllib.parse import quote
 from markupsafe import Markup
 
 from accelbench.facts import Fact
-from accelbench.format import one_line, plain, read, size
+from accelbench.format import one_line, plain, read
 from accelbench.report.host_profile import HostPart, host_part
 from accelbench.report.profile_plot import Bar, measured_bar, step_bars, xprof_bar
 from accelbench.report.rows import Row
 from accelbench.report.verdict import verdict, verdict_line
+from profiling.machine.sizes import format_bytes
 from profiling.records.record import Profile
 from profiling.records.trace import Operation, TraceAnalysis
 
@@ -134,11 +135,11 @@ def _facts(trace: TraceAnalysis) -> Iterable[Fact]:
     yield fact("input", trace.input_verdict and one_line(trace.input_verdict), "breakdown")
     yield fact("in xprof's words", trace.xprof_verdict and one_line(trace.xprof_verdict), "xprof_verdict")
     peak = trace.memory_peak_bytes
-    yield fact("memory high-water mark", None if peak is None else size(peak), "memory_peak_bytes")
+    yield fact("memory high-water mark", None if peak is None else format_bytes(peak), "memory_peak_bytes")
     yield Fact("devices in the trace", ", ".join(map(one_line, trace.devices)) or "none but the host")
     events = f", {trace.device_events:,} events of a device" if trace.device_events else ""
     version = f", read by xprof {one_line(trace.xprof_version)}" if trace.xprof_version else ""
-    yield Fact("trace", f"{size(trace.size)}{events}{version}")
+    yield Fact("trace", f"{format_bytes(trace.size)}{events}{version}")
 
 
 def _operations(operations: Sequence[Operation]) -> Iterable[tuple[str, tuple[TopOperation, ...]]]:

@@ -11,9 +11,10 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullFormatter, NullLocator
 
-from accelbench.format import digits, plain, read, size
+from accelbench.format import digits, plain, read
 from accelbench.report.rows import Group, Row, lines
 from accelbench.report.svg import MARKERS, MUTED, SERIES, SURFACE, WIDTH, inline_svg, plot_style
+from profiling.machine.sizes import format_bytes
 from profiling.records.environment import Environment
 
 LEAST_SIZES = 4
@@ -59,14 +60,13 @@ def sweep(group: Group, environment: Environment, name: str) -> Markup | None:
         axes.set_title(_what(group.rows[0]), loc="left", fontsize=9, color=MUTED, pad=22)
         axes.xaxis.set_major_locator(FixedLocator(_size_ticks(min(sizes), max(sizes))))
         axes.xaxis.set_minor_locator(NullLocator())
-        axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: size(value)))
+        axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: format_bytes(value)))
         axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5), numticks=20))
         axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: _short(value, unit)))
         axes.yaxis.set_minor_formatter(NullFormatter())
         axes.tick_params(which="minor", length=0)
-        title = (
-            f"{plain(group.benchmark)} on {group.device} against size, from {size(min(sizes))} to {size(max(sizes))}"
-        )
+        reach = f"from {format_bytes(min(sizes))} to {format_bytes(max(sizes))}"
+        title = f"{plain(group.benchmark)} on {group.device} against size, {reach}"
         return inline_svg(figure, name, title)
 
 
@@ -125,7 +125,7 @@ def _mark_caches(axes: Axes, device: str, environment: Environment) -> None:
         last = place
         axes.axvline(end, color=MUTED, linewidth=1, linestyle=(0, (4, 3)))
         axes.annotate(
-            f"{name} {size(end)}",
+            f"{name} {format_bytes(end)}",
             (end, 1),
             xycoords=("data", "axes fraction"),
             xytext=(0, 3 + 10 * raised),

@@ -84,17 +84,6 @@ def parse_frame(text: str) -> Frame:
     return Frame(location["name"], location["file"], int(location["line"]) if location["line"] else None)
 
 
-def format_stacks(stacks: Stacks) -> str:
-    """Return the collapsed file of these stacks, as `parse_stacks` reads it."""
-    return "".join(f"{';'.join(_labels(stack))} {count}\n" for stack, count in stacks.items())
-
-
-def _labels(stack: Stack) -> list[str]:
-    name = f": {stack.thread_name}" if stack.thread_name else ""
-    thread = [] if stack.thread is None else [f"thread ({stack.thread}){name}"]
-    return [*thread, *map(str, stack.frames)]
-
-
 def threads_of(stacks: Stacks) -> dict[int | None, str]:
     """Return the names of the threads that were seen."""
     return {stack.thread: stack.thread_name for stack in stacks}

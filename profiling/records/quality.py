@@ -41,8 +41,6 @@ class Quality:
     """The name of the metric."""
     headline: bool = False
     """Whether the benchmark is judged by it: it is the first that the report shows, and the one that it draws."""
-    higher_is_better: bool = True
-    """Whether a larger value is better."""
     deviation: str | None = None
     """The name of the metric that is its standard deviation over several trainings."""
 

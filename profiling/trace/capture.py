@@ -1,4 +1,4 @@
-"""A window of training steps, or any stretch of a process, captured with the framework's own profiler.
+"""A window of training steps, captured with the framework's own profiler.
 
 On a GPU the profiler sees the whole process through CUPTI, whoever launched the kernels. A capture never fails what
 it watches: what went wrong with it is in its outcome.
@@ -6,8 +6,8 @@ it watches: what went wrong with it is in its outcome.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from collections.abc import Mapping
+from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -98,27 +98,3 @@ class TraceWindow:
             start_s=profiler.start_s,
             stop_s=profiler.stop_s,
         )
-
-
-@contextmanager
-def capture(folder: Path, backend: str) -> Iterator[Callable[[], Capture]]:
-    """Trace what runs in the `with` block as one step; gives a function that tells the outcome after the block."""
-    profiler = Profiler(folder, backend)
-    profiler.start()
-
-    def outcome() -> Capture:
-        file = profiler.file()
-        return Capture(
-            file=file,
-            reason=profiler.reason,
-            first_step=0 if file else None,
-            steps=1 if file else 0,
-            start_s=profiler.start_s,
-            stop_s=profiler.stop_s,
-        )
-
-    try:
-        with profiler.step(0) if profiler.running else ExitStack():
-            yield outcome
-    finally:
-        profiler.stop()

@@ -50,6 +50,11 @@ def experiment(
     return Training(fit, evaluate, verify, work, data, model, target, exchange, qualities, strategy.layout)
 
 
+def seen(strategy: Strategy, batches: Feed, history: Mapping[str, list[float]]) -> int:
+    """Return the number of examples that all replicas were trained on."""
+    return len(history["loss"]) * batches.steps * strategy.batch
+
+
 def classifier(
     strategy: Strategy,
     model: Any,
@@ -80,7 +85,7 @@ def classifier(
             qualities,
             parameters=model.count_params(),
             expected_parameters=parameters,
-            floor=floor(floors, len(history["loss"]) * batches.steps * strategy.batch),
+            floor=floor(floors, seen(strategy, batches, history)),
             source=data.source,
         )
 

@@ -16,7 +16,7 @@ CLASSIFIER = (
     Quality("test_precision"),
     Quality("test_recall"),
     Quality("test_f1"),
-    Quality("test_loss", higher_is_better=False),
+    Quality("test_loss"),
 )
 """The qualities that `classification` finds."""
 SUM_TOLERANCE = 1e-5

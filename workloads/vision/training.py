@@ -12,7 +12,7 @@ from profiling.benchmark import Training
 from profiling.records.quality import Data, Metric, Quality, Verification
 from workloads.data.pipeline import Feed
 from workloads.distribution.strategy import Strategy
-from workloads.training.experiment import Evaluate, experiment
+from workloads.training.experiment import Evaluate, experiment, seen
 from workloads.training.quality import Floors, fell, floor
 from workloads.vision.coco import Found, paste
 from workloads.vision.scenes import Scene, SceneData, Scenes, image_batches
@@ -95,12 +95,11 @@ def detector_training(
     quality = qualities[0].name
 
     def verify(history: Mapping[str, list[float]], qualities: dict[str, Metric]) -> Verification:
-        seen = len(history["loss"]) * batches.steps * strategy.batch
         return verify_detector(
             history,
             qualities,
             quality=quality,
-            floor=floor(floors, seen) if scenes.synthetic else 0.0,
+            floor=floor(floors, seen(strategy, batches, history)) if scenes.synthetic else 0.0,
             overlap=overlap,
             parameters=(model.count_params(), parameters),
             data=scenes,

@@ -6,9 +6,10 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from accelbench.format import plain, read, size
+from accelbench.format import plain, read
 from accelbench.report.rows import Row, summarize_gauges
 from accelbench.report.section import InPage, Section
+from profiling.machine.sizes import format_bytes
 from profiling.records.telemetry import Gauge, Telemetry
 
 _UNIT = re.compile(r"_[sj](?=\.|$)")
@@ -67,7 +68,7 @@ def _gauge(gauge: Gauge) -> str:
 
 def _with_unit(value: float, unit: str) -> str:
     if unit == "B":
-        return size(value)
+        return format_bytes(value)
     number = f"{value:,.4g}" if abs(value) < 10_000 else f"{value:,.0f}"
     return f"{number} {plain(unit)}".strip()
 
@@ -83,7 +84,7 @@ def _counter(name: str, value: float) -> str:
     if unit is not None:
         reading = read(value, {"_s": "s", "_j": "J"}[unit[0]])
         return f"{reading.value} {reading.unit}"
-    return size(value) if name.endswith("_bytes") else f"{value:,.0f}"
+    return format_bytes(value) if name.endswith("_bytes") else f"{value:,.0f}"
 
 
 section = Section(find=lambda run: tables(run.rows), page=InPage(100, "telemetry", "Telemetry"))

@@ -8,9 +8,10 @@ from dataclasses import dataclass
 
 from accelbench.differences import unlike
 from accelbench.facts import Fact, facts, in_words
-from accelbench.format import plain, size
+from accelbench.format import plain
 from accelbench.report.section import InPage, Section
 from accelbench.run.store import RunInfo
+from profiling.machine.sizes import format_bytes
 from profiling.records.environment import Environment, System
 
 
@@ -76,7 +77,7 @@ def _cpu(environment: Environment, told: Told) -> Iterable[Fact]:
     yield Fact("topology", topology, environment.unknown.get("cpu.cores"))
     yield Fact("usable by this run", f"{cpu.usable} logical CPUs")
     caches = [
-        f"L{cache.level}{'' if cache.kind == 'Unified' else ' ' + cache.kind.lower()} {size(cache.size_bytes)}"
+        f"L{cache.level}{'' if cache.kind == 'Unified' else ' ' + cache.kind.lower()} {format_bytes(cache.size_bytes)}"
         + (f" shared by {cache.shared_by}" if cache.shared_by > 1 else "")
         for cache in cpu.caches
     ]
@@ -90,7 +91,9 @@ def _cpu(environment: Environment, told: Told) -> Iterable[Fact]:
 
 def _memory(environment: Environment, told: Told) -> Iterable[Fact]:
     memory = environment.memory
-    yield Fact("memory", f"{size(memory.total_bytes)}, {size(memory.available_bytes)} available at the start")
+    yield Fact(
+        "memory", f"{format_bytes(memory.total_bytes)}, {format_bytes(memory.available_bytes)} available at the start"
+    )
     yield Fact("swap", "none") if memory.swap_bytes == 0 else told("swap", "memory.swap_bytes")
     yield told("transparent huge pages", "memory.huge_pages")
     yield told("CPU quota", "limits.cpu_quota", "none")

@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from profiling.host import overhead
-from profiling.host.overhead import matrix_product, measure_overhead, probes, step_overhead
+from profiling.host.overhead import step_overhead
 from profiling.records.host import Window
+from tests.bench_self import probes as overhead
+from tests.bench_self.probes import matrix_product, measure_overhead, probes
 
 
 def window(begin: float, end: float) -> Window:

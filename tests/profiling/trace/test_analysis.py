@@ -75,11 +75,6 @@ def test_the_trace_s_folder_is_left_as_it_was(traces: Traced) -> None:
     assert sorted((traces.folder / "small").rglob("*")) == files
 
 
-def test_a_plain_capture_is_one_step(traces: Traced) -> None:
-    _, steps = broken_down(traces, "plain")
-    assert steps.steps == 1
-
-
 def test_an_empty_device_plane_is_a_failure_with_what_mends_it(tmp_path: Path) -> None:
     refused = "CUPTI_ERROR_INSUFFICIENT_PRIVILEGES"
     write_trace(tmp_path, {"/host:CPU": HOST, "/device:GPU:0": {"Stream #7(Compute)": []}}, errors=[refused])
