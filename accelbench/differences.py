@@ -31,7 +31,12 @@ MATTERS = (
     "software.revision",
 )
 """The facts that change speed, in the order in which they are told."""
-OF_GPUS = ("gpus", "cuda.*", "gpus.*")
+OF_GPUS = (
+    *("gpus", "cuda.*", "gpus.*"),
+    *(f"software.libraries.{name}" for name in ("nvidia-*", "cuda-*", "cupy-*", "numba-cuda*", "triton")),
+    *(f"software.settings.{name}" for name in ("CUDA_*", "NVIDIA_*", "*_CUDA_*", "*CUDNN*", "*_GPU_*")),
+)
+"""The facts that change nothing where no GPU is measured: the cards, and the packages and settings for them."""
 IDENTITY = "gpus.*.uuid_hash"
 """The fact that tells another card of the same model, which explains nothing."""
 MOMENTARY = "memory.available_bytes"
@@ -57,11 +62,15 @@ def differences(a: Environment, b: Environment, devices: Collection[Device]) -> 
     paired = min(len(a.gpus), len(b.gpus))
     facts_a, facts_b = _all_facts(a, paired), _all_facts(b, paired)
     found = [
-        Difference(fact, *_told(fact, facts_a.get(fact), facts_b.get(fact), a, b), _rank(fact, devices) < len(MATTERS))
+        Difference(
+            fact,
+            *_told(fact, facts_a.get(fact), facts_b.get(fact), a, b),
+            _rank(fact, devices) < len(MATTERS) and not _same_words(facts_a.get(fact), facts_b.get(fact)),
+        )
         for fact in dict.fromkeys((*facts_a, *facts_b))
         if not _equal(fact, facts_a.get(fact), facts_b.get(fact))
     ]
-    return tuple(sorted(found, key=lambda difference: _rank(difference.fact, devices)))
+    return tuple(sorted(found, key=lambda difference: (not difference.matters, _rank(difference.fact, devices))))
 
 
 def unlike(first: Environment, other: Environment, device: Device) -> Iterator[str]:
@@ -91,6 +100,15 @@ def _equal(fact: str, a: Leaf, b: Leaf) -> bool:
     if tolerance and isinstance(a, int | float) and isinstance(b, int | float):
         return abs(a - b) <= tolerance * max(a, b)
     return a == b
+
+
+def _same_words(a: Leaf, b: Leaf) -> bool:
+    """Tell whether two texts are the same words in another order, none of which sets what another one sets, too."""
+    if not isinstance(a, str) or not isinstance(b, str):
+        return False
+    words = a.replace(",", " ").split()
+    names = {word.partition("=")[0] for word in words}
+    return sorted(words) == sorted(b.replace(",", " ").split()) and len(names) == len(words)
 
 
 def _rank(fact: str, devices: Collection[Device]) -> int:

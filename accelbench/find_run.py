@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from accelbench.errors import UserError
-from accelbench.pack.read import find_pack, open_packed
+from accelbench.pack.read import find_pack, open_packed, unpack
 from accelbench.run.store import RUNS, RunStore
 from profiling.records.point import Point
 
@@ -26,6 +26,26 @@ def open_directory(run: str) -> RunStore:
         return RunStore.open(found[-1].parent)
     path = Path(run)
     return RunStore.open(path if path.exists() else RUNS / run)
+
+
+def find_runs(name: str) -> list[RunStore]:
+    """Return the run of that name, or all runs in the folder or the pack of that name; UserError if there is none."""
+    packed = find_pack(name)
+    if packed and packed[1] is None:
+        folder = unpack(packed[0])
+    elif packed or (Path(name) / "run.json").exists() or not Path(name).is_dir():
+        return [open_run(name)]
+    else:
+        folder = Path(name)
+    found = stored_runs(folder)
+    if not found:
+        raise UserError(f"{name} holds no run")
+    return found
+
+
+def stored_runs(folder: Path) -> list[RunStore]:
+    """Return the runs that lie in a folder, by their names; none where it is not there."""
+    return [RunStore(path.parent) for path in sorted(folder.glob("*/run.json"))]
 
 
 def left_by(run: RunStore, plan: Sequence[Point]) -> list[Point]:

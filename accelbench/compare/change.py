@@ -1,80 +1,104 @@
-"""The comparison of one point in two runs: B is faster or slower than A, the same, or it cannot be told.
+"""The comparison of one point on two sides: B is faster or slower than A, the same, or it cannot be told.
 
-The answer stands on a distribution-free interval of the speed ratio and on a rank test, both over the raw samples.
-Samples of one run say nothing about how much whole runs differ; the margin of equivalence is there for that.
+A side is one run or several. Records that were disturbed decide nothing: they are left out where others remain.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import count
+from math import log
+from statistics import fmean
 from typing import Literal
 
+from accelbench.compare.evidence import (
+    CONFIDENCE,
+    Evidence,
+    from_intervals,
+    from_repetitions,
+    with_assumed_spread,
+    with_history,
+)
+from accelbench.cost import cost, costs_of_rounds, median_seconds
 from accelbench.format import percent
+from accelbench.history.spread import Spread
+from profiling.analysis.course import disturbances
 from profiling.records.quality import Metric
 from profiling.records.record import Record
 from profiling.records.work import Figure
-from profiling.timing.statistics import RatioInterval, mann_whitney_p, ratio_interval, smallest_p
+from profiling.timing.statistics import RatioInterval
 
 Verdict = Literal["slower", "faster", "same", "cannot tell"]
 
-SIGNIFICANT_P = 0.002
-"""The p value that asv (airspeed velocity) asks of the same test: a run has many points, and each may err."""
-INTERVAL_CONFIDENCE = 0.99
-LEAST_CONFIDENCE = 0.95
-"""An interval of few samples that covers less than this is shown, and nothing is concluded from it."""
 CLOCK_TOLERANCE = 0.03
 
 
 @dataclass(frozen=True)
 class Change:
-    """One point measured in both runs."""
+    """One point measured on both sides."""
 
-    a: Record
-    b: Record
+    a: tuple[Record, ...]
+    """The records of A that decide: all, or those that were not disturbed; disturbed ones where there are no others."""
+    b: tuple[Record, ...]
+    """The records of B that decide."""
     verdict: Verdict
     reason: str | None
     """The reason why it cannot be told; None where it can."""
-    speed: RatioInterval | None
-    """The speed of B over the speed of A, which is the time of A over the time of B where both do the same work."""
-    p: float | None
+    evidence: Evidence | None
+    """The ratio of the speeds and its interval; None where the records do not tell."""
+    barred: bool
+    """Whether a side was disturbed, so that nothing is decided, however clear it looks."""
     notes: tuple[str, ...]
-    """The circumstances to keep in mind: noise, other clocks, other work."""
+    """The circumstances to keep in mind: what is not known, noise, other clocks, other work."""
     qualities: dict[str, tuple[Metric, Metric]]
-    """The metrics that say how good the trained model is, in A and in B."""
+    """The metrics that say how good the trained model is, by their means in A and in B."""
 
     @property
     def point(self) -> str:
-        return str(self.a.point)
+        return str(self.a[0].point)
+
+    def is_slower_by(self, share: float, confidence: float) -> bool:
+        """Tell whether B lost at least that share of the speed, and any of it beyond doubt of that confidence."""
+        if self.evidence is None or self.barred:
+            return False
+        speed = self.evidence.speed_at(confidence)
+        return speed.ratio <= 1 - share and speed.high < 1
 
 
-def compare_point(a: Record, b: Record, equivalence: float) -> Change:
-    """Return how the speed changed between two measured records of the same point."""
-    speed, p = None, None
+def compare_point(
+    a: Sequence[Record],
+    b: Sequence[Record],
+    equivalence: float,
+    normal: tuple[Spread | None, Spread | None] = (None, None),
+    even_if_disturbed: bool = False,
+) -> Change:
+    """Return how the speed changed between measured records of the same point, those of A and those of B.
+
+    `normal` is the spread of the point from run to run on the machine of A, and on that of B, where it is known.
+    """
+    kept_a, told_a, only_disturbed_a = _undisturbed("A", a, even_if_disturbed)
+    kept_b, told_b, only_disturbed_b = _undisturbed("B", b, even_if_disturbed)
+    barred = bool(only_disturbed_a or only_disturbed_b)
+    evidence, reason = _evidence(kept_a, kept_b, normal)
     verdict: Verdict = "cannot tell"
-    costs_a, costs_b = _costs(a, b)
-    if not costs_a or not costs_b:
-        reason: str | None = "a record without usable samples"
-    else:
-        speed, p = ratio_interval(costs_b, costs_a, INTERVAL_CONFIDENCE), mann_whitney_p(costs_a, costs_b)
-        verdict, reason = judge(speed, p, len(costs_a), len(costs_b), equivalence)
-    return Change(a, b, verdict, reason, speed, p, tuple(_notes(a, b)), _qualities(a, b))
+    if evidence:
+        verdict, reason = judge(evidence.speed, equivalence)
+        if evidence.error == 0 and verdict in ("faster", "slower"):
+            verdict, reason = "cannot tell", f"it looks {verdict}, but no two figures of a side differ by anything"
+    if barred:
+        verdict, reason = "cannot tell", "; ".join(filter(None, [only_disturbed_a, only_disturbed_b]))
+    unknown = [evidence.unknown] if evidence and evidence.unknown else []
+    notes = (*unknown, *told_a, *told_b, *_notes(kept_a[0], kept_b[0]))
+    return Change(kept_a, kept_b, verdict, reason, evidence, barred, notes, _qualities(kept_a, kept_b))
 
 
-def judge(speed: RatioInterval, p: float, n: int, m: int, equivalence: float) -> tuple[Verdict, str | None]:
-    """Return the verdict on a speed ratio estimated from n and m samples, and the reason where it cannot be told.
+def judge(speed: RatioInterval, equivalence: float) -> tuple[Verdict, str | None]:
+    """Return the verdict on the speed of B over that of A, and the reason where it cannot be told.
 
-    The same: the interval lies within (1 − e, 1 / (1 − e)), which is one band seen from either run. Faster or slower:
-    the interval lies on one side of 1, the rank test is significant, and the ratio is outside that band.
+    The same: the interval lies within (1 − e, 1 / (1 − e)), which is one band seen from either side. Faster or slower:
+    the interval lies on one side of 1, and the ratio is outside that band.
     """
     least, most = 1 - equivalence, 1 / (1 - equivalence)
-    if speed.confidence < LEAST_CONFIDENCE:
-        return "cannot tell", (
-            f"too few samples ({n} and {m}): the interval covers the truth with {speed.confidence:.0%} only; "
-            f"{_samples_for(1 - LEAST_CONFIDENCE)} of each would do"
-        )
     if least <= speed.low and speed.high <= most:
         return "same", None
     if speed.low <= 1 <= speed.high:
@@ -82,51 +106,70 @@ def judge(speed: RatioInterval, p: float, n: int, m: int, equivalence: float) ->
     side: Verdict = "slower" if speed.high < 1 else "faster"
     if least <= speed.ratio <= most:
         return "cannot tell", f"{side}, but perhaps by no more than the {percent(equivalence)} that count as the same"
-    if smallest_p(n, m) >= SIGNIFICANT_P:
-        return "cannot tell", (
-            f"it looks {side}, but too few samples: {n} and {m} reach p = {smallest_p(n, m):.2g} at best and not "
-            f"{SIGNIFICANT_P:g}; {_samples_for(SIGNIFICANT_P)} of each would do"
-        )
-    if p >= SIGNIFICANT_P:
-        return "cannot tell", f"it looks {side}, but p = {p:.2g} of the rank test is not below {SIGNIFICANT_P:g}"
     return side, None
 
 
-def _samples_for(p: float) -> int:
-    """Return the least size of two equal sets whose rank test can reach below p."""
-    return next(n for n in count(1) if smallest_p(n, n) < p)
+def _undisturbed(
+    name: str, records: Sequence[Record], even_if_disturbed: bool
+) -> tuple[tuple[Record, ...], list[str], str | None]:
+    """Return the records that decide, notes on disturbances, and the reason why nothing is decided if all have some."""
+    numbered = [f"{name}{number}" if len(records) > 1 else name for number in range(1, len(records) + 1)]
+    found = {which: disturbances(record) for which, record in zip(numbered, records, strict=True)}
+    quiet = tuple(record for record, flags in zip(records, found.values(), strict=True) if not flags)
+    disturbed = [f"{which} is disturbed: {'; '.join(flags)}" for which, flags in found.items() if flags]
+    if even_if_disturbed or not disturbed:
+        return tuple(records), disturbed, None
+    if not quiet:
+        return tuple(records), disturbed, f"{name} was disturbed"
+    return quiet, [f"{note}; it is left out" for note in disturbed], None
 
 
-def _costs(a: Record, b: Record) -> tuple[list[float], list[float]]:
-    """Return the seconds per execution of both records.
+def _evidence(
+    a: Sequence[Record], b: Sequence[Record], normal: tuple[Spread | None, Spread | None]
+) -> tuple[Evidence | None, str | None]:
+    """Return what the records tell, by the highest level that was repeated, or the reason why they tell nothing."""
+    costs_a, costs_b = _costs(a, b)
+    if len(costs_a) < len(a) or len(costs_b) < len(b):
+        return None, "a record without usable samples"
+    if evidence := from_repetitions(costs_a, costs_b, "runs"):
+        return evidence, None
+    rounds_a, rounds_b = costs_of_rounds(a[0], costs_a[0]), costs_of_rounds(b[0], costs_b[0])
+    repeated = len(rounds_a) > 1 and len(rounds_b) > 1
+    if repeated:
+        evidence = from_repetitions(rounds_a, rounds_b, "rounds of one run each")
+    else:
+        evidence = from_intervals(a[0], b[0], log(costs_a[0] / costs_b[0]))
+    if evidence is None:
+        counts = " and ".join(str(side[0].timing.summary.count) for side in (a, b) if side[0].timing)
+        return None, f"too few samples ({counts}) for an interval that covers {CONFIDENCE:.0%}"
+    normal_a, normal_b = normal
+    if normal_a and normal_b:
+        return with_history(evidence, normal_a, normal_b), None
+    return (evidence if repeated else with_assumed_spread(evidence)), None
 
-    Where the executions differ in their work, as with arrays sized to a machine, return the seconds per unit of work.
+
+def _costs(a: Sequence[Record], b: Sequence[Record]) -> tuple[list[float], list[float]]:
+    """Return the costs of both sides, without those that are not known.
+
+    They are the seconds per unit of work, or per execution where not all records know their work.
     """
-    work_a, work_b = _amount(a, a.figure), _amount(b, a.figure)
-    if not work_a or not work_b or work_a == work_b:
-        work_a = work_b = 1.0
-    return _usable(a, work_a), _usable(b, work_b)
+    figure = a[0].figure
+    rated = all(cost(record, figure) for record in (*a, *b)) and len({_counts_work(r, figure) for r in (*a, *b)}) == 1
+    found = [[cost(record, figure) if rated else median_seconds(record) for record in side] for side in (a, b)]
+    costs_a, costs_b = ([seconds for seconds in side if seconds is not None] for side in found)
+    return costs_a, costs_b
 
 
-def _usable(record: Record, work: float) -> list[float]:
-    """Return the samples over the work; none of them if one is no duration."""
-    samples = record.timing.samples if record.timing else []
-    return [sample / work for sample in samples] if all(0 < s < math.inf for s in samples) else []
-
-
-def _amount(record: Record, figure: Figure) -> float | None:
-    """Return the flops, bytes or items that one execution is rated by; None of a time, or where they are unknown."""
-    return record.work.amount(figure) if record.work and figure != "time" else None
+def _counts_work(record: Record, figure: Figure) -> bool:
+    return record.work is not None and bool(record.work.items if figure == "time" else record.work.amount(figure))
 
 
 def _notes(a: Record, b: Record) -> Iterator[str]:
-    for name, record in (("A", a), ("B", b)):
-        yield from (f"{name} is noisy: {flag}" for flag in record.noise)
     work_a, work_b = _amount(a, a.figure), _amount(b, a.figure)
     if work_a and work_b and work_a != work_b:
         yield f"one execution is {work_a:.4g} {a.figure} in A and {work_b:.4g} in B, so the rates are compared"
     elif bool(work_a) != bool(work_b):
-        yield "the work of one execution is known in one run only, so the times are compared as they are"
+        yield "the work of one execution is known on one side only, so the times are compared as they are"
     if a.timing and b.timing and a.timing.timer != b.timing.timer:
         yield f"timed by {a.timing.timer} in A and by {b.timing.timer} in B"
     gauges_a, gauges_b = (r.telemetry.gauges if r.telemetry else {} for r in (a, b))
@@ -137,6 +180,18 @@ def _notes(a: Record, b: Record) -> Iterator[str]:
             yield f"{name} was {clock_a.median:.4g} {clock_a.unit} in A and {clock_b.median:.4g} {clock_b.unit} in B"
 
 
-def _qualities(a: Record, b: Record) -> dict[str, tuple[Metric, Metric]]:
-    named = [quality.name for quality in a.qualities if quality.name in a.metrics]
-    return {name: (a.metrics[name], b.metrics[name]) for name in named if name in b.metrics}
+def _amount(record: Record, figure: Figure) -> float | None:
+    """Return the flops, bytes or items that one execution is rated by; None of a time, or where they are unknown."""
+    return record.work.amount(figure) if record.work and figure != "time" else None
+
+
+def _qualities(a: Sequence[Record], b: Sequence[Record]) -> dict[str, tuple[Metric, Metric]]:
+    """Return the mean of each declared quality that all records have, in A and in B."""
+    names = [quality.name for quality in a[0].qualities]
+    shared = [name for name in names if all(name in record.metrics for record in (*a, *b))]
+    return {name: (_mean(a, name), _mean(b, name)) for name in shared}
+
+
+def _mean(records: Sequence[Record], name: str) -> Metric:
+    metrics = [record.metrics[name] for record in records]
+    return Metric(fmean(metric.value for metric in metrics), metrics[0].unit)

@@ -56,6 +56,34 @@ def test_the_gpu_does_not_matter_to_runs_that_measured_the_cpu() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    "software",
+    [
+        {"libraries": {"numpy": "2.2.0", "numba": "0.61.0", "nvidia-cublas-cu12": "12.9"}},
+        {"libraries": {"numpy": "2.2.0", "numba": "0.61.0", "cupy-cuda13x": "14.0"}},
+        {"settings": {"CUDA_MODULE_LOADING": "EAGER"}},
+    ],
+)
+def test_packages_and_settings_of_cuda_matter_where_a_gpu_is_measured_only(software: dict[str, Any]) -> None:
+    assert [matters for *_, matters in found(machine(), machine(software=software), "gpu")] == [True]
+    assert [matters for *_, matters in found(machine(), machine(software=software), "cpu")] == [False]
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "matters"),
+    [
+        ("--xla_a=1 --xla_b=2", "--xla_b=2 --xla_a=1", False),
+        ("--xla_a=1 --xla_b=2", "--xla_a=1 --xla_b=3", True),
+        ("--xla_a=1 --xla_a=2", "--xla_a=2 --xla_a=1", True),
+    ],
+)
+def test_the_same_words_in_another_order_do_not_matter_unless_the_last_of_them_wins(
+    a: str, b: str, matters: bool
+) -> None:
+    one, other = (machine(software={"settings": {"XLA_FLAGS": flags}}) for flags in (a, b))
+    assert found(one, other) == [("software.settings.XLA_FLAGS", a, b, matters)]
+
+
 def test_an_unknown_fact_is_told_with_its_reason() -> None:
     b = machine(cpu={"governor": None}, unknown={"cpu.governor": "the kernel shows none"})
     assert found(machine(), b) == [("cpu.governor", "performance", "unknown: the kernel shows none", True)]

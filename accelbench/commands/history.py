@@ -1,0 +1,45 @@
+"""The command `history`."""
+
+from __future__ import annotations
+
+import click
+
+from accelbench.commands import console
+from accelbench.errors import UserError
+
+
+@click.command()
+@click.argument("words", nargs=-1, metavar="[BENCHMARK | FOLDER]...")
+@click.option("--machine", metavar="NAME", help="Only machines whose description holds this name: a CPU, a card.")
+def command(words: tuple[str, ...], machine: str | None) -> None:
+    """Show the points of stored runs over time: their spread from run to run, drifts, and when their speed changed.
+
+    The runs are those in the folders and packs named, by default those under `runs`.
+    """
+    from pathlib import Path
+
+    from accelbench.find_run import find_runs, stored_runs
+    from accelbench.history.history_table import render_history
+    from accelbench.history.past import read_past
+    from accelbench.history.series import series_of
+    from accelbench.pack.read import find_pack
+    from accelbench.run.store import RUNS
+
+    folders = [word for word in words if Path(word).is_dir() or find_pack(word)]
+    benchmarks = [word for word in words if word not in folders]
+    stores = [store for folder in folders for store in find_runs(folder)] if folders else stored_runs(RUNS)
+    if not stores:
+        raise UserError(f"there is no run under {RUNS}: 'accelbench run' makes one")
+    past = read_past(stores)
+    machines = {run.machine for run in past.runs}
+    wanted = {name for name in machines if machine is None or machine.casefold() in name.casefold()}
+    if machine and not wanted:
+        raise UserError(f"no run is of a machine called {machine!r}: there are {'; '.join(sorted(machines)) or 'none'}")
+    series = [one for one in series_of(past.runs) if one.machine in wanted]
+    measured = {one.point.benchmark for one in series}
+    if unknown := [name for name in benchmarks if name not in measured]:
+        there = ", ".join(sorted(measured)) or "nothing"
+        raise UserError(f"{', '.join(unknown)} is no folder, and was measured in none of these runs: they have {there}")
+    render_history(
+        [one for one in series if not benchmarks or one.point.benchmark in benchmarks], past.passed_over, console()
+    )

@@ -1,0 +1,111 @@
+"""The sides of a comparison: each is one run, or several of one machine whose spread tells what is chance."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from accelbench.differences import differences
+from accelbench.errors import UserError
+from accelbench.find_run import find_runs, stored_runs
+from accelbench.history.fingerprint import fingerprint
+from accelbench.history.past import read_past
+from accelbench.run.store import RUNS, RunInfo, RunStore, Settings
+from profiling.records.point import Device
+from profiling.records.record import Record
+
+OF_MACHINE = "machine:"
+"""The beginning of a word on the command line that means all stored runs of a machine."""
+
+
+@dataclass(frozen=True)
+class Side:
+    """One side: its name, the runs and what they tell of themselves."""
+
+    name: str
+    runs: tuple[RunStore, ...]
+    infos: tuple[RunInfo, ...]
+
+    @property
+    def title(self) -> str:
+        """Return the ids of the runs."""
+        return ", ".join(info.run_id for info in self.infos)
+
+    @property
+    def machine(self) -> str:
+        return fingerprint(self.infos[0])
+
+    @property
+    def devices(self) -> set[Device]:
+        return {planned.device for info in self.infos for planned in info.plan}
+
+    @cached_property
+    def points(self) -> dict[str, list[Record]]:
+        """Return the records of each point, in the order of the runs."""
+        points: dict[str, list[Record]] = {}
+        for run in self.runs:
+            for record in run.records():
+                points.setdefault(str(record.point), []).append(record)
+        return points
+
+    def notes(self) -> Iterator[str]:
+        """Yield what is to be known of the runs before any figure: unfinished ones, and where they are not alike."""
+        for run, info in zip(self.runs, self.infos, strict=True):
+            if info.status != "finished":
+                which = self.name if len(self.runs) == 1 else f"{info.run_id} of {self.name}"
+                count = len(run.records())
+                yield f"{which} is not finished ({info.status}): {count} of its {len(info.plan)} points have a record"
+        first, *others = self.infos
+        told = [
+            f"{difference.fact} {difference.a} / {difference.b}"
+            for other in others
+            for difference in differences(first.environment, other.environment, self.devices)
+            if difference.matters
+        ]
+        told += different_settings([info.settings for info in self.infos])
+        if told:
+            yield f"the runs of {self.name} differ among themselves: {'; '.join(dict.fromkeys(told))}"
+
+
+def different_settings(settings: Sequence[Settings]) -> list[str]:
+    """Return, in words, the settings that are not the same in all of these runs."""
+    values = {name: dict.fromkeys(getattr(one, name) for one in settings) for name in Settings.model_fields}
+    return [
+        f"{name.removesuffix('_s').replace('_', ' ')} {' / '.join('none' if v is None else str(v) for v in found)}"
+        for name, found in values.items()
+        if len(found) > 1
+    ]
+
+
+def open_sides(a: Sequence[RunStore], b: Sequence[RunStore]) -> tuple[Side, Side]:
+    """Return both sides; `UserError` for a run that cannot be read, that is given twice, and for mixed machines."""
+    sides = tuple(Side(name, tuple(runs), tuple(run.info() for run in runs)) for name, runs in (("A", a), ("B", b)))
+    side_a, side_b = sides
+    for side in sides:
+        ids = [info.run_id for info in side.infos]
+        if twice := {run_id for run_id in ids if ids.count(run_id) > 1}:
+            raise UserError(f"{side.name} holds {min(twice)} twice: one run tells nothing of the spread between runs")
+        machines = list(dict.fromkeys(map(fingerprint, side.infos)))
+        if len(machines) > 1:
+            raise UserError(
+                f"the runs of {side.name} are of several machines, whose spread is none between runs: "
+                f"{'; '.join(machines)}"
+            )
+    if both := {info.run_id for info in side_a.infos} & {info.run_id for info in side_b.infos}:
+        raise UserError(f"{min(both)} is on both sides: there is nothing to compare it with")
+    return side_a, side_b
+
+
+def read_words(words: Sequence[str]) -> list[RunStore]:
+    """Return the runs that the words name: runs, all runs of folders and packs, all stored runs of `machine:NAME`."""
+    return [run for word in words for run in (_of_machine(word) if word.startswith(OF_MACHINE) else find_runs(word))]
+
+
+def _of_machine(word: str) -> list[RunStore]:
+    """Return the runs under `runs` of the machine whose fingerprint holds that name; UserError if there are none."""
+    name = word.removeprefix(OF_MACHINE)
+    past = read_past(stored_runs(RUNS), lambda machine: name.casefold() in machine.casefold())
+    if not past.runs:
+        raise UserError(f"no run under {RUNS} is of a machine called {name!r}: see 'accelbench history'")
+    return [run.store for run in past.runs]

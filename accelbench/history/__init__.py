@@ -1,0 +1,1 @@
+"""The runs stored of a machine over time: how each point's speed spread from run to run, and when it changed."""

@@ -1,0 +1,50 @@
+"""The past runs of machines, as they are found in folders; what cannot be read is named and passed over."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass
+from datetime import datetime
+
+from accelbench.errors import UserError
+from accelbench.history.fingerprint import fingerprint
+from accelbench.run.store import RunStore
+from profiling.records.record import Record
+
+
+@dataclass(frozen=True)
+class PastRun:
+    """One stored run, and the machine that it ran on."""
+
+    store: RunStore
+    run_id: str
+    created: datetime
+    machine: str
+    records: list[Record]
+
+
+@dataclass(frozen=True)
+class Past:
+    """All runs that could be read, the oldest first, and a sentence for each that could not."""
+
+    runs: tuple[PastRun, ...]
+    passed_over: tuple[str, ...]
+
+
+def read_past(
+    stores: Iterable[RunStore], wanted: Callable[[str], bool] = lambda machine: True, without: Collection[str] = ()
+) -> Past:
+    """Read the runs on the machines that are wanted, each once, but not those whose ids are in `without`."""
+    runs: dict[str, PastRun] = {}
+    passed_over = []
+    for store in stores:
+        try:
+            info = store.info()
+            machine = fingerprint(info)
+            if wanted(machine) and info.run_id not in without and info.run_id not in runs:
+                runs[info.run_id] = PastRun(store, info.run_id, info.created, machine, store.records())
+        except UserError as error:
+            passed_over.append(str(error))
+        except OSError as error:
+            passed_over.append(f"{store.path} cannot be read: {error.strerror}")
+    return Past(tuple(sorted(runs.values(), key=lambda run: run.created)), tuple(passed_over))

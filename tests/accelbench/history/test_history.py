@@ -1,0 +1,226 @@
+from __future__ import annotations
+
+import io
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.console import Console
+
+from accelbench.history.change_points import change_points
+from accelbench.history.fingerprint import fingerprint
+from accelbench.history.history_table import render_history
+from accelbench.history.past import read_past
+from accelbench.history.series import Series, series_of
+from accelbench.history.spread import spread_of_levels, spread_of_neighbours
+from accelbench.run.store import OtherRank, RunInfo, RunStore
+from profiling.records.environment import Environment
+from tests.fixtures.compare_runs import NOW, failed, gpu, machine, measured, run, samples
+
+
+def series(path: Path, medians: list[float], disturbed: tuple[int, ...] = (), **fields: Any) -> Series:
+    """The series of one point whose runs, a day apart, took these medians."""
+    stores = []
+    for number, median in enumerate(medians):
+        when = NOW + timedelta(days=number)
+        noise = ["busy"] if number in disturbed else []
+        record = measured(samples(median, spread=0.001, seed=number), started=when, noise=noise)
+        stores.append(run(path / f"run-{number}", [record], created=when, **fields))
+    (found,) = series_of(read_past(stores).runs)
+    return found
+
+
+def spread_out(count: int, deviation: float = 0.01, seed: int = 0) -> list[float]:
+    found: list[float] = np.random.default_rng(seed).lognormal(sigma=deviation, size=count).tolist()
+    return found
+
+
+# Change points.
+def test_a_change_of_the_level_is_found_where_it_happened() -> None:
+    figures = [*spread_out(10, seed=1), *(1.2 * x for x in spread_out(10, seed=2)), *spread_out(10, seed=3)]
+    assert change_points(np.log(figures).tolist()) == [10, 20]
+
+
+def test_single_odd_runs_are_no_change() -> None:
+    figures = np.log(spread_out(20))
+    figures[[4, 11, 12]] += 0.5
+    assert change_points(figures.tolist()) == []
+
+
+@pytest.mark.parametrize("count", [0, 1, 5])
+def test_too_few_figures_have_no_change(count: int) -> None:
+    assert change_points([0.0, 9.0, 0.0, 9.0, 9.0][:count]) == []
+
+
+def test_constant_figures_change_only_where_they_do() -> None:
+    assert change_points([1.0] * 12) == []
+    assert change_points([1.0] * 6 + [2.0] * 6) == [6]
+
+
+@pytest.mark.slow
+def test_figures_without_a_change_have_one_found_in_at_most_one_series_of_twenty() -> None:
+    found = sum(bool(change_points(np.log(spread_out(20, seed=seed)).tolist())) for seed in range(200))
+    assert found <= 10
+
+
+@given(st.lists(st.floats(min_value=-5, max_value=5), max_size=40), st.floats(min_value=-3, max_value=3))
+def test_change_points_part_the_series_into_levels_of_at_least_three_wherever_its_middle_is(
+    figures: list[float], shift: float
+) -> None:
+    found = change_points(figures)
+    assert all(after - before >= 3 for before, after in zip([0, *found], [*found, len(figures)], strict=True) if found)
+    rounded = [round(figure, 6) for figure in figures]
+    assert len(change_points([figure + round(shift) for figure in rounded])) <= len(figures) // 3
+
+
+# Spread.
+@pytest.mark.parametrize("count", [5, 8, 30, 200])
+def test_the_spread_is_the_standard_deviation_in_the_mean(count: int) -> None:
+    found = [spread_of_levels([np.log(spread_out(count, 0.02, seed)).tolist()]) for seed in range(300)]
+    assert np.mean([spread.deviation for spread in found if spread]) == pytest.approx(0.02, rel=0.1)
+
+
+def test_odd_runs_and_changes_do_not_widen_the_spread() -> None:
+    steady = np.log(spread_out(40)).tolist()
+    calm, odd = spread_of_levels([steady]), spread_of_levels([[*steady[:-2], 1.0, -1.0]])
+    parted = spread_of_levels([steady[:20], [figure + 1 for figure in steady[20:]]])
+    assert calm is not None
+    assert odd is not None
+    assert parted is not None
+    assert odd.deviation == pytest.approx(calm.deviation, rel=0.25)
+    assert parted.deviation == pytest.approx(calm.deviation, rel=0.25)
+    assert parted.freedom < calm.freedom
+    assert spread_of_neighbours([0, 0.01] * 10 + [1, 1.01] * 10) == pytest.approx(0.01, rel=0.1)
+
+
+def test_four_runs_do_not_tell_what_is_normal() -> None:
+    assert spread_of_levels([[0.0, 0.01, 0.0, 0.02]]) is None
+    assert spread_of_levels([[0.0, 0.01, 0.0, 0.02, 0.01]]) is not None
+
+
+# Series.
+def test_a_slower_level_is_a_step_with_the_run_that_began_it(tmp_path: Path) -> None:
+    found = series(tmp_path, [*spread_out(8, seed=1), *(1.25 * x for x in spread_out(8, seed=2))])
+    (step,) = found.steps
+    assert (step.run_id, step.when) == ("run-8", NOW + timedelta(days=8))
+    assert step.speed == pytest.approx(0.8, rel=0.02)
+    assert found.spread is not None
+    assert 0.003 < found.spread.deviation < 0.03
+    assert found.trend is None
+
+
+def test_a_slow_loss_of_speed_is_a_trend(tmp_path: Path) -> None:
+    found = series(tmp_path, [x * 1.00065**day for day, x in enumerate(spread_out(30, seed=2))])
+    assert found.steps == []
+    assert found.trend is not None
+    assert found.trend.days == 29
+    assert found.trend.speed == pytest.approx(1.00065**-29, rel=0.01)
+    assert "drifts: × 0.9" in shown([found])
+    assert series(tmp_path / "steady", spread_out(9, 0.004)).trend is None
+
+
+def test_runs_of_one_moment_have_no_trend(tmp_path: Path) -> None:
+    stores = [
+        run(tmp_path / f"r{n}", [measured(samples(median, seed=n))]) for n, median in enumerate([1, 1.1, 1.2, 1.3, 1.4])
+    ]
+    (found,) = series_of(read_past(stores).runs)
+    assert found.trend is None
+
+
+def test_disturbed_and_unmeasured_points_are_in_no_level(tmp_path: Path) -> None:
+    found = series(tmp_path / "a", [*spread_out(6), 3.0], disturbed=(6,))
+    assert (len(found.entries), found.disturbed) == (6, 1)
+    store = run(tmp_path / "b", [failed("crashed")])
+    assert series_of(read_past([store]).runs) == []
+
+
+def test_a_point_that_was_always_disturbed_is_shown_without_any_level(tmp_path: Path) -> None:
+    found = series(tmp_path, [1.0, 1.1], disturbed=(0, 1))
+    assert (found.entries, found.disturbed, found.spread, found.trend, found.steps) == ((), 2, None, None, [])
+    assert "+2 disturbed" in shown([found])
+
+
+# Machines.
+def info(environment: Environment, tmp_path: Path) -> RunInfo:
+    return run(tmp_path / "run", [], environment).info()
+
+
+@pytest.mark.parametrize(
+    ("parts", "words"),
+    [
+        ({}, "EPYC 9654, 4 CPUs, NVIDIA H200"),
+        ({"gpus": []}, "EPYC 9654, 4 CPUs"),
+        ({"gpus": [gpu(), gpu(index=1)]}, "EPYC 9654, 4 CPUs, 2× NVIDIA H200"),
+        ({"gpus": [], "limits": {"cpu_quota": 1.5}}, "EPYC 9654, 4 CPUs with a quota of 1.5"),
+        ({"gpus": [], "cpu": {"model": None, "usable": 1}}, "unknown x86_64 CPU, 1 CPU"),
+    ],
+)
+def test_a_machine_is_known_by_its_cpu_and_its_cards(parts: dict[str, Any], words: str, tmp_path: Path) -> None:
+    assert fingerprint(info(machine(**parts), tmp_path)) == words
+
+
+def test_the_nodes_of_a_run_of_several_are_counted(tmp_path: Path) -> None:
+    alone = info(machine(gpus=[]), tmp_path)
+    others = [OtherRank(rank=rank, node=rank // 2, environment=machine()) for rank in range(1, 4)]
+    assert fingerprint(alone.model_copy(update={"other_ranks": others})) == "EPYC 9654, 4 CPUs, 2 nodes"
+
+
+def test_each_machine_has_a_history_of_its_own(tmp_path: Path) -> None:
+    record = measured(samples(1.0))
+    stores = [
+        run(tmp_path / model, [record], machine(gpus=[], cpu={"model": model})) for model in ("Xeon", "EPYC", "Core")
+    ]
+    assert [one.machine for one in series_of(read_past(stores).runs)] == [
+        "Core, 4 CPUs",
+        "EPYC, 4 CPUs",
+        "Xeon, 4 CPUs",
+    ]
+
+
+# Reading.
+def stores_with_bad_ones(path: Path) -> list[RunStore]:
+    stores = [run(path / name, [measured(samples(1.0))]) for name in ("good", "cut", "old", "none", "twice")]
+    with stores[1].records_path.open("a", encoding="utf-8") as file:
+        file.write('{"schema_')
+    (path / "old" / "run.json").write_text('{"schema_version": 1}', encoding="utf-8")
+    (path / "none" / "run.json").unlink()
+    text = (path / "good" / "run.json").read_text(encoding="utf-8")
+    (path / "twice" / "run.json").write_text(text, encoding="utf-8")
+    return stores
+
+
+def test_damaged_runs_and_other_schemas_are_named_in_a_line_each_and_passed_over(tmp_path: Path) -> None:
+    past = read_past(stores_with_bad_ones(tmp_path))
+    assert [one.run_id for one in past.runs] == ["good"]
+    cut, old, none = past.passed_over
+    assert "cut/records.jsonl line 2 is cut off" in cut
+    assert "old/run.json has schema version 1" in old
+    assert "none cannot be read: No such file" in none
+
+
+# What is printed.
+def shown(found: list[Series], passed_over: tuple[str, ...] = ()) -> str:
+    console = Console(file=io.StringIO(), width=120)
+    render_history(found, passed_over, console)
+    assert isinstance(console.file, io.StringIO)
+    return " ".join(console.file.getvalue().split())
+
+
+def test_the_table_tells_runs_figure_spread_and_changes(tmp_path: Path) -> None:
+    medians = [*spread_out(8, seed=1), *(1.25 * x for x in spread_out(8, seed=2))]
+    text = shown([series(tmp_path, medians)], ("r9 is damaged",))
+    for told in (
+        "EPYC 9654, 4 CPUs, NVIDIA H200",
+        "matmul cpu impl=vendor n=1024",
+        "16",
+        "GFLOP/s",
+        "× 0.8",
+        "(run-8)",
+    ):
+        assert told in text
+    assert "passed over: r9 is damaged" in text
+    assert "too few runs to tell" in shown([series(tmp_path / "few", [1.0, 1.0])])
