@@ -104,6 +104,7 @@ def test_a_container_is_granted_what_it_lacks_by_who_started_it(tmp_path: Path, 
     assert check_ptrace(build(tmp_path, {SCOPE: "2", marker: ""})).advice.startswith(advice)
 
 
+@pytest.mark.slow
 def test_the_plug_in_is_loaded_for_real() -> None:
     check = try_plugin()
     if check.status == "missing":

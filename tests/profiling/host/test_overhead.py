@@ -53,6 +53,7 @@ def test_what_lies_between_epochs_is_no_step() -> None:
     assert cost.factor == 1
 
 
+@pytest.mark.slow
 def test_every_probe_is_measured(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(overhead, "STRETCH_S", 0.3)
     found = {name: measure_overhead(probe, matrix_product(), rounds=2) for name, probe in probes(tmp_path).items()}

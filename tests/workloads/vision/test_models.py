@@ -21,7 +21,7 @@ from workloads.training.keras_model import use_backend
 from workloads.vision.mask_rcnn import MaskHead
 from workloads.vision.training import find, largest_overlap
 
-pytestmark = pytest.mark.timeout(600)
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 TOLERANCE = 1e-4
 """Relative: float32 sums of some thousand terms, in another order on each backend."""
 
