@@ -52,7 +52,7 @@ def test_a_board_too_wide_for_two_masks_in_a_word_takes_four_words(monkeypatch, 
 
 @pytest.mark.slow
 def test_the_counts_do_not_depend_on_how_many_states_wait():
-    """In a process of its own, as the size is compiled into the search."""
+    """The search runs in a process of its own, as the size is compiled into it."""
     program = """
 import sys
 from kernels.treesearch.nqueens import cpu_tuned

@@ -51,7 +51,7 @@ def test_any_sizes_are_multiplied_right(
 @pytest.mark.parametrize(("k", "parts"), [(70, 1), (33, 1), (200, 1), (130, 3)])
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_clusters_walk_more_tiles_than_there_are_of_them(emulated: Emulated, dtype: str, k: int, parts: int) -> None:
-    """Also with one stage per tile: the next tile then begins and ends while the one before is stored."""
+    """One stage per tile is among them: the next tile then begins and ends while the one before is stored."""
     assert gpu_wgmma.blocks_of(12, multiprocessors=5) == 4
     assert emulated.is_right("wgmma", dtype, (257, 513, k, 2), seed=3, parts=parts)
 
@@ -99,7 +99,7 @@ def test_a_fault_in_a_kernel_is_found(emulated: Emulated, kernel: str, fault: st
 
 @dataclass
 class Device:
-    """As much of a CuPy module as a task uses. The emulation runs both kernels; C is there when both are launched."""
+    """The part of a CuPy module that a task uses; the emulation runs both kernels, and C is there when both ran."""
 
     emulated: Emulated
     name: str

@@ -69,7 +69,7 @@ def test_one_trial_costs_no_other_and_their_order_is_kept() -> None:
 
 
 def test_a_trial_that_fails_only_beside_others_is_run_again_alone(tmp_path: Path) -> None:
-    """As on a card in exclusive mode, which serves one process at a time."""
+    """A card in exclusive mode serves one process at a time."""
     once = f"""
 import pathlib
 before = pathlib.Path({str(tmp_path / "before")!r})

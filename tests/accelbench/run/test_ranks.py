@@ -163,7 +163,7 @@ def test_an_interrupted_launch_leaves_a_run_to_go_on_with(accelbench: Run, tmp_p
 
 @pytest.mark.slow
 def test_a_job_whose_every_process_is_signalled_leaves_a_run_to_go_on_with(tmp_path: Path) -> None:
-    """As a scheduler ends one, in any order: here rank 0 last."""
+    """A scheduler signals the processes of a job in any order: here rank 0 comes last."""
     arguments = ("--param", "how=well,hang", "--time-limit", "60")
     out, port = tmp_path / "run", free_port("127.0.0.1")
     first, other = rank(0, 2, port, *arguments, "--out", str(out)), rank(1, 2, port, *arguments)
@@ -180,7 +180,7 @@ def test_a_job_whose_every_process_is_signalled_leaves_a_run_to_go_on_with(tmp_p
 
 
 def test_ranks_that_do_not_come_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """In this process, so that the minute's patience can be cut short."""
+    """The ranks wait in this process, so that the minute's patience can be cut short."""
     from accelbench.errors import UserError
     from accelbench.run.cluster import Cluster
     from profiling.machine.environment.collect import collect

@@ -177,7 +177,7 @@ def terminate(process: subprocess.Popen[str], below: list[psutil.Process]) -> No
 
 
 def terminate_all(process: subprocess.Popen[str], below: list[psutil.Process]) -> None:
-    """As a scheduler does, in any order."""
+    """Schedulers signal the processes of a job in any order."""
     for each in below:
         each.terminate()
     time.sleep(0.3)

@@ -34,7 +34,7 @@ def test_steps_inside_a_window_are_compared_with_those_after_it() -> None:
 
 
 def test_a_few_steps_that_a_probe_halts_count_with_all_the_time_they_lost() -> None:
-    """Of ten steps nine are untouched, and the median would see nothing."""
+    """Nine of ten steps are untouched, and the median would see nothing."""
     cost = step_overhead(ends(*[(9, 0.01), (1, 0.02)] * 10, (100, 0.01)), [window(0, 1.1)])
     assert cost is not None
     assert cost.factor == pytest.approx(1.1, rel=0.02)

@@ -39,7 +39,7 @@ def test_big_products_are_compute(traces: Traced) -> None:
 
 
 def test_small_steps_are_the_host_s(traces: Traced) -> None:
-    """Of 0.2 ms the next batch alone takes a good part, now more, now less than half."""
+    """The next batch alone takes a good part of 0.2 ms, now more, now less than half."""
     _, steps = broken_down(traces, "small")
     assert steps.share("host") > 3 * steps.share("kernel")
 
