@@ -29,7 +29,7 @@ _ESCAPES = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\
 
 @dataclass(frozen=True)
 class Reading:
-    """A figure in one unit with the interval of its median, ready to print."""
+    """A figure in one unit with its interval, ready to print."""
 
     value: str
     """The number in words: `102.3`."""
@@ -71,11 +71,11 @@ def read_figure(record: Record) -> Reading | None:
     """
     if record.timing is None or record.status != "measured":
         return None
-    summary = record.timing.summary
+    *execution, confidence = record.timing.execution
     found, unit = record.rate_interval(), record.unit
     if not found or not found[0]:
-        found, unit = (summary.median, summary.ci_low, summary.ci_high), "s"
-    return read(found[0], unit, *found[1:], summary.ci_confidence)
+        found, unit = (execution[0], execution[1], execution[2]), "s"
+    return read(found[0], unit, *found[1:], confidence)
 
 
 def read(

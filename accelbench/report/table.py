@@ -43,7 +43,7 @@ COLUMNS: Mapping[str, tuple[str, str]] = {
     "q1_s": ("float", "first quartile, seconds"),
     "q3_s": ("float", "third quartile, seconds"),
     "maximum_s": ("float", "the slowest sample, seconds"),
-    "mean_s": ("float", "mean, seconds"),
+    "mean_s": ("float", "mean, seconds; of a training without the turns of epochs"),
     "relative_stdev": ("float", "standard deviation over mean"),
     "samples": ("int", "how many samples were taken"),
     "outliers": ("int", "samples beyond Tukey's inner fences"),
@@ -51,9 +51,11 @@ COLUMNS: Mapping[str, tuple[str, str]] = {
     "loops": ("int", "executions per sample"),
     "stop": ("str", "the rule that ended the sampling"),
     "timer": ("str", "host, nvbench or steps"),
+    "steady_steps": ("int", "a training's steps after its warm-up, of which the rate is"),
+    "steady_s": ("float", "the seconds of these steps, turns of epochs included and the suite's own evaluation not"),
     "batch_s": ("float", "GPU: seconds per execution back to back"),
     "figure": ("str", "what the rate counts: flops, bytes, items, or time"),
-    "rate": ("float", "work per second at the median; of a figure of time the median seconds, of one item if counted"),
+    "rate": ("float", "work per second at the median, of a training over all steady time; of a time the seconds"),
     "rate_low": ("float", "the same at the slower bound of the interval (of a time: the lower bound)"),
     "rate_high": ("float", "the same at the faster bound of the interval (of a time: the upper bound)"),
     "unit": ("str", "unit of the rate"),
@@ -212,6 +214,8 @@ def _timing(record: Record) -> dict[str, Any]:
         "timer": timing.timer,
         "batch_s": timing.batch,
     }
+    if timing.steady:
+        line |= {"steady_steps": timing.steady.steps, "steady_s": timing.steady.seconds}
     if found := record.rate_interval():
         line |= dict(zip(("rate", "rate_low", "rate_high"), found, strict=True)) | {"unit": record.unit}
     return line

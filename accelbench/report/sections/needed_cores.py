@@ -51,8 +51,8 @@ def _on_any(point: Point) -> Point:
 
 
 def _rates(record: Record) -> list[float]:
-    """Return the items per second of each step."""
-    return [record.items_timed / seconds for seconds in record.timing.samples] if record.timing else []
+    """Return the items per second of each block of steps: a single step says little where input comes in bursts."""
+    return [record.items_timed / seconds for seconds in record.timing.costs] if record.timing else []
 
 
 def _print_rates(what: str, records: Mapping[int, Record], console: Console) -> None:
