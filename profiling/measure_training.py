@@ -36,7 +36,7 @@ def train(task: Training, point: Point, phase: PhaseClock, observer: Observer, k
     fields |= {"metrics": metrics, "curves": training.curves}
     if training.verification.passed:
         with phase("profile_s"):
-            step_s = training.timing.execution.seconds
+            step_s = training.timing.summary.median
             profile = _profile(task, point, step_s, observed["telemetry"], keep)
             fields |= {"timing": training.timing, "profile": profile, "seen": see_apart(task)}
     return fields

@@ -1,7 +1,6 @@
 """The comparison of one point in two runs: B is faster or slower than A, the same, or it cannot be told.
 
 The answer stands on a distribution-free interval of the speed ratio and on a rank test, both over the raw samples.
-A training is compared by its blocks of steps, as it is rated.
 Samples of one run say nothing about how much whole runs differ; the margin of equivalence is there for that.
 """
 
@@ -111,7 +110,7 @@ def _costs(a: Record, b: Record) -> tuple[list[float], list[float]]:
 
 def _usable(record: Record, work: float) -> list[float]:
     """Return the samples over the work; none of them if one is no duration."""
-    samples = record.timing.costs if record.timing else []
+    samples = record.timing.samples if record.timing else []
     return [sample / work for sample in samples] if all(0 < s < math.inf for s in samples) else []
 
 
