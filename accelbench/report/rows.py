@@ -12,7 +12,7 @@ from statistics import fmean
 
 from accelbench.format import Reading, digits, plain, read_figure, seconds
 from accelbench.run.store import RunInfo, Settings
-from profiling.analysis.bursts import bursts
+from profiling.analysis.bursts import bursts, epoch_turns
 from profiling.analysis.roofline import (
     Share,
     arithmetic_intensity,
@@ -173,8 +173,9 @@ def _flags(record: Record, of_peak: Share, of_ceiling: Share) -> Iterable[Flag]:
         of = "1 sample" if summary.count == 1 else f"{summary.count} samples"
         middle = "mean" if timing.steady else "median"
         yield Flag("few samples", f"{of}: the interval covers the {middle} with {confidence:.0%}, not 95%")
-    for sentence in bursts(timing):
-        yield Flag("bursts", sentence)
+    for word, meaning in (("bursts", bursts(timing)), ("epoch turns", epoch_turns(timing))):
+        if meaning:
+            yield Flag(word, meaning)
     for bound, share in (("vendor's peak", of_peak), ("ceiling", of_ceiling)):
         if share.value is not None and share.value > BEYOND:
             yield Flag("over 100 %", f"faster than the {bound} of {share.of}, which is another unit's or was disturbed")

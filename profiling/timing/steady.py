@@ -37,11 +37,16 @@ def cut_into_blocks(epochs: Sequence[Sequence[float]]) -> list[Block]:
 def over_rounds(rounds: Sequence[SteadySteps]) -> SteadySteps:
     """Return the total over several rounds: each round is a block, so that the interval covers what differs by process.
 
-    A single round stays as it is.
+    It is never narrower than what the steps within the rounds leave open, which few rounds that happen to agree would
+    hide. A single round stays as it is.
     """
     if len(rounds) == 1:
         return rounds[0]
-    return of_blocks([Block(steps=one.steps, seconds=one.seconds) for one in rounds])
+    joined = of_blocks([Block(steps=one.steps, seconds=one.seconds) for one in rounds])
+    within = [np.log(one.ci_high / one.ci_low) / 2 for one in rounds]
+    widest = max(np.log(joined.ci_high / joined.mean), np.sqrt(np.mean(np.square(within)) / len(rounds)))
+    ends = {"ci_low": float(joined.mean * np.exp(-widest)), "ci_high": float(joined.mean * np.exp(widest))}
+    return joined.model_copy(update=ends)
 
 
 def of_blocks(blocks: Sequence[Block]) -> SteadySteps:

@@ -179,7 +179,7 @@ class QualityCurve:
         name, value = self.training.target
         for done, found in enumerate(self.after, start=1):
             if found[name].value >= value:
-                return sum(epoch.seconds for epoch in epochs[:done])
+                return (epochs[done - 1].ends[-1] - epochs[0].begin) * 1e-9
         return None
 
 

@@ -95,3 +95,10 @@ def test_rounds_are_blocks() -> None:
     assert joined.mean == pytest.approx(3.4 / 3)
     assert joined.ci_low < 1.0 < 1.3 < joined.ci_high, "three rounds know little of a fourth"
     assert over_rounds(rounds[:1]) == rounds[0]
+
+
+def test_rounds_that_happen_to_agree_leave_open_what_their_steps_do() -> None:
+    one = steady_steps([[1.0, 1.4] * 3, [0.6, 1.0] * 3])
+    joined = over_rounds([one, one, one])
+    assert joined.mean == pytest.approx(one.mean)
+    assert np.log(joined.ci_high / joined.ci_low) == pytest.approx(np.log(one.ci_high / one.ci_low) / 3**0.5)

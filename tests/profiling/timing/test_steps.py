@@ -66,7 +66,8 @@ def test_the_quality_is_followed_to_its_target_and_its_time_is_not_training_time
     measured = measure_training(small_training(20 * BATCH, epochs=3, qualities=iter([0.5, 0.7, 0.6, 0.6])))
     assert measured.curves["val_quality"] == [0.5, 0.7, 0.6]
     assert measured.metrics["test_quality"].value == 0.6, "not that of the last epoch"
-    assert measured.metrics["time_to_target"].value == pytest.approx(sum(measured.curves["epoch_s"][:2]))
+    two = sum(measured.curves["epoch_s"][:2])
+    assert two <= measured.metrics["time_to_target"].value < measured.metrics["training"].value, "with the turn between"
     assert measured.metrics["target_test_quality"].value == 0.7
 
 
@@ -179,9 +180,8 @@ def test_the_clock_stands_still_while_the_suite_evaluates_and_runs_while_a_callb
 
 @pytest.mark.slow
 def test_input_in_bursts_is_rated_by_the_wall_clock_and_not_by_its_median_step() -> None:
-    steps, burst, wait = 66, 20, 0.2
-    begun: list[float] = []
-    taken: list[float] = []
+    steps, burst, wait = 66, 20, 1.0
+    ends: list[float] = []
     plain = small_training(samples=BATCH, epochs=1)
 
     def batches() -> Iterator[tuple[Any, Any]]:
@@ -191,23 +191,17 @@ def test_input_in_bursts_is_rated_by_the_wall_clock_and_not_by_its_median_step()
             yield np.ones((BATCH, 4), "float32"), np.ones((BATCH, 1), "float32")
 
     def fit(callbacks: list[Any]) -> Mapping[str, list[float]]:
-        def note(step: int, logs: object) -> None:
-            if step == WARMUP_STEPS:
-                begun.append(perf_counter())
-
-        wall = keras.callbacks.LambdaCallback(on_train_batch_end=note)
-        history = plain.model.fit(
+        wall = keras.callbacks.LambdaCallback(on_train_batch_end=lambda batch, logs: ends.append(perf_counter()))
+        return plain.model.fit(  # type: ignore[no-any-return]
             batches(), steps_per_epoch=steps, shuffle=False, verbose=0, callbacks=[*callbacks, wall]
         ).history
-        taken.append(perf_counter() - begun[0])
-        return history  # type: ignore[no-any-return]
 
     measured = measure_training(replace(plain, fit=fit, verify=lambda *_: Verification(passed=True, method="none")))
-    steady, outside = measured.timing.steady, taken[0] / (steps - 1 - WARMUP_STEPS)
+    steady, outside = measured.timing.steady, (ends[-1] - ends[WARMUP_STEPS]) / (steps - 1 - WARMUP_STEPS)
     assert steady is not None
-    assert steady.mean == pytest.approx(outside, rel=0.2)
+    assert steady.mean == pytest.approx(outside, rel=0.05)
     assert measured.timing.summary.median < outside / 2, "the input did not come in bursts, and nothing was shown"
-    assert any("bursts" in sentence for sentence in bursts(measured.timing))
+    assert bursts(measured.timing)
 
 
 def test_jitter_is_not_blown_up_by_one_slow_step() -> None:
