@@ -7,7 +7,8 @@ import re
 from dataclasses import dataclass
 
 from profiling.analysis.roofline import Share
-from profiling.records.quality import Metric
+from profiling.analysis.uncertain_quality import quality_interval
+from profiling.records.quality import Metric, Quality
 from profiling.records.record import Record
 from profiling.records.work import UNITS
 
@@ -29,7 +30,7 @@ _ESCAPES = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\
 
 @dataclass(frozen=True)
 class Reading:
-    """A figure in one unit with the interval of its median, ready to print."""
+    """A figure in one unit with its interval, ready to print."""
 
     value: str
     """The number in words: `102.3`."""
@@ -71,11 +72,11 @@ def read_figure(record: Record) -> Reading | None:
     """
     if record.timing is None or record.status != "measured":
         return None
-    summary = record.timing.summary
+    *execution, confidence = record.timing.execution
     found, unit = record.rate_interval(), record.unit
     if not found or not found[0]:
-        found, unit = (summary.median, summary.ci_low, summary.ci_high), "s"
-    return read(found[0], unit, *found[1:], summary.ci_confidence)
+        found, unit = (execution[0], execution[1], execution[2]), "s"
+    return read(found[0], unit, *found[1:], confidence)
 
 
 def read(
@@ -158,6 +159,35 @@ def metric(of: Metric) -> str:
         return f"{of.value:,.0f}" if float(of.value).is_integer() else f"{of.value:.4g}"
     reading = read(of.value, of.unit)
     return f"{reading.value} {reading.unit}"
+
+
+def quality_text(record: Record, quality: Quality) -> str:
+    """Return a quality that was measured with all that says how far it holds.
+
+    `0.9731 (0.955–0.984 by 500 examples), ±0.004 over 3 trainings, worst of 3 trainings 0.968`: its interval by the
+    number of held-out examples, its deviation over several trainings, and the worst ones.
+    """
+    metrics, words = record.metrics, [metric(record.metrics[quality.name])]
+    if record.data and (ends := quality_interval(record, quality)):
+        words[0] += f" ({ends[0]:.3g}–{ends[1]:.3g} by {record.data.held_out:,} examples)"
+    if record.data and quality.deviation in metrics:
+        words.append(f"±{metrics[quality.deviation].value:.2g} over {record.data.trainings} trainings")
+    words += [
+        f"worst of {plain(each.over)} {metric(metrics[each.name])}" for each in quality.worst if each.name in metrics
+    ]
+    return ", ".join(words)
+
+
+def told_metrics(record: Record) -> dict[str, str]:
+    """Return every metric in words, by its name; what only says how far a quality holds stands with that quality."""
+    qualities = {quality.name: quality for quality in record.qualities if quality.name in record.metrics}
+    within = {quality.deviation for quality in qualities.values()}
+    within |= {worst.name for quality in qualities.values() for worst in quality.worst}
+    return {
+        name: quality_text(record, qualities[name]) if name in qualities else metric(value)
+        for name, value in record.metrics.items()
+        if name not in within
+    }
 
 
 def seconds(value: float) -> str:

@@ -6,14 +6,14 @@ Kimm, Paik & Kimm, "Performance Comparison of TPU, GPU, CPU on Google Colaborato
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from statistics import mean, stdev
 from typing import Any
 
 from profiling.benchmark import Training
 from profiling.records.point import Point
-from profiling.records.quality import Data, Metric, Verification
+from profiling.records.quality import Data, Metric, Quality, Verification, Worst
 from workloads.distribution.strategy import Strategy
 from workloads.training.declare import training
 
@@ -65,12 +65,13 @@ def bilstm_har(point: Point, strategy: Strategy) -> Training:
         strategy,
         model,
         strategy.feed(examples),
-        Data(har.source, len(x_train), len(x_test), trainings=point["repeats"]),
+        Data(har.source, len(x_train), len(x_test), trainings=point["repeats"], note=har.note),
         (x_test, har.y_test),
         parameters=parameters(point["units"], point["layers"], channels),
         floors=FLOORS,
         item="windows",
         target=TARGET,
+        subjects=har.subjects_test,
     )
     epochs = int(point["epochs"])
     repeated: list[dict[str, Metric]] = []
@@ -89,20 +90,37 @@ def bilstm_har(point: Point, strategy: Strategy) -> Training:
         return history
 
     def evaluate() -> dict[str, Metric]:
-        """Return the qualities of the present weights; after all repeats their means and standard deviations."""
+        """Return the qualities of the present weights; after all repeats means, standard deviations and worsts."""
         last = once.evaluate()
         if len(repeated) + 1 < point["repeats"] or not repeated:
             return last
-        values = {name: [found[name].value for found in (*repeated, last)] for name in last}
-        means = {name: Metric(mean(found)) for name, found in values.items()}
-        return means | {f"{name}_std": Metric(stdev(found)) for name, found in values.items() if name != "sum_error"}
+        return over_trainings(once.qualities, [*repeated, last])
 
     def verify(history: Mapping[str, list[float]], qualities: dict[str, Metric]) -> Verification:
         """Check the last repeat's loss, and the qualities."""
         return once.verify({"loss": history["loss"][-epochs:]}, qualities)
 
-    qualities = tuple(replace(each, deviation=f"{each.name}_std") for each in once.qualities)
+    over = f"{point['repeats']} trainings"
+    qualities = tuple(
+        replace(each, deviation=f"{each.name}_std", worst=(*each.worst, Worst(f"{each.name}_worst", over)))
+        for each in once.qualities
+    )
     return replace(once, fit=fit, evaluate=evaluate, verify=verify, qualities=qualities)
+
+
+def over_trainings(qualities: Sequence[Quality], trainings: Sequence[Mapping[str, Metric]]) -> dict[str, Metric]:
+    """Return the metrics of several trainings as one: means, and the deviation and the worst of each quality.
+
+    What is the worst of a training already is the worst of all.
+    """
+    values = {name: [found[name].value for found in trainings] for name in trainings[0]}
+    found = {name: Metric(mean(each)) for name, each in values.items()}
+    for quality in qualities:
+        worst = min if quality.better == "higher" else max
+        found |= {f"{quality.name}_std": Metric(stdev(values[quality.name]))}
+        found |= {f"{quality.name}_worst": Metric(worst(values[quality.name]))}
+        found |= {each.name: Metric(worst(values[each.name])) for each in quality.worst}
+    return found
 
 
 def parameters(units: int, layers: int, channels: int) -> int:

@@ -183,7 +183,7 @@ def dbn_mnist(point: Point, strategy: Strategy) -> Training:
         fit=fit,
         evaluate=evaluate,
         verify=verify,
-        qualities=(*CLASSIFIER, Quality("reconstruction_error")),
+        qualities=(*CLASSIFIER, Quality("reconstruction_error", better="lower")),
         item="images",
     )
 

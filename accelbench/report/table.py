@@ -20,6 +20,7 @@ from profiling.analysis.roofline import (
     share_of_peak,
     share_of_peak_at_clock,
 )
+from profiling.analysis.uncertain_quality import quality_interval
 from profiling.records.record import Record
 
 if TYPE_CHECKING:
@@ -44,7 +45,7 @@ COLUMNS: Mapping[str, tuple[str, str]] = {
     "q1_s": ("float", "first quartile, seconds"),
     "q3_s": ("float", "third quartile, seconds"),
     "maximum_s": ("float", "the slowest sample, seconds"),
-    "mean_s": ("float", "mean, seconds"),
+    "mean_s": ("float", "mean, seconds; of a training without the turns of epochs"),
     "relative_stdev": ("float", "standard deviation over mean"),
     "samples": ("int", "how many samples were taken"),
     "outliers": ("int", "samples beyond Tukey's inner fences"),
@@ -52,9 +53,11 @@ COLUMNS: Mapping[str, tuple[str, str]] = {
     "loops": ("int", "executions per sample"),
     "stop": ("str", "the rule that ended the sampling"),
     "timer": ("str", "host, nvbench or steps"),
+    "steady_steps": ("int", "a training's steps after its warm-up, of which the rate is"),
+    "steady_s": ("float", "the seconds of these steps, turns of epochs included and the suite's own evaluation not"),
     "batch_s": ("float", "GPU: seconds per execution back to back"),
     "figure": ("str", "what the rate counts: flops, bytes, items, or time"),
-    "rate": ("float", "work per second at the median; of a figure of time the median seconds, of one item if counted"),
+    "rate": ("float", "work per second at the median, of a training over all steady time; of a time the seconds"),
     "rate_low": ("float", "the same at the slower bound of the interval (of a time: the lower bound)"),
     "rate_high": ("float", "the same at the faster bound of the interval (of a time: the upper bound)"),
     "unit": ("str", "unit of the rate"),
@@ -63,6 +66,7 @@ COLUMNS: Mapping[str, tuple[str, str]] = {
     "items": ("float", "items of one execution"),
     "item": ("str", "what an item is"),
     "data": ("str", "what a training experiment was trained and tested on"),
+    "data_note": ("str", "a fact that a quality measured on that data must be read with"),
     "data_synthetic": ("bool", "whether that was drawn by rule; null where nothing was trained"),
     "arithmetic_intensity": ("float", "flops over bytes"),
     "dtype": ("str", "the arithmetic whose peak and ceiling are the point's"),
@@ -97,7 +101,8 @@ COLUMNS: Mapping[str, tuple[str, str]] = {
 """The type and the meaning of the columns that every table has.
 
 Further ones, as the records have them: `param.<axis>`; `metric.<name>` in the unit that its description gives;
-`telemetry.<gauge>`, the median reading, over all cores where there is one gauge per core; `counter.<name>`.
+`quality.<name>.low` and `.high`, its interval; `telemetry.<gauge>`, the median reading, over all cores where there is
+one gauge per core; `counter.<name>`.
 """
 
 _TYPES = {"str": "string", "int": "Int64", "float": "Float64", "bool": "boolean"}
@@ -168,6 +173,9 @@ def _line(info: RunInfo, record: Record, measured: Sequence[Ceiling]) -> dict[st
     line |= record.phases.model_dump()
     line |= {f"param.{axis}": value for axis, value in record.point.values.items()}
     line |= {f"metric.{name}": metric.value for name, metric in record.metrics.items()}
+    for quality in record.qualities:
+        if ends := quality_interval(record, quality):
+            line |= {f"quality.{quality.name}.low": ends[0], f"quality.{quality.name}.high": ends[1]}
     if record.profile is not None:
         found = record.profile.bottleneck
         line |= {"bottleneck": found.bound, "bottleneck_reason": found.reason}
@@ -175,7 +183,7 @@ def _line(info: RunInfo, record: Record, measured: Sequence[Ceiling]) -> dict[st
     if work is not None:
         line |= {"flops": work.flops, "bytes": work.bytes, "items": work.items, "item": work.item}
     if record.data is not None:
-        line |= {"data": record.data.source, "data_synthetic": record.data.synthetic}
+        line |= {"data": record.data.source, "data_note": record.data.note, "data_synthetic": record.data.synthetic}
     if peak is not None:
         line |= {"peak": peak.value, "peak_reason": peak.reason}
         line |= {"peak_unit_kind": peak.unit_kind, "peak_source": peak.source}
@@ -214,6 +222,8 @@ def _timing(record: Record) -> dict[str, Any]:
         "timer": timing.timer,
         "batch_s": timing.batch,
     }
+    if timing.steady:
+        line |= {"steady_steps": timing.steady.steps, "steady_s": timing.steady.seconds}
     if found := record.rate_interval():
         line |= dict(zip(("rate", "rate_low", "rate_high"), found, strict=True)) | {"unit": record.unit}
     return line
@@ -222,6 +232,10 @@ def _timing(record: Record) -> dict[str, Any]:
 def _descriptions(record: Record) -> dict[str, str]:
     found = {f"param.{axis}": f"the point's value of the axis {axis}" for axis in record.point.values}
     found |= {f"metric.{name}": f"{name} in {m.unit}" if m.unit else name for name, m in record.metrics.items()}
+    for quality in record.qualities:
+        if quality_interval(record, quality):
+            by = "of its 95 % interval by the number of held-out examples"
+            found |= {f"quality.{quality.name}.{end}": f"{quality.name}: the {end} end {by}" for end in ("low", "high")}
     gauges = summarize_gauges(record.telemetry)
     found |= {f"telemetry.{kind}": f"median of {kind} in {gauge.unit}" for kind, gauge in gauges.items()}
     shares = record.profile.bottleneck.shares if record.profile else {}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 
 @dataclass(frozen=True)
@@ -34,6 +35,16 @@ class Metric:
 
 
 @dataclass(frozen=True)
+class Worst:
+    """The worst that a quality is over several subjects or trainings, where its mean may hide a bad one."""
+
+    name: str
+    """The name of the metric that is the worst."""
+    over: str
+    """The things that it is the worst of, with their number: `5 held-out subjects`."""
+
+
+@dataclass(frozen=True)
 class Quality:
     """A metric that says how good a trained model is on examples that it was not trained on."""
 
@@ -43,6 +54,12 @@ class Quality:
     """Whether the benchmark is judged by it: it is the first that the report shows, and the one that it draws."""
     deviation: str | None = None
     """The name of the metric that is its standard deviation over several trainings."""
+    of: Literal["examples"] | None = None
+    """`examples` where it is the share of the held-out examples that the model is right about; null for no share."""
+    better: Literal["higher", "lower"] = "higher"
+    """Whether a higher or a lower value is the better."""
+    worst: tuple[Worst, ...] = ()
+    """The worst that it is over the subjects that the examples come from, or over several trainings."""
 
 
 @dataclass(frozen=True)
@@ -59,3 +76,5 @@ class Data:
     """Whether the data was drawn by rule and not taken from the world."""
     trainings: int = 1
     """The number of times that the model was trained anew, each for all epochs."""
+    note: str | None = None
+    """A fact that a quality measured on this data must be read with: `an easier split than the published one`."""

@@ -132,14 +132,18 @@ class Record(Stored):
         return (self.work and self.work.items) or 1.0
 
     def rate(self, figure: Figure | None = None) -> float | None:
-        """Return the median's flops, bytes or items per second; for `time` the median seconds over `items_timed`."""
+        """Return the flops, bytes or items per second; for `time` the seconds of an execution over `items_timed`.
+
+        The seconds of an execution are the median's; of a training they are all steady time over all steady steps
+        (`Timing.execution`), so that the rate times that time is the work done, however the steps came.
+        """
         figure = figure or self.figure
         if self.status != "measured" or self.timing is None:
             return None
         if figure == "time":
-            return self.timing.summary.median / self.items_timed
+            return self.timing.execution.seconds / self.items_timed
         amount = self.work.amount(figure) if self.work else None
-        return None if amount is None else amount / self.timing.summary.median
+        return None if amount is None else amount / self.timing.execution.seconds
 
     @property
     def unit(self) -> str:
@@ -151,8 +155,8 @@ class Record(Stored):
         rate = self.rate(figure)
         if rate is None or self.timing is None:
             return None
-        summary = self.timing.summary
+        execution = self.timing.execution
         if (figure or self.figure) == "time":
-            return rate, summary.ci_low / self.items_timed, summary.ci_high / self.items_timed
-        amount = rate * summary.median
-        return rate, amount / summary.ci_high, amount / summary.ci_low
+            return rate, execution.low / self.items_timed, execution.high / self.items_timed
+        amount = rate * execution.seconds
+        return rate, amount / execution.high, amount / execution.low

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from profiling.records.stored import Stored
 from profiling.records.telemetry import Gauge
@@ -60,6 +60,51 @@ class Summary(Stored):
     """The number of samples that lie more than 1.5 interquartile ranges outside the quartiles."""
 
 
+class Block(Stored):
+    """A stretch of a training's steady steps: an epoch, or a part of one, or a whole round."""
+
+    steps: int
+    """The number of steps."""
+    seconds: float
+    """The seconds that they took together, the turns of epochs among them included."""
+
+
+class SteadySteps(Stored):
+    """All steps of a training after its warm-up, in total (`profiling.timing.steady`).
+
+    Their time is all that `fit` takes from the end of the warm-up to the end of the last step: waiting for input, the
+    workload's own callbacks and the turns of epochs count. The suite's own evaluation between epochs does not, nor
+    does the first step of each further `fit`, which compiles anew.
+    """
+
+    steps: int
+    """The number of steps."""
+    seconds: float
+    """The seconds that they took together."""
+    ci_low: float
+    """The lower end of the interval of the mean seconds per step, which is by blocks."""
+    ci_high: float
+    """The upper end of the same interval."""
+    ci_confidence: float
+    """The coverage of that interval; 0 where there is only one block."""
+    blocks: list[Block]
+    """The blocks, in the order measured."""
+
+    @property
+    def mean(self) -> float:
+        """Return the mean seconds per step."""
+        return self.seconds / self.steps
+
+
+class Execution(NamedTuple):
+    """The seconds of one execution that rates divide by, with the ends and the coverage of their interval."""
+
+    seconds: float
+    low: float
+    high: float
+    confidence: float
+
+
 class Timing(Stored):
     """The raw samples and the rule that ended them."""
 
@@ -81,3 +126,20 @@ class Timing(Stored):
     """The median SM clock of a GPU in MHz in the first and last third of all samples, discarded ones included."""
     summary: Summary
     """The statistics of the samples."""
+    steady: SteadySteps | None = None
+    """The steps of a training in total, the turns of epochs included; null for what is not measured by steps."""
+
+    @property
+    def execution(self) -> Execution:
+        """Return the seconds of one execution: the median of the samples; of a training the mean of its steady steps.
+
+        A median says nothing of the few long steps in which input arrives, and a rate has to.
+        """
+        if self.steady:
+            return Execution(self.steady.mean, self.steady.ci_low, self.steady.ci_high, self.steady.ci_confidence)
+        return Execution(self.summary.median, self.summary.ci_low, self.summary.ci_high, self.summary.ci_confidence)
+
+    @property
+    def costs(self) -> list[float]:
+        """Return the seconds per execution whose average a rate divides by: of a training block by block, else all."""
+        return [block.seconds / block.steps for block in self.steady.blocks] if self.steady else self.samples

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-from time import perf_counter, perf_counter_ns
+from time import perf_counter_ns
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from profiling.benchmark import Training
 from profiling.records.quality import Metric, Verification
 from profiling.records.timing import Timing
 from profiling.timing.statistics import summarize
+from profiling.timing.steady import steady_steps
 
 WARMUP_STEPS = 5
 """The number of steps after the first that are not samples: allocators, caches and autotuning settle."""
@@ -35,10 +37,12 @@ class TrainingMeasurement:
 
 @dataclass
 class Epoch:
-    """The beginning of an epoch, and the end of each of its steps, in nanoseconds on the host clock."""
+    """The beginning of an epoch, and the end of each of its steps, in nanoseconds on the step clock."""
 
     begin: int
     ends: list[int] = field(default_factory=list)
+    starts_fit: bool = False
+    """Whether a `fit` begins with it: its first step traces and compiles, and belongs to no epoch before it."""
 
     @property
     def seconds(self) -> float:
@@ -46,7 +50,7 @@ class Epoch:
 
 
 class StepClock:
-    """The end of every training step, on the host clock; ends the training at a loss that is no number.
+    """The end of every training step, on a clock that the suite's own work stops; ends at a loss that is no number.
 
     A callback of one's own that overrides `on_train_batch_end` makes Keras call it in the training thread, after each
     step, with the loss as a Python number (keras/src/callbacks/callback_list.py: `_configure_async_dispatch` and
@@ -57,6 +61,25 @@ class StepClock:
     def __init__(self) -> None:
         self.train_begin = 0
         self.epochs: list[Epoch] = []
+        self.stopped = 0
+        """The nanoseconds for which the clock was stopped."""
+        self._fit_begins = True
+
+    def now(self) -> int:
+        """Return the host clock's nanoseconds less those for which this clock was stopped."""
+        return perf_counter_ns() - self.stopped
+
+    @contextmanager
+    def stop(self) -> Iterator[None]:
+        """Stop the clock while the suite does work of its own within the training.
+
+        What a pipeline reads ahead meanwhile still comes for nothing: at most its buffers, once for each stop.
+        """
+        begin = perf_counter_ns()
+        try:
+            yield
+        finally:
+            self.stopped += perf_counter_ns() - begin
 
     def callback(self) -> Any:
         """Return a Keras callback that drives this clock; ArithmeticError where the loss becomes NaN or infinite."""
@@ -66,13 +89,15 @@ class StepClock:
 
         class Callback(keras.callbacks.Callback):  # type: ignore[misc]
             def on_train_begin(self, logs: Mapping[str, float] | None = None) -> None:
-                clock.train_begin = clock.train_begin or perf_counter_ns()
+                clock.train_begin = clock.train_begin or clock.now()
+                clock._fit_begins = True
 
             def on_epoch_begin(self, epoch: int, logs: Mapping[str, float] | None = None) -> None:
-                clock.epochs.append(Epoch(perf_counter_ns()))
+                clock.epochs.append(Epoch(clock.now(), starts_fit=clock._fit_begins))
+                clock._fit_begins = False
 
             def on_train_batch_end(self, batch: int, logs: Mapping[str, float] | None = None) -> None:
-                clock.epochs[-1].ends.append(perf_counter_ns())
+                clock.epochs[-1].ends.append(clock.now())
                 loss = (logs or {}).get("loss", 0.0)
                 if not math.isfinite(loss):
                     raise ArithmeticError(f"the loss became {loss} in step {batch + 1} of epoch {len(clock.epochs)}")
@@ -99,6 +124,21 @@ class StepClock:
             (ends[step] - ends[step - 1]) * 1e-9 for ends, first in self._sampled() for step in range(first, len(ends))
         ]
 
+    def steady(self) -> list[list[float]]:
+        """Return the seconds of every step after the warm-up, epoch by epoch, each from the end of the step before.
+
+        The first step of an epoch holds its turn: the callbacks at the end of the epoch before, and what a new pass
+        over the data costs. The first step of a `fit` is left out, for it traces and compiles.
+        """
+        before, end, found = 0, 0, []
+        for epoch in self.epochs:
+            begins = [end, *epoch.ends[:-1]]
+            first = max(int(epoch.starts_fit), 1 + WARMUP_STEPS - before)
+            found.append([(end - begin) * 1e-9 for begin, end in zip(begins, epoch.ends, strict=False)][first:])
+            before += len(epoch.ends)
+            end = epoch.ends[-1] if epoch.ends else end
+        return found
+
     def _sampled(self) -> Iterator[tuple[list[int], int]]:
         """Yield the ends of each epoch's steps, and which step is its first sample."""
         before = 0
@@ -108,12 +148,12 @@ class StepClock:
 
 
 class QualityCurve:
-    """The quality after every epoch, and when it was first as good as the target; its time is not training time."""
+    """The quality after every epoch, and when it was first as good as the target; the clock is stopped for it."""
 
-    def __init__(self, training: Training) -> None:
+    def __init__(self, training: Training, clock: StepClock) -> None:
         self.training = training
+        self.clock = clock
         self.after: list[dict[str, Metric]] = []
-        self.seconds = 0.0
 
     def callback(self) -> Any:
         """Return a Keras callback that evaluates at the end of each epoch."""
@@ -123,9 +163,8 @@ class QualityCurve:
 
         class Callback(keras.callbacks.Callback):  # type: ignore[misc]
             def on_epoch_end(self, epoch: int, logs: Mapping[str, float] | None = None) -> None:
-                begin = perf_counter()
-                quality.after.append(quality.training.evaluate())
-                quality.seconds += perf_counter() - begin
+                with quality.clock.stop():
+                    quality.after.append(quality.training.evaluate())
 
         return Callback()
 
@@ -140,7 +179,7 @@ class QualityCurve:
         name, value = self.training.target
         for done, found in enumerate(self.after, start=1):
             if found[name].value >= value:
-                return sum(epoch.seconds for epoch in epochs[:done])
+                return (epochs[done - 1].ends[-1] - epochs[0].begin) * 1e-9
         return None
 
 
@@ -149,20 +188,20 @@ def measure_training(training: Training) -> TrainingMeasurement:
 
     ValueError if no epoch is long enough to hold a sample: two steps, and `WARMUP_STEPS` before them in all.
     """
-    clock, quality = StepClock(), QualityCurve(training)
-    begin = perf_counter()
+    clock = StepClock()
+    quality = QualityCurve(training, clock)
+    begin = clock.now()
     curves = dict(training.fit([clock.callback(), *([quality.callback()] if training.target else [])]))
-    fit_s = perf_counter() - begin - quality.seconds
+    fit_s = (clock.now() - begin) * 1e-9
     samples = clock.samples()
     if not samples:
         steps = len(clock.epochs[-1].ends) if clock.epochs else 0
         raise ValueError(f"{steps} steps an epoch are too few to measure one: take a smaller batch or more epochs")
-    begin = perf_counter()
-    qualities = training.evaluate()
-    verification = training.verify(curves, qualities)
-    verify_s = quality.seconds + perf_counter() - begin
+    with clock.stop():
+        qualities = training.evaluate()
+        verification = training.verify(curves, qualities)
     epochs = [epoch.seconds for epoch in clock.epochs]
-    summary = summarize(samples)
+    summary, steady = summarize(samples), steady_steps(clock.steady())
     figures = {
         "parameters": Metric(training.model.count_params()),
         "first_step": Metric(clock.first_step, "s"),
@@ -180,7 +219,7 @@ def measure_training(training: Training) -> TrainingMeasurement:
         if reached is not None:
             figures["time_to_target"] = Metric(reached, "s")
     return TrainingMeasurement(
-        timing=Timing(samples=samples, stop="epochs done", timer="steps", summary=summary),
+        timing=Timing(samples=samples, stop="epochs done", timer="steps", summary=summary, steady=steady),
         metrics=qualities | figures,
         curves=curves | quality.curves() | {"epoch_s": epochs},
         verification=verification,
@@ -188,7 +227,7 @@ def measure_training(training: Training) -> TrainingMeasurement:
             "first_call_s": clock.first_step,
             "warmup_s": clock.warmup,
             "measure_s": fit_s - clock.first_step - clock.warmup,
-            "verify_s": verify_s,
+            "verify_s": clock.stopped * 1e-9,
         },
         steps=sum(len(epoch.ends) for epoch in clock.epochs),
     )

@@ -49,9 +49,15 @@ def outcome_of(verification: Verification) -> dict[str, Any]:
     """Return the fields of a record that a checked answer decides: a wrong one is a failed point."""
     if verification.passed:
         return {"status": "measured", "verification": verification}
-    if verification.error is not None:
-        detail = f"error {verification.error:.3g}, tolerated {verification.tolerance:.3g}"
-    else:
-        detail = f"expected {verification.expected}, found {verification.found}"
-    reason = f"wrong answer: {verification.method}: {detail}"
+    reason = f"wrong answer: {verification.method}: {_detail(verification)}"
     return {"status": "failed", "reason": reason, "verification": verification}
+
+
+def _detail(verification: Verification) -> str:
+    """Return in words what a check says of a wrong answer: its error, or what was expected and what was found."""
+    if verification.error is not None:
+        tolerated = "" if verification.tolerance is None else f", tolerated {verification.tolerance:.3g}"
+        return f"error {verification.error:.3g}{tolerated}"
+    said = {"expected": verification.expected, "found": verification.found}
+    words = ", ".join(f"{word} {answer}" for word, answer in said.items() if answer is not None)
+    return words or "the check failed, and states neither what it expected nor what it found"

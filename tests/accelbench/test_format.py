@@ -9,9 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from accelbench.format import digits, headline, metric, percent, plain, read
-from profiling.records.quality import Metric
-from tests.fixtures.report_records import record, timing, unmeasured
+from accelbench.format import digits, headline, metric, percent, plain, quality_text, read, read_figure, told_metrics
+from profiling.records.quality import Data, Metric, Quality, Worst
+from profiling.records.record import Record
+from tests.fixtures.report_records import record, timing, training, unmeasured
 
 
 @given(st.floats(1e-12, 1e24), st.sampled_from(["FLOP/s", "B/s", "images/s", "s"]))
@@ -72,3 +73,41 @@ def test_a_count_is_exact_and_a_quality_has_four_digits() -> None:
 def test_the_headline_of_an_unmeasured_point_is_its_reason() -> None:
     assert headline(unmeasured("x", "failed", "it\x1b[31m crashed")) == "failed: it crashed"
     assert headline(record("launch", timing=timing(2e-6, spread=0.0))) == "2.000 µs ±0.0 %"
+
+
+def judged(**metrics: float) -> tuple[Record, Quality]:
+    """A training with these metrics, and its quality."""
+    worst = (Worst("accuracy_worst_subject", "5 held-out subjects"), Worst("accuracy_worst", "3 trainings"))
+    quality = Quality("accuracy", headline=True, deviation="accuracy_std", of="examples", worst=worst)
+    found = training(
+        "cpu",
+        "float32",
+        0.01,
+        data=Data("drawn", train=10, held_out=500, trainings=3),
+        metrics={name: Metric(value) for name, value in metrics.items()},
+        qualities=[quality],
+    )
+    return found, quality
+
+
+def test_a_share_of_examples_stands_with_its_interval_and_its_worst() -> None:
+    assert quality_text(*judged(accuracy=0.9731)) == "0.9731 (0.955–0.984 by 500 examples)"
+    everything = judged(accuracy=0.9731, accuracy_std=0.0042, accuracy_worst=0.968, accuracy_worst_subject=0.74)
+    assert quality_text(*everything) == (
+        "0.9731 (0.955–0.984 by 500 examples), ±0.0042 over 3 trainings, worst of 5 held-out subjects 0.74, "
+        "worst of 3 trainings 0.968"
+    )
+
+
+def test_what_says_how_far_a_quality_holds_is_told_once() -> None:
+    found, _ = judged(accuracy=0.9731, accuracy_std=0.004, accuracy_worst=0.968, sum_error=1e-7)
+    assert list(told_metrics(found)) == ["accuracy", "sum_error"]
+
+
+def test_a_training_reads_as_its_items_over_all_steady_time() -> None:
+    steady = training("cpu", "float32", 0.01)
+    assert steady.timing is not None
+    assert steady.timing.steady is not None
+    reading = read_figure(steady)
+    assert reading is not None
+    assert reading.value == digits(128 * steady.timing.steady.steps / steady.timing.steady.seconds, 3)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from profiling.benchmark import Skip, Training
 from profiling.records.point import Point
-from profiling.records.quality import Metric
+from profiling.records.quality import Metric, Quality, Worst
 from workloads import bilstm_har, data, rnn_imdb
 from workloads.data import Activities, Reviews, load_har, load_imdb
 
@@ -35,6 +35,7 @@ def few(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactor
         )
 
     har: Activities = cut(load_har(), 160, 60)
+    har = replace(har, subjects_train=har.subjects_train[:160], subjects_test=har.subjects_test[:60])
     reviews: Reviews = cut(load_imdb(length=20, train=200, held_out=50), 160, 50)
     monkeypatch.setattr(data, "load_har", lambda: har)
     monkeypatch.setattr(data, "load_imdb", lambda words, length: reviews)
@@ -84,9 +85,43 @@ def test_repeats_start_anew_and_give_mean_and_deviation() -> None:
     assert found["test_f1_std"].value >= 0
     assert {quality.deviation for quality in task.qualities} == {name for name in found if name.endswith("_std")}
     assert task.data.trainings == 2
+    accuracy, worst, deviation = (found[f"test_accuracy{end}"].value for end in ("", "_worst", "_std"))
+    assert worst == pytest.approx(accuracy - deviation / 2**0.5), "of two the worst is half their distance below"
+    loss, worst, deviation = (found[f"test_loss{end}"].value for end in ("", "_worst", "_std"))
+    assert worst == pytest.approx(loss + deviation / 2**0.5), "a higher loss is worse"
+    (headline,) = (quality for quality in task.qualities if quality.headline)
+    assert [each.over for each in headline.worst] == ["1 held-out subjects", "2 trainings"]
     again = prepare("bilstm-har", repeats=1, epochs=2)
     assert again.fit([])["loss"] == pytest.approx(history["loss"][:2], rel=1e-3)
     assert "test_accuracy_std" not in again.evaluate()
+
+
+def test_the_worst_subject_is_the_worst_of_all_trainings() -> None:
+    qualities = (Quality("right", worst=(Worst("right_worst_subject", "2 subjects"),)), Quality("loss", better="lower"))
+    trainings = [
+        {"right": Metric(0.9), "right_worst_subject": Metric(0.7), "loss": Metric(0.2), "sum_error": Metric(0.0)},
+        {"right": Metric(0.8), "right_worst_subject": Metric(0.75), "loss": Metric(0.4), "sum_error": Metric(0.0)},
+    ]
+    found = {name: metric.value for name, metric in bilstm_har.over_trainings(qualities, trainings).items()}
+    assert found == pytest.approx(
+        {
+            "right": 0.85,
+            "right_std": 0.005**0.5,
+            "right_worst": 0.8,
+            "right_worst_subject": 0.7,
+            "loss": 0.3,
+            "loss_std": 0.02**0.5,
+            "loss_worst": 0.4,
+            "sum_error": 0.0,
+        }
+    )
+
+
+def test_the_sample_says_that_its_split_is_the_easier_one() -> None:
+    note = prepare("bilstm-har").data.note
+    assert note is not None
+    assert note.startswith("an easier split than the published one")
+    assert prepare("bilstm-imdb").data.note is None
 
 
 def test_the_other_sensors_of_held_out_subjects_are_scaled_as_those_trained_on() -> None:

@@ -24,6 +24,11 @@ SAMPLE = Path(__file__).with_name("har_sample.npz")
 SAMPLE_CHANNELS = ("total_acc_x", "total_acc_y", "total_acc_z", "body_gyro_x", "body_gyro_y", "body_gyro_z")
 SAMPLE_HELD_OUT = (12, 13, 18, 20, 24)
 """The subjects held out, who are held out in the published split, too."""
+SAMPLE_NOTE = (
+    "an easier split than the published one: a model that recognised 0.94 of these five held-out subjects' windows "
+    "recognised 0.87 of the published nine's, and 0.68 of one of theirs"
+)
+"""What was measured when the sample was cut (`har_sample.md`)."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,6 +90,7 @@ def _sample() -> Activities:
     held_out = np.isin(subjects, SAMPLE_HELD_OUT)
     return Activities(
         source=f"{len(windows):,} windows of 20 subjects, six channels, of UCI's Activities and Postural Transitions",
+        note=SAMPLE_NOTE,
         x_train=windows[~held_out],
         y_train=labels[~held_out],
         x_test=windows[held_out],

@@ -16,6 +16,8 @@ class Split:
     source: str
     """A phrase that says exactly which data it is."""
     synthetic: bool = False
+    note: str | None = None
+    """A fact that a quality measured on these examples must be read with."""
     x_train: NDArray[Any]
     y_train: NDArray[np.int64]
     x_test: NDArray[Any]

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from profiling.benchmark import Training
 from profiling.flop_counts.layers import model_flops
-from profiling.records.quality import Data, Metric, Quality, Verification
+from profiling.records.quality import Data, Metric, Quality, Verification, Worst
 from profiling.records.work import Work
 from workloads.data.pipeline import Feed
 from workloads.distribution.strategy import Strategy
-from workloads.training.quality import CLASSIFIER, Floors, classification, floor, verify_classifier
+from workloads.training.quality import CLASSIFIER, Floors, classification, floor, verify_classifier, worst_accuracy
 
 Fit = Callable[[list[Any]], Mapping[str, list[float]]]
 Evaluate = Callable[[], dict[str, Metric]]
@@ -67,17 +68,27 @@ def classifier(
     item: str,
     items_each: int = 1,
     target: float | None = None,
+    subjects: Any = None,
 ) -> Training:
     """Return the training of a model whose outputs are probabilities of classes.
 
     `held_out` are inputs and labels, whole numbers; `parameters` is the number that the model should have; `floors` and
     `target` are held-out accuracies: the least that so many examples must have brought, and the one to reach.
+    `subjects` (N,) says whom each held-out example is of, where they are of people: the worst of their accuracies is a
+    metric, too.
     """
     x, labels = held_out
+    qualities: tuple[Quality, ...] = CLASSIFIER
+    if subjects is not None:
+        worst = Worst("test_accuracy_worst_subject", f"{len(set(subjects.tolist()))} held-out subjects")
+        qualities = tuple(replace(each, worst=(worst,)) if each.headline else each for each in CLASSIFIER)
 
     def evaluate() -> dict[str, Metric]:
         probabilities = strategy.predict(model, x, batch_size=min(strategy.batch, len(x)))
-        return classification(labels.reshape(-1), probabilities.reshape(-1, probabilities.shape[-1]))
+        found = labels.reshape(-1), probabilities.reshape(-1, probabilities.shape[-1])
+        if subjects is None:
+            return classification(*found)
+        return classification(*found) | {"test_accuracy_worst_subject": Metric(worst_accuracy(*found, subjects))}
 
     def verify(history: Mapping[str, list[float]], qualities: dict[str, Metric]) -> Verification:
         return verify_classifier(
@@ -96,7 +107,7 @@ def classifier(
         data,
         evaluate=evaluate,
         verify=verify,
-        qualities=CLASSIFIER,
+        qualities=qualities,
         item=item,
         items_each=items_each,
         target=None if target is None else ("test_accuracy", target),

@@ -12,11 +12,11 @@ Floors = Sequence[tuple[int, float]]
 """Numbers of examples, falling, and the least quality that a model has after it was trained on so many."""
 
 CLASSIFIER = (
-    Quality("test_accuracy", headline=True),
+    Quality("test_accuracy", headline=True, of="examples"),
     Quality("test_precision"),
     Quality("test_recall"),
     Quality("test_f1"),
-    Quality("test_loss"),
+    Quality("test_loss", better="lower"),
 )
 """The qualities that `classification` finds."""
 SUM_TOLERANCE = 1e-5
@@ -46,6 +46,14 @@ def classification(labels: Any, probabilities: Any) -> dict[str, Metric]:
         "test_loss": Metric(float(-np.log(of_truth).mean())),
         "sum_error": Metric(float(np.abs(probabilities.sum(axis=1) - 1).max())),
     }
+
+
+def worst_accuracy(labels: Any, probabilities: Any, groups: Any) -> float:
+    """Return the lowest accuracy on the examples of any one group; `groups` (N,) says which one each comes from."""
+    import numpy as np
+
+    right = np.asarray(probabilities).argmax(axis=1) == np.asarray(labels)
+    return min(float(right[groups == group].mean()) for group in np.unique(groups))
 
 
 def verify_classifier(

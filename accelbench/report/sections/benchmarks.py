@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from accelbench.format import UNKNOWN, bound, metric, plain, share
+from accelbench.format import UNKNOWN, bound, plain, share, told_metrics
 from accelbench.report.rows import Group, Row, reproduce, trained_on
 from accelbench.report.section import InPage, InTerminal, Run, Section
 from accelbench.report.verdict import shares_text, verdict, verdict_line
@@ -47,6 +47,7 @@ def _content(groups: Sequence[Group], run: Run) -> Mapping[str, Any]:
         "articles": [_article(group, f"benchmark-{number}", run) for number, group in enumerate(groups, start=1)],
         "command": lambda record: reproduce(record, run.info.settings),
         "shares_text": shares_text,
+        "told_metrics": told_metrics,
         "trained_on": trained_on,
         "verdict": verdict,
     }
@@ -137,8 +138,8 @@ def _add_details(name: Text, row: Row, with_flags: bool) -> None:
     if row.record.data:
         name.append(f"\n  {plain(trained_on(row.record.data))}", style="dim")
     if row.training or row.record.figure == "time" or row.record.layout.devices > 1:
-        for key, value in row.record.metrics.items():
-            name.append(f"\n  {plain(key)} {metric(value)}", style="dim")
+        for key, words in told_metrics(row.record).items():
+            name.append(f"\n  {plain(key)} {words}", style="dim")
     if row.counts_differ:
         name.append(f"\n  {row.counts_differ}", style="yellow")
     if row.record.profile:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from statistics import median
 
 from rich.console import Console
 
@@ -51,27 +50,32 @@ def _on_any(point: Point) -> Point:
 
 
 def _rates(record: Record) -> list[float]:
-    """Return the items per second of each step."""
-    return [record.items_timed / seconds for seconds in record.timing.samples] if record.timing else []
+    """Return the items per second of each block of steps: a single step says little where input comes in bursts."""
+    return [record.items_timed / seconds for seconds in record.timing.costs] if record.timing else []
+
+
+def _rate(record: Record) -> float:
+    """Return the items per second of all steady steps."""
+    return record.items_timed / record.timing.execution.seconds if record.timing else 0.0
 
 
 def _print_rates(what: str, records: Mapping[int, Record], console: Console) -> None:
     item = next(record.work.item for record in records.values() if record.work)
     table = numbers_table(what, f"{item}/s", "of the fastest")
     table.add_column("held back by")
-    medians = {count: median(_rates(record)) for count, record in records.items()}
-    for count, rate in sorted(medians.items()):
+    rates = {count: _rate(record) for count, record in records.items()}
+    for count, rate in sorted(rates.items()):
         profile = records[count].profile
         bound = (profile and profile.bottleneck.bound) or "unknown"
-        table.add_row(str(count), f"{rate:,.4g}", f"{rate / max(medians.values()):.0%}", bound)
+        table.add_row(str(count), f"{rate:,.4g}", f"{rate / max(rates.values()):.0%}", bound)
     console.print(table)
 
 
 def _enough_workers(records: Mapping[int, Record]) -> str:
     from profiling.analysis.cores_law import NEAR
 
-    medians = {count: median(_rates(record)) for count, record in records.items()}
-    enough = min(count for count, rate in medians.items() if rate >= NEAR * max(medians.values()))
+    rates = {count: _rate(record) for count, record in records.items()}
+    enough = min(count for count, rate in rates.items() if rate >= NEAR * max(rates.values()))
     return (
         f"fed by {enough} input worker{'s' * (enough != 1)} on all cores: "
         f"no number that was measured is over {1 / NEAR - 1:.0%} faster"

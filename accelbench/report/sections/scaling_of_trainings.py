@@ -155,7 +155,7 @@ def _rates(table: ScalingTable) -> Table:
             f"{digits(step.rate_low, 3)}–{digits(step.rate_high, 3)}",
             f"{step.speedup:.2f} ({step.speedup_low:.2f}–{step.speedup_high:.2f})",
             efficiency_text(step),
-            seconds(timing.summary.median) if timing else UNKNOWN,
+            seconds(timing.execution.seconds) if timing else UNKNOWN,
         )
     return shown
 

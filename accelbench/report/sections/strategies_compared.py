@@ -106,7 +106,7 @@ def _comparison(alike: Sequence[Record]) -> Comparison:
 def _entry(label: str, record: Record) -> Entry:
     found = record.rate_interval("items")
     assert found is not None, "trainings have a rate of items"
-    step_s = record.timing.summary.median if record.timing else 0.0
+    step_s = record.timing.execution.seconds if record.timing else 0.0
     return Entry(label, record.layout.computing_devices, *found, step_s)
 
 

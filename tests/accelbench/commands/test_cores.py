@@ -19,6 +19,7 @@ from accelbench.run.affinity import kept_to, require_cores, usable_cores
 from accelbench.run.store import RunInfo, RunStore
 from profiling.records.point import Point
 from profiling.records.record import Record
+from profiling.timing.steady import steady_steps
 from tests.conftest import Run, command, environment
 
 FED = '''
@@ -219,10 +220,10 @@ def with_cores(info: RunInfo, usable: int, quota: float | None) -> RunInfo:
 
 
 def at(record: Record, cores: int, seconds: float) -> Record:
-    """The record as it would be with so many cores, every step within 2 % of those seconds."""
+    """The record as it would be with so many cores, every step within 1 % of those seconds."""
     assert record.timing is not None
     samples = [seconds * (1 + 0.001 * (step % 21 - 10)) for step in range(60)]
-    timing = record.timing.model_copy(update={"samples": samples})
+    timing = record.timing.model_copy(update={"samples": samples, "steady": steady_steps([samples])})
     return record.model_copy(update={"point": replace(record.point, host_cores=cores), "timing": timing})
 
 

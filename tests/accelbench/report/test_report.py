@@ -75,7 +75,14 @@ def test_csv_and_parquet_hold_the_same_documented_table(rich_run: RunStore) -> N
     schema = pq.read_schema(rich_run.path / "records.parquet")
     assert all(field.metadata[b"description"] for field in schema)
     assert set(COLUMNS) <= set(csv.columns)
-    assert {"param.n", "param.op", "metric.test_accuracy", "telemetry.gpu.power", "counter.gpu.energy_j"} <= set(csv)
+    assert {
+        "param.n",
+        "param.op",
+        "metric.test_accuracy",
+        "quality.test_accuracy.low",
+        "telemetry.gpu.power",
+        "counter.gpu.energy_j",
+    } <= set(csv)
     assert str(parquet["param.n"].dtype) == "Int64"
 
 
@@ -91,6 +98,7 @@ def test_the_table_holds_the_records_numbers_exactly(rich_run: RunStore) -> None
             "share_of_peak": share_of_peak(found).value,
             "share_of_ceiling": share_of_ceiling(found, measured).value,
             "peak": found.peak.value if found.peak else None,
+            "steady_s": found.timing.steady.seconds if found.timing and found.timing.steady else None,
         }
         for column, value in expected.items():
             assert (None if pd.isna(line[column]) else line[column]) == value

@@ -13,10 +13,11 @@ from accelbench.report.page import render_page
 from accelbench.report.rows import make_groups, make_rows
 from accelbench.report.sections.benchmarks import WIDTH
 from accelbench.run.store import RunStore
-from profiling.records.quality import Metric
+from profiling.records.quality import Data, Metric
 from profiling.records.work import Work
+from profiling.timing.statistics import summarize
 from tests.fixtures.report_pages import Tags, printed
-from tests.fixtures.report_records import record, timing, training
+from tests.fixtures.report_records import record, stepped, timing, training
 from tests.fixtures.report_runs import make_run
 
 
@@ -81,6 +82,22 @@ def test_the_table_leaves_a_long_list_of_disturbances_to_the_report(tmp_path: Pa
     assert "other processes used 1 CPUs (launch n=1)" in out
     assert "other processes used 2 CPUs" not in out
     assert "noisy: 7 more points, each explained in the report" in out
+
+
+def test_steps_in_bursts_are_flagged_and_named(tmp_path: Path) -> None:
+    steps = [0.01, 0.01, 0.01, 0.05] * 10
+    bursty = timing(0.01).model_copy(update={"samples": steps, "summary": summarize(steps), "timer": "steps"})
+    store = make_run(tmp_path / "run", [training("cpu", "float32", 0.01, timing=stepped(bursty))])
+    assert "bursts" in printed(store)
+    assert "the steps come in bursts: mean step 2 times the median" in render_page(store.info(), store.records())
+
+
+def test_a_quality_stands_with_its_interval_and_the_data_with_its_note(tmp_path: Path) -> None:
+    data = Data("digits", train=4500, held_out=500, note="an easier split than the published one")
+    store = make_run(tmp_path / "run", [training("cpu", "float32", 0.01, data=data)])
+    for shown in (" ".join(printed(store).split()), render_page(store.info(), store.records())):
+        assert "0.9731 (0.955–0.984 by 500 examples)" in shown
+        assert "500 of digits; an easier split than the published one" in shown
 
 
 def test_a_figure_beyond_its_bound_is_flagged(tmp_path: Path) -> None:

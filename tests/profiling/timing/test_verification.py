@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from profiling.records.quality import Verification
 from profiling.timing import verification
-from profiling.timing.verification import relative_error, verify_close
+from profiling.timing.verification import outcome_of, relative_error, verify_close
 
 
 @given(st.lists(st.floats(allow_nan=False, allow_infinity=False), min_size=1))
@@ -59,3 +60,18 @@ def test_an_unwritten_answer_fails_with_a_number_that_json_can_hold():
     assert not failed.passed
     assert failed.error is not None
     assert math.isfinite(failed.error)
+
+
+@pytest.mark.parametrize(
+    ("said", "reason"),
+    [
+        ({}, "wrong answer: sorted: the check failed, and states neither what it expected nor what it found"),
+        ({"expected": "1", "found": "2"}, "wrong answer: sorted: expected 1, found 2"),
+        ({"found": "2"}, "wrong answer: sorted: found 2"),
+        ({"expected": "1"}, "wrong answer: sorted: expected 1"),
+        ({"error": 0.5, "tolerance": 0.1}, "wrong answer: sorted: error 0.5, tolerated 0.1"),
+        ({"error": 0.5}, "wrong answer: sorted: error 0.5"),
+    ],
+)
+def test_a_wrong_answer_is_told_in_the_words_that_its_check_has(said, reason):
+    assert outcome_of(Verification(passed=False, method="sorted", **said))["reason"] == reason

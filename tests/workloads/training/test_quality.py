@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from profiling.records.quality import Metric
-from workloads.training.quality import classification, verify_classifier
+from workloads.training.quality import classification, verify_classifier, worst_accuracy
 
 LABELS = np.array([0, 0, 1, 1, 2, 2])
 
@@ -24,6 +24,12 @@ def test_qualities_by_hand() -> None:
     assert found["test_f1"].value == pytest.approx((1 + 2 / 3 + 4 / 5) / 3)
     right, wrong = 0.8 + 0.2 / 3, 0.2 / 3
     assert found["test_loss"].value == pytest.approx(-(5 * math.log(right) + math.log(wrong)) / 6)
+
+
+def test_the_worst_accuracy_is_that_of_one_group() -> None:
+    chosen = np.array([0, 1, 1, 2, 2, 2])
+    assert worst_accuracy(LABELS, np.eye(3)[chosen], np.array([7, 9, 7, 9, 7, 7])) == 0
+    assert worst_accuracy(LABELS, np.eye(3)[chosen], np.array([7, 7, 7, 9, 9, 9])) == pytest.approx(2 / 3)
 
 
 def test_one_probability_is_that_of_the_second_class() -> None:

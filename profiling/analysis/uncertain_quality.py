@@ -1,0 +1,36 @@
+"""How well a quality is known that was measured on so many held-out examples."""
+
+from __future__ import annotations
+
+from math import sqrt
+from statistics import NormalDist
+
+from profiling.records.quality import Quality
+from profiling.records.record import Record
+
+CONFIDENCE = 0.95
+
+
+def quality_interval(record: Record, quality: Quality) -> tuple[float, float] | None:
+    """Return the ends of a quality's 95 % interval; None where it is no share of the held-out examples.
+
+    It says how much other examples of the same kind would change the quality. Examples that depend on each other, as
+    those of one person do, tell less than it takes them to; so does one training of the model about another.
+    """
+    found = record.metrics.get(quality.name)
+    count = record.data.held_out if record.data else 0
+    if quality.of != "examples" or found is None or count < 1 or not 0 <= found.value <= 1:
+        return None
+    return wilson(found.value, count)
+
+
+def wilson(share: float, count: int) -> tuple[float, float]:
+    """Return the 95 % score interval of a binomial share, which is sound near 0 and 1 and for few examples, too.
+
+    E. B. Wilson, "Probable Inference, the Law of Succession, and Statistical Inference", JASA 22 (1927).
+    """
+    z = NormalDist().inv_cdf((1 + CONFIDENCE) / 2)
+    shrink = 1 + z * z / count
+    middle = (share + z * z / (2 * count)) / shrink
+    half = z / shrink * sqrt(share * (1 - share) / count + z * z / (4 * count * count))
+    return max(0.0, middle - half), min(1.0, middle + half)

@@ -1,0 +1,104 @@
+"""All steady time counts: a rate times the time is the work done, however the steps came."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from profiling.records.point import Point
+from profiling.records.record import Record
+from profiling.records.timing import Timing
+from profiling.records.work import Work
+from profiling.timing.statistics import summarize
+from profiling.timing.steady import BLOCKS, ENOUGH_EPOCHS, over_rounds, steady_steps
+
+Epochs = list[list[float]]
+SECONDS = st.floats(1e-6, 1e3)
+EPOCHS = st.lists(st.lists(SECONDS, max_size=40), min_size=1, max_size=20).filter(any)
+ITEMS = 32
+
+
+def record(epochs: Epochs) -> Record:
+    steps = [step for epoch in epochs for step in epoch]
+    timing = Timing(
+        samples=steps, stop="epochs done", timer="steps", summary=summarize(steps), steady=steady_steps(epochs)
+    )
+    point, started = Point("b", "cpu", {}), datetime(2025, 1, 1, tzinfo=UTC)
+    work = Work(items=ITEMS, item="rows")
+    return Record(point=point, figure="items", status="measured", started=started, work=work, timing=timing)
+
+
+@given(EPOCHS)
+def test_the_rate_times_the_total_time_is_the_items(epochs: Epochs) -> None:
+    rate, low, high = record(epochs).rate_interval() or (0, 0, 0)
+    steps = [step for epoch in epochs for step in epoch]
+    assert rate * sum(steps) == pytest.approx(ITEMS * len(steps))
+    assert 0 <= low <= rate * (1 + 1e-12)
+    assert rate <= high * (1 + 1e-12)
+
+
+@given(EPOCHS)
+def test_the_time_of_an_item_is_one_over_the_rate_of_items(epochs: Epochs) -> None:
+    found = record(epochs)
+    assert (found.rate("time") or 0) * (found.rate("items") or 0) == pytest.approx(1)
+
+
+@given(EPOCHS)
+def test_no_step_is_lost_in_blocks(epochs: Epochs) -> None:
+    found = steady_steps(epochs)
+    assert sum(block.steps for block in found.blocks) == found.steps == sum(map(len, epochs))
+    assert sum(block.seconds for block in found.blocks) == pytest.approx(found.seconds)
+    assert found.ci_low <= found.mean * (1 + 1e-12)
+    assert found.mean <= found.ci_high * (1 + 1e-12)
+
+
+def test_many_epochs_are_blocks_and_few_are_cut() -> None:
+    assert [block.steps for block in steady_steps([[1.0] * 5] * ENOUGH_EPOCHS).blocks] == [5] * ENOUGH_EPOCHS
+    assert [block.steps for block in steady_steps([[1.0] * 30] * 2).blocks] == [60 // BLOCKS] * BLOCKS
+    assert [block.steps for block in steady_steps([[1.0] * 3]).blocks] == [1] * 3
+
+
+def test_a_single_block_has_no_confidence() -> None:
+    found = steady_steps([[0.5]])
+    assert (found.ci_low, found.mean, found.ci_high, found.ci_confidence) == (0.5, 0.5, 0.5, 0.0)
+    with pytest.raises(ValueError, match="no steady step"):
+        steady_steps([[]])
+
+
+def test_the_interval_by_hand() -> None:
+    # Ten blocks of one step: the mean is 1, their standard error 0.1·√(10/9)/√10, and t with 9 degrees is 2.262.
+    found = steady_steps([[0.9, 1.1] * 5])
+    half = 2.262157 * 0.1 / 3
+    assert (found.ci_low, found.ci_high) == (pytest.approx(np.exp(-half)), pytest.approx(np.exp(half)))
+
+
+@pytest.mark.parametrize("burst", [4, 32])
+def test_the_interval_covers_the_mean_of_bursts_as_often_as_it_says(burst: int) -> None:
+    rng = np.random.default_rng(3)
+    mean = (1 + (burst - 1) * 0.01) / burst
+    held = 0
+    for _ in range(200):
+        steps = np.where((np.arange(600) + rng.integers(burst)) % burst == 0, 1.0, 0.01)
+        found = steady_steps([(steps * rng.normal(1, 0.1, 600)).tolist()])
+        held += found.ci_low <= mean <= found.ci_high
+    assert held >= 186
+
+
+def test_rounds_are_blocks() -> None:
+    rounds = [steady_steps([[seconds] * 50]) for seconds in (1.0, 1.1, 1.3)]
+    joined = over_rounds(rounds)
+    assert [block.steps for block in joined.blocks] == [50, 50, 50]
+    assert joined.mean == pytest.approx(3.4 / 3)
+    assert joined.ci_low < 1.0 < 1.3 < joined.ci_high, "three rounds know little of a fourth"
+    assert over_rounds(rounds[:1]) == rounds[0]
+
+
+def test_rounds_that_happen_to_agree_leave_open_what_their_steps_do() -> None:
+    one = steady_steps([[1.0, 1.4] * 3, [0.6, 1.0] * 3])
+    joined = over_rounds([one, one, one])
+    assert joined.mean == pytest.approx(one.mean)
+    assert np.log(joined.ci_high / joined.ci_low) == pytest.approx(np.log(one.ci_high / one.ci_low) / 3**0.5)
