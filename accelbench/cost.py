@@ -13,17 +13,17 @@ def cost(record: Record, figure: Figure | None = None) -> float | None:
 
     None for a record that was not measured or does not know its work, and where a sample is no duration.
     """
-    found = record.rate(figure) if median_seconds(record) else None
+    found = record.rate(figure) if execution_seconds(record) else None
     if not found or not isfinite(found):
         return None
     return found if (figure or record.figure) == "time" else 1 / found
 
 
-def median_seconds(record: Record) -> float | None:
+def execution_seconds(record: Record) -> float | None:
     """Return the seconds of one execution; None where there is no sample, or one that is no duration."""
     if record.timing is None or not record.timing.samples or not all(0 < s < inf for s in record.timing.samples):
         return None
-    return record.timing.summary.median
+    return record.timing.execution.seconds
 
 
 def costs_of_rounds(record: Record, whole: float) -> list[float]:

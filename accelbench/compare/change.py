@@ -16,10 +16,11 @@ from accelbench.compare.evidence import (
     Evidence,
     from_intervals,
     from_repetitions,
+    of_one_run,
     with_assumed_spread,
     with_history,
 )
-from accelbench.cost import cost, costs_of_rounds, median_seconds
+from accelbench.cost import cost, costs_of_rounds, execution_seconds
 from accelbench.format import percent
 from accelbench.history.spread import Spread
 from profiling.analysis.course import disturbances
@@ -145,7 +146,7 @@ def _evidence(
     normal_a, normal_b = normal
     if normal_a and normal_b:
         return with_history(evidence, normal_a, normal_b), None
-    return (evidence if repeated else with_assumed_spread(evidence)), None
+    return (of_one_run(evidence) if repeated else with_assumed_spread(evidence)), None
 
 
 def _costs(a: Sequence[Record], b: Sequence[Record]) -> tuple[list[float], list[float]]:
@@ -155,7 +156,7 @@ def _costs(a: Sequence[Record], b: Sequence[Record]) -> tuple[list[float], list[
     """
     figure = a[0].figure
     rated = all(cost(record, figure) for record in (*a, *b)) and len({_counts_work(r, figure) for r in (*a, *b)}) == 1
-    found = [[cost(record, figure) if rated else median_seconds(record) for record in side] for side in (a, b)]
+    found = [[cost(record, figure) if rated else execution_seconds(record) for record in side] for side in (a, b)]
     costs_a, costs_b = ([seconds for seconds in side if seconds is not None] for side in found)
     return costs_a, costs_b
 

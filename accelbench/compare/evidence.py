@@ -32,6 +32,7 @@ ASSUMED_SPREAD = 0.05
 Eight fresh processes of the same point on a quiet machine had 1.7 to 4.7 %, for each of six points.
 """
 ROUNDED_CONFIDENCE = CONFIDENCE - 1e-3
+"""The coverage that an interval of a record must have, which is rounded."""
 MANY = 1e9
 """Degrees of freedom at which Student's t is the normal distribution."""
 
@@ -97,11 +98,10 @@ def from_intervals(a: Record, b: Record, shift: float) -> Evidence | None:
     """
     errors = []
     for record in (a, b):
-        if record.timing is None or record.timing.summary.ci_confidence < ROUNDED_CONFIDENCE:
+        execution = record.timing.execution if record.timing else None
+        if execution is None or execution.confidence < ROUNDED_CONFIDENCE:
             return None
-        summary = record.timing.summary
-        _, low, high = record.rate_interval() or (summary.median, summary.ci_low, summary.ci_high)
-        errors.append(log(high / low) / 2 / float(stdtrit(MANY, (1 + summary.ci_confidence) / 2)))
+        errors.append(log(execution.high / execution.low) / 2 / float(stdtrit(MANY, (1 + execution.confidence) / 2)))
     return Evidence(shift, hypot(*errors), MANY, "one process each")
 
 
@@ -113,6 +113,12 @@ def with_assumed_spread(evidence: Evidence) -> Evidence:
     )
     assumed = Spread(ASSUMED_SPREAD, MANY, 0)
     return replace(_widened(evidence, assumed, assumed), unknown=unknown)
+
+
+def of_one_run(evidence: Evidence) -> Evidence:
+    """Say what the rounds of one run each do not tell."""
+    unknown = "what differs from run to run is not known here: give several runs a side, or keep past runs under runs"
+    return replace(evidence, unknown=unknown)
 
 
 def with_history(evidence: Evidence, a: Spread, b: Spread) -> Evidence:

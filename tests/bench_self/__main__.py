@@ -16,6 +16,7 @@ from rich.table import Table
 from tests.bench_self.harness import quick_suite, start_up
 from tests.bench_self.likwid import against_likwid
 from tests.bench_self.network import gloo_beside_bare_loop, pingpong_beside_netpipe
+from tests.bench_self.pairs_of_runs import compared_with_itself, compared_with_more_work
 from tests.bench_self.probes import probes_beside_work
 from tests.bench_self.strategies import strategy_beside_none
 from tests.bench_self.training import against_bare_fit
@@ -29,6 +30,7 @@ PARTS = {
     "probes": (probes_beside_work,),
     "strategies": (strategy_beside_none,),
     "network": (pingpong_beside_netpipe, gloo_beside_bare_loop),
+    "pairs-of-runs": (compared_with_itself, compared_with_more_work),
     "harness": (start_up, quick_suite),
 }
 

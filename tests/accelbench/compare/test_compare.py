@@ -64,12 +64,12 @@ class Runs:
 
 
 def steady(median: float, **fields: Any) -> Record:
-    """A record whose own samples hardly vary."""
+    """Return a record whose own samples hardly vary."""
     return measured(samples(median, spread=0.001, seed=round(median * 1e6)), **fields)
 
 
 def in_rounds(medians: list[float]) -> Record:
-    """The joined record of a point that was measured in a round for each of these medians."""
+    """Return the joined record of a point that was measured in a round for each of these medians."""
     return join([steady(median, round=number, order=number) for number, median in enumerate(medians, 1)])
 
 
@@ -174,12 +174,13 @@ def test_rounds_of_one_run_each_decide_by_the_spread_between_them() -> None:
     assert change.verdict == "slower"
     assert change.evidence is not None
     assert change.evidence.basis == "4 and 4 rounds of one run each"
+    assert change.notes[0].startswith("what differs from run to run is not known here")
     wide = compare_point([in_rounds([1.0, 1.1, 0.9])], [in_rounds([1.1, 1.2, 1.0])], 0.03, even_if_disturbed=True)
     assert wide.verdict == "cannot tell"
 
 
 def past(path: Path, medians: list[float], **fields: Any) -> list[RunStore]:
-    """Runs of an hour each, one after the other, of one point with these medians."""
+    """Return runs of one point, an hour after each other, with these medians."""
     return [
         run(path / f"past-{number}", [steady(median)], created=NOW + timedelta(hours=number), **fields)
         for number, median in enumerate(medians)

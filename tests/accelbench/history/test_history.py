@@ -23,7 +23,7 @@ from tests.fixtures.compare_runs import NOW, failed, gpu, machine, measured, run
 
 
 def series(path: Path, medians: list[float], disturbed: tuple[int, ...] = (), **fields: Any) -> Series:
-    """The series of one point whose runs, a day apart, took these medians."""
+    """Return the series of one point whose runs, a day apart, took these medians."""
     stores = []
     for number, median in enumerate(medians):
         when = NOW + timedelta(days=number)

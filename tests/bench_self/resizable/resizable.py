@@ -1,0 +1,43 @@
+"""Three kinds of work whose amount an environment variable raises: a copy of a benchmark that has become slower."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+
+import numpy as np
+
+from profiling.benchmark import Task, benchmark
+from profiling.records.point import Point
+from profiling.records.quality import Verification
+from profiling.records.work import Work
+
+ROWS = 1000
+
+
+def multiply(rows: int, random: np.random.Generator) -> Callable[[], object]:
+    """Multiply matrices, which the vendor's library does on all cores."""
+    a, b = random.random((rows, ROWS)), random.random((ROWS, ROWS))
+    return lambda: a @ b
+
+
+def add(rows: int, random: np.random.Generator) -> Callable[[], object]:
+    """Add arrays that are larger than caches, on one core."""
+    a, b = random.random((rows, 4 * ROWS)), random.random((rows, 4 * ROWS))
+    return lambda: np.add(a, b, out=a)
+
+
+def count(rows: int, random: np.random.Generator) -> Callable[[], object]:
+    """Count in the interpreter, on one core."""
+    return lambda: sum(number & 1 for number in range(100 * rows))
+
+
+KINDS = {"multiply": multiply, "add": add, "count": count}
+
+
+@benchmark("resizable", devices=("cpu",), axes={"kind": tuple(KINDS)}, figure="time")
+def resizable(point: Point) -> Task:
+    """Do the work of that kind, more of it by the factor in `MORE_WORK`."""
+    rows = round(ROWS * float(os.environ.get("MORE_WORK", "1")))
+    passed = Verification(passed=True, method="expected value", expected=str(rows), found=str(rows))
+    return Task(run=KINDS[point["kind"]](rows, point.rng()), verify=lambda: passed, work=Work())
