@@ -103,12 +103,15 @@ def _equal(fact: str, a: Leaf, b: Leaf) -> bool:
 
 
 def _same_words(a: Leaf, b: Leaf) -> bool:
-    """Tell whether two texts are the same words in another order, none of which sets what another one sets, too."""
+    """Tell whether two texts are the same parts in another order, none of which sets what another one sets, too.
+
+    Parts are parted by commas where there are any, and else by spaces.
+    """
     if not isinstance(a, str) or not isinstance(b, str):
         return False
-    words = a.replace(",", " ").split()
-    names = {word.partition("=")[0] for word in words}
-    return sorted(words) == sorted(b.replace(",", " ").split()) and len(names) == len(words)
+    between = "," if "," in a else None
+    parts, others = (sorted(part.strip() for part in text.split(between)) for text in (a, b))
+    return parts == others and len({part.partition("=")[0] for part in parts}) == len(parts)
 
 
 def _rank(fact: str, devices: Collection[Device]) -> int:

@@ -84,6 +84,15 @@ def test_the_same_words_in_another_order_do_not_matter_unless_the_last_of_them_w
     assert found(one, other) == [("software.settings.XLA_FLAGS", a, b, matters)]
 
 
+def test_libraries_that_were_loaded_in_another_order_do_not_matter() -> None:
+    a, b = "openblas 0.3.31 Haswell pthreads, openblas 0.3.30 Haswell pthreads", "openblas 0.3.30 Haswell pthreads"
+    other = f"{b}, openblas 0.3.31 Haswell pthreads"
+    assert found(machine(software={"blas": a}), machine(software={"blas": other})) == [
+        ("software.blas", a, other, False)
+    ]
+    assert found(machine(software={"blas": a}), machine(software={"blas": b})) == [("software.blas", a, b, True)]
+
+
 def test_an_unknown_fact_is_told_with_its_reason() -> None:
     b = machine(cpu={"governor": None}, unknown={"cpu.governor": "the kernel shows none"})
     assert found(machine(), b) == [("cpu.governor", "performance", "unknown: the kernel shows none", True)]
