@@ -56,8 +56,6 @@ class DeviceKind(ABC):
     """Whether a call returns before the device has done its work, so that a timer has to `synchronize`."""
     sensor_interval_s: ClassVar[float] = 0.5
     """The seconds between two readings of the sensors."""
-    worker_per_point: ClassVar[bool] = False
-    """Whether each point needs a worker process of its own."""
     forkable: ClassVar[bool] = False
     """Whether a worker may be forked by a process that has imported its libraries."""
     card_per_rank: ClassVar[bool] = False

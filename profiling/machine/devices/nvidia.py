@@ -56,7 +56,6 @@ class Nvidia(DeviceKind):
     }
     asynchronous = True
     sensor_interval_s = 0.2  # NVBench measures a kernel for a second; NVML refreshes its figures some ten times in one
-    worker_per_point = True  # NVBench runs once per process, and a CUDA error that sticks then costs one point only
     forkable = True  # libcuda that is merely loaded can be initialised after a fork
     card_per_rank = True
 

@@ -17,6 +17,9 @@ from profiling.records.point import Point
 from profiling.timing.host import MIN_SECONDS
 from tests.conftest import Run, command, environment, info, records
 from tests.fixtures.own_benchmarks.fresh_processes import TIMES_KEPT
+from tests.fixtures.report_pages import printed
+from tests.fixtures.report_records import record
+from tests.fixtures.report_runs import make_run
 
 RUN = ("run", "fresh", "--device", "cpu", "--no-ceilings", "--max-seconds", "0.1", "--out", "out")
 
@@ -49,12 +52,12 @@ def test_every_round_is_a_fresh_process_and_the_rounds_are_interleaved(accelbenc
     assert "median over 2 rounds" in " ".join(process.stdout.split())
 
     joined = RunStore.open(tmp_path / "out").records()
-    assert [record.point["n"] for record in joined] == [1, 2]
-    for record in joined:
-        assert record.timing is not None
-        own = [line for line in lines if line["point"]["params"]["n"] == record.point["n"]]
-        assert record.timing.samples == [sample for line in own for sample in line["timing"]["samples"]]
-        assert [(found.number, found.order) for found in record.rounds] == [(o["round"], o["order"]) for o in own]
+    assert [point.point["n"] for point in joined] == [1, 2]
+    for point in joined:
+        assert point.timing is not None
+        own = [line for line in lines if line["point"]["params"]["n"] == point.point["n"]]
+        assert point.timing.samples == [sample for line in own for sample in line["timing"]["samples"]]
+        assert [(found.number, found.order) for found in point.rounds] == [(o["round"], o["order"]) for o in own]
 
 
 def test_the_rounds_share_the_sampling_time_but_none_gets_less_than_its_rule_needs() -> None:
@@ -163,3 +166,26 @@ def test_a_point_of_one_round_compiles_anew_whatever_the_users_cache_holds(accel
         assert accelbench(*run, NUMBA_CACHE_DIR=str(tmp_path / "cache")).returncode == 0
         (line,) = records(tmp_path / out)
         assert line["metrics"]["loaded"]["value"] == 0
+
+
+@pytest.mark.slow
+def test_a_training_is_profiled_in_its_first_round_only(accelbench: Run, tmp_path: Path) -> None:
+    run = ("run", "learn", "--device", "cpu", "--no-ceilings", "--backend", "jax", "--out", "out", "--trace")
+    process = accelbench(*run, "--rounds", "2")
+    assert process.returncode == 0, process.stdout + process.stderr
+    first, second = records(tmp_path / "out")
+    assert first["profile"]["trace_folder"] == "traces/001-learn"
+    assert second["profile"] is None
+    assert second["timing"]["summary"]["count"] == first["timing"]["summary"]["count"]
+    (record,) = RunStore.open(tmp_path / "out").records()
+    assert record.profile is not None
+    assert len(record.rounds) == 2
+
+
+def test_an_interrupted_run_is_valid_with_the_rounds_that_it_has(tmp_path: Path) -> None:
+    whole = [record("matmul", round=number, order=number) for number in (1, 2, 3)]
+    settings = Settings(rounds=3)
+    some = make_run(tmp_path / "some", whole[:2], plan=[whole[0].point], settings=settings, status="interrupted")
+    (joined,) = some.records()
+    assert (joined.status, [found.number for found in joined.rounds]) == ("measured", [1, 2])
+    assert "each figure is the median over 2 rounds" in " ".join(printed(some).split())
