@@ -224,5 +224,5 @@ def _longer(factor: float) -> str:
 
 
 def _seconds(value: float) -> str:
-    unit, size = next((pair for pair in UNITS if value >= pair[1]), UNITS[-1])
+    unit, size = next((pair for pair in UNITS if value >= 0.9995 * pair[1]), UNITS[-1])  # 999.7 ms is 1 s
     return f"{value / size:.3g} {unit}"
