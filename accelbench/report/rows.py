@@ -13,6 +13,7 @@ from statistics import fmean
 from accelbench.format import Reading, digits, plain, read_figure, seconds
 from accelbench.run.store import RunInfo, Settings
 from profiling.analysis.bursts import bursts, epoch_turns
+from profiling.analysis.course import Course, course_of
 from profiling.analysis.roofline import (
     Share,
     arithmetic_intensity,
@@ -51,6 +52,7 @@ class Row:
     of_peak: Share
     of_peak_at_clock: Share
     of_ceiling: Share
+    course: Course
     flags: tuple[Flag, ...]
 
     @property
@@ -144,8 +146,9 @@ def make_rows(records: Sequence[Record]) -> list[Row]:
         reading = read_figure(record)
         if reading is not None:
             of_peak, of_ceiling = share_of_peak(record), share_of_ceiling(record, measured)
-            flags = tuple(_flags(record, of_peak, of_ceiling))
-            rows.append(Row(record, reading, of_peak, share_of_peak_at_clock(record), of_ceiling, flags))
+            course = course_of(record)
+            flags = tuple(_flags(record, course, of_peak, of_ceiling))
+            rows.append(Row(record, reading, of_peak, share_of_peak_at_clock(record), of_ceiling, course, flags))
     return rows
 
 
@@ -158,11 +161,13 @@ def make_groups(rows: Iterable[Row]) -> list[Group]:
     return [Group(*key, tuple(rows)) for key, rows in found.items()]
 
 
-def _flags(record: Record, of_peak: Share, of_ceiling: Share) -> Iterable[Flag]:
+def _flags(record: Record, course: Course, of_peak: Share, of_ceiling: Share) -> Iterable[Flag]:
     timing = record.timing
     assert timing is not None
     if record.noise:
         yield Flag("noisy", "; ".join(map(plain, record.noise)))
+    if course.kind != "steady":
+        yield Flag(course.kind, course.sentence)
     if timing.discarded:
         yield Flag("throttled", f"{timing.discarded} samples were discarded because the device was throttled")
     summary = timing.summary
@@ -171,6 +176,8 @@ def _flags(record: Record, of_peak: Share, of_ceiling: Share) -> Iterable[Flag]:
     confidence = timing.execution.confidence
     if confidence < WANTED_CONFIDENCE:
         of = "1 sample" if summary.count == 1 else f"{summary.count} samples"
+        if not timing.steady and summary.effective is not None and summary.effective <= summary.count / 2:
+            of += f", worth {summary.effective:.1f} independent ones"
         middle = "mean" if timing.steady else "median"
         yield Flag("few samples", f"{of}: the interval covers the {middle} with {confidence:.0%}, not 95%")
     for word, meaning in (("bursts", bursts(timing)), ("epoch turns", epoch_turns(timing))):
