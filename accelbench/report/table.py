@@ -85,7 +85,7 @@ COLUMNS: Mapping[str, tuple[str, str]] = {
     "verification": ("str", "how the answer was checked"),
     "error": ("float", "the answer's error"),
     "tolerance": ("float", "the error tolerated"),
-    "import_s": ("float", "seconds of imports, at the first point of a worker"),
+    "import_s": ("float", "seconds of imports, of all its workers"),
     "prepare_s": ("float", "seconds of preparation"),
     "first_call_s": ("float", "seconds of the first execution: compilation, autotuning, tracing"),
     "warmup_s": ("float", "seconds of warm-up"),
