@@ -72,11 +72,10 @@ def read_figure(record: Record) -> Reading | None:
     """
     if record.timing is None or record.status != "measured":
         return None
-    *execution, confidence = record.timing.execution
-    found, unit = record.rate_interval(), record.unit
+    execution, found, unit = record.timing.execution, record.rate_interval(), record.unit
     if not found or not found[0]:
-        found, unit = (execution[0], execution[1], execution[2]), "s"
-    return read(found[0], unit, *found[1:], confidence)
+        found, unit = execution[:3], "s"
+    return read(found[0], unit, *found[1:], execution.confidence)
 
 
 def read(

@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from itertools import pairwise
 from time import perf_counter_ns
 from typing import Any
 
@@ -130,13 +131,12 @@ class StepClock:
         The first step of an epoch holds its turn: the callbacks at the end of the epoch before, and what a new pass
         over the data costs. The first step of a `fit` is left out, for it traces and compiles.
         """
-        before, end, found = 0, 0, []
+        before, last, found = 0, 0, []
         for epoch in self.epochs:
-            begins = [end, *epoch.ends[:-1]]
             first = max(int(epoch.starts_fit), 1 + WARMUP_STEPS - before)
-            found.append([(end - begin) * 1e-9 for begin, end in zip(begins, epoch.ends, strict=False)][first:])
-            before += len(epoch.ends)
-            end = epoch.ends[-1] if epoch.ends else end
+            ends = [last, *epoch.ends]
+            found.append([(end - begin) * 1e-9 for begin, end in pairwise(ends)][first:])
+            before, last = before + len(epoch.ends), ends[-1]
         return found
 
     def _sampled(self) -> Iterator[tuple[list[int], int]]:
