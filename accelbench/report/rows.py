@@ -13,6 +13,7 @@ from statistics import fmean
 from accelbench.format import Reading, digits, plain, read_figure, seconds
 from accelbench.run.store import RunInfo, Settings
 from profiling.analysis.roofline import (
+    BEYOND,
     Share,
     arithmetic_intensity,
     ceilings,
@@ -28,8 +29,6 @@ UNSTEADY = 0.02
 """The relative width of an interval beyond which a median is unsteady: one per cent either way is steady enough."""
 WANTED_CONFIDENCE = 0.949
 COUNTS_DIFFER = 0.05
-BEYOND = 1.005
-"""The share above which a figure is more than a rounding past its bound, and asks for an explanation."""
 _ONE_OF_MANY = re.compile(r"\.\d+$")
 
 
@@ -60,6 +59,11 @@ class Row:
     def sets_ceiling(self) -> bool:
         """Return whether this very record is the ceiling that it would be a share of."""
         return self.record.ceiling and self.of_ceiling.value == 1.0
+
+    @property
+    def disturbed(self) -> str | None:
+        """Return what disturbed the measurement, in words; None where nothing was seen."""
+        return "; ".join(map(plain, self.record.noise)) or None
 
     @property
     def training(self) -> bool:
@@ -135,9 +139,9 @@ def varying_axes(rows: Sequence[Row]) -> list[str]:
     return [axis for axis in axes if len({row.record.point.values.get(axis) for row in rows}) > 1]
 
 
-def make_rows(records: Sequence[Record]) -> list[Row]:
-    """Return a row for each measured record."""
-    measured = ceilings(records)
+def make_rows(records: Sequence[Record], with_ceilings: bool = True) -> list[Row]:
+    """Return a row for each measured record; its share of a ceiling is unknown where the run was to measure none."""
+    measured = ceilings(records) if with_ceilings else None
     rows = []
     for record in records:
         reading = read_figure(record)
@@ -170,9 +174,10 @@ def _flags(record: Record, of_peak: Share, of_ceiling: Share) -> Iterable[Flag]:
     if summary.ci_confidence < WANTED_CONFIDENCE:
         of = "1 sample" if summary.count == 1 else f"{summary.count} samples"
         yield Flag("few samples", f"{of}: the interval covers the median with {summary.ci_confidence:.0%}, not 95%")
-    for bound, share in (("vendor's peak", of_peak), ("ceiling", of_ceiling)):
-        if share.value is not None and share.value > BEYOND:
-            yield Flag("over 100 %", f"faster than the {bound} of {share.of}, which is another unit's or was disturbed")
+    if of_peak.value is not None and of_peak.value > BEYOND:
+        yield Flag("over 100 %", f"faster than the vendor's peak of {of_peak.of}, which is another unit's")
+    if of_ceiling.value is None and of_ceiling.bound is not None:
+        yield Flag("over 100 %", of_ceiling.reason or "")
 
 
 def point_text(record: Record) -> str:
@@ -220,11 +225,18 @@ def _together(gauges: Sequence[Gauge]) -> Gauge:
     )
 
 
+def disturbed_records(records: Iterable[Record]) -> list[Record]:
+    """Return the measured records that something disturbed."""
+    return [record for record in records if record.status == "measured" and record.noise]
+
+
 def count_text(info: RunInfo, records: Sequence[Record]) -> str:
-    """Return the counts in words: `38 of 41 points measured and verified, 1 failed, 2 skipped`."""
+    """Return the counts in words: `38 of 41 points measured and verified, 7 of them disturbed, 1 failed, 2 skipped`."""
     counts = {status: sum(r.status == status for r in records) for status in ("measured", "failed", "skipped")}
     missing = max(0, len(info.plan) - len(records))
     parts = [f"{counts['measured']} of {max(len(info.plan), len(records))} points measured and verified"]
+    if disturbed := len(disturbed_records(records)):
+        parts.append(f"{'all' if disturbed == counts['measured'] else disturbed} of them disturbed")
     parts += [f"{counts[status]} {status}" for status in ("failed", "skipped") if counts[status]]
     parts += [f"{missing} not reached"] if missing else []
     return ", ".join(parts) + f", in {seconds(info.wall_s)}" * bool(info.wall_s)

@@ -114,7 +114,7 @@ def write_tables(store: RunStore) -> None:
 
 def make_table(info: RunInfo, records: Sequence[Record]) -> tuple[pd.DataFrame, dict[str, str]]:
     """Return the table, and the meaning of each of its columns."""
-    measured = ceilings(records)
+    measured = ceilings(records) if info.settings.ceilings else None
     lines = [_line(info, record, measured) for record in records]
     descriptions = {name: meaning for name, (_, meaning) in COLUMNS.items()}
     for record in records:
@@ -137,7 +137,7 @@ def _series(values: Sequence[Any], kind: str) -> pd.Series[Any]:
     return pd.Series(values, dtype=_TYPES[kind])
 
 
-def _line(info: RunInfo, record: Record, measured: Sequence[Ceiling]) -> dict[str, Any]:
+def _line(info: RunInfo, record: Record, measured: Sequence[Ceiling] | None) -> dict[str, Any]:
     of_ceiling = share_of_ceiling(record, measured)
     work, checked = record.work, record.verification
     peak = record.peak

@@ -35,6 +35,10 @@ class Settings(Stored):
     """The wall time in seconds allowed to one point, its preparation included; null for the benchmark's own limit."""
     max_seconds: float = 15.0
     """The measuring time in seconds after which an unsteady point is taken as it is."""
+    ceilings: bool = True
+    """Whether the ceilings of the device are measured beside what was asked for; without them no share is of one."""
+    require_quiet: bool = False
+    """Whether a disturbed point makes the run fail, once everything is measured."""
     trace: bool = False
     """Whether traces of training steps are kept under `traces`."""
     host_profile: bool = False

@@ -40,6 +40,7 @@ def roofline(device: str, rows: Sequence[Row], measured: Sequence[Ceiling]) -> M
     """Draw attained FLOP/s over arithmetic intensity, under measured roofs and the vendor's; None without a point.
 
     A point is a benchmark on one device whose flops and bytes are both known; the roofs are those of that whole device.
+    A ceiling in doubt is no roof.
     """
     from matplotlib.figure import Figure
     from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
@@ -50,7 +51,7 @@ def roofline(device: str, rows: Sequence[Row], measured: Sequence[Ceiling]) -> M
         for row in rows
         if row.record.bound.cores == "all" and (intensity := row.intensity) and (rate := row.record.rate("flops"))
     ]
-    roofs = [c for c in measured if c.device == device and c.cores == "all"]
+    roofs = [c for c in measured if c.device == device and c.cores == "all" and not c.doubt]
     memory = next((c.value for c in roofs if c.figure == "bytes"), None)
     compute = {c.dtype: c.value for c in roofs if c.dtype is not None}
     if not points or (memory is None and not compute):

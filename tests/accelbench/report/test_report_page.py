@@ -179,3 +179,17 @@ def test_the_page_says_which_ranks_were_where_and_how_they_differ(tmp_path: Path
     assert "<dt>rank 2 differs</dt><dd>cuda.driver is 580.65.06, not 570.86.15" in machine
     assert "<dt>rank 1 differs" not in machine
     assert "<h3>Ranks" not in page_of(tmp_path / "alone", [training("gpu", "float32", 0.1)])
+
+
+def test_a_page_of_disturbed_points_has_no_green_dot(tmp_path: Path) -> None:
+    noisy = record("stream", figure="bytes", ceiling=True, work=Work(bytes=1e9), noise=["steal: 9%"])
+    page = page_of(tmp_path / "noisy", [noisy])
+    assert '<p class="verdict disturbed">1 of 1 points measured and verified, all of them disturbed' in page
+    assert '<a class="card disturbed"' in page
+    assert "1 point was disturbed." in page
+    assert "No share is of this ceiling: it was disturbed: steal: 9%." in page
+    quiet = page_of(tmp_path / "quiet", [noisy.model_copy(update={"noise": []})])
+    assert '<p class="verdict good">' in quiet
+    assert 'class="card disturbed"' not in quiet
+    failed = page_of(tmp_path / "failed", [noisy, unmeasured("fma", "failed", "it crashed")])
+    assert '<p class="verdict bad">' in failed
