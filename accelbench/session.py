@@ -24,6 +24,7 @@ from accelbench.run.ranks import serve as serve_rank_0
 from accelbench.run.runner import run_plan
 from accelbench.run.store import RUNS, RunInfo, RunStore, Settings
 from kernels.mpi_process import mpi_process
+from profiling.machine.cpu_probe import probed
 from profiling.machine.environment.collect import collect
 from profiling.records.point import Device, Point
 from profiling.records.record import Record
@@ -46,7 +47,7 @@ def new_run(
         device=device,
         settings=settings,
         plan=[replace(point, seed=settings.seed) for point in plan],
-        environment=collect(),
+        environment=probed(collect()),
     )
     return RunStore.create(path or RUNS / run_id, info)
 

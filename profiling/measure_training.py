@@ -23,7 +23,7 @@ from profiling.trace.scalars import Readings, record_scalars, write_scalars
 
 def train(task: Training, point: Point, phase: PhaseClock, observer: Observer, keep: Keep | None) -> dict[str, Any]:
     """Train, evaluate and verify, then profile some more steps; return the fields of the record."""
-    with observer:
+    with observer.place, observer:
         training = measure_training(task)
     phase.seconds |= training.phases
     observed = observer.result()

@@ -166,6 +166,8 @@ def _flags(record: Record, of_peak: Share, of_ceiling: Share) -> Iterable[Flag]:
     assert timing is not None
     if record.noise:
         yield Flag("noisy", "; ".join(map(plain, record.noise)))
+    if record.held_back:
+        yield Flag("held back", "; ".join(map(plain, record.held_back)))
     if timing.discarded:
         yield Flag("throttled", f"{timing.discarded} samples were discarded because the device was throttled")
     summary = timing.summary

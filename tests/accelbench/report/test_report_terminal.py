@@ -54,8 +54,7 @@ def test_printing_the_table_imports_no_heavy_library(rich_run: RunStore) -> None
     code = """
 import pathlib, sys
 from rich.console import Console
-from accelbench.report.table import make_table
-from accelbench.run.store import RunStore, Settings
+from accelbench.run.store import RunStore
 from accelbench.report.terminal import print_run
 store = RunStore.open(pathlib.Path(sys.argv[1]))
 print_run(store.info(), store.records(), Console(file=sys.stderr))
