@@ -90,6 +90,10 @@ COLUMNS: Mapping[str, tuple[str, str]] = {
     "bottleneck": ("str", "what holds a training back; null where it is unknown or was not asked"),
     "bottleneck_reason": ("str", "why it is unknown"),
     "noise": ("str", "what disturbed the measurement, separated by semicolons; empty if nothing was seen"),
+    "held_back": ("str", "what kept the libraries that did the work below what the CPU can, separated by semicolons"),
+    "cpu_first": ("int", "the logical CPU of the measuring thread when measuring began"),
+    "cpu_last": ("int", "the logical CPU of the measuring thread when measuring ended"),
+    "pinned": ("bool", "whether the measuring thread was kept to one CPU"),
     "throttle_reasons": ("str", "the device's own throttle reasons, separated by semicolons"),
     "command": ("str", "the command line that measures the point again"),
 }
@@ -160,6 +164,7 @@ def _line(info: RunInfo, record: Record, measured: Sequence[Ceiling] | None) -> 
         "share_of_ceiling": of_ceiling.value,
         "share_of_ceiling_reason": of_ceiling.reason,
         "noise": "; ".join(record.noise),
+        "held_back": "; ".join(record.held_back),
         "command": reproduce(record, info.settings),
     }
     if clock := observed_clock(record):
@@ -178,6 +183,8 @@ def _line(info: RunInfo, record: Record, measured: Sequence[Ceiling] | None) -> 
     if peak is not None:
         line |= {"peak": peak.value, "peak_reason": peak.reason}
         line |= {"peak_unit_kind": peak.unit_kind, "peak_source": peak.source}
+    if place := record.placement:
+        line |= {"cpu_first": place.first, "cpu_last": place.last, "pinned": place.pinned}
     if checked is not None:
         line |= {"verified": checked.passed, "verification": checked.method}
         line |= {"error": checked.error, "tolerance": checked.tolerance}

@@ -20,6 +20,7 @@ BEYOND = 1.005
 """The share above which a figure is more than a rounding past its bound, so that the bound is none for it."""
 CONTRADICTED = 1.05
 """The ratio above which a rate shows that a ceiling is no ceiling: fresh processes of one point differ by less."""
+DISTURBED = "was disturbed"
 NOT_MEASURED = "this run was asked to measure no ceilings"
 
 
@@ -38,7 +39,7 @@ class Ceiling:
     record: Record
     """The record of the measurement that set it."""
     doubt: str | None = None
-    """The reason why no share of it is shown, where it was disturbed or other figures of the run contradict it."""
+    """The reason why no share of it is shown: `was disturbed`, or what the run has that contradicts it."""
 
     @property
     def unit_kind(self) -> str | None:
@@ -86,7 +87,8 @@ def ceilings(records: Sequence[Record]) -> list[Ceiling]:
         rate = record.rate(bound.figure) if record.ceiling and bound.figure else None
         if bound.figure is None or not rate:
             continue
-        ceiling = Ceiling(record.point.device, bound.figure, bound.dtype, bound.cores, rate, record, _disturbed(record))
+        doubt = DISTURBED if record.noise else None
+        ceiling = Ceiling(record.point.device, bound.figure, bound.dtype, bound.cores, rate, record, doubt)
         key = (ceiling.device, ceiling.figure, ceiling.dtype or "", ceiling.cores)
         if key not in best or _merit(ceiling) > _merit(best[key]):
             best[key] = ceiling
@@ -98,22 +100,18 @@ def _merit(ceiling: Ceiling) -> tuple[bool, float]:
     return ceiling.doubt is None, ceiling.value
 
 
-def _disturbed(record: Record) -> str | None:
-    return f"it was disturbed: {'; '.join(record.noise)}" if record.noise else None
-
-
 def _contradiction(ceiling: Ceiling, others: Sequence[Ceiling], records: Sequence[Record]) -> str | None:
     """Return the figure of the same run that shows that this is no ceiling, in words; None where none does."""
     one = find_ceiling(others, ceiling.device, ceiling.figure, ceiling.dtype, "one")
     if ceiling.cores == "all" and one and one.value > CONTRADICTED * ceiling.value:
-        return f"one core alone reached {one.value / ceiling.value:.2f} times what all cores did"
+        return f"is exceeded {one.value / ceiling.value:.2f} times by one core alone"
     for record in records:
         if _modelled(record) or not _bounds(ceiling, record):
             continue
         rate, count = record.rate(ceiling.figure), record.layout.bounding_devices(ceiling.device)
         if rate and count and rate > CONTRADICTED * count * ceiling.value:
             times = rate / (count * ceiling.value)
-            return f"{record.point.benchmark} {record.point.details} was {times:.2f} times as fast".replace("  ", " ")
+            return f"is exceeded {times:.2f} times by {record.point.benchmark} {record.point.details}".strip()
     return None
 
 
@@ -166,7 +164,7 @@ def share_of_ceiling(record: Record, measured: Sequence[Ceiling] | None) -> Shar
     if share > BEYOND:
         return Share(None, f"this was {share:.3g} times as fast as the ceiling of {of}", of, most, figure)
     if ceiling.doubt:
-        return Share(None, f"the ceiling of {ceiling.kind} is in doubt: {ceiling.doubt}")
+        return Share(None, f"the ceiling of {ceiling.kind} {ceiling.doubt}")
     return Share(share, of=of, bound=most, figure=figure)
 
 

@@ -11,4 +11,4 @@ disturbed.</strong> Such a figure sets no ceiling and may not come out again. <a
 {{ "them" if found|length > 1 else "it" }}</a>; <code>accelbench doctor</code> tells how to quieten this machine.</p>
 """
 
-section = Section(find=lambda run: disturbed_records(run.records), page=InPage(21, template=NOTICE))
+section = Section(find=lambda run: disturbed_records(run.records), page=InPage(5, template=NOTICE))
