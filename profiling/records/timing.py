@@ -30,12 +30,14 @@ class Phases(Stored):
 
 
 class Summary(Stored):
-    """The statistics of the samples, in seconds per execution (`profiling.timing.statistics.summarize`)."""
+    """The statistics of the samples, in seconds per execution (`profiling.timing.statistics`)."""
 
     count: int
     """The number of samples."""
+    effective: float | None = None
+    """The number of independent samples that would tell the median as well; null where it was not estimated."""
     median: float
-    """The median of the samples."""
+    """The median of the samples; of several rounds the median of their medians."""
     ci_low: float
     """The lower end of the interval of the median."""
     ci_high: float
