@@ -12,6 +12,7 @@ from statistics import fmean
 
 from accelbench.format import Reading, digits, plain, read_figure, seconds
 from accelbench.run.store import RunInfo, Settings
+from profiling.analysis.course import disturbances
 from profiling.analysis.roofline import (
     BEYOND,
     Share,
@@ -63,7 +64,7 @@ class Row:
     @property
     def disturbed(self) -> str | None:
         """Return what disturbed the measurement, in words; None where nothing was seen."""
-        return "; ".join(map(plain, self.record.noise)) or None
+        return "; ".join(map(plain, disturbances(self.record))) or None
 
     @property
     def training(self) -> bool:
@@ -229,7 +230,7 @@ def _together(gauges: Sequence[Gauge]) -> Gauge:
 
 def disturbed_records(records: Iterable[Record]) -> list[Record]:
     """Return the measured records that something disturbed."""
-    return [record for record in records if record.status == "measured" and record.noise]
+    return [record for record in records if record.status == "measured" and disturbances(record)]
 
 
 def count_text(info: RunInfo, records: Sequence[Record]) -> str:

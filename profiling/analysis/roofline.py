@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from statistics import fmean
 from typing import Literal, NamedTuple
 
+from profiling.analysis.course import disturbances
 from profiling.records.point import Device
 from profiling.records.record import Record
 from profiling.records.work import SHARED_CORES, Bounded, Cores
@@ -87,7 +88,7 @@ def ceilings(records: Sequence[Record]) -> list[Ceiling]:
         rate = record.rate(bound.figure) if record.ceiling and bound.figure else None
         if bound.figure is None or not rate:
             continue
-        doubt = DISTURBED if record.noise else None
+        doubt = DISTURBED if disturbances(record) else None
         ceiling = Ceiling(record.point.device, bound.figure, bound.dtype, bound.cores, rate, record, doubt)
         key = (ceiling.device, ceiling.figure, ceiling.dtype or "", ceiling.cores)
         if key not in best or _merit(ceiling) > _merit(best[key]):

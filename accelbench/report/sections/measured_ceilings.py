@@ -13,6 +13,7 @@ from accelbench.format import digits, plain, read
 from accelbench.report.rows import Row
 from accelbench.report.section import InPage, Run, Section
 from accelbench.report.svg import INK, MARKERS, MUTED, SERIES, SURFACE, WIDTH, inline_svg, plot_style
+from profiling.analysis.course import disturbances
 from profiling.analysis.roofline import Ceiling, ridge, share_of_peak
 from profiling.records.record import Record
 from profiling.records.work import UNITS
@@ -33,6 +34,7 @@ def _content(measured: Sequence[Ceiling], run: Run) -> Mapping[str, Any]:
         "readings": [(ceiling, read(ceiling.value, UNITS[ceiling.figure])) for ceiling in measured],
         "rooflines": [(device, drawing) for device, drawing in drawings if drawing],
         "share_of_peak": share_of_peak,
+        "disturbances": disturbances,
     }
 
 
