@@ -22,6 +22,7 @@ from profiling.analysis.roofline import (
     share_of_peak,
     share_of_peak_at_clock,
 )
+from profiling.machine.environment.files import format_cpu_list
 from profiling.records.quality import Data
 from profiling.records.record import Record
 from profiling.records.telemetry import Gauge, Telemetry
@@ -69,6 +70,13 @@ class Row:
     @property
     def training(self) -> bool:
         return self.record.timing is not None and self.record.timing.timer == "steps"
+
+    @property
+    def pinned_to(self) -> str | None:
+        """Return the CPUs that the rounds of a one-core point were each pinned to, as a list of the kernel's form."""
+        places = [part.placement for part in self.record.rounds] or [self.record.placement]
+        cpus = {place.first for place in places if place and place.pinned and place.first is not None}
+        return format_cpu_list(sorted(cpus)) or None
 
     @property
     def intensity(self) -> float | None:
@@ -258,6 +266,8 @@ def reproduce(record: Record, settings: Settings) -> str:
     default = Settings()
     if settings.max_seconds != default.max_seconds:
         words += ["--max-seconds", f"{settings.max_seconds:g}"]
+    if settings.rounds_of(point) != default.rounds_of(point):
+        words += ["--rounds", f"{settings.rounds_of(point)}"]
     if settings.time_limit_s != default.time_limit_s:
         words += ["--time-limit", f"{settings.time_limit_s:g}"]
     return plain(shlex.join(words))

@@ -35,6 +35,7 @@ COLUMNS: Mapping[str, tuple[str, str]] = {
     "reason": ("str", "why it failed or was skipped"),
     "started": ("time", "when the point was begun, UTC"),
     "elapsed_s": ("float", "wall seconds of the point, all phases"),
+    "rounds": ("int", "fresh processes that measured the point; the median and its interval are over them"),
     "median_s": ("float", "median seconds of one execution, or of one training step"),
     "ci_low_s": ("float", "lower bound of the median's interval, seconds"),
     "ci_high_s": ("float", "upper bound of the median's interval, seconds"),
@@ -91,8 +92,8 @@ COLUMNS: Mapping[str, tuple[str, str]] = {
     "bottleneck_reason": ("str", "why it is unknown"),
     "noise": ("str", "what disturbed the measurement, separated by semicolons; empty if nothing was seen"),
     "held_back": ("str", "what kept the libraries that did the work below what the CPU can, separated by semicolons"),
-    "cpu_first": ("int", "the logical CPU of the measuring thread when measuring began"),
-    "cpu_last": ("int", "the logical CPU of the measuring thread when measuring ended"),
+    "cpu_first": ("int", "the logical CPU of the measuring thread when measuring began, in the first round"),
+    "cpu_last": ("int", "the logical CPU of the measuring thread when measuring ended, in the first round"),
     "pinned": ("bool", "whether the measuring thread was kept to one CPU"),
     "throttle_reasons": ("str", "the device's own throttle reasons, separated by semicolons"),
     "command": ("str", "the command line that measures the point again"),
@@ -201,6 +202,7 @@ def _timing(record: Record) -> dict[str, Any]:
         return {}
     summary = timing.summary
     line: dict[str, Any] = {
+        "rounds": len(record.rounds) or 1,
         "median_s": summary.median,
         "ci_low_s": summary.ci_low,
         "ci_high_s": summary.ci_high,

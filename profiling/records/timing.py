@@ -14,7 +14,7 @@ class Phases(Stored):
     """The parts of the point's wall time, in seconds; compilation is never mixed into the measurement."""
 
     import_s: float = 0.0
-    """The seconds from the start of the worker to its first point, spent on imports; 0 for all further points."""
+    """The seconds from the start of the worker to its point, spent on imports."""
     prepare_s: float = 0.0
     """The seconds of preparing the point: making inputs, building the model."""
     first_call_s: float = 0.0

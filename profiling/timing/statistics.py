@@ -16,7 +16,7 @@ from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import bdtr, ndtr, ndtri, stdtrit
+from scipy.special import bdtr, ndtr, ndtri, stdtr, stdtrit
 
 from profiling.records.timing import Summary
 
@@ -186,19 +186,25 @@ def tukey_outliers(samples: Samples) -> int:
     return int(np.count_nonzero((x < q1 - fence) | (x > q3 + fence)))
 
 
-def mann_whitney_p(a: Samples, b: Samples) -> float:
+def mann_whitney_p(a: Samples, b: Samples, effective: tuple[float, float] | None = None) -> float:
     """Return the two-sided p value of the Mann–Whitney rank test that neither set tends to be larger.
 
     Mann & Whitney, Annals of Mathematical Statistics 18 (1947). Exact for small sets without ties, otherwise the normal
-    approximation corrected for ties, but never below what sets of this size can reach.
+    approximation corrected for ties, but never below what sets of this size can reach. Of sets that are worth fewer
+    independent samples, by default their `effective_size`, the size is that number, and the distribution is Student's
+    with as many degrees of freedom, because it is estimated.
     """
     from scipy.stats import mannwhitneyu  # costs a second to import, and only comparisons need it
 
-    x, y = _thinned(_checked(a)), _thinned(_checked(b))
-    tied = len(np.unique(np.concatenate((x, y)))) < len(x) + len(y)
-    exact = min(len(x), len(y)) <= MAX_EXACT_TEST and not tied
-    p = mannwhitneyu(x, y, alternative="two-sided", method="exact" if exact else "asymptotic").pvalue
-    return min(1.0, max(float(p), smallest_p(len(x), len(y))))
+    x, y, sizes = _compared(a, b, effective)
+    n, m = len(x), len(y)
+    tied = len(np.unique(np.concatenate((x, y)))) < n + m
+    exact = min(n, m) <= MAX_EXACT_TEST and not tied
+    p = float(mannwhitneyu(x, y, alternative="two-sided", method="exact" if exact else "asymptotic").pvalue)
+    if sizes != (n, m):
+        z = ndtri(min(p, 1.0) / 2) * _stdev_of_share(n, m) / _stdev_of_share(*sizes)
+        p = 2 * float(stdtr(max(1.0, sum(sizes) - 2), z))
+    return min(1.0, max(p, smallest_p(*sizes)))
 
 
 def smallest_p(n: int, m: int) -> float:
@@ -206,7 +212,9 @@ def smallest_p(n: int, m: int) -> float:
     return min(1.0, 2 / comb(n + m, n))
 
 
-def ratio_interval(a: Samples, b: Samples, confidence: float = 0.99) -> RatioInterval:
+def ratio_interval(
+    a: Samples, b: Samples, confidence: float = 0.99, effective: tuple[float, float] | None = None
+) -> RatioInterval:
     """Return the factor by which the samples `b` exceed the samples `a`: the Hodges–Lehmann estimate and its interval.
 
     If b is distributed as θ·a, then log b − log a is a shift. Its estimate is the median of all n·m pairwise
@@ -215,15 +223,43 @@ def ratio_interval(a: Samples, b: Samples, confidence: float = 0.99) -> RatioInt
     does not reject (Hodges & Lehmann, Annals of Mathematical Statistics 34 (1963); Hollander, Wolfe & Chicken,
     "Nonparametric Statistical Methods", 3rd ed., §4.2–4.3). Where even the extremes fall short of the confidence they
     are returned with the coverage they have. Sets larger than `MAX_COMPARED` are thinned, always in the same way.
+    Sets that are worth fewer independent samples, by default their `effective_size`, have the coverage of so many, and
+    an interval widened in shares of all pairs as that of `median_interval` is.
     """
-    x, y = _thinned(_checked(a)), _thinned(_checked(b))
+    x, y, sizes = _compared(a, b, effective)
     shifts = (np.log(y)[:, None] - np.log(x)[None, :]).ravel()
-    k, real_confidence = _rank_of_bound(len(x), len(y), confidence)
     pairs = len(shifts)
+    k, real_confidence = _rank_of_bound(*sizes, confidence)
+    if sizes != (len(x), len(y)):
+        from_middle = (0.5 - k / (sizes[0] * sizes[1] + 1)) * _widening(max(1, sum(sizes) - 2), confidence)
+        k = max(1, floor((pairs + 1) * (0.5 - from_middle)))
     middle = [(pairs - 1) // 2, pairs // 2]
     shifts.partition([k - 1, *middle, pairs - k])
     ratio, low, high = np.exp([shifts[middle].mean(), shifts[k - 1], shifts[pairs - k]])
     return RatioInterval(float(low), float(high), real_confidence, float(ratio))
+
+
+def _compared(
+    a: Samples, b: Samples, effective: tuple[float, float] | None
+) -> tuple[NDArray[np.float64], NDArray[np.float64], tuple[int, int]]:
+    """Return the samples of both sets that are compared, and how many independent ones they are worth."""
+    x, y = _checked(a), _checked(b)
+    worth_x, worth_y = effective or (effective_size(x), effective_size(y))
+    return _thinned(x), _thinned(y), (_worth_thinned(len(x), worth_x), _worth_thinned(len(y), worth_y))
+
+
+def _worth_thinned(n: int, worth: float) -> int:
+    """Return what is left of that many independent samples of n when at most `MAX_COMPARED` of the n are drawn.
+
+    The variance of a mean of samples drawn from a set is that of the set's mean plus that of drawing from it.
+    """
+    kept = min(n, MAX_COMPARED)
+    return max(1, floor(1 / (1 / min(worth, n) + 1 / kept - 1 / n) + ROUNDING))
+
+
+def _stdev_of_share(n: int, m: int) -> float:
+    """Return the standard deviation of U / (n·m) when sets of n and m come from one distribution without ties."""
+    return float(((n + m + 1) / (12 * n * m)) ** 0.5)
 
 
 def _rank_of_bound(n: int, m: int, confidence: float) -> tuple[int, float]:
