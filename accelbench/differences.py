@@ -39,8 +39,8 @@ OF_GPUS = (
 """The facts that change nothing where no GPU is measured: the cards, and the packages and settings for them."""
 IDENTITY = "gpus.*.uuid_hash"
 """The fact that tells another card of the same model, which explains nothing."""
-MOMENTARY = "memory.available_bytes"
-"""The fact that is different at every start of the same machine."""
+MOMENTARY = ("memory.available_bytes", "cpu.bandwidths.*")
+"""The facts that are different at every start of the same machine."""
 OWN_SHARE = ("cpu.affinity", "cpu.usable", "software.blas")
 """The facts that differ between ranks of one host: each has cores of its own, and has loaded what it needed so far."""
 TOLERANCE = {"cpu.frequency_mhz": 0.05, "memory.total_bytes": 0.01}
@@ -90,7 +90,9 @@ def _all_facts(environment: Environment, paired: int) -> dict[str, Leaf]:
     names = ", ".join(gpu.name for gpu in environment.gpus) or None
     alike = environment.model_copy(update={"gpus": environment.gpus[:paired]})
     details = facts(alike).items()
-    return {"gpus": names} | {f: value for f, value in details if f != MOMENTARY and not fnmatchcase(f, "gpus.*.name")}
+    return {"gpus": names} | {
+        f: value for f, value in details if not any(fnmatchcase(f, p) for p in (*MOMENTARY, "gpus.*.name"))
+    }
 
 
 def _equal(fact: str, a: Leaf, b: Leaf) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime
@@ -14,6 +14,8 @@ from pathlib import Path
 from rich.console import Console
 
 from accelbench.errors import Interrupted
+from accelbench.format import plain
+from accelbench.report.rows import disturbed_records
 from accelbench.report.terminal import print_run
 from accelbench.run.cluster import Cluster
 from accelbench.run.progress import Progress
@@ -22,8 +24,10 @@ from accelbench.run.ranks import serve as serve_rank_0
 from accelbench.run.runner import run_plan
 from accelbench.run.store import RUNS, RunInfo, RunStore, Settings
 from kernels.mpi_process import mpi_process
+from profiling.machine.cpu_probe import probed
 from profiling.machine.environment.collect import collect
 from profiling.records.point import Device, Point
+from profiling.records.record import Record
 
 EXIT_FAILED = 1
 
@@ -43,7 +47,7 @@ def new_run(
         device=device,
         settings=settings,
         plan=[replace(point, seed=settings.seed) for point in plan],
-        environment=collect(),
+        environment=probed(collect()),
     )
     return RunStore.create(path or RUNS / run_id, info)
 
@@ -73,7 +77,19 @@ def complete(store: RunStore, console: Console, cluster: Cluster | None = None, 
         if turns > left:
             what = f"{turns} rounds of {left} points unmeasured"
         raise Interrupted(f"interrupted with {what}: 'accelbench resume {store.path}' goes on")
-    return EXIT_FAILED if any(record.status == "failed" for record in records) else 0
+    return exit_status(info, records, console)
+
+
+def exit_status(info: RunInfo, records: Sequence[Record], console: Console) -> int:
+    """Return the status that a finished run ends with: 1 if a point failed or, where quiet is required, was disturbed.
+
+    The disturbed points that make it fail are named.
+    """
+    disturbed = disturbed_records(records) if info.settings.require_quiet else []
+    if disturbed:
+        names = "".join(f"\n  {record.point.benchmark} {plain(record.point.details)}" for record in disturbed)
+        console.print(f"--require-quiet: these points were disturbed:{names}", style="red", markup=False)
+    return EXIT_FAILED if disturbed or any(record.status == "failed" for record in records) else 0
 
 
 def serve(cluster: Cluster) -> int:

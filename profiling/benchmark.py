@@ -72,6 +72,8 @@ class Task:
     """
     together: Together | None = None
     """The way in which several ranks execute the task together; None where one process does."""
+    library: str | None = None
+    """The library that does the work on the CPU, where settings of its own choose how: `BLAS` for that of NumPy."""
     layout: Layout | None = None
     """The layout of the work over devices, where it is known only now; None for what the benchmark declares."""
 

@@ -11,6 +11,7 @@ from typing import Any
 
 from profiling.benchmark import Benchmark, Serving, Skip, Task, Training
 from profiling.machine.devices import device_kind
+from profiling.machine.held_back import held_back
 from profiling.machine.noise import clock_flags
 from profiling.machine.observer import Observer
 from profiling.measure_training import train, with_scalars
@@ -62,12 +63,13 @@ def measure(
             outcome = {"status": "measured", "work": task.work}
         else:
             declared["layout"] = layout = _layout(declared["layout"], task.layout)
-            with closing(Observer(point, environment, layout)) as observer:
+            with closing(Observer(point, environment, layout, declared["bound"])) as observer:
                 if isinstance(task, Training):
                     outcome = train(task, point, phase, observer, keep, profile)
                     readings = observer.sampler.series(begin)
                 else:
                     outcome = _sample(task, point.device, phase, observer, max_seconds)
+            outcome["held_back"] = held_back(environment, _libraries(task, point)) if layout.processes == 1 else []
             outcome["peak"] = observer.peak(declared["bound"], task.work.unit_kind)
     except Skip as skip:
         outcome = {"status": "skipped", "reason": str(skip)}
@@ -80,6 +82,14 @@ def measure(
     elapsed_s, phases = perf_counter() - begin, Phases(**phase.seconds)
     record = Record(point=point, started=started, elapsed_s=elapsed_s, phases=phases, **declared, **outcome)
     return with_scalars(record, readings, keep)
+
+
+def _libraries(task: Task | Training, point: Point) -> set[str]:
+    """Return what does the work of this point on the host's CPUs: a library that the task names, or a backend."""
+    if point.device != "cpu" or point.host_cores is not None:
+        return set()
+    named = task.library if isinstance(task, Task) else point.backend
+    return {named} if named else set()
 
 
 def _layout(declared: Layout, known: Layout | None) -> Layout:
@@ -104,11 +114,12 @@ def _lead(task: Task, device: Device, phase: PhaseClock, observer: Observer, max
     outcome = outcome_of(verification) | {"work": task.work}
     if not verification.passed:
         return outcome
-    with phase("warmup_s"):
-        soak(run)
-    with observer, phase("measure_s"):
-        timing = time(max_seconds)
-    metrics = task.metrics(timing.summary.median) if task.metrics else {}
+    with observer.place:
+        with phase("warmup_s"):
+            soak(run)
+        with observer, phase("measure_s"):
+            timing = time(max_seconds)
+        metrics = task.metrics(timing.summary.median) if task.metrics else {}
     observed = observer.result()
     observed["noise"] += clock_flags(timing)
     return observed | outcome | {"timing": timing, "metrics": metrics}

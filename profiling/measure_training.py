@@ -25,7 +25,7 @@ def train(
     task: Training, point: Point, phase: PhaseClock, observer: Observer, keep: Keep | None, profile: bool = True
 ) -> dict[str, Any]:
     """Train, evaluate and verify, then profile some more steps if asked to; return the fields of the record."""
-    with observer:
+    with observer.place, observer:
         training = measure_training(task)
     phase.seconds |= training.phases
     observed = observer.result()

@@ -47,7 +47,7 @@ def command(
     plan = plan_cores(workload, found, [Choice.parse(param) for param in params], backend, cores, workers)
     if replaced := replaced_backend(plan, backend):
         console().print(replaced)
-    return complete(new_run(out, f"cores-{workload}", None, found, Settings(), plan), console())
+    return complete(new_run(out, f"cores-{workload}", None, found, Settings(ceilings=False), plan), console())
 
 
 def plan_cores(

@@ -40,8 +40,8 @@ def launch(command: Sequence[str], procs: int, nodes: int) -> int:
 
     What the others print has their number before it.
     """
-    from accelbench.run.affinity import on_cores
     from accelbench.run.cluster import COORDINATOR, LOCAL_RANK, LOCALHOST, RANK, RANKS
+    from profiling.machine.placement import on_cpus
     from profiling.ranks.channel import Address, free_port
 
     size = procs * nodes
@@ -50,7 +50,7 @@ def launch(command: Sequence[str], procs: int, nodes: int) -> int:
     for rank in reversed(range(size)):
         place = {RANK: str(rank), RANKS: str(size), LOCAL_RANK: str(rank % procs), COORDINATOR: coordinator}
         arguments = [sys.executable, "-m", "accelbench", *command]
-        with on_cores(share(rank, size, sorted(os.sched_getaffinity(0)))):
+        with on_cpus(share(rank, size, sorted(os.sched_getaffinity(0)))):
             if rank == 0:
                 first = subprocess.Popen(arguments, env=os.environ | place)
                 break

@@ -43,7 +43,8 @@ from accelbench.commands import BACKEND_OPTION, DEVICE_OPTION, OUT_OPTION, conso
     "which is long, 1.",
 )
 @click.option("--strategy", metavar="NAME", help="How trainings are distributed: short for --param strategy=NAME.")
-@click.option("--no-ceilings", is_flag=True, help="Do not measure the device's ceilings beside what was asked for.")
+@click.option("--no-ceilings", is_flag=True, help="Measure no ceilings of the device, and show no share of one.")
+@click.option("--require-quiet", is_flag=True, help="End with status 1 if anything disturbed a point.")
 @click.option("--without", metavar="RUN", help="Leave out the points that RUN has measured, and any it skipped.")
 @click.option("--trace", is_flag=True, help="Keep a trace of some training steps, for TensorBoard.")
 @click.option("--host-profile", is_flag=True, help="Sample the host while trainings run: flame graph, shares, threads.")
@@ -60,6 +61,7 @@ def command(
     rounds: int | None,
     strategy: str | None,
     no_ceilings: bool,
+    require_quiet: bool,
     without: str | None,
     trace: bool,
     host_profile: bool,
@@ -91,6 +93,8 @@ def command(
         max_seconds=max_seconds or (chosen and chosen.max_seconds.get(found)) or Settings().max_seconds,
         rounds=rounds or (chosen and chosen.rounds.get(found)) or Settings().rounds,
         training_rounds=rounds or (chosen and chosen.training_rounds.get(found)) or Settings().training_rounds,
+        ceilings=not no_ceilings,
+        require_quiet=require_quiet,
         trace=trace,
         host_profile=host_profile,
     )

@@ -31,6 +31,7 @@ from accelbench.doctor.profiling import (
     try_plugin,
     try_py_spy,
 )
+from accelbench.doctor.quiet import check_boost, check_smt, trials_of_quiet
 from profiling.machine.sizes import format_bytes
 
 if TYPE_CHECKING:
@@ -42,7 +43,7 @@ if TYPE_CHECKING:
 def checks(root: Path = Path("/"), runs: Path = Path("runs")) -> list[Check]:
     """Look at everything that applies to this machine; `root` is where `/proc`, `/sys` and `/dev` are."""
     one_each: tuple[Callable[[Path], Check | None], ...] = (
-        *(check_governor, check_quota, check_affinity, check_threads, check_load),
+        *(check_governor, check_boost, check_smt, check_quota, check_affinity, check_threads, check_load),
         *(check_memory_limit, check_huge_pages, check_swap, check_shared_memory),
         *(check_ptrace, check_gpu_counters),
     )
@@ -61,6 +62,7 @@ def checks(root: Path = Path("/"), runs: Path = Path("runs")) -> list[Check]:
 
 def trials() -> Iterator[Check]:
     """Yield the checks that need something to be tried, each within seconds."""
+    yield from trials_of_quiet()
     yield try_py_spy()
     yield try_plugin()
     yield from try_gpu()

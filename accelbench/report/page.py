@@ -11,7 +11,7 @@ from markupsafe import Markup
 
 from accelbench import format as figures
 from accelbench.report import sections as folder
-from accelbench.report.rows import count_text, point_text
+from accelbench.report.rows import count_text, disturbed_records, point_text
 from accelbench.report.section import InPage, Run, sections
 from accelbench.run.store import RunInfo
 from profiling.records.record import Record
@@ -26,6 +26,7 @@ def render_page(info: RunInfo, records: Sequence[Record]) -> str:
         parts=_parts(run, environment),
         created=info.created.astimezone(UTC).strftime("%Y-%m-%d %H:%M UTC"),
         counts=count_text(info, records),
+        state="bad" if run.of_status("failed") else "disturbed" if disturbed_records(records) else "good",
     )
 
 

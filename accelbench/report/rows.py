@@ -13,8 +13,9 @@ from statistics import fmean
 from accelbench.format import Reading, digits, plain, read_figure, seconds
 from accelbench.run.store import RunInfo, Settings
 from profiling.analysis.bursts import bursts, epoch_turns
-from profiling.analysis.course import Course, course_of
+from profiling.analysis.course import Course, course_of, disturbances
 from profiling.analysis.roofline import (
+    BEYOND,
     Share,
     arithmetic_intensity,
     ceilings,
@@ -22,6 +23,7 @@ from profiling.analysis.roofline import (
     share_of_peak,
     share_of_peak_at_clock,
 )
+from profiling.machine.environment.files import format_cpu_list
 from profiling.records.quality import Data
 from profiling.records.record import Record
 from profiling.records.telemetry import Gauge, Telemetry
@@ -30,8 +32,6 @@ UNSTEADY = 0.02
 """The relative width of an interval beyond which a median is unsteady: one per cent either way is steady enough."""
 WANTED_CONFIDENCE = 0.949
 COUNTS_DIFFER = 0.05
-BEYOND = 1.005
-"""The share above which a figure is more than a rounding past its bound, and asks for an explanation."""
 _ONE_OF_MANY = re.compile(r"\.\d+$")
 
 
@@ -65,8 +65,20 @@ class Row:
         return self.record.ceiling and self.of_ceiling.value == 1.0
 
     @property
+    def disturbed(self) -> str | None:
+        """Return what disturbed the measurement, in words; None where nothing was seen."""
+        return "; ".join(map(plain, disturbances(self.record))) or None
+
+    @property
     def training(self) -> bool:
         return self.record.timing is not None and self.record.timing.timer == "steps"
+
+    @property
+    def pinned_to(self) -> str | None:
+        """Return the CPUs that the rounds of a one-core point were each pinned to, as a list of the kernel's form."""
+        places = [part.placement for part in self.record.rounds] or [self.record.placement]
+        cpus = {place.first for place in places if place and place.pinned and place.first is not None}
+        return format_cpu_list(sorted(cpus)) or None
 
     @property
     def intensity(self) -> float | None:
@@ -138,9 +150,9 @@ def varying_axes(rows: Sequence[Row]) -> list[str]:
     return [axis for axis in axes if len({row.record.point.values.get(axis) for row in rows}) > 1]
 
 
-def make_rows(records: Sequence[Record]) -> list[Row]:
-    """Return a row for each measured record."""
-    measured = ceilings(records)
+def make_rows(records: Sequence[Record], with_ceilings: bool = True) -> list[Row]:
+    """Return a row for each measured record; its share of a ceiling is unknown where the run was to measure none."""
+    measured = ceilings(records) if with_ceilings else None
     rows = []
     for record in records:
         reading = read_figure(record)
@@ -168,6 +180,8 @@ def _flags(record: Record, course: Course, of_peak: Share, of_ceiling: Share) ->
         yield Flag("noisy", "; ".join(map(plain, record.noise)))
     if course.kind != "steady":
         yield Flag(course.kind, course.sentence)
+    if record.held_back:
+        yield Flag("held back", "; ".join(map(plain, record.held_back)))
     if timing.discarded:
         yield Flag("throttled", f"{timing.discarded} samples were discarded because the device was throttled")
     summary = timing.summary
@@ -183,9 +197,10 @@ def _flags(record: Record, course: Course, of_peak: Share, of_ceiling: Share) ->
     for word, meaning in (("bursts", bursts(timing)), ("epoch turns", epoch_turns(timing))):
         if meaning:
             yield Flag(word, meaning)
-    for bound, share in (("vendor's peak", of_peak), ("ceiling", of_ceiling)):
-        if share.value is not None and share.value > BEYOND:
-            yield Flag("over 100 %", f"faster than the {bound} of {share.of}, which is another unit's or was disturbed")
+    if of_peak.value is not None and of_peak.value > BEYOND:
+        yield Flag("over 100 %", f"faster than the vendor's peak of {of_peak.of}, which is another unit's")
+    if of_ceiling.value is None and of_ceiling.bound is not None:
+        yield Flag("over 100 %", of_ceiling.reason or "")
 
 
 def point_text(record: Record) -> str:
@@ -234,11 +249,18 @@ def _together(gauges: Sequence[Gauge]) -> Gauge:
     )
 
 
+def disturbed_records(records: Iterable[Record]) -> list[Record]:
+    """Return the measured records that something disturbed."""
+    return [record for record in records if record.status == "measured" and disturbances(record)]
+
+
 def count_text(info: RunInfo, records: Sequence[Record]) -> str:
-    """Return the counts in words: `38 of 41 points measured and verified, 1 failed, 2 skipped`."""
+    """Return the counts in words: `38 of 41 points measured and verified, 7 of them disturbed, 1 failed, 2 skipped`."""
     counts = {status: sum(r.status == status for r in records) for status in ("measured", "failed", "skipped")}
     missing = max(0, len(info.plan) - len(records))
     parts = [f"{counts['measured']} of {max(len(info.plan), len(records))} points measured and verified"]
+    if disturbed := len(disturbed_records(records)):
+        parts.append(f"{'all' if disturbed == counts['measured'] else disturbed} of them disturbed")
     parts += [f"{counts[status]} {status}" for status in ("failed", "skipped") if counts[status]]
     parts += [f"{missing} not reached"] if missing else []
     return ", ".join(parts) + f", in {seconds(info.wall_s)}" * bool(info.wall_s)

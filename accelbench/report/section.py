@@ -32,7 +32,7 @@ class Run:
     @cached_property
     def rows(self) -> list[Row]:
         """Return a row for each measured record."""
-        return make_rows(self.records)
+        return make_rows(self.records, self.info.settings.ceilings)
 
     @cached_property
     def groups(self) -> list[Group]:
@@ -41,8 +41,8 @@ class Run:
 
     @cached_property
     def ceilings(self) -> Sequence[Ceiling]:
-        """Return the best rates measured in this run."""
-        return ceilings(self.records)
+        """Return the best rates measured in this run; none where it was to measure no ceilings."""
+        return ceilings(self.records) if self.info.settings.ceilings else []
 
     def of_status(self, status: str) -> list[Record]:
         """Return the records of this status: measured, failed or skipped."""

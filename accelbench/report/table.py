@@ -95,6 +95,10 @@ COLUMNS: Mapping[str, tuple[str, str]] = {
     "bottleneck": ("str", "what holds a training back; null where it is unknown or was not asked"),
     "bottleneck_reason": ("str", "why it is unknown"),
     "noise": ("str", "what disturbed the measurement, separated by semicolons; empty if nothing was seen"),
+    "held_back": ("str", "what kept the libraries that did the work below what the CPU can, separated by semicolons"),
+    "cpu_first": ("int", "the logical CPU of the measuring thread when measuring began, in the first round"),
+    "cpu_last": ("int", "the logical CPU of the measuring thread when measuring ended, in the first round"),
+    "pinned": ("bool", "whether the measuring thread was kept to one CPU"),
     "throttle_reasons": ("str", "the device's own throttle reasons, separated by semicolons"),
     "command": ("str", "the command line that measures the point again"),
 }
@@ -120,7 +124,7 @@ def write_tables(store: RunStore) -> None:
 
 def make_table(info: RunInfo, records: Sequence[Record]) -> tuple[pd.DataFrame, dict[str, str]]:
     """Return the table, and the meaning of each of its columns."""
-    measured = ceilings(records)
+    measured = ceilings(records) if info.settings.ceilings else None
     lines = [_line(info, record, measured) for record in records]
     descriptions = {name: meaning for name, (_, meaning) in COLUMNS.items()}
     for record in records:
@@ -143,7 +147,7 @@ def _series(values: Sequence[Any], kind: str) -> pd.Series[Any]:
     return pd.Series(values, dtype=_TYPES[kind])
 
 
-def _line(info: RunInfo, record: Record, measured: Sequence[Ceiling]) -> dict[str, Any]:
+def _line(info: RunInfo, record: Record, measured: Sequence[Ceiling] | None) -> dict[str, Any]:
     of_ceiling = share_of_ceiling(record, measured)
     work, checked = record.work, record.verification
     peak = record.peak
@@ -166,6 +170,7 @@ def _line(info: RunInfo, record: Record, measured: Sequence[Ceiling]) -> dict[st
         "share_of_ceiling": of_ceiling.value,
         "share_of_ceiling_reason": of_ceiling.reason,
         "noise": "; ".join(record.noise),
+        "held_back": "; ".join(record.held_back),
         "command": reproduce(record, info.settings),
     }
     if clock := observed_clock(record):
@@ -187,6 +192,8 @@ def _line(info: RunInfo, record: Record, measured: Sequence[Ceiling]) -> dict[st
     if peak is not None:
         line |= {"peak": peak.value, "peak_reason": peak.reason}
         line |= {"peak_unit_kind": peak.unit_kind, "peak_source": peak.source}
+    if place := record.placement:
+        line |= {"cpu_first": place.first, "cpu_last": place.last, "pinned": place.pinned}
     if checked is not None:
         line |= {"verified": checked.passed, "verification": checked.method}
         line |= {"error": checked.error, "tolerance": checked.tolerance}

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
 from accelbench.errors import UserError
 from profiling.machine.environment.cpu import count_usable
 from profiling.machine.environment.limits import collect_cpu_quota
+from profiling.machine.placement import on_cpus
 from profiling.records.point import Point
 
 
@@ -28,23 +29,10 @@ def kept_to(cores: int | None) -> Iterator[None]:
     if cores is None:
         yield
         return
-    with on_cores(sorted(os.sched_getaffinity(0))[:cores]):
+    # Frameworks size their thread pools when they are imported, and threads keep the mask they were born with, so that
+    # a process has to begin with it.
+    with on_cpus(sorted(os.sched_getaffinity(0))[:cores]):
         yield
-
-
-@contextmanager
-def on_cores(cores: Sequence[int]) -> Iterator[None]:
-    """Keep what is started here to these cores.
-
-    Frameworks size their thread pools when they are imported, and threads keep the mask they were born with: a process
-    has to begin with it. The calling thread has the mask itself while the block lasts.
-    """
-    everywhere = os.sched_getaffinity(0)
-    os.sched_setaffinity(0, cores)
-    try:
-        yield
-    finally:
-        os.sched_setaffinity(0, everywhere)
 
 
 def require_cores(plan: Iterable[Point]) -> None:

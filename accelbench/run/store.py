@@ -41,6 +41,10 @@ class Settings(Stored):
     """The number of rounds in which a kernel is measured, each in a fresh process."""
     training_rounds: Rounds = 1
     """The number of rounds in which a training is measured."""
+    ceilings: bool = True
+    """Whether the ceilings of the device are measured beside what was asked for; without them no share is of one."""
+    require_quiet: bool = False
+    """Whether a disturbed point makes the run fail, once everything is measured."""
     trace: bool = False
     """Whether traces of training steps are kept under `traces`."""
     host_profile: bool = False

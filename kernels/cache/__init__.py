@@ -43,6 +43,7 @@ def cache_bandwidth() -> None:
     axes={"kib": {"cpu": CPU_KIB, "gpu": GPU_KIB}},
     limits={"kib": (1, LARGEST_KIB)},
     figure="time",
+    cores=lambda point: "one" if point.device == "cpu" else "all",
     sizes={"kib": 1024},
 )
 def cache_latency() -> None:

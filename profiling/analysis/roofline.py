@@ -7,14 +7,22 @@ Communications of the ACM 52(4), 2009.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from statistics import fmean
 from typing import Literal, NamedTuple
 
+from profiling.analysis.course import disturbances
 from profiling.records.point import Device
 from profiling.records.record import Record
 from profiling.records.work import SHARED_CORES, Bounded, Cores
+
+BEYOND = 1.005
+"""The share above which a figure is more than a rounding past its bound, so that the bound is none for it."""
+CONTRADICTED = 1.05
+"""The ratio above which a rate shows that a ceiling is no ceiling: fresh processes of one point differ by less."""
+DISTURBED = "was disturbed"
+NOT_MEASURED = "this run was asked to measure no ceilings"
 
 
 @dataclass(frozen=True)
@@ -31,6 +39,8 @@ class Ceiling:
     """The rate, in FLOP/s or byte/s."""
     record: Record
     """The record of the measurement that set it."""
+    doubt: str | None = None
+    """The reason why no share of it is shown: `was disturbed`, or what the run has that contradicts it."""
 
     @property
     def unit_kind(self) -> str | None:
@@ -66,19 +76,55 @@ def arithmetic_intensity(record: Record) -> float | None:
     return work.flops / work.bytes
 
 
-def ceilings(records: Iterable[Record]) -> list[Ceiling]:
-    """Return the best rate per device, figure, dtype and number of cores, among the records that set ceilings."""
+def ceilings(records: Sequence[Record]) -> list[Ceiling]:
+    """Return the best rate per device, figure, dtype and number of cores, among the records that set ceilings.
+
+    A disturbed record sets one only where no other does, and then one in doubt. So is a ceiling that one core reaches
+    where it is that of all of them, or that another point of the run exceeds: by more than chance (`CONTRADICTED`).
+    """
     best: dict[tuple[str, str, str, str], Ceiling] = {}
     for record in records:
         bound = record.bound
         rate = record.rate(bound.figure) if record.ceiling and bound.figure else None
         if bound.figure is None or not rate:
             continue
-        ceiling = Ceiling(record.point.device, bound.figure, bound.dtype, bound.cores, rate, record)
+        doubt = DISTURBED if disturbances(record) else None
+        ceiling = Ceiling(record.point.device, bound.figure, bound.dtype, bound.cores, rate, record, doubt)
         key = (ceiling.device, ceiling.figure, ceiling.dtype or "", ceiling.cores)
-        if key not in best or rate > best[key].value:
+        if key not in best or _merit(ceiling) > _merit(best[key]):
             best[key] = ceiling
-    return [best[key] for key in sorted(best)]
+    found = [best[key] for key in sorted(best)]
+    return [replace(ceiling, doubt=ceiling.doubt or _contradiction(ceiling, found, records)) for ceiling in found]
+
+
+def _merit(ceiling: Ceiling) -> tuple[bool, float]:
+    return ceiling.doubt is None, ceiling.value
+
+
+def _contradiction(ceiling: Ceiling, others: Sequence[Ceiling], records: Sequence[Record]) -> str | None:
+    """Return the figure of the same run that shows that this is no ceiling, in words; None where none does."""
+    one = find_ceiling(others, ceiling.device, ceiling.figure, ceiling.dtype, "one")
+    if ceiling.cores == "all" and one and one.value > CONTRADICTED * ceiling.value:
+        return f"is exceeded {one.value / ceiling.value:.2f} times by one core alone"
+    for record in records:
+        if _modelled(record) or not _bounds(ceiling, record):
+            continue
+        rate, count = record.rate(ceiling.figure), record.layout.bounding_devices(ceiling.device)
+        if rate and count and rate > CONTRADICTED * count * ceiling.value:
+            times = rate / (count * ceiling.value)
+            return f"is exceeded {times:.2f} times by {record.point.benchmark} {record.point.details}".strip()
+    return None
+
+
+def _modelled(record: Record) -> bool:
+    """Return whether the work is that of a model by its layers, which a library may do by fewer operations."""
+    return record.timing is not None and record.timing.timer == "steps"
+
+
+def _bounds(ceiling: Ceiling, record: Record) -> bool:
+    bound = record.bound
+    same = (record.point.device, bound.figure, bound.cores) == (ceiling.device, ceiling.figure, ceiling.cores)
+    return same and ceiling.dtype in (None, bound.dtype)
 
 
 def find_ceiling(
@@ -94,14 +140,18 @@ def find_ceiling(
     return None
 
 
-def share_of_ceiling(record: Record, measured: Sequence[Ceiling]) -> Share:
+def share_of_ceiling(record: Record, measured: Sequence[Ceiling] | None) -> Share:
     """Return a rate as a fraction of what this device was seen to do in this run; of a training, its model FLOP/s.
 
-    Several GPUs or TPUs are bounded by so many times the ceiling of the one that was measured.
+    Several GPUs or TPUs are bounded by so many times the ceiling of the one that was measured. The share is unknown
+    where the run was to measure no ceilings (`measured` is None), where the rate is above the ceiling (which is then
+    the share's `bound`), and where the ceiling is in doubt.
     """
     figure, rate, reason = _bounded_rate(record)
     if figure is None or rate is None:
         return Share(None, reason)
+    if measured is None:
+        return Share(None, NOT_MEASURED)
     device, bound = record.point.device, record.bound
     count = record.layout.bounding_devices(device)
     if count is None:
@@ -111,7 +161,12 @@ def share_of_ceiling(record: Record, measured: Sequence[Ceiling]) -> Share:
         kind = _kind(figure, bound.dtype, bound.cores)
         return Share(None, f"no {kind} was measured as a ceiling on {device} in this run")
     of = f"{ceiling.kind} of {count} devices" if count > 1 else ceiling.kind
-    return Share(rate / (count * ceiling.value), of=of, bound=count * ceiling.value, figure=figure)
+    share, most = rate / (count * ceiling.value), count * ceiling.value
+    if share > BEYOND:
+        return Share(None, f"this was {share:.3g} times as fast as the ceiling of {of}", of, most, figure)
+    if ceiling.doubt:
+        return Share(None, f"the ceiling of {ceiling.kind} {ceiling.doubt}")
+    return Share(share, of=of, bound=most, figure=figure)
 
 
 def share_of_peak(record: Record) -> Share:

@@ -73,6 +73,7 @@ def _joined(rounds: Sequence[Record]) -> Record:
                     loops=timing.loops,
                     stop=timing.stop,
                     summary=timing.summary,
+                    placement=record.placement,
                     noise=record.noise,
                 )
                 for record, timing in zip(rounds, timings, strict=True)

@@ -8,6 +8,7 @@ from typing import Any
 
 from profiling.machine.devices import device_kind
 from profiling.machine.noise import noise_flags
+from profiling.machine.placement import Place, cpu_for_one_core, slow_cpu_flags
 from profiling.machine.telemetry_sampler import TelemetrySampler
 from profiling.ranks.world import world
 from profiling.records.environment import Environment
@@ -18,12 +19,19 @@ from profiling.records.work import SHARED_CORES, Bound
 
 
 class Observer:
-    """Watches the machine during its `with` block, from CPUs that the point leaves free, if it leaves any."""
+    """Watches the machine during its `with` block, from CPUs that the point leaves free, if it leaves any.
 
-    def __init__(self, point: Point, environment: Environment, layout: Layout) -> None:
+    `place` is where the measuring thread runs while it warms up and measures: on one CPU, if one core is to work.
+    """
+
+    def __init__(self, point: Point, environment: Environment, layout: Layout, bound: Bound) -> None:
         self._point, self._environment, self._layout = point, environment, layout
         self._kept, there = kept_to_cpus(point, environment), environment.cpu.affinity
-        others = sorted(set(there or []) - set(self._kept or [])) if world().local_size == 1 else None
+        self._one_core = point.device == "cpu" and bound.cores == "one" and world().size == 1
+        cpu = cpu_for_one_core(environment.cpu.bandwidths) if self._one_core else None
+        self.place = Place(cpu)
+        used = [cpu] if cpu is not None else self._kept
+        others = sorted(set(there or []) - set(used or [])) if world().local_size == 1 else None
         place = others or self._kept or there
         self.sampler = TelemetrySampler(point.device, cpus=self._kept, place=place, cards=layout.devices)
 
@@ -45,7 +53,10 @@ class Observer:
         telemetry, kept = self.sampler.result(), self._kept
         cpus, wall_s = self._environment.cpu.logical, telemetry.counters["wall_s"]
         flags = noise_flags(telemetry, wall_s, cpus, len(kept) if kept else None, world().local_size)
-        return {"telemetry": telemetry, "noise": flags}
+        placement = self.place.placement
+        if self._one_core:
+            flags += slow_cpu_flags(placement, self._environment.cpu.bandwidths)
+        return {"telemetry": telemetry, "noise": flags, "placement": placement}
 
     def peak(self, bound: Bound, unit_kind: str | None) -> Peak | None:
         """Return the vendor's peak of all devices that the point uses; None where nothing bounds its rate.

@@ -51,6 +51,10 @@ class Cpu(Stored):
     """The highest clock that the kernel states, in MHz, or the present one where it states no highest."""
     hypervisor: str | None = None
     """The hypervisor's name, `unnamed` where one is there that does not say, or null on bare metal."""
+    bandwidths: dict[int, float] = {}
+    """The bytes per second at which each usable logical CPU added arrays in its L2 cache when the run began, by a probe
+    of milliseconds; empty where none was made.
+    """
     numa_nodes: int | None = None
     """The number of memory nodes that have CPUs."""
 

@@ -11,6 +11,7 @@ from profiling.records.bottleneck import Bottleneck
 from profiling.records.host import HostProfile
 from profiling.records.layout import Layout
 from profiling.records.peak import Peak
+from profiling.records.placement import Placement
 from profiling.records.point import Point
 from profiling.records.quality import Data, Metric, Quality, Verification
 from profiling.records.round import Round
@@ -115,6 +116,10 @@ class Record(Stored):
     """The vendor's figure that bounds the rate."""
     telemetry: Telemetry | None = None
     """The machine's state during the measurement."""
+    placement: Placement | None = None
+    """The CPUs that the measuring thread ran on."""
+    held_back: list[str] = []
+    """The settings that kept the libraries which did the work below what the CPU can, in words."""
     profile: Profile | None = None
     """The profile of a training, which says what holds it back."""
     noise: list[str] = []

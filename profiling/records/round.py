@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 
+from profiling.records.placement import Placement
 from profiling.records.stored import Stored
 from profiling.records.timing import StopReason, Summary
 
@@ -25,5 +26,7 @@ class Round(Stored):
     """The rule that ended the sampling of this round."""
     summary: Summary
     """The statistics of this round's samples, whose interval covers what changes within the process."""
+    placement: Placement | None = None
+    """The CPUs that the measuring thread of this round ran on."""
     noise: list[str] = []
     """The disturbances of this round, in words; empty when nothing was seen."""

@@ -13,6 +13,7 @@ from accelbench.format import digits, plain, read
 from accelbench.report.rows import Row
 from accelbench.report.section import InPage, Run, Section
 from accelbench.report.svg import INK, MARKERS, MUTED, SERIES, SURFACE, WIDTH, inline_svg, plot_style
+from profiling.analysis.course import disturbances
 from profiling.analysis.roofline import Ceiling, ridge, share_of_peak
 from profiling.records.record import Record
 from profiling.records.work import UNITS
@@ -33,6 +34,7 @@ def _content(measured: Sequence[Ceiling], run: Run) -> Mapping[str, Any]:
         "readings": [(ceiling, read(ceiling.value, UNITS[ceiling.figure])) for ceiling in measured],
         "rooflines": [(device, drawing) for device, drawing in drawings if drawing],
         "share_of_peak": share_of_peak,
+        "disturbances": disturbances,
     }
 
 
@@ -40,6 +42,7 @@ def roofline(device: str, rows: Sequence[Row], measured: Sequence[Ceiling]) -> M
     """Draw attained FLOP/s over arithmetic intensity, under measured roofs and the vendor's; None without a point.
 
     A point is a benchmark on one device whose flops and bytes are both known; the roofs are those of that whole device.
+    A ceiling in doubt is no roof.
     """
     from matplotlib.figure import Figure
     from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
@@ -50,7 +53,7 @@ def roofline(device: str, rows: Sequence[Row], measured: Sequence[Ceiling]) -> M
         for row in rows
         if row.record.bound.cores == "all" and (intensity := row.intensity) and (rate := row.record.rate("flops"))
     ]
-    roofs = [c for c in measured if c.device == device and c.cores == "all"]
+    roofs = [c for c in measured if c.device == device and c.cores == "all" and not c.doubt]
     memory = next((c.value for c in roofs if c.figure == "bytes"), None)
     compute = {c.dtype: c.value for c in roofs if c.dtype is not None}
     if not points or (memory is None and not compute):

@@ -1,16 +1,19 @@
-"""The last line of the terminal's table: how many points were measured, failed or were skipped."""
+"""The last line of the terminal's table: how many points were measured, were disturbed, failed or were skipped."""
 
 from __future__ import annotations
 
 from rich.console import Console
 from rich.text import Text
 
-from accelbench.report.rows import count_text
+from accelbench.report.rows import count_text, disturbed_records
 from accelbench.report.section import InTerminal, Run, Section
 
 
 def _print(run: Run, console: Console) -> None:
-    console.print(Text(count_text(run.info, run.records), style="bold"))
+    if disturbed_records(run.records):
+        console.print(Text("'accelbench doctor' tells how to quieten this machine", style="yellow"))
+    state = "red" if run.of_status("failed") else "yellow" if disturbed_records(run.records) else "green"
+    console.print(Text(count_text(run.info, run.records), style=f"bold {state}"))
 
 
 section = Section(find=lambda run: run, terminal=InTerminal(50, _print))

@@ -11,6 +11,8 @@ from accelbench.facts import Fact, facts, in_words
 from accelbench.format import plain
 from accelbench.report.section import InPage, Section
 from accelbench.run.store import RunInfo
+from profiling.machine.cpu_probe import slower_in_words
+from profiling.machine.held_back import USERS, held_back
 from profiling.machine.sizes import format_bytes
 from profiling.records.environment import Environment, System
 
@@ -85,6 +87,8 @@ def _cpu(environment: Environment, told: Told) -> Iterable[Fact]:
     yield told("instruction sets", "cpu.isa")
     yield told("stated clock", "cpu.frequency_mhz")
     yield told("frequency governor", "cpu.governor")
+    if cpu.bandwidths:
+        yield Fact("CPUs by a short probe", slower_in_words(cpu.bandwidths) or "all alike within 5 %")
     yield told("memory nodes (NUMA)", "cpu.numa_nodes")
     yield told("hypervisor", "cpu.hypervisor", "none seen")
 
@@ -152,6 +156,8 @@ def _software(environment: Environment, told: Told) -> Iterable[Fact]:
     yield told("BLAS of NumPy", "software.blas")
     yield Fact("threads", _pairs(software.threads) or "no setting")
     yield Fact("framework settings", _pairs(software.settings) or "no setting")
+    if held := held_back(environment, USERS):
+        yield Fact("held back", "; ".join(held))
 
 
 def _pairs(settings: dict[str, str]) -> str:

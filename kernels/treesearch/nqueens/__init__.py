@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from profiling.benchmark import benchmark
+from profiling.benchmark import axis, benchmark
 
 
 @benchmark(
@@ -14,6 +14,7 @@ from profiling.benchmark import benchmark
         "queens": {"cpu": (12, 14), "gpu": (16, 18)},
     },
     figure="items",
+    cores=axis("cores"),
     limits={"queens": (1, 22)},
 )
 def nqueens() -> None:

@@ -9,6 +9,7 @@ import pytest
 from rich.console import Console
 
 from accelbench.doctor import Check, check_cache, check_home, check_temporary, checks, describe, render_doctor
+from accelbench.doctor.quiet import check_cpu_speeds, check_held_back, judge_load, try_load
 from profiling.machine.environment.collect import collect
 from profiling.machine.environment.container import CONTAINER_VARIABLES
 from profiling.machine.environment.system import SCHEDULER_VARIABLES
@@ -167,3 +168,58 @@ def test_the_command_prints_it_all_and_ends_well(accelbench: Run) -> None:
     assert "temporary directory" in done.stdout
     assert "py-spy" in done.stdout
     assert "profile plug-in" in done.stdout
+
+
+BOOSTED = {"sys/devices/system/cpu/intel_pstate/no_turbo": "0", "sys/devices/system/cpu/smt/active": "1"}
+
+
+def test_boost_and_hardware_threads_are_found_with_the_commands_that_end_them(tmp_path: Path) -> None:
+    found = look(build(tmp_path, XEON, BOOSTED))
+    assert found["CPU boost"].status == found["hardware threads"].status == "warn"
+    assert "echo 1 | sudo tee /sys/devices/system/cpu/intel_pstate/no_turbo" in found["CPU boost"].advice
+    assert "taskset -c 0-111 accelbench run" in found["hardware threads"].advice
+    assert "echo off | sudo tee /sys/devices/system/cpu/smt/control" in found["hardware threads"].advice
+
+
+def test_boost_that_is_off_is_well_and_of_what_the_kernel_hides_nothing_is_said(tmp_path: Path) -> None:
+    quiet = {"sys/devices/system/cpu/cpufreq/boost": "0", "sys/devices/system/cpu/smt/active": "0"}
+    found = look(build(tmp_path / "quiet", quiet))
+    assert found["CPU boost"].status == found["hardware threads"].status == "ok"
+    loud = look(build(tmp_path / "amd", {"sys/devices/system/cpu/cpufreq/boost": "1"}))
+    assert "echo 0 | sudo tee /sys/devices/system/cpu/cpufreq/boost" in loud["CPU boost"].advice
+    assert not {"CPU boost", "hardware threads"} & look(build(tmp_path / "bare", {})).keys()
+
+
+def test_the_load_of_the_moment_names_who_makes_it_and_what_the_hypervisor_takes() -> None:
+    busy = judge_load(1.4, 0.0, 2, ["ffmpeg (process 42, 98%)"])
+    assert (busy.status, busy.found) == ("warn", "1.4 of 2 CPUs in use")
+    assert "kill -STOP PID" in busy.advice
+    assert "ffmpeg (process 42, 98%)" in busy.advice
+    assert judge_load(0.05, 0.0, 2, []).status == "ok"
+    assert "taken by the hypervisor" in judge_load(0.05, 0.08, 2, []).found
+    assert try_load().name == "load now"
+
+
+def test_a_slower_cpu_is_named_with_the_command_that_leaves_it_out() -> None:
+    here = collect()
+
+    def speeds(bandwidths: dict[int, float]) -> Check | None:
+        return check_cpu_speeds(here.model_copy(update={"cpu": here.cpu.model_copy(update={"bandwidths": bandwidths})}))
+
+    slower = speeds({0: 250e9, 1: 140e9, 2: 249e9})
+    assert slower
+    assert (slower.status, slower.found) == ("warn", "CPU 1 ×1.79 slower than CPU 0")
+    assert slower.advice == "taskset -c 0,2 accelbench run …"
+    alike = speeds({0: 250e9, 1: 245e9})
+    assert alike
+    assert alike.status == "ok"
+    assert speeds({}) is None
+
+
+def test_a_setting_that_holds_a_library_back_is_named_with_the_command_that_removes_it() -> None:
+    here = collect()
+    cpu = here.cpu.model_copy(update={"isa": ["avx2", "avx512f"], "usable": 1})
+    software = here.software.model_copy(update={"settings": {"OPENBLAS_CORETYPE": "Haswell"}, "threads": {}})
+    check = check_held_back(here.model_copy(update={"cpu": cpu, "software": software}))
+    assert (check.status, check.advice) == ("warn", "unset OPENBLAS_CORETYPE")
+    assert "keeps OpenBLAS to AVX2, and this CPU has AVX-512" in check.found

@@ -14,6 +14,7 @@ from accelbench.report.page import render_page
 from accelbench.report.rows import make_rows, reproduce
 from accelbench.run.store import OtherRank, RunStore
 from profiling.records.environment import Cuda
+from profiling.records.placement import Placement
 from profiling.records.quality import Metric
 from profiling.records.work import Work
 from tests.fixtures.report_pages import Tags, page_of, printed
@@ -179,3 +180,34 @@ def test_the_page_says_which_ranks_were_where_and_how_they_differ(tmp_path: Path
     assert "<dt>rank 2 differs</dt><dd>cuda.driver is 580.65.06, not 570.86.15" in machine
     assert "<dt>rank 1 differs" not in machine
     assert "<h3>Ranks" not in page_of(tmp_path / "alone", [training("gpu", "float32", 0.1)])
+
+
+def test_a_page_of_disturbed_points_has_no_green_dot(tmp_path: Path) -> None:
+    noisy = record("stream", figure="bytes", ceiling=True, work=Work(bytes=1e9), noise=["steal: 9%"])
+    page = page_of(tmp_path / "noisy", [noisy])
+    assert '<p class="verdict disturbed">1 of 1 points measured and verified, all of them disturbed' in page
+    assert '<a class="card disturbed"' in page
+    assert "1 point was disturbed." in page
+    assert "No share is of this ceiling, which was disturbed: steal: 9%." in page
+    quiet = page_of(tmp_path / "quiet", [noisy.model_copy(update={"noise": []})])
+    assert '<p class="verdict good">' in quiet
+    assert 'class="card disturbed"' not in quiet
+    failed = page_of(tmp_path / "failed", [noisy, unmeasured("fma", "failed", "it crashed")])
+    assert '<p class="verdict bad">' in failed
+
+
+def test_the_cpus_that_a_one_core_point_was_pinned_to_stand_beside_its_figure(tmp_path: Path) -> None:
+    pinned = Placement(first=1, last=1, allowed=[1], pinned=True)
+    free = Placement(first=0, last=1, allowed=[0, 1])
+    assert "on CPU 1<" in page_of(tmp_path / "pinned", [record("queens", placement=pinned)])
+    assert "on CPU" not in page_of(tmp_path / "free", [record("queens", placement=free)])
+
+
+def test_cpus_that_the_probe_found_slower_and_settings_below_the_cpu_stand_with_the_machine(tmp_path: Path) -> None:
+    there = environment()
+    cpu = there.cpu.model_copy(update={"bandwidths": {0: 250e9, 1: 140e9}})
+    software = there.software.model_copy(update={"settings": {"OPENBLAS_CORETYPE": "Haswell"}})
+    held = there.model_copy(update={"cpu": cpu, "software": software})
+    machine = page_of(tmp_path, [record("queens")], environment=held).partition('id="machine"')[2]
+    assert "CPU 1 ×1.79 slower than CPU 0" in machine
+    assert "OPENBLAS_CORETYPE=Haswell keeps OpenBLAS to AVX2, and this CPU has AVX-512" in machine

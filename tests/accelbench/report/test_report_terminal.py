@@ -12,7 +12,8 @@ import pytest
 from accelbench.report.page import render_page
 from accelbench.report.rows import make_groups, make_rows
 from accelbench.report.sections.benchmarks import WIDTH
-from accelbench.run.store import RunStore
+from accelbench.report.table import make_table
+from accelbench.run.store import RunStore, Settings
 from profiling.records.quality import Data, Metric
 from profiling.records.work import Work
 from profiling.timing.statistics import summarize
@@ -32,7 +33,7 @@ def test_the_table_fits_100_columns_and_holds_every_point(rich_run: RunStore) ->
     for unlucky in rich_run.records():
         if unlucky.reason:
             assert unlucky.reason in out
-    assert "29 of 33 points measured and verified, 2 failed, 2 skipped" in out
+    assert "29 of 33 points measured and verified, 2 of them disturbed, 2 failed, 2 skipped" in out
 
 
 @pytest.mark.parametrize("width", [80, 60])
@@ -114,3 +115,26 @@ def test_counts_of_flops_that_differ_are_named_and_those_that_agree_are_not(tmp_
         sentence = f"FLOPs: tensorflow counts {ratio:.3g}"
         for text in (printed(store), render_page(store.info(), store.records())):
             assert (sentence in " ".join(text.split())) == told
+
+
+NOISY = ["other processes used 0.9 of 2 CPUs"]
+
+
+def test_a_run_of_disturbed_points_looks_disturbed_in_the_terminal(tmp_path: Path) -> None:
+    quiet, noisy = record("queens", figure="items", work=Work(items=10)), record("stream", noise=NOISY)
+    out = printed(make_run(tmp_path / "some", [quiet, noisy]))
+    assert "2 of 2 points measured and verified, 1 of them disturbed, in" in out
+    assert "'accelbench doctor' tells how to quieten this machine" in out
+    assert "all of them disturbed" in printed(make_run(tmp_path / "all", [noisy]))
+    assert "disturbed" not in printed(make_run(tmp_path / "none", [quiet]))
+
+
+def test_a_run_without_ceilings_shows_no_share_of_what_happens_to_set_one(tmp_path: Path) -> None:
+    ceiling = record("fma", figure="flops", ceiling=True, work=Work(flops=2e9))
+    point = record("matmul", figure="flops", work=Work(flops=1e9))
+    store = make_run(tmp_path / "run", [ceiling, point], settings=Settings(ceilings=False))
+    assert "ceiling –: this run was asked to measure no ceilings" in printed(store)
+    assert "50%" not in printed(store)
+    assert 'id="ceilings"' not in render_page(store.info(), store.records())
+    table, _ = make_table(store.info(), store.records())
+    assert table["share_of_ceiling"].isna().all()

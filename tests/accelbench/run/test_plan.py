@@ -11,11 +11,14 @@ import pytest
 from accelbench.errors import UserError
 from accelbench.run.plan import Choice, discover, make_plan, replaced_backend
 from accelbench.run.suite import load_suite
+from profiling.analysis.roofline import ceilings
 from profiling.benchmark import Benchmark, Skip
 from profiling.machine.nvidia import cuda
 from profiling.ranks.world import World, join
 from profiling.records.point import Device, Point, Scalar
+from profiling.records.work import Work
 from tests.conftest import Run, records
+from tests.fixtures.report_records import record
 from workloads.distribution.find import STRATEGIES, strategy_of
 from workloads.training.declare import BACKENDS
 
@@ -97,6 +100,22 @@ def test_a_suite_leaves_out_what_does_not_exist(suite: str) -> None:
         *(("numba", dtype) for dtype in ("float64", "float32")),
         *((impl, dtype) for impl in ("mma", "wgmma") for dtype in ("float16", "bfloat16")),
     }
+
+
+def test_the_matrix_ceiling_of_a_gpu_is_the_best_of_several_sizes_for_each_type() -> None:
+    points = make_plan(("gemm",), None, "gpu", (), None)
+    scans: dict[Scalar, set[Scalar]] = {}
+    for point in points:
+        if point.benchmark == "matmul":
+            assert point["impl"] == "vendor"
+            scans.setdefault(point["dtype"], set()).add(point["n"])
+    assert set(scans) == set(discover()["matmul"].axes_on("gpu")["dtype"])
+    assert all(len(sizes) >= 3 for sizes in scans.values())
+    fields = {"figure": "flops", "ceiling": True}
+    scanned = [point.params for point in points if point.benchmark == "matmul"]
+    found = [record("matmul", "gpu", params=p, work=Work(flops=1e9 * int(p["n"])), **fields) for p in scanned]
+    measured = ceilings(found)
+    assert {ceiling.record.point["n"] for ceiling in measured} == {max(sizes) for sizes in scans.values()}
 
 
 def test_of_values_that_were_asked_for_the_combinations_that_exist_are_planned() -> None:

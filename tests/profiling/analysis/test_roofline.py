@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from profiling.analysis.roofline import (
+    BEYOND,
     arithmetic_intensity,
     ceilings,
     find_ceiling,
@@ -88,6 +89,75 @@ def test_nothing_bounds_the_sum_of_processes_that_share_the_cores_of_hosts() -> 
     assert share_of_ceiling(several, measured).reason == SHARED_CORES
     divided = arithmetic(5e11, params={"dtype": "float32", "devices": 2})
     assert share_of_ceiling(divided, measured).value == pytest.approx(0.5)
+
+
+NOISY = ["other processes used 0.9 of 2 CPUs"]
+
+
+def test_a_disturbed_ceiling_sets_no_share() -> None:
+    measured = ceilings([arithmetic(2e9, ceiling=True, noise=NOISY)])
+    share = share_of_ceiling(arithmetic(1e9), measured)
+    assert share.value is None
+    assert share.reason == "the ceiling of float32 arithmetic was disturbed"
+
+
+def test_an_undisturbed_ceiling_goes_before_a_disturbed_one_that_is_hardly_faster() -> None:
+    measured = ceilings([arithmetic(2.02e9, ceiling=True, noise=NOISY), arithmetic(2e9, ceiling=True)])
+    assert share_of_ceiling(arithmetic(1e9), measured).value == pytest.approx(0.5)
+
+
+def test_a_ceiling_of_all_cores_below_that_of_one_sets_no_share() -> None:
+    one = arithmetic(2e9, params={"dtype": "float32", "cores": "one"}, ceiling=True)
+    measured = ceilings([one, arithmetic(1e9, params={"dtype": "float32", "cores": "all"}, ceiling=True)])
+    share = share_of_ceiling(arithmetic(5e8), measured)
+    assert share.value is None
+    assert (share.reason or "").endswith("is exceeded 2.00 times by one core alone")
+    assert share_of_ceiling(one, measured).value == 1.0
+
+
+def test_a_single_core_may_differ_a_little_from_all_of_them() -> None:
+    one = arithmetic(1.02e9, params={"dtype": "float32", "cores": "one"}, ceiling=True)
+    measured = ceilings([one, arithmetic(1e9, params={"dtype": "float32", "cores": "all"}, ceiling=True)])
+    assert share_of_ceiling(arithmetic(5e8), measured).value == pytest.approx(0.5)
+
+
+def test_a_point_above_the_ceiling_has_no_share_of_it_and_shows_that_it_is_none() -> None:
+    ceiling, above, below = arithmetic(1e9, ceiling=True), arithmetic(2e9), arithmetic(5e8)
+    measured = ceilings([ceiling, above, below])
+    share = share_of_ceiling(above, measured)
+    assert (share.value, share.bound) == (None, pytest.approx(1e9))
+    assert share.reason == "this was 2 times as fast as the ceiling of float32 arithmetic"
+    reason = "the ceiling of float32 arithmetic is exceeded 2.00 times by fma dtype=float32"
+    assert share_of_ceiling(below, measured).reason == reason
+
+
+def test_a_model_that_a_library_trains_by_fewer_operations_makes_no_ceiling_doubtful() -> None:
+    steps = timing(1.0, timer="steps", stop="epochs done")
+    trained = arithmetic(1.0, timing=steps, work=Work(flops=2e9 * steps.summary.median))
+    measured = ceilings([arithmetic(1e9, ceiling=True), trained])
+    assert share_of_ceiling(trained, measured).value is None
+    assert share_of_ceiling(arithmetic(5e8), measured).value == pytest.approx(0.5)
+
+
+def test_several_devices_above_one_ceiling_do_not_contradict_it() -> None:
+    axes = {"dtype": "float32", "processes": 4, "devices": 2}
+    four = arithmetic(4e12, device="gpu", params=axes)
+    measured = ceilings([arithmetic(1e12, device="gpu", ceiling=True), four])
+    assert share_of_ceiling(four, measured).value == pytest.approx(0.5)
+
+
+def test_a_run_that_was_to_measure_no_ceilings_shows_no_share_of_one() -> None:
+    share = share_of_ceiling(arithmetic(1e9, ceiling=True), None)
+    assert (share.value, share.reason) == (None, "this run was asked to measure no ceilings")
+
+
+@given(st.lists(st.tuples(POSITIVE, st.booleans(), st.booleans()), min_size=1, max_size=6))
+def test_no_share_is_above_one_or_of_a_disturbed_ceiling(points: list[tuple[float, bool, bool]]) -> None:
+    records = [arithmetic(rate, ceiling=sets, noise=NOISY * noisy) for rate, sets, noisy in points]
+    measured = ceilings(records)
+    values = [share.value for record in records if (share := share_of_ceiling(record, measured)).value is not None]
+    assert all(value <= BEYOND for value in values)
+    assert not values or any(sets and not noisy for _, sets, noisy in points)
 
 
 def test_devices_do_not_share_ceilings() -> None:

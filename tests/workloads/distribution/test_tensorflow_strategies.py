@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from accelbench.run.affinity import on_cores
 from profiling.benchmark import Skip
+from profiling.machine.placement import on_cpus
 from profiling.ranks.world import World, join
 from profiling.records.point import Point, Scalar
 from tests.conftest import Run, records
@@ -218,7 +218,7 @@ def test_what_a_strategy_cannot_do_is_skipped_with_the_reason(
 @pytest.mark.slow
 @pytest.mark.parametrize("backend", ["tensorflow", "jax"])
 def test_a_cpu_is_not_divided_into_more_devices_than_cores(accelbench: Run, tmp_path: Path, backend: str) -> None:
-    with on_cores(sorted(os.sched_getaffinity(0))[:1]):
+    with on_cpus(sorted(os.sched_getaffinity(0))[:1]):
         process = accelbench(
             *("run", "learn", "--backend", backend, "--param", "devices=2", "--no-ceilings", "--device", "cpu"),
             *("--out", "run"),

@@ -1,0 +1,14 @@
+"""A notice near the top of the page that points were disturbed, which leads to what disturbed them."""
+
+from __future__ import annotations
+
+from accelbench.report.rows import disturbed_records
+from accelbench.report.section import InPage, Section
+
+NOTICE = """\
+<p class="notice disturbed" role="note"><strong>{{ found|length }} point{{ "s were" if found|length > 1 else " was" }} \
+disturbed.</strong> Such a figure sets no ceiling and may not come out again. <a href="#flags">See what disturbed \
+{{ "them" if found|length > 1 else "it" }}</a>; <code>accelbench doctor</code> tells how to quieten this machine.</p>
+"""
+
+section = Section(find=lambda run: disturbed_records(run.records), page=InPage(5, template=NOTICE))

@@ -1,0 +1,80 @@
+"""The CPUs that the measuring thread runs on: read at both ends, and one only for a point that works on one core."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from types import TracebackType
+
+from profiling.machine.cpu_probe import slower_cpus
+from profiling.machine.environment.cpu import collect_affinity
+from profiling.machine.environment.files import format_cpu_list
+from profiling.records.placement import Placement
+
+
+def current_cpu() -> int | None:
+    """Return the number of the CPU that this thread is on (sched_getcpu(3)); None where the system does not tell."""
+    if sys.platform != "linux":
+        return None
+    number: int = ctypes.CDLL(None).sched_getcpu()
+    return number if number >= 0 else None
+
+
+@contextmanager
+def on_cpus(cpus: Iterable[int]) -> Iterator[None]:
+    """Keep the calling thread, and all that it starts meanwhile, to these CPUs while the block lasts."""
+    everywhere = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, cpus)
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, everywhere)
+
+
+def cpu_for_one_core(bandwidths: Mapping[int, float]) -> int | None:
+    """Return the CPU to pin a thread to that works alone; None where threads cannot be pinned.
+
+    That is the CPU it is on, where the system has put it beside whatever else runs; but the fastest of those it may use
+    where the probe named this one as slower.
+    """
+    here, allowed = current_cpu(), collect_affinity()
+    if here is None or allowed is None:
+        return None
+    known = {cpu: rate for cpu, rate in bandwidths.items() if cpu in allowed}
+    return max(known, key=known.__getitem__) if here in slower_cpus(known) else here
+
+
+class Place:
+    """Watches where the calling thread runs during its `with` block, and keeps it to one CPU if it is to."""
+
+    def __init__(self, cpu: int | None = None) -> None:
+        self._cpu = cpu
+        self.placement = Placement()
+
+    def __enter__(self) -> Place:
+        self._before = collect_affinity()
+        if self._cpu is not None:
+            os.sched_setaffinity(0, {self._cpu})
+        self.placement = Placement(first=current_cpu(), allowed=collect_affinity(), pinned=self._cpu is not None)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.placement = self.placement.model_copy(update={"last": current_cpu()})
+        if self._cpu is not None and self._before is not None:
+            os.sched_setaffinity(0, self._before)
+
+
+def slow_cpu_flags(placement: Placement, bandwidths: Mapping[int, float]) -> list[str]:
+    """Say that a point which works on one core ran on a CPU that the probe had named as slower than another."""
+    slow = slower_cpus(bandwidths)
+    ran_on = sorted({cpu for cpu in (placement.first, placement.last) if cpu in slow})
+    if not ran_on:
+        return []
+    most = max(slow[cpu] for cpu in ran_on)
+    cpus = f"CPU{'s' * (len(ran_on) > 1)} {format_cpu_list(ran_on)}"
+    return [f"ran on {cpus}, which another CPU exceeded {most:.2f} times in the probe at the start of the run"]

@@ -1,0 +1,107 @@
+"""Where a point is measured: the CPU at both ends, and one CPU for a point that works on one core."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from profiling.benchmark import Benchmark, Task
+from profiling.machine import placement
+from profiling.machine.environment.collect import collect
+from profiling.machine.placement import Place, cpu_for_one_core, current_cpu, slow_cpu_flags
+from profiling.measure import measure
+from profiling.records.placement import Placement
+from profiling.records.point import Point
+from profiling.records.quality import Verification
+from profiling.records.record import Record
+from profiling.records.work import Cores, Work
+
+EVERYWHERE = sorted(os.sched_getaffinity(0))
+several_cpus = pytest.mark.skipif(len(EVERYWHERE) < 2, reason="this process may use one CPU only")
+
+
+@pytest.fixture(autouse=True)
+def left_everywhere() -> Iterator[None]:
+    yield
+    assert sorted(os.sched_getaffinity(0)) == EVERYWHERE
+
+
+def measured(cores: Cores, bandwidths: dict[int, float] | None = None) -> tuple[Record, set[frozenset[int]]]:
+    """A point that works on so many cores, and the masks that its executions saw once it was prepared."""
+    masks: list[frozenset[int]] = []
+
+    def prepare(point: Point) -> Task:
+        def run() -> None:
+            masks.append(frozenset(os.sched_getaffinity(0)))
+
+        return Task(run, lambda: Verification(passed=True, method="none"), Work(items=1))
+
+    facts: dict[str, Any] = {"figure": "items", "cores": cores}
+    environment = collect()
+    cpu = environment.cpu.model_copy(update={"bandwidths": bandwidths or {}})
+    environment = environment.model_copy(update={"cpu": cpu})
+    record = measure(Benchmark("look", prepare, ("cpu",), {}, **facts), Point("look", "cpu", {}), environment, 0.05)
+    assert record.status == "measured", record.reason
+    return record, set(masks[-1:])
+
+
+def test_a_one_core_point_is_pinned_and_records_its_cpu_at_both_ends() -> None:
+    record, masks = measured("one")
+    assert record.placement is not None
+    assert record.placement.pinned
+    assert record.placement.first == record.placement.last
+    assert record.placement.allowed == [record.placement.first]
+    assert masks == {frozenset(record.placement.allowed)}
+
+
+def test_a_point_of_all_cores_is_left_where_it_may_run() -> None:
+    record, masks = measured("all")
+    assert record.placement is not None
+    assert not record.placement.pinned
+    assert record.placement.allowed == EVERYWHERE
+    assert {record.placement.first, record.placement.last} <= set(EVERYWHERE)
+    assert masks == {frozenset(EVERYWHERE)}
+
+
+@several_cpus
+@pytest.mark.parametrize("slow", EVERYWHERE[:2])
+def test_a_one_core_point_keeps_off_a_cpu_that_the_probe_named_slower(slow: int) -> None:
+    record, _ = measured("one", {cpu: 1e11 if cpu == slow else 2e11 for cpu in EVERYWHERE[:2]})
+    assert record.placement is not None
+    assert record.placement.allowed != [slow]
+    assert record.noise == [flag for flag in record.noise if "in the probe" not in flag]
+
+
+def test_among_cpus_that_are_alike_the_thread_stays_where_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(placement, "current_cpu", lambda: 1)
+    monkeypatch.setattr(placement, "collect_affinity", lambda: [0, 1, 2])
+    assert cpu_for_one_core({0: 200e9, 1: 195e9, 2: 100e9}) == 1
+    assert cpu_for_one_core({}) == 1
+    assert cpu_for_one_core({0: 200e9, 1: 100e9, 2: 190e9}) == 0
+
+
+def test_only_a_cpu_that_the_thread_may_use_is_chosen(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(placement, "current_cpu", lambda: 1)
+    monkeypatch.setattr(placement, "collect_affinity", lambda: [1])
+    assert cpu_for_one_core({0: 200e9, 1: 100e9}) == 1
+
+
+def test_where_the_system_tells_no_cpu_nothing_is_pinned(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(placement, "current_cpu", lambda: None)
+    assert cpu_for_one_core({0: 200e9, 1: 100e9}) is None
+    with Place(None) as place:
+        pass
+    assert (place.placement.first, place.placement.last, place.placement.pinned) == (None, None, False)
+
+
+def test_a_point_that_could_not_leave_a_slow_cpu_says_so() -> None:
+    flags = slow_cpu_flags(Placement(first=1, last=1, allowed=[1]), {0: 250e9, 1: 140e9})
+    assert flags == ["ran on CPU 1, which another CPU exceeded 1.79 times in the probe at the start of the run"]
+    assert slow_cpu_flags(Placement(first=0, last=0), {0: 250e9, 1: 140e9}) == []
+
+
+def test_the_current_cpu_is_one_of_the_usable_ones() -> None:
+    assert current_cpu() in EVERYWHERE
