@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+from statistics import fmean
 from typing import Any
 
 from profiling.benchmark import Training
 from profiling.flop_counts.framework import framework_metrics, with_bytes
+from profiling.host.steps_cpu import StepsCpu
 from profiling.machine.observer import Observer
 from profiling.profiled_steps import Keep, profile_training
-from profiling.records.bottleneck import Bottleneck
+from profiling.records.bottleneck import Bottleneck, CpuTime
 from profiling.records.point import Point
 from profiling.records.quality import Metric
 from profiling.records.record import Profile, Record
-from profiling.records.telemetry import Telemetry
 from profiling.records.work import Work
 from profiling.timing.exchange import see_apart
 from profiling.timing.phase_clock import PhaseClock
@@ -23,8 +24,9 @@ from profiling.trace.scalars import Readings, record_scalars, write_scalars
 
 def train(task: Training, point: Point, phase: PhaseClock, observer: Observer, keep: Keep | None) -> dict[str, Any]:
     """Train, evaluate and verify, then profile some more steps; return the fields of the record."""
+    cpu = StepsCpu()
     with observer:
-        training = measure_training(task)
+        training = measure_training(task, cpu.callback())
     phase.seconds |= training.phases
     observed = observer.result()
     batch = (task.layout and task.layout.batch) or int(task.work.items or 0)
@@ -36,8 +38,7 @@ def train(task: Training, point: Point, phase: PhaseClock, observer: Observer, k
     fields |= {"metrics": metrics, "curves": training.curves}
     if training.verification.passed:
         with phase("profile_s"):
-            step_s = training.timing.summary.median
-            profile = _profile(task, point, step_s, observed["telemetry"], keep)
+            profile = _profile(task, point, fmean(training.timing.samples), cpu.result(), keep)
             fields |= {"timing": training.timing, "profile": profile, "seen": see_apart(task)}
     return fields
 
@@ -64,9 +65,9 @@ def with_scalars(record: Record, readings: Readings, keep: Keep | None) -> Recor
     return record
 
 
-def _profile(task: Training, point: Point, step_s: float, telemetry: Telemetry, keep: Keep | None) -> Profile:
+def _profile(task: Training, point: Point, step_s: float, cpu: CpuTime | None, keep: Keep | None) -> Profile:
     """Return what holds the training back; a profiler that breaks costs the profile, never the measurement."""
     try:
-        return profile_training(task, point, step_s, telemetry, keep)
+        return profile_training(task, point, step_s, cpu, keep)
     except Exception as error:  # noqa: BLE001 - whatever profilers and frameworks raise
         return Profile(bottleneck=Bottleneck(reason=f"profiling failed: {type(error).__name__}: {error}"))

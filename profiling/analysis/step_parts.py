@@ -10,8 +10,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from statistics import median
 
-from profiling.analysis.bottleneck import judge
-from profiling.records.bottleneck import Bottleneck, Cause
+import numpy as np
+
+from profiling.analysis.bottleneck import decide
+from profiling.records.bottleneck import CAUSES, Bottleneck, Cause
 from profiling.records.step import Seen, StepParts
 
 
@@ -46,13 +48,23 @@ def take_apart(
 
 
 def with_exchange(seen: Bottleneck, parts: StepParts) -> Bottleneck:
-    """Return one rank's verdict with its step's time shared out anew: what it waits for others is communication."""
+    """Return one rank's verdict with its step's time shared out anew: what it waits for others is communication.
+
+    A trace shows a host that waits for an exchange as one that starts no work: where the trace shows less exchange than
+    there is, what is missing comes out of dispatch first.
+    """
     communication = min(1.0, (parts.wait_s + parts.exposed_s) / parts.step_s)
     of_input = min(1.0 - communication, parts.input_s / parts.step_s)
     own = {cause: share for cause, share in seen.shares.items() if cause not in ("communication", "input")}
-    rest, whole = 1.0 - communication - of_input, sum(own.values())
+    rest = 1.0 - communication - of_input
+    excess = max(0.0, sum(own.values()) - rest)
+    own["dispatch"] = max(0.0, own.get("dispatch", 0.0) - excess)
+    whole = sum(own.values())
     shares: dict[Cause, float] = (
         {cause: rest * share / whole for cause, share in own.items()} if whole else {"device": rest}
     )
-    source = "steps with and without exchange" + (f", and {seen.shares_text}" if seen.shares_text else "")
-    return judge(shares | {"communication": communication, "input": of_input}, source=source)
+    shares |= {"communication": communication, "input": of_input}
+    source = "steps with and without exchange"
+    text = f"{source}: communication {communication:.0%}" + (f"; {seen.shares_text}" if seen.shares_text else "")
+    evidence = seen.model_copy(update={"shares_text": text})
+    return decide({cause: np.array([shares.get(cause, 0.0)]) for cause in CAUSES}, source, evidence)

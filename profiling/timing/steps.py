@@ -144,14 +144,14 @@ class QualityCurve:
         return None
 
 
-def measure_training(training: Training) -> TrainingMeasurement:
-    """Train once, then evaluate and verify, all of it timed.
+def measure_training(training: Training, *watching: Any) -> TrainingMeasurement:
+    """Train once, then evaluate and verify, all of it timed; `watching` are Keras callbacks that go before all others.
 
     ValueError if no epoch is long enough to hold a sample: two steps, and `WARMUP_STEPS` before them in all.
     """
     clock, quality = StepClock(), QualityCurve(training)
     begin = perf_counter()
-    curves = dict(training.fit([clock.callback(), *([quality.callback()] if training.target else [])]))
+    curves = dict(training.fit([*watching, clock.callback(), *([quality.callback()] if training.target else [])]))
     fit_s = perf_counter() - begin - quality.seconds
     samples = clock.samples()
     if not samples:

@@ -18,7 +18,6 @@ from profiling.measure import measure
 from profiling.profiled_steps import Keep, profile_training
 from profiling.records.bottleneck import Bottleneck
 from profiling.records.point import Point
-from profiling.records.telemetry import Telemetry
 from profiling.timing.steps import train_until
 from profiling.trace import framework_profiler as profiler
 from tests.conftest import ROOT
@@ -27,7 +26,6 @@ from tests.fixtures.bound_workloads import BATCH, SLEEP_S, large_products, slow_
 pytestmark = pytest.mark.alone
 
 QUOTA_US, PERIOD_US = 50_000, 100_000
-TELEMETRY = Telemetry(interval_s=0.5, gauges={}, counters={"wall_s": 10.0})
 
 
 def verdict(name: str, backend: str = "tensorflow", **options: Any) -> Bottleneck:
@@ -100,7 +98,7 @@ def test_a_profiler_that_does_not_start_leaves_the_verdict_to_py_spy(monkeypatch
     monkeypatch.setattr("profiling.profiled_steps.HOST_S", 9.0)
     allow_tracing()  # as a worker does
     point = Point("large-products", "cpu", {"batch": 32}, "tensorflow", seed=1)
-    found = profile_training(large_products(point), point, 0.05, TELEMETRY)
+    found = profile_training(large_products(point), point, 0.05)
     assert found.trace is None
     assert found.capture is not None
     assert "no space left" in str(found.capture.reason)

@@ -19,7 +19,7 @@ from accelbench.report.terminal import print_run
 from accelbench.report.verdict import verdict_line
 from profiling.analysis.bottleneck import HELP, judge
 from profiling.machine.devices import device_kind
-from profiling.records.bottleneck import Bottleneck
+from profiling.records.bottleneck import Bottleneck, CpuTime
 from profiling.records.host import HostCounters, Sampling, ThreadShare
 from profiling.records.record import Profile, Record
 from profiling.records.trace import Breakdown, Capture, Operation, TraceAnalysis, XprofSteps
@@ -70,9 +70,13 @@ def test_the_table_says_why_a_bottleneck_is_unknown(tmp_path: Path) -> None:
 
 
 def test_a_cpu_quota_is_named_by_how_often_it_ran_out() -> None:
-    found = judge({"device": 0.9, "input": 0.1}, source="trace", throttled_share=0.6)
+    found = judge(
+        {"device": 0.9, "input": 0.1},
+        source="trace",
+        cpu=CpuTime(wall_s=10.0, run_s=4.0, wait_s=6.0, throttled_s=6.0),
+    )
     assert verdict_line(profile(bottleneck=found)) == (
-        "cpu-quota-bound: the CPU quota stopped the process in 60% of its periods"
+        "cpu-quota-bound: the CPU quota stopped the process for 60% of the time"
     )
 
 
