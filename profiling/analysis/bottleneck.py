@@ -219,18 +219,18 @@ def _contended(
     """Return the seconds with those set apart in which dispatch and kernels waited for a CPU, and a sentence on them.
 
     A trace cannot tell a thread that runs from one that waits for a CPU: what runs on the CPU is taken to wait for the
-    share of its time that all threads waited, and never for longer than they did. Input stays what it is, as it may be
-    waited for without a thread that wants a CPU.
+    share of its time that all threads waited, and never for longer than one of them did. Input stays what it is, for a
+    step may wait for it while no thread wants a CPU.
     """
-    if cpu is None or cpu.wall_s <= 0 or cpu.waited <= 0:
+    if cpu is None or cpu.contended <= 0:
         return seconds, None
     on_cpu: list[Cause] = ["dispatch", "device"] if cpu_is_device else ["dispatch"]
     shares = shares_of(seconds)
     stretched = sum(shares[cause] for cause in on_cpu)
-    factor = min(cpu.waited, cpu.contended_s / cpu.wall_s / stretched) if stretched > 0 else 0.0
+    factor = min(cpu.waited, cpu.contended / stretched) if stretched > 0 else 0.0
     found = seconds | {cause: (1 - factor) * seconds[cause] for cause in on_cpu}
     found["contention"] = seconds["contention"] + factor * sum(seconds[cause] for cause in on_cpu)
-    if max(factor * stretched, min(cpu.waited, cpu.contended_s / cpu.wall_s)) < WORTH_A_WORD:
+    if max(factor * stretched, min(cpu.waited, cpu.contended)) < WORTH_A_WORD:
         return found, None
     return found, (
         f"threads waited {cpu.contended_s:.1f} s for a free CPU, {cpu.waited:.0%} of the time they wanted one: "

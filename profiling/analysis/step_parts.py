@@ -22,8 +22,9 @@ def take_apart(
 ) -> StepParts:
     """Return the parts of a step by what all ranks saw, rank 0 first.
 
-    By the trace are `profiler_s`, its collectives, and `launching`, the share of launching in what is neither exchange
-    nor input.
+    By the trace are `profiler_s`, its collectives, and `launching`, the share of launching in what is neither of them
+    nor input. A host that waits for an exchange seems to launch: the exchange and the waiting that the trace does not
+    show are taken out of it.
     """
     own = median(seen[0].apart_s)
     slowest = median(map(max, zip(*(rank.apart_s for rank in seen), strict=False)))
@@ -32,7 +33,11 @@ def take_apart(
     if profiler_s is not None:
         sources["profiler"] = profiler_s
     waited = min(seen[0].input_s, own)
-    launch = None if launching is None else launching * (own - waited)
+    launch = None
+    if launching is not None:
+        shown = profiler_s or 0.0
+        unseen = max(0.0, step_s - own - shown)
+        launch = min(own - waited, max(0.0, launching * (step_s - shown - waited) - unseen))
     return StepParts(
         step_s=step_s,
         compute_s=own - waited - (launch or 0.0),

@@ -37,11 +37,13 @@ def cpu_between(begin: Moment, end: Moment) -> CpuTime | None:
         return None
     nothing = Schedule(0.0, 0.0)
     used = [(after, begin.threads.get(thread, nothing)) for thread, after in end.threads.items()]
+    waits = [after.wait_s - before.wait_s for after, before in used]
     throttled = throttled_between(begin.throttling, end.throttling)
     return CpuTime(
         wall_s=end.when_s - begin.when_s,
         run_s=sum(after.run_s - before.run_s for after, before in used),
-        wait_s=sum(after.wait_s - before.wait_s for after, before in used),
+        wait_s=sum(waits),
+        longest_wait_s=max(waits),
         throttled_s=throttled and throttled.seconds,
     )
 
@@ -86,5 +88,6 @@ class StepsCpu:
             wall_s=sum(each.wall_s for each in self._found),
             run_s=sum(each.run_s for each in self._found),
             wait_s=sum(each.wait_s for each in self._found),
+            longest_wait_s=sum(each.longest_wait_s for each in self._found),
             throttled_s=sum(throttled) if throttled else None,
         )

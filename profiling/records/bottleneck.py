@@ -28,6 +28,8 @@ class CpuTime(Stored):
     """The seconds that the threads ran, summed over the threads."""
     wait_s: float
     """The seconds that threads were ready to run while no CPU was free, summed over the threads."""
+    longest_wait_s: float
+    """The same seconds of the one thread that waited the longest."""
     throttled_s: float | None = None
     """The seconds that the CPU quota stopped the process's control group, summed over the CPUs; null without a quota.
 
@@ -44,6 +46,14 @@ class CpuTime(Stored):
     def contended_s(self) -> float:
         """Return the seconds that threads waited, less those in which the quota stopped them."""
         return max(0.0, self.wait_s - (self.throttled_s or 0.0))
+
+    @property
+    def contended(self) -> float:
+        """Return the most of the time that passed, as a share, in which a step can have waited for a CPU.
+
+        That is the time of the thread that waited the longest: several that waited at once cost a step no more.
+        """
+        return min(1.0, self.contended_s / self.wall_s, self.longest_wait_s / self.wall_s) if self.wall_s > 0 else 0.0
 
     @property
     def stopped(self) -> float | None:

@@ -12,7 +12,7 @@ from profiling.records.trace import Part
 
 STEP = "train"
 """The name of the step markers: each from the step's own beginning to its end."""
-STEP_END = "train begins"
+STEP_END = "step ended"
 """The name of the event that stands for the end of the step before the first one traced."""
 EPOCH = "epoch begins"
 """The name of the event at the beginning of an epoch."""

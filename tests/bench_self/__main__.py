@@ -20,6 +20,7 @@ from tests.bench_self.probes import probes_beside_work
 from tests.bench_self.strategies import strategy_beside_none
 from tests.bench_self.training import against_bare_fit
 from tests.bench_self.treesearch import nqueens, uts
+from tests.bench_self.verdicts import verdicts_on_known_cases
 
 REPORT_WIDTH = 120
 PARTS = {
@@ -30,6 +31,7 @@ PARTS = {
     "strategies": (strategy_beside_none,),
     "network": (pingpong_beside_netpipe, gloo_beside_bare_loop),
     "harness": (start_up, quick_suite),
+    "verdicts": (verdicts_on_known_cases,),
 }
 
 

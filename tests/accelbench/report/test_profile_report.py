@@ -73,7 +73,7 @@ def test_a_cpu_quota_is_named_by_how_often_it_ran_out() -> None:
     found = judge(
         {"device": 0.9, "input": 0.1},
         source="trace",
-        cpu=CpuTime(wall_s=10.0, run_s=4.0, wait_s=6.0, throttled_s=6.0),
+        cpu=CpuTime(wall_s=10.0, run_s=4.0, wait_s=6.0, longest_wait_s=6.0, throttled_s=6.0),
     )
     assert verdict_line(profile(bottleneck=found)) == (
         "cpu-quota-bound: the CPU quota stopped the process for 60% of the time"

@@ -24,9 +24,9 @@ from profiling.records.point import Point
 from profiling.records.trace import PARTS, Breakdown, TraceAnalysis
 
 
-def cpu(run_s: float = 10.0, wait_s: float = 0.0, throttled_s: float | None = None) -> CpuTime:
-    """The CPU time of ten seconds of steps."""
-    return CpuTime(wall_s=10.0, run_s=run_s, wait_s=wait_s, throttled_s=throttled_s)
+def cpu(run_s: float = 10.0, wait_s: float = 0.0, throttled_s: float | None = None, threads: int = 2) -> CpuTime:
+    """The CPU time of ten seconds of steps, of so many threads that waited equally long."""
+    return CpuTime(wall_s=10.0, run_s=run_s, wait_s=wait_s, longest_wait_s=wait_s / threads, throttled_s=throttled_s)
 
 
 def test_every_part_of_a_step_has_a_cause_and_every_bound_a_remedy() -> None:
@@ -99,10 +99,11 @@ def test_what_needs_no_cpu_does_not_wait_for_one() -> None:
     busy = cpu(run_s=2.0, wait_s=18.0)
     on_gpu = judge({"device": 0.9, "dispatch": 0.1}, source="trace", cpu=busy, cpu_is_device=False)
     assert on_gpu.bound == "device-bound", "a GPU computes whoever has the CPUs"
-    asleep = judge({"input": 0.9, "device": 0.1}, source="trace", cpu=cpu(run_s=0.2, wait_s=0.8))
+    asleep = judge({"input": 0.9, "device": 0.1}, source="trace", cpu=cpu(run_s=0.2, wait_s=0.8, threads=1))
     assert asleep.bound == "input-bound", "a step that sleeps for nine seconds did not wait all those for a CPU"
-    idle = judge({"dispatch": 0.9, "input": 0.1}, source="trace", cpu=cpu(run_s=0.2, wait_s=0.8))
-    assert idle.shares["contention"] == pytest.approx(0.08), "nobody waited longer"
+    idle = judge({"dispatch": 0.9, "input": 0.1}, source="trace", cpu=cpu(run_s=0.2, wait_s=8.0, threads=10))
+    assert idle.bound == "dispatch-bound"
+    assert idle.shares["contention"] == pytest.approx(0.08), "ten threads waited, at once, and none for longer"
 
 
 @pytest.mark.parametrize(

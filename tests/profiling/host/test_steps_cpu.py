@@ -25,7 +25,7 @@ def moment(when_s: float, threads: dict[int, Schedule], throttled_s: float | Non
 def test_the_threads_times_add_up_whether_they_were_there_before_or_not() -> None:
     begin = moment(1.0, {1: Schedule(5.0, 1.0), 2: Schedule(9.0, 9.0)}, 0.5)
     end = moment(3.0, {1: Schedule(6.5, 1.25), 3: Schedule(0.5, 0.25)}, 1.5)
-    assert cpu_between(begin, end) == CpuTime(wall_s=2.0, run_s=2.0, wait_s=0.5, throttled_s=1.0)
+    assert cpu_between(begin, end) == CpuTime(wall_s=2.0, run_s=2.0, wait_s=0.5, longest_wait_s=0.25, throttled_s=1.0)
 
 
 def test_a_kernel_that_does_not_tell_gives_no_figure(tmp_path: Path) -> None:

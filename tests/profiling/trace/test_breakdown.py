@@ -122,7 +122,7 @@ def test_a_step_runs_from_the_end_of_the_one_before(tmp_path: Path) -> None:
     """What other callbacks do before a step's marker begins is the host's: here 40 of the second step's 50."""
     planes: Planes = {
         "/host:CPU": {
-            "python": [("train begins", 2, 2), ("train", 12, 22), ("train", 62, 72)],
+            "python": [("step ended", 2, 2), ("train", 12, 22), ("train", 62, 72)],
             "tf_Compute/1": [("a/MatMul:MatMul", 12, 22), ("a/MatMul:MatMul", 62, 72)],
         }
     }
@@ -142,7 +142,7 @@ def test_a_step_whose_beginning_was_not_seen_is_left_out(tmp_path: Path) -> None
 
 
 def test_the_turn_of_an_epoch_is_no_steps_time(tmp_path: Path) -> None:
-    steps = [("train begins", 0, 0), ("train", 1, 10), ("epoch begins", 500, 500), ("train", 510, 520)]
+    steps = [("step ended", 0, 0), ("train", 1, 10), ("epoch begins", 500, 500), ("train", 510, 520)]
     found = broken_down(tmp_path, {"/host:CPU": {"python": [*steps, ("train", 521, 530)]}})
     assert (found.steps, microseconds(found)) == (2, {"host": 10})
 
