@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import time
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from profiling.analysis.bottleneck import QUOTA_SHARE, judge
 from profiling.host import steps_cpu
 from profiling.host.steps_cpu import Moment, StepsCpu, cpu_between, read_moment
 from profiling.machine.environment.limits import Throttling
@@ -14,8 +18,10 @@ from profiling.machine.totals import Schedule
 from profiling.records.bottleneck import CpuTime
 from profiling.timing.steps import WARMUP_STEPS
 from tests.fixtures.machines import CGROUP_V2, build
+from tests.fixtures.verdict_cases import Impossible, quota
 
 GROUP = Path("job")
+BURN_S = 4.0
 
 
 def moment(when_s: float, threads: dict[int, Schedule], throttled_s: float | None = None) -> Moment:
@@ -39,6 +45,7 @@ def test_the_kernels_files_are_read(tmp_path: Path) -> None:
     assert [throttling.seconds for throttling in found.throttling.values()] == [0.5, 1.5]
 
 
+@pytest.mark.slow
 def test_only_the_steps_that_are_samples_are_watched(monkeypatch: pytest.MonkeyPatch) -> None:
     """An epoch runs from 10 s to 20 s, its warm-up until 16 s; the next from 100 s to 110 s."""
     now = 0.0
@@ -65,3 +72,32 @@ def test_only_the_steps_that_are_samples_are_watched(monkeypatch: pytest.MonkeyP
 
 def test_a_training_that_ends_in_its_warm_up_has_no_figure() -> None:
     assert StepsCpu().result() is None
+
+
+def burn() -> CpuTime | None:
+    """Use all CPU time that there is for a few seconds."""
+    begin = read_moment()
+    while time.perf_counter() - begin.when_s < BURN_S:
+        pass
+    return cpu_between(begin, read_moment())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("quota_us", "period_us", "above"), [(5_000, 100_000, False), (50_000, 1_000_000, False), (1_000, 20_000, True)]
+)
+def test_a_real_quota_is_seen_whatever_its_period_and_whosever_group_has_it(
+    quota_us: int, period_us: int, above: bool
+) -> None:
+    try:
+        with (
+            quota(quota_us, period_us, above=above)() as join,
+            ProcessPoolExecutor(1, mp_context=get_context("fork"), initializer=join) as pool,
+        ):
+            found = pool.submit(burn).result()
+    except Impossible as reason:
+        pytest.skip(str(reason))
+    assert found is not None
+    assert found.stopped is not None
+    assert found.stopped > QUOTA_SHARE, found
+    assert judge({"device": 1.0}, source="trace", cpu=found).bound == "cpu-quota-bound"
