@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+from statistics import fmean
 from typing import Any
 
 from profiling.benchmark import Training
 from profiling.flop_counts.framework import framework_metrics, with_bytes
+from profiling.host.steps_cpu import StepsCpu
 from profiling.machine.observer import Observer
 from profiling.profiled_steps import Keep, profile_training
-from profiling.records.bottleneck import Bottleneck
+from profiling.records.bottleneck import Bottleneck, CpuTime
 from profiling.records.point import Point
 from profiling.records.quality import Metric
 from profiling.records.record import Profile, Record
-from profiling.records.telemetry import Telemetry
 from profiling.records.work import Work
 from profiling.timing.exchange import see_apart
 from profiling.timing.phase_clock import PhaseClock
@@ -25,8 +26,9 @@ def train(
     task: Training, point: Point, phase: PhaseClock, observer: Observer, keep: Keep | None, profile: bool = True
 ) -> dict[str, Any]:
     """Train, evaluate and verify, then profile some more steps if asked to; return the fields of the record."""
+    cpu = StepsCpu()
     with observer.place, observer:
-        training = measure_training(task)
+        training = measure_training(task, cpu.callback())
     phase.seconds |= training.phases
     observed = observer.result()
     batch = (task.layout and task.layout.batch) or int(task.work.items or 0)
@@ -40,8 +42,7 @@ def train(
         fields["timing"] = training.timing
     if training.verification.passed and profile:
         with phase("profile_s"):
-            step_s = training.timing.summary.median
-            fields["profile"] = _profile(task, point, step_s, observed["telemetry"], keep)
+            fields["profile"] = _profile(task, point, fmean(training.timing.samples), cpu.result(), keep)
             fields["seen"] = see_apart(task)
     return fields
 
@@ -68,9 +69,9 @@ def with_scalars(record: Record, readings: Readings, keep: Keep | None) -> Recor
     return record
 
 
-def _profile(task: Training, point: Point, step_s: float, telemetry: Telemetry, keep: Keep | None) -> Profile:
+def _profile(task: Training, point: Point, step_s: float, cpu: CpuTime | None, keep: Keep | None) -> Profile:
     """Return what holds the training back; a profiler that breaks costs the profile, never the measurement."""
     try:
-        return profile_training(task, point, step_s, telemetry, keep)
+        return profile_training(task, point, step_s, cpu, keep)
     except Exception as error:  # noqa: BLE001 - whatever profilers and frameworks raise
         return Profile(bottleneck=Bottleneck(reason=f"profiling failed: {type(error).__name__}: {error}"))

@@ -17,11 +17,11 @@ from profiling.analysis.bottleneck import bottleneck
 from profiling.benchmark import Training
 from profiling.host.profiler import HostProfiler
 from profiling.ranks.world import world
+from profiling.records.bottleneck import CpuTime
 from profiling.records.host import HostProfile
 from profiling.records.point import Point
 from profiling.records.record import Profile
 from profiling.records.stored import Stored
-from profiling.records.telemetry import Telemetry
 from profiling.records.trace import Capture
 from profiling.timing.steps import train_until
 from profiling.trace.analysis import analyze
@@ -47,11 +47,11 @@ class Keep(Stored):
 
 
 def profile_training(
-    training: Training, point: Point, step_s: float, telemetry: Telemetry, keep: Keep | None = None
+    training: Training, point: Point, step_s: float, cpu: CpuTime | None = None, keep: Keep | None = None
 ) -> Profile:
     """Train for some more steps under the profilers; what they cannot say is null with its reason.
 
-    `step_s` are the seconds of a step, by which the pass is dimensioned.
+    `step_s` are the seconds of a mean measured step, by which the pass is dimensioned, `cpu` is the CPU time of all.
     """
     begin = perf_counter()
     with TemporaryDirectory() as scratch:
@@ -64,7 +64,7 @@ def profile_training(
         if world().size == 1 and (unseen or (keep and keep.host)):
             host = host_profile(training, point, keep.run / keep.host if keep and keep.host else Path(scratch, "host"))
     return Profile(
-        bottleneck=bottleneck(point, trace, host, telemetry, unseen),
+        bottleneck=bottleneck(point, trace, host, cpu, unseen, step_s),
         capture=capture,
         trace=trace,
         host=host,

@@ -13,8 +13,9 @@ SHARES, NEGLIGIBLE = 3, 0.005
 
 
 def verdict(profile: Profile) -> str:
-    """Return the verdict, `device-bound`, or that it is unknown."""
-    return profile.bottleneck.bound or UNKNOWN_BOUND
+    """Return the verdict, `device-bound`, or `device-bound and input-bound`, or that it is unknown."""
+    found = profile.bottleneck
+    return " and ".join([found.bound, *found.beside]) if found.bound else UNKNOWN_BOUND
 
 
 def verdict_line(profile: Profile) -> str:
@@ -22,12 +23,13 @@ def verdict_line(profile: Profile) -> str:
     found = profile.bottleneck
     if found.bound is None:
         return f"{UNKNOWN_BOUND}: {one_line(found.reason or 'no reason was recorded')}"
-    if found.quota_text:
+    if found.bound == "cpu-quota-bound":
         # The quota comes before all shares, and is none of them.
-        return f"{found.bound}: {one_line(found.quota_text)}"
+        return f"{found.bound}: {one_line(found.quota_text or '')}"
     largest = sorted(found.shares.items(), key=itemgetter(1), reverse=True)[:SHARES]
     shares = ", ".join(f"{cause} {100 * share:.0f} %" for cause, share in largest if share >= NEGLIGIBLE)
-    return f"{found.bound}: {shares}" if shares else found.bound
+    line = f"{verdict(profile)}: {shares}" if shares else verdict(profile)
+    return f"{line}; {one_line(found.apart_text)}" if found.apart_text else line
 
 
 def shares_text(profile: Profile) -> str:

@@ -17,7 +17,7 @@ import psutil
 
 from profiling.host.threads import ThreadTotals, read_threads, thread_difference
 from profiling.machine.environment.files import read_pairs, read_text
-from profiling.machine.environment.limits import Throttling, collect_throttling
+from profiling.machine.environment.limits import Throttling, collect_throttling, throttled_between
 from profiling.machine.sensors import busy_percent
 from profiling.records.host import HostCounters
 
@@ -51,7 +51,7 @@ class Reading:
     """The totals of the process, by the fields of `HostCounters`."""
     cores: tuple[Any, ...]
     steal_s: float | None
-    throttling: Throttling | None
+    throttling: Mapping[Path, Throttling]
 
 
 class HostCounterSampler:
@@ -153,9 +153,8 @@ def count_between(begin: Reading, end: Reading, threads: Mapping[int, ThreadTota
         found["core_utilisation"] = {number: busy_percent(*pair) / 100 for number, pair in enumerate(pairs)}
     if begin.steal_s is not None and end.steal_s is not None:
         found["steal_s"] = end.steal_s - begin.steal_s
-    if begin.throttling is not None and end.throttling is not None:
-        found["throttled_periods"] = end.throttling.periods - begin.throttling.periods
-        found["throttled_s"] = end.throttling.seconds - begin.throttling.seconds
+    if throttled := throttled_between(begin.throttling, end.throttling):
+        found |= {"throttled_periods": throttled.periods, "throttled_s": throttled.seconds}
     if threads:
         found["cpu_s"] = sum(thread.cpu_s for thread in threads.values())
         found["run_queue_wait_s"] = _sum([thread.wait_s for thread in threads.values()])

@@ -7,15 +7,16 @@ from __future__ import annotations
 
 import resource
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from time import perf_counter
+from typing import NamedTuple
 
 import psutil
 
 from profiling.machine.environment.cpu import collect_energy, collect_throttle_count
 from profiling.machine.environment.files import read_pairs, read_text
-from profiling.machine.environment.limits import collect_throttling
+from profiling.machine.environment.limits import Throttling, collect_throttling, throttled_between
 
 PAGE_BYTES = resource.getpagesize()
 
@@ -31,14 +32,17 @@ class Totals:
     """The seconds that each thread was ready to run while no CPU was free."""
     energy_uj: Mapping[str, tuple[int, int]]
     """The energy counter of each CPU package in µJ, and the value after which it starts anew."""
+    throttling: Mapping[Path, Throttling] = field(default_factory=dict)
+    """The throttling by the CPU quota of each control group that the process is in."""
 
 
 def read_totals(root: Path = Path("/")) -> Totals:
     """Read all totals now; what cannot be read is left out."""
     counters = read_cpu_time()
-    for collect in (read_own_time, read_usage, read_throttling, read_swapping, read_heat):
+    for collect in (read_own_time, read_usage, read_swapping, read_heat):
         counters |= collect(root)
-    return Totals(perf_counter(), counters, read_waits(root), collect_energy(root))
+    waits = {thread: schedule.wait_s for thread, schedule in read_schedules(root).items()}
+    return Totals(perf_counter(), counters, waits, collect_energy(root), collect_throttling(root))
 
 
 def difference(begin: Totals, end: Totals) -> dict[str, float]:
@@ -50,6 +54,9 @@ def difference(begin: Totals, end: Totals) -> dict[str, float]:
     if "cpu.busy_s" in counted and "cpu.own_s" in counted:
         # Both are rounded to clock ticks, so that the rest of an idle machine may come out just below zero.
         counted["cpu.other_s"] = max(0.0, counted.pop("cpu.busy_s") - counted["cpu.own_s"])
+    throttled = throttled_between(begin.throttling, end.throttling)
+    if throttled is not None:
+        counted |= {"cgroup.throttled_periods": throttled.periods, "cgroup.throttled_s": throttled.seconds}
     if end.waits_s:
         # Threads that ended in between took their wait with them: this is a lower bound.
         counted["process.run_queue_wait_s"] = sum(
@@ -96,14 +103,6 @@ def read_usage(root: Path) -> dict[str, float]:
     }
 
 
-def read_throttling(root: Path) -> dict[str, float]:
-    """Read how often and how long the control group's CPU quota held the process back."""
-    throttling = collect_throttling(root)
-    if throttling is None:
-        return {}
-    return {"cgroup.throttled_periods": throttling.periods, "cgroup.throttled_s": throttling.seconds}
-
-
 def read_swapping(root: Path) -> dict[str, float]:
     """Read how many bytes the machine moved to and from swap space."""
     pages = read_pairs(root / "proc/vmstat")
@@ -118,11 +117,18 @@ def read_heat(root: Path) -> dict[str, float]:
     return {} if count is None else {"cpu.thermal_throttles": count}
 
 
-def read_waits(root: Path) -> dict[int, float]:
-    """Read each thread's seconds on the run queue: the second number of its `schedstat`, in nanoseconds."""
-    waits = {}
+class Schedule(NamedTuple):
+    """The seconds that a thread ran, and those that it was ready to run while no CPU was free."""
+
+    run_s: float
+    wait_s: float
+
+
+def read_schedules(root: Path = Path("/")) -> dict[int, Schedule]:
+    """Read each thread's time on a CPU and on the run queue: the first numbers of its `schedstat`, in nanoseconds."""
+    found = {}
     for path in (root / "proc/self/task").glob("*/schedstat"):
         fields = (read_text(path) or "").split()
         if len(fields) == 3:
-            waits[int(path.parent.name)] = int(fields[1]) / 1e9
-    return waits
+            found[int(path.parent.name)] = Schedule(int(fields[0]) / 1e9, int(fields[1]) / 1e9)
+    return found

@@ -27,6 +27,8 @@ class Breakdown(Stored):
     """The seconds of the mean step."""
     parts: dict[Part, float]
     """The seconds of each part of the mean step; they add up to `step_s`."""
+    of_steps: dict[Part, list[float]] = {}
+    """The seconds of each part in each step, in the order of the steps; parts that took no time are left out."""
     kernels: float = 0.0
     """The number of kernels that were started in the mean step."""
 

@@ -183,15 +183,15 @@ class QualityCurve:
         return None
 
 
-def measure_training(training: Training) -> TrainingMeasurement:
-    """Train once, then evaluate and verify, all of it timed.
+def measure_training(training: Training, *watching: Any) -> TrainingMeasurement:
+    """Train once, then evaluate and verify, all of it timed; `watching` are Keras callbacks that go before all others.
 
     ValueError if no epoch is long enough to hold a sample: two steps, and `WARMUP_STEPS` before them in all.
     """
     clock = StepClock()
     quality = QualityCurve(training, clock)
     begin = clock.now()
-    curves = dict(training.fit([clock.callback(), *([quality.callback()] if training.target else [])]))
+    curves = dict(training.fit([*watching, clock.callback(), *([quality.callback()] if training.target else [])]))
     fit_s = (clock.now() - begin) * 1e-9
     samples = clock.samples()
     if not samples:

@@ -10,12 +10,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from profiling.records.trace import PARTS, Breakdown, Part
-from profiling.trace.parts import DEVICE, STEP, STREAM, is_input_in_python, part_of
+from profiling.trace.parts import DEVICE, EPOCH, STEP, STEP_END, STREAM, is_input_in_python, part_of
 from profiling.trace.xplane import Integers, Line, Trace
 
 INPUT_THREAD = re.compile(r"^\$thread\.py:\d+ run$|^\$py_dataset_adapter\w*\.py:\d+ get_index$")
 """The work of a thread of Python's pools, and of one of Keras's that makes batches, as JAX's profiler names it."""
 HOST = PARTS.index("host")
+NANOSECONDS = 9
+"""The decimal places to which the seconds of each step's parts are kept."""
+Seconds = NDArray[np.float64]
 WITHOUT_REST = 0.8
 """The share of the steps from which on input is made all the time, but for what lies between two batches.
 
@@ -51,15 +54,16 @@ class Activity:
     def __init__(self, trace: Trace) -> None:
         self.devices = [plane for plane in trace.planes if DEVICE.search(plane)]
         self.device_events = 0
-        self.kernels = 0
-        self._steps: list[tuple[Integers, Integers]] = []
+        self._kernels: list[Integers] = []
+        self._marks: dict[str, list[tuple[Integers, Integers]]] = defaultdict(list)
         self._parts: dict[Part, list[Intervals]] = defaultdict(list)
         self._input_in_python: list[Intervals] = []
         for line in trace.lines():
             self._add(line)
-        begins, ends = (np.concatenate([pair[i] for pair in self._steps] or [np.empty(0, np.int64)]) for i in (0, 1))
-        steps = np.argsort(begins)
-        self.step_begins, self.step_ends = begins[steps], ends[steps]
+        begins, ends = self._marked(STEP)
+        self.step_begins, self.step_ends = whole_steps(
+            begins, ends, np.sort(np.concatenate([ends, self._marked(STEP_END)[1]])), np.sort(self._marked(EPOCH)[1])
+        )
 
     def breakdown(self) -> Breakdown | None:
         """Return the mean step; None without a step marker."""
@@ -71,28 +75,43 @@ class Activity:
             parts["input_wait"] = union([*self._parts["input_wait"], *self._input_in_python])
             seconds = exposed(self.step_begins, self.step_ends, parts)
         steps = len(self.step_begins)
+        kernels = np.sort(np.concatenate(self._kernels or [np.empty(0, np.int64)]))
+        inside = Intervals(self.step_begins, self.step_ends).cover(kernels)
         return Breakdown(
             steps=steps,
             step_s=float(np.sum(self.step_ends - self.step_begins)) * 1e-12 / steps,
-            parts={part: seconds[part] / steps for part in PARTS},
-            kernels=self.kernels / steps,
+            parts={part: float(np.sum(of_part)) / steps for part, of_part in seconds.items()},
+            of_steps={
+                part: [round(its, NANOSECONDS) for its in of_part.tolist()]
+                for part, of_part in seconds.items()
+                if of_part.any()
+            },
+            kernels=float(np.count_nonzero(inside)) / steps,
         )
 
-    def _is_held_up_by_input(self, seconds: Mapping[Part, float]) -> bool:
+    def _is_held_up_by_input(self, seconds: Mapping[Part, Seconds]) -> bool:
         """Return whether the steps wait, or would wait, for input that Python makes: if it is made without a rest.
 
         That Python also holds the lock that the step's own Python needs: what looks like the host's time is then a
         wait for the input, too, and there may be no other.
         """
-        total = sum(seconds.values())
+        total = sum(np.sum(of_part) for of_part in seconds.values())
         made = exposed(self.step_begins, self.step_ends, {"input_wait": union(self._input_in_python)})["input_wait"]
-        return seconds["input_wait"] > WAITS * total or made > WITHOUT_REST * total
+        return bool(np.sum(seconds["input_wait"]) > WAITS * total or np.sum(made) > WITHOUT_REST * total)
+
+    def _marked(self, name: str) -> tuple[Integers, Integers]:
+        """Return the beginning and the end of each event of that name, in order."""
+        found = self._marks[name]
+        begins, ends = (np.concatenate([pair[i] for pair in found] or [np.empty(0, np.int64)]) for i in (0, 1))
+        order = np.argsort(begins, kind="stable")
+        return begins[order], ends[order]
 
     def _add(self, line: Line) -> None:
         if DEVICE.search(line.plane):
             self.device_events += len(line.kinds) if STREAM.search(line.name) else 0
-        elif STEP in line.names:
-            self._steps.append(line.span(line.kinds == line.names.index(STEP)))
+        else:
+            for mark in {STEP, STEP_END, EPOCH}.intersection(line.names):
+                self._marks[mark].append(line.span(line.kinds == line.names.index(mark)))
         part_of_kind = np.full(len(line.names), HOST)
         for kind in np.unique(line.kinds).tolist():
             if is_input_in_python(line.name, line.names[kind]) or INPUT_THREAD.search(line.names[kind]):
@@ -101,8 +120,8 @@ class Activity:
             part = part_of(line.plane, line.name, line.names[kind], cpu_is_device=self.device_events == 0)
             part_of_kind[kind] = HOST if part is None else PARTS.index(part)
         parts = part_of_kind[line.kinds]
-        self.kernels += int(np.count_nonzero(parts == PARTS.index("kernel")))
         begins, ends = line.span(parts != HOST)
+        self._kernels.append(begins[parts[parts != HOST] == PARTS.index("kernel")])
         parts = parts[parts != HOST]
         for number in np.unique(parts).tolist():
             self._parts[PARTS[number]].append(Intervals(begins[parts == number], ends[parts == number]))
@@ -112,8 +131,26 @@ def union(found: Sequence[Intervals]) -> Intervals:
     return Intervals(np.concatenate([i.begins for i in found]), np.concatenate([i.ends for i in found]))
 
 
-def exposed(begins: Integers, ends: Integers, parts: Mapping[Part, Intervals]) -> dict[Part, float]:
-    """Return the seconds in the steps in which each part is the first by precedence; the rest is the host's."""
+def whole_steps(begins: Integers, ends: Integers, before: Integers, epochs: Integers) -> tuple[Integers, Integers]:
+    """Return when the steps that are marked from `begins` to `ends` really began and ended: each at the last one's end.
+
+    `before` are the ends of steps in order, `epochs` the beginnings of epochs. An epoch's first step has the epoch's
+    turn before it, and of a trace's first step the end before may be unknown: both are left out, as they are of the
+    samples, unless there are no others.
+    """
+    place = np.searchsorted(before, begins, "right") - 1
+    follows = place >= 0
+    began = np.where(follows, before[np.maximum(place, 0)] if len(before) else begins, begins)
+    turns = np.searchsorted(epochs, begins, "right") > np.searchsorted(epochs, began, "left")
+    whole = follows & ~turns
+    return (began[whole], ends[whole]) if whole.any() else (begins, ends)
+
+
+def exposed(begins: Integers, ends: Integers, parts: Mapping[Part, Intervals]) -> dict[Part, Seconds]:
+    """Return the seconds of each step in which each part is the first by precedence; the rest is the host's.
+
+    A moment in several steps counts for the last of them that began.
+    """
     edges = np.unique(np.concatenate([begins, ends, *(edge for p in parts.values() for edge in (p.begins, p.ends))]))
     moments, lengths = edges[:-1], np.diff(edges)
     owner = np.full(len(moments), HOST)
@@ -121,5 +158,7 @@ def exposed(begins: Integers, ends: Integers, parts: Mapping[Part, Intervals]) -
         if part in parts:
             owner[parts[part].cover(moments)] = PARTS.index(part)
     inside = Intervals(begins, ends).cover(moments)
-    totals = np.bincount(owner[inside], weights=lengths[inside], minlength=len(PARTS))
-    return {part: float(total) * 1e-12 for part, total in zip(PARTS, totals, strict=True)}
+    step = np.searchsorted(begins, moments[inside], "right") - 1
+    cells = np.zeros((len(begins), len(PARTS)))
+    np.add.at(cells, (step, owner[inside]), lengths[inside] * 1e-12)
+    return {part: cells[:, number] for number, part in enumerate(PARTS)}

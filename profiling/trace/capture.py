@@ -14,13 +14,18 @@ from typing import Any
 
 from profiling.records.trace import Capture
 from profiling.trace.framework_profiler import Profiler
+from profiling.trace.parts import EPOCH, STEP_END
 
 STEPS = 10
 """The number of steps that a window holds; each is some thousand events."""
 
 
 class TraceWindow:
-    """Traces the steps `first_step` … `first_step + steps - 1` of the training that runs in its `with` block."""
+    """Traces the steps `first_step` … `first_step + steps - 1` of the training that runs in its `with` block.
+
+    The profiler starts at the end of the step before them, which there must be: a step runs from the end of the one
+    before, so that what callbacks do at its beginning is in it.
+    """
 
     def __init__(self, folder: Path, backend: str, first_step: int, steps: int = STEPS) -> None:
         self._profiler = Profiler(folder, backend)
@@ -46,6 +51,9 @@ class TraceWindow:
         window = self
 
         class Callback(keras.callbacks.Callback):  # type: ignore[misc]
+            def on_epoch_begin(self, epoch: int, logs: Mapping[str, float] | None = None) -> None:
+                window.begin_epoch()
+
             def on_train_batch_begin(self, batch: int, logs: Mapping[str, float] | None = None) -> None:
                 window.begin_step()
 
@@ -54,9 +62,10 @@ class TraceWindow:
 
         return Callback()
 
+    def begin_epoch(self) -> None:
+        self._profiler.mark(EPOCH)
+
     def begin_step(self) -> None:
-        if self._step == self._first:
-            self._profiler.start()
         if self._profiler.running:
             self._marker.enter_context(self._profiler.step(self._step))
 
@@ -67,6 +76,9 @@ class TraceWindow:
         if self._step == self._last:
             self._profiler.stop()
         self._step += 1
+        if self._step == self._first:
+            self._profiler.start()
+            self._profiler.mark(STEP_END)
 
     def is_past(self) -> bool:
         """Return whether the window, and the step that its end disturbed, are over."""
@@ -86,6 +98,7 @@ class TraceWindow:
         file = profiler.file()
         reason = profiler.reason
         if self._step <= self._first:
+            file = None
             reason = (
                 f"the training ended after {self._step} steps, before the first to be traced (step {self._first + 1})"
             )

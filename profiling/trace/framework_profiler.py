@@ -73,6 +73,20 @@ class Profiler:
         # _r=1 says that it is a step: without it no tool computes a step time.
         return tf.profiler.experimental.Trace(STEP, step_num=number, _r=1)
 
+    def mark(self, name: str) -> None:
+        """Write an event of no length into the trace."""
+        if not self.running:
+            return
+        if self._backend == "jax":
+            import jax
+
+            with jax.profiler.TraceAnnotation(name):
+                return
+        import tensorflow as tf
+
+        with tf.profiler.experimental.Trace(name):
+            return
+
     def _files(self) -> set[Path]:
         return set(self._folder.glob("plugins/profile/*/*.xplane.pb"))
 

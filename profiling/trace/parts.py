@@ -11,7 +11,11 @@ import re
 from profiling.records.trace import Part
 
 STEP = "train"
-"""The name of the step markers."""
+"""The name of the step markers: each from the step's own beginning to its end."""
+STEP_END = "step ended"
+"""The name of the event that stands for the end of the step before the first one traced."""
+EPOCH = "epoch begins"
+"""The name of the event at the beginning of an epoch."""
 
 DEVICE = re.compile(r"/device:(?!CPU)\w+:\d+")
 STREAM = re.compile(r"^Stream #|^XLA Ops$|^Async XLA Ops$")

@@ -28,6 +28,7 @@ from tests.bench_self.statistics import (
 from tests.bench_self.strategies import strategy_beside_none
 from tests.bench_self.training import against_bare_fit
 from tests.bench_self.treesearch import nqueens, uts
+from tests.bench_self.verdicts import verdicts_on_known_cases
 
 REPORT_WIDTH = 120
 PARTS = {
@@ -40,6 +41,7 @@ PARTS = {
     "network": (pingpong_beside_netpipe, gloo_beside_bare_loop),
     "pairs-of-runs": (compared_with_itself, compared_with_more_work),
     "harness": (start_up, quick_suite),
+    "verdicts": (verdicts_on_known_cases,),
 }
 
 

@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
-from collections.abc import Iterator
+from operator import attrgetter
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -16,80 +12,50 @@ from profiling.host.pyspy import allow_tracing
 from profiling.machine.environment.collect import collect
 from profiling.measure import measure
 from profiling.profiled_steps import Keep, profile_training
-from profiling.records.bottleneck import Bottleneck
 from profiling.records.point import Point
-from profiling.records.telemetry import Telemetry
 from profiling.timing.steps import train_until
 from profiling.trace import framework_profiler as profiler
-from tests.conftest import ROOT
 from tests.fixtures.bound_workloads import BATCH, SLEEP_S, large_products, slow_input
+from tests.fixtures.verdict_cases import CASES, Case, Impossible, as_it_is, verdict
 
 pytestmark = pytest.mark.alone
 
-QUOTA_US, PERIOD_US = 50_000, 100_000
-TELEMETRY = Telemetry(interval_s=0.5, gauges={}, counters={"wall_s": 10.0})
-
-
-def verdict(name: str, backend: str = "tensorflow", **options: Any) -> Bottleneck:
-    process = subprocess.run(
-        [sys.executable, "-m", "tests.fixtures.bound_workloads", name, backend],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        **options,
-    )
-    assert process.returncode == 0, process.stderr[-3000:]
-    return Bottleneck.model_validate_json(process.stdout.splitlines()[-1])
+CHECKED = {
+    "slow-input",
+    "hungry-input",
+    "looping-input",
+    "looping-workers",
+    "waiting-at-begin",
+    "held-lock",
+    "tiny-operations",
+    "large-products",
+}
+"""The workloads that are judged here, as the machine is; `make bench-self PART=verdicts` judges all."""
+THROTTLED = "a quota of a group above"
 
 
 @pytest.mark.parametrize("backend", ["tensorflow", "jax"])
 @pytest.mark.parametrize(
-    ("name", "bound"),
-    [
-        ("slow-input", "input-bound"),
-        ("hungry-input", "input-bound"),
-        ("looping-input", "input-bound"),
-        ("looping-workers", "input-bound"),
-        ("tiny-operations", "dispatch-bound"),
-        ("large-products", "device-bound"),
-    ],
+    "case",
+    [case for case in CASES if case.workload in CHECKED and case.surroundings is as_it_is],
+    ids=attrgetter("workload"),
 )
-def test_the_verdict_names_what_was_built_in(name: str, bound: str, backend: str) -> None:
-    found = verdict(name, backend)
-    assert found.bound == bound, found
+def test_the_verdict_names_what_was_built_in(case: Case, backend: str) -> None:
+    found = verdict(case, backend)
+    assert found.bound in case.right, found
     assert sum(found.shares.values()) == pytest.approx(1, abs=0.01)
     assert (found.shares_text or "").startswith("trace of ")
+    assert found.intervals[max(found.shares, key=lambda cause: found.shares[cause])]
     assert found.help
 
 
-@pytest.fixture
-def quota_group() -> Iterator[Path]:
-    """A control group that may use half of one CPU."""
-    for hierarchy, settings in (
-        ("cpu", {"cpu.cfs_period_us": PERIOD_US, "cpu.cfs_quota_us": QUOTA_US}),
-        ("", {"cpu.max": f"{QUOTA_US} {PERIOD_US}"}),
-    ):
-        group = Path("/sys/fs/cgroup", hierarchy, f"accelbench-test-{os.getpid()}")
-        try:
-            group.mkdir()
-            for file, value in settings.items():
-                (group / file).write_text(str(value))
-        except OSError:
-            if group.is_dir():
-                group.rmdir()
-            continue
-        yield group
-        group.rmdir()
-        return
-    pytest.skip("no control group with a CPU quota can be made here")
-
-
 @pytest.mark.timeout(600)
-def test_a_process_stopped_by_its_cpu_quota_is_told_so(quota_group: Path) -> None:
-    def join() -> None:
-        (quota_group / "cgroup.procs").write_text(str(os.getpid()))
-
-    found = verdict("large-products", preexec_fn=join)
+def test_a_process_stopped_by_its_cpu_quota_is_told_so() -> None:
+    (case,) = (case for case in CASES if case.name == THROTTLED)
+    try:
+        found = verdict(case, "tensorflow")
+    except Impossible as reason:
+        pytest.skip(f"no control group with a CPU quota can be made here: {reason}")
     assert found.bound == "cpu-quota-bound", found
     assert "quota" in (found.quota_text or "")
     assert found.shares["device"] > 0, "what it was stopped in is still shown"
@@ -100,7 +66,7 @@ def test_a_profiler_that_does_not_start_leaves_the_verdict_to_py_spy(monkeypatch
     monkeypatch.setattr("profiling.profiled_steps.HOST_S", 9.0)
     allow_tracing()  # as a worker does
     point = Point("large-products", "cpu", {"batch": 32}, "tensorflow", seed=1)
-    found = profile_training(large_products(point), point, 0.05, TELEMETRY)
+    found = profile_training(large_products(point), point, 0.05)
     assert found.trace is None
     assert found.capture is not None
     assert "no space left" in str(found.capture.reason)

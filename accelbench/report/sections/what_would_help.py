@@ -9,11 +9,12 @@ from rich.text import Text
 
 from accelbench.format import one_line
 from accelbench.report.section import InTerminal, Run, Section
+from accelbench.report.verdict import verdict
 
 
 def _find(run: Run) -> Mapping[str, str]:
-    found = [row.record.profile.bottleneck for row in run.rows if row.record.profile]
-    return {verdict.bound: verdict.help for verdict in found if verdict.bound and verdict.help}
+    found = [row.record.profile for row in run.rows if row.record.profile]
+    return {verdict(profile): profile.bottleneck.help for profile in found if profile.bottleneck.help}
 
 
 def _print(helps: Mapping[str, str], console: Console) -> None:

@@ -5,6 +5,8 @@ Sources: Linux `Documentation/admin-guide/cgroup-v2.rst`, `…/cgroup-v1/memory.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from operator import attrgetter
 from pathlib import Path
 from typing import NamedTuple
 
@@ -25,7 +27,7 @@ class Mount(NamedTuple):
 
 
 class Throttling(NamedTuple):
-    """The periods since boot in which a quota ran out, and the seconds stopped, summed over the CPUs."""
+    """The periods in which a group's quota ran out, and the seconds it was stopped, summed over the CPUs."""
 
     periods: int
     seconds: float
@@ -51,18 +53,29 @@ def collect_memory_limit(root: Path = Path("/")) -> int | None:
 MEMORY_LIMIT_FILES = ("memory.max", "memory.limit_in_bytes")  # version 2 (`max`, no number, for none), version 1
 
 
-def collect_throttling(root: Path = Path("/")) -> Throttling | None:
-    """Return how the quotas of this group and those above it held it back; None where no group counts it."""
-    counted = [pairs for group in groups("cpu", root) if "nr_throttled" in (pairs := read_pairs(group / "cpu.stat"))]
-    if not counted:
-        return None
-    return Throttling(
-        periods=sum(int(pairs["nr_throttled"]) for pairs in counted),
-        seconds=sum(
-            int(pairs["throttled_usec"]) / 1e6 if "throttled_usec" in pairs else int(pairs["throttled_time"]) / 1e9
-            for pairs in counted
-        ),
-    )
+def collect_throttling(root: Path = Path("/")) -> dict[Path, Throttling]:
+    """Return how often the quota of this group, and of each above it, has held it back so far; of those that count."""
+    found = {}
+    for group in groups("cpu", root):
+        pairs = read_pairs(group / "cpu.stat")
+        if "nr_throttled" in pairs:
+            in_v2 = "throttled_usec" in pairs
+            seconds = int(pairs["throttled_usec"]) / 1e6 if in_v2 else int(pairs["throttled_time"]) / 1e9
+            found[group] = Throttling(int(pairs["nr_throttled"]), seconds)
+    return found
+
+
+def throttled_between(begin: Mapping[Path, Throttling], end: Mapping[Path, Throttling]) -> Throttling | None:
+    """Return how the group that throttled the most did so in between; None where no group counts it.
+
+    Groups that lie in each other may be stopped at the same time, so that their seconds do not add up.
+    """
+    between = [
+        Throttling(after.periods - begin[group].periods, after.seconds - begin[group].seconds)
+        for group, after in end.items()
+        if group in begin
+    ]
+    return max(between, key=attrgetter("seconds", "periods"), default=None)
 
 
 def _group_quota(group: Path) -> float | None:

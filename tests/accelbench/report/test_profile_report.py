@@ -19,7 +19,7 @@ from accelbench.report.terminal import print_run
 from accelbench.report.verdict import verdict_line
 from profiling.analysis.bottleneck import HELP, judge
 from profiling.machine.devices import device_kind
-from profiling.records.bottleneck import Bottleneck
+from profiling.records.bottleneck import Bottleneck, CpuTime
 from profiling.records.host import HostCounters, Sampling, ThreadShare
 from profiling.records.record import Profile, Record
 from profiling.records.trace import Breakdown, Capture, Operation, TraceAnalysis, XprofSteps
@@ -69,11 +69,22 @@ def test_the_table_says_why_a_bottleneck_is_unknown(tmp_path: Path) -> None:
     assert "would help" not in text
 
 
-def test_a_cpu_quota_is_named_by_how_often_it_ran_out() -> None:
-    found = judge({"device": 0.9, "input": 0.1}, source="trace", throttled_share=0.6)
-    assert verdict_line(profile(bottleneck=found)) == (
-        "cpu-quota-bound: the CPU quota stopped the process in 60% of its periods"
+def test_a_cpu_quota_is_named_by_how_long_it_stopped_the_process() -> None:
+    found = judge(
+        {"device": 0.9, "input": 0.1},
+        source="trace",
+        cpu=CpuTime(wall_s=10.0, run_s=4.0, wait_s=6.0, longest_wait_s=6.0, throttled_s=6.0),
     )
+    assert verdict_line(profile(bottleneck=found)) == (
+        "cpu-quota-bound: the CPU quota stopped the process for 60% of the time"
+    )
+
+
+def test_causes_that_are_not_told_apart_and_steps_that_are_not_alike_are_said_in_the_line() -> None:
+    doubt = "a traced step takes 3.0 times a measured one"
+    found = judge({"device": 0.46, "input": 0.4, "dispatch": 0.14}, source="trace", apart_text=doubt)
+    line = "device-bound and input-bound: device 46 %, input 40 %, dispatch 14 %"
+    assert verdict_line(profile(bottleneck=found)) == f"{line}; {doubt}"
 
 
 def test_shares_that_round_to_nothing_are_not_in_the_line() -> None:

@@ -118,13 +118,33 @@ def test_the_cpu_s_operations_are_kernels_only_where_it_is_the_device(tmp_path: 
     assert microseconds(broken_down(tmp_path / "gpu", gpu)) == {"kernel": 10, "host": 90}
 
 
-def test_what_happens_between_steps_is_in_none(tmp_path: Path) -> None:
+def test_a_step_runs_from_the_end_of_the_one_before(tmp_path: Path) -> None:
+    """What other callbacks do before a step's marker begins is the host's: here 40 of the second step's 50."""
     planes: Planes = {
-        "/host:CPU": {"python": [("train", 0, 10), ("train", 50, 60)], "tf_Compute/1": [("a/MatMul:MatMul", 5, 55)]}
+        "/host:CPU": {
+            "python": [("step ended", 2, 2), ("train", 12, 22), ("train", 62, 72)],
+            "tf_Compute/1": [("a/MatMul:MatMul", 12, 22), ("a/MatMul:MatMul", 62, 72)],
+        }
     }
     found = broken_down(tmp_path, planes)
     assert found.steps == 2
-    assert microseconds(found) == {"kernel": 5, "host": 5}
+    assert microseconds(found) == {"kernel": 10, "host": 25}
+    assert found.of_steps["host"] == pytest.approx([10e-6, 40e-6])
+    assert found.kernels == 1
+
+
+def test_a_step_whose_beginning_was_not_seen_is_left_out(tmp_path: Path) -> None:
+    planes: Planes = {"/host:CPU": {"python": [("train", 0, 10), ("train", 50, 60)]}}
+    found = broken_down(tmp_path, planes)
+    assert (found.steps, microseconds(found)) == (1, {"host": 50})
+    alone = broken_down(tmp_path / "alone", {"/host:CPU": {"python": [("train", 0, 10)]}})
+    assert (alone.steps, microseconds(alone)) == (1, {"host": 10}), "unless it is the only one"
+
+
+def test_the_turn_of_an_epoch_is_no_steps_time(tmp_path: Path) -> None:
+    steps = [("step ended", 0, 0), ("train", 1, 10), ("epoch begins", 500, 500), ("train", 510, 520)]
+    found = broken_down(tmp_path, {"/host:CPU": {"python": [*steps, ("train", 521, 530)]}})
+    assert (found.steps, microseconds(found)) == (2, {"host": 10})
 
 
 def test_a_trace_without_steps_has_no_breakdown(tmp_path: Path) -> None:
@@ -151,6 +171,6 @@ def test_the_parts_add_up_to_the_steps(steps: list[tuple[int, int]], kernels: li
     parts = exposed(within.begins, within.ends, {"kernel": arrays(kernels)})
     in_step = {t for begin, length in steps for t in range(begin, begin + length)}
     in_kernel = {t for begin, length in kernels for t in range(begin, begin + length)}
-    assert parts["kernel"] == pytest.approx(len(in_step & in_kernel) * 1e-12)
-    assert parts["host"] == pytest.approx(len(in_step - in_kernel) * 1e-12)
+    assert parts["kernel"].sum() == pytest.approx(len(in_step & in_kernel) * 1e-12)
+    assert parts["host"].sum() == pytest.approx(len(in_step - in_kernel) * 1e-12)
     assert set(parts) == set(PARTS)

@@ -7,7 +7,13 @@ from pathlib import Path
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from profiling.machine.environment.limits import Throttling, collect_limits, collect_throttling, parse_cpu_max
+from profiling.machine.environment.limits import (
+    Throttling,
+    collect_limits,
+    collect_throttling,
+    parse_cpu_max,
+    throttled_between,
+)
 from tests.fixtures.machines import CGROUP_V1, CGROUP_V2, build
 
 UNTIMED = settings(deadline=None)  # other work on the machine is no failure
@@ -17,7 +23,9 @@ def test_the_tightest_quota_of_version_2_counts(tmp_path: Path) -> None:
     root = build(tmp_path, CGROUP_V2)
     limits = collect_limits(root)
     assert (limits.cpu_quota, limits.memory_bytes) == (1.5, 8 << 30)
-    assert collect_throttling(root) == Throttling(periods=42, seconds=2.0)
+    own, above = collect_throttling(root).values()
+    assert own == Throttling(periods=2, seconds=0.5)
+    assert above == Throttling(periods=40, seconds=1.5)
 
 
 def test_version_1_in_a_container_is_read_from_the_visible_top(tmp_path: Path) -> None:
@@ -25,7 +33,7 @@ def test_version_1_in_a_container_is_read_from_the_visible_top(tmp_path: Path) -
     limits = collect_limits(root)
     assert limits.cpu_quota == 0.5  # that of version 1, not what the unified hierarchy beside it says
     assert limits.memory_bytes is None  # version 1's way of writing "no limit"
-    assert collect_throttling(root) == Throttling(periods=3, seconds=1.2)
+    assert list(collect_throttling(root).values()) == [Throttling(periods=3, seconds=1.2)]
 
 
 def test_a_group_outside_the_visible_ones_falls_back_to_the_top(tmp_path: Path) -> None:
@@ -36,7 +44,17 @@ def test_a_group_outside_the_visible_ones_falls_back_to_the_top(tmp_path: Path) 
 def test_without_groups_there_is_no_limit(tmp_path: Path) -> None:
     limits = collect_limits(tmp_path)
     assert (limits.cpu_quota, limits.memory_bytes) == (None, None)
-    assert collect_throttling(tmp_path) is None
+    assert collect_throttling(tmp_path) == {}
+    assert throttled_between({}, {}) is None
+
+
+def test_of_groups_in_each_other_the_one_that_throttles_counts() -> None:
+    """The group above throttled for 40 s before, and hardly since."""
+    own, above = Path("job"), Path("slice")
+    begin = {own: Throttling(2, 0.5), above: Throttling(400, 40.0)}
+    end = {own: Throttling(32, 3.5), above: Throttling(401, 40.1)}
+    assert throttled_between(begin, end) == Throttling(30, 3.0)
+    assert throttled_between({}, end) is None, "groups that came in between tell of no time"
 
 
 @UNTIMED

@@ -1,0 +1,93 @@
+"""The CPU time that a training's steady steps got, waited for, and were refused by a quota."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+from profiling.machine.environment.limits import Throttling, collect_throttling, throttled_between
+from profiling.machine.totals import Schedule, read_schedules
+from profiling.records.bottleneck import CpuTime
+from profiling.timing.steps import WARMUP_STEPS
+
+
+@dataclass(frozen=True)
+class Moment:
+    """What the kernel has counted of this process until a moment."""
+
+    when_s: float
+    threads: Mapping[int, Schedule]
+    throttling: Mapping[Path, Throttling]
+
+
+def read_moment(root: Path = Path("/")) -> Moment:
+    """Read the counts of now."""
+    return Moment(perf_counter(), read_schedules(root), collect_throttling(root))
+
+
+def cpu_between(begin: Moment, end: Moment) -> CpuTime | None:
+    """Return the CPU time in between; None where the kernel does not tell.
+
+    Threads that ended in between took their time with them: the sums are lower bounds.
+    """
+    if not end.threads:
+        return None
+    nothing = Schedule(0.0, 0.0)
+    used = [(after, begin.threads.get(thread, nothing)) for thread, after in end.threads.items()]
+    waits = [after.wait_s - before.wait_s for after, before in used]
+    throttled = throttled_between(begin.throttling, end.throttling)
+    return CpuTime(
+        wall_s=end.when_s - begin.when_s,
+        run_s=sum(after.run_s - before.run_s for after, before in used),
+        wait_s=sum(waits),
+        longest_wait_s=max(waits),
+        throttled_s=throttled and throttled.seconds,
+    )
+
+
+class StepsCpu:
+    """Reads the kernel's counts around the steps that are samples, epoch by epoch; never within one of them."""
+
+    def __init__(self) -> None:
+        self._steps = 0
+        self._begin: Moment | None = None
+        self._found: list[CpuTime] = []
+
+    def callback(self) -> Any:
+        """Return a Keras callback, to be the training's first: what the others do between epochs is no step's."""
+        import keras
+
+        watch = self
+
+        class Callback(keras.callbacks.Callback):  # type: ignore[misc]
+            def on_epoch_begin(self, epoch: int, logs: Mapping[str, float] | None = None) -> None:
+                if watch._steps > WARMUP_STEPS:
+                    watch._begin = read_moment()
+
+            def on_train_batch_end(self, batch: int, logs: Mapping[str, float] | None = None) -> None:
+                watch._steps += 1
+                if watch._steps == WARMUP_STEPS + 1:
+                    watch._begin = read_moment()
+
+            def on_epoch_end(self, epoch: int, logs: Mapping[str, float] | None = None) -> None:
+                if watch._begin is not None and (found := cpu_between(watch._begin, read_moment())):
+                    watch._found.append(found)
+                watch._begin = None
+
+        return Callback()
+
+    def result(self) -> CpuTime | None:
+        """Return the sums over the epochs; None where nothing was read."""
+        if not self._found:
+            return None
+        throttled = [each.throttled_s for each in self._found if each.throttled_s is not None]
+        return CpuTime(
+            wall_s=sum(each.wall_s for each in self._found),
+            run_s=sum(each.run_s for each in self._found),
+            wait_s=sum(each.wait_s for each in self._found),
+            longest_wait_s=sum(each.longest_wait_s for each in self._found),
+            throttled_s=sum(throttled) if throttled else None,
+        )
