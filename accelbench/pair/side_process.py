@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+from contextlib import suppress
 from tempfile import TemporaryFile
 
 from accelbench.errors import RunBroken, UserError
@@ -78,12 +79,12 @@ class SideProcess:
 
     def close(self) -> None:
         """End the side and all that it started."""
-        assert self._process.stdin
         self._process.terminate()
         try:
             self._process.wait(EXIT_SECONDS)
         except subprocess.TimeoutExpired:
             os.killpg(self._process.pid, signal.SIGKILL)
             self._process.wait()
-        self._process.stdin.close()
+        with suppress(BrokenPipeError):  # what a side that has ended did not read is still to be written
+            self._process.communicate()
         self._printed.close()
