@@ -60,7 +60,8 @@ def command(
     ratio is of two that follow each other.
 
     A and B are each `.` (this Python), another python or the folder of a virtual environment, or an image:
-    docker:IMAGE, podman:IMAGE, FILE.sif. They may be the same, and differ by their settings:
+    docker:IMAGE, podman:IMAGE, FILE.sif (with --device gpu it is given the GPUs). They may be the same, and differ by
+    their settings:
 
     \b
       accelbench pair . ../new-numpy matmul             two versions of a library

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from accelbench.errors import UserError
+from accelbench.pair.container import SIF, in_image, is_image
 from accelbench.run.plan import Choice
 from profiling.records.point import Device, Point
 
@@ -17,15 +18,6 @@ SERVER = ("-m", "accelbench.pair.server")
 THIS = "."
 """The word for the Python that runs this command."""
 ENVIRONMENT = "env:"
-CONTAINER_OPTIONS = (
-    *("--rm", "--interactive", "--network", "none"),
-    *("--read-only", "--tmpfs", "/tmp", "--shm-size", "1g"),  # as the Makefile's container-bench has them
-)
-IMAGE_FOLDER = "/accelbench"
-"""The folder of the project in an image: from the caller's own folder, a checkout there would be imported instead."""
-ENTRYPOINT = f"{IMAGE_FOLDER}/containers/entrypoint.sh"
-"""The script that every container runs first, which Docker and Podman know from the image."""
-GPU_OPTIONS = {"docker": ("--gpus", "all"), "podman": ("--device", "nvidia.com/gpu=all"), "apptainer": ("--nv",)}
 
 
 @dataclass(frozen=True)
@@ -75,35 +67,12 @@ class Side:
 
     def command(self, device: Device) -> list[str]:
         """Return the command that starts this side; UserError where the word means nothing on this machine."""
-        engine, colon, image = self.word.partition(":")
-        if colon and engine in ("docker", "podman"):
-            variables = [part for name, value in self.variables.items() for part in ("--env", f"{name}={value}")]
-            options = (*CONTAINER_OPTIONS, *_gpu(engine, device), *variables)
-            return [_installed(engine), "run", *options, image, "python", *SERVER]
-        if self.word.endswith(".sif"):
-            if not Path(self.word).is_file():
-                raise UserError(f"{self.name}: there is no image {self.word}")
-            variables = [part for name, value in self.variables.items() for part in ("--env", f"{name}={value}")]
-            options = ("--pwd", IMAGE_FOLDER, *_gpu("apptainer", device), *variables)
-            return [_installed("apptainer"), "exec", *options, self.word, ENTRYPOINT, "python", *SERVER]
-        return [self._interpreter(), *SERVER]
-
-    def _interpreter(self) -> str:
-        """Return the path of the Python that is meant, its symbolic link kept: it tells an environment from another."""
-        if self.word == THIS:
-            return sys.executable
-        path = Path(self.word)
-        if path.is_dir():
-            path = path / "bin" / "python"
-            if not path.exists():
-                raise UserError(f"{self.name}: {self.word} is no environment of Python: it has no bin/python")
-        found = shutil.which(path)
-        if found is None:
-            raise UserError(
-                f"{self.name}: {self.word!r} is neither '.' (this Python), nor a Python or an environment's folder, "
-                "nor docker:IMAGE, podman:IMAGE or FILE.sif"
-            )
-        return os.path.abspath(found)
+        try:
+            if is_image(self.word):
+                return in_image(self.word, ("python", *SERVER), self.variables, device)
+            return [_interpreter(self.word), *SERVER]
+        except UserError as error:
+            raise UserError(f"{self.name}: {error}") from None
 
     def sets(self, point: Point, axis: str) -> bool:
         """Return whether this side's settings choose the value of that axis of the point."""
@@ -117,12 +86,19 @@ def common_name(point: Point, sides: Sequence[Side]) -> str:
     return str(Point(point.benchmark, point.device, params, backend))
 
 
-def _gpu(engine: str, device: Device) -> tuple[str, ...]:
-    return GPU_OPTIONS[engine] if device == "gpu" else ()
-
-
-def _installed(engine: str) -> str:
-    found = shutil.which(engine)
+def _interpreter(word: str) -> str:
+    """Return the path of the Python that is meant, its symbolic link kept: it tells an environment from another."""
+    if word == THIS:
+        return sys.executable
+    path = Path(word)
+    if path.is_dir():
+        path = path / "bin" / "python"
+        if not path.exists():
+            raise UserError(f"{word} is no environment of Python: it has no bin/python")
+    found = shutil.which(path)
     if found is None:
-        raise UserError(f"{engine} is not installed: a side may also be a Python or the folder of an environment")
-    return found
+        raise UserError(
+            f"{word!r} is neither '.' (this Python), nor a Python or an environment's folder, nor docker:IMAGE, "
+            f"podman:IMAGE or FILE{SIF}"
+        )
+    return os.path.abspath(found)
