@@ -37,7 +37,7 @@ CUDA12 = $(if $(VENV),$(VENV)/cuda12/.installed)
 
 .DEFAULT_GOAL := help
 .PHONY: device-there gpu-tests
-.PHONY: help bench list resume report tensorboard doctor install test test-gpu sanitize gpu-day kernels-report lint format bench-self schema records-page pins clean image sif container-bench container-test
+.PHONY: help bench list resume report tensorboard doctor install test test-all test-gpu sanitize gpu-day kernels-report lint format bench-self schema records-page pins clean image sif container-bench container-test
 
 help:  ## list every target
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -94,9 +94,13 @@ install: $(INSTALLED)  ## only create the environment (VENV=.venv)
 # Most tests wait much, so that two at a time take half as long; those that measure have the machine for themselves.
 JOBS =
 NONE_CHOSEN = [ $$? = 5 ]
-test: $(DEVELOPMENT) $(CUDA12)  ## run the whole test suite (PYTEST="-k matmul" for a part, JOBS=1 one after the other)
-	$(PY) -m pytest -m "not gpu and not container and not alone" --numprocesses $(or $(JOBS),2) --dist loadfile $(PYTEST) || $(NONE_CHOSEN)
-	$(PY) -m pytest -m "alone and not gpu" $(PYTEST) || $(NONE_CHOSEN)
+SHARED = --numprocesses $(or $(JOBS),2) --dist loadfile
+test: $(DEVELOPMENT)  ## run the tests that are fast, in five minutes (PYTEST="-k matmul" for a part, JOBS=1 one after the other)
+	$(PY) -m pytest -m "not slow and not alone and not gpu and not container" $(SHARED) $(PYTEST) || $(NONE_CHOSEN)
+
+test-all: test $(CUDA12)  ## run these, and then all others that need neither a GPU nor container engines
+	$(PY) -m pytest -m "slow and not alone and not gpu and not container" $(SHARED) $(PYTEST) || $(NONE_CHOSEN)
+	$(PY) -m pytest -m "alone and not gpu and not container" $(PYTEST) || $(NONE_CHOSEN)
 
 # As many processes as the card's memory, the host's and its CPUs hold (JOBS=auto), several contexts on one card.
 test-gpu:  ## verify every GPU kernel on the device, JOBS=n at a time; fails where there is none

@@ -14,6 +14,8 @@ from typing import Any
 import pytest
 
 ROOT = Path(__file__).parents[1]
+SLOW_FIXTURES = {"browser", "done", "jax_traces", "newest", "tensorflow_traces", "together", "traces", "two_runs"}
+"""The fixtures that take seconds, so that every test is slow that asks for one."""
 OWN_BENCHMARKS = ROOT / "tests" / "fixtures" / "own_benchmarks"
 
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
@@ -43,6 +45,13 @@ def info(run: Path) -> dict[str, Any]:
     """Return the facts that a run tells of itself."""
     found: dict[str, Any] = json.loads((run / "run.json").read_text(encoding="utf-8"))
     return found
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark every test as slow that asks for a slow fixture."""
+    for item in items:
+        if isinstance(item, pytest.Function) and SLOW_FIXTURES.intersection(item.fixturenames):
+            item.add_marker(pytest.mark.slow)
 
 
 @pytest.fixture(autouse=True, scope="session")

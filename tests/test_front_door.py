@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.conftest import Run, environment, records
 
 ROOT = Path(__file__).parent.parent
@@ -25,6 +27,7 @@ def test_help_lists_every_target() -> None:
     assert all(f"make {target} " in shown for target in phony.split())
 
 
+@pytest.mark.slow
 def test_bench_with_a_given_interpreter_installs_nothing(tmp_path: Path) -> None:
     out = tmp_path / "out"
     process = make(
@@ -45,6 +48,7 @@ def test_bench_passes_on_a_wrong_suite_and_a_failure() -> None:
     assert "no suite is called 'quik'" in process.stderr
 
 
+@pytest.mark.slow
 def test_a_device_that_is_not_there_is_said_before_anything_is_installed(tmp_path: Path) -> None:
     process = make("bench", f"PYTHON={sys.executable}", f"VENV={tmp_path / 'venv'}", "DEVICE=tpu")
     assert process.returncode != 0
@@ -52,6 +56,7 @@ def test_a_device_that_is_not_there_is_said_before_anything_is_installed(tmp_pat
     assert not list((tmp_path / "venv").glob(".installed*"))
 
 
+@pytest.mark.slow
 def test_the_readmes_benchmark_runs_as_it_stands(accelbench: Run, tmp_path: Path) -> None:
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     (example,) = re.findall(r"```python\n(.*?)```", readme, re.DOTALL)
@@ -66,6 +71,7 @@ def test_the_readmes_benchmark_runs_as_it_stands(accelbench: Run, tmp_path: Path
     assert "1 of 1 points measured and verified" in process.stdout
 
 
+@pytest.mark.slow
 def test_the_benchmark_of_the_contributors_page_is_a_share_of_its_own_ceiling(accelbench: Run, tmp_path: Path) -> None:
     page = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
     example = re.findall(r"```python\n(.*?)```", page, re.DOTALL)[0]

@@ -23,6 +23,7 @@ def bare_python(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "bin" / "python"
 
 
+@pytest.mark.slow
 def test_the_command_is_found_from_any_working_directory(bare_python: Path) -> None:
     packages = os.pathsep.join(path for path in sys.path if Path(path).name.endswith("-packages"))
     chosen = "tests/accelbench/commands/test_command_line.py::test_wrong_use_is_one_line_and_status_2"

@@ -62,7 +62,7 @@ def test_a_sif_built_for_another_device_says_so(sif: Path, checkout: Checkout) -
 
 
 def test_a_gpu_that_is_asked_for_without_nv(sif: Path, checkout: Checkout) -> None:
-    """In the cpu image, told that it is the gpu one: what is looked for is the host's driver, not a library."""
+    """The cpu image is told that it is the gpu one: what is looked for is the host's driver, not a library."""
     bench = ("make", "--file", "/accelbench/Makefile", "bench", "DEVICE=gpu")
     done = run(*as_caller("apptainer", "exec", sif, *bench), check=False, cwd="/", env=checkout.variables)
     assert done.returncode == 2

@@ -134,7 +134,7 @@ def test_an_image_built_for_another_device_says_so(cpu_image: str, docker: dict[
 
 
 def test_a_gpu_image_without_a_gpu_says_which_flag_is_missing(cpu_image: str, docker: dict[str, str]) -> None:
-    """In the cpu image, told that it is the gpu one: the packages differ, and none is looked at before the driver."""
+    """The cpu image is told that it is the gpu one: the packages differ, and none is looked at before the driver."""
     options = ("--rm", "--env", "ACCELBENCH_IMAGE_DEVICE=gpu")
     done = run("docker", "run", *options, "accelbench:cpu", "make", "bench", "DEVICE=gpu", check=False, env=docker)
     assert done.returncode == 2

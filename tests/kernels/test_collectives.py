@@ -147,7 +147,7 @@ def test_a_float32_sum_in_any_order_is_within_the_tolerance_and_a_lost_term_is_n
 
 @dataclass
 class Table:
-    """On which the ranks, threads of this process, lay what they give."""
+    """The table on which the ranks, threads of this process, lay what they give."""
 
     ranks: int
     given: dict[int, Any] = field(default_factory=dict)

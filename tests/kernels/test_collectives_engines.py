@@ -19,6 +19,8 @@ from kernels.collectives.messages import bus_factor, message
 from tests.conftest import Run as Command
 from tests.conftest import command, environment, records
 
+pytestmark = pytest.mark.slow
+
 
 def check_records(found: list[dict[str, Any]], ranks: int) -> None:
     for record in found:

@@ -25,7 +25,7 @@ FLOAT32, SUM = 7, 0
 
 
 class HostNccl:
-    """As much of `cupy.cuda.nccl` as is called, for ranks that are threads."""
+    """The part of `cupy.cuda.nccl` that is called, for ranks that are threads."""
 
     available = True
     NCCL_FLOAT32, NCCL_SUM = FLOAT32, SUM

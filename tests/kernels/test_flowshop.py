@@ -95,6 +95,7 @@ def test_an_instance_whose_tree_is_not_known_is_not_found(number):
         find_instance(number)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("number", "nodes"), {3: 2573133, 14: 2573652}.items())
 def test_the_published_counts_are_reproduced(number, nodes):
     verification = flowshop(point(number)).verify()

@@ -48,6 +48,7 @@ def named(*words: str) -> list[DeviceKernel]:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("kernel", "capability"), JOBS)
 def test_a_kernel_compiles_and_keeps_its_arrays_in_registers(kernel: DeviceKernel, capability: tuple[int, int]) -> None:
     code = compile_kernel(kernel, capability)
@@ -103,6 +104,7 @@ def test_nine_of_ten_instructions_of_a_float32_tile_multiply(capability: tuple[i
     assert sum("FFMA" in line for line in loop) > 0.92 * len(loop)
 
 
+@pytest.mark.slow
 def test_float32_arithmetic_is_not_widened() -> None:
     for kernel in named("matmul", "numba", "float32"):
         assert ".f64" not in to_ptx(kernel, (9, 0))
@@ -140,6 +142,7 @@ def hungry(values, out):  # type: ignore[no-untyped-def]
         out[i] = sums[i]
 
 
+@pytest.mark.slow
 def test_spills_and_local_memory_are_seen() -> None:
     kernel = NumbaKernel("hungry", cuda.jit(hungry, launch_bounds=(1024, 1)), void(float32[::1], float32[::1]))
     generous = NumbaKernel("generous", cuda.jit(hungry), kernel.signature)
@@ -181,6 +184,7 @@ def architecture(binary: bytes) -> str:
     return re.findall(r"\.target\s+(\w+)", listed)[0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("capability", [(8, 0), (9, 0)], ids=str)
 @pytest.mark.parametrize("name", ["nqueens tuned", "matmul numba float32 128x128"])
 def test_what_is_listed_is_what_a_device_runs(name: str, capability: tuple[int, int], tmp_path: Path) -> None:
@@ -198,6 +202,7 @@ def test_what_is_listed_is_what_a_device_runs(name: str, capability: tuple[int, 
     ]
 
 
+@pytest.mark.slow
 def test_the_report_is_a_table_that_says_what_was_compiled() -> None:
     command = [sys.executable, "-m", "kernels.report", "nqueens", "prefix", "--sass"]
     outcome = subprocess.run(command, capture_output=True, text=True, cwd=Path(kernels.__path__[0]).parent)
@@ -206,6 +211,7 @@ def test_the_report_is_a_table_that_says_what_was_compiled() -> None:
     assert "LDS" in outcome.stdout
 
 
+@pytest.mark.slow
 def test_the_report_refuses_a_name_that_no_kernel_has() -> None:
     command = [sys.executable, "-m", "kernels.report", "nothing"]
     outcome = subprocess.run(command, capture_output=True, text=True, cwd=Path(kernels.__path__[0]).parent)
@@ -225,9 +231,10 @@ def test_a_tuned_kernel_that_spills_is_a_failure(monkeypatch: pytest.MonkeyPatch
 
 
 CUDA12 = Path(sys.prefix, "cuda12", "bin", "python")
-"""An environment of its own, which `make test` makes: both CUDAs' packages hold files of the same names."""
+"""An environment of its own, which `make test-all` makes: both CUDAs' packages hold files of the same names."""
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(600)
 @pytest.mark.skipif(not CUDA12.exists(), reason="NOT TESTED: `make kernels-report CUDA=12` installs its compilers")
 def test_every_kernel_compiles_without_spills_by_cuda_12() -> None:

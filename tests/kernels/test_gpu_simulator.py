@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.slow
+
 SIMULATED = sorted(path for path in Path(__file__).with_name("simulated").glob("*.py") if path.name != "conftest.py")
 
 

@@ -36,6 +36,7 @@ def check(product: Product, dtype: str, threads: int, seed: int = 0) -> None:
     np.testing.assert_array_equal(multiply(product, a, b, threads), a.astype(np.float64) @ b.astype(np.float64))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", DTYPES)
 @given(
     m=st.integers(1, 150), n=st.integers(1, 150), k=st.integers(1, 300), batch=st.integers(1, 14),

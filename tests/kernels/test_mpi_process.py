@@ -24,7 +24,7 @@ OWN = "tests.kernels.own_mpi_task"
 
 @pytest.fixture
 def launched(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """As if an MPI launcher had started this process."""
+    """Set the variables by which an MPI launcher starts a process."""
     monkeypatch.setenv("OMPI_COMM_WORLD_SIZE", "2")
     with mpi_process.mpi_process():
         yield

@@ -23,6 +23,7 @@ def point(impl, queens, cores="all"):
     return Point("nqueens", "cpu", {"impl": impl, "cores": cores, "queens": queens})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("queens", range(1, 13))
 @pytest.mark.parametrize(("impl", "cores"), SEARCHES)
 def test_both_counts_are_the_known_ones_also_after_several_executions(impl, cores, queens):
@@ -49,8 +50,9 @@ def test_a_board_too_wide_for_two_masks_in_a_word_takes_four_words(monkeypatch, 
     assert nqueens(point("tuned", queens, cores)).verify().passed
 
 
+@pytest.mark.slow
 def test_the_counts_do_not_depend_on_how_many_states_wait():
-    """In a process of its own, as the size is compiled into the search."""
+    """The search runs in a process of its own, as the size is compiled into it."""
     program = """
 import sys
 from kernels.treesearch.nqueens import cpu_tuned
@@ -63,6 +65,7 @@ sys.exit(not all(nqueens(point("tuned", queens, "one")).verify().passed for quee
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
 
 
+@pytest.mark.slow
 def test_without_vector_registers_the_same_search_takes_one_state_at_a_time():
     program = """
 import sys

@@ -96,12 +96,14 @@ def run_python(python: Path, *arguments: str, **changes: str) -> str:
     return outcome.stdout
 
 
+@pytest.mark.slow
 def test_kernels_compile_with_the_newest_numpy(newest: Path) -> None:
     numpy, *compiled = run_python(newest, "-c", COMPILE).splitlines()
     assert tuple(map(int, numpy.split(".")[:2])) >= (2, 5)
     assert compiled == ["stream numba triad float32", "nqueens tuned"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("newest", ["3.12"], indirect=True)
 def test_the_successor_compiles_what_the_table_says(newest: Path, tmp_path: Path) -> None:
     install(newest, *SUCCESSOR)

@@ -103,6 +103,7 @@ def test_memory_that_is_not_there_is_a_skip(monkeypatch: pytest.MonkeyPatch) -> 
         cpu_tcp.prepare(point(1 << 19))
 
 
+@pytest.mark.slow
 def test_two_processes_measure_latency_and_bandwidth(accelbench: Run, tmp_path: Path) -> None:
     process = accelbench(
         *("launch", "--procs", "2", "run", "pingpong", "--no-ceilings", "--max-seconds", "0.2"),

@@ -76,6 +76,7 @@ def test_whole_numbers_are_never_zero_of_both_signs_and_exact_in_parts() -> None
     assert LARGEST * gpu_arrays.PART < 2**24
 
 
+@pytest.mark.slow
 def test_a_sum_of_as_many_whole_numbers_as_there_are_stays_far_below_what_float32_holds_exactly() -> None:
     # Of any two elements, also of those that share a factor, the product is on average 0.
     rng = np.random.default_rng(5)

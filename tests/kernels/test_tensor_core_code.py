@@ -11,6 +11,7 @@ from kernels.compilation import compile_kernel
 from kernels.matmul import gpu_mma, gpu_parts, gpu_wgmma
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("capability", [(8, 0), (9, 0), (10, 0)], ids=str)
 def test_mma_overlaps_copies_loads_and_multiplications(capability: tuple[int, int]) -> None:
     for kernel in gpu_mma.device_code():
@@ -22,6 +23,7 @@ def test_mma_overlaps_copies_loads_and_multiplications(capability: tuple[int, in
         assert len(loop) <= (180 if narrow else 150)
 
 
+@pytest.mark.slow
 def test_wgmma_is_not_serialised() -> None:
     for kernel in gpu_wgmma.device_code():
         code = compile_kernel(kernel, (9, 0))

@@ -33,6 +33,7 @@ def emulated(tmp_path_factory: pytest.TempPathFactory) -> Emulated:
 sizes = st.tuples(st.integers(1, 140), st.integers(1, 264), st.integers(1, 100), st.integers(1, 2))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("kernel", KERNELS)
 @settings(max_examples=4, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -46,14 +47,16 @@ def test_any_sizes_are_multiplied_right(
     assert emulated.is_right(kernel, dtype, sizes, seed)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("k", "parts"), [(70, 1), (33, 1), (200, 1), (130, 3)])
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_clusters_walk_more_tiles_than_there_are_of_them(emulated: Emulated, dtype: str, k: int, parts: int) -> None:
-    """Also with one stage per tile: the next tile then begins and ends while the one before is stored."""
+    """One stage per tile is among them: the next tile then begins and ends while the one before is stored."""
     assert gpu_wgmma.blocks_of(12, multiprocessors=5) == 4
     assert emulated.is_right("wgmma", dtype, (257, 513, k, 2), seed=3, parts=parts)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("kernel", KERNELS)
 @pytest.mark.parametrize(
@@ -96,7 +99,7 @@ def test_a_fault_in_a_kernel_is_found(emulated: Emulated, kernel: str, fault: st
 
 @dataclass
 class Device:
-    """As much of a CuPy module as a task uses. The emulation runs both kernels; C is there when both are launched."""
+    """The part of a CuPy module that a task uses; the emulation runs both kernels, and C is there when both ran."""
 
     emulated: Emulated
     name: str
@@ -164,6 +167,7 @@ class Kernel:
         self.launch(self, *arguments, **named)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("shape", "launches"),
     [("35x19x43x2", ["multiply"]), ("2x35x19x1100", ["multiply", "add"]), ("35x81x600", ["multiply", "add"])],

@@ -41,6 +41,7 @@ def turn_words(words: Any) -> None:
     words[0, i], words[1, i], words[2, i], words[3, i], words[4, i] = a, b, c, d, e
 
 
+@pytest.mark.slow
 def test_a_hash_takes_as_many_instructions_as_stated() -> None:
     lengths = [
         len(compile_kernel(NumbaKernel(function.py_func.__name__, function, void(uint32[:, ::1])), (9, 0)).instructions)
@@ -49,6 +50,7 @@ def test_a_hash_takes_as_many_instructions_as_stated() -> None:
     assert lengths[0] - lengths[1] == pytest.approx(HASH_INSTRUCTIONS, rel=0.03)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("search", SEARCHES, ids=lambda search: search.name)
 def test_as_many_blocks_as_are_launched_fit_a_multiprocessor(search: NumbaKernel) -> None:
     code = compile_kernel(search, (8, 0))  # which takes the most registers
@@ -90,6 +92,7 @@ def test_the_tuned_search_takes_the_instructions_per_node_that_it_states(capabil
     assert code.spill_bytes == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("to_place", [1, 2, 10, 12, 15, 17])
 def test_a_block_takes_the_shared_memory_that_the_grid_is_computed_with(to_place: int) -> None:
     search = NumbaKernel("nqueens", gpu_tuned.define_search(to_place), gpu_tuned.SIGNATURE)

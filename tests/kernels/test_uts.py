@@ -83,6 +83,7 @@ def test_the_words_that_may_be_asked_for_are_the_trees():
     assert REGISTRY["uts"].choices["tree"] == tuple(TREES)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SMALL)
 def test_the_published_counts_are_reproduced(name):
     verification = uts(point(name)).verify()

@@ -95,7 +95,7 @@ def test_a_message_there_and_back_takes_as_long_as_the_link_dictates(measured: M
 
 @pytest.mark.parametrize("op", GLOO)
 def test_the_bus_bandwidth_of_gloo_is_that_of_the_link(measured: Measured, op: str) -> None:
-    """With two ranks, each link carries once the message each way, or one way where it is a broadcast."""
+    """Each link of two ranks carries the message once each way, or one way where it is a broadcast."""
     if find_spec("torch") is None:
         not_tested("gloo, PyTorch is not installed")
     (record,) = (record for record in measured.records if record["point"]["params"].get("op") == op)

@@ -18,7 +18,7 @@ from tests.conftest import info, records
 from tests.rehearsal.conftest import SUITES, Rehearsed
 from tests.rehearsal.stand_ins.sitecustomize import UNCHECKED
 
-pytestmark = pytest.mark.timeout(600)
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
 TIMED = 20
 """Executions that NVBench's stand-in asks for, isolated and batched."""

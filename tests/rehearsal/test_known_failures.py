@@ -14,7 +14,7 @@ from profiling.records.record import Record
 from tests.conftest import info, records
 from tests.rehearsal.conftest import Rehearsed
 
-pytestmark = pytest.mark.timeout(600)
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
 
 @pytest.fixture

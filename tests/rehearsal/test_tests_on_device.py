@@ -17,6 +17,7 @@ exec "$1" -c 'import accelbench, cupy, pydantic, tests.gpu.verify_small'
 """
 
 
+@pytest.mark.slow
 def test_the_timers_tests_find_what_is_not_installed(rehearse: Rehearsed) -> None:
     process = rehearse(*PYTEST, "tests/gpu/test_timer_on_device.py")
     assert process.returncode == 0, process.stdout + process.stderr
@@ -33,6 +34,7 @@ def sanitizer(machine: Machine, tmp_path: Path) -> Path:
     return program
 
 
+@pytest.mark.slow
 def test_the_sanitizer_is_asked_for_accesses_and_races_and_not_for_refused_calls(
     rehearse: Rehearsed, machine: Machine, sanitizer: Path, tmp_path: Path
 ) -> None:

@@ -19,6 +19,8 @@ from workloads.data import Digits, load_mnist
 from workloads.training import keras_model
 from workloads.training.quality import floor
 
+pytestmark = pytest.mark.slow
+
 
 def train(accelbench: Run, tmp_path: Path, *arguments: str, **changes: str | None) -> dict[str, Any]:
     process = accelbench("run", "cnn-mnist", "--device", "cpu", "--no-ceilings", "--out", "out", *arguments, **changes)

@@ -28,6 +28,8 @@ from workloads.dbn_mnist import check, dbn_mnist, parameters
 from workloads.training.keras_model import use_backend
 from workloads.training.rbm import rbm
 
+pytestmark = pytest.mark.slow
+
 DEFAULTS = {"layers": 2, "units": 500, "k": 1, "batch": 50, "pretraining_epochs": 10, "epochs": 10}
 Array = NDArray[np.float64]
 

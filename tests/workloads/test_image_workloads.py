@@ -60,6 +60,7 @@ def test_drawn_embryos_are_trained_on_and_a_bad_model_is_refused() -> None:
     assert not task.verify(history, qualities | {"test_accuracy": Metric(0.1)}).passed
 
 
+@pytest.mark.slow
 def test_a_folder_of_ones_own_is_trained_on_and_called_by_its_name(accelbench: Run, tmp_path: Path) -> None:
     for name, brightness in (("one", 40), ("two", 200)):
         folder = tmp_path / "data" / "embryo" / name
@@ -105,6 +106,7 @@ def test_resnet_50_has_the_published_parameters() -> None:
     assert resnet50.parameters(1000) == 25_557_032 + 2 * 26_560
 
 
+@pytest.mark.slow
 def test_the_fixed_batch_is_learnt_and_a_rising_loss_is_refused() -> None:
     task = residual()
     history = task.fit([])
@@ -133,6 +135,7 @@ print(json.dumps(deep_mnist_embryo(point).fit([])["loss"]))
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", ["tensorflow", "jax"])
 def test_two_devices_that_share_a_batch_train_as_one(backend: str, tmp_path: Path) -> None:
     losses = []

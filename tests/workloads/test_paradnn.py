@@ -46,6 +46,7 @@ def prepare(name: str, seed: int = 5, **params: int | str) -> Training:
     return task
 
 
+@pytest.mark.slow
 @few_examples
 @given(layers=st.integers(1, 6), nodes=st.integers(32, 50), inputs=st.integers(100, 150), outputs=st.integers(100, 150))
 def test_fully_connected_layers_have_the_parameters_of_the_formula(
@@ -55,6 +56,7 @@ def test_fully_connected_layers_have_the_parameters_of_the_formula(
     assert task.model.count_params() == fc_parameters(layers, nodes, inputs, outputs)
 
 
+@pytest.mark.slow
 @few_examples
 @given(
     block=st.sampled_from(["residual", "bottleneck"]),
@@ -101,6 +103,7 @@ def test_the_work_of_a_step_is_the_one_by_hand() -> None:
     assert (rnn.items, rnn.item) == (32 * 50, "words")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_the_framework_counts_about_as_much_work_in_a_step(name: str) -> None:
     task = prepare(name)
@@ -128,6 +131,7 @@ def test_a_few_steps_lower_the_loss_and_pass_the_check(name: str) -> None:
     assert not task.verify(history, qualities | {"test_accuracy": Metric(math.nan)}).passed
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_a_model_trained_on_shuffled_labels_fails(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     feed = Strategy.feed
@@ -142,6 +146,7 @@ def test_a_model_trained_on_shuffled_labels_fails(name: str, monkeypatch: pytest
     assert not outcome.passed
 
 
+@pytest.mark.slow
 def test_the_deepest_layers_of_the_paper_pass_by_their_loss() -> None:
     task = prepare("paradnn-fc", layers=64, outputs=1000, epochs=3)
     outcome = task.verify(task.fit([]), task.evaluate())

@@ -52,6 +52,7 @@ def prepare(name: str, **params: int) -> Training:
     return task
 
 
+@pytest.mark.slow
 @settings(max_examples=6, deadline=None)
 @given(
     name=st.sampled_from(["bilstm-har", "bilstm-imdb", "bigru-imdb"]), units=st.integers(1, 9), layers=st.integers(1, 3)
@@ -72,6 +73,7 @@ def test_the_papers_largest_stack_by_hand() -> None:
     assert bilstm_har.parameters(128, 2, 9) == first + second + last + 65 * 6
 
 
+@pytest.mark.slow
 def test_repeats_start_anew_and_give_mean_and_deviation() -> None:
     task = prepare("bilstm-har", repeats=2, epochs=2)
     history = task.fit([])
@@ -92,6 +94,7 @@ def test_the_other_sensors_of_held_out_subjects_are_scaled_as_those_trained_on()
     assert not set(har.subjects_train) & set(har.subjects_test)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["bilstm-har", "bilstm-imdb", "bigru-imdb"])
 def test_training_passes_and_a_better_claim_than_it_reached_does_not(name: str) -> None:
     task = prepare(name, epochs=2)

@@ -17,6 +17,7 @@ def two_runs(accelbench: Run) -> None:
     assert accelbench(*RUN, "after", TEST_SLOWDOWN="1.5").returncode == 0
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("two_runs")
 def test_a_regression_is_named_and_is_status_3_only_if_asked_for(accelbench: Run) -> None:
     plain = accelbench("compare", "before", "after")
@@ -35,6 +36,7 @@ def test_a_rule_that_cannot_be_read_is_one_line_before_any_run_is_opened(accelbe
     assert process.stderr == "accelbench: --fail-on 'slower:x%' is not understood: write it as slower:5%\n"
 
 
+@pytest.mark.slow
 def test_latest_is_the_last_run_under_runs(accelbench: Run, tmp_path: Path) -> None:
     assert accelbench("run", "behave", "--no-ceilings", "--max-seconds", "0.5").returncode == 0
     (run,) = (tmp_path / "runs").iterdir()
@@ -44,6 +46,7 @@ def test_latest_is_the_last_run_under_runs(accelbench: Run, tmp_path: Path) -> N
         assert f"{run.name}/report.html" in process.stdout
 
 
+@pytest.mark.slow
 def test_a_resume_on_another_machine_is_refused(accelbench: Run, tmp_path: Path) -> None:
     accelbench(*RUN, "out")
     stored = tmp_path / "out" / "run.json"

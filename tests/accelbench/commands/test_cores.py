@@ -122,6 +122,7 @@ def test_the_report_draws_the_training_against_the_cores(done: Done) -> None:
     assert "against host_cores" in page
 
 
+@pytest.mark.slow
 @several_cores
 def test_an_interrupted_run_goes_on_with_what_is_missing(accelbench: Run, own: str, done: Done, tmp_path: Path) -> None:
     store = RunStore.open(done[1])
@@ -140,6 +141,7 @@ def test_an_interrupted_run_goes_on_with_what_is_missing(accelbench: Run, own: s
     assert next(record for record in now if record.point.host_cores == 1).metrics["cores"].value == 1
 
 
+@pytest.mark.slow
 @several_cores
 def test_a_point_that_fails_costs_the_point_and_no_more(accelbench: Run, own: str, tmp_path: Path) -> None:
     chosen = ("--param", "fails_on=2", "--cores", "1,2", "--workers", "1", "--out", "run")

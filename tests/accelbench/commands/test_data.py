@@ -66,6 +66,7 @@ def data(variables: dict[str, str], tmp_path: Path) -> Data:
     return run
 
 
+@pytest.mark.slow
 def test_a_set_is_fetched_listed_verified_damaged_and_mended(data: Data, tmp_path: Path) -> None:
     fetched = data("fetch", "mnist")
     path = tmp_path / "cache" / "mnist.npz"
@@ -85,6 +86,7 @@ def test_a_set_is_fetched_listed_verified_damaged_and_mended(data: Data, tmp_pat
     assert data("verify", "mnist").returncode == 0
 
 
+@pytest.mark.slow
 def test_a_download_that_breaks_off_is_continued_by_the_same_command(data: Data, server: Served) -> None:
     server.breaks_after = 1 << 20
     broken = data("fetch", "mnist")
@@ -138,6 +140,7 @@ def test_wrong_use_is_one_line_and_status_2(data: Data, arguments: list[str], me
     assert process.stderr.count("\n") == 1
 
 
+@pytest.mark.slow
 def test_no_network_no_home_and_no_permission_are_one_line_each(data: Data, accelbench: Run, tmp_path: Path) -> None:
     sources = {"mnist": [{"url": NOWHERE + "mnist.npz"}]}
     processes = {
@@ -179,6 +182,7 @@ def test_a_terminal_shows_how_far_it_is_and_is_left_clean(variables: dict[str, s
     process.stdout.close()
 
 
+@pytest.mark.slow
 def test_the_commands_need_neither_framework_nor_numpy(tmp_path: Path, accelbench: Run) -> None:
     for name in ("tensorflow", "keras", "jax", "torch", "numpy", "pandas", "matplotlib", "scipy"):
         (tmp_path / f"{name}.py").write_text(f"raise ImportError('{name} is imported')")

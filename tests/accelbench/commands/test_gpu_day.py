@@ -102,6 +102,7 @@ def test_stages_can_be_chosen_and_ordered(run: Run, tmp_path: Path) -> None:
     assert (tmp_path / "ran").read_text() == "rest probe "
 
 
+@pytest.mark.slow
 def test_a_stage_whose_time_is_over_is_gone_on_with(our_stages: dict[str, Stage], run: Run, tmp_path: Path) -> None:
     slow_once = "import pathlib, time; p = pathlib.Path('there'); n = 99 * (not p.exists()); p.touch(); time.sleep(n)"
     our_stages["tests"] = stage_of("tests", slow_once)
@@ -145,6 +146,7 @@ def test_another_cards_day_is_not_gone_on_with(run: Run, tmp_path: Path) -> None
         run()
 
 
+@pytest.mark.slow
 def test_a_command_that_does_not_listen_is_killed_with_what_it_started(tmp_path: Path) -> None:
     text = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {DEAF!r}])"
     outcome = run_limited(script(text, tmp_path), tmp_path / "log", seconds=3, grace_s=1)
@@ -160,6 +162,7 @@ def behaving(plan: Plan) -> list[Command]:
     return [stages.python("accelbench", "run", "behave", *options, "--out", plan.out / "first", folder=ROOT)]
 
 
+@pytest.mark.slow
 def test_a_run_whose_time_is_over_is_resumed_and_in_the_table_and_the_pack(
     our_stages: dict[str, Stage], run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

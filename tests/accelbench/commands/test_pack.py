@@ -184,6 +184,7 @@ def two_runs(accelbench: Run, tmp_path: Path) -> None:
     assert process.stdout.startswith("both.tar.xz ")
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("two_runs")
 def test_report_and_compare_take_a_pack_for_a_run(accelbench: Run, tmp_path: Path, cache: Path) -> None:
     report = accelbench("report", "both.tar.xz:after")
@@ -198,6 +199,7 @@ def test_report_and_compare_take_a_pack_for_a_run(accelbench: Run, tmp_path: Pat
     assert "behave" in compared.stdout
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("two_runs")
 def test_a_choice_that_is_not_clear_lists_the_runs_and_none_is_gone_on_with(accelbench: Run) -> None:
     for name, problem in (("both.tar.xz", "holds 2 runs"), ("both.tar.xz:later", "holds no run 'later'")):

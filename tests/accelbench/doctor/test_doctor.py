@@ -159,6 +159,7 @@ def test_a_machine_with_a_gpu_is_described() -> None:
     assert lines["CUDA"] == "driver 580.95.05, serves CUDA 12.8"
 
 
+@pytest.mark.slow
 def test_the_command_prints_it_all_and_ends_well(accelbench: Run) -> None:
     done = accelbench("doctor", HOME=None)
     assert done.returncode == 0, done.stderr

@@ -35,6 +35,7 @@ def test_a_trial_that_crashes_is_told_by_its_signal() -> None:
     assert (check.status, check.found) == ("warn", "ended by SIGSEGV")
 
 
+@pytest.mark.slow
 def test_a_trial_that_hangs_is_ended_at_the_limit_with_all_that_it_started(tmp_path: Path) -> None:
     started = tmp_path / "started"
     hang = f"""
@@ -68,7 +69,7 @@ def test_one_trial_costs_no_other_and_their_order_is_kept() -> None:
 
 
 def test_a_trial_that_fails_only_beside_others_is_run_again_alone(tmp_path: Path) -> None:
-    """As on a card in exclusive mode, which serves one process at a time."""
+    """A card in exclusive mode serves one process at a time."""
     once = f"""
 import pathlib
 before = pathlib.Path({str(tmp_path / "before")!r})
@@ -151,6 +152,7 @@ for trial in gpu_trials("gpu13"):
 """
 
 
+@pytest.mark.slow
 def test_the_real_trials_find_that_a_stub_of_the_driver_runs_no_kernel() -> None:
     found = dict(line.split("|", 1) for line in run_with_driver(REAL).splitlines())
     assert set(found) == {"Numba", "CuPy", "NVBench", "PyTorch"}

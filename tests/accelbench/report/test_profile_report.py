@@ -262,6 +262,7 @@ def test_hostile_names_act_on_nobody(tmp_path: Path) -> None:
     assert "\x1b" not in printed(tmp_path / "again", trained(found))
 
 
+@pytest.mark.slow
 def test_many_profiled_trainings_are_still_one_small_page(tmp_path: Path) -> None:
     records = [trained(profile(), params={"precision": "float32", "batch": n}) for n in range(12)]
     store = make_run(tmp_path / "run", records)

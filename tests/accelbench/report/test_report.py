@@ -33,6 +33,7 @@ def test_everything_is_rebuilt_identically_from_the_store_alone(rich_run: RunSto
     assert {name: (rich_run.path / name).read_bytes() for name in OUTPUTS} == before
 
 
+@pytest.mark.slow
 def test_another_process_with_other_plot_settings_builds_the_same_page(rich_run: RunStore, tmp_path: Path) -> None:
     before = (rich_run.path / "report.html").read_bytes()
     (tmp_path / "matplotlibrc").write_text("font.size: 40\naxes.facecolor: red\nsvg.fonttype: path\n")

@@ -17,6 +17,8 @@ from tests.fixtures.report_node import rich_records, study_records
 from tests.fixtures.report_records import HOSTILE, training
 from tests.fixtures.report_runs import make_run
 
+pytestmark = pytest.mark.slow
+
 SCHEMES = ("light", "dark")
 MINIMUM_CONTRAST = 4.5
 """WCAG 2.2, success criterion 1.4.3, for text of normal size."""

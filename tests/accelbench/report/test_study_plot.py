@@ -266,6 +266,7 @@ def test_names_are_text_and_not_markup(tmp_path: Path) -> None:
     assert "\x1b" not in page
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=15)
 @given(
     st.dictionaries(

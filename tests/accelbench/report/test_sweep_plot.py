@@ -180,6 +180,7 @@ def test_what_a_record_says_is_text_and_not_markup() -> None:
     assert "<img" not in svg
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=15)
 @given(
     st.dictionaries(st.integers(1, 1 << 24), st.floats(1e-12, 1e15), min_size=4, max_size=12),
@@ -191,6 +192,7 @@ def test_any_sizes_and_rates_can_be_drawn(points: dict[int, float], device: str)
     assert lines_of(svg) == [len(points)]
 
 
+@pytest.mark.slow
 def test_the_page_has_the_drawing_and_is_the_same_every_time(tmp_path: Any) -> None:
     records = [*(bandwidth(kib, 1e11) for kib in KIB), *(latency(kib, 2e-9) for kib in KIB), record("one")]
     store: RunStore = make_run(tmp_path / "run", records)

@@ -16,6 +16,7 @@ MPIRUN = ["mpirun", "--allow-run-as-root", "--oversubscribe", "-n", "2"]
 TORCHRUN = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "--no-python"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "launcher"),
     [

@@ -180,6 +180,7 @@ def trained(point):
 '''
 
 
+@pytest.mark.slow
 def test_the_run_and_its_records_say_which_backend_takes_the_place_of_the_first(
     accelbench: Run, tmp_path: Path
 ) -> None:

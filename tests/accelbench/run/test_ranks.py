@@ -44,6 +44,7 @@ def rank(number: int, size: int, port: int, *arguments: str, **changes: str) -> 
     )
 
 
+@pytest.mark.slow
 def test_two_ranks_measure_a_point_into_one_run(accelbench: Run, tmp_path: Path) -> None:
     process = accelbench("launch", "--procs", "2", "run", "together", "--param", "how=well", "--out", "run")
     assert process.returncode == 0, process.stdout + process.stderr
@@ -54,6 +55,7 @@ def test_two_ranks_measure_a_point_into_one_run(accelbench: Run, tmp_path: Path)
     assert [(one["rank"], one["node"]) for one in record["ranks"]] == [(0, 0), (1, 0)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("how", "reason", "printed"),
     [
@@ -77,6 +79,7 @@ def test_a_rank_that_dies_ends_the_point_and_is_named(
     assert well["status"] == "measured"
 
 
+@pytest.mark.slow
 def test_a_rank_that_is_stopped_is_told_from_those_that_wait_for_it(accelbench: Run, tmp_path: Path) -> None:
     process = accelbench("launch", "--procs", "2", "run", "together", "--param", "how=stop", "--out", "run")
     assert process.returncode == 1
@@ -84,6 +87,7 @@ def test_a_rank_that_is_stopped_is_told_from_those_that_wait_for_it(accelbench: 
     assert record["reason"] == "rank 1 on node 0: hung: no sign of life for 30 s"
 
 
+@pytest.mark.slow
 def test_a_hanging_rank_ends_at_the_time_limit(accelbench: Run, tmp_path: Path) -> None:
     arguments = ("--param", "how=hang", "--time-limit", "8", "--out", "run")
     process = accelbench("launch", "--procs", "2", "run", "together", *arguments)
@@ -93,6 +97,7 @@ def test_a_hanging_rank_ends_at_the_time_limit(accelbench: Run, tmp_path: Path) 
     assert any("hang" in line for line in record["output_tail"])  # where they stand
 
 
+@pytest.mark.slow
 def test_what_one_rank_cannot_measure_is_skipped_by_all(accelbench: Run, tmp_path: Path) -> None:
     process = accelbench("launch", "--procs", "2", "run", "together", "--param", "how=skip", "--out", "run")
     assert process.returncode == 0, process.stdout + process.stderr
@@ -100,6 +105,7 @@ def test_what_one_rank_cannot_measure_is_skipped_by_all(accelbench: Run, tmp_pat
     assert (record["status"], record["reason"]) == ("skipped", "rank 1 on node 0: this rank lacks something")
 
 
+@pytest.mark.slow
 def test_more_processes_than_there_are_is_a_skip_that_says_how_to_start_them(accelbench: Run, tmp_path: Path) -> None:
     assert accelbench("run", "together", "--param", "how=well", "--out", "run").returncode == 0
     (record,) = records(tmp_path / "run")
@@ -113,6 +119,7 @@ def test_only_what_measures_is_launched(accelbench: Run) -> None:
     assert "starts run or resume, not 'doctor'" in process.stderr
 
 
+@pytest.mark.slow
 def test_every_rank_says_what_is_wrong_with_the_command(accelbench: Run) -> None:
     process = accelbench("launch", "--procs", "2", "run", "nothing")
     assert process.returncode == 2, process.stderr
@@ -120,6 +127,7 @@ def test_every_rank_says_what_is_wrong_with_the_command(accelbench: Run) -> None
     assert "[rank 1] " in process.stdout
 
 
+@pytest.mark.slow
 def test_what_the_ranks_say_last_is_printed_for_a_reader_who_is_slow(tmp_path: Path) -> None:
     """More than a pipe takes, which a thread was still writing when Python ended: it aborted."""
     name = "x" * 100_000
@@ -135,6 +143,7 @@ def test_what_the_ranks_say_last_is_printed_for_a_reader_who_is_slow(tmp_path: P
     assert printed.count(b"x") >= len(name)
 
 
+@pytest.mark.slow
 def test_an_interrupted_launch_leaves_a_run_to_go_on_with(accelbench: Run, tmp_path: Path) -> None:
     arguments = ("run", "together", "--param", "how=well,hang", "--time-limit", "15", "--out", tmp_path / "run")
     launched = subprocess.Popen(
@@ -152,8 +161,9 @@ def test_an_interrupted_launch_leaves_a_run_to_go_on_with(accelbench: Run, tmp_p
     assert [record["status"] for record in records(tmp_path / "run")] == ["measured", "failed"]
 
 
+@pytest.mark.slow
 def test_a_job_whose_every_process_is_signalled_leaves_a_run_to_go_on_with(tmp_path: Path) -> None:
-    """As a scheduler ends one, in any order: here rank 0 last."""
+    """A scheduler signals the processes of a job in any order: here rank 0 comes last."""
     arguments = ("--param", "how=well,hang", "--time-limit", "60")
     out, port = tmp_path / "run", free_port("127.0.0.1")
     first, other = rank(0, 2, port, *arguments, "--out", str(out)), rank(1, 2, port, *arguments)
@@ -170,7 +180,7 @@ def test_a_job_whose_every_process_is_signalled_leaves_a_run_to_go_on_with(tmp_p
 
 
 def test_ranks_that_do_not_come_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """In this process, so that the minute's patience can be cut short."""
+    """The ranks wait in this process, so that the minute's patience can be cut short."""
     from accelbench.errors import UserError
     from accelbench.run.cluster import Cluster
     from profiling.machine.environment.collect import collect
@@ -185,6 +195,7 @@ def test_ranks_that_do_not_come_are_named(tmp_path: Path, monkeypatch: pytest.Mo
         ranks.serve(Cluster(1, 3, 1, "127.0.0.1", port, "srun"), collect())
 
 
+@pytest.mark.slow
 def test_ranks_of_different_worlds_do_not_mix(tmp_path: Path) -> None:
     port = free_port("127.0.0.1")
     two, three = rank(0, 2, port, "--out", str(tmp_path / "run")), rank(1, 3, port)
@@ -204,6 +215,7 @@ def test_a_port_in_use_is_named(tmp_path: Path) -> None:
     assert f"rank 0 cannot listen at port {port} (Address already in use)" in output
 
 
+@pytest.mark.slow
 def test_ranks_that_are_not_alike_are_reported_before_any_figure(tmp_path: Path) -> None:
     port = free_port("127.0.0.1")
     unlike = rank(1, 2, port, "--param", "how=well", OMP_NUM_THREADS="7")

@@ -33,6 +33,7 @@ def test_a_good_run_ends_with_status_0_and_a_report(accelbench: Run, tmp_path: P
     assert "[2/2]" in process.stdout
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("how", "reason", "last_words"),
     [
@@ -63,12 +64,14 @@ def test_a_failed_check_is_a_failed_record(accelbench: Run, tmp_path: Path) -> N
     assert record["reason"] == "wrong answer: expected value: expected 1, found 2"
 
 
+@pytest.mark.slow
 def test_a_skipped_point_keeps_its_reason_and_is_no_failure(accelbench: Run, tmp_path: Path) -> None:
     assert accelbench(*RUN, "misbehave", "--param", "how=skip").returncode == 0
     (record,) = records(tmp_path / "out")
     assert (record["status"], record["reason"]) == ("skipped", "this machine lacks what it needs")
 
 
+@pytest.mark.slow
 def test_a_hang_is_ended_and_the_record_says_where_it_stood(accelbench: Run, tmp_path: Path) -> None:
     process = accelbench(*RUN, "--time-limit", "5", "misbehave", "--param", "how=hang,well")
     assert process.returncode == 1
@@ -94,6 +97,7 @@ def start_long_run(tmp_path: Path) -> subprocess.Popen[str]:
     return process
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGTERM])
 def test_an_interrupted_run_is_valid_and_resume_measures_only_what_is_missing(
     accelbench: Run, tmp_path: Path, signum: signal.Signals
@@ -116,6 +120,7 @@ def test_an_interrupted_run_is_valid_and_resume_measures_only_what_is_missing(
     assert info(tmp_path / "out")["status"] == "finished"
 
 
+@pytest.mark.slow
 def test_a_scheduler_that_signals_every_process_and_twice_ends_the_run_and_no_point(
     accelbench: Run, tmp_path: Path
 ) -> None:
@@ -137,6 +142,7 @@ def test_a_scheduler_that_signals_every_process_and_twice_ends_the_run_and_no_po
     assert [record["status"] for record in records(tmp_path / "out")] == ["measured", "measured"]
 
 
+@pytest.mark.slow
 def test_a_worker_that_alone_is_ended_costs_its_point(tmp_path: Path) -> None:
     process = start_long_run(tmp_path)
     for worker in psutil.Process(process.pid).children(recursive=True):
@@ -153,6 +159,7 @@ def shorten_plan(run: Path) -> None:
     (run / "run.json").write_text(json.dumps(stored), encoding="utf-8")
 
 
+@pytest.mark.slow
 def test_resume_mends_a_cut_off_line_and_loses_nothing(accelbench: Run, tmp_path: Path) -> None:
     accelbench(*RUN, "behave", "--param", "us=100,200")
     stored = tmp_path / "out" / "records.jsonl"
@@ -167,6 +174,7 @@ def test_resume_mends_a_cut_off_line_and_loses_nothing(accelbench: Run, tmp_path
     assert stored.read_bytes().startswith(whole.splitlines(keepends=True)[0])
 
 
+@pytest.mark.slow
 def test_resume_can_try_failed_points_again(accelbench: Run, tmp_path: Path) -> None:
     accelbench(*RUN, "misbehave", "--param", "how=wrong,well")
     assert accelbench("resume", "out").returncode == 1
@@ -175,6 +183,7 @@ def test_resume_can_try_failed_points_again(accelbench: Run, tmp_path: Path) -> 
     assert [record["point"]["params"]["how"] for record in records(tmp_path / "out")] == ["wrong", "well", "wrong"]
 
 
+@pytest.mark.slow
 def test_a_second_run_in_the_same_directory_is_refused(accelbench: Run, tmp_path: Path) -> None:
     process = start_long_run(tmp_path)
     try:
@@ -189,6 +198,7 @@ def test_a_second_run_in_the_same_directory_is_refused(accelbench: Run, tmp_path
     assert len(records(tmp_path / "out")) == 1
 
 
+@pytest.mark.slow
 def test_another_runs_directory_and_a_foreign_one_are_refused(accelbench: Run, tmp_path: Path) -> None:
     accelbench(*RUN, "behave")
     before = (tmp_path / "out" / "run.json").read_bytes()
@@ -203,6 +213,7 @@ def test_another_runs_directory_and_a_foreign_one_are_refused(accelbench: Run, t
     assert sorted(os.listdir(tmp_path / "mine")) == ["thesis.tex"]
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.geteuid() != 0, reason="mounting a small file system needs root")
 def test_a_full_disk_ends_the_run_with_one_line_and_keeps_what_was_measured(accelbench: Run, tmp_path: Path) -> None:
     disk = tmp_path / "disk"
@@ -220,6 +231,7 @@ def test_a_full_disk_ends_the_run_with_one_line_and_keeps_what_was_measured(acce
     assert all(record["status"] == "measured" for record in kept)
 
 
+@pytest.mark.slow
 def test_an_unwritable_directory_is_one_line(accelbench: Run) -> None:
     process = accelbench("run", "behave", "--out", "/proc/accelbench")
     assert process.returncode == 2
@@ -227,6 +239,7 @@ def test_an_unwritable_directory_is_one_line(accelbench: Run) -> None:
     assert process.stderr.count("\n") == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "changes",
     [
@@ -245,6 +258,7 @@ def test_odd_locales_and_missing_homes_cost_nothing(
     assert (tmp_path / "out" / "report.html").is_file()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("impl", ["vendor", "numba"])
 def test_a_matrix_that_does_not_fit_memory_is_skipped_with_the_figure(
     accelbench: Run, tmp_path: Path, impl: str

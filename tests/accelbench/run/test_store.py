@@ -59,6 +59,7 @@ def test_an_older_or_damaged_line_is_named(run: RunStore, damage: bytes, message
     assert message in str(error.value)
 
 
+@pytest.mark.slow
 @settings(max_examples=30, deadline=None)
 @given(st.data())
 def test_a_cut_anywhere_costs_the_cut_line_alone(tmp_path_factory: pytest.TempPathFactory, data: st.DataObject) -> None:

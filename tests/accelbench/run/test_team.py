@@ -6,6 +6,8 @@ import socket
 from datetime import UTC, datetime
 from threading import Timer
 
+import pytest
+
 from accelbench.run.ranks import RemoteWorker
 from accelbench.run.team import Team, Trouble, energy_of_all, failed
 from accelbench.run.worker import Job
@@ -67,6 +69,7 @@ def test_points_that_are_done_at_once_each_have_their_record() -> None:
     assert team.measure(10.0)[1] is not None
 
 
+@pytest.mark.slow
 def test_a_rank_that_is_at_the_next_point_already_does_not_end_this_one() -> None:
     """One that skips the next point says so before rank 0 has told what it measured at this one."""
     team, (first, other) = team_of(2)

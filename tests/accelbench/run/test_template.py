@@ -20,7 +20,10 @@ from tests.fixtures.stub_driver import run_with_driver, stub_driver
 ENOUGH, SOON = 120, 10
 """Seconds allowed to a point: where none hangs, and where one does, long enough for the imports before."""
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="workers are forked on Linux only")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(sys.platform != "linux", reason="workers are forked on Linux only"),
+]
 
 Records = list[dict[str, Any]]
 
@@ -174,7 +177,7 @@ def terminate(process: subprocess.Popen[str], below: list[psutil.Process]) -> No
 
 
 def terminate_all(process: subprocess.Popen[str], below: list[psutil.Process]) -> None:
-    """As a scheduler does, in any order."""
+    """Schedulers signal the processes of a job in any order."""
     for each in below:
         each.terminate()
     time.sleep(0.3)

@@ -6,10 +6,10 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from profiling.analysis.cores_law import Cores, Law, fit, needed_cores
+from profiling.analysis.cores_law import NEAR, Cores, Law, fit, needed_cores
 
 COUNTS = (1, 2, 4, 6, 8, 12, 16)
 
@@ -98,8 +98,13 @@ def test_the_knee_is_the_least_that_comes_near(one_core: float, serial: float, f
 
 @settings(deadline=None, max_examples=30)
 @given(st.floats(0.1, 1e6), st.integers(0, 20), st.floats(1.5, 6.0))
+@example(1.0, 11, 5.8125)
 def test_a_law_without_noise_is_fitted(one_core: float, percent: int, factor: float) -> None:
     law = Law(one_core, percent / 100, one_core * factor)
     counts = np.array(COUNTS, dtype=float)
     best = fit(counts, np.array([law.rate(n) for n in counts]))[0]
-    assert [best.rate(n) for n in counts] == pytest.approx([law.rate(n) for n in counts], rel=0.03)
+    assert [best.rate(n) for n in counts] == pytest.approx(
+        # A limit that only the last point shows, by less than this, is not told from scaling.
+        [law.rate(n) for n in counts],
+        rel=1 / NEAR - 1,
+    )

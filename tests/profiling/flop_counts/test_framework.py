@@ -12,6 +12,8 @@ import pytest
 
 from tests.conftest import ROOT
 
+pytestmark = pytest.mark.slow
+
 WITH_TORCH = pytest.mark.skipif(find_spec("torch") is None, reason="no PyTorch here")
 
 COUNT = """

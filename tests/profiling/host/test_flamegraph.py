@@ -75,6 +75,7 @@ def test_a_name_is_cut_to_its_box_and_whole_in_the_title() -> None:
     assert any(title.startswith(name) for title in boxes(svg))
 
 
+@pytest.mark.slow
 def test_thousands_of_rare_stacks_make_no_large_file() -> None:
     stacks = {Stack(1, "main", (Frame("common"), Frame(f"rare{number}"))): 1 for number in range(20_000)}
     assert len(draw_flamegraph(stacks, "")) < 50_000

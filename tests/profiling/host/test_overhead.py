@@ -34,7 +34,7 @@ def test_steps_inside_a_window_are_compared_with_those_after_it() -> None:
 
 
 def test_a_few_steps_that_a_probe_halts_count_with_all_the_time_they_lost() -> None:
-    """Of ten steps nine are untouched, and the median would see nothing."""
+    """Nine of ten steps are untouched, and the median would see nothing."""
     cost = step_overhead(ends(*[(9, 0.01), (1, 0.02)] * 10, (100, 0.01)), [window(0, 1.1)])
     assert cost is not None
     assert cost.factor == pytest.approx(1.1, rel=0.02)
@@ -53,6 +53,7 @@ def test_what_lies_between_epochs_is_no_step() -> None:
     assert cost.factor == 1
 
 
+@pytest.mark.slow
 def test_every_probe_is_measured(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(overhead, "STRETCH_S", 0.3)
     found = {name: measure_overhead(probe, matrix_product(), rounds=2) for name, probe in probes(tmp_path).items()}

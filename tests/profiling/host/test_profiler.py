@@ -25,7 +25,7 @@ pytestmark = [pytest.mark.alone, pytest.mark.skipif(sys.platform != "linux", rea
 
 
 def profile(program: str, folder: Path, windows: int, budget: float = 0.03) -> HostProfile:
-    """Of the program over so many windows of py-spy."""
+    """Return the profile of the program over so many windows of py-spy."""
     with running(program) as process, HostProfiler(process.pid, folder, budget=budget) as profiler:
         deadline = time.monotonic() + 90
         while len(profiler._sampler.result().windows) < windows and time.monotonic() < deadline:

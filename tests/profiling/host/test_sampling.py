@@ -27,7 +27,7 @@ from profiling.host.stacks import threads_of
 from tests.fixtures.machines import build
 from tests.fixtures.programs import BUSY, BUSY_WHILE_MAIN_SLEEPS, MATRIX_PRODUCT, running
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")]
 UNBOUNDED = 1.0
 """The budget with which native frames are read at once."""
 

@@ -75,6 +75,7 @@ def test_any_stacks_are_read_as_they_were_written(stacks: dict[Stack, int]) -> N
     assert parse_stacks(collapsed(stacks)) == stacks
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=10)
 @given(STACKS, STACKS)
 def test_two_windows_together_are_their_sum(a: dict[Stack, int], b: dict[Stack, int]) -> None:
@@ -98,6 +99,7 @@ def test_an_empty_file_has_no_stacks() -> None:
     assert parse_stacks("") == parse_stacks("\n \n") == Counter()
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=30)
 @given(STACKS)
 def test_a_speedscope_file_holds_every_look(tmp_path_factory: pytest.TempPathFactory, stacks: dict[Stack, int]) -> None:

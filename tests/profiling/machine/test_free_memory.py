@@ -52,7 +52,7 @@ def test_the_older_control_group_interface_is_read_too(tmp_path):
 
 
 def test_a_jobs_own_group_counts_and_so_does_the_one_above_it(tmp_path):
-    """As under Slurm without a container: the process's group lies deep below the top, which has no limit."""
+    """Slurm without a container puts the process's group deep below the top, which has no limit."""
     job = control_group(tmp_path, "slurm/job_7/step_0")
     (job / "memory.max").write_text("800000\n")
     (job / "memory.current").write_text("100000\n")

@@ -121,7 +121,7 @@ def test_ranks_on_all_cpus_alike_do_not_take_each_other_for_strangers() -> None:
 
 
 def test_a_point_kept_to_some_cores_is_judged_by_those() -> None:
-    """Of 16 CPUs one was to be used, and what is counted is of that one."""
+    """One of 16 CPUs was to be used, and what is counted is of that one."""
     waited = telemetry({"process.run_queue_wait_s": 4.0, "cpu.own_s": 9.5, "cpu.other_s": 0.1, "cpu.steal_s": 0.05})
     assert noise_flags(waited, 10, 16) == ["threads waited 4.0 s for a free CPU, 30% of the time they wanted one"]
     assert noise_flags(waited, 10, 16, kept_to_cpus=1) == [], "that its threads share the core is what is measured"
@@ -164,6 +164,7 @@ for cores in (None, 1):
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="needs two CPUs")
 def test_a_measured_point_that_was_kept_to_one_core_is_observed_on_that_one() -> None:
     done = subprocess.run([sys.executable, "-c", IDLE], capture_output=True, text=True, check=True, cwd=ROOT)

@@ -73,6 +73,7 @@ def test_of_a_process_kept_to_one_cpu_others_are_those_who_ran_there(tmp_path: P
     assert sum(end) == pytest.approx(read_cpu_time(cpus)["cpu.busy_s"], abs=0.5)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "sched_getaffinity"), reason="pins the process")
 def test_threads_that_share_a_cpu_wait_for_it() -> None:
     """Two processes on one CPU: the one observed waits for about as long as it runs."""

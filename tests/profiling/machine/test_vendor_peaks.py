@@ -98,6 +98,7 @@ def test_every_gpu_of_the_table_is_found_by_a_real_name() -> None:
     assert {card.title for card in cards() if not card.title.startswith("TPU")} == set(NAMES.values())
 
 
+@pytest.mark.slow
 @given(st.sampled_from([*NAMES]), st.text(max_size=8))
 def test_no_name_is_that_of_two_cards(name: str, suffix: str) -> None:
     bare = PREFIXES.sub("", name + suffix)

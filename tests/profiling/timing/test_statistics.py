@@ -174,6 +174,7 @@ def test_ties_do_not_make_the_evidence_of_few_samples_stronger_than_their_number
     assert mann_whitney_p([1.0] * 6, [2.0] * 6) == pytest.approx(2 / 924)
 
 
+@pytest.mark.slow
 def test_the_rank_test_errs_as_rarely_as_its_p_value_says() -> None:
     rng, trials = np.random.default_rng(5), 2000
     wrong = np.mean([mann_whitney_p(rng.lognormal(size=30), rng.lognormal(size=12)) < 0.05 for _ in range(trials)])

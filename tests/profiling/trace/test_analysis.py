@@ -39,7 +39,7 @@ def test_big_products_are_compute(traces: Traced) -> None:
 
 
 def test_small_steps_are_the_host_s(traces: Traced) -> None:
-    """Of 0.2 ms the next batch alone takes a good part, now more, now less than half."""
+    """The next batch alone takes a good part of 0.2 ms, now more, now less than half."""
     _, steps = broken_down(traces, "small")
     assert steps.share("host") > 3 * steps.share("kernel")
 
@@ -54,6 +54,7 @@ def test_xprof_agrees_on_the_input(tensorflow_traces: Traced) -> None:
     assert "HIGHLY input-bound" in str(found.xprof_verdict)
 
 
+@pytest.mark.slow
 def test_tensorflow_s_operations_are_xprof_s_and_jax_s_are_ours(tensorflow_traces: Traced, jax_traces: Traced) -> None:
     products, _ = broken_down(tensorflow_traces, "big products")
     assert products.operations_by == "xprof"
@@ -86,6 +87,7 @@ def test_an_empty_device_plane_is_a_failure_with_what_mends_it(tmp_path: Path) -
     assert found.breakdown is not None, "the host's part of it is there"
 
 
+@pytest.mark.slow
 def test_a_gpu_s_trace_without_any_device_plane_is_the_same_failure(tmp_path: Path) -> None:
     write_trace(tmp_path, {"/host:CPU": HOST})
     assert "--cap-add=SYS_ADMIN" in str(analyze(tmp_path, "gpu").failure)
@@ -120,6 +122,7 @@ def test_a_reader_that_dies_is_a_reason() -> None:
     assert "No module named" in str(found)
 
 
+@pytest.mark.slow
 def test_of_a_large_trace_xprof_is_given_the_first_steps(tensorflow_traces: Traced, tmp_path: Path) -> None:
     source = tensorflow_traces.folder / "small" / str(tensorflow_traces.outcomes["small"].file)
     times = replicate(source, tmp_path / "plugins/profile/large/host.xplane.pb", 2 * events.CUT_BYTES)

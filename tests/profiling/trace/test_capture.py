@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from profiling.trace.framework_profiler import Profiler
 from tests.profiling.trace.conftest import Traced
+
+pytestmark = pytest.mark.slow
 
 FIRST, STEPS = 6, 8
 

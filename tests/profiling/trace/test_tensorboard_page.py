@@ -25,6 +25,8 @@ from tests.browser import open_browser
 from tests.conftest import ROOT
 from tests.profiling.trace.conftest import Traced
 
+pytestmark = pytest.mark.slow
+
 PATIENCE_S = 90
 FIRST, STEPS = 6, 8
 

@@ -66,7 +66,7 @@ def test_the_sample_is_small_enough_to_ship() -> None:
 
 
 def test_activities_can_be_told_apart_on_unseen_subjects() -> None:
-    """By the nearest of some hundred training windows in two plain features per channel."""
+    """Return each window's class by the nearest of some hundred training windows in two plain features per channel."""
     har = load_har()
 
     def features(x: np.ndarray) -> np.ndarray:  # type: ignore[type-arg]

@@ -119,6 +119,7 @@ print(json.dumps(strategy.train(model, feed(point, (x, y), batch=8, epochs=3), 3
 """
 
 
+@pytest.mark.slow
 def test_the_same_seed_trains_alike_on_every_backend() -> None:
     losses = []
     for backend in filter(find_spec, ("tensorflow", "jax", "torch")):

@@ -21,6 +21,7 @@ INSTALLED = find_spec("horovod") is not None
 pytestmark = pytest.mark.timeout(600)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(INSTALLED, reason="Horovod is here")
 def test_where_horovod_is_missing_the_record_says_how_to_get_it(accelbench: Run, tmp_path: Path) -> None:
     process = accelbench("run", "learn", "--strategy", "horovod", "--no-ceilings", "--device", "cpu", "--out", "run")

@@ -19,6 +19,8 @@ from tests.workloads.distribution.engines import (
 )
 from workloads.distribution.find import strategy_of
 
+pytestmark = pytest.mark.slow
+
 pytest.importorskip("jax")
 
 

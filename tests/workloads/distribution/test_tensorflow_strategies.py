@@ -51,6 +51,7 @@ def assert_same(found: Found, alone: Found) -> None:
     assert_learnt_alike(found["metrics"], alone["metrics"])
 
 
+@pytest.mark.slow
 def test_two_devices_of_one_process_learn_what_one_does(alone: Found) -> None:
     (mirrored,) = train("learn", "tensorflow", 1, devices=2)
     assert_same(mirrored, alone)
@@ -62,6 +63,7 @@ def test_two_processes_learn_what_one_does(alone: Found, together: list[Found]) 
     assert_shared_out([rank["metrics"] for rank in together], alone["metrics"])
 
 
+@pytest.mark.slow
 def test_multiworker_of_one_process_learns_as_without_a_strategy(alone: Found, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TF_CONFIG", json.dumps({"cluster": {"worker": ["127.0.0.1:1", "127.0.0.1:2"]}}))
     (found,) = train("learn", "tensorflow", 1, strategy="multiworker")
@@ -126,6 +128,7 @@ def test_a_callback_ends_the_training_after_its_epoch(alone: Found, together: li
     assert [found["variants"]["stopped"]["epochs"] for found in (alone, *together)] == [2] * 3
 
 
+@pytest.mark.slow
 def test_a_rank_whose_peer_died_does_not_wait_for_it() -> None:
     ranks = engines.start("lost", "tensorflow", 2, script="tensorflow_rank", epochs=100)
     try:
@@ -136,6 +139,7 @@ def test_a_rank_whose_peer_died_does_not_wait_for_it() -> None:
     assert "UnavailableError" in said + complaint
 
 
+@pytest.mark.slow
 def test_a_worker_with_a_parameter_server_learns_what_one_process_does(alone: Found) -> None:
     coordinator, *others = train("learn", "tensorflow", 3, strategy="parameter-server")
     assert_same(coordinator, alone)
@@ -144,6 +148,7 @@ def test_a_worker_with_a_parameter_server_learns_what_one_process_does(alone: Fo
     assert others == [{"served": True}] * 2
 
 
+@pytest.mark.slow
 def test_workers_of_a_parameter_server_learn_without_waiting_for_each_other() -> None:
     coordinator, *others = train("learn", "tensorflow", 4, strategy="parameter-server")
     losses = coordinator["history"]["loss"]
@@ -153,6 +158,7 @@ def test_workers_of_a_parameter_server_learn_without_waiting_for_each_other() ->
     assert others == [{"served": True}] * 3
 
 
+@pytest.mark.slow
 def test_two_ranks_are_one_record_and_unsynchronised_training_is_caught(
     alone: Found, accelbench: Run, tmp_path: Path
 ) -> None:
@@ -168,6 +174,7 @@ def test_two_ranks_are_one_record_and_unsynchronised_training_is_caught(
             assert_learnt_alike(rank, alone["metrics"])
 
 
+@pytest.mark.slow
 def test_ranks_that_serve_are_in_the_record_without_figures(alone: Found, accelbench: Run, tmp_path: Path) -> None:
     options = ("--strategy", "parameter-server", "--no-ceilings", "--device", "cpu", "--out", "run")
     process = accelbench("launch", "--procs", "3", "run", "learn", *options)
@@ -208,6 +215,7 @@ def test_what_a_strategy_cannot_do_is_skipped_with_the_reason(
         strategy_of(Point("learn", "cpu", {"batch": 8} | params, "tensorflow"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", ["tensorflow", "jax"])
 def test_a_cpu_is_not_divided_into_more_devices_than_cores(accelbench: Run, tmp_path: Path, backend: str) -> None:
     with on_cores(sorted(os.sched_getaffinity(0))[:1]):

@@ -23,6 +23,8 @@ from tests.workloads.distribution.engines import (
 from workloads.distribution.find import strategy_of
 from workloads.distribution.sockets import meet_directly
 
+pytestmark = pytest.mark.slow
+
 pytest.importorskip("torch")
 
 

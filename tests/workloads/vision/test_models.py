@@ -21,7 +21,7 @@ from workloads.training.keras_model import use_backend
 from workloads.vision.mask_rcnn import MaskHead
 from workloads.vision.training import find, largest_overlap
 
-pytestmark = pytest.mark.timeout(600)
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 TOLERANCE = 1e-4
 """Relative: float32 sums of some thousand terms, in another order on each backend."""
 
@@ -38,7 +38,7 @@ def weights(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def losses(weights: Path) -> dict[str, dict[str, list[float]]]:
-    """Of the same four steps, by backend and model: each backend in a process of its own, all at once."""
+    """Return the losses of the same four steps, by backend and model: each backend has a process of its own."""
     quiet = {"TF_CPP_MIN_LOG_LEVEL": "2", "CUDA_VISIBLE_DEVICES": "-1", "JAX_PLATFORMS": "cpu", "PYTHONPATH": str(ROOT)}
     processes = {
         backend: subprocess.Popen(

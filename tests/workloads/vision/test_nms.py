@@ -42,6 +42,7 @@ def crowd(
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("threshold", [0.3, 0.5, 0.7])
 @pytest.mark.parametrize("grouped", [False, True])
 def test_it_keeps_what_the_plain_loop_keeps(threshold: float, grouped: bool) -> None:

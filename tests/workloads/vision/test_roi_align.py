@@ -16,7 +16,7 @@ Array = NDArray[np.float32]
 
 
 def value_at(level: Array, y: float, x: float) -> Array:
-    """Of a map (H, W, C), linear between the four centres of pixels around a place, whose first is at 0.5."""
+    """Return the value of a map (H, W, C) between the four centres of pixels around a place; the first lies at 0.5."""
     height, width = level.shape[:2]
     y, x = min(max(y - 0.5, 0), height - 1), min(max(x - 0.5, 0), width - 1)
     top, left = int(y), int(x)

@@ -43,6 +43,7 @@ def prepare(module: Any, **params: int | str) -> Training:
     return training
 
 
+@pytest.mark.slow
 @MODULES
 def test_training_lowers_the_loss_and_every_part_of_the_answer_is_reported(module: Any) -> None:
     training = prepare(module, epochs=6)
@@ -63,6 +64,7 @@ def test_training_lowers_the_loss_and_every_part_of_the_answer_is_reported(modul
     assert "drawn scenes" in outcome.method
 
 
+@pytest.mark.slow
 @MODULES
 def test_a_long_training_that_learned_little_fails(module: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     parameters = prepare(module).model.count_params()
@@ -109,6 +111,7 @@ def test_the_networks_are_as_large_as_those_of_torchvision() -> None:
     assert segmentation.parameters(90, 256) + box_and_mask_of_the_ground - BIASES - FROZEN == 44_401_393
 
 
+@pytest.mark.slow
 def test_the_backbone_is_resnet50_with_as_many_parameters(monkeypatch: pytest.MonkeyPatch) -> None:
     import keras
 

@@ -13,7 +13,7 @@ from profiling.machine.nvidia import cuda
 
 
 class Stream:
-    """As CuPy's: it takes over a stream by the protocol, and keeps what it was given."""
+    """A stand-in for CuPy's: it takes over a stream by the protocol, and keeps what it was given."""
 
     def __init__(self, pointer: int, owner: object = None) -> None:
         self.ptr, self.owner = pointer, owner
