@@ -6,6 +6,7 @@ DEVICE ?= auto
 SUITE ?=
 BENCH ?=
 PARAMS ?=
+ROUNDS ?=
 BACKEND ?=
 PROCS ?=
 STRATEGY ?=
@@ -43,7 +44,7 @@ help:  ## list every target
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 	@echo
 	@echo '  DEVICE=auto|cpu|gpu|tpu  SUITE=quick|kernels|full|FILE.toml  BENCH="matmul nqueens"  PARAMS="dtype=float32 n=1024,2048"'
-	@echo '  PROCS=2 (ranks on this host that measure together)  STRATEGY=mirrored|multiworker|data-parallel|ddp|…'
+	@echo '  PROCS=2 (ranks on this host that measure together)  ROUNDS=5 (fresh processes that measure each point)  STRATEGY=mirrored|multiworker|data-parallel|ddp|…'
 	@echo '  BACKEND=tensorflow|jax|torch  TRACE=1  HOST_PROFILE=1  OUT=DIR  RUN=latest|ID|DIR  SET=cpu|gpu|gpu13|tpu (dependencies)'
 	@echo '  ENGINE=docker|podman|apptainer  BASE=IMAGE  SIF=FILE  FLAGS="--cpus 2 --memory 8g" (containers)'
 	@echo '  PYTHON=python3 VENV= uses an interpreter that already has what is needed, and installs nothing'
@@ -54,6 +55,7 @@ launch.PROCS = launch --procs $(PROCS)
 run.BENCH = $(BENCH)
 run.SUITE = --suite $(SUITE)
 run.PARAMS = $(foreach param,$(PARAMS),--param $(param))
+run.ROUNDS = --rounds $(ROUNDS)
 run.BACKEND = --backend $(BACKEND)
 run.STRATEGY = --strategy $(STRATEGY)
 run.OUT = --out $(OUT)

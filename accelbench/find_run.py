@@ -30,7 +30,7 @@ def open_directory(run: str) -> RunStore:
 
 def left_by(run: RunStore, plan: Sequence[Point]) -> list[Point]:
     """Return the points of the plan that the run has neither measured nor skipped; UserError if there are none."""
-    left = run.pending(plan, failed=True)
+    left = run.left_of(plan)
     if not left:
         raise UserError(f"{run.path} has measured all of this already")
     return left

@@ -67,10 +67,12 @@ def complete(store: RunStore, console: Console, cluster: Cluster | None = None, 
         subprocess.run([sys.executable, "-m", "accelbench", "report", "--quiet", str(store.path)], check=False)
     store.close()
     if interrupted:
-        left = len(info.plan) - len(records)
-        raise Interrupted(
-            f"interrupted with {left} of {len(info.plan)} points unmeasured: 'accelbench resume {store.path}' goes on"
-        )
+        turns = len(store.turns_left())
+        left = len({str(turn.point) for turn in store.turns_left()})
+        what = f"{left} of {len(info.plan)} points unmeasured"
+        if turns > left:
+            what = f"{turns} rounds of {left} points unmeasured"
+        raise Interrupted(f"interrupted with {what}: 'accelbench resume {store.path}' goes on")
     return EXIT_FAILED if any(record.status == "failed" for record in records) else 0
 
 

@@ -1,21 +1,25 @@
 """Sharing work among the threads of a Numba kernel.
 
-Kernels here are compiled anew in every process rather than cached on disk (`cache=True`): a cache beside the source
-fails in a read-only checkout without a home directory, it is not renewed when a function in another file changes, and a
-first call that is sometimes a compilation and sometimes a file read is no figure.
+Kernels here are compiled anew in every run rather than cached beside the source: such a cache fails in a read-only
+checkout without a home directory, and it is not renewed when a function in another file changes. Within a run the later
+rounds of a point load what its first round compiled, as compiling the same again takes longer than measuring it.
 """
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 from llvmlite import ir
 from numba import get_num_threads, njit, types
 from numba.extending import intrinsic
 
-compiled = njit(nogil=True, error_model="numpy")
+KEEP = "ACCELBENCH_KEEPS_CODE" in os.environ
+"""Whether this worker's NUMBA_CACHE_DIR is a folder of its point in its run. That variable alone does not say so, since
+a user may have set it for other programs."""
+compiled = njit(nogil=True, error_model="numpy", cache=KEEP)
 """Compiles kernels that one thread runs, without the interpreter's lock: a sampling thread can go on beside them."""
-parallel = njit(nogil=True, error_model="numpy", parallel=True)
+parallel = njit(nogil=True, error_model="numpy", parallel=True, cache=KEEP)
 """Compiles kernels that spread a `prange` over all threads."""
 
 

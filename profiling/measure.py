@@ -34,12 +34,17 @@ Outcome = dict[str, Any]
 
 
 def measure(
-    benchmark: Benchmark, point: Point, environment: Environment, max_seconds: float, keep: Keep | None = None
+    benchmark: Benchmark,
+    point: Point,
+    environment: Environment,
+    max_seconds: float,
+    keep: Keep | None = None,
+    profile: bool = True,
 ) -> Record:
     """Measure one point; whatever goes wrong is in the record, and only Ctrl-C and death are not.
 
-    `max_seconds` bounds the sampling of a kernel; a training experiment runs for its epochs, and is then profiled:
-    `keep` says what of that is kept.
+    `max_seconds` bounds the sampling of a kernel; a training experiment runs for its epochs, and is then profiled,
+    unless `profile` is false: `keep` says what of that is kept.
     """
     started, begin, phase = datetime.now(UTC), perf_counter(), PhaseClock()
     declared = benchmark.declared(point)
@@ -59,7 +64,7 @@ def measure(
             declared["layout"] = layout = _layout(declared["layout"], task.layout)
             with closing(Observer(point, environment, layout)) as observer:
                 if isinstance(task, Training):
-                    outcome = train(task, point, phase, observer, keep)
+                    outcome = train(task, point, phase, observer, keep, profile)
                     readings = observer.sampler.series(begin)
                 else:
                     outcome = _sample(task, point.device, phase, observer, max_seconds)

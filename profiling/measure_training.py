@@ -21,8 +21,10 @@ from profiling.timing.verification import outcome_of
 from profiling.trace.scalars import Readings, record_scalars, write_scalars
 
 
-def train(task: Training, point: Point, phase: PhaseClock, observer: Observer, keep: Keep | None) -> dict[str, Any]:
-    """Train, evaluate and verify, then profile some more steps; return the fields of the record."""
+def train(
+    task: Training, point: Point, phase: PhaseClock, observer: Observer, keep: Keep | None, profile: bool = True
+) -> dict[str, Any]:
+    """Train, evaluate and verify, then profile some more steps if asked to; return the fields of the record."""
     with observer:
         training = measure_training(task)
     phase.seconds |= training.phases
@@ -35,10 +37,12 @@ def train(task: Training, point: Point, phase: PhaseClock, observer: Observer, k
     fields |= {"work": work, "data": task.data, "qualities": list(task.qualities)}
     fields |= {"metrics": metrics, "curves": training.curves}
     if training.verification.passed:
+        fields["timing"] = training.timing
+    if training.verification.passed and profile:
         with phase("profile_s"):
             step_s = training.timing.summary.median
-            profile = _profile(task, point, step_s, observed["telemetry"], keep)
-            fields |= {"timing": training.timing, "profile": profile, "seen": see_apart(task)}
+            fields["profile"] = _profile(task, point, step_s, observed["telemetry"], keep)
+            fields["seen"] = see_apart(task)
     return fields
 
 

@@ -34,7 +34,13 @@ from accelbench.commands import BACKEND_OPTION, DEVICE_OPTION, OUT_OPTION, conso
 @click.option(
     "--max-seconds",
     type=click.FloatRange(min=0.1),
-    help="Sampling time of an unsteady point. Default: the suite's, else 15.",
+    help="Sampling time of an unsteady point, shared by its rounds. Default: the suite's, else 15.",
+)
+@click.option(
+    "--rounds",
+    type=click.IntRange(1, 99),
+    help="Fresh processes that measure each point in turns. Default: the suite's for kernels, else 1; of a training, "
+    "which is long, 1.",
 )
 @click.option("--strategy", metavar="NAME", help="How trainings are distributed: short for --param strategy=NAME.")
 @click.option("--no-ceilings", is_flag=True, help="Do not measure the device's ceilings beside what was asked for.")
@@ -51,6 +57,7 @@ def command(
     seed: int,
     time_limit: float | None,
     max_seconds: float | None,
+    rounds: int | None,
     strategy: str | None,
     no_ceilings: bool,
     without: str | None,
@@ -82,6 +89,8 @@ def command(
         seed=seed,
         time_limit_s=time_limit,
         max_seconds=max_seconds or (chosen and chosen.max_seconds.get(found)) or Settings().max_seconds,
+        rounds=rounds or (chosen and chosen.rounds.get(found)) or Settings().rounds,
+        training_rounds=rounds or (chosen and chosen.training_rounds.get(found)) or Settings().training_rounds,
         trace=trace,
         host_profile=host_profile,
     )

@@ -93,7 +93,7 @@ def train(plan: Plan) -> list[Command]:
 def rest(plan: Plan) -> list[Command]:
     done = plan.out / "first"
     measured = ("--without", done) if (done / "run.json").is_file() else ()
-    options = ("--suite", plan.suite("rest"), "--no-ceilings", "--max-seconds", "1")
+    options = ("--suite", plan.suite("rest"), "--no-ceilings", "--max-seconds", "1", "--rounds", "1")
     return [measure(plan.out / "rest", *options, *measured)]
 
 
@@ -115,7 +115,8 @@ STAGES = {
         Stage("sanitizer", "memory accesses and races, under compute-sanitizer", 270, sanitizer),
     )
 }
-"""The stages run in this order and take half an hour: `first` and `rest` are the twelve minutes of suite `kernels`."""
+"""The stages run in this order and take half an hour: `first` and `rest` are the twelve minutes of suite `kernels`, for
+which there is one round."""
 WANTED = ("probe", "first", "train", "tests", "rest", "sanitizer")
 """The order of the stages where there is less time than that: figures, verified anyway, come before the tests."""
 SUITES = {"first": "gpu-first", "train": "gpu-train", "rest": "kernels"}

@@ -243,6 +243,8 @@ def reproduce(record: Record, settings: Settings) -> str:
     default = Settings()
     if settings.max_seconds != default.max_seconds:
         words += ["--max-seconds", f"{settings.max_seconds:g}"]
+    if settings.rounds_of(point) != default.rounds_of(point):
+        words += ["--rounds", f"{settings.rounds_of(point)}"]
     if settings.time_limit_s != default.time_limit_s:
         words += ["--time-limit", f"{settings.time_limit_s:g}"]
     return plain(shlex.join(words))

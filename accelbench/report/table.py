@@ -35,6 +35,7 @@ COLUMNS: Mapping[str, tuple[str, str]] = {
     "reason": ("str", "why it failed or was skipped"),
     "started": ("time", "when the point was begun, UTC"),
     "elapsed_s": ("float", "wall seconds of the point, all phases"),
+    "rounds": ("int", "fresh processes that measured the point; the median and its interval are over them"),
     "median_s": ("float", "median seconds of one execution, or of one training step"),
     "ci_low_s": ("float", "lower bound of the median's interval, seconds"),
     "ci_high_s": ("float", "upper bound of the median's interval, seconds"),
@@ -194,6 +195,7 @@ def _timing(record: Record) -> dict[str, Any]:
         return {}
     summary = timing.summary
     line: dict[str, Any] = {
+        "rounds": len(record.rounds) or 1,
         "median_s": summary.median,
         "ci_low_s": summary.ci_low,
         "ci_high_s": summary.ci_high,

@@ -1,17 +1,17 @@
-"""The runner: a worker process per benchmark and rank, a time limit per point, every outcome a record on disk.
+"""The runner: a fresh worker process per turn and rank, a time limit for each, every outcome a record on disk.
 
-On a GPU each point has a worker of its own, forked by a process that has imported what they need
-(`accelbench.run.template`), unless a framework trains in it or several ranks measure together.
+A turn is one round of one point (`accelbench.run.schedule`). On a GPU its worker is forked by a process that has
+imported what it needs (`accelbench.run.template`), unless a framework trains in it or several ranks measure together.
 """
 
 from __future__ import annotations
 
-import itertools
 import signal
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from time import monotonic, sleep
 from types import FrameType
 from typing import Any
@@ -19,7 +19,8 @@ from typing import Any
 from accelbench.run.plan import discover, layout_of
 from accelbench.run.progress import Progress
 from accelbench.run.ranks import Ranks, RemoteWorker
-from accelbench.run.store import RunInfo, RunStore
+from accelbench.run.schedule import Turn
+from accelbench.run.store import RunInfo, RunStore, Settings
 from accelbench.run.team import Member, Team, Trouble, failed
 from accelbench.run.template_process import FORKS, Template
 from accelbench.run.worker import Job
@@ -30,29 +31,39 @@ from profiling.profiled_steps import Keep
 from profiling.ranks.world import World
 from profiling.records.point import Point
 from profiling.records.record import Record
+from profiling.timing.host import MIN_SECONDS
 
 ADVICE = "'accelbench launch --procs {} run …', srun, mpirun or torchrun start them"
 OWN_SIGNAL_SECONDS = 2  # schedulers signal the processes of a job one after the other, in any order
 
 
 def run_plan(store: RunStore, progress: Progress, ranks: Ranks | None = None, retry_failed: bool = False) -> RunInfo:
-    """Measure every planned point that has no record yet (or only a failed one).
+    """Measure every round of every planned point that has no record yet (or only a failed one).
 
-    Ctrl-C or SIGTERM leaves a valid, resumable run: KeyboardInterrupt is raised after it was marked as interrupted.
+    A point that fails or is skipped in one round is not measured in the rounds after it. Ctrl-C or SIGTERM leaves a
+    valid, resumable run: KeyboardInterrupt is raised after it was marked as interrupted.
     """
     info = store.info()
-    pending = store.pending(info.plan, failed=retry_failed)
-    progress.start(total=len(info.plan), done=len(info.plan) - len(pending))
+    turns, order = store.turns_left(failed=retry_failed), len(store.lines())
+    progress.start(store.schedule(), turns, store.lines())
     info = _mark(store, info, status="running")
     begin, worker_s = monotonic(), 0.0
+    over: set[str] = set()
     status = "interrupted"
     try:
-        with _sigterm_as_ctrl_c(), Template() as template:
-            for _, group in itertools.groupby(pending, key=_alike):
-                for record in _measure_group(store, info, list(group), ranks, progress, template):
-                    store.append(record)
-                    worker_s += record.elapsed_s + record.phases.import_s
-                    progress.finished(record)
+        with _sigterm_as_ctrl_c(), Template() as template, TemporaryDirectory(prefix="accelbench-") as scratch:
+            for turn in turns:
+                if str(turn.point) in over:
+                    continue
+                progress.started(turn)
+                order += 1
+                record = _measure(store, info, turn, ranks, template, Path(scratch))
+                record = record.model_copy(update={"round": turn.round, "order": order})
+                store.append(record)
+                if record.status != "measured":
+                    over.add(str(turn.point))
+                worker_s += record.elapsed_s + record.phases.import_s
+                progress.finished(record)
         status = "finished"
     finally:
         progress.stop()
@@ -64,14 +75,6 @@ def run_plan(store: RunStore, progress: Progress, ranks: Ranks | None = None, re
             worker_s=info.worker_s + worker_s,
         )
     return info
-
-
-def _alike(point: Point) -> tuple[object, ...]:
-    """Return what points have in common whose workers may be the same."""
-    # A framework takes its devices once, so its process is laid out once.
-    layout = layout_of(point)
-    once = layout.processes, layout.devices, layout.strategy
-    return point.benchmark, point.device, point.backend, point.host_cores, once
 
 
 def _mark(store: RunStore, info: RunInfo, **update: Any) -> RunInfo:
@@ -97,51 +100,40 @@ def _sigterm_as_ctrl_c() -> Iterator[None]:
             signal.signal(signal.SIGTERM, previous)
 
 
-def _measure_group(
-    store: RunStore,
-    info: RunInfo,
-    points: Sequence[Point],
-    ranks: Ranks | None,
-    progress: Progress,
-    template: Template,
-) -> Iterator[Record]:
-    """Yield the records of one benchmark's points; a worker that dies is replaced for the points after that."""
-    log = store.path / "logs" / f"{points[0].benchmark}.log"
+def _measure(
+    store: RunStore, info: RunInfo, turn: Turn, ranks: Ranks | None, template: Template, scratch: Path
+) -> Record:
+    """Return the record of one turn, measured by a process that measures nothing else."""
+    point = turn.point
+    benchmark, started = discover()[point.benchmark], datetime.now(UTC)
+    trouble = _too_few(point, ranks)
+    if trouble:
+        return failed(point, trouble, started, **benchmark.declared(point))
+    forked = _can_be_forked(benchmark, point)
+    if not forked:
+        template.close()  # it would only take memory from what is measured
+    log = store.path / "logs" / f"{point.benchmark}.log"
     log.parent.mkdir(exist_ok=True)
-    benchmark = discover()[points[0].benchmark]
-    limit = info.settings.time_limit_s or benchmark.time_limit_s
-    kind = device_kind(points[0].device)
-    wanted, there = layout_of(points[0]).processes, ranks.size if ranks else 1
+    code = scratch / str(info.plan.index(point)) if info.settings.rounds_of(point) > 1 else None
+    with _team(store.path, info, turn, ranks, log, template if forked else None, code) as team:
+        record, trouble = team.measure(info.settings.time_limit_s or benchmark.time_limit_s)
+    if trouble and trouble.signal in (signal.SIGTERM, signal.SIGINT):
+        sleep(OWN_SIGNAL_SECONDS)  # ends the run here, if the signal was meant for the whole job
+    if trouble:
+        return failed(point, trouble, started, **benchmark.declared(point))
+    assert record is not None
+    return record
+
+
+def _too_few(point: Point, ranks: Ranks | None) -> Trouble | None:
+    """Return why this run has too few processes, or too few cards, for the point; None where it has enough."""
+    wanted, there = layout_of(point).processes, ranks.size if ranks else 1
     missing = None
     if wanted > there:
         missing = f"it takes {wanted} processes, and this run has {there}: {ADVICE.format(wanted)}"
-    elif ranks and wanted > 1 and kind.card_per_rank:
+    elif ranks and wanted > 1 and device_kind(point.device).card_per_rank:
         missing = ranks.too_few_gpus(wanted)
-    if missing:
-        few = Trouble(None, missing, [], status="skipped")
-        yield from (failed(point, few, datetime.now(UTC), **benchmark.declared(point)) for point in points)
-        return
-    forked = _can_be_forked(benchmark, points[0])
-    if not forked:
-        template.close()  # it would only take memory from what is measured
-    while points:
-        # The frameworks' engines for several processes run once per process.
-        alone = kind.worker_per_point or (wanted > 1 and benchmark.backends)
-        batch = points[:1] if alone else points
-        with _team(store.path, info, batch, ranks, log, template if forked else None) as team:
-            for point in batch:
-                points = points[1:]
-                progress.started(point)
-                started = datetime.now(UTC)
-                record, trouble = team.measure(limit)
-                if trouble and trouble.signal in (signal.SIGTERM, signal.SIGINT):
-                    sleep(OWN_SIGNAL_SECONDS)  # ends the run here, if the signal was meant for the whole job
-                if trouble:
-                    record = failed(point, trouble, started, **benchmark.declared(point))
-                assert record is not None
-                yield record
-                if not team.alive:
-                    break
+    return Trouble(None, missing, [], status="skipped") if missing else None
 
 
 def _can_be_forked(benchmark: Benchmark, point: Point) -> bool:
@@ -156,13 +148,14 @@ def _can_be_forked(benchmark: Benchmark, point: Point) -> bool:
 def _team(
     path: Path,
     info: RunInfo,
-    points: Sequence[Point],
+    turn: Turn,
     ranks: Ranks | None,
     log: Path,
     template: Template | None,
+    code: Path | None,
 ) -> Team:
-    """Start workers for these points, in as many ranks as they take."""
-    size = layout_of(points[0]).processes
+    """Start workers for this turn, in as many ranks as its point takes."""
+    size = layout_of(turn.point).processes
     nodes = ranks.nodes[:size] if ranks else [0]
     addresses = ranks.addresses(size) if ranks and size > 1 else World().addresses
     members: list[Member] = []
@@ -175,30 +168,36 @@ def _team(
             addresses=addresses,
         )
         if rank == 0:
-            members.append(WorkerProcess(_job(path, info, points, world), log, points[0].host_cores, template))
+            members.append(WorkerProcess(_job(path, info, turn, world, code), log, turn.point.host_cores, template))
         else:
             assert ranks is not None
-            members.append(RemoteWorker(ranks.channels[rank - 1], _job(None, info, points, world)))
+            members.append(RemoteWorker(ranks.channels[rank - 1], _job(None, info, turn, world)))
     return Team(members, nodes)
 
 
-def _job(path: Path | None, info: RunInfo, points: Sequence[Point], world: World) -> Job:
-    """Return the orders of a worker; profiles are kept in the run's directory, by rank 0."""
-    settings = info.settings
-    names = [f"{info.plan.index(point) + 1:03}-{point.benchmark}" for point in points]
+def sampling_seconds(settings: Settings, point: Point) -> float:
+    """Return the sampling time of one of the point's rounds: its share, but at least what the stopping rule needs."""
+    share = settings.max_seconds / settings.rounds_of(point)
+    return max(share, min(settings.max_seconds, MIN_SECONDS))
+
+
+def _job(path: Path | None, info: RunInfo, turn: Turn, world: World, code: Path | None = None) -> Job:
+    """Return the orders of a worker; the first round's profile is kept in the run's directory, by rank 0."""
+    settings, point = info.settings, turn.point
+    name = f"{info.plan.index(point) + 1:03}-{point.benchmark}"
+    keep = None
+    if path and turn.round == 1:
+        keep = Keep(
+            run=path.resolve(),
+            trace=f"traces/{name}" if settings.trace else None,
+            host=f"host/{name}" if settings.host_profile else None,
+        )
     return Job(
-        points=list(points),
+        points=[point],
         environment=info.environment,
-        max_seconds=settings.max_seconds,
-        keep=[
-            Keep(
-                run=path.resolve(),
-                trace=f"traces/{name}" if settings.trace else None,
-                host=f"host/{name}" if settings.host_profile else None,
-            )
-            if path
-            else None
-            for name in names
-        ],
+        max_seconds=sampling_seconds(settings, point),
+        keep=[keep],
+        profile=turn.round == 1,
+        code=code,
         world=world,
     )

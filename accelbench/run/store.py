@@ -1,4 +1,4 @@
-"""The run store: `run.json`, replaced atomically, and `records.jsonl`, appended and synced per point."""
+"""The run store: `run.json`, replaced atomically, and `records.jsonl`, appended and synced per measurement."""
 
 from __future__ import annotations
 
@@ -14,7 +14,9 @@ from filelock import FileLock, Timeout
 from pydantic import ValidationError
 
 from accelbench.errors import RunBroken, UserError
-from accelbench.run.suite import KnownDevice
+from accelbench.run.schedule import Turn, schedule
+from accelbench.run.suite import KnownDevice, Rounds
+from profiling.analysis.rounds import join
 from profiling.records.environment import Environment
 from profiling.records.point import Point
 from profiling.records.record import SCHEMA_VERSION, Record
@@ -34,11 +36,19 @@ class Settings(Stored):
     time_limit_s: float | None = None
     """The wall time in seconds allowed to one point, its preparation included; null for the benchmark's own limit."""
     max_seconds: float = 15.0
-    """The measuring time in seconds after which an unsteady point is taken as it is."""
+    """The measuring time in seconds after which an unsteady point is taken as it is; its rounds share it."""
+    rounds: Rounds = 1
+    """The number of rounds in which a kernel is measured, each in a fresh process."""
+    training_rounds: Rounds = 1
+    """The number of rounds in which a training is measured."""
     trace: bool = False
     """Whether traces of training steps are kept under `traces`."""
     host_profile: bool = False
     """Whether the host is profiled while trainings run, its stacks kept under `host`."""
+
+    def rounds_of(self, point: Point) -> int:
+        """Return the number of rounds in which the point is to be measured."""
+        return self.training_rounds if point.backend else self.rounds
 
 
 class OtherRank(Stored):
@@ -181,14 +191,45 @@ class RunStore:
             raise RunBroken(f"cannot write to {self.path}: {error.strerror}; {advice}") from error
 
     def records(self) -> list[Record]:
-        """Return the last record of each point; `UserError` names the line that is damaged."""
-        by_point = {str(record.point): record for record in self._lines()}
-        return list(by_point.values())
+        """Return one record for each point, its rounds joined, in the order of the plan; see `lines` for errors."""
+        info = self.info()
+        place = {str(point): number for number, point in enumerate(info.plan)}
+        points: dict[str, list[Record]] = {}
+        for record in self.lines():
+            points.setdefault(str(record.point), []).append(record)
+        ordered = sorted(points.items(), key=lambda item: place.get(item[0], len(place)))
+        return [join(rounds, info.settings.rounds_of(rounds[0].point)) for _, rounds in ordered]
 
-    def pending(self, plan: Sequence[Point], failed: bool = False) -> list[Point]:
-        """Return the points of the plan that have no record in this run, and with `failed` those that only failed."""
-        done = {str(record.point) for record in self.records() if not (failed and record.status == "failed")}
-        return [point for point in plan if str(point) not in done]
+    def lines(self) -> list[Record]:
+        """Return the last record of each round of each point, as measured; `UserError` names a damaged line."""
+        return list({(str(record.point), record.round): record for record in self._lines()}.values())
+
+    def schedule(self) -> list[Turn]:
+        """Return every turn of the run, in order."""
+        info = self.info()
+        return schedule(info.plan, info.settings.rounds_of, info.settings.seed)
+
+    def turns_left(self, failed: bool = False) -> list[Turn]:
+        """Return the turns that have no record yet, and with `failed` those that only failed, in order.
+
+        A point that was skipped has none left, nor has one of which a round failed, unless `failed` is asked for.
+        """
+        lines = self.lines()
+        over = {
+            str(line.point) for line in lines if line.status == "skipped" or (line.status == "failed" and not failed)
+        }
+        done = {(str(line.point), line.round) for line in lines if line.status == "measured"}
+        return [
+            turn
+            for turn in self.schedule()
+            if str(turn.point) not in over and (str(turn.point), turn.round) not in done
+        ]
+
+    def left_of(self, plan: Sequence[Point]) -> list[Point]:
+        """Return the points of the plan that this run has neither measured in all its rounds nor skipped."""
+        there = {str(record.point) for record in self.lines()}
+        unfinished = {str(turn.point) for turn in self.turns_left(failed=True)}
+        return [point for point in plan if str(point) not in there - unfinished]
 
     def _lines(self) -> Iterator[Record]:
         if not self.records_path.exists():

@@ -17,6 +17,9 @@ from profiling.records.stored import Stored
 SUITES = files("accelbench") / "suites"
 KnownDevice = Annotated[Device, AfterValidator(lambda name: device_kind(name).name)]
 """The name of a kind of device that is here: a file that names another is refused."""
+MOST_ROUNDS = 99
+Rounds = Annotated[int, Field(ge=1, le=MOST_ROUNDS, strict=True)]
+"""A number of rounds: more than 99 processes tell nothing that 99 do not."""
 
 
 class Selection(Stored):
@@ -40,9 +43,13 @@ class Suite(Stored):
     """The sampling time in seconds of an unsteady point, by device; the file may give one number for all. On a GPU,
     NVBench takes it twice: for isolated samples, and back to back.
     """
+    rounds: dict[KnownDevice, Rounds] = {}
+    """The number of fresh processes that measure each kernel, by device; the file may give one number for all."""
+    training_rounds: dict[KnownDevice, Rounds] = {}
+    """The same of trainings, which take so long that one round is the rule."""
     benchmark: list[Selection] = []
 
-    @field_validator("max_seconds", mode="before")
+    @field_validator("max_seconds", "rounds", "training_rounds", mode="before")
     @classmethod
     def _on_all_devices(cls, value: Any) -> Any:
         return value if isinstance(value, dict) else dict.fromkeys(kinds(), value)

@@ -15,6 +15,7 @@ import signal
 import socket
 import sys
 import time
+from pathlib import Path
 from threading import Thread
 
 import psutil
@@ -41,6 +42,10 @@ class Job(Stored):
     max_seconds: float
     keep: list[Keep | None]
     """The parts of each point's profile that are kept; None where nothing is."""
+    profile: bool = True
+    """Whether a training is looked at with the profilers after its measurement."""
+    code: Path | None = None
+    """The folder through which the rounds of a point share the machine code of its kernels; None for a single round."""
     world: World = World()
 
 
@@ -65,7 +70,7 @@ def work(descriptor: int, begin: float) -> None:
     benchmark = discover()[job.points[0].benchmark]
     import_s = time.time() - begin
     for index, point in enumerate(job.points):
-        record = measure(benchmark, point, job.environment, job.max_seconds, job.keep[index])
+        record = measure(benchmark, point, job.environment, job.max_seconds, job.keep[index], job.profile)
         if index == 0:
             record = record.model_copy(update={"phases": record.phases.model_copy(update={"import_s": import_s})})
         if not parent.send(record=record.model_dump(mode="json")):

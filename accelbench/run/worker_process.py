@@ -124,8 +124,10 @@ def _forked(template: Template, job: Job, output: BinaryIO, channel: int) -> Sta
 
 
 def framework_settings(job: Job) -> dict[str, str]:
-    """Return the settings that a framework reads when it is imported: Keras's backend, and a rank's card."""
+    """Return the settings read by what a worker imports: Keras's backend, a rank's card, and Numba's compiled code."""
     settings: dict[str, str] = {}
+    if job.code:
+        settings |= {"NUMBA_CACHE_DIR": str(job.code), "ACCELBENCH_KEEPS_CODE": "1"}
     if backend := job.points[0].backend:
         settings["KERAS_BACKEND"] = backend
     if job.world.size > 1:

@@ -1,9 +1,11 @@
-"""Everything known about one measured point, as it is stored: one JSON object per line of `records.jsonl`."""
+"""Everything known about one measured point: each line of `records.jsonl` is the record of one of its rounds."""
 
 from __future__ import annotations
 
 from datetime import datetime
 from typing import Final, Literal
+
+from pydantic import Field
 
 from profiling.records.bottleneck import Bottleneck
 from profiling.records.host import HostProfile
@@ -11,6 +13,7 @@ from profiling.records.layout import Layout
 from profiling.records.peak import Peak
 from profiling.records.point import Point
 from profiling.records.quality import Data, Metric, Quality, Verification
+from profiling.records.round import Round
 from profiling.records.step import Seen, StepParts
 from profiling.records.stored import Stored
 from profiling.records.telemetry import Telemetry
@@ -60,7 +63,7 @@ class RankRecord(Stored):
 
 
 class Record(Stored):
-    """One point: measured, failed or skipped."""
+    """One point: measured, failed or skipped, in one round as it is stored, or in all of them once they are joined."""
 
     schema_version: Literal[2] = SCHEMA_VERSION
     """The version of this schema; another is refused."""
@@ -82,12 +85,18 @@ class Record(Stored):
     """The reason why the point failed or was skipped."""
     output_tail: list[str] = []
     """The worker's last lines of output, where it failed."""
+    round: int = Field(default=1, ge=1)
+    """The number of the round, from 1: a point is measured in several, each in a fresh process; joined, the first."""
+    order: int = Field(default=1, ge=1)
+    """The place of this measurement in the run's sequence of measurements, from 1; joined, that of the first round."""
+    rounds: list[Round] = []
+    """The rounds that were joined to this record; none in a line of a file, or where there was only one."""
     started: datetime
     """The moment at which the point was begun, with its time zone."""
     elapsed_s: float = 0.0
-    """The wall time of the point in seconds, without the imports of its worker."""
+    """The wall time of the point in seconds, all rounds together, without the imports of its workers."""
     phases: Phases = Phases()
-    """The parts of the wall time, in seconds."""
+    """The parts of the wall time, in seconds, all rounds together."""
     work: Work | None = None
     """The work that one execution, or one training step, must do."""
     data: Data | None = None

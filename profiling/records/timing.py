@@ -14,7 +14,7 @@ class Phases(Stored):
     """The parts of the point's wall time, in seconds; compilation is never mixed into the measurement."""
 
     import_s: float = 0.0
-    """The seconds from the start of the worker to its first point, spent on imports; 0 for all further points."""
+    """The seconds from the start of the worker to its point, spent on imports."""
     prepare_s: float = 0.0
     """The seconds of preparing the point: making inputs, building the model."""
     first_call_s: float = 0.0
@@ -30,12 +30,14 @@ class Phases(Stored):
 
 
 class Summary(Stored):
-    """The statistics of the samples, in seconds per execution (`profiling.timing.statistics.summarize`)."""
+    """The statistics of the samples, in seconds per execution (`profiling.timing.statistics`)."""
 
     count: int
     """The number of samples."""
+    effective: float | None = None
+    """The number of independent samples that would tell the median as well; null where it was not estimated."""
     median: float
-    """The median of the samples."""
+    """The median of the samples; of several rounds the median of their medians."""
     ci_low: float
     """The lower end of the interval of the median."""
     ci_high: float

@@ -1,7 +1,9 @@
 """Statistics of time samples: pure functions that assume nothing about the shape of their distribution.
 
-Samples are positive seconds. Every interval tells the coverage that it really has, which for few samples is less than
-was asked for. All of it takes the samples of one run as independent; what changes from run to run is not in them.
+Samples are positive seconds, in the order measured. Neighbours are alike, since clocks, caches and other load change
+more slowly than samples are taken, so that a set tells as much as a smaller number of independent samples:
+`effective_size`. Every interval stands on that number and tells the coverage that it has by it, which for few samples
+is less than was asked for. What changes from process to process is seen by rounds alone: `summarize_rounds`.
 """
 
 from __future__ import annotations
@@ -9,12 +11,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from math import comb
+from math import comb, floor
 from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import bdtr, ndtr, ndtri
+from scipy.special import bdtr, ndtr, ndtri, stdtrit
 
 from profiling.records.timing import Summary
 
@@ -22,6 +24,10 @@ Samples: TypeAlias = Sequence[float] | NDArray[np.float64]
 
 CONFIDENCE = 0.95
 TUKEY_FENCE = 1.5
+MOST_MISSING = 0.5
+"""The most of the variance that is taken to be missing because samples are measured from their own mean."""
+ROUNDING = 1e-9
+"""The most by which an effective size may fall short of a whole number through the arithmetic alone."""
 MAX_COMPARED = 1000
 """The samples of each set that enter a comparison: a million pairs, and already an interval of 3 % of the ranks."""
 MAX_EXACT = 20
@@ -49,10 +55,40 @@ class RatioInterval(Interval):
 def summarize(samples: Samples) -> Summary:
     """Describe the samples of one point; `ValueError` unless there is at least one and all are positive."""
     x = _checked(samples)
-    q1, median, q3 = quartiles(x)
-    interval = median_interval(x)
+    effective = effective_size(x)
+    return _summary(x, quartiles(x)[1], median_interval(x, effective=effective), effective)
+
+
+def summarize_rounds(rounds: Sequence[Samples]) -> Summary:
+    """Describe a point by its rounds, each of which is the samples of one process; `ValueError` as for `summarize`.
+
+    The median is that of the rounds' medians. Its interval is Student's for the mean of their logarithms, with one
+    degree of freedom less than there are rounds, and holds that median: it covers what changes between processes. It is
+    never narrower than what the samples within the rounds leave open. Two rounds give an interval that covers and is
+    wide, 13 standard errors either way. All other statistics are of all samples together. One round is `summarize`.
+    """
+    if len(rounds) == 1:
+        return summarize(rounds[0])
+    summaries = [summarize(samples) for samples in rounds]
+    if not summaries:
+        raise ValueError("samples must be at least one, positive and finite")
+    medians = np.log([summary.median for summary in summaries])
+    within = [np.log(summary.ci_high / summary.ci_low) / 2 for summary in summaries]
+    count = len(medians)
+    between = stdtrit(count - 1, (1 + CONFIDENCE) / 2) * medians.std(ddof=1)
+    half = max(between, float(np.sqrt(np.mean(np.square(within))))) / count**0.5
+    median = float(np.median([summary.median for summary in summaries]))
+    low, high = (float(np.exp(medians.mean() + side * half)) for side in (-1, 1))
+    interval = Interval(min(low, median), max(high, median), CONFIDENCE)
+    x = np.concatenate([_checked(samples) for samples in rounds])
+    return _summary(x, median, interval, sum(summary.effective or 0.0 for summary in summaries))
+
+
+def _summary(x: NDArray[np.float64], median: float, interval: Interval, effective: float) -> Summary:
+    q1, _, q3 = quartiles(x)
     return Summary(
         count=len(x),
+        effective=effective,
         median=median,
         ci_low=interval.low,
         ci_high=interval.high,
@@ -76,18 +112,61 @@ def quartiles(samples: Samples) -> tuple[float, float, float]:
     return float(q1), float(median), float(q3)
 
 
-def median_interval(samples: Samples, confidence: float = CONFIDENCE) -> Interval:
+def effective_size(samples: Samples) -> float:
+    """Return how many independent samples would tell the median as well, from 1 to the number of samples n.
+
+    It is n / τ with τ = 1 + 2·Σ ρₖ over the autocorrelations of the ranks, summed by pairs of neighbours and ended at
+    the first pair that is not positive (Geyer, "Practical Markov chain Monte Carlo", Statistical Science 7 (1992),
+    §3.3). Measured from the samples' own mean, the ρₖ come out too low by about (1 − ρₖ)·τ/n; that is put back once.
+    """
+    x = _checked(samples)
+    n = len(x)
+    _, places, counts = np.unique(x, return_inverse=True, return_counts=True)
+    ranks = (np.cumsum(counts) - (counts - 1) / 2)[places] - (n + 1) / 2
+    if not ranks.any():
+        return float(n)
+    size = 1 << (2 * n - 1).bit_length()  # padded with zeros, so that the end does not meet the beginning
+    covariance = np.fft.irfft(np.abs(np.fft.rfft(ranks, size)) ** 2, size)[:n]
+    rho = covariance / covariance[0]
+    missing = min(MOST_MISSING, _correlation_time(rho) / n)
+    tau = _correlation_time((1 - missing) * rho + missing * (1 - np.arange(n) / n))
+    return float(n / min(n, tau))
+
+
+def _correlation_time(rho: NDArray[np.float64]) -> float:
+    """Return 1 + 2·Σ ρₖ, ended at the first pair of neighbours that is not positive; 1 at least."""
+    pairs = rho[: len(rho) // 2 * 2].reshape(-1, 2).sum(axis=1)
+    ends = np.flatnonzero(pairs <= 0)
+    return max(1.0, float(2 * pairs[: ends[0] if len(ends) else len(pairs)].sum() - 1))
+
+
+def median_interval(samples: Samples, confidence: float = CONFIDENCE, effective: float | None = None) -> Interval:
     """Return the order statistics [x₍k₎, x₍n+1−k₎], for the largest k whose interval has that confidence.
 
     The number of samples below the true median is binomial, B ~ Bin(n, ½), so the coverage is 1 − 2·P(B ≤ k−1) whatever
     the distribution (David & Nagaraja, "Order Statistics", 3rd ed., §7.1). Where even the extremes (k = 1) fall
     short of it, as with five samples or fewer at 0.95, they are returned with the coverage 1 − 2^(1−n).
+    Samples that are worth fewer independent ones, by default their `effective_size`, have the coverage of so many, and
+    the order statistics that stand as far from the middle, in shares of all ranks, times how much wider Student's t is
+    than the normal distribution, because that size is estimated.
     """
     x = np.sort(_checked(samples))
     n = len(x)
-    tail = bdtr(np.arange(n // 2 + 1), n, 0.5)  # P(B ≤ 0), P(B ≤ 1), …
-    k = max(1, int(np.count_nonzero(tail <= (1 - confidence) / 2)))
-    return Interval(float(x[k - 1]), float(x[n - k]), max(0.0, float(1 - 2 * tail[k - 1])))
+    worth = effective_size(samples) if effective is None else min(effective, n)
+    whole = floor(worth + ROUNDING)
+    tail = bdtr(np.arange(whole // 2 + 1), whole, 0.5)  # P(B ≤ 0), P(B ≤ 1), …
+    k = int(np.count_nonzero(tail <= (1 - confidence) / 2))
+    coverage = max(0.0, float(1 - 2 * tail[max(k, 1) - 1]))
+    if whole < n and k:
+        from_middle = (0.5 - k / (whole + 1)) * _widening(whole - 1, confidence)
+        k = floor((n + 1) * (0.5 - from_middle))
+    k = max(1, k)
+    return Interval(float(x[k - 1]), float(x[n - k]), coverage)
+
+
+def _widening(freedom: float, confidence: float) -> float:
+    """Return how many times wider Student's interval of so many degrees of freedom is than the normal one."""
+    return float(stdtrit(freedom, (1 + confidence) / 2) / ndtri((1 + confidence) / 2))
 
 
 def relative_stdev(samples: Samples) -> float:

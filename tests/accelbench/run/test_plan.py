@@ -204,3 +204,16 @@ def test_a_suite_may_sample_longer_on_one_device_than_on_another(tmp_path: Path)
     assert seconds("max_seconds = { cpu = 3, gpu = 1.5 }", "tpu") is None
     assert seconds("max_seconds = 2", "gpu") == 2
     assert seconds("", "gpu") is None
+
+
+def test_a_suite_may_measure_more_rounds_on_one_device_than_on_another(tmp_path: Path) -> None:
+    (file := tmp_path / "mine.toml").write_text('description = "d"\nrounds = { cpu = 5 }\ntraining_rounds = 2\n')
+    suite = load_suite(str(file))
+    assert (suite.rounds.get("cpu"), suite.rounds.get("gpu"), suite.training_rounds.get("gpu")) == (5, None, 2)
+
+
+@pytest.mark.parametrize("name", ["quick", "kernels", "ceilings"])
+def test_kernels_of_the_suites_are_measured_in_several_processes_and_trainings_in_one(name: str) -> None:
+    suite = load_suite(name)
+    assert suite.rounds["cpu"] >= 3
+    assert suite.training_rounds == {}

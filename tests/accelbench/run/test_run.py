@@ -26,7 +26,7 @@ def test_a_good_run_ends_with_status_0_and_a_report(accelbench: Run, tmp_path: P
     assert first["timing"]["summary"]["median"] >= 100e-6
     assert len(first["timing"]["samples"]) == first["timing"]["summary"]["count"]
     assert first["phases"]["import_s"] > 0
-    assert second["phases"]["import_s"] == 0
+    assert second["phases"]["import_s"] > 0
     assert info(tmp_path / "out")["status"] == "finished"
     assert (tmp_path / "out" / "report.html").is_file()
     assert (tmp_path / "out" / "records.csv").is_file()

@@ -10,9 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from accelbench.errors import UserError
-from accelbench.run.store import RunStore
+from accelbench.run.store import RunStore, Settings
 from profiling.records.record import Record
 from tests.fixtures.report_node import rich_records
+from tests.fixtures.report_records import record, timing, unmeasured
 from tests.fixtures.report_runs import make_run
 
 
@@ -27,8 +28,8 @@ def lines(run: RunStore) -> list[bytes]:
 
 def test_what_was_appended_is_read_back(tmp_path: Path) -> None:
     run = make_run(tmp_path / "empty", [])
-    for record in rich_records():
-        run.append(record)
+    for found in rich_records():
+        run.append(found)
     assert run.records() == rich_records()
 
 
@@ -37,6 +38,57 @@ def test_the_last_record_of_a_point_counts(run: RunStore) -> None:
     run.append(first.model_copy(update={"status": "failed", "reason": "measured again"}))
     assert len(run.records()) == len(rich_records())
     assert next(r for r in run.records() if str(r.point) == str(first.point)).reason == "measured again"
+
+
+def in_rounds(path: Path, *measured: Record, rounds: int = 3) -> RunStore:
+    points = list({str(found.point): found.point for found in measured}.values())
+    run = make_run(path, [], plan=points, settings=Settings(rounds=rounds))
+    for order, found in enumerate(measured, start=1):
+        run.append(found.model_copy(update={"order": order}))
+    return run
+
+
+def test_the_rounds_of_a_point_are_one_record_in_the_order_of_the_plan(tmp_path: Path) -> None:
+    a, b = record("matmul"), record("stream")
+    again = [found.model_copy(update={"round": 2}) for found in (b, a)]
+    run = in_rounds(tmp_path / "run", a, b, *again)
+    assert [(found.point.benchmark, len(found.rounds)) for found in run.records()] == [("matmul", 2), ("stream", 2)]
+    assert [(line.point.benchmark, line.round) for line in run.lines()] == [
+        *(("matmul", 1), ("stream", 1), ("stream", 2), ("matmul", 2))
+    ]
+    assert {(turn.point.benchmark, turn.round) for turn in run.turns_left()} == {("matmul", 3), ("stream", 3)}
+
+
+def test_of_a_round_that_stands_twice_in_the_file_the_last_counts(tmp_path: Path) -> None:
+    a = record("matmul", timing=timing(1e-3))
+    twice = [
+        a,
+        a.model_copy(update={"timing": timing(3e-3)}),
+        a.model_copy(update={"round": 2, "timing": timing(2e-3)}),
+    ]
+    (joined,) = in_rounds(tmp_path / "run", *twice).records()
+    assert [found.number for found in joined.rounds] == [1, 2]
+    assert joined.rounds[0].summary == timing(3e-3).summary
+
+
+def test_a_failed_round_ends_its_point_unless_it_is_to_be_tried_again(tmp_path: Path) -> None:
+    run = in_rounds(tmp_path / "run", record("matmul"), unmeasured("matmul", "failed", "it crashed", round=2))
+    assert run.turns_left() == []
+    assert [turn.round for turn in run.turns_left(failed=True)] == [2, 3]
+    assert run.left_of(run.info().plan) == run.info().plan
+
+
+def test_a_skipped_point_has_no_turn_left(tmp_path: Path) -> None:
+    run = in_rounds(tmp_path / "run", unmeasured("matmul", "skipped", "no such library"))
+    assert run.turns_left(failed=True) == []
+    assert run.left_of(run.info().plan) == []
+
+
+def test_a_round_that_cannot_be_is_named_by_its_line(run: RunStore) -> None:
+    first, *rest = lines(run)
+    run.records_path.write_bytes(json.dumps(json.loads(first) | {"round": 0}).encode() + b"\n" + b"".join(rest))
+    with pytest.raises(UserError, match="line 1 is damaged: round"):
+        run.records()
 
 
 @pytest.mark.parametrize(

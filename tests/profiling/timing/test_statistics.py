@@ -7,12 +7,15 @@ import numpy as np
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 from scipy import stats
+from scipy.signal import lfilter
 
 from profiling.records.timing import Summary
 from profiling.timing.statistics import (
     MAX_COMPARED,
     MAX_EXACT,
+    effective_size,
     mann_whitney_p,
     median_interval,
     quartiles,
@@ -21,6 +24,7 @@ from profiling.timing.statistics import (
     relative_stdev,
     smallest_p,
     summarize,
+    summarize_rounds,
     tukey_outliers,
 )
 
@@ -33,6 +37,12 @@ AT_TERM = [0.80, 0.83, 1.89, 1.04, 1.45, 1.38, 1.91, 1.64, 0.73, 1.46]
 EARLY = [1.15, 0.88, 0.90, 0.74, 1.21]
 
 
+def autoregressive(rng: np.random.Generator, n: int, rho: float) -> NDArray[np.float64]:
+    """Return n values of variance 1 whose correlation with the one before is `rho`."""
+    steps = rng.standard_normal(n) * np.r_[1, np.full(n - 1, math.sqrt(1 - rho**2))]
+    return np.asarray(lfilter([1], [1, -rho], steps))
+
+
 # The interval of the median: ranks and coverages from the published binomial tables.
 @pytest.mark.parametrize(
     ("n", "low", "high", "coverage"),
@@ -40,7 +50,7 @@ EARLY = [1.15, 0.88, 0.90, 0.74, 1.21]
 )
 def test_the_median_lies_between_the_tabulated_order_statistics(n: int, low: int, high: int, coverage: float) -> None:
     shuffled = np.random.default_rng(n).permutation(np.arange(1.0, n + 1))
-    interval = median_interval(shuffled)
+    interval = median_interval(shuffled, effective=n)
     assert (interval.low, interval.high) == (low, high)
     assert interval.confidence == pytest.approx(coverage, abs=5e-5)
 
@@ -48,21 +58,21 @@ def test_the_median_lies_between_the_tabulated_order_statistics(n: int, low: int
 @pytest.mark.parametrize("n", [6, 7, 30, 101, 1000])
 def test_the_interval_of_the_median_is_that_of_scipy(n: int) -> None:
     samples = np.random.default_rng(n).lognormal(size=n)
-    interval = median_interval(samples)
+    interval = median_interval(samples, effective=n)
     theirs = stats.quantile_test(samples, q=1.0, p=0.5).confidence_interval(0.95)
     assert (interval.low, interval.high) == pytest.approx((theirs.low, theirs.high))
 
 
 @pytest.mark.parametrize(("n", "coverage"), [(1, 0.0), (2, 0.5), (3, 0.75), (4, 0.875), (5, 0.9375)])
 def test_few_samples_give_their_extremes_and_the_coverage_these_really_have(n: int, coverage: float) -> None:
-    interval = median_interval(np.arange(1.0, n + 1))
+    interval = median_interval(np.arange(1.0, n + 1), effective=n)
     assert (interval.low, interval.high, interval.confidence) == (1, n, coverage)
 
 
 @pytest.mark.parametrize("n", [4, 8, 25, 100])
 def test_the_interval_covers_the_true_median_as_often_as_it_says(n: int) -> None:
     rng, trials = np.random.default_rng(1), 4000
-    intervals = [median_interval(rng.exponential(size=n)) for _ in range(trials)]
+    intervals = [median_interval(rng.exponential(size=n), effective=n) for _ in range(trials)]
     covered = np.mean([interval.low <= math.log(2) <= interval.high for interval in intervals])
     claimed = intervals[0].confidence
     assert covered == pytest.approx(claimed, abs=4 * math.sqrt(claimed * (1 - claimed) / trials))
@@ -78,10 +88,100 @@ def test_an_interval_holds_its_median_and_has_the_confidence_or_is_the_widest(
     assert interval.confidence >= confidence - 1e-12 or widest
 
 
+# Samples that depend on their neighbours.
+@given(sample_sets)
+def test_samples_are_worth_at_least_one_and_at_most_their_number(samples: list[float]) -> None:
+    assert 1 <= effective_size(samples) <= len(samples) * (1 + 1e-12)
+
+
+def test_independent_samples_are_worth_nearly_their_number() -> None:
+    rng = np.random.default_rng(6)
+    assert np.median([effective_size(rng.lognormal(size=500)) for _ in range(100)]) > 450
+
+
+@pytest.mark.parametrize("rho", [0.5, 0.9, 0.99])
+def test_an_autoregressive_process_is_worth_what_theory_says(rho: float) -> None:
+    samples = np.exp(autoregressive(np.random.default_rng(7), 200_000, rho))
+    assert effective_size(samples) == pytest.approx(200_000 * (1 - rho) / (1 + rho), rel=0.15)
+
+
+def test_the_effective_size_sees_ranks_alone() -> None:
+    samples = np.exp(autoregressive(np.random.default_rng(8), 300, 0.8))
+    assert effective_size(samples) == effective_size(samples**3)
+
+
+def test_samples_that_alternate_are_worth_no_more_than_their_number() -> None:
+    assert effective_size([1.0, 2.0] * 50) == 100
+
+
+@pytest.mark.parametrize("n", [1, 2, 50])
+def test_constant_samples_are_worth_their_number(n: int) -> None:
+    assert effective_size([0.25] * n) == n
+
+
+def test_two_speeds_one_after_the_other_are_worth_hardly_more_than_two_samples() -> None:
+    noise = np.random.default_rng(9).lognormal(sigma=0.001, size=200)
+    assert effective_size(np.repeat([1.0, 1.8], 100) * noise) < 5
+
+
+def test_dependent_samples_have_a_wider_interval_of_the_median() -> None:
+    samples = np.exp(autoregressive(np.random.default_rng(10), 500, 0.9))
+    dependent, independent = median_interval(samples), median_interval(samples, effective=500)
+    assert dependent.low < independent.low < independent.high < dependent.high
+
+
+def test_the_interval_of_few_effective_samples_says_so() -> None:
+    interval = median_interval(np.linspace(1.0, 2.0, 300))
+    assert (interval.low, interval.high) == (1.0, 2.0)
+    assert interval.confidence < 0.95
+
+
+# Rounds.
+def test_one_round_is_a_summary_of_its_samples() -> None:
+    samples = np.random.default_rng(11).lognormal(size=30)
+    assert summarize_rounds([samples]) == summarize(samples)
+
+
+def test_the_interval_over_rounds_is_that_of_student_on_logarithms() -> None:
+    medians = np.log([1.0, 1.1, 1.2, 1.4])
+    theirs = stats.t.interval(0.95, 3, loc=medians.mean(), scale=stats.sem(medians))
+    rounds = summarize_rounds([[1.0] * 9, [1.4] * 20, [1.1] * 5, [1.2] * 7])
+    assert rounds.median == pytest.approx(1.15)
+    assert np.log([rounds.ci_low, rounds.ci_high]) == pytest.approx(theirs)
+    assert (rounds.count, rounds.effective, rounds.ci_confidence) == (41, 41, 0.95)
+
+
+def test_two_rounds_have_a_wide_interval() -> None:
+    rounds = summarize_rounds([[1.0] * 9, [1.02] * 9])
+    assert rounds.ci_high / rounds.ci_low > 1.25  # 12.7 standard errors either way
+
+
+def test_rounds_that_agree_by_chance_leave_what_their_samples_leave_open() -> None:
+    samples = np.random.default_rng(12).lognormal(sigma=0.1, size=30)
+    alone, together = summarize(samples), summarize_rounds([samples, samples])
+    width = math.log(alone.ci_high / alone.ci_low)
+    assert math.log(together.ci_high / together.ci_low) == pytest.approx(width / math.sqrt(2))
+
+
+@given(st.lists(sample_sets, min_size=1, max_size=8))
+def test_the_interval_over_rounds_holds_the_median_of_their_medians(rounds: list[list[float]]) -> None:
+    s = summarize_rounds(rounds)
+    assert 0 < s.ci_low <= s.median <= s.ci_high
+    assert s.median == pytest.approx(np.median([np.median(samples) for samples in rounds]))
+    assert s.count == sum(map(len, rounds))
+
+
+@pytest.mark.parametrize("wrong", [[], [[]], [[1.0], []], [[1.0], [math.nan]], [[0.0], [1.0]]])
+def test_rounds_without_durations_are_refused(wrong: list[list[float]]) -> None:
+    with pytest.raises(ValueError, match="positive and finite"):
+        summarize_rounds(wrong)
+
+
 # The summary.
 def test_a_summary_of_a_known_set() -> None:
-    assert summarize([3.0, 1.0, 4.0, 2.0, 10.0]) == Summary(
+    assert summarize([3.0, 10.0, 1.0, 4.0, 2.0]) == Summary(
         count=5,
+        effective=5.0,
         median=3.0,
         ci_low=1.0,
         ci_high=10.0,
@@ -140,7 +240,9 @@ def test_relative_spread_is_the_sample_deviation_over_the_mean() -> None:
 
 
 @pytest.mark.parametrize("wrong", [[], [0.0], [-1.0, 1.0], [math.nan], [1.0, math.inf]])
-@pytest.mark.parametrize("function", [summarize, median_interval, quartiles, relative_stdev, tukey_outliers])
+@pytest.mark.parametrize(
+    "function", [summarize, effective_size, median_interval, quartiles, relative_stdev, tukey_outliers]
+)
 def test_what_is_no_set_of_durations_is_refused(function: Callable[[list[float]], object], wrong: list[float]) -> None:
     with pytest.raises(ValueError, match="positive and finite"):
         function(wrong)

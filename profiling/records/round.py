@@ -1,0 +1,29 @@
+"""One of the rounds in which a point was measured: a fresh process each, with other points' rounds between them."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from profiling.records.stored import Stored
+from profiling.records.timing import StopReason, Summary
+
+
+class Round(Stored):
+    """The measurement of a point in one process, as the joined record tells of it."""
+
+    number: int
+    """The number of the round, from 1."""
+    order: int
+    """The place of this measurement in the run's sequence of measurements, from 1."""
+    started: datetime
+    """The moment at which the round was begun, with its time zone."""
+    count: int
+    """The number of samples that this round took; those of all rounds stand one after the other in the timing."""
+    loops: int
+    """The number of executions per sample in this round."""
+    stop: StopReason
+    """The rule that ended the sampling of this round."""
+    summary: Summary
+    """The statistics of this round's samples, whose interval covers what changes within the process."""
+    noise: list[str] = []
+    """The disturbances of this round, in words; empty when nothing was seen."""

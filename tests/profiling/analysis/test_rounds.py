@@ -1,0 +1,116 @@
+"""The rounds of a point become one record, which tells of each."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from profiling.analysis.rounds import join
+from profiling.records.quality import Metric
+from profiling.records.record import RankRecord, Record
+from profiling.timing.statistics import summarize_rounds
+from tests.fixtures.report_records import cpu_telemetry, record, timing, unmeasured
+
+MEDIANS = (1e-3, 1.1e-3, 0.9e-3)
+
+
+def rounds(*changes: dict[str, Any]) -> list[Record]:
+    """Return as many rounds, of which every other point was measured between two."""
+    return [
+        record("matmul", **{"round": number, "order": 10 * number} | changed)
+        for number, changed in enumerate(changes, start=1)
+    ]
+
+
+def measured() -> list[Record]:
+    return rounds(*({"timing": timing(median, seed=number)} for number, median in enumerate(MEDIANS)))
+
+
+def test_one_round_stays_as_it_is() -> None:
+    assert join([record("matmul")]) == record("matmul")
+
+
+@given(st.permutations(measured()))
+def test_the_samples_of_all_rounds_stand_in_order_however_the_lines_lie(lines: list[Record]) -> None:
+    joined = join(lines, planned=3)
+    assert joined.timing is not None
+    samples = [found.timing.samples for found in measured() if found.timing]
+    assert joined.timing.samples == [sample for each in samples for sample in each]
+    assert [found.count for found in joined.rounds] == [len(each) for each in samples]
+    assert [(found.number, found.order) for found in joined.rounds] == [(1, 10), (2, 20), (3, 30)]
+    assert joined.timing.summary == summarize_rounds(samples)
+
+
+def test_the_figure_is_the_median_over_rounds_and_its_interval_holds_what_differs_between_them() -> None:
+    joined, lines = join(measured()), measured()
+    assert joined.timing is not None
+    medians = [line.timing.summary.median for line in lines if line.timing]
+    assert joined.timing.summary.median == sorted(medians)[1]
+    assert joined.timing.summary.ci_low < min(medians)
+    assert joined.timing.summary.ci_high > max(medians)
+
+
+def test_a_failed_round_fails_the_point_and_is_named() -> None:
+    lines = [record("matmul"), unmeasured("matmul", "failed", "it crashed", round=2)]
+    joined = join(lines, planned=5)
+    assert (joined.status, joined.reason, joined.timing) == ("failed", "round 2 of 5: it crashed", None)
+    assert joined.elapsed_s == 2 * 4.2
+
+
+def test_a_failure_of_the_only_round_is_told_without_its_number() -> None:
+    assert join([unmeasured("matmul", "failed", "it crashed")]).reason == "it crashed"
+
+
+def test_a_point_that_was_skipped_stays_skipped() -> None:
+    skipped = unmeasured("matmul", "skipped", "no such library")
+    assert join([skipped], planned=3) == skipped
+
+
+def test_a_round_that_is_skipped_after_one_that_was_measured_fails_the_point() -> None:
+    joined = join([record("matmul"), unmeasured("matmul", "skipped", "no memory", round=2)], planned=3)
+    assert (joined.status, joined.reason) == ("failed", "round 2 of 3 was skipped: no memory")
+
+
+def test_wall_times_and_counters_add_up_and_metrics_are_medians() -> None:
+    joined = join(
+        rounds(
+            *(
+                {"telemetry": cpu_telemetry(steal_s=seconds), "metrics": {"spin": Metric(value, "s")}}
+                for seconds, value in ((0.5, 3.0), (0.25, 1.0), (0.0, 2.0))
+            )
+        )
+    )
+    assert joined.elapsed_s == pytest.approx(3 * 4.2)
+    assert joined.phases.first_call_s == pytest.approx(3 * 1.4)
+    assert joined.telemetry is not None
+    assert joined.telemetry.counters["cpu.steal_s"] == 0.75
+    assert joined.telemetry.gauges == cpu_telemetry().gauges
+    assert joined.metrics == {"spin": Metric(2.0, "s")}
+
+
+def test_the_rule_that_says_least_of_the_time_is_the_points() -> None:
+    stops = ("relative spread", "time limit", "steady noise")
+    joined = join(rounds(*({"timing": timing(1e-3, stop=stop)} for stop in stops)))
+    assert joined.timing is not None
+    assert joined.timing.stop == "time limit"
+    assert [found.stop for found in joined.rounds] == list(stops)
+
+
+def test_a_disturbance_is_said_once_with_its_rounds() -> None:
+    joined = join(rounds({"noise": ["steal"]}, {"noise": []}, {"noise": ["steal", "other load"]}))
+    assert joined.noise == ["rounds 1 and 3: steal", "round 3: other load"]
+    assert [found.noise for found in joined.rounds] == [["steal"], [], ["steal", "other load"]]
+
+
+def test_each_rank_keeps_what_disturbed_it_in_any_round() -> None:
+    ranks = [[RankRecord(rank=0, node=0), RankRecord(rank=1, node=0, noise=flags)] for flags in ([], ["steal"])]
+    joined = join(rounds(*({"ranks": found} for found in ranks)))
+    assert [rank.noise for rank in joined.ranks] == [[], ["round 2: steal"]]
+
+
+def test_the_curves_are_those_of_the_first_round() -> None:
+    joined = join(rounds({"curves": {"loss": [3.0, 2.0]}}, {"curves": {"loss": [3.0, 1.0]}}))
+    assert joined.curves == {"loss": [3.0, 2.0]}
