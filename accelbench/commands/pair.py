@@ -14,6 +14,9 @@ EXIT_REGRESSION = 3
 SAMPLING_SECONDS = 0.5
 """The sampling time of one measurement: processes differ more than the samples of one, so many short ones tell more."""
 
+MANY = 2
+"""The rounds by the settings of both runs: more than one, so that they share the machine code of kernels."""
+
 
 @click.command()
 @click.argument("a", metavar="A")
@@ -84,7 +87,7 @@ def command(
         device=device,
         backend=backend,
         choices=[Choice.parse(param) for param in params],
-        settings=Settings(max_seconds=SAMPLING_SECONDS),
+        settings=Settings(max_seconds=SAMPLING_SECONDS, rounds=MANY, training_rounds=MANY),
         within=parse_within(within),
         time_limit_s=time_limit,
     )

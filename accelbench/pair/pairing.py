@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
@@ -70,8 +71,12 @@ def measure_pair(
         }
         begun(path, courses)
 
+        rounds: Counter[tuple[Letter, str]] = Counter()
+
         def measure(letter: Letter, point: Point) -> Record:
             record = processes[letter].measure(plans[letter].points.index(point))
+            rounds[letter, str(point)] += 1
+            record = record.model_copy(update={"round": rounds[letter, str(point)], "order": rounds.total()})
             stores[letter].append(record)
             return record
 

@@ -2,26 +2,26 @@
 
 It is started as `python -m accelbench.pair.server`, also within a container, and talks in lines of JSON: an `Order` on
 standard input is answered by a `Plan` on standard output, and then each number of a point of that plan by a record.
-Each measurement is a run of one point by the runner, so its worker is a fresh process. What anything prints goes to
+Each measurement is a turn of the runner, so its worker is a fresh process. What anything prints goes to
 standard error.
 """
 
 from __future__ import annotations
 
 import os
+import signal
 import sys
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from rich.console import Console
-
 from accelbench.errors import UserError
 from accelbench.run.plan import Choice, make_plan
-from accelbench.run.progress import Progress
-from accelbench.run.runner import run_plan
-from accelbench.run.store import RunInfo, RunStore, Settings
+from accelbench.run.runner import measure_turn
+from accelbench.run.schedule import Turn
+from accelbench.run.store import RunInfo, Settings
+from accelbench.run.template_process import Template
 from accelbench.run.worker import die_with_parent
 from profiling.machine.devices import DeviceMissing, find_device
 from profiling.machine.environment.collect import collect
@@ -29,6 +29,9 @@ from profiling.records.environment import Environment
 from profiling.records.point import Device, Point
 from profiling.records.record import Record
 from profiling.records.stored import Stored
+
+PLAIN_ROUND = 2
+"""The number of the round that each measurement is to the runner: in its first round, a training is profiled, too."""
 
 
 class Order(Stored):
@@ -62,14 +65,17 @@ class Plan(Stored):
 def main() -> None:
     """Answer each line until the input ends."""
     die_with_parent()
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # whoever asked wants no more: workers are ended, too
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)  # whatever prints does not speak in between
     lines = iter(sys.stdin.readline, "")
     order = Order.model_validate_json(next(lines))
     plan = plan_of(order)
     print(plan.model_dump_json(), file=answers, flush=True)
-    for line in lines:
-        print(measure(plan, plan.points[int(line)], order.settings).model_dump_json(), file=answers, flush=True)
+    with Template() as template, TemporaryDirectory(prefix="accelbench-pair-") as folder:
+        for line in lines:
+            record = measure(plan, plan.points[int(line)], order.settings, template, Path(folder))
+            print(record.model_dump_json(), file=answers, flush=True)
 
 
 def plan_of(order: Order) -> Plan:
@@ -83,26 +89,21 @@ def plan_of(order: Order) -> Plan:
     return Plan(device=device, points=[replace(point, seed=seed) for point in points], environment=collect())
 
 
-def measure(plan: Plan, point: Point, settings: Settings) -> Record:
+def measure(plan: Plan, point: Point, settings: Settings, template: Template, folder: Path) -> Record:
     """Measure the point once, in a worker of its own."""
     assert plan.environment is not None
-    with TemporaryDirectory(prefix="accelbench-pair-") as folder:
-        info = RunInfo(
-            run_id="pair",
-            created=datetime.now(UTC),
-            status="running",
-            command=sys.argv,
-            suite=None,
-            device=plan.device,
-            settings=settings,
-            plan=[point],
-            environment=plan.environment,
-        )
-        store = RunStore.create(Path(folder) / "run", info)
-        run_plan(store, Progress(Console(quiet=True)))
-        (record,) = store.records()
-        store.close()
-    return record
+    info = RunInfo(
+        run_id="pair",
+        created=datetime.now(UTC),
+        status="running",
+        command=sys.argv,
+        suite=None,
+        device=plan.device,
+        settings=settings,
+        plan=plan.points,
+        environment=plan.environment,
+    )
+    return measure_turn(folder, info, Turn(point, PLAIN_ROUND), None, template, folder)
 
 
 if __name__ == "__main__":

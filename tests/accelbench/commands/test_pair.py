@@ -48,10 +48,11 @@ def test_an_image_is_started_by_its_engine_with_the_variables_of_its_side(
         (tmp_path / engine).touch(0o755)
     (tmp_path / "new.sif").touch()
     monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setenv("ACCELBENCH_DATA", str(tmp_path))
     oci = Side.parse("A", "podman:registry/accelbench:gpu", ["env:X=1"]).command("gpu")
     assert oci[:2] == [str(tmp_path / "podman"), "run"]
     assert oci[-4:] == ["registry/accelbench:gpu", "python", "-m", "accelbench.pair.server"]
-    assert oci[oci.index("--env") + 1] == "X=1"
+    assert {"X=1", "ACCELBENCH_DATA=/data", f"{tmp_path}:/data:ro"} <= set(oci)
     assert "nvidia.com/gpu=all" in oci
     sif = Side.parse("B", str(tmp_path / "new.sif"), ["env:X=1"]).command("gpu")
     assert sif[:2] == [str(tmp_path / "apptainer"), "exec"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import count
 from time import monotonic
 
 import numpy as np
@@ -80,6 +81,23 @@ def test_a_point_that_does_not_become_narrow_ends_at_the_last_look() -> None:
 def test_noise_ends_nothing_and_is_counted() -> None:
     found, _ = turns(lambda side, number: 1.0, within=0.5, noise=["other processes used 1.0 of 2 CPUs"])
     assert (found.verdict, found.disturbed) == ("same", 16)
+
+
+def test_a_measurement_that_waits_half_of_the_time_counts_by_what_ran() -> None:
+    def measure(side: Letter, point: Point) -> Record:
+        waited = 14 + next(number) % 3  # of 30 samples: the median is on either side
+        return measured([1.0] * (30 - waited) + [2.0] * waited)
+
+    number, only = count(), course()
+    take_turns([only], measure, 0.5, monotonic() + 60, lambda _: None)
+    assert only.ratios == pytest.approx([1.0] * 8)
+
+
+def test_the_steps_of_a_training_count_as_they_are() -> None:
+    times = {"A": [1.0] * 10 + [1.0] * 20, "B": [1.0] * 10 + [2.0] * 20}
+    only = course()
+    take_turns([only], lambda side, _: measured(times[side], timer="steps"), 0.5, monotonic() + 60, lambda _: None)
+    assert only.ratios == pytest.approx([0.5] * 8)
 
 
 def test_a_side_that_fails_ends_its_point_alone() -> None:
