@@ -33,7 +33,7 @@ class Course:
     trouble: str | None = None
     """The reason why the point was not measured, as one side failed or was skipped."""
     block_s: float = 0.0
-    """The seconds that a block takes, by the last one."""
+    """The seconds that a block takes, by the last one; at first those of one pair, which has compiled what it needs."""
 
     def add(self, a: Record, b: Record, ratio: float) -> None:
         """Take in a pair."""
@@ -83,7 +83,6 @@ def take_turns(
     for course in courses:
         with _block_of(course):
             _pair(course, measure, ("A", "B"))
-        course.block_s *= 2  # a block has two pairs
         tell(course)
     block = 0
     while left := [course for course in courses if course.ended is None]:
