@@ -28,12 +28,14 @@ STYLES: dict[Verdict, str] = {
 }
 
 
-def announce(path: Path, a: Side, b: Side, courses: Sequence[Course], wanted: Wanted) -> str:
+def announce(path: Path, a: Side, b: Side, courses: Sequence[Course], wanted: Wanted) -> Text:
     """Return what is said before the first measurement."""
     points = f"{len(courses)} point{'s' if len(courses) > 1 else ''}"
     same = (a.word, a.settings) == (b.word, b.settings)
-    check = "\nA and B are the same: whatever else than 'same' or 'cannot tell' is found is wrong" if same else ""
-    return (
+    check = (
+        "\nA and B are the same, which checks the machine: a verdict of faster or slower would be false" if same else ""
+    )
+    return Text(
         f"pair {path}: A is {plain(str(a))}, B is {plain(str(b))}; {points} in turns until ±{percent(wanted.within)}, "
         f"{seconds(wanted.time_limit_s)} at most{check}"
     )
