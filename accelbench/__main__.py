@@ -1,7 +1,8 @@
 """The command line: `accelbench` and `python -m accelbench`.
 
 Exit status: 0 all measured and verified; 1 a point failed, the run broke off, or data is damaged; 2 wrong use,
-something unknown or a device that is not there; 3 a regression found by `compare --fail-on`; 130 interrupted.
+something unknown or a device that is not there; 3 a regression found by `--fail-on` of `compare` or `pair`;
+130 interrupted.
 """
 
 from __future__ import annotations

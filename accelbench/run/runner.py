@@ -57,7 +57,7 @@ def run_plan(store: RunStore, progress: Progress, ranks: Ranks | None = None, re
                     continue
                 progress.started(turn)
                 order += 1
-                record = _measure(store, info, turn, ranks, template, Path(scratch))
+                record = measure_turn(store.path, info, turn, ranks, template, Path(scratch))
                 record = record.model_copy(update={"round": turn.round, "order": order})
                 store.append(record)
                 if record.status != "measured":
@@ -100,10 +100,14 @@ def _sigterm_as_ctrl_c() -> Iterator[None]:
             signal.signal(signal.SIGTERM, previous)
 
 
-def _measure(
-    store: RunStore, info: RunInfo, turn: Turn, ranks: Ranks | None, template: Template, scratch: Path
+def measure_turn(
+    path: Path, info: RunInfo, turn: Turn, ranks: Ranks | None, template: Template, scratch: Path
 ) -> Record:
-    """Return the record of one turn, measured by a process that measures nothing else."""
+    """Return the record of one turn, measured by a process that measures nothing else.
+
+    `path` is the run's folder, which gets the worker's log and what is kept of profiles; `scratch` holds the machine
+    code that the rounds of a point share.
+    """
     point = turn.point
     benchmark, started = discover()[point.benchmark], datetime.now(UTC)
     trouble = _too_few(point, ranks)
@@ -112,10 +116,10 @@ def _measure(
     forked = _can_be_forked(benchmark, point)
     if not forked:
         template.close()  # it would only take memory from what is measured
-    log = store.path / "logs" / f"{point.benchmark}.log"
+    log = path / "logs" / f"{point.benchmark}.log"
     log.parent.mkdir(exist_ok=True)
     code = scratch / str(info.plan.index(point)) if info.settings.rounds_of(point) > 1 else None
-    with _team(store.path, info, turn, ranks, log, template if forked else None, code) as team:
+    with _team(path, info, turn, ranks, log, template if forked else None, code) as team:
         record, trouble = team.measure(info.settings.time_limit_s or benchmark.time_limit_s)
     if trouble and trouble.signal in (signal.SIGTERM, signal.SIGINT):
         sleep(OWN_SIGNAL_SECONDS)  # ends the run here, if the signal was meant for the whole job

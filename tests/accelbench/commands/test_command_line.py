@@ -101,6 +101,7 @@ def test_a_binary_suite_file_is_one_line(accelbench: Run, tmp_path: Path) -> Non
         ["pack"],
         ["gpu-day"],
         ["compare"],
+        ["pair"],
         ["doctor"],
         ["peaks"],
         ["data"],
@@ -120,7 +121,8 @@ def test_the_help_names_every_command_in_order_with_its_help(accelbench: Run) ->
     commands = accelbench("--help").stdout.partition("Commands:\n")[2].splitlines()
     names, helps = zip(*(line.strip().split("  ", 1) for line in commands), strict=True)
     assert list(names) == [
-        *("compare", "cores", "data", "doctor", "gpu-day", "history", "launch", "list", "pack", "peaks", "report"),
+        *("compare", "cores", "data", "doctor", "gpu-day", "history", "launch", "list", "pack", "pair", "peaks"),
+        "report",
         *("resume", "run", "schema", "tensorboard"),
     ]
     assert helps[names.index("list")].strip() == "List the benchmarks with their axes, and the suites."
