@@ -12,7 +12,7 @@ from statistics import fmean
 
 from accelbench.format import Reading, digits, plain, read_figure, seconds
 from accelbench.run.store import RunInfo, Settings
-from profiling.analysis.course import disturbances
+from profiling.analysis.course import Course, course_of, disturbances
 from profiling.analysis.roofline import (
     BEYOND,
     Share,
@@ -51,6 +51,7 @@ class Row:
     of_peak: Share
     of_peak_at_clock: Share
     of_ceiling: Share
+    course: Course
     flags: tuple[Flag, ...]
 
     @property
@@ -156,8 +157,9 @@ def make_rows(records: Sequence[Record], with_ceilings: bool = True) -> list[Row
         reading = read_figure(record)
         if reading is not None:
             of_peak, of_ceiling = share_of_peak(record), share_of_ceiling(record, measured)
-            flags = tuple(_flags(record, of_peak, of_ceiling))
-            rows.append(Row(record, reading, of_peak, share_of_peak_at_clock(record), of_ceiling, flags))
+            course = course_of(record)
+            flags = tuple(_flags(record, course, of_peak, of_ceiling))
+            rows.append(Row(record, reading, of_peak, share_of_peak_at_clock(record), of_ceiling, course, flags))
     return rows
 
 
@@ -170,11 +172,13 @@ def make_groups(rows: Iterable[Row]) -> list[Group]:
     return [Group(*key, tuple(rows)) for key, rows in found.items()]
 
 
-def _flags(record: Record, of_peak: Share, of_ceiling: Share) -> Iterable[Flag]:
+def _flags(record: Record, course: Course, of_peak: Share, of_ceiling: Share) -> Iterable[Flag]:
     timing = record.timing
     assert timing is not None
     if record.noise:
         yield Flag("noisy", "; ".join(map(plain, record.noise)))
+    if course.kind != "steady":
+        yield Flag(course.kind, course.sentence)
     if record.held_back:
         yield Flag("held back", "; ".join(map(plain, record.held_back)))
     if timing.discarded:
@@ -184,6 +188,8 @@ def _flags(record: Record, of_peak: Share, of_ceiling: Share) -> Iterable[Flag]:
         yield Flag("unsteady", "the time limit ended the sampling before the spread was small or settled")
     if summary.ci_confidence < WANTED_CONFIDENCE:
         of = "1 sample" if summary.count == 1 else f"{summary.count} samples"
+        if summary.effective is not None and summary.effective <= summary.count / 2:
+            of += f", worth {summary.effective:.1f} independent ones"
         yield Flag("few samples", f"{of}: the interval covers the median with {summary.ci_confidence:.0%}, not 95%")
     if of_peak.value is not None and of_peak.value > BEYOND:
         yield Flag("over 100 %", f"faster than the vendor's peak of {of_peak.of}, which is another unit's")

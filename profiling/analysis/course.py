@@ -24,7 +24,7 @@ DRIFT = 0.02
 """The change over a point, or between two speeds, below which nothing is said, however certain it is."""
 LEAST_PART = 5
 """The least samples of a part that is told from another: the ranges of two fives part by chance in 0.8 % of cases."""
-ROUNDS_P = 0.005
+ROUNDS_P = 0.002
 """The p value of a trend over the rounds' medians, against what they differ by without one."""
 LEAST_ROUNDS = 5
 """The least rounds that can show a trend or two speeds: fewer lie on a line, or in two heaps, too easily."""
@@ -36,8 +36,8 @@ TAIL = 0.05
 """The share of the samples at either end that does not decide where two speeds part."""
 CLEAR = 1.0
 """The gap between two speeds over what both of them span, in logarithms, from which they are clearly apart."""
-CLEAR_OF_ROUNDS = 5.0
-"""The same ratio for rounds: five fresh processes part by so much in 0.4 % of cases, however much they differ."""
+CLEAR_OF_ROUNDS = 6.0
+"""The same ratio for rounds: five fresh processes part by so much in 0.2 % of cases, however much they differ."""
 CARD_RESOLUTION = 1e-6
 """The seconds that the events of a GPU cannot tell apart: their clock makes two speeds of one kernel."""
 UNITS = (("s", 1.0), ("ms", 1e-3), ("µs", 1e-6), ("ns", 1e-9))
@@ -76,7 +76,7 @@ def course_of(record: Record) -> Course:
     timing = record.timing
     if timing is None or not timing.samples or not all(0 < sample < float("inf") for sample in timing.samples):
         return Course("steady")
-    counts = [part.count for part in getattr(record, "rounds", [])]
+    counts = [part.count for part in record.rounds]
     if timing.timer == "steps":
         return _drift(_parts(timing.samples, counts)) or Course("steady")
     return course(timing.samples, counts, CARD_RESOLUTION if timing.timer == "nvbench" else 0.0)
@@ -224,5 +224,5 @@ def _longer(factor: float) -> str:
 
 
 def _seconds(value: float) -> str:
-    unit, size = next((pair for pair in UNITS if value >= pair[1]), UNITS[-1])
+    unit, size = next((pair for pair in UNITS if value >= 0.9995 * pair[1]), UNITS[-1])  # 999.7 ms is 1 s
     return f"{value / size:.3g} {unit}"

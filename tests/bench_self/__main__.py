@@ -17,12 +17,20 @@ from tests.bench_self.harness import quick_suite, start_up
 from tests.bench_self.likwid import against_likwid
 from tests.bench_self.network import gloo_beside_bare_loop, pingpong_beside_netpipe
 from tests.bench_self.probes import probes_beside_work
+from tests.bench_self.statistics import (
+    coverage_over_rounds,
+    coverage_within,
+    false_alarms,
+    false_verdicts,
+    stopping,
+)
 from tests.bench_self.strategies import strategy_beside_none
 from tests.bench_self.training import against_bare_fit
 from tests.bench_self.treesearch import nqueens, uts
 
 REPORT_WIDTH = 120
 PARTS = {
+    "statistics": (coverage_within, coverage_over_rounds, stopping, false_alarms, false_verdicts),
     "likwid": (against_likwid,),
     "treesearch": (nqueens, uts),
     "training": (against_bare_fit,),

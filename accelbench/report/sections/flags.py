@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from rich.console import Console
 from rich.text import Text
 
 from accelbench.format import plain
 from accelbench.report.rows import Group, Row
-from accelbench.report.section import InPage, InTerminal, Section
+from accelbench.report.section import InPage, InTerminal, Run, Section
 
 MEANINGS_SHOWN = 2
 """The meanings of one flag that the terminal shows; the page has them all."""
@@ -32,8 +33,15 @@ def _print(flagged: Sequence[tuple[Group, Row]], console: Console) -> None:
             console.print(Text.assemble((word, "yellow"), (f": {rest}, each explained in the report", "dim")))
 
 
+def _content(flagged: Sequence[tuple[Group, Row]], run: Run) -> Mapping[str, Any]:
+    from accelbench.report.course_plot import time_course
+
+    rows = enumerate((row for _, row in flagged), start=1)
+    return {"courses": [time_course(row, f"course-{n}") if row.course.kind != "steady" else None for n, row in rows]}
+
+
 section = Section(
     find=lambda run: [(group, row) for group in run.groups for row in group.rows if row.flags],
-    page=InPage(80, "flags", "Flags"),
+    page=InPage(80, "flags", "Flags", _content),
     terminal=InTerminal(20, _print),
 )

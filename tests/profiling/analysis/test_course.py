@@ -62,6 +62,11 @@ def test_a_speed_that_changes_once_is_two_speeds_and_both_are_named() -> None:
     assert found.sentence == "it has two speeds: 75% of the samples took 3.65 ms, 25% took 6.7 ms"
 
 
+def test_a_speed_just_below_a_second_is_said_in_seconds() -> None:
+    samples = np.repeat([0.9997, 1.8], 100) * noise(200, spread=1e-5)
+    assert "50% of the samples took 1 s, 50% took 1.8 s" in course(samples).sentence
+
+
 def test_two_speeds_are_found_in_any_order_and_beside_far_outliers() -> None:
     samples = np.repeat([1.0, 1.1], [140, 60]) * noise(200)
     samples[::50] *= 30
