@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from statistics import median
 
-from profiling.records.quality import Metric
+from profiling.records.quality import Metric, Quality
 from profiling.records.record import RankRecord, Record
 from profiling.records.round import Round
 from profiling.records.telemetry import Gauge, Telemetry
@@ -60,7 +60,7 @@ def _joined(rounds: Sequence[Record]) -> Record:
             "elapsed_s": sum(record.elapsed_s for record in rounds),
             "phases": _sum_phases([record.phases for record in rounds]),
             "timing": _join_timings(timings),
-            "metrics": _median_metrics([record.metrics for record in rounds]),
+            "metrics": _join_metrics([record.metrics for record in rounds], first.qualities),
             "telemetry": _join_telemetry([record.telemetry for record in rounds if record.telemetry]),
             "noise": _join_noise({record.round: record.noise for record in rounds}),
             "ranks": _join_ranks(rounds),
@@ -87,11 +87,14 @@ def _sum_phases(phases: Sequence[Phases]) -> Phases:
 
 
 def _join_timings(timings: Sequence[Timing]) -> Timing:
-    from profiling.timing.statistics import summarize_rounds  # NumPy and SciPy, which a run of single rounds spares
+    # NumPy and SciPy, which a run of single rounds spares
+    from profiling.timing.statistics import summarize_rounds
+    from profiling.timing.steady import over_rounds
 
     first = timings[0]
     batches = [timing.batch for timing in timings if timing.batch is not None]
     clocks = [timing.sm_clock for timing in timings if timing.sm_clock]
+    steady = [timing.steady for timing in timings if timing.steady]
     thirds = [timing.sm_clock_first_last for timing in timings if timing.sm_clock_first_last]
     return first.model_copy(
         update={
@@ -99,6 +102,7 @@ def _join_timings(timings: Sequence[Timing]) -> Timing:
             "loops": max(timing.loops for timing in timings),
             "stop": min((timing.stop for timing in timings), key=WEAKEST_FIRST.index),
             "batch": median(batches) if batches else None,
+            "steady": over_rounds(steady) if steady else None,
             "discarded": sum(timing.discarded for timing in timings),
             "sm_clock": _join_gauges(clocks) if clocks else None,
             "sm_clock_first_last": (thirds[0][0], thirds[-1][1]) if thirds else None,
@@ -116,13 +120,17 @@ def _join_gauges(gauges: Sequence[Gauge]) -> Gauge:
     )
 
 
-def _median_metrics(rounds: Sequence[Mapping[str, Metric]]) -> dict[str, Metric]:
-    """Return the median of each metric over the rounds that have it."""
+def _join_metrics(rounds: Sequence[Mapping[str, Metric]], qualities: Sequence[Quality] = ()) -> dict[str, Metric]:
+    """Return the median of each metric over the rounds that have it; of what is the worst of something, the worst."""
+    worst = {each.name: min if quality.better == "higher" else max for quality in qualities for each in quality.worst}
     metrics: dict[str, list[Metric]] = {}
     for found in rounds:
         for name, metric in found.items():
             metrics.setdefault(name, []).append(metric)
-    return {name: Metric(median(metric.value for metric in same), same[0].unit) for name, same in metrics.items()}
+    return {
+        name: Metric(worst.get(name, median)([metric.value for metric in same]), same[0].unit)
+        for name, same in metrics.items()
+    }
 
 
 def _join_telemetry(telemetries: Sequence[Telemetry]) -> Telemetry | None:
@@ -163,6 +171,6 @@ def _join_ranks(rounds: Sequence[Record]) -> list[RankRecord]:
     for rank in rounds[0].ranks:
         same = {record.round: other for record in rounds for other in record.ranks if other.rank == rank.rank}
         noise = _join_noise({number: other.noise for number, other in same.items()})
-        metrics = _median_metrics([other.metrics for other in same.values()])
+        metrics = _join_metrics([other.metrics for other in same.values()])
         joined.append(rank.model_copy(update={"noise": noise, "metrics": metrics}))
     return joined

@@ -6,7 +6,7 @@ from math import inf
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from profiling.analysis.roofline import (
@@ -151,6 +151,7 @@ def test_a_run_that_was_to_measure_no_ceilings_shows_no_share_of_one() -> None:
     assert (share.value, share.reason) == (None, "this run was asked to measure no ceilings")
 
 
+@settings(deadline=None, max_examples=30)
 @given(st.lists(st.tuples(POSITIVE, st.booleans(), st.booleans()), min_size=1, max_size=6))
 def test_no_share_is_above_one_or_of_a_disturbed_ceiling(points: list[tuple[float, bool, bool]]) -> None:
     records = [arithmetic(rate, ceiling=sets, noise=NOISY * noisy) for rate, sets, noisy in points]
