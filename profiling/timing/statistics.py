@@ -10,13 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
-from math import comb, floor
+from math import floor
 from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import bdtr, ndtr, ndtri, stdtr, stdtrit
+from scipy.special import bdtr, ndtri, stdtrit
 
 from profiling.records.timing import Summary
 
@@ -28,12 +27,6 @@ MOST_MISSING = 0.5
 """The most of the variance that is taken to be missing because samples are measured from their own mean."""
 ROUNDING = 1e-9
 """The most by which an effective size may fall short of a whole number through the arithmetic alone."""
-MAX_COMPARED = 1000
-"""The samples of each set that enter a comparison: a million pairs, and already an interval of 3 % of the ranks."""
-MAX_EXACT = 20
-"""The size of the smaller set up to which the rank distribution is counted, not taken as normal."""
-MAX_EXACT_TEST = 8
-"""The same size for the p value, where exactness costs more: SciPy's own rule for `mannwhitneyu(method="auto")`."""
 
 
 @dataclass(frozen=True)
@@ -184,121 +177,6 @@ def tukey_outliers(samples: Samples) -> int:
     q1, _, q3 = quartiles(x)
     fence = TUKEY_FENCE * (q3 - q1)
     return int(np.count_nonzero((x < q1 - fence) | (x > q3 + fence)))
-
-
-def mann_whitney_p(a: Samples, b: Samples, effective: tuple[float, float] | None = None) -> float:
-    """Return the two-sided p value of the Mann–Whitney rank test that neither set tends to be larger.
-
-    Mann & Whitney, Annals of Mathematical Statistics 18 (1947). Exact for small sets without ties, otherwise the normal
-    approximation corrected for ties, but never below what sets of this size can reach. Of sets that are worth fewer
-    independent samples, by default their `effective_size`, the size is that number, and the distribution is Student's
-    with as many degrees of freedom, because it is estimated.
-    """
-    from scipy.stats import mannwhitneyu  # costs a second to import, and only comparisons need it
-
-    x, y, sizes = _compared(a, b, effective)
-    n, m = len(x), len(y)
-    tied = len(np.unique(np.concatenate((x, y)))) < n + m
-    exact = min(n, m) <= MAX_EXACT_TEST and not tied
-    p = float(mannwhitneyu(x, y, alternative="two-sided", method="exact" if exact else "asymptotic").pvalue)
-    if sizes != (n, m):
-        z = ndtri(min(p, 1.0) / 2) * _stdev_of_share(n, m) / _stdev_of_share(*sizes)
-        p = 2 * float(stdtr(max(1.0, sum(sizes) - 2), z))
-    return min(1.0, max(p, smallest_p(*sizes)))
-
-
-def smallest_p(n: int, m: int) -> float:
-    """Return the rank test's p value when every one of n samples lies below every one of m: 2 / C(n+m, n)."""
-    return min(1.0, 2 / comb(n + m, n))
-
-
-def ratio_interval(
-    a: Samples, b: Samples, confidence: float = 0.99, effective: tuple[float, float] | None = None
-) -> RatioInterval:
-    """Return the factor by which the samples `b` exceed the samples `a`: the Hodges–Lehmann estimate and its interval.
-
-    If b is distributed as θ·a, then log b − log a is a shift. Its estimate is the median of all n·m pairwise
-    differences, and its interval their k-th smallest and k-th largest, for the largest k with
-    P(U ≤ k−1) ≤ (1 − confidence)/2 under the null distribution of the Mann–Whitney U: the ratios that the rank test
-    does not reject (Hodges & Lehmann, Annals of Mathematical Statistics 34 (1963); Hollander, Wolfe & Chicken,
-    "Nonparametric Statistical Methods", 3rd ed., §4.2–4.3). Where even the extremes fall short of the confidence they
-    are returned with the coverage they have. Sets larger than `MAX_COMPARED` are thinned, always in the same way.
-    Sets that are worth fewer independent samples, by default their `effective_size`, have the coverage of so many, and
-    an interval widened in shares of all pairs as that of `median_interval` is.
-    """
-    x, y, sizes = _compared(a, b, effective)
-    shifts = (np.log(y)[:, None] - np.log(x)[None, :]).ravel()
-    pairs = len(shifts)
-    k, real_confidence = _rank_of_bound(*sizes, confidence)
-    if sizes != (len(x), len(y)):
-        from_middle = (0.5 - k / (sizes[0] * sizes[1] + 1)) * _widening(max(1, sum(sizes) - 2), confidence)
-        k = max(1, floor((pairs + 1) * (0.5 - from_middle)))
-    middle = [(pairs - 1) // 2, pairs // 2]
-    shifts.partition([k - 1, *middle, pairs - k])
-    ratio, low, high = np.exp([shifts[middle].mean(), shifts[k - 1], shifts[pairs - k]])
-    return RatioInterval(float(low), float(high), real_confidence, float(ratio))
-
-
-def _compared(
-    a: Samples, b: Samples, effective: tuple[float, float] | None
-) -> tuple[NDArray[np.float64], NDArray[np.float64], tuple[int, int]]:
-    """Return the samples of both sets that are compared, and how many independent ones they are worth."""
-    x, y = _checked(a), _checked(b)
-    worth_x, worth_y = effective or (effective_size(x), effective_size(y))
-    return _thinned(x), _thinned(y), (_worth_thinned(len(x), worth_x), _worth_thinned(len(y), worth_y))
-
-
-def _worth_thinned(n: int, worth: float) -> int:
-    """Return what is left of that many independent samples of n when at most `MAX_COMPARED` of the n are drawn.
-
-    The variance of a mean of samples drawn from a set is that of the set's mean plus that of drawing from it.
-    """
-    kept = min(n, MAX_COMPARED)
-    return max(1, floor(1 / (1 / min(worth, n) + 1 / kept - 1 / n) + ROUNDING))
-
-
-def _stdev_of_share(n: int, m: int) -> float:
-    """Return the standard deviation of U / (n·m) when sets of n and m come from one distribution without ties."""
-    return float(((n + m + 1) / (12 * n * m)) ** 0.5)
-
-
-def _rank_of_bound(n: int, m: int, confidence: float) -> tuple[int, float]:
-    """Return the rank k of `ratio_interval` for sets of n and m, at least 1, and the coverage 1 − 2·P(U ≤ k−1)."""
-    alpha = 1 - confidence
-    if min(n, m) <= MAX_EXACT:
-        tail = np.cumsum(rank_distribution(n, m)[: n * m // 2 + 1])
-        k = max(1, int(np.count_nonzero(tail <= alpha / 2)))
-        return k, max(0.0, float(1 - 2 * tail[k - 1]))
-    mean, stdev = n * m / 2, (n * m * (n + m + 1) / 12) ** 0.5
-    k = int(mean - 0.5 + ndtri(alpha / 2) * stdev) + 1  # P(U ≤ k−1) ≈ Φ((k − ½ − mean) / stdev)
-    return k, float(1 - 2 * ndtr((k - 0.5 - mean) / stdev))
-
-
-@lru_cache(maxsize=64)
-def rank_distribution(n: int, m: int) -> NDArray[np.float64]:
-    """Return P(U = u) for u = 0 … n·m when both sets come from one distribution.
-
-    The counts are the coefficients of the Gaussian binomial C(n+m, n)_q = Π (1 − q^(m+i)) / (1 − q^i), i = 1 … n, here
-    in exact integers (Mann & Whitney 1947; Andrews, "The Theory of Partitions", ch. 3).
-    """
-    n, m = sorted((n, m))
-    counts = [1] + [0] * (n * m)
-    for i in range(1, n + 1):
-        for u in range(n * m, m + i - 1, -1):
-            counts[u] -= counts[u - m - i]
-        for u in range(i, n * m + 1):
-            counts[u] += counts[u - i]
-    total = comb(n + m, n)
-    probabilities = np.array([count / total for count in counts])
-    probabilities.setflags(write=False)  # the cached array is everybody's
-    return probabilities
-
-
-def _thinned(x: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Draw at most `MAX_COMPARED` samples without replacement, by a fixed seed, so that the answer never changes."""
-    if len(x) <= MAX_COMPARED:
-        return x
-    return np.random.default_rng(0).choice(x, MAX_COMPARED, replace=False, shuffle=False)
 
 
 def _checked(samples: Samples) -> NDArray[np.float64]:

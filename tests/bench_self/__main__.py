@@ -22,7 +22,6 @@ from tests.bench_self.statistics import (
     coverage_over_rounds,
     coverage_within,
     false_alarms,
-    false_verdicts,
     stopping,
 )
 from tests.bench_self.strategies import strategy_beside_none
@@ -32,7 +31,7 @@ from tests.bench_self.verdicts import verdicts_on_known_cases
 
 REPORT_WIDTH = 120
 PARTS = {
-    "statistics": (coverage_within, coverage_over_rounds, stopping, false_alarms, false_verdicts),
+    "statistics": (coverage_within, coverage_over_rounds, stopping, false_alarms),
     "likwid": (against_likwid,),
     "treesearch": (nqueens, uts),
     "training": (against_bare_fit,),

@@ -16,7 +16,7 @@ from scipy.special import ndtri
 
 from profiling.analysis.course import course
 from profiling.timing.host import StoppingRule
-from profiling.timing.statistics import mann_whitney_p, median_interval, ratio_interval, summarize, summarize_rounds
+from profiling.timing.statistics import median_interval, summarize, summarize_rounds
 from tests.bench_self.bounds import Bound
 
 Values = NDArray[np.float64]
@@ -24,7 +24,6 @@ Draw = Callable[[np.random.Generator, int], Values]
 
 SEED = 18
 REPETITIONS = 1000
-COMPARISONS = 200
 STOPPED = 100
 SPREAD = 0.02
 """The spread of the samples within a process, over their median."""
@@ -155,19 +154,3 @@ def false_alarms(console: Console, repetitions: int = REPETITIONS) -> list[Bound
 def _in_rounds(rng: np.random.Generator, draw: Draw, counts: list[int]) -> Values:
     """Draw the samples of so many processes, which differ by 3 %."""
     return np.concatenate([np.exp(0.03 * rng.standard_normal()) * draw(rng, count) for count in counts])
-
-
-def false_verdicts(console: Console, repetitions: int = COMPARISONS) -> list[Bound]:
-    """Return how often two sets of one process are called different, at a level of 5 %."""
-    rng, bounds = np.random.default_rng(SEED), []
-    for name in ("independent", "AR(1) of 0.5", "AR(1) of 0.9"):
-        ratio = Bound(f"interval of a ratio without 1, {name}", "", at_most=0.07)
-        ranks = Bound(f"rank test below 0.05, {name}", "", at_most=0.07)
-        for n in (100, 300):
-            pairs = [[PROCESSES[name](rng, n) for _ in range(2)] for _ in range(repetitions)]
-            intervals = [ratio_interval(*pair, 0.95) for pair in pairs]
-            ratio.found.append(float(np.mean([not i.low <= 1 <= i.high for i in intervals])))
-            ranks.found.append(float(np.mean([mann_whitney_p(*pair) < 0.05 for pair in pairs])))
-            console.print(f"{name}, {n} and {n} samples: ratio {ratio.found[-1]:.3f}, ranks {ranks.found[-1]:.3f}")
-        bounds += [ratio, ranks]
-    return bounds

@@ -103,6 +103,7 @@ def test_the_published_counts_are_reproduced(number, nodes):
     assert verification.found == f"{nodes} nodes"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [n for n in NODES if NODES[n] < 20_000_000])
 def test_every_other_known_tree_is_counted_again(number):
     assert flowshop(point(number)).verify().passed

@@ -73,6 +73,7 @@ def test_no_two_kernels_have_one_name() -> None:
     assert sorted(names) == sorted(set(names))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("words", "instruction", "at_least"),
     [
@@ -124,6 +125,7 @@ def test_the_main_loop_is_the_innermost_that_holds_most_of_the_work() -> None:
     assert main_loop(lines) == tuple(text for _, text in lines[8:10])
 
 
+@pytest.mark.slow
 def test_the_shared_memory_of_a_launch_is_counted() -> None:
     for name, shared in (("mma float16", 96 * 1024), ("mma float16 narrow", 80 * 1024), ("wgmma float16", 229_440)):
         (found,) = [kernel for kernel in KERNELS if kernel.name == f"matmul {name}"]

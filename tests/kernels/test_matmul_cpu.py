@@ -54,6 +54,7 @@ def test_our_kernel_multiplies_whole_numbers_exactly_at_any_size(
     check(Product(m, n, k, batch), dtype, threads, seed)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", DTYPES)
 @given(
     m=st.integers(1, 90), n=st.integers(1, 16), k=st.integers(1, 90), batch=st.integers(1, 3),
@@ -66,6 +67,7 @@ def test_few_columns_are_dot_products_that_change_no_answer(
     check(Product(m, n, k, batch), dtype, threads, seed)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("cache", [256, 4096])
 @pytest.mark.parametrize("product", [Product(97, 97, 97), Product(97, 3, 97), Product(31, 29, 97, 30)], ids=str)
 def test_caches_too_small_for_one_tile_change_the_blocks_and_not_the_answer(
@@ -103,6 +105,7 @@ def test_every_thread_gets_a_part_of_a_product_that_has_enough_tiles(m: int, n: 
     assert parts >= min(threads, -(-m // cut.mr) * (min(n, cut.nc) // cut.nr))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("impl", IMPLS)
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("n", [1, 127])

@@ -35,6 +35,7 @@ def test_both_counts_are_the_known_ones_also_after_several_executions(impl, core
     assert verification.found == f"{SOLUTIONS[queens]} solutions, {TREES[impl][queens]} nodes"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("tasks", [1, 3, 100_000])
 @pytest.mark.parametrize("impl", MODULES)
 @pytest.mark.parametrize("queens", [5, 9, 11])

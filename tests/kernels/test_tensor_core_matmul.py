@@ -70,6 +70,7 @@ def test_parts_of_k_are_added_right(
     assert emulated.is_right(kernel, dtype, sizes, seed=4, parts=parts)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("parts", [1, 9])
 @pytest.mark.parametrize("kernel", KERNELS)
 def test_the_same_input_gives_the_same_bits_in_any_order_of_the_threads(
@@ -81,6 +82,7 @@ def test_the_same_input_gives_the_same_bits_in_any_order_of_the_threads(
     assert first.tobytes() == second.tobytes()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("kernel", "fault"), [(kernel, fault) for kernel in FAULTS for fault in FAULTS[kernel]])
 def test_a_fault_in_a_kernel_is_found(emulated: Emulated, kernel: str, fault: str) -> None:
     number = list(FAULTS[kernel]).index(fault)

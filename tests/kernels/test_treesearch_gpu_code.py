@@ -57,6 +57,7 @@ def test_as_many_blocks_as_are_launched_fit_a_multiprocessor(search: NumbaKernel
     assert code.registers * THREADS * BLOCKS_PER_MULTIPROCESSOR <= REGISTERS_OF_A_MULTIPROCESSOR
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("search", SEARCHES, ids=lambda search: search.name)
 def test_shelves_are_read_and_written_between_fences(search: NumbaKernel) -> None:
     ptx = to_ptx(search, (9, 0))

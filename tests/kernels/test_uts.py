@@ -92,6 +92,7 @@ def test_the_published_counts_are_reproduced(name):
     assert verification.found == f"{tree.nodes} nodes, {tree.leaves} leaves, depth {tree.depth}"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("tree", [ONE_NODE, CHILDLESS, ONLY_CHILDREN], ids=lambda tree: tree.name)
 def test_a_tree_of_one_node_or_one_level_is_searched(monkeypatch, tree):
     monkeypatch.setitem(TREES, tree.name, tree)

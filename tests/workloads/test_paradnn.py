@@ -112,6 +112,7 @@ def test_the_framework_counts_about_as_much_work_in_a_step(name: str) -> None:
     assert (0.5 if name == "paradnn-rnn" else 0.95) <= ratio <= 1.5
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_a_few_steps_lower_the_loss_and_pass_the_check(name: str) -> None:
     task = prepare(name)

@@ -38,6 +38,7 @@ def planned(run: Path) -> list[tuple[int, int]]:
     return [(turn.point["n"], turn.round) for turn in RunStore.open(run).schedule()]
 
 
+@pytest.mark.slow
 def test_every_round_is_a_fresh_process_and_the_rounds_are_interleaved(accelbench: Run, tmp_path: Path) -> None:
     process = accelbench(*RUN, "--param", "n=1,2", "--rounds", "2", "--seed", "7")
     assert process.returncode == 0, process.stderr

@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from hypothesis import assume, given
+from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy import stats
@@ -13,16 +13,10 @@ from scipy.signal import lfilter
 
 from profiling.records.timing import Summary
 from profiling.timing.statistics import (
-    MAX_COMPARED,
-    MAX_EXACT,
     effective_size,
-    mann_whitney_p,
     median_interval,
     quartiles,
-    rank_distribution,
-    ratio_interval,
     relative_stdev,
-    smallest_p,
     summarize,
     summarize_rounds,
     tukey_outliers,
@@ -30,11 +24,6 @@ from profiling.timing.statistics import (
 
 seconds = st.floats(min_value=1e-9, max_value=1e4)
 sample_sets = st.lists(seconds, min_size=1, max_size=40)
-scales = st.floats(min_value=1e-3, max_value=1e3)
-
-# Hollander & Wolfe's placenta permeability data (their table 4.1), as in R's help page of wilcox.test.
-AT_TERM = [0.80, 0.83, 1.89, 1.04, 1.45, 1.38, 1.91, 1.64, 0.73, 1.46]
-EARLY = [1.15, 0.88, 0.90, 0.74, 1.21]
 
 
 def autoregressive(rng: np.random.Generator, n: int, rho: float) -> NDArray[np.float64]:
@@ -246,163 +235,3 @@ def test_relative_spread_is_the_sample_deviation_over_the_mean() -> None:
 def test_what_is_no_set_of_durations_is_refused(function: Callable[[list[float]], object], wrong: list[float]) -> None:
     with pytest.raises(ValueError, match="positive and finite"):
         function(wrong)
-
-
-# The rank test.
-def test_the_rank_test_gives_the_published_p_value() -> None:
-    one_sided = 0.1272  # Hollander & Wolfe, example 4.1, and R: wilcox.test(x, y, alternative = "g")
-    assert mann_whitney_p(AT_TERM, EARLY, effective=(10, 5)) == pytest.approx(2 * one_sided, abs=1e-4)
-
-
-@given(sample_sets, sample_sets)
-def test_the_rank_test_does_not_care_which_set_comes_first(a: list[float], b: list[float]) -> None:
-    p = mann_whitney_p(a, b)
-    assert p == pytest.approx(mann_whitney_p(b, a))
-    assert smallest_p(len(a), len(b)) * (1 - 1e-12) <= p <= 1
-
-
-def test_equal_sets_are_no_evidence() -> None:
-    assert mann_whitney_p([1.0] * 9, [1.0] * 9) == 1.0
-
-
-@pytest.mark.parametrize(("n", "m", "p"), [(1, 1, 1.0), (5, 5, 2 / 252), (6, 6, 2 / 924), (7, 7, 2 / 3432)])
-def test_separated_sets_reach_the_smallest_p_value_of_their_sizes(n: int, m: int, p: float) -> None:
-    assert smallest_p(n, m) == pytest.approx(p)
-    assert mann_whitney_p(np.arange(1.0, n + 1), np.arange(100.0, 100 + m), effective=(n, m)) == pytest.approx(p)
-
-
-def test_ties_do_not_make_the_evidence_of_few_samples_stronger_than_their_number_allows() -> None:
-    # The normal approximation alone says 0.0013.
-    assert mann_whitney_p([1.0] * 6, [2.0] * 6) == pytest.approx(2 / 924)
-
-
-@pytest.mark.slow
-def test_the_rank_test_errs_as_rarely_as_its_p_value_says() -> None:
-    rng, trials = np.random.default_rng(5), 500
-    sets = [(rng.lognormal(size=30), rng.lognormal(size=12)) for _ in range(trials)]
-    assert 0.02 < np.mean([mann_whitney_p(*pair, effective=(30, 12)) < 0.05 for pair in sets]) < 0.08
-    assert 0.002 < np.mean([mann_whitney_p(*pair) < 0.05 for pair in sets]) < 0.08
-
-
-@pytest.mark.parametrize("rho", [0.5, 0.9])
-def test_two_sets_of_one_process_rarely_differ_though_its_samples_depend_on_their_neighbours(rho: float) -> None:
-    rng, trials, n = np.random.default_rng(13), 150, 150
-    sets = [[np.exp(0.01 * autoregressive(rng, n, rho)) for _ in range(2)] for _ in range(trials)]
-    naive = [mann_whitney_p(*pair, effective=(n, n)) < 0.05 for pair in sets]
-    p = [mann_whitney_p(*pair) < 0.05 for pair in sets]
-    intervals = [ratio_interval(*pair, 0.95) for pair in sets]
-    assert np.mean(naive) > 0.2
-    assert np.mean(p) < 0.1
-    assert np.mean([not interval.low <= 1 <= interval.high for interval in intervals]) < 0.1
-
-
-def test_dependent_sets_still_show_a_difference_that_is_there() -> None:
-    rng = np.random.default_rng(14)
-    a, b = (np.exp(0.01 * autoregressive(rng, 500, 0.9)) for _ in range(2))
-    assert mann_whitney_p(a, 1.1 * b) < 1e-4
-    assert ratio_interval(a, 1.1 * b).low > 1.05
-
-
-# The interval of a ratio.
-def test_the_ratio_interval_is_the_published_hodges_lehmann_interval_in_logarithms() -> None:
-    # Hollander & Wolfe, examples 4.3 and 4.4: shift 0.305, and (−0.15, 0.76) with confidence 0.96 (more exactly
-    # 1 − 2·P(U ≤ 8) = 0.9600). The exponential turns their shift into our ratio.
-    interval = ratio_interval(np.exp(EARLY), np.exp(AT_TERM), 0.95, effective=(5, 10))
-    assert np.log([interval.ratio, interval.low, interval.high]) == pytest.approx([0.305, -0.15, 0.76])
-    assert interval.confidence == pytest.approx(0.9600, abs=5e-5)
-
-
-@pytest.mark.parametrize(("n", "m"), [(1, 1), (1, 5), (3, 4), (5, 7), (6, 6)])
-def test_the_rank_distribution_is_that_of_every_possible_arrangement(n: int, m: int) -> None:
-    from itertools import combinations
-
-    counts = np.zeros(n * m + 1)
-    for places in combinations(range(n + m), n):
-        counts[sum(places) - n * (n - 1) // 2] += 1
-    assert rank_distribution(n, m) == pytest.approx(counts / counts.sum())
-
-
-def test_the_rank_distribution_gives_the_exact_p_value_of_scipy() -> None:
-    a, b = [1.1, 2.2, 3.3, 7.7, 8.8], [4.4, 5.5, 6.6, 9.9, 10.1, 11.2, 12.3]
-    found = stats.mannwhitneyu(a, b, method="exact")
-    tail = rank_distribution(len(a), len(b))[: int(found.statistic) + 1].sum()
-    assert 2 * tail == pytest.approx(found.pvalue)
-
-
-def test_exact_and_approximate_bounds_agree_where_one_takes_over_from_the_other(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    rng = np.random.default_rng(2)
-    a, b = rng.lognormal(sigma=0.1, size=MAX_EXACT + 1), rng.lognormal(sigma=0.1, size=MAX_EXACT + 10)
-    sizes = (MAX_EXACT + 1, MAX_EXACT + 10)
-    approximate = ratio_interval(a, b, effective=sizes)
-    monkeypatch.setattr("profiling.timing.statistics.MAX_EXACT", 100)
-    exact = ratio_interval(a, b, effective=sizes)
-    assert approximate.confidence == pytest.approx(exact.confidence, abs=1e-3)
-    assert (approximate.low, approximate.high) == pytest.approx((exact.low, exact.high), rel=0.005)  # one pair apart
-
-
-@given(sample_sets, sample_sets)
-def test_a_ratio_lies_in_its_interval_and_turns_over_with_its_sets(a: list[float], b: list[float]) -> None:
-    there, back = ratio_interval(a, b), ratio_interval(b, a)
-    assert there.low <= there.ratio * (1 + 1e-12)
-    assert there.ratio <= there.high * (1 + 1e-12)
-    assert 0 <= there.confidence <= 1
-    assert (back.low, back.ratio, back.high) == pytest.approx((1 / there.high, 1 / there.ratio, 1 / there.low))
-
-
-@given(sample_sets, sample_sets, scales, scales)
-def test_a_ratio_scales_with_its_sets(a: list[float], b: list[float], s: float, t: float) -> None:
-    before, after = ratio_interval(a, b), ratio_interval([s * x for x in a], [t * y for y in b])
-    expected = [t / s * value for value in (before.low, before.ratio, before.high)]
-    assert [after.low, after.ratio, after.high] == pytest.approx(expected)
-
-
-@given(st.lists(seconds, min_size=5, max_size=40), scales)
-def test_a_set_against_a_multiple_of_itself_has_that_ratio(a: list[float], factor: float) -> None:
-    interval = ratio_interval(a, [factor * x for x in a])
-    assert interval.low * (1 - 1e-9) <= factor <= interval.high * (1 + 1e-9)
-    assert interval.ratio == pytest.approx(factor)
-
-
-@given(sample_sets, sample_sets)
-def test_more_confidence_is_never_a_narrower_interval(a: list[float], b: list[float]) -> None:
-    wide, narrow = ratio_interval(a, b, 0.999), ratio_interval(a, b, 0.9)
-    assume(wide.confidence != narrow.confidence)
-    assert wide.confidence > narrow.confidence
-    assert wide.low <= narrow.low
-    assert narrow.high <= wide.high
-
-
-@pytest.mark.parametrize(("n", "m"), [(4, 4), (6, 9), (40, 25)])
-def test_the_interval_covers_the_true_ratio_as_often_as_it_says(n: int, m: int) -> None:
-    rng, trials, ratio = np.random.default_rng(3), 3000, 1.07
-    intervals = [
-        ratio_interval(rng.lognormal(sigma=0.3, size=n), ratio * rng.lognormal(sigma=0.3, size=m), 0.95, (n, m))
-        for _ in range(trials)
-    ]
-    covered = np.mean([interval.low <= ratio <= interval.high for interval in intervals])
-    claimed = intervals[0].confidence
-    assert claimed >= 0.95
-    assert covered == pytest.approx(claimed, abs=4 * math.sqrt(claimed * (1 - claimed) / trials))
-
-
-def test_huge_sets_are_thinned_alike_every_time_and_still_find_the_ratio() -> None:
-    rng = np.random.default_rng(4)
-    a, b = rng.lognormal(sigma=0.1, size=50_000), 1.05 * rng.lognormal(sigma=0.1, size=70_000)
-    interval = ratio_interval(a, b)
-    assert interval == ratio_interval(a, b)
-    assert interval.low < 1.05 < interval.high
-    # The width is that of the thinned sets: the interval claims no more than what entered it.
-    expected = 2 * 2.576 * 0.1 * math.sqrt(2 / MAX_COMPARED)
-    assert math.log(interval.high / interval.low) == pytest.approx(expected, rel=0.2)
-    assert mann_whitney_p(a, b) < 1e-6
-    assert mann_whitney_p(a[:7], b) == mann_whitney_p(a[:7], b)
-
-
-@pytest.mark.parametrize("wrong", [[], [0.0], [-1.0, 1.0], [math.nan]])
-def test_comparisons_refuse_what_is_no_set_of_durations(wrong: list[float]) -> None:
-    for compare in (ratio_interval, mann_whitney_p):
-        for pair in ((wrong, [1.0]), ([1.0], wrong)):
-            with pytest.raises(ValueError, match="positive and finite"):
-                compare(*pair)
