@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 import reframe as rfm
@@ -26,10 +27,14 @@ Record = dict[str, Any]
 UNITS = {"flops": "FLOP/s", "bytes": "B/s", "time": "s"}
 
 
-def read_run(folder: Path) -> dict[str, Record]:
-    """Return the last record of each point of a run, by the point's name."""
+def read_run(folder: Path) -> dict[str, list[Record]]:
+    """Return the records of each point of a run, by the point's name: one for each round, the last that was written."""
     lines = (folder / "records.jsonl").read_text(encoding="utf-8").splitlines()
-    return {point_name(record): record for record in map(json.loads, lines)}
+    rounds = {(point_name(record), record["round"]): record for record in map(json.loads, lines)}
+    points: dict[str, list[Record]] = {}
+    for (name, _), record in rounds.items():
+        points.setdefault(name, []).append(record)
+    return points
 
 
 def point_name(record: Record) -> str:
@@ -39,16 +44,25 @@ def point_name(record: Record) -> str:
     return " ".join([word for word in where if word] + [f"{axis}={value}" for axis, value in point["params"].items()])
 
 
-def figure(record: Record) -> tuple[float, str]:
-    """Return the point's leading figure and its unit: work per second at the median, or the time of one item."""
-    median, work, what = record["timing"]["summary"]["median"], record["work"] or {}, record["figure"]
+def figure(rounds: list[Record]) -> tuple[float, str]:
+    """Return the point's leading figure, the median over its rounds, and its unit."""
+    figures = [figure_of_round(record) for record in rounds]
+    return median(value for value, _ in figures), figures[0][1]
+
+
+def figure_of_round(record: Record) -> tuple[float, str]:
+    """Return work per second, or the time of one item; a training's time is the mean of its steady steps."""
+    timing, work, what = record["timing"], record["work"] or {}, record["figure"]
+    steady = timing.get("steady")
+    seconds = steady["seconds"] / steady["steps"] if steady else timing["summary"]["median"]
     if what == "time":
-        return median / (work.get("items") or 1), "s"
-    return work[what] / median, UNITS.get(what) or f"{work['item']}/s"
+        return seconds / (work.get("items") or 1), "s"
+    return work[what] / seconds, UNITS.get(what) or f"{work['item']}/s"
 
 
-def measured(run: dict[str, Record]) -> dict[str, Record]:
-    return {name: record for name, record in run.items() if record["status"] == "measured"}
+def measured(run: dict[str, list[Record]]) -> dict[str, list[Record]]:
+    """Return the points of a run that were measured in every round."""
+    return {name: rounds for name, rounds in run.items() if all(r["status"] == "measured" for r in rounds)}
 
 
 @rfm.simple_test
@@ -89,7 +103,7 @@ class AccelbenchCheck(rfm.RunOnlyRegressionTest):
             return sn.assert_true(False, f"there is no run: {' '.join(sn.evaluate(said))}")
         info = json.loads((Path(self.stagedir) / "run" / "run.json").read_text(encoding="utf-8"))
         run = read_run(Path(self.stagedir) / "run")
-        failed = [f"{name}: {record['reason']}" for name, record in run.items() if record["status"] == "failed"]
+        failed = [f"{name}: {r['reason']}" for name, rounds in run.items() for r in rounds if r["status"] == "failed"]
         lost = sorted(self.stored.keys() - measured(run).keys())
         return sn.all(
             [
@@ -103,11 +117,11 @@ class AccelbenchCheck(rfm.RunOnlyRegressionTest):
     @run_before("performance")
     def hold_against_the_stored_run(self) -> None:
         references = {}
-        for name, record in measured(read_run(Path(self.stagedir) / "run")).items():
-            value, unit = figure(record)
+        for name, rounds in measured(read_run(Path(self.stagedir) / "run")).items():
+            value, unit = figure(rounds)
             self.perf_variables[name] = sn.make_performance_function(lambda found=value: found, unit)
             if name in self.stored:
-                bounds = (None, self.tolerance) if record["figure"] == "time" else (-self.tolerance, None)
+                bounds = (None, self.tolerance) if rounds[0]["figure"] == "time" else (-self.tolerance, None)
                 references[name] = (figure(self.stored[name])[0], *bounds, unit)
         if references:
             self.reference = {self.current_partition.fullname: references}

@@ -65,16 +65,18 @@ def kept_run(folder: Path) -> Path:
 
 
 def write_stored_run(folder: Path, factor: float, *values: int) -> Path:
-    """A stored run in which a spin of that many microseconds took so many times longer than that."""
+    """Write a run of three rounds; in the middle one a spin of that many microseconds took so many times longer."""
     folder.mkdir()
     lines = [
         {
             "point": {"benchmark": "behave", "device": "cpu", "backend": None, "params": {"us": us}},
+            "round": number,
             "figure": "items",
             "status": "measured",
             "work": {"items": us, "item": "spins"},
-            "timing": {"summary": {"median": us * 1e-6 * factor}},
+            "timing": {"summary": {"median": us * 1e-6 * factor * spread}},
         }
+        for number, spread in enumerate((1, 0.5, 2), start=1)
         for us in values
     ]
     (folder / "records.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in lines))
