@@ -42,6 +42,7 @@ def test_two_epochs_on_real_digits_learn(accelbench: Run, tmp_path: Path) -> Non
         "held_out": 500,
         "synthetic": False,
         "trainings": 1,
+        "note": None,
     }
     assert record["layout"]["strategy"] == "none"
     assert (record["layout"]["replicas"], record["layout"]["batch"]) == (1, 128)
