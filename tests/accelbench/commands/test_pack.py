@@ -175,10 +175,12 @@ def test_what_no_run_has_is_refused(
 
 @pytest.fixture
 def two_runs(accelbench: Run, tmp_path: Path) -> None:
-    """A pack of a run that was measured, twice."""
+    """A pack of a run that was measured, and of its copy under another id."""
     process = accelbench("run", "behave", "--no-ceilings", "--max-seconds", "0.5", "--out", "before")
     assert process.returncode == 0, process.stderr
     shutil.copytree(tmp_path / "before", tmp_path / "after")
+    described = (tmp_path / "after" / "run.json").read_text("utf-8")
+    (tmp_path / "after" / "run.json").write_text(described.replace('"run_id": "', '"run_id": "copy-of-'), "utf-8")
     process = accelbench("pack", "before", "after", "--out", "both.tar.xz")
     assert process.returncode == 0, process.stderr
     assert process.stdout.startswith("both.tar.xz ")
