@@ -27,6 +27,7 @@ from profiling.machine.environment.files import format_cpu_list
 from profiling.records.quality import Data
 from profiling.records.record import Record
 from profiling.records.telemetry import Gauge, Telemetry
+from profiling.records.timing import StopReason, Summary
 
 UNSTEADY = 0.02
 """The relative width of an interval beyond which a median is unsteady: one per cent either way is steady enough."""
@@ -185,7 +186,9 @@ def _flags(record: Record, course: Course, of_peak: Share, of_ceiling: Share) ->
     if timing.discarded:
         yield Flag("throttled", f"{timing.discarded} samples were discarded because the device was throttled")
     summary = timing.summary
-    if timing.stop == "time limit" and summary.ci_high - summary.ci_low > UNSTEADY * summary.median:
+    # The interval over rounds holds what differs between them, which no longer sampling would make less.
+    parts = [(each.stop, each.summary) for each in record.rounds] or [(timing.stop, summary)]
+    if any(_cut_short(*part) for part in parts):
         yield Flag("unsteady", "the time limit ended the sampling before the spread was small or settled")
     confidence = timing.execution.confidence
     if confidence < WANTED_CONFIDENCE:
@@ -201,6 +204,11 @@ def _flags(record: Record, course: Course, of_peak: Share, of_ceiling: Share) ->
         yield Flag("over 100 %", f"faster than the vendor's peak of {of_peak.of}, which is another unit's")
     if of_ceiling.value is None and of_ceiling.bound is not None:
         yield Flag("over 100 %", of_ceiling.reason or "")
+
+
+def _cut_short(stop: StopReason, summary: Summary) -> bool:
+    """Return whether the time limit ended a sampling whose own interval was still wide."""
+    return stop == "time limit" and summary.ci_high - summary.ci_low > UNSTEADY * summary.median
 
 
 def point_text(record: Record) -> str:
