@@ -7,6 +7,7 @@ work on every CPU that LLVM knows; only the speed depends on the registers that 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cache, reduce
 from typing import Any
 
@@ -149,16 +150,33 @@ def load(typing: Any, array: Any, index: Any) -> Any:
     return Vector(array.dtype)(array, types.intp), codegen
 
 
-@intrinsic
-def lanes_of(typing: Any, array: Any) -> Any:
-    """Return the elements in a vector of an array's type: a constant of the kernel, so that loops can be unrolled."""
+def _constant_of_type(size: Callable[[int], int], array: Any) -> Any:
+    """Return an intrinsic's signature and code for a constant that depends on the bytes of an array's element."""
     if not _is_flat(array):
         return None
 
     def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        return INDEX(lanes(array.dtype.bitwidth // 8))
+        return INDEX(size(array.dtype.bitwidth // 8))
 
     return types.intp(array), codegen
+
+
+@intrinsic
+def lanes_of(typing: Any, array: Any) -> Any:
+    """Return the elements in a vector of an array's type: a constant of the kernel, so that loops can be unrolled."""
+    return _constant_of_type(lanes, array)
+
+
+@intrinsic
+def tile_rows(typing: Any, array: Any) -> Any:
+    """Return the rows of `tile_shape` for an array's type, a constant of the kernel."""
+    return _constant_of_type(lambda itemsize: tile_shape(itemsize)[0], array)
+
+
+@intrinsic
+def tile_columns(typing: Any, array: Any) -> Any:
+    """Return the columns of `tile_shape` for an array's type, a constant of the kernel."""
+    return _constant_of_type(lambda itemsize: tile_shape(itemsize)[1], array)
 
 
 @intrinsic

@@ -2,7 +2,8 @@
 
 Kernels here are compiled anew in every run rather than cached beside the source: such a cache fails in a read-only
 checkout without a home directory, and it is not renewed when a function in another file changes. Within a run the later
-rounds of a point load what its first round compiled, as compiling the same again takes longer than measuring it.
+rounds of a point load what its first round compiled, as compiling the same again takes longer than measuring it. So a
+kernel is a function of its module: Numba cannot load one that was made in a function and calls another kernel.
 """
 
 from __future__ import annotations

@@ -6,7 +6,6 @@ three types, 0.9 to 1.1 times likwid-bench's `load_avx` in the same minutes; Num
 
 from __future__ import annotations
 
-from functools import cache
 from typing import Any
 
 import numpy as np
@@ -20,32 +19,35 @@ from profiling.records.point import Point
 
 
 @compiled
-def sum_integers(array: Any, begin: int, end: int, passes: int) -> Any:
+def sum_integers(array: Any, begin: int, end: int) -> Any:
     """Return the sum of array[begin:end]: LLVM turns it into vectors by itself, since the order of integers is free."""
     total = 0
     for i in range(np.uint64(begin), np.uint64(end)):  # a signed index could count from the end, which bars vectors
         total += array[i]
-    return passes * total
+    return total
 
 
-@cache
-def on_all_threads(sum_part: Any) -> Any:
-    """Return the parallel function that gives every thread its contiguous part of the array."""
+@parallel
+def sum_vectors_on_all(array: Any, partial: Any) -> None:
+    part = len(array) // len(partial)
+    for thread in prange(len(partial)):
+        partial[thread] = sum_vectors(array, thread * part, (thread + 1) * part, 1)
 
-    @parallel
-    def run(array: Any, partial: Any) -> None:
-        part = len(array) // len(partial)
-        for thread in prange(len(partial)):
-            partial[thread] = sum_part(array, thread * part, (thread + 1) * part, 1)
 
-    return run
+@parallel
+def sum_integers_on_all(array: Any, partial: Any) -> None:
+    part = len(array) // len(partial)
+    for thread in prange(len(partial)):
+        partial[thread] = sum_integers(array, thread * part, (thread + 1) * part)
 
 
 def sum_on_all(array: Any, threads: int) -> Any:
     """Return the sum of a one-dimensional array that every thread has an equal part of."""
-    floating = np.issubdtype(array.dtype, np.floating)
-    partial = np.empty(threads, array.dtype if floating else np.int64)
-    on_all_threads(sum_vectors if floating else sum_integers)(array, partial)
+    if np.issubdtype(array.dtype, np.floating):
+        partial, run = np.empty(threads, array.dtype), sum_vectors_on_all
+    else:
+        partial, run = np.empty(threads, np.int64), sum_integers_on_all
+    run(array, partial)
     return partial.sum()
 
 

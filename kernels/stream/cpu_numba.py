@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from functools import cache
 from typing import Any
 
 import numpy as np
@@ -39,14 +38,21 @@ UNIT = {"float64": 2.0**-53, "float32": 2.0**-24}
 
 
 @compiled
-def copy(a: Any, b: Any, c: Any, scalar: Any, begin: int, end: int) -> None:
+def copy_part(a: Any, b: Any, c: Any, scalar: Any, begin: int, end: int) -> None:
     for i in range(begin, end, lanes_of(a)):
         store_past_cache(c, i, load(a, i))
     fence()
 
 
+@parallel
+def copy(a: Any, b: Any, c: Any, scalar: Any, threads: int) -> None:
+    part = len(a) // threads
+    for thread in prange(threads):
+        copy_part(a, b, c, scalar, thread * part, (thread + 1) * part)
+
+
 @compiled
-def mul(a: Any, b: Any, c: Any, scalar: Any, begin: int, end: int) -> None:
+def mul_part(a: Any, b: Any, c: Any, scalar: Any, begin: int, end: int) -> None:
     # Memory is the bound: the addition that the FMA throws in is free.
     factor, zero = splat(scalar), splat(scalar - scalar)
     for i in range(begin, end, lanes_of(a)):
@@ -54,20 +60,41 @@ def mul(a: Any, b: Any, c: Any, scalar: Any, begin: int, end: int) -> None:
     fence()
 
 
+@parallel
+def mul(a: Any, b: Any, c: Any, scalar: Any, threads: int) -> None:
+    part = len(a) // threads
+    for thread in prange(threads):
+        mul_part(a, b, c, scalar, thread * part, (thread + 1) * part)
+
+
 @compiled
-def add(a: Any, b: Any, c: Any, scalar: Any, begin: int, end: int) -> None:
+def add_part(a: Any, b: Any, c: Any, scalar: Any, begin: int, end: int) -> None:
     one = splat(scalar / scalar)
     for i in range(begin, end, lanes_of(a)):
         store_past_cache(c, i, fma(one, load(a, i), load(b, i)))
     fence()
 
 
+@parallel
+def add(a: Any, b: Any, c: Any, scalar: Any, threads: int) -> None:
+    part = len(a) // threads
+    for thread in prange(threads):
+        add_part(a, b, c, scalar, thread * part, (thread + 1) * part)
+
+
 @compiled
-def triad(a: Any, b: Any, c: Any, scalar: Any, begin: int, end: int) -> None:
+def triad_part(a: Any, b: Any, c: Any, scalar: Any, begin: int, end: int) -> None:
     factor = splat(scalar)
     for i in range(begin, end, lanes_of(a)):
         store_past_cache(a, i, fma(factor, load(c, i), load(b, i)))
     fence()
+
+
+@parallel
+def triad(a: Any, b: Any, c: Any, scalar: Any, threads: int) -> None:
+    part = len(a) // threads
+    for thread in prange(threads):
+        triad_part(a, b, c, scalar, thread * part, (thread + 1) * part)
 
 
 @compiled
@@ -98,19 +125,6 @@ def touch(array: Any, value: Any, threads: int) -> None:
         array[thread * part : (thread + 1) * part] = value
 
 
-@cache
-def on_all_threads(part_of: Any) -> Any:
-    """Return the parallel function that gives every thread its contiguous part of the arrays."""
-
-    @parallel
-    def run(a: Any, b: Any, c: Any, scalar: Any, threads: int) -> None:
-        part = len(a) // threads
-        for thread in prange(threads):
-            part_of(a, b, c, scalar, thread * part, (thread + 1) * part)
-
-    return run
-
-
 def elements_per_array(itemsize: int, threads: int) -> int:
     """Return a length of at least four times the last-level caches, as STREAM's rules ask, in equal parts of CHUNKs."""
     step = threads * CHUNK
@@ -137,7 +151,6 @@ def prepare(point: Point) -> Task:
         touch(array, dtype.type(1), threads)
     rng = point.rng()
     prepared = Dot(arrays, rng, threads) if op == "dot" else Elementwise(op, arrays, rng, threads)
-    prepared.draw()
     metrics = {
         "array": Metric(n * dtype.itemsize / 2**20, "MiB"),
         "threads": Metric(threads),
@@ -151,32 +164,26 @@ def prepare(point: Point) -> Task:
 
 
 class Elementwise:
-    """copy, mul, add or triad: one array is written, element by element, from the others."""
+    """copy, mul, add or triad: one array is written, element by element, from the others, which are drawn normal."""
 
     def __init__(self, op: str, arrays: list[Any], rng: np.random.Generator, threads: int) -> None:
-        self.arrays, self.rng, self.threads = arrays, rng, threads
+        self.arrays, self.threads = arrays, threads
         self.scalar = arrays[0].dtype.type(SCALAR)
-        part, self.written, self.expected = OPERATIONS[op]
-        self.kernel = on_all_threads(part)
+        self.kernel, self.written, self.expected = OPERATIONS[op]
+        for position, array in enumerate(arrays):
+            if position != self.written:
+                rng.standard_normal(dtype=array.dtype.type, out=array)
 
     def run(self) -> None:
         self.kernel(*self.arrays, self.scalar, self.threads)
 
-    def draw(self) -> None:
-        """Draw normal inputs, and put NaN in the array that is to be written."""
-        for position, array in enumerate(self.arrays):
-            if position == self.written:
-                array.fill(np.nan)
-            else:
-                self.rng.standard_normal(dtype=array.dtype.type, out=array)
-
     def verify(self) -> Verification:
-        """Check every element against the closed form in float64.
+        """Run once more, from an array of NaN, and check every element against the closed form in float64.
 
         Rounding: the scalar product and the sum err by one unit roundoff each at most, here and again in a float64
         reference, relative to the magnitudes that enter the sum: 4 in all.
         """
-        self.draw()
+        self.arrays[self.written].fill(np.nan)
         self.run()
         largest = 0.0
         for begin in range(0, len(self.arrays[0]), VERIFIED_AT_ONCE):
@@ -190,32 +197,30 @@ class Elementwise:
 
 
 class Dot:
-    """Σ a·b, as one partial sum per thread."""
+    """Σ a·b, as one partial sum per thread.
+
+    The inputs have one sign, uniform in [1, 2): the sum does not cancel, so that a missing part shows.
+    """
 
     def __init__(self, arrays: list[Any], rng: np.random.Generator, threads: int) -> None:
         self.a, self.b = arrays[:2]
-        self.rng = rng
+        for array in (self.a, self.b):
+            rng.random(dtype=array.dtype.type, out=array)
+            array += 1
         self.partial = np.empty(threads, self.a.dtype)
 
     def run(self) -> float:
         dot(self.a, self.b, self.partial)
         return float(self.partial.sum(dtype=np.float64))
 
-    def draw(self) -> None:
-        """Draw inputs of one sign, uniform in [1, 2): the sum does not cancel, so that a missing part shows."""
-        for array in (self.a, self.b):
-            self.rng.random(dtype=array.dtype.type, out=array)
-            array += 1
-        self.partial.fill(np.nan)
-
     def verify(self) -> Verification:
-        """Check the sum against float64 sums of short pieces.
+        """Run once more, from partial sums of NaN, and check the sum against float64 sums of short pieces.
 
         A running sum of k terms of one sign errs at step i by up to u·i/k of its final size, independently: together
         u·√(Σi²)/k = u·√(k/3), and four times that is allowed. k is at most a thread's part; in float64 this tells a
         single missing element apart.
         """
-        self.draw()
+        self.partial.fill(np.nan)
         found = self.run()
         pieces = range(0, len(self.a), VERIFIED_AT_ONCE)
         expected = math.fsum(

@@ -1,0 +1,31 @@
+"""Kernels on the host's threads."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import kernels
+
+MODULES = sorted(Path(kernels.__file__).parent.rglob("*.py"))
+DECORATORS = {"compiled", "parallel"}
+
+
+def made_in_functions(source: str) -> list[str]:
+    """The names of kernels that are made within a function."""
+    return [
+        inner.name
+        for outer in ast.walk(ast.parse(source))
+        if isinstance(outer, ast.FunctionDef)
+        for inner in ast.walk(outer)
+        if isinstance(inner, ast.FunctionDef) and inner is not outer
+        if DECORATORS & {name.id for name in inner.decorator_list if isinstance(name, ast.Name)}
+    ]
+
+
+def test_a_later_round_can_load_every_kernel_because_none_is_made_within_a_function() -> None:
+    assert {path.name: found for path in MODULES if (found := made_in_functions(path.read_text()))} == {}
+
+
+def test_a_kernel_within_a_function_is_seen() -> None:
+    assert made_in_functions("def make():\n    @parallel\n    def run(): ...\n    return run\n") == ["run"]
