@@ -24,13 +24,21 @@ def main() -> int:
     """Compile what was asked for, print the table, say what is at fault."""
     parser = argparse.ArgumentParser(prog="python -m kernels.report", description=__doc__)
     parser.add_argument("name", nargs="*", help="only kernels whose name has all of these words in it")
+    parser.add_argument("--capability", help="only this compute capability: 9.0")
     parser.add_argument("--sass", action="store_true", help="also print the instructions of the main loop")
     asked = parser.parse_args()
     kernels = [kernel for kernel in device_kernels() if all(word in kernel.name.split() for word in asked.name)]
     if not kernels:
         parser.error(f"no kernel's name has the words {' '.join(asked.name)}")
     console = Console(highlight=False, width=None if sys.stdout.isatty() else WIDTH)
-    jobs = [(kernel, capability) for kernel in kernels for capability in architectures(kernel)]
+    jobs = [
+        (kernel, (major, minor))
+        for kernel in kernels
+        for major, minor in architectures(kernel)
+        if asked.capability in (None, f"{major}.{minor}")
+    ]
+    if not jobs:
+        parser.error(f"none of these kernels is for compute capability {asked.capability}")
     found = [
         (kernel, capability, compile_kernel(kernel, capability))
         for kernel, capability in track(jobs, "compiling", console=Console(stderr=True), transient=True)

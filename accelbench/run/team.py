@@ -59,12 +59,8 @@ class Team:
     """The members' workers, running."""
 
     def __init__(self, members: Sequence[Member], nodes: Sequence[int]) -> None:
-        self.alive = True
         self._members = members
         self._nodes = nodes
-        self._ended: set[int] = set()
-        self._early: list[tuple[int, Message]] = []
-        """The messages of ranks about the next points, while others were still at this one."""
 
     def __enter__(self) -> Team:
         return self
@@ -74,35 +70,19 @@ class Team:
             member.close()
 
     def measure(self, time_limit: float) -> tuple[Record | None, Trouble | None]:
-        """Return the next point's record, or what came in its way; afterwards the team is no longer `alive`."""
+        """Return the point's record, or what came in its way."""
         watch = _Watch(len(self._members), monotonic() + time_limit)
-        early, self._early = self._early, []
-        for rank, message in early:
-            self._hear(watch, rank, message)
         with DefaultSelector() as selector:
             for rank, member in enumerate(self._members):
-                if rank not in self._ended:
-                    selector.register(member, EVENT_READ, rank)
+                selector.register(member, EVENT_READ, rank)
             while not watch.over():
                 for key, _ in selector.select(watch.patience()):
                     for message in self._members[key.data].read():
-                        self._hear(watch, key.data, message)
-                    if key.data in self._ended:
-                        selector.unregister(key.fileobj)
+                        watch.hear(key.data, message)
+                        if "ended" in message:
+                            selector.unregister(key.fileobj)
         trouble = watch.trouble() or self._hung(watch, time_limit)
-        if trouble:
-            self.alive = False
-            return None, self._named(trouble)
-        return self._together(watch.records), None
-
-    def _hear(self, watch: _Watch, rank: int, message: Message) -> None:
-        """Have the watch of this point hear the message, or that of the next if the rank is done with this one."""
-        if "ended" in message:
-            self._ended.add(rank)
-        if rank in watch.records and "beat" not in message:
-            self._early.append((rank, message))
-        else:
-            watch.hear(rank, message)
+        return (None, self._named(trouble)) if trouble else (self._together(watch.records), None)
 
     def _hung(self, watch: _Watch, time_limit: float) -> Trouble | None:
         """Return who did not come to an end, and where it stands."""
@@ -215,7 +195,7 @@ class _Watch:
                 if self._size > 1 and record.status != "measured":
                     reason, tail = str(record.reason), record.output_tail
                     self._await_others(Trouble(rank, reason, tail, status=record.status))
-            case {"ended": reason, "signal": signal, "tail": tail}:
+            case {"ended": reason, "signal": signal, "tail": tail} if rank not in self.records:
                 self._await_others(Trouble(rank, reason, tail, signal))
 
     def _await_others(self, trouble: Trouble) -> None:

@@ -20,10 +20,8 @@ import subprocess
 import sys
 from contextlib import suppress
 from pathlib import Path
-from time import monotonic, sleep, time
+from time import monotonic, sleep
 from typing import NamedTuple
-
-import psutil
 
 from accelbench.run.plan import discover
 from accelbench.run.worker import die_with_parent, work
@@ -50,24 +48,20 @@ def main() -> None:
     allow_tracing()  # an import that hangs is asked for its stack
     discover()
     with socket.socket(fileno=int(sys.argv[1])) as requests:
-        job = serve(requests)
-    if job:
-        work(*job)
+        channel = serve(requests)
+    if channel is not None:
+        work(channel)
 
 
-def serve(requests: socket.socket) -> tuple[int, float] | None:
-    """Answer until the other end is closed; in each child, return its end of the channel and since when it has to pay.
-
-    The first worker pays for the start of this process, each for the modules that it is the first to need.
-    """
-    answers, begin = Channel(requests), psutil.Process().create_time()
+def serve(requests: socket.socket) -> int | None:
+    """Answer until the other end is closed; in each child, return its end of the channel to its parent."""
+    answers = Channel(requests)
     ended: int | None = None
     while True:
         request, received, _, _ = socket.recv_fds(requests, REQUEST_BYTES, len(Descriptors._fields))
         if ended is not None:
             # Until now it was a zombie, so that no other process could have its number and be killed in its place.
             os.waitpid(ended, 0)
-            begin = time()
         if not request:
             return None
         given = Descriptors(*received)
@@ -79,7 +73,7 @@ def serve(requests: socket.socket) -> tuple[int, float] | None:
         reason = hindrance()
         pid = spawn(given, reason) if reason else fork(given)
         if pid == 0:
-            return given.channel, begin
+            return given.channel
         for descriptor in given:
             os.close(descriptor)
         answers.send(pid=pid)

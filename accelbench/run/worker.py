@@ -1,9 +1,10 @@
-"""The worker process: measures the points of one benchmark and reports each as it is done.
+"""The worker process: measures one point and reports it.
 
 It is a fresh interpreter, `python -m accelbench.run.worker FD`, or was forked by one that had imported what it needs
-(`accelbench.run.template`). FD is its end of the channel to its parent: from there it receives a `Job`, and there it
-sends `{"record": …}` as each point is done and, where several ranks measure it together, a sign of life every second.
-Standard output and error stay free for whatever the frameworks print.
+(`accelbench.run.template`). FD is its end of the channel to its parent. From there it receives
+`{"job": …, "began": …}`: the `Job`, and since when it pays for imports, by the clock that all processes of a machine
+share. There it sends `{"record": …}` when it is done and, where several ranks measure together, a sign of life every
+second. Standard output and error stay free for whatever the frameworks print.
 """
 
 from __future__ import annotations
@@ -17,8 +18,6 @@ import sys
 import time
 from pathlib import Path
 from threading import Thread
-
-import psutil
 
 from accelbench.run.plan import discover
 from profiling.host.pyspy import allow_tracing
@@ -35,28 +34,28 @@ BEAT_SECONDS = 1.0
 
 
 class Job(Stored):
-    """The points that one worker is to measure, and how."""
+    """The point that a worker is to measure, and how."""
 
-    points: list[Point]
+    point: Point
     environment: Environment
     max_seconds: float
-    keep: list[Keep | None]
-    """The parts of each point's profile that are kept; None where nothing is."""
-    profile: bool = True
-    """Whether a training is looked at with the profilers after its measurement."""
+    keep: Keep | None = None
+    """The parts of the point's profile that are kept; None where nothing is."""
+    brief: bool = False
+    """Whether a training is measured for its speed alone: its quality and its profile are those of another round."""
     code: Path | None = None
     """The folder through which the rounds of a point share the machine code of its kernels; None for a single round."""
     world: World = World()
 
 
 def main() -> None:
-    """Measure in this fresh interpreter, which is paid for from its start."""
+    """Measure in this fresh interpreter."""
     die_with_parent()
-    work(int(sys.argv[1]), psutil.Process().create_time())
+    work(int(sys.argv[1]))
 
 
-def work(descriptor: int, begin: float) -> None:
-    """Measure the job's points in order; the first pays for the imports since `begin`, a moment of `time.time`."""
+def work(descriptor: int) -> None:
+    """Measure what the parent asks for; its record says what the imports took."""
     faulthandler.enable()
     allow_tracing()  # a worker that hangs is asked for its stacks
     parent = Channel(socket.socket(fileno=descriptor))
@@ -67,14 +66,11 @@ def work(descriptor: int, begin: float) -> None:
     join(job.world)
     if job.world.size > 1:
         Thread(target=_beat, args=(parent,), daemon=True).start()
-    benchmark = discover()[job.points[0].benchmark]
-    import_s = time.time() - begin
-    for index, point in enumerate(job.points):
-        record = measure(benchmark, point, job.environment, job.max_seconds, job.keep[index], job.profile)
-        if index == 0:
-            record = record.model_copy(update={"phases": record.phases.model_copy(update={"import_s": import_s})})
-        if not parent.send(record=record.model_dump(mode="json")):
-            return
+    benchmark = discover()[job.point.benchmark]
+    import_s = time.monotonic() - message["began"]
+    record = measure(benchmark, job.point, job.environment, job.max_seconds, job.keep, job.brief)
+    phases = record.phases.model_copy(update={"import_s": import_s})
+    parent.send(record=record.model_copy(update={"phases": phases}).model_dump(mode="json"))
 
 
 def _beat(parent: Channel) -> None:

@@ -8,6 +8,7 @@ import socket
 import subprocess
 import sys
 from pathlib import Path
+from time import monotonic
 from typing import BinaryIO
 
 from accelbench.run.affinity import kept_to
@@ -29,6 +30,7 @@ class WorkerProcess:
 
     def __init__(self, job: Job, log: Path, cores: int | None = None, template: Template | None = None) -> None:
         """Start it, on so many host cores (None: on all), or have it forked by the template."""
+        began = monotonic()
         self._log = log
         self._output: BinaryIO = log.open("ab")
         self._output_begin = self._output.tell()
@@ -40,7 +42,8 @@ class WorkerProcess:
                 with kept_to(cores):
                     self._process = _fresh(job, self._output, its_end.fileno())
         self._channel = Channel(own_end)
-        self._channel.send(job=job.model_dump(mode="json"))  # if it is dead already, the first reading tells
+        # If it is dead already, the first reading tells.
+        self._channel.send(job=job.model_dump(mode="json"), began=began)
 
     def fileno(self) -> int:
         """Return the descriptor of the channel, to wait on."""
@@ -117,9 +120,8 @@ def _fresh(job: Job, output: BinaryIO, channel: int) -> Started:
 
 
 def _forked(template: Template, job: Job, output: BinaryIO, channel: int) -> Started:
-    """Start a worker of the template, which imports what implements the first of its points."""
-    first = job.points[0]
-    module = discover()[first.benchmark].implementation(first.device, first.params)
+    """Start a worker of the template, which imports what implements its point."""
+    module = discover()[job.point.benchmark].implementation(job.point.device, job.point.params)
     return template.start([module] if module else [], output.fileno(), channel)
 
 
@@ -128,10 +130,10 @@ def framework_settings(job: Job) -> dict[str, str]:
     settings: dict[str, str] = {}
     if job.code:
         settings |= {"NUMBA_CACHE_DIR": str(job.code), "ACCELBENCH_KEEPS_CODE": "1"}
-    if backend := job.points[0].backend:
+    if backend := job.point.backend:
         settings["KERAS_BACKEND"] = backend
     if job.world.size > 1:
-        settings |= device_kind(job.points[0].device).settings_of_rank(job.world.local_rank, job.world.local_size)
+        settings |= device_kind(job.point.device).settings_of_rank(job.world.local_rank, job.world.local_size)
     return settings
 
 

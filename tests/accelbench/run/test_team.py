@@ -38,48 +38,50 @@ def test_an_energy_that_one_rank_cannot_read_is_unknown() -> None:
     assert energy_of_all([rank(0, 0, None), rank(1, 1, None)], "gpu") == {}
 
 
-def record(number: int, status: str = "measured") -> Record:
-    """The record of one of several points."""
-    point, trouble = Point("own", "cpu", {"number": number}), Trouble(0, "no", [], status="skipped")
-    skipped = failed(point, trouble, datetime.now(UTC), figure="time")
-    return skipped if status == "skipped" else skipped.model_copy(update={"status": status, "reason": None})
+POINT = Point("own", "cpu", {})
+
+
+def record() -> Record:
+    """The record of a point that was measured."""
+    skipped = failed(POINT, Trouble(0, "no", [], status="skipped"), datetime.now(UTC), figure="time")
+    return skipped.model_copy(update={"status": "measured", "reason": None})
 
 
 def team_of(size: int) -> tuple[Team, list[Channel]]:
     """A team, and what its workers speak through."""
     ends = [socket.socketpair() for _ in range(size)]
-    job = Job(points=[], environment=environment(), max_seconds=1.0, keep=[])
+    job = Job(point=POINT, environment=environment(), max_seconds=1.0)
     return Team([RemoteWorker(Channel(ours), job) for ours, _ in ends], [0] * size), [Channel(end) for _, end in ends]
 
 
-def say(worker: Channel, *records: Record) -> None:
-    for one in records:
-        worker.send(record=one.model_dump(mode="json"))
-
-
-def test_points_that_are_done_at_once_each_have_their_record() -> None:
-    team, (worker,) = team_of(1)
-    say(worker, record(1, "skipped"), record(2))
+def say(worker: Channel) -> None:
+    """Send the record, and end."""
+    worker.send(record=record().model_dump(mode="json"))
     worker.close()
-    for number in (1, 2):
-        found, trouble = team.measure(10.0)
-        assert trouble is None
-        assert found is not None
-        assert found.point.params == {"number": number}
+
+
+def test_a_worker_that_ends_at_once_after_its_record_has_measured_the_point() -> None:
+    team, (worker,) = team_of(1)
+    say(worker)
+    found, trouble = team.measure(10.0)
+    assert trouble is None
+    assert found is not None
+    assert found.point == POINT
+
+
+def test_a_worker_that_ends_without_a_record_is_the_points_trouble() -> None:
+    team, (worker,) = team_of(1)
+    worker.close()
     assert team.measure(10.0)[1] is not None
 
 
 @pytest.mark.slow
-def test_a_rank_that_is_at_the_next_point_already_does_not_end_this_one() -> None:
-    """One that skips the next point says so before rank 0 has told what it measured at this one."""
+def test_a_rank_that_has_measured_may_end_before_the_others() -> None:
     team, (first, other) = team_of(2)
-    say(other, record(1), record(2, "skipped"))
-    late = Timer(0.3, say, (first, record(1)))
+    say(other)
+    late = Timer(0.3, say, (first,))
     late.start()
     found, trouble = team.measure(10.0)
     assert trouble is None
     assert found is not None
-    assert found.point.params == {"number": 1}
-    _, trouble = team.measure(10.0)
-    assert trouble is not None
-    assert (trouble.rank, trouble.status) == (1, "skipped")
+    assert [rank.rank for rank in found.ranks] == [0, 1]

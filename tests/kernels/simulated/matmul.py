@@ -23,8 +23,8 @@ from profiling.records.point import Point
 from tests.kernels.host_cupy import cupy
 
 seeds = st.integers(0, 2**32 - 1)
-simulated = settings(max_examples=12, deadline=None)
-few = settings(max_examples=5, deadline=None)
+simulated = settings(max_examples=6, deadline=None)
+few = settings(max_examples=3, deadline=None)
 
 REAL = gpu_numba.REAL
 TILED = {

@@ -31,7 +31,7 @@ def sum_by_blocks(x: np.ndarray, blocks: int) -> float:
     return out[0]
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=10, deadline=None)
 @given(length=st.integers(1, 2000), dtype=st.sampled_from(sorted(SUM_TYPE)), seed=st.integers(0, 2**32 - 1))
 def test_every_element_is_summed_once(length: int, dtype: str, seed: int) -> None:
     x = np.empty(length, dtype)

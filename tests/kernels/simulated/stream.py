@@ -18,7 +18,7 @@ from kernels.stream.operations import SCALAR
 from profiling.benchmark import Task
 from profiling.records.point import Point
 
-simulated = settings(max_examples=15, deadline=None)
+simulated = settings(max_examples=8, deadline=None)
 seeds = st.integers(0, 2**32 - 1)
 dtypes = st.sampled_from(sorted(stream.REAL))
 # Of a vector (16 bytes), of what a grid of 2 × 32 threads loads at once, and of neither.
