@@ -114,6 +114,9 @@ class Training:
     """The metrics of `evaluate` that say how good the model is."""
     layout: Layout | None = None
     """The layout of the replicas; None for what the benchmark declares."""
+    enough_epochs: int | None = 2
+    """The epochs that `verify` needs, of which the first turn of an epoch is one: a round that measures the speed alone
+    may end after them. None where it has to go on to the end."""
 
 
 Prepared = Task | Training | Serving

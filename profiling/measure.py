@@ -40,12 +40,13 @@ def measure(
     environment: Environment,
     max_seconds: float,
     keep: Keep | None = None,
-    profile: bool = True,
+    brief: bool = False,
 ) -> Record:
     """Measure one point; whatever goes wrong is in the record, and only Ctrl-C and death are not.
 
-    `max_seconds` bounds the sampling of a kernel; a training experiment runs for its epochs, and is then profiled,
-    unless `profile` is false: `keep` says what of that is kept.
+    `max_seconds` bounds the sampling of a kernel. A training experiment runs for its epochs, and is then profiled:
+    `keep` says what of that is kept. A `brief` one is not, and may end after that sampling time: another round of the
+    point tells its quality.
     """
     started, begin, phase = datetime.now(UTC), perf_counter(), PhaseClock()
     declared = benchmark.declared(point)
@@ -65,7 +66,7 @@ def measure(
             declared["layout"] = layout = _layout(declared["layout"], task.layout)
             with closing(Observer(point, environment, layout, declared["bound"])) as observer:
                 if isinstance(task, Training):
-                    outcome = train(task, point, phase, observer, keep, profile)
+                    outcome = train(task, point, phase, observer, keep, max_seconds if brief else None)
                     readings = observer.sampler.series(begin)
                 else:
                     outcome = _sample(task, point.device, phase, observer, max_seconds)

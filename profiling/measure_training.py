@@ -10,6 +10,7 @@ from profiling.flop_counts.framework import framework_metrics, with_bytes
 from profiling.host.steps_cpu import StepsCpu
 from profiling.machine.observer import Observer
 from profiling.profiled_steps import Keep, profile_training
+from profiling.ranks.world import world
 from profiling.records.bottleneck import Bottleneck, CpuTime
 from profiling.records.point import Point
 from profiling.records.quality import Metric
@@ -23,12 +24,21 @@ from profiling.trace.scalars import Readings, record_scalars, write_scalars
 
 
 def train(
-    task: Training, point: Point, phase: PhaseClock, observer: Observer, keep: Keep | None, profile: bool = True
+    task: Training,
+    point: Point,
+    phase: PhaseClock,
+    observer: Observer,
+    keep: Keep | None,
+    brief_s: float | None = None,
 ) -> dict[str, Any]:
-    """Train, evaluate and verify, then profile some more steps if asked to; return the fields of the record."""
+    """Train, evaluate and verify, then profile some more steps; return the fields of the record.
+
+    With `brief_s` the training may end once its steps have taken so long, and is not profiled. Ranks that train
+    together go on to the end: they would not agree on when that is.
+    """
     cpu = StepsCpu()
     with observer.place, observer:
-        training = measure_training(task, cpu.callback())
+        training = measure_training(task, cpu.callback(), seconds=brief_s if world().size == 1 else None)
     phase.seconds |= training.phases
     observed = observer.result()
     batch = (task.layout and task.layout.batch) or int(task.work.items or 0)
@@ -40,7 +50,7 @@ def train(
     fields |= {"metrics": metrics, "curves": training.curves}
     if training.verification.passed:
         fields["timing"] = training.timing
-    if training.verification.passed and profile:
+    if training.verification.passed and brief_s is None:
         with phase("profile_s"):
             fields["profile"] = _profile(task, point, fmean(training.timing.samples), cpu.result(), keep)
             fields["seen"] = see_apart(task)

@@ -105,7 +105,8 @@ def bilstm_har(point: Point, strategy: Strategy) -> Training:
         replace(each, deviation=f"{each.name}_std", worst=(*each.worst, Worst(f"{each.name}_worst", over)))
         for each in once.qualities
     )
-    return replace(once, fit=fit, evaluate=evaluate, verify=verify, qualities=qualities)
+    enough = once.enough_epochs if point["repeats"] == 1 else None
+    return replace(once, fit=fit, evaluate=evaluate, verify=verify, qualities=qualities, enough_epochs=enough)
 
 
 def over_trainings(qualities: Sequence[Quality], trainings: Sequence[Mapping[str, Metric]]) -> dict[str, Metric]:
@@ -116,10 +117,9 @@ def over_trainings(qualities: Sequence[Quality], trainings: Sequence[Mapping[str
     values = {name: [found[name].value for found in trainings] for name in trainings[0]}
     found = {name: Metric(mean(each)) for name, each in values.items()}
     for quality in qualities:
-        worst = min if quality.better == "higher" else max
         found |= {f"{quality.name}_std": Metric(stdev(values[quality.name]))}
-        found |= {f"{quality.name}_worst": Metric(worst(values[quality.name]))}
-        found |= {each.name: Metric(worst(values[each.name])) for each in quality.worst}
+        found |= {f"{quality.name}_worst": Metric(quality.worst_of(values[quality.name]))}
+        found |= {each.name: Metric(quality.worst_of(values[each.name])) for each in quality.worst}
     return found
 
 

@@ -174,7 +174,7 @@ def dbn_mnist(point: Point, strategy: Strategy) -> Training:
     # visible units and then the hidden ones, and for the gradient those of the data's and of the chain's end with
     # their hidden units.
     products = 1 + 2 * point["k"] + 2
-    return experiment(
+    training = experiment(
         strategy,
         first,
         labelled,
@@ -186,6 +186,8 @@ def dbn_mnist(point: Point, strategy: Strategy) -> Training:
         qualities=(*CLASSIFIER, Quality("reconstruction_error", better="lower")),
         item="images",
     )
+    # The layers above learn from what the first has learnt.
+    return replace(training, enough_epochs=None)
 
 
 def parameters(depth: int, units: int) -> int:

@@ -292,4 +292,4 @@ def synthetic(
             expected=f"loss of the last epoch ≤ {most:.3g}, {found.expected}",
         )
 
-    return replace(plain, verify=verify)
+    return replace(plain, verify=verify, enough_epochs=EPOCHS)

@@ -31,7 +31,7 @@ from profiling.records.record import Record
 from profiling.records.stored import Stored
 
 PLAIN_ROUND = 2
-"""The number of the round that each measurement is to the runner: in its first round, a training is profiled, too."""
+"""The number of the round that each measurement is to the runner: the first goes on to the end, and is profiled."""
 
 
 class Order(Stored):

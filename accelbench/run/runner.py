@@ -44,10 +44,10 @@ def run_plan(store: RunStore, progress: Progress, ranks: Ranks | None = None, re
     valid, resumable run: KeyboardInterrupt is raised after it was marked as interrupted.
     """
     info = store.info()
-    turns, order = store.turns_left(failed=retry_failed), len(store.lines())
-    progress.start(store.schedule(), turns, store.lines())
+    turns, before = store.turns_left(failed=retry_failed), store.lines()
+    progress.start(store.schedule(), turns, before)
     info = _mark(store, info, status="running")
-    begin, worker_s = monotonic(), 0.0
+    begin, worker_s, order = monotonic(), 0.0, len(before)
     over: set[str] = set()
     status = "interrupted"
     try:
@@ -197,11 +197,11 @@ def _job(path: Path | None, info: RunInfo, turn: Turn, world: World, code: Path 
             host=f"host/{name}" if settings.host_profile else None,
         )
     return Job(
-        points=[point],
+        point=point,
         environment=info.environment,
         max_seconds=sampling_seconds(settings, point),
-        keep=[keep],
-        profile=turn.round == 1,
+        keep=keep,
+        brief=turn.round > 1,
         code=code,
         world=world,
     )

@@ -36,7 +36,8 @@ class Settings(Stored):
     time_limit_s: float | None = None
     """The wall time in seconds allowed to one point, its preparation included; null for the benchmark's own limit."""
     max_seconds: float = 15.0
-    """The measuring time in seconds after which an unsteady point is taken as it is; its rounds share it."""
+    """The measuring time in seconds after which an unsteady point is taken as it is; its rounds share it. A training
+    ends after it in its later rounds, and goes on to the last epoch in the first."""
     rounds: Rounds = 1
     """The number of rounds in which a kernel is measured, each in a fresh process."""
     training_rounds: Rounds = 1
@@ -95,6 +96,11 @@ class RunInfo(Stored):
     """The wall time of the run so far in seconds, summed over resumptions."""
     worker_s: float = 0.0
     """The seconds of `wall_s` that workers spent on imports, preparing, warming up, measuring and verifying."""
+
+
+def new_run_id(label: str) -> str:
+    """Return the name of a run that begins now: the time, the label and four digits that no other run has."""
+    return f"{datetime.now().astimezone():%Y%m%d-%H%M%S}-{label}-{os.urandom(2).hex()}"
 
 
 class RunStore:

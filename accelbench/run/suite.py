@@ -46,7 +46,7 @@ class Suite(Stored):
     rounds: dict[KnownDevice, Rounds] = {}
     """The number of fresh processes that measure each kernel, by device; the file may give one number for all."""
     training_rounds: dict[KnownDevice, Rounds] = {}
-    """The same of trainings, which take so long that one round is the rule."""
+    """The same of trainings, whose rounds after the first are short; one round is the rule."""
     benchmark: list[Selection] = []
 
     @field_validator("max_seconds", "rounds", "training_rounds", mode="before")

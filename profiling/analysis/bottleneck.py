@@ -6,12 +6,12 @@ from collections.abc import Mapping
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import stdtrit
 
 from profiling.records.bottleneck import CAUSES, Bottleneck, Bound, Cause, CpuTime
 from profiling.records.host import HostProfile, Shares
 from profiling.records.point import Point
 from profiling.records.trace import LAUNCHING, Breakdown, Part, TraceAnalysis
+from profiling.timing.statistics import ratio_error, student_quantile
 
 Seconds = NDArray[np.float64]
 """The seconds of a cause in each step."""
@@ -24,7 +24,6 @@ APART = 2.0
 """The factor between a traced and a measured step above which it is said."""
 WORTH_A_WORD = 0.05
 """The share of the time from which on the CPU's quota and its contention are spoken of."""
-CONFIDENCE = 0.95
 TINY_KERNEL_S = 10e-6
 """The mean time of a kernel, in seconds, below which starting it takes as long as running it."""
 CAUSE_OF_PART: dict[Part, Cause] = {
@@ -166,8 +165,7 @@ def shares_of(seconds: Mapping[Cause, Seconds]) -> dict[Cause, float]:
 def share_interval(part: Seconds, whole: Seconds) -> tuple[float, float] | None:
     """Return the 95 % interval of a cause's share of the steps; None where one step alone was seen.
 
-    It is Student's interval of a ratio of means by linearisation (W. Cochran, "Sampling Techniques", 3rd ed., 1977,
-    section 6.4), with the steps taken as independent.
+    It is Student's interval of a ratio of totals, with the steps taken as independent.
     """
     interval = _ratio_interval(part, whole)
     return None if interval is None else (max(0.0, interval[0]), min(1.0, interval[1]))
@@ -247,12 +245,10 @@ def _as_large(seconds: Mapping[Cause, Seconds], first: Cause, other: Cause, whol
 
 def _ratio_interval(part: Seconds, whole: Seconds) -> tuple[float, float] | None:
     """Return Student's interval of the ratio of the means of what was seen together, step by step."""
-    steps = len(part)
-    if steps < 2 or whole.sum() <= 0:
+    if len(part) < 2 or whole.sum() <= 0:
         return None
     ratio = float(part.sum() / whole.sum())
-    deviation = float(np.sqrt(np.sum((part - ratio * whole) ** 2) / (steps - 1) / steps) / whole.mean())
-    reach = float(stdtrit(steps - 1, 0.5 + CONFIDENCE / 2)) * deviation
+    reach = student_quantile(len(part) - 1) * ratio_error(part, whole)
     return ratio - reach, ratio + reach
 
 

@@ -89,7 +89,7 @@ def _sum_phases(phases: Sequence[Phases]) -> Phases:
 def _join_timings(timings: Sequence[Timing]) -> Timing:
     # NumPy and SciPy, which a run of single rounds spares
     from profiling.timing.statistics import summarize_rounds
-    from profiling.timing.steady import over_rounds
+    from profiling.timing.steady import join_rounds
 
     first = timings[0]
     batches = [timing.batch for timing in timings if timing.batch is not None]
@@ -102,7 +102,7 @@ def _join_timings(timings: Sequence[Timing]) -> Timing:
             "loops": max(timing.loops for timing in timings),
             "stop": min((timing.stop for timing in timings), key=WEAKEST_FIRST.index),
             "batch": median(batches) if batches else None,
-            "steady": over_rounds(steady) if steady else None,
+            "steady": join_rounds(steady) if steady else None,
             "discarded": sum(timing.discarded for timing in timings),
             "sm_clock": _join_gauges(clocks) if clocks else None,
             "sm_clock_first_last": (thirds[0][0], thirds[-1][1]) if thirds else None,
@@ -122,7 +122,7 @@ def _join_gauges(gauges: Sequence[Gauge]) -> Gauge:
 
 def _join_metrics(rounds: Sequence[Mapping[str, Metric]], qualities: Sequence[Quality] = ()) -> dict[str, Metric]:
     """Return the median of each metric over the rounds that have it; of what is the worst of something, the worst."""
-    worst = {each.name: min if quality.better == "higher" else max for quality in qualities for each in quality.worst}
+    worst = {each.name: quality.worst_of for quality in qualities for each in quality.worst}
     metrics: dict[str, list[Metric]] = {}
     for found in rounds:
         for name, metric in found.items():

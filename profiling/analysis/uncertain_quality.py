@@ -11,17 +11,20 @@ from profiling.records.record import Record
 CONFIDENCE = 0.95
 
 
-def quality_interval(record: Record, quality: Quality) -> tuple[float, float] | None:
+def quality_interval(record: Record, quality: Quality, value: float | None = None) -> tuple[float, float] | None:
     """Return the ends of a quality's 95 % interval; None where it is no share of the held-out examples.
+
+    The quality is the record's, or that `value`: the mean over several runs that held out as many examples.
 
     It says how much other examples of the same kind would change the quality. Examples that depend on each other, as
     those of one person do, tell less than it takes them to; so does one training of the model about another.
     """
-    found = record.metrics.get(quality.name)
+    if value is None and quality.name in record.metrics:
+        value = record.metrics[quality.name].value
     count = record.data.held_out if record.data else 0
-    if quality.of != "examples" or found is None or count < 1 or not 0 <= found.value <= 1:
+    if quality.of != "examples" or value is None or count < 1 or not 0 <= value <= 1:
         return None
-    return wilson(found.value, count)
+    return wilson(value, count)
 
 
 def wilson(share: float, count: int) -> tuple[float, float]:

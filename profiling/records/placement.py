@@ -1,4 +1,4 @@
-"""The CPUs that a point was measured on."""
+"""The record of the CPUs that a point was measured on."""
 
 from __future__ import annotations
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -60,6 +61,10 @@ class Quality:
     """Whether a higher or a lower value is the better."""
     worst: tuple[Worst, ...] = ()
     """The worst that it is over the subjects that the examples come from, or over several trainings."""
+
+    def worst_of(self, values: Sequence[float]) -> float:
+        """Return the worst of several values."""
+        return min(values) if self.better == "higher" else max(values)
 
 
 @dataclass(frozen=True)

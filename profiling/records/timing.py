@@ -81,6 +81,8 @@ class SteadySteps(Stored):
     """The number of steps."""
     seconds: float
     """The seconds that they took together."""
+    mean: float
+    """The mean seconds per step; of several rounds the median of their means."""
     ci_low: float
     """The lower end of the interval of the mean seconds per step, which is by blocks."""
     ci_high: float
@@ -89,11 +91,6 @@ class SteadySteps(Stored):
     """The coverage of that interval; 0 where there is only one block."""
     blocks: list[Block]
     """The blocks, in the order measured."""
-
-    @property
-    def mean(self) -> float:
-        """Return the mean seconds per step."""
-        return self.seconds / self.steps
 
 
 class Execution(NamedTuple):

@@ -39,10 +39,10 @@ class Interval:
 
 
 @dataclass(frozen=True)
-class RatioInterval(Interval):
+class Estimate(Interval):
     """An interval with its point estimate inside."""
 
-    ratio: float
+    value: float
 
 
 def summarize(samples: Samples) -> Summary:
@@ -55,26 +55,33 @@ def summarize(samples: Samples) -> Summary:
 def summarize_rounds(rounds: Sequence[Samples]) -> Summary:
     """Describe a point by its rounds, each of which is the samples of one process; `ValueError` as for `summarize`.
 
-    The median is that of the rounds' medians. Its interval is Student's for the mean of their logarithms, with one
-    degree of freedom less than there are rounds, and holds that median: it covers what changes between processes. It is
-    never narrower than what the samples within the rounds leave open. Two rounds give an interval that covers and is
-    wide, 13 standard errors either way. All other statistics are of all samples together. One round is `summarize`.
+    The median is that of the rounds' medians, with its interval `over_rounds`. All other statistics are of all samples
+    together. One round is `summarize`.
     """
     if len(rounds) == 1:
         return summarize(rounds[0])
     summaries = [summarize(samples) for samples in rounds]
     if not summaries:
         raise ValueError("samples must be at least one, positive and finite")
-    medians = np.log([summary.median for summary in summaries])
-    within = [np.log(summary.ci_high / summary.ci_low) / 2 for summary in summaries]
-    count = len(medians)
-    between = stdtrit(count - 1, (1 + CONFIDENCE) / 2) * medians.std(ddof=1)
-    half = max(between, float(np.sqrt(np.mean(np.square(within))))) / count**0.5
-    median = float(np.median([summary.median for summary in summaries]))
-    low, high = (float(np.exp(medians.mean() + side * half)) for side in (-1, 1))
-    interval = Interval(min(low, median), max(high, median), CONFIDENCE)
+    found = over_rounds([(summary.median, summary.ci_low, summary.ci_high) for summary in summaries])
     x = np.concatenate([_checked(samples) for samples in rounds])
-    return _summary(x, median, interval, sum(summary.effective or 0.0 for summary in summaries))
+    return _summary(x, found.value, found, sum(summary.effective or 0.0 for summary in summaries))
+
+
+def over_rounds(rounds: Sequence[tuple[float, float, float]]) -> Estimate:
+    """Return the median of two or more rounds' figures with an interval that covers what changes between processes.
+
+    A round is its figure and the ends of its own interval. The interval over them is Student's for the mean of their
+    logarithms, with one degree of freedom less than there are rounds, and holds their median. It is never narrower than
+    what is left open within the rounds. Two rounds give one that covers and is wide, 13 standard errors either way.
+    """
+    figures, low, high = np.log(rounds).T
+    count, median = len(figures), float(np.median([figure for figure, _, _ in rounds]))
+    between = student_quantile(count - 1) * figures.std(ddof=1)
+    within = np.sqrt(np.mean(np.square((high - low) / 2)))
+    half = max(between, within) / count**0.5
+    ends = [float(np.exp(figures.mean() + side * half)) for side in (-1, 1)]
+    return Estimate(min(ends[0], median), max(ends[1], median), CONFIDENCE, median)
 
 
 def _summary(x: NDArray[np.float64], median: float, interval: Interval, effective: float) -> Summary:
@@ -159,7 +166,23 @@ def median_interval(samples: Samples, confidence: float = CONFIDENCE, effective:
 
 def _widening(freedom: float, confidence: float) -> float:
     """Return how many times wider Student's interval of so many degrees of freedom is than the normal one."""
-    return float(stdtrit(freedom, (1 + confidence) / 2) / ndtri((1 + confidence) / 2))
+    return student_quantile(freedom, confidence) / float(ndtri((1 + confidence) / 2))
+
+
+def student_quantile(freedom: float, confidence: float = CONFIDENCE) -> float:
+    """Return how many standard errors a two-sided interval of that confidence reaches by Student's t."""
+    return float(stdtrit(freedom, (1 + confidence) / 2))
+
+
+def ratio_error(parts: NDArray[np.float64], wholes: NDArray[np.float64]) -> float:
+    """Return the standard error of Σ parts / Σ wholes, from two or more of either that were seen together.
+
+    With d = part − ratio·whole of each of n, the variance is n/(n−1) · Σd² / (Σ wholes)² (Cochran, "Sampling
+    Techniques", 3rd ed. (1977), §2.11 and §6.4).
+    """
+    count, total = len(parts), wholes.sum()
+    apart = parts - parts.sum() / total * wholes
+    return float(np.sqrt(count / (count - 1) * (apart @ apart)) / total)
 
 
 def relative_stdev(samples: Samples) -> float:

@@ -9,10 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from scipy.special import stdtrit
 
 from profiling.records.timing import Block, SteadySteps
-from profiling.timing.statistics import CONFIDENCE
+from profiling.timing.statistics import CONFIDENCE, over_rounds, ratio_error, student_quantile
 
 ENOUGH_EPOCHS = 8
 """The number of epochs from which each is a block; of fewer the steps are cut into `BLOCKS`."""
@@ -34,28 +33,31 @@ def cut_into_blocks(epochs: Sequence[Sequence[float]]) -> list[Block]:
     return [Block(steps=len(block), seconds=float(block.sum())) for block in told]
 
 
-def over_rounds(rounds: Sequence[SteadySteps]) -> SteadySteps:
-    """Return the total over several rounds: each round is a block, so that the interval covers what differs by process.
+def join_rounds(rounds: Sequence[SteadySteps]) -> SteadySteps:
+    """Return the steady steps of several rounds, each a block, whose interval covers what differs between processes.
 
-    It is never narrower than what the steps within the rounds leave open, which few rounds that happen to agree would
-    hide. A single round stays as it is.
+    All rounds weigh the same, however many steps they took. A single round stays as it is.
     """
     if len(rounds) == 1:
         return rounds[0]
-    joined = of_blocks([Block(steps=one.steps, seconds=one.seconds) for one in rounds])
-    within = [np.log(one.ci_high / one.ci_low) / 2 for one in rounds]
-    widest = max(np.log(joined.ci_high / joined.mean), np.sqrt(np.mean(np.square(within)) / len(rounds)))
-    ends = {"ci_low": float(joined.mean * np.exp(-widest)), "ci_high": float(joined.mean * np.exp(widest))}
-    return joined.model_copy(update=ends)
+    found = over_rounds([(one.mean, one.ci_low, one.ci_high) for one in rounds])
+    return SteadySteps(
+        steps=sum(one.steps for one in rounds),
+        seconds=sum(one.seconds for one in rounds),
+        mean=found.value,
+        ci_low=found.low,
+        ci_high=found.high,
+        ci_confidence=found.confidence,
+        blocks=[Block(steps=one.steps, seconds=one.seconds) for one in rounds],
+    )
 
 
 def of_blocks(blocks: Sequence[Block]) -> SteadySteps:
     """Return the mean seconds per step over all blocks, with its interval; ValueError where there is no block.
 
-    The mean m is a ratio of totals. With d = (seconds − m·steps) of each of B blocks, its variance is
-    B/(B−1) · Σd² / (Σ steps)² (Cochran, "Sampling Techniques", 3rd ed. (1977), §2.11), and the interval is that of
-    Student's t with B − 1 degrees of freedom, on the logarithm, so that no end of it is negative. One block has no
-    spread: its interval is the mean itself, with the confidence 0.
+    The mean is a ratio of totals. Its interval is that of Student's t with one degree of freedom less than there are
+    blocks, on the logarithm, so that no end of it is negative. One block has no spread: its interval is the mean
+    itself, with the confidence 0.
     """
     if not blocks:
         raise ValueError("no steady step was taken")
@@ -63,11 +65,11 @@ def of_blocks(blocks: Sequence[Block]) -> SteadySteps:
     count, mean = len(blocks), float(seconds.sum() / steps.sum())
     half, confidence = 0.0, 0.0
     if count > 1:
-        error = np.sqrt(count / (count - 1) * np.sum((seconds - mean * steps) ** 2)) / steps.sum()
-        half, confidence = float(stdtrit(count - 1, (1 + CONFIDENCE) / 2) * error / mean), CONFIDENCE
+        half, confidence = student_quantile(count - 1) * ratio_error(seconds, steps) / mean, CONFIDENCE
     return SteadySteps(
         steps=int(steps.sum()),
         seconds=float(seconds.sum()),
+        mean=mean,
         ci_low=float(mean * np.exp(-half)),
         ci_high=float(mean * np.exp(half)),
         ci_confidence=confidence,

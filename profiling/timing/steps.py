@@ -183,15 +183,46 @@ class QualityCurve:
         return None
 
 
-def measure_training(training: Training, *watching: Any) -> TrainingMeasurement:
+class EnoughEpochs:
+    """The end of a training whose speed alone is wanted: at a turn of epochs, once its steps have taken so long."""
+
+    def __init__(self, least: int, seconds: float, clock: StepClock) -> None:
+        self.least, self.seconds, self.clock = least, seconds, clock
+        self.cut = False
+        """Whether epochs were left out."""
+
+    def callback(self) -> Any:
+        """Return a Keras callback that ends the training."""
+        import keras
+
+        enough = self
+
+        class Callback(keras.callbacks.Callback):  # type: ignore[misc]
+            def on_epoch_end(self, epoch: int, logs: Mapping[str, float] | None = None) -> None:
+                steady_s = sum(map(sum, enough.clock.steady()))
+                if enough.least <= epoch + 1 < self.params["epochs"] and steady_s >= enough.seconds:
+                    enough.cut = self.model.stop_training = True
+
+        return Callback()
+
+
+def measure_training(training: Training, *watching: Any, seconds: float | None = None) -> TrainingMeasurement:
     """Train once, then evaluate and verify, all of it timed; `watching` are Keras callbacks that go before all others.
 
-    ValueError if no epoch is long enough to hold a sample: two steps, and `WARMUP_STEPS` before them in all.
+    With `seconds` the training ends once its steps have taken so long, if it can; its metrics are then those of its
+    speed, as its quality is not that of the whole. ValueError if no epoch is long enough to hold a sample: two steps,
+    and `WARMUP_STEPS` before them in all.
     """
     clock = StepClock()
     quality = QualityCurve(training, clock)
+    callbacks, enough = [*watching, clock.callback()], None
+    if training.target:
+        callbacks.append(quality.callback())
+    if seconds is not None and training.enough_epochs is not None:
+        enough = EnoughEpochs(training.enough_epochs, seconds, clock)
+        callbacks.append(enough.callback())
     begin = clock.now()
-    curves = dict(training.fit([*watching, clock.callback(), *([quality.callback()] if training.target else [])]))
+    curves = dict(training.fit(callbacks))
     fit_s = (clock.now() - begin) * 1e-9
     samples = clock.samples()
     if not samples:
@@ -210,17 +241,25 @@ def measure_training(training: Training, *watching: Any) -> TrainingMeasurement:
         "step_p95": Metric(float(np.percentile(samples, 95)), "s"),
         "step_p99": Metric(float(np.percentile(samples, 99)), "s"),
         "epoch": Metric(float(np.median(epochs[1:] or epochs)), "s"),
-        "training": Metric(fit_s, "s"),
     }
-    if training.target is not None:
+    cut = enough is not None and enough.cut
+    if not cut:
+        figures = qualities | figures | {"training": Metric(fit_s, "s")}
+    if training.target is not None and not cut:
         name, value = training.target
         figures[f"target_{name}"] = Metric(value)
         reached = quality.time_to_target(clock.epochs)
         if reached is not None:
             figures["time_to_target"] = Metric(reached, "s")
     return TrainingMeasurement(
-        timing=Timing(samples=samples, stop="epochs done", timer="steps", summary=summary, steady=steady),
-        metrics=qualities | figures,
+        timing=Timing(
+            samples=samples,
+            stop="time limit" if cut else "epochs done",
+            timer="steps",
+            summary=summary,
+            steady=steady,
+        ),
+        metrics=figures,
         curves=curves | quality.curves() | {"epoch_s": epochs},
         verification=verification,
         phases={

@@ -183,6 +183,26 @@ def test_a_training_is_profiled_in_its_first_round_only(accelbench: Run, tmp_pat
     assert len(record.rounds) == 2
 
 
+@pytest.mark.slow
+def test_later_rounds_of_a_training_end_when_its_speed_is_known_and_the_first_tells_its_quality(
+    accelbench: Run, tmp_path: Path
+) -> None:
+    run = ("run", "learn", "--device", "cpu", "--no-ceilings", "--backend", "jax", "--param", "epochs=200")
+    process = accelbench(*run, "--rounds", "3", "--max-seconds", "0.1", "--out", "out")
+    assert process.returncode == 0, process.stdout + process.stderr
+    first, *others = records(tmp_path / "out")
+    assert (len(first["curves"]["loss"]), first["timing"]["stop"]) == (200, "epochs done")
+    for other in others:
+        assert 2 <= len(other["curves"]["loss"]) < 200
+        assert "final_loss" not in other["metrics"]
+    (record,) = RunStore.open(tmp_path / "out").records()
+    assert record.metrics["final_loss"].value == first["metrics"]["final_loss"]["value"]
+    assert len(record.curves["loss"]) == 200
+    assert record.timing is not None
+    assert record.timing.steady is not None
+    assert record.timing.steady.mean == sorted(block.seconds / block.steps for block in record.timing.steady.blocks)[1]
+
+
 def test_an_interrupted_run_is_valid_with_the_rounds_that_it_has(tmp_path: Path) -> None:
     whole = [record("matmul", round=number, order=number) for number in (1, 2, 3)]
     settings = Settings(rounds=3)

@@ -14,7 +14,7 @@ from profiling.records.record import Record
 from profiling.records.timing import Timing
 from profiling.records.work import Work
 from profiling.timing.statistics import summarize
-from profiling.timing.steady import BLOCKS, ENOUGH_EPOCHS, over_rounds, steady_steps
+from profiling.timing.steady import BLOCKS, ENOUGH_EPOCHS, join_rounds, steady_steps
 
 Epochs = list[list[float]]
 SECONDS = st.floats(1e-6, 1e3)
@@ -88,17 +88,17 @@ def test_the_interval_covers_the_mean_of_bursts_as_often_as_it_says(burst: int) 
     assert held >= 186
 
 
-def test_rounds_are_blocks() -> None:
-    rounds = [steady_steps([[seconds] * 50]) for seconds in (1.0, 1.1, 1.3)]
-    joined = over_rounds(rounds)
-    assert [block.steps for block in joined.blocks] == [50, 50, 50]
-    assert joined.mean == pytest.approx(3.4 / 3)
+def test_rounds_weigh_the_same_however_many_steps_they_took() -> None:
+    rounds = [steady_steps([[seconds] * steps]) for seconds, steps in ((1.0, 500), (1.1, 50), (1.3, 50))]
+    joined = join_rounds(rounds)
+    assert [block.steps for block in joined.blocks] == [500, 50, 50]
+    assert (joined.steps, joined.seconds, joined.mean) == (600, pytest.approx(620), pytest.approx(1.1))
     assert joined.ci_low < 1.0 < 1.3 < joined.ci_high, "three rounds know little of a fourth"
-    assert over_rounds(rounds[:1]) == rounds[0]
+    assert join_rounds(rounds[:1]) == rounds[0]
 
 
 def test_rounds_that_happen_to_agree_leave_open_what_their_steps_do() -> None:
     one = steady_steps([[1.0, 1.4] * 3, [0.6, 1.0] * 3])
-    joined = over_rounds([one, one, one])
+    joined = join_rounds([one, one, one])
     assert joined.mean == pytest.approx(one.mean)
     assert np.log(joined.ci_high / joined.ci_low) == pytest.approx(np.log(one.ci_high / one.ci_low) / 3**0.5)

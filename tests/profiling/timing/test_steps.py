@@ -62,6 +62,26 @@ def test_steady_steps_are_the_samples() -> None:
     assert measured.metrics["parameters"].value == 5
 
 
+def test_a_training_whose_speed_alone_is_wanted_ends_at_the_first_turn_of_epochs_after_enough_seconds() -> None:
+    training = small_training(20 * BATCH, epochs=6, qualities=itertools.repeat(0.7))
+    whole, brief = measure_training(training), measure_training(replace(training, target=None), seconds=0.0)
+    assert len(whole.curves["loss"]) == 6
+    assert (len(brief.curves["loss"]), brief.timing.stop) == (2, "time limit")
+    assert brief.verification.passed
+    speed_alone = whole.metrics.keys() - {"test_quality", "training", "target_test_quality", "time_to_target"}
+    assert brief.metrics.keys() == speed_alone
+
+
+@pytest.mark.parametrize(("enough", "seconds"), [(None, 0.0), (5, 0.0), (6, 0.0), (2, 1e9)])
+def test_a_training_is_not_cut_before_its_verification_and_its_speed_have_enough(
+    enough: int | None, seconds: float
+) -> None:
+    training = replace(small_training(20 * BATCH, epochs=5), enough_epochs=enough)
+    measured = measure_training(training, seconds=seconds)
+    assert (len(measured.curves["loss"]), measured.timing.stop) == (5, "epochs done")
+    assert "test_quality" in measured.metrics
+
+
 def test_the_quality_is_followed_to_its_target_and_its_time_is_not_training_time() -> None:
     measured = measure_training(small_training(20 * BATCH, epochs=3, qualities=iter([0.5, 0.7, 0.6, 0.6])))
     assert measured.curves["val_quality"] == [0.5, 0.7, 0.6]
