@@ -28,6 +28,9 @@ def execution_seconds(record: Record) -> float | None:
 
 def costs_of_rounds(record: Record, whole: float) -> list[float]:
     """Return the cost of each round of a record that costs so much as a whole; none where it has one round only."""
-    if record.timing is None:
+    timing = record.timing
+    if timing is None or not record.rounds:
         return []
-    return [whole * part.summary.median / record.timing.summary.median for part in record.rounds]
+    # The blocks of a training in rounds are its rounds.
+    seconds = timing.costs if timing.steady else [part.summary.median for part in record.rounds]
+    return [whole * each / timing.execution.seconds for each in seconds]

@@ -5,12 +5,16 @@ from __future__ import annotations
 import math
 import re
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from profiling.analysis.roofline import Share
 from profiling.analysis.uncertain_quality import quality_interval
 from profiling.records.quality import Metric, Quality
 from profiling.records.record import Record
 from profiling.records.work import UNITS
+
+if TYPE_CHECKING:  # they bring SciPy, which a command that prints a number does not wait for
+    from profiling.analysis.roofline import Share
+    from profiling.timing.statistics import Estimate
 
 UNKNOWN = "–"
 STEADY = 0.005
@@ -158,6 +162,12 @@ def metric(of: Metric) -> str:
         return f"{of.value:,.0f}" if float(of.value).is_integer() else f"{of.value:.4g}"
     reading = read(of.value, of.unit)
     return f"{reading.value} {reading.unit}"
+
+
+def ratio_text(speed: Estimate, wanted: float = 0.0) -> str:
+    """Return a ratio and its interval in two lines, with its confidence where that is below the wanted one."""
+    short = "" if speed.confidence >= wanted else f" ({speed.confidence:.0%})"
+    return f"× {speed.value:.3f}\n{speed.low:.3f}–{speed.high:.3f}{short}"
 
 
 def quality_text(record: Record, quality: Quality) -> str:

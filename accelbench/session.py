@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
@@ -22,7 +21,7 @@ from accelbench.run.progress import Progress
 from accelbench.run.ranks import Ranks, gathered
 from accelbench.run.ranks import serve as serve_rank_0
 from accelbench.run.runner import run_plan
-from accelbench.run.store import RUNS, RunInfo, RunStore, Settings
+from accelbench.run.store import RUNS, RunInfo, RunStore, Settings, new_run_id
 from kernels.mpi_process import mpi_process
 from profiling.machine.cpu_probe import probed
 from profiling.machine.environment.collect import collect
@@ -36,11 +35,10 @@ def new_run(
     path: Path | None, label: str, suite: str | None, device: Device, settings: Settings, plan: list[Point]
 ) -> RunStore:
     """Make the directory of a run that is about to begin: that path, or one under `runs` named by time and label."""
-    now = datetime.now().astimezone()
-    run_id = f"{now:%Y%m%d-%H%M%S}-{label}-{os.urandom(2).hex()}"
+    run_id = new_run_id(label)
     info = RunInfo(
         run_id=run_id,
-        created=now,
+        created=datetime.now().astimezone(),
         status="running",
         command=["accelbench", *sys.argv[1:]],
         suite=suite,
@@ -71,11 +69,11 @@ def complete(store: RunStore, console: Console, cluster: Cluster | None = None, 
         subprocess.run([sys.executable, "-m", "accelbench", "report", "--quiet", str(store.path)], check=False)
     store.close()
     if interrupted:
-        turns = len(store.turns_left())
-        left = len({str(turn.point) for turn in store.turns_left()})
+        turns = store.turns_left()
+        left = len({str(turn.point) for turn in turns})
         what = f"{left} of {len(info.plan)} points unmeasured"
-        if turns > left:
-            what = f"{turns} rounds of {left} points unmeasured"
+        if len(turns) > left:
+            what = f"{len(turns)} rounds of {left} points unmeasured"
         raise Interrupted(f"interrupted with {what}: 'accelbench resume {store.path}' goes on")
     return exit_status(info, records, console)
 

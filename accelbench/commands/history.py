@@ -19,6 +19,7 @@ def command(words: tuple[str, ...], machine: str | None) -> None:
     from pathlib import Path
 
     from accelbench.find_run import find_runs, stored_runs
+    from accelbench.history.fingerprint import is_called
     from accelbench.history.history_table import render_history
     from accelbench.history.past import read_past
     from accelbench.history.series import series_of
@@ -32,7 +33,7 @@ def command(words: tuple[str, ...], machine: str | None) -> None:
         raise UserError(f"there is no run under {RUNS}: 'accelbench run' makes one")
     past = read_past(stores)
     machines = {run.machine for run in past.runs}
-    wanted = {name for name in machines if machine is None or machine.casefold() in name.casefold()}
+    wanted = {name for name in machines if machine is None or is_called(name, machine)}
     if machine and not wanted:
         raise UserError(f"no run is of a machine called {machine!r}: there are {'; '.join(sorted(machines)) or 'none'}")
     series = [one for one in series_of(past.runs) if one.machine in wanted]

@@ -12,11 +12,9 @@ from statistics import fmean
 from typing import Literal
 
 from accelbench.compare.evidence import (
-    CONFIDENCE,
     Evidence,
     from_intervals,
     from_repetitions,
-    of_one_run,
     with_assumed_spread,
     with_history,
 )
@@ -27,7 +25,7 @@ from profiling.analysis.course import disturbances
 from profiling.records.quality import Metric
 from profiling.records.record import Record
 from profiling.records.work import Figure
-from profiling.timing.statistics import RatioInterval
+from profiling.timing.statistics import CONFIDENCE, Estimate
 
 Verdict = Literal["slower", "faster", "same", "cannot tell"]
 
@@ -63,7 +61,7 @@ class Change:
         if self.evidence is None or self.barred:
             return False
         speed = self.evidence.speed_at(confidence)
-        return speed.ratio <= 1 - share and speed.high < 1
+        return speed.value <= 1 - share and speed.high < 1
 
 
 def compare_point(
@@ -93,7 +91,7 @@ def compare_point(
     return Change(kept_a, kept_b, verdict, reason, evidence, barred, notes, _qualities(kept_a, kept_b))
 
 
-def judge(speed: RatioInterval, equivalence: float) -> tuple[Verdict, str | None]:
+def judge(speed: Estimate, equivalence: float) -> tuple[Verdict, str | None]:
     """Return the verdict on the speed of B over that of A, and the reason where it cannot be told.
 
     The same: the interval lies within (1 − e, 1 / (1 − e)), which is one band seen from either side. Faster or slower:
@@ -105,7 +103,7 @@ def judge(speed: RatioInterval, equivalence: float) -> tuple[Verdict, str | None
     if speed.low <= 1 <= speed.high:
         return "cannot tell", "the interval reaches from slower to faster"
     side: Verdict = "slower" if speed.high < 1 else "faster"
-    if least <= speed.ratio <= most:
+    if least <= speed.value <= most:
         return "cannot tell", f"{side}, but perhaps by no more than the {percent(equivalence)} that count as the same"
     return side, None
 
@@ -146,7 +144,7 @@ def _evidence(
     normal_a, normal_b = normal
     if normal_a and normal_b:
         return with_history(evidence, normal_a, normal_b), None
-    return (of_one_run(evidence) if repeated else with_assumed_spread(evidence)), None
+    return with_assumed_spread(evidence, "runs" if repeated else "processes"), None
 
 
 def _costs(a: Sequence[Record], b: Sequence[Record]) -> tuple[list[float], list[float]]:

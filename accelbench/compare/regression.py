@@ -49,7 +49,7 @@ def regressions(comparison: Comparison, fail_on: FailOn) -> tuple[Regression, ..
     A share below the comparison's equivalence is obeyed too, whatever the verdict. A disturbed point is none.
     """
     slower = (
-        Regression(change.point, f"{percent(1 - change.evidence.speed.ratio)} slower")
+        Regression(change.point, f"{percent(1 - change.evidence.speed.value)} slower")
         for change in comparison.changes
         if change.evidence and change.is_slower_by(fail_on.percent / 100, REGRESSION_CONFIDENCE)
     )

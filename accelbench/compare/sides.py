@@ -9,7 +9,7 @@ from functools import cached_property
 from accelbench.differences import differences
 from accelbench.errors import UserError
 from accelbench.find_run import find_runs, stored_runs
-from accelbench.history.fingerprint import fingerprint
+from accelbench.history.fingerprint import fingerprint, is_called
 from accelbench.history.past import read_past
 from accelbench.run.store import RUNS, RunInfo, RunStore, Settings
 from profiling.records.point import Device
@@ -44,28 +44,33 @@ class Side:
     def points(self) -> dict[str, list[Record]]:
         """Return the records of each point, in the order of the runs."""
         points: dict[str, list[Record]] = {}
-        for run in self.runs:
-            for record in run.records():
+        for records in self._records:
+            for record in records:
                 points.setdefault(str(record.point), []).append(record)
         return points
 
+    @cached_property
+    def _records(self) -> list[list[Record]]:
+        """Return the records of each run."""
+        return [run.records() for run in self.runs]
+
     def notes(self) -> Iterator[str]:
         """Yield what is to be known of the runs before any figure: unfinished ones, and where they are not alike."""
-        for run, info in zip(self.runs, self.infos, strict=True):
+        for records, info in zip(self._records, self.infos, strict=True):
             if info.status != "finished":
                 which = self.name if len(self.runs) == 1 else f"{info.run_id} of {self.name}"
-                count = len(run.records())
-                yield f"{which} is not finished ({info.status}): {count} of its {len(info.plan)} points have a record"
+                told = f"{len(records)} of its {len(info.plan)} points have a record"
+                yield f"{which} is not finished ({info.status}): {told}"
         first, *others = self.infos
-        told = [
+        unlike = [
             f"{difference.fact} {difference.a} / {difference.b}"
             for other in others
             for difference in differences(first.environment, other.environment, self.devices)
             if difference.matters
         ]
-        told += different_settings([info.settings for info in self.infos])
-        if told:
-            yield f"the runs of {self.name} differ among themselves: {'; '.join(dict.fromkeys(told))}"
+        unlike += different_settings([info.settings for info in self.infos])
+        if unlike:
+            yield f"the runs of {self.name} differ among themselves: {'; '.join(dict.fromkeys(unlike))}"
 
 
 def different_settings(settings: Sequence[Settings]) -> list[str]:
@@ -105,7 +110,7 @@ def read_words(words: Sequence[str]) -> list[RunStore]:
 def _of_machine(word: str) -> list[RunStore]:
     """Return the runs under `runs` of the machine whose fingerprint holds that name; UserError if there are none."""
     name = word.removeprefix(OF_MACHINE)
-    past = read_past(stored_runs(RUNS), lambda machine: name.casefold() in machine.casefold())
+    past = read_past(stored_runs(RUNS), lambda machine: is_called(machine, name))
     if not past.runs:
         raise UserError(f"no run under {RUNS} is of a machine called {name!r}: see 'accelbench history'")
     return [run.store for run in past.runs]

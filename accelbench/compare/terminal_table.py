@@ -12,12 +12,13 @@ from rich.table import Table
 from rich.text import Text
 
 from accelbench.compare.change import Change, Verdict
-from accelbench.compare.evidence import CONFIDENCE
 from accelbench.compare.runs import Comparison
 from accelbench.differences import Difference
-from accelbench.format import UNKNOWN, metric, percent, plain, read, read_figure
+from accelbench.format import UNKNOWN, metric, percent, plain, ratio_text, read, read_figure
+from profiling.analysis.uncertain_quality import quality_interval
+from profiling.records.quality import Metric
 from profiling.records.record import Record
-from profiling.timing.statistics import RatioInterval
+from profiling.timing.statistics import CONFIDENCE
 
 WIDTH = 100
 MOST_NAMED = 3
@@ -71,12 +72,14 @@ def _table(changes: tuple[Change, ...]) -> Table:
     for change in changes:
         point = Text(plain(change.point))
         for name, (in_a, in_b) in change.qualities.items():
-            point.append(f"\n{plain(name)} {metric(in_a)} / {metric(in_b)}", style="dim")
+            told = _quality(change.a[0], name, in_a), _quality(change.b[0], name, in_b)
+            between = " /\n  " if "(" in told[0] else " / "  # two intervals do not fit one line
+            point.append(f"\n{plain(name)} {between.join(told)}", style="dim")
         verdict = Text(change.verdict, style=STYLES[change.verdict])
-        if told := _certainty(change):
-            verdict.append(f"\n{told}", style="dim not bold")
-        speed = change.evidence.speed if change.evidence else None
-        table.add_row(point, Text(f"{_figure(change.a)}\n{_figure(change.b)}"), _speed(speed), verdict)
+        if certainty := _certainty(change):
+            verdict.append(f"\n{certainty}", style="dim not bold")
+        speed = Text(ratio_text(change.evidence.speed) if change.evidence else UNKNOWN)
+        table.add_row(point, Text(f"{_figure(change.a)}\n{_figure(change.b)}"), speed, verdict)
     return table
 
 
@@ -90,6 +93,13 @@ def _certainty(change: Change) -> str:
     return f"p = {change.evidence.p:.2g}" if change.evidence.p >= 1e-4 else "p < 0.0001"
 
 
+def _quality(record: Record, name: str, found: Metric) -> str:
+    """Return a quality of a side in words, with its interval where it is a share of the record's held-out examples."""
+    quality = next(quality for quality in record.qualities if quality.name == name)
+    ends = quality_interval(record, quality, found.value)
+    return metric(found) + (f" ({ends[0]:.3g}–{ends[1]:.3g})" if ends else "")
+
+
 def _figure(records: Sequence[Record]) -> str:
     """Return the figure of one run, or the geometric mean of the figures of several."""
     rates = [rate for record in records if (rate := record.rate())]
@@ -97,10 +107,6 @@ def _figure(records: Sequence[Record]) -> str:
     if len(rates) == len(records) > 1:
         reading = read(geometric_mean(rates), records[0].unit)
     return f"{reading.value} {reading.unit}" if reading else UNKNOWN
-
-
-def _speed(speed: RatioInterval | None) -> Text:
-    return Text(UNKNOWN if speed is None else f"× {speed.ratio:.3f}\n{speed.low:.3f}–{speed.high:.3f}")
 
 
 def _print_notes(changes: tuple[Change, ...], console: Console) -> None:

@@ -25,3 +25,8 @@ def fingerprint(info: RunInfo) -> str:
         *([f"{nodes} nodes"] if nodes > 1 else []),
     ]
     return plain(", ".join(parts))
+
+
+def is_called(machine: str, name: str) -> bool:
+    """Tell whether the fingerprint holds that name, in small or capital letters."""
+    return name.casefold() in machine.casefold()

@@ -18,7 +18,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from profiling.timing.statistics import RatioInterval
+from profiling.timing.statistics import Estimate
 
 Letter = Literal["A", "B"]
 Pair = tuple[Letter, Letter]
@@ -47,12 +47,12 @@ def pairs_of(block: int) -> tuple[Pair, Pair]:
     return BLOCK if block % 2 == 0 else (BLOCK[1], BLOCK[0])
 
 
-def half_width(speed: RatioInterval) -> float:
+def half_width(speed: Estimate) -> float:
     """Return how far the interval reaches to either side, as a share of the ratio."""
     return math.sqrt(speed.high / speed.low) - 1
 
 
-def speed_ratio(ratios: Sequence[float], confidence: float = LOOK_CONFIDENCE) -> RatioInterval:
+def speed_ratio(ratios: Sequence[float], confidence: float = LOOK_CONFIDENCE) -> Estimate:
     """Return the speed of B over that of A from the ratios of the pairs: the Hodges–Lehmann estimate and its interval.
 
     The estimate is the median of the n·(n+1)/2 Walsh averages of the logarithms, and the interval their k-th smallest
@@ -70,7 +70,7 @@ def speed_ratio(ratios: Sequence[float], confidence: float = LOOK_CONFIDENCE) ->
     tail = np.cumsum(signed_rank_distribution(len(logs)))
     k = max(1, int(np.searchsorted(tail, (1 - confidence) / 2, side="right")))
     ratio, low, high = np.exp([np.median(averages), averages[k - 1], averages[-k]])
-    return RatioInterval(float(low), float(high), max(0.0, float(1 - 2 * tail[k - 1])), float(ratio))
+    return Estimate(float(low), float(high), max(0.0, float(1 - 2 * tail[k - 1])), float(ratio))
 
 
 @lru_cache(maxsize=64)

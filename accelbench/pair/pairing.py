@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -21,7 +20,7 @@ from accelbench.pair.side import Side, common_name
 from accelbench.pair.side_process import SideProcess
 from accelbench.pair.turns import Course, take_turns
 from accelbench.run.plan import Choice
-from accelbench.run.store import RUNS, RunInfo, RunStore, Settings
+from accelbench.run.store import RUNS, RunInfo, RunStore, Settings, new_run_id
 from accelbench.writing import write_atomically
 from profiling.records.point import Point
 from profiling.records.record import Record
@@ -135,7 +134,7 @@ def _courses(in_a: dict[str, Point], in_b: dict[str, Point], plans: dict[Letter,
 
 def _new_folder(out: Path | None, label: str) -> Path:
     """Make the folder of a pairing: that path, new or empty, or one under `runs` named by time and label."""
-    path = out or RUNS / f"{datetime.now().astimezone():%Y%m%d-%H%M%S}-pair-{label}-{os.urandom(2).hex()}"
+    path = out or RUNS / new_run_id(f"pair-{label}")
     try:
         path.mkdir(parents=True, exist_ok=True)
         if any(path.iterdir()):

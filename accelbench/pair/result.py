@@ -11,7 +11,7 @@ from accelbench.pair.paired import LEAST_PAIRS, half_width, speed_ratio
 from profiling.records.point import Point
 from profiling.records.record import Record
 from profiling.records.stored import Stored
-from profiling.timing.statistics import RatioInterval
+from profiling.timing.statistics import Estimate
 
 Verdict = Literal["slower", "faster", "same", "cannot tell", "not measured"]
 
@@ -23,19 +23,6 @@ class SideResult(Stored):
     """The interpreter, environment or image; `.` for the Python that ran the command."""
     settings: list[str]
     """The settings of this side, as they were written."""
-
-
-class Speed(Stored):
-    """The speed of B over the speed of A."""
-
-    ratio: float
-    """The estimate, a bare number: below 1 where B is slower."""
-    low: float
-    """The lower end of the interval."""
-    high: float
-    """The upper end of the interval."""
-    confidence: float
-    """The confidence of this look at the pairs; all looks together have 0.95."""
 
 
 class PointResult(Stored):
@@ -57,8 +44,8 @@ class PointResult(Stored):
     """The unit of the figures; of a figure in seconds, less is faster."""
     disturbed: int
     """The number of measurements of these pairs whose records carry flags of noise."""
-    speed: Speed | None
-    """The speed of B over that of A from all pairs; null where there is no pair."""
+    speed: Estimate | None
+    """The speed of B over that of A from all pairs, with the confidence of this look; null where there is no pair."""
     verdict: Verdict
     """The answer for B against A."""
     reason: str | None
@@ -67,7 +54,7 @@ class PointResult(Stored):
     @property
     def loss(self) -> float:
         """Return the share of A's speed that B has lost beyond doubt; 0 where it is not slower beyond doubt."""
-        return 1 - self.speed.ratio if self.verdict == "slower" and self.speed else 0.0
+        return 1 - self.speed.value if self.verdict == "slower" and self.speed else 0.0
 
 
 class PairResult(Stored):
@@ -133,7 +120,7 @@ def shown_figure(record: Record) -> tuple[float, str]:
     return record.timing.summary.median, "s"
 
 
-def judge(ratios: list[float], within: float, ended: str) -> tuple[Speed | None, Verdict, str | None]:
+def judge(ratios: list[float], within: float, ended: str) -> tuple[Estimate | None, Verdict, str | None]:
     """Return the speed of B over that of A, the verdict, and the reason where it cannot be told.
 
     Faster or slower: the interval lies on one side of 1. The same: it holds 1 and is as narrow as was wanted. `ended`
@@ -141,20 +128,19 @@ def judge(ratios: list[float], within: float, ended: str) -> tuple[Speed | None,
     """
     if not ratios:
         return None, "cannot tell", f"no pair: {ended}"
-    found = speed_ratio(ratios)
-    speed = Speed(ratio=found.ratio, low=found.low, high=found.high, confidence=found.confidence)
+    speed = speed_ratio(ratios)
     if len(ratios) < LEAST_PAIRS:
         return speed, "cannot tell", f"{len(ratios)} pairs are too few, {LEAST_PAIRS} are needed: {ended}"
-    if found.high < 1:
+    if speed.high < 1:
         return speed, "slower", None
-    if found.low > 1:
+    if speed.low > 1:
         return speed, "faster", None
-    if half_width(found) <= within:
+    if half_width(speed) <= within:
         return speed, "same", None
-    wide = f"±{percent(half_width(found))} is wider than the ±{percent(within)} asked for"
+    wide = f"±{percent(half_width(speed))} is wider than the ±{percent(within)} asked for"
     return speed, "cannot tell", f"{wide}: {ended}"
 
 
-def farthest(speed: Speed | RatioInterval) -> float:
+def farthest(speed: Estimate) -> float:
     """Return the largest difference of the speeds that the interval holds, as a share."""
     return max(1 - speed.low, speed.high - 1)

@@ -11,12 +11,13 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from accelbench.format import UNKNOWN, percent, plain, read, seconds
+from accelbench.format import UNKNOWN, percent, plain, ratio_text, read, seconds
 from accelbench.pair.paired import CONFIDENCE, LOOK_CONFIDENCE
 from accelbench.pair.pairing import Wanted
-from accelbench.pair.result import PairResult, PointResult, Speed, Verdict, farthest
+from accelbench.pair.result import PairResult, PointResult, Verdict, farthest
 from accelbench.pair.side import Side
 from accelbench.pair.turns import Course
+from profiling.timing.statistics import Estimate
 
 WIDTH = 100
 STYLES: dict[Verdict, str] = {
@@ -77,12 +78,9 @@ def show(result: PairResult, console: Console) -> None:
     console.print(Text(sentence(result), style="bold"), soft_wrap=True)
 
 
-def in_words(speed: Speed | None) -> str:
+def in_words(speed: Estimate | None) -> str:
     """Return the ratio and its interval in two lines, with the confidence that it has where the pairs are too few."""
-    if speed is None:
-        return UNKNOWN
-    short = "" if speed.confidence >= LOOK_CONFIDENCE else f" ({speed.confidence:.0%})"
-    return f"× {speed.ratio:.3f}\n{speed.low:.3f}–{speed.high:.3f}{short}"
+    return ratio_text(speed, LOOK_CONFIDENCE) if speed else UNKNOWN
 
 
 def _figure(value: float | None, unit: str) -> str:
@@ -95,7 +93,7 @@ def sentence(result: PairResult) -> str:
     if len(result.points) == 1:
         (point,) = result.points
         if point.speed and point.verdict in ("slower", "faster"):
-            change = percent(abs(point.speed.ratio - 1))
+            change = percent(abs(point.speed.value - 1))
             ends = sorted((abs(point.speed.low - 1), abs(point.speed.high - 1)))
             return f"B is {point.verdict} than A by {change} ({percent(ends[0])} to {percent(ends[1])})."
         if point.speed and point.verdict == "same":

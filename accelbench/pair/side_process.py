@@ -23,7 +23,7 @@ class SideProcess:
     """The process of a side; it sleeps while the other side measures."""
 
     def __init__(self, side: Side, device: Device) -> None:
-        self._side, self._plan = side, Plan()
+        self._side = side
         self._printed = TemporaryFile()  # noqa: SIM115 - closed with the process
         try:
             self._process = subprocess.Popen(
@@ -45,10 +45,10 @@ class SideProcess:
         if answer is None:
             needs = "it needs accelbench of this version and its packages"
             raise UserError(f"{self._side.name} ({self._side}) cannot measure: {needs} ({self._last_line()})")
-        self._plan = Plan.model_validate_json(answer)
-        if self._plan.error:
-            raise UserError(f"{self._side.name} ({self._side}): {self._plan.error}")
-        return self._plan
+        plan = Plan.model_validate_json(answer)
+        if plan.error:
+            raise UserError(f"{self._side.name} ({self._side}): {plan.error}")
+        return plan
 
     def measure(self, point: int) -> Record:
         """Measure the point of that number of the plan, in a fresh process."""

@@ -12,7 +12,7 @@ from accelbench.pair.paired import LOOKS, Letter, Pair, half_width, pairs_of, sp
 from accelbench.pair.result import PointResult, judge, ratio_of, shown_figure
 from profiling.records.point import Point
 from profiling.records.record import Record
-from profiling.timing.statistics import RatioInterval
+from profiling.timing.statistics import Estimate
 
 Measure = Callable[[Letter, Point], Record]
 """The function that measures a point of a side."""
@@ -43,7 +43,7 @@ class Course:
             figures.append(figure)
             self.disturbed += bool(record.noise)
 
-    def look(self) -> RatioInterval | None:
+    def look(self) -> Estimate | None:
         """Return the interval where it is to be looked at after so many pairs; None between the looks."""
         return speed_ratio(self.ratios) if len(self.ratios) in LOOKS else None
 

@@ -186,9 +186,8 @@ def _flags(record: Record, course: Course, of_peak: Share, of_ceiling: Share) ->
     if timing.discarded:
         yield Flag("throttled", f"{timing.discarded} samples were discarded because the device was throttled")
     summary = timing.summary
-    # The interval over rounds holds what differs between them, which no longer sampling would make less.
-    parts = [(each.stop, each.summary) for each in record.rounds] or [(timing.stop, summary)]
-    if any(_cut_short(*part) for part in parts):
+    # The interval over rounds says itself how well the figure is known, which longer sampling would not change.
+    if len(record.rounds) <= 1 and _cut_short(timing.stop, summary):
         yield Flag("unsteady", "the time limit ended the sampling before the spread was small or settled")
     confidence = timing.execution.confidence
     if confidence < WANTED_CONFIDENCE:

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import io
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -9,81 +8,33 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from rich.console import Console
 
 from accelbench.compare.change import Change, compare_point, judge
 from accelbench.compare.evidence import from_repetitions
-from accelbench.compare.regression import FailOn, parse_fail_on, regressions
-from accelbench.compare.runs import Comparison, compare
-from accelbench.compare.terminal_table import render_comparison
+from accelbench.compare.regression import FailOn, regressions
+from accelbench.compare.runs import compare
 from accelbench.errors import UserError
-from accelbench.run.store import RunStore, Settings
-from profiling.analysis.rounds import join
-from profiling.records.environment import Environment
-from profiling.records.record import Record
+from accelbench.run.store import RunStore
+from profiling.records.quality import Data, Quality
 from profiling.records.telemetry import Gauge, Telemetry
 from profiling.records.work import Work
-from profiling.timing.statistics import RatioInterval
-from tests.fixtures.compare_runs import MATMUL, NOW, failed, machine, measured, run, samples, trained
+from profiling.timing.statistics import Estimate
+from tests.fixtures.compare_runs import (
+    MATMUL,
+    NOW,
+    Runs,
+    failed,
+    in_rounds,
+    machine,
+    measured,
+    run,
+    samples,
+    shown,
+    steady,
+    trained,
+)
 
 STEAL = "steal: the hypervisor gave 9% of the CPU time to others"
-
-
-class Runs:
-    """Compares lists of records through real run directories."""
-
-    def __init__(self, path: Path) -> None:
-        self._path, self._count = path, 0
-
-    def __call__(
-        self,
-        a: list[Record],
-        b: list[Record],
-        environments: tuple[Environment | None, Environment | None] = (None, None),
-        equivalence: float = 0.03,
-        even_if_disturbed: bool = False,
-        **fields_of_b: Any,
-    ) -> Comparison:
-        store_a = self.stored(a, environments[0])
-        store_b = self.stored(b, environments[1], **fields_of_b)
-        return compare([store_a], [store_b], equivalence, even_if_disturbed=even_if_disturbed)
-
-    def stored(self, records: list[Record], environment: Environment | None = None, **fields: Any) -> RunStore:
-        self._count += 1
-        return run(self._path / f"run-{self._count}", records, environment, **fields)
-
-    def several(self, a: list[float], b: list[float], **settings: Any) -> Change:
-        """Compare a run for each of these medians of A with one for each of those of B."""
-        sides = [[self.stored([steady(median)]) for median in side] for side in (a, b)]
-        (change,) = compare(*sides, **settings).changes
-        return change
-
-    def one(self, a: list[float], b: list[float]) -> Change:
-        (change,) = self([measured(a)], [measured(b)]).changes
-        return change
-
-
-def steady(median: float, **fields: Any) -> Record:
-    """Return a record whose own samples hardly vary."""
-    return measured(samples(median, spread=0.001, seed=round(median * 1e6)), **fields)
-
-
-def in_rounds(medians: list[float]) -> Record:
-    """Return the joined record of a point that was measured in a round for each of these medians."""
-    return join([steady(median, round=number, order=number) for number, median in enumerate(medians, 1)])
-
-
-@pytest.fixture
-def runs(tmp_path: Path) -> Runs:
-    return Runs(tmp_path)
-
-
-def shown(comparison: Comparison, width: int = 100) -> str:
-    """What a terminal of that width shows, its line breaks and padding taken out."""
-    console = Console(file=io.StringIO(), width=width)
-    render_comparison(comparison, console)
-    assert isinstance(console.file, io.StringIO)
-    return " ".join(console.file.getvalue().split())
 
 
 # Several runs a side.
@@ -102,7 +53,7 @@ def test_the_spread_between_runs_decides_where_there_are_several(
     assert (change.verdict, change.reason) == (verdict, None)
     assert change.evidence is not None
     assert change.evidence.basis == "3 and 3 runs"
-    assert change.evidence.speed.ratio == pytest.approx(speed, rel=0.005)
+    assert change.evidence.speed.value == pytest.approx(speed, rel=0.005)
     assert change.evidence.speed.low < speed < change.evidence.speed.high
 
 
@@ -140,7 +91,7 @@ def test_seen_from_the_other_side_the_evidence_is_turned_over(a: list[float], b:
     assert back is not None
     assert there.shift == pytest.approx(-back.shift)
     assert there.p == pytest.approx(back.p)
-    assert there.speed.low <= there.speed.ratio * (1 + 1e-12)
+    assert there.speed.low <= there.speed.value * (1 + 1e-12)
     assert there.freedom >= min(len(a), len(b)) - 1 - 1e-9
 
 
@@ -164,19 +115,25 @@ def test_one_process_each_decides_only_what_is_beyond_the_spread_assumed_of_proc
 ) -> None:
     change = runs.one(samples(1.0, seed=1), samples(time_of_b, seed=2))
     assert change.verdict == verdict
-    assert change.notes[0].startswith("within one process only: how much processes differ here is not known")
+    assert change.notes[0].startswith("how much processes differ here is not known, 5% is assumed")
 
 
-def test_rounds_of_one_run_each_decide_by_the_spread_between_them() -> None:
-    a, same = in_rounds([1.0, 1.01, 0.99, 1.0]), in_rounds([1.005, 1.0, 0.995, 1.0])
-    assert compare_point([a], [same], 0.03).verdict == "same"
-    change = compare_point([a], [in_rounds([1.1, 1.11, 1.09, 1.1])], 0.03)
-    assert change.verdict == "slower"
+@pytest.mark.parametrize(
+    ("rounds_of_b", "verdict"),
+    [
+        pytest.param([1.3, 1.31, 1.29, 1.3], "slower", id="beyond what runs are assumed to differ by"),
+        pytest.param([1.1, 1.11, 1.09, 1.1], "cannot tell", id="within it"),
+        pytest.param([1.1, 1.9, 1.0, 1.3], "cannot tell", id="rounds far apart"),
+    ],
+)
+def test_rounds_of_one_run_each_decide_by_their_spread_and_that_assumed_of_runs(
+    rounds_of_b: list[float], verdict: str
+) -> None:
+    change = compare_point([in_rounds([1.0, 1.01, 0.99, 1.0])], [in_rounds(rounds_of_b)], 0.03, even_if_disturbed=True)
+    assert change.verdict == verdict
     assert change.evidence is not None
     assert change.evidence.basis == "4 and 4 rounds of one run each"
-    assert change.notes[0].startswith("what differs from run to run is not known here")
-    wide = compare_point([in_rounds([1.0, 1.1, 0.9])], [in_rounds([1.1, 1.2, 1.0])], 0.03, even_if_disturbed=True)
-    assert wide.verdict == "cannot tell"
+    assert change.notes[0].startswith("how much runs differ here is not known, 5% is assumed")
 
 
 def past(path: Path, medians: list[float], **fields: Any) -> list[RunStore]:
@@ -228,10 +185,10 @@ def test_one_sample_in_each_of_several_runs_is_enough(runs: Runs) -> None:
 
 # The verdict on an interval.
 def test_a_certain_difference_about_as_large_as_the_equivalence_is_neither_slower_nor_the_same() -> None:
-    verdict, reason = judge(RatioInterval(0.96, 0.985, 0.95, 0.975), 0.03)
+    verdict, reason = judge(Estimate(0.96, 0.985, 0.95, 0.975), 0.03)
     assert verdict == "cannot tell"
     assert reason == "slower, but perhaps by no more than the 3.0 % that count as the same"
-    assert judge(RatioInterval(0.96, 0.985, 0.95, 0.975), 0.01) == ("slower", None)
+    assert judge(Estimate(0.96, 0.985, 0.95, 0.975), 0.01) == ("slower", None)
 
 
 @pytest.mark.parametrize("equivalence", [-0.01, 1.0, 3.0])
@@ -247,8 +204,8 @@ shares = st.floats(min_value=0, max_value=0.5)
 @given(ratios, shares)
 def test_seen_from_the_other_run_slower_is_faster_and_the_rest_stays(bounds: list[float], equivalence: float) -> None:
     low, ratio, high = bounds
-    verdict, reason = judge(RatioInterval(low, high, 0.95, ratio), equivalence)
-    turned = RatioInterval(1 / high, 1 / low, 0.95, 1 / ratio)
+    verdict, reason = judge(Estimate(low, high, 0.95, ratio), equivalence)
+    turned = Estimate(1 / high, 1 / low, 0.95, 1 / ratio)
     opposite = {"slower": "faster", "faster": "slower"}
     near = [abs(value * (1 - equivalence) ** side - 1) for value in bounds for side in (-1, 0, 1)]
     if min(near) > 1e-9:  # 1/x rounds
@@ -299,7 +256,7 @@ def test_executions_of_different_size_are_compared_by_their_rates(runs: Runs) ->
     b = measured(samples(2.0, seed=2), work=Work(bytes=2e9), **stream)
     (change,) = runs([a], [b]).changes
     assert change.evidence is not None
-    assert change.evidence.speed.ratio == pytest.approx(1, abs=0.01)
+    assert change.evidence.speed.value == pytest.approx(1, abs=0.01)
     assert "one execution is 1e+09 bytes in A and 2e+09 in B, so the rates are compared" in change.notes
 
 
@@ -308,7 +265,7 @@ def test_work_known_in_one_run_only_leaves_the_times(runs: Runs, figure: str, kn
     a = measured(samples(1.0, seed=1), figure=figure, work=known)
     (change,) = runs([a], [measured(samples(1.0, seed=2), figure=figure, work=None)]).changes
     assert change.evidence is not None
-    assert change.evidence.speed.ratio == pytest.approx(1, abs=0.01)
+    assert change.evidence.speed.value == pytest.approx(1, abs=0.01)
 
 
 def test_work_known_in_one_run_only_is_told(runs: Runs) -> None:
@@ -339,6 +296,14 @@ def test_the_quality_of_a_training_stands_beside_its_speed(runs: Runs) -> None:
         "test_accuracy": (0.9812, 0.9377)
     }
     assert "test_accuracy 0.9812 / 0.9377" in shown(comparison)
+
+
+def test_a_quality_stands_with_the_interval_that_its_held_out_examples_leave_open(runs: Runs) -> None:
+    share = {"qualities": [Quality("test_accuracy", of="examples")], "data": Data("digits", 4500, 500)}
+    sides = [trained(samples(0.1), accuracy, **share) for accuracy in (0.98, 0.94)]
+    text = shown(runs([sides[0]], [sides[1]]))
+    assert "test_accuracy 0.98 (0.964–0.989) /" in text
+    assert "0.94 (0.916–0.958)" in text
 
 
 def test_a_record_with_impossible_samples_is_no_answer_and_no_crash(runs: Runs) -> None:
@@ -386,171 +351,3 @@ def test_an_unfinished_run_is_named(runs: Runs) -> None:
     comparison = runs([measured(samples(1.0))], [measured(samples(1.0))], status="interrupted")
     assert comparison.notes == ("B is not finished (interrupted): 1 of its 1 points have a record",)
     assert comparison.notes[0] in shown(comparison)
-
-
-# --fail-on.
-@given(st.decimals(min_value=0, max_value="99.9", places=1))
-def test_fail_on_reads_every_percentage(percent: Any) -> None:
-    assert parse_fail_on(f"slower:{percent}%") == FailOn(float(percent))
-    assert parse_fail_on(f" slower : {percent} % ") == FailOn(float(percent))
-
-
-@given(st.floats(min_value=0.1, max_value=99).map(lambda value: round(value, 2)))
-def test_fail_on_reads_what_it_writes(percent: float) -> None:
-    assert parse_fail_on(str(FailOn(percent))) == FailOn(percent)
-
-
-@given(st.text() | st.from_regex(r"(slower|faster)?:?-?[0-9.e٣]*%?", fullmatch=True))
-def test_fail_on_answers_any_text_with_a_rule_or_one_clear_line(text: str) -> None:
-    try:
-        rule = parse_fail_on(text)
-    except UserError as error:
-        complaint: str | None = str(error)
-    else:
-        complaint = None
-        assert 0 <= rule.percent < 100
-        assert text.strip().startswith("slower")
-    if complaint is not None:
-        assert "slower:5" in complaint
-        assert "\n" not in complaint
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        *("", "5%", "slower", "slower:", "slower:5", "slower:%", "slower:-5%", "slower:nan%", "slower:1e1%"),
-        *("faster:5%", "slower:100%", "slower:5%,slower:6%", "slower:٥%", "slower:5.%"),
-    ],
-)
-def test_a_fail_on_that_means_nothing_is_wrong_use(text: str) -> None:
-    with pytest.raises(UserError, match="slower:5"):
-        parse_fail_on(text)
-
-
-def test_a_regression_is_a_point_slower_by_at_least_that_much(runs: Runs) -> None:
-    comparison = runs([measured(samples(1.0, seed=1))], [measured(samples(1.25, seed=2))])
-    (found,) = regressions(comparison, FailOn(5))
-    assert (found.point, found.reason) == ("matmul cpu impl=vendor n=1024", "20 % slower")
-    assert regressions(comparison, FailOn(30)) == ()
-
-
-def test_neither_a_faster_nor_an_unproven_point_is_a_regression(runs: Runs) -> None:
-    unproven = [1.0, 1.1, 1.2], [2.0, 2.1, 2.2]
-    for a, b in ((samples(1.0), samples(0.5)), unproven, (samples(1.0, spread=0.5), samples(1.3, spread=0.5, seed=9))):
-        assert regressions(runs([measured(a)], [measured(b)]), FailOn(0)) == ()
-
-
-def test_a_share_finer_than_the_equivalence_is_obeyed(runs: Runs) -> None:
-    a, b = ([runs.stored([steady(median * x)]) for x in (1.0, 1.001, 0.999)] for median in (1.0, 1.02))
-    comparison = compare(a, b)
-    assert comparison.changes[0].verdict == "same"
-    assert [found.reason for found in regressions(comparison, FailOn(1))] == ["2.0 % slower"]
-    assert regressions(comparison, FailOn(3)) == ()
-
-
-def test_a_regression_is_surer_than_a_verdict(runs: Runs) -> None:
-    a, b = ([runs.stored([steady(median * x)]) for x in (1.0, 1.03, 0.97)] for median in (1.0, 1.1))
-    comparison = compare(a, b)
-    assert comparison.changes[0].verdict == "slower"
-    assert comparison.changes[0].evidence is not None
-    assert 0.01 < comparison.changes[0].evidence.p < 0.05
-    assert regressions(comparison, FailOn(5)) == ()
-
-
-def test_a_point_that_b_failed_to_measure_is_a_regression_and_one_that_it_skipped_is_not(runs: Runs) -> None:
-    a, broken = measured(samples(1.0)), failed("wrong answer: error 1, tolerated 1e-6")
-    (found,) = regressions(runs([a], [broken]), FailOn(50))
-    assert found.reason == "measured in A, failed in B: wrong answer: error 1, tolerated 1e-6"
-    assert regressions(runs([a], [failed("no memory", status="skipped")]), FailOn(50)) == ()
-    assert regressions(runs([broken], [broken]), FailOn(50)) == ()
-    assert regressions(runs([a], []), FailOn(50)) == ()
-
-
-def test_a_point_that_failed_in_one_run_of_several_is_a_regression_and_the_others_are_compared(runs: Runs) -> None:
-    a = [runs.stored([steady(median)]) for median in (1.0, 1.001, 0.999)]
-    b = [*(runs.stored([steady(median)]) for median in (1.0, 1.002)), runs.stored([failed("crashed")])]
-    comparison = compare(a, b)
-    assert comparison.changes[0].verdict == "same"
-    (found,) = regressions(comparison, FailOn(5))
-    assert found.reason == "measured in A, failed in B: crashed"
-    assert "in A measured 3×; in B measured 2×, failed (crashed) 1×" in shown(comparison)
-
-
-# Sides that make no sense, and sides that are not alike.
-def test_a_run_given_twice_or_on_both_sides_is_refused(runs: Runs) -> None:
-    a, b = runs.stored([steady(1.0)]), runs.stored([steady(1.0)])
-    with pytest.raises(UserError, match="A holds run-1 twice: one run tells nothing of the spread between runs"):
-        compare([a, a], [b])
-    with pytest.raises(UserError, match="run-2 is on both sides: there is nothing to compare it with"):
-        compare([a, b], [b])
-
-
-def test_several_machines_on_one_side_are_refused(runs: Runs) -> None:
-    a = [runs.stored([steady(1.0)]), runs.stored([steady(1.0)], machine(cpu={"model": "EPYC 9965"}))]
-    with pytest.raises(UserError, match=r"the runs of A are of several machines.*EPYC 9654.*EPYC 9965"):
-        compare(a, [runs.stored([steady(1.0)])])
-
-
-def test_runs_of_a_side_that_are_not_alike_are_told_first(runs: Runs) -> None:
-    a = [
-        runs.stored([steady(1.0)]),
-        runs.stored([steady(1.001)], machine(cpu={"governor": "powersave"}), settings=Settings(seed=2)),
-    ]
-    comparison = compare(a, [runs.stored([steady(1.0)]), runs.stored([steady(1.002)])])
-    assert comparison.notes == (
-        "the runs of A differ among themselves: cpu.governor performance / powersave; seed 1 / 2",
-    )
-    text = shown(comparison)
-    assert text.index("differ among themselves") < text.index("speed of B")
-
-
-def test_other_settings_of_the_two_sides_are_told(runs: Runs) -> None:
-    comparison = runs([steady(1.0)], [steady(1.0)], settings=Settings(seed=7, time_limit_s=60))
-    assert comparison.notes == ("measured with other settings (A / B): seed 1 / 7; time limit none / 60.0",)
-
-
-def test_a_run_that_is_damaged_or_of_another_schema_is_refused_by_name(runs: Runs) -> None:
-    a, b = runs.stored([steady(1.0)]), runs.stored([steady(1.0)])
-    b.records_path.write_text('{"schema_version": 1}\n', encoding="utf-8")
-    with pytest.raises(UserError, match=r"run-2/records.jsonl line 1 has schema version 1"):
-        compare([a], [b])
-
-
-# What is printed.
-@pytest.mark.parametrize("width", [60, 80, 100, 200])
-def test_the_environment_comes_before_the_points_and_the_sum_last(runs: Runs, width: int) -> None:
-    points = {n: {**MATMUL, "n": n} for n in (256, 512, 1024)}
-    nearly = (1.0, 1.003, 0.998, 1.001)
-    a = [runs.stored([steady(x, params=point) for point in points.values()]) for x in nearly]
-    times = list(zip(points.values(), (1.5, 0.5, 1.0), strict=True))
-    slow = machine(cpu={"governor": "powersave"})
-    b = [runs.stored([steady(x * t, params=p) for p, t in times], slow) for x in nearly]
-    text = shown(compare(a, b), width)
-    assert text.index("What differs and matters") < text.index("powersave") < text.index("speed of B")
-    for told in ("matmul cpu", "impl=vendor", "n=256", "× 0.6", "slower", "p < 0.0001", "× 2.0", "faster", "same"):
-        assert told in text
-    assert "all points: the interval is that of 4 and 4 runs" in text
-    assert text.endswith("B: 1 slower, 1 faster, 1 same (same: within ±3.0 %)")
-
-
-def test_the_same_is_told_with_how_little_differs_and_never_with_a_p_value(runs: Runs) -> None:
-    a, b = ([runs.stored([steady(median * x)]) for x in (1.0, 1.0001, 0.9999)] for median in (1.0, 1.01))
-    comparison = compare(a, b)
-    assert comparison.changes[0].evidence is not None
-    assert comparison.changes[0].evidence.p < 1e-4
-    text = shown(comparison)
-    assert "within 1.0 %" in text
-    assert "p <" not in text
-
-
-def test_equal_environments_are_said_to_be_equal(runs: Runs) -> None:
-    record = measured(samples(1.0))
-    assert "The environments agree in everything that matters." in shown(runs([record], [record]))
-
-
-def test_text_of_a_stored_run_cannot_steer_the_terminal(runs: Runs) -> None:
-    bad = failed("[bold]\x1b[2Jgone[/nonsense]", params={"impl": "\x1b]0;title\x07x"})
-    text = shown(runs([bad], [bad], (machine(), machine(cpu={"model": "\x1b[31mred"}))))
-    assert "\x1b" not in text
-    assert "[bold]gone[/nonsense]" in text
-    assert "red" in text

@@ -48,13 +48,13 @@ def test_eight_pairs_are_the_fewest_that_reach_the_confidence_of_a_look() -> Non
 @given(MANY_RATIOS)
 def test_the_sides_may_change_places(ratios: list[float]) -> None:
     speed, inverse = speed_ratio(ratios), speed_ratio([1 / ratio for ratio in ratios])
-    assert [inverse.low, inverse.ratio, inverse.high] == pytest.approx([1 / speed.high, 1 / speed.ratio, 1 / speed.low])
+    assert [inverse.low, inverse.value, inverse.high] == pytest.approx([1 / speed.high, 1 / speed.value, 1 / speed.low])
 
 
 @given(MANY_RATIOS)
 def test_the_estimate_lies_within_its_interval_and_that_within_the_ratios(ratios: list[float]) -> None:
     speed = speed_ratio(ratios)
-    ends = [min(ratios), speed.low, speed.ratio, speed.high, max(ratios)]
+    ends = [min(ratios), speed.low, speed.value, speed.high, max(ratios)]
     assert all(low <= high * (1 + 1e-12) for low, high in pairwise(ends))
 
 
@@ -74,7 +74,7 @@ def test_a_drift_that_is_steady_or_bends_cancels_in_two_blocks() -> None:
 
 def test_a_spike_moves_the_ratio_little() -> None:
     quiet = np.exp(np.random.default_rng(0).normal(0, 0.01, 18)).tolist()
-    assert speed_ratio([*quiet[:-1], 3.0]).ratio == pytest.approx(speed_ratio(quiet).ratio, abs=0.005)
+    assert speed_ratio([*quiet[:-1], 3.0]).value == pytest.approx(speed_ratio(quiet).value, abs=0.005)
 
 
 def alike(rng: np.random.Generator, count: int) -> NDArray[np.float64]:

@@ -54,7 +54,7 @@ def test_the_verdict_is_on_b_against_a(seconds: float, verdict: str) -> None:
 def test_a_machine_that_slows_down_more_and_more_slows_neither_side() -> None:
     found, _ = turns(lambda side, number: 1.05**number * (1.03 if side == "B" else 1.0), within=0.001)
     assert found.speed is not None
-    assert found.speed.ratio == pytest.approx(1 / 1.03, rel=0.003)
+    assert found.speed.value == pytest.approx(1 / 1.03, rel=0.003)
 
 
 def test_a_point_goes_on_until_its_interval_is_as_narrow_as_was_asked_for() -> None:
