@@ -92,7 +92,8 @@ def start_long_run(tmp_path: Path) -> subprocess.Popen[str]:
         text=True,
     )
     stored = tmp_path / "out" / "records.jsonl"
-    while process.poll() is None and not (stored.exists() and stored.read_text()):
+    runner = psutil.Process(process.pid)
+    while process.poll() is None and not (stored.exists() and stored.read_text() and runner.children()):
         time.sleep(0.05)
     return process
 
