@@ -29,6 +29,8 @@ FLAGS ?=
 CHOSEN = $(if $(filter auto,$(DEVICE)),$(if $(shell command -v nvidia-smi 2>/dev/null),gpu,cpu),$(DEVICE))
 SET ?= $(CHOSEN)
 
+# What a user gave, as one word of a command line, whatever is in it.
+quoted = '$(subst ','\'',$(1))'
 # With VENV empty the given PYTHON is used as it is, and nothing is created or installed.
 PY = $(if $(VENV),$(VENV)/bin/python,$(PYTHON))
 INSTALLED = $(if $(VENV),$(VENV)/.installed-$(SET))
@@ -51,14 +53,14 @@ help:  ## list every target
 
 # Each variable that `make bench` takes, and what it becomes on accelbench's command line, before `run` or after it.
 # `make container-bench` hands on or refuses every variable of this list, so that one line adds a variable to both.
-launch.PROCS = launch --procs $(PROCS)
-run.BENCH = $(BENCH)
-run.SUITE = --suite $(SUITE)
-run.PARAMS = $(foreach param,$(PARAMS),--param $(param))
-run.ROUNDS = --rounds $(ROUNDS)
-run.BACKEND = --backend $(BACKEND)
-run.STRATEGY = --strategy $(STRATEGY)
-run.OUT = --out $(OUT)
+launch.PROCS = launch --procs $(call quoted,$(PROCS))
+run.BENCH = $(foreach word,$(BENCH),$(call quoted,$(word)))
+run.SUITE = --suite $(call quoted,$(SUITE))
+run.PARAMS = $(foreach param,$(PARAMS),--param $(call quoted,$(param)))
+run.ROUNDS = --rounds $(call quoted,$(ROUNDS))
+run.BACKEND = --backend $(call quoted,$(BACKEND))
+run.STRATEGY = --strategy $(call quoted,$(STRATEGY))
+run.OUT = --out $(call quoted,$(OUT))
 run.TRACE = --trace
 run.HOST_PROFILE = --host-profile
 BENCH_VARIABLES = $(sort $(patsubst launch.%,%,$(patsubst run.%,%,$(filter launch.% run.%,$(.VARIABLES)))))
@@ -80,13 +82,13 @@ list: $(INSTALLED)  ## list the benchmarks and the suites
 	@$(PY) -m accelbench list
 
 resume: $(INSTALLED)  ## go on with an interrupted run (RUN=…)
-	@$(PY) -m accelbench resume $(RUN)
+	@$(PY) -m accelbench resume $(call quoted,$(RUN))
 
 report: $(INSTALLED)  ## rebuild a run's table and report.html (RUN=…)
-	@$(PY) -m accelbench report $(RUN)
+	@$(PY) -m accelbench report $(call quoted,$(RUN))
 
 tensorboard: $(INSTALLED)  ## open a run's traces in TensorBoard, on this machine only (RUN=…)
-	@$(PY) -m accelbench tensorboard $(RUN)
+	@$(PY) -m accelbench tensorboard $(call quoted,$(RUN))
 
 doctor: $(INSTALLED)  ## tell what this machine has and lacks
 	@$(PY) -m accelbench doctor
@@ -123,7 +125,7 @@ SANITIZER = tests/gpu/test_sanitizer.py
 gpu-tests: device-there $(INSTALLED)
 	$(if $(VENV),@$(PY) -m pip install --quiet --constraint requirements/dev.txt hypothesis pytest pytest-timeout pytest-xdist)
 
-IN_CONTAINER = DEVICE='$(CHOSEN)' ENGINE='$(ENGINE)' BASE='$(BASE)' SIF='$(SIF)' FLAGS='$(FLAGS)' containers/engine.sh
+IN_CONTAINER = DEVICE='$(CHOSEN)' ENGINE=$(call quoted,$(ENGINE)) BASE=$(call quoted,$(BASE)) SIF=$(call quoted,$(SIF)) FLAGS=$(call quoted,$(FLAGS)) containers/engine.sh
 
 image:  ## build the image accelbench:DEVICE with Docker or Podman
 	@$(IN_CONTAINER) image
@@ -135,7 +137,7 @@ container-bench:  ## run `make bench` in the image or the SIF; results are in ru
 	$(if $(OUT),$(error OUT= is not for container-bench: results are in runs/))
 	$(foreach name,PYTHON VENV SET,$(if $(findstring command,$(origin $(name))),$(error \
 	  $(name)= is not for container-bench: the image has its own Python and packages)))
-	@$(IN_CONTAINER) bench $(foreach name,$(GIVEN),'$(name)=$($(name))')
+	@$(IN_CONTAINER) bench $(foreach name,$(GIVEN),$(call quoted,$(name)=$($(name))))
 
 container-test: $(DEVELOPMENT)  ## build and run images with every engine that is there (containers/ci/engines.sh installs them)
 	$(PY) -m pytest -m container tests/containers $(PYTEST)

@@ -60,7 +60,9 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def _complain(message: str, status: int) -> int:
-    print(f"accelbench: {' '.join(message.split())}", file=sys.stderr)
+    from accelbench.format import one_line
+
+    print(f"accelbench: {one_line(message)}", file=sys.stderr)
     return status
 
 

@@ -28,8 +28,11 @@ MAX_LABEL = 37
 PREFIXES = ((1e18, "E"), (1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"), (1.0, ""))
 TIMES = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns"))
 
-# Terminal escape sequences, and every control character but tab and newline.
-_ESCAPES = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)|[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+# Terminal escape sequences, every control character but tab and newline, and marks that turn the direction of reading.
+_ESCAPES = re.compile(
+    r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)|[\x00-\x08\x0b-\x1f\x7f-\x9f]"
+    r"|[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]"
+)
 
 
 @dataclass(frozen=True)
@@ -49,7 +52,7 @@ class Reading:
 
 
 def plain(text: str) -> str:
-    """Return the text without escape sequences and control characters, which could act on whoever shows it."""
+    """Return the text without escape sequences, control characters and marks of direction, which act on its reader."""
     return _ESCAPES.sub("", text)
 
 

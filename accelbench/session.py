@@ -64,9 +64,11 @@ def complete(store: RunStore, console: Console, cluster: Cluster | None = None, 
         interrupted = True
     info, records = store.info(), store.records()
     print_run(info, records, console)
+    reported = True
     if records:
         # The report has a process of its own: its libraries would not fit the runner's 200 MB.
-        subprocess.run([sys.executable, "-m", "accelbench", "report", "--quiet", str(store.path)], check=False)
+        report = [sys.executable, "-m", "accelbench", "report", "--quiet", str(store.path)]
+        reported = subprocess.run(report, check=False).returncode == 0
     store.close()
     if interrupted:
         turns = store.turns_left()
@@ -75,19 +77,24 @@ def complete(store: RunStore, console: Console, cluster: Cluster | None = None, 
         if len(turns) > left:
             what = f"{len(turns)} rounds of {left} points unmeasured"
         raise Interrupted(f"interrupted with {what}: 'accelbench resume {store.path}' goes on")
-    return exit_status(info, records, console)
+    return exit_status(info, records, console) if reported else EXIT_FAILED
 
 
 def exit_status(info: RunInfo, records: Sequence[Record], console: Console) -> int:
     """Return the status that a finished run ends with: 1 if a point failed or, where quiet is required, was disturbed.
 
-    The disturbed points that make it fail are named.
+    The disturbed points that make it fail are named, and so are those whose records are gone.
     """
+    lost = {str(point) for point in info.plan} - {str(record.point) for record in records}
+    for point in sorted(lost):
+        console.print(
+            f"{plain(point)}: its record is gone: records.jsonl was changed meanwhile", style="red", markup=False
+        )
     disturbed = disturbed_records(records) if info.settings.require_quiet else []
     if disturbed:
         names = "".join(f"\n  {record.point.benchmark} {plain(record.point.details)}" for record in disturbed)
         console.print(f"--require-quiet: these points were disturbed:{names}", style="red", markup=False)
-    return EXIT_FAILED if disturbed or any(record.status == "failed" for record in records) else 0
+    return EXIT_FAILED if lost or disturbed or any(record.status == "failed" for record in records) else 0
 
 
 def serve(cluster: Cluster) -> int:
@@ -105,7 +112,7 @@ def _ranks(cluster: Cluster | None, store: RunStore, console: Console) -> Iterat
     info = store.info()
     with mpi_process(), gathered(cluster, info.environment) as ranks:
         store.write_info(info.model_copy(update={"other_ranks": ranks.others()}))
-        console.print(ranks.sentence())
+        console.print(plain(ranks.sentence()), markup=False)
         for difference in ranks.unlike(info.device):
-            console.print(difference, style="yellow")
+            console.print(plain(difference), style="yellow", markup=False)
         yield ranks

@@ -42,6 +42,16 @@ def test_bench_with_a_given_interpreter_installs_nothing(tmp_path: Path) -> None
     ]
 
 
+@pytest.mark.parametrize(
+    ("target", "variable"), [("report", "RUN"), ("resume", "RUN"), ("bench", "BENCH"), ("container-bench", "FLAGS")]
+)
+def test_what_is_given_to_a_target_is_a_word_and_no_command(target: str, variable: str, tmp_path: Path) -> None:
+    stranger = tmp_path / "stranger"
+    for given in (f"x; touch {stranger}", f"x'; touch {stranger}; '", f"`touch {stranger}`"):
+        assert make(target, f"PYTHON={sys.executable}", "VENV=", f"{variable}={given}", "ENGINE=none").returncode != 0
+        assert not stranger.exists()
+
+
 def test_bench_passes_on_a_wrong_suite_and_a_failure() -> None:
     process = make("bench", f"PYTHON={sys.executable}", "VENV=", "SUITE=quik")
     assert process.returncode != 0

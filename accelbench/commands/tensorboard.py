@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import subprocess
-import sys
 from pathlib import Path
 
 import click
 
 from accelbench.errors import UserError
+from accelbench.run.child import child_command
 
 PORT = 6006
 LOOPBACK = "127.0.0.1"
@@ -28,9 +28,10 @@ def command(run: str, port: int) -> int:
 
 
 def tensorboard_command(folder: Path, port: int) -> list[str]:
-    """Return the command that serves the folder's traces and scalars to this machine; port 0 takes any free one."""
-    return [
-        *(sys.executable, "-m", "tensorboard.main"),
-        *("--logdir", str(folder), "--host", LOOPBACK, "--port", str(port)),
-        "--load_fast=false",  # the data server in Rust shows no traces, and its binary does not run everywhere
-    ]
+    """Return the command that serves the folder's traces and scalars to this machine; port 0 takes any free one.
+
+    The server ends with this process, however that ends, and leaves its port.
+    """
+    rust = "--load_fast=false"  # the data server in Rust shows no traces, and its binary does not run everywhere
+    where = ("--logdir", str(folder), "--host", LOOPBACK, "--port", str(port))
+    return child_command("tensorboard.main", *where, rust)

@@ -30,9 +30,9 @@ CUPTI_TOOLKIT = "usr/local/cuda/extras/CUPTI/lib64"
 ATTACH_S, IMPORT_S = 20, 120
 """The seconds that py-spy and TensorBoard's plug-in get: an import of TensorFlow from a cold disk takes longest."""
 SLEEPER = """
-import sys
+import os, sys
 from profiling.host.pyspy import allow_tracing
-allow_tracing()
+allow_tracing(os.getppid())
 print(flush=True)
 sys.stdin.read()
 """

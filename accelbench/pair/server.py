@@ -17,12 +17,12 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from accelbench.errors import UserError
+from accelbench.run.child import die_with_parent
 from accelbench.run.plan import Choice, make_plan
 from accelbench.run.runner import measure_turn
 from accelbench.run.schedule import Turn
 from accelbench.run.store import RunInfo, Settings
 from accelbench.run.template_process import Template
-from accelbench.run.worker import die_with_parent
 from profiling.machine.devices import DeviceMissing, find_device
 from profiling.machine.environment.collect import collect
 from profiling.records.environment import Environment

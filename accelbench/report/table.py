@@ -115,11 +115,17 @@ _TYPES = {"str": "string", "int": "Int64", "float": "Float64", "bool": "boolean"
 def write_tables(store: RunStore) -> None:
     """Write `records.csv` and `records.parquet` into the run directory."""
     frame, descriptions = make_table(store.info(), store.records())
-    write_atomically(store.path / "records.csv", lambda path: frame.to_csv(path, index=False, lineterminator="\n"))
+    shown = frame.map(lambda cell: _no_formula(cell) if isinstance(cell, str) else cell)
+    write_atomically(store.path / "records.csv", lambda path: shown.to_csv(path, index=False, lineterminator="\n"))
     table = pa.Table.from_pandas(frame, preserve_index=False)
     fields = [field.with_metadata({"description": descriptions[field.name]}) for field in table.schema]
     table = table.cast(pa.schema(fields, metadata=table.schema.metadata))
     write_atomically(store.path / "records.parquet", lambda path: pq.write_table(table, path))
+
+
+def _no_formula(text: str) -> str:
+    """Return the text such that a spreadsheet that opens it shows it and computes nothing."""
+    return f"'{text}" if text.startswith(("=", "+", "-", "@", "\t", "\r")) else text
 
 
 def make_table(info: RunInfo, records: Sequence[Record]) -> tuple[pd.DataFrame, dict[str, str]]:

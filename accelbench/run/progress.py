@@ -11,7 +11,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsed
 from rich.progress import Progress as Bar
 from rich.text import Text
 
-from accelbench.format import headline
+from accelbench.format import headline, one_line, plain
 from accelbench.run.schedule import Turn
 from profiling.records.record import Record
 
@@ -45,7 +45,7 @@ class Progress:
         self._bar.start()
 
     def started(self, turn: Turn) -> None:
-        self._bar.update(self._task, description=f"{turn.point}{self._round(turn.round)}")
+        self._bar.update(self._task, description=f"{plain(str(turn.point))}{self._round(turn.round)}")
 
     def finished(self, record: Record) -> None:
         """Show the record, and what is left: the point is not measured again if it failed or was skipped."""
@@ -58,10 +58,10 @@ class Progress:
         self._seconds[str(record.point)] = _wall(record)
         left, elapsed, done = self._seconds_left(), monotonic() - self._begin, self._total - len(self._left)
         self._bar.update(self._task, completed=done, left=f"about {_clock(left)} left")
-        figure = headline(record) if record.status == "measured" else f"{record.status}: {record.reason}"
+        figure = headline(record) if record.status == "measured" else f"{record.status}: {one_line(str(record.reason))}"
         line = Text.assemble(
             (f"[{done:>{len(str(self._total))}}/{self._total}] ", "dim"),
-            f"{record.point}{self._round(record.round)}  ",
+            f"{plain(str(record.point))}{self._round(record.round)}  ",
             (figure, STYLES[record.status]),
             (f"  ({record.elapsed_s:.1f} s; elapsed {_clock(elapsed)}, about {_clock(left)} left)", "dim"),
         )

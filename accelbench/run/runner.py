@@ -6,6 +6,7 @@ imported what it needs (`accelbench.run.template`), unless a framework trains in
 
 from __future__ import annotations
 
+import os
 import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,6 +17,7 @@ from time import monotonic, sleep
 from types import FrameType
 from typing import Any
 
+from accelbench.errors import UserError
 from accelbench.run.plan import discover, layout_of
 from accelbench.run.progress import Progress
 from accelbench.run.ranks import Ranks, RemoteWorker
@@ -45,13 +47,18 @@ def run_plan(store: RunStore, progress: Progress, ranks: Ranks | None = None, re
     """
     info = store.info()
     turns, before = store.turns_left(failed=retry_failed), store.lines()
+    if unknown := sorted({turn.point.benchmark for turn in turns} - discover().keys()):
+        raise UserError(
+            f"{store.path} has points of {', '.join(unknown)}, and no benchmark is called that here: set "
+            "ACCELBENCH_PATH as when the run was begun"
+        )
     progress.start(store.schedule(), turns, before)
     info = _mark(store, info, status="running")
     begin, worker_s, order = monotonic(), 0.0, len(before)
     over: set[str] = set()
     status = "interrupted"
     try:
-        with _sigterm_as_ctrl_c(), Template() as template, TemporaryDirectory(prefix="accelbench-") as scratch:
+        with _ended_as_by_ctrl_c(), Template() as template, TemporaryDirectory(prefix="accelbench-") as scratch:
             for turn in turns:
                 if str(turn.point) in over:
                     continue
@@ -84,20 +91,30 @@ def _mark(store: RunStore, info: RunInfo, **update: Any) -> RunInfo:
 
 
 @contextmanager
-def _sigterm_as_ctrl_c() -> Iterator[None]:
-    """Raise KeyboardInterrupt at SIGTERM, by which schedulers end a job, so that the run stays valid as at Ctrl-C."""
+def _ended_as_by_ctrl_c() -> Iterator[None]:
+    """Raise KeyboardInterrupt at SIGTERM, by which schedulers end a job, and at SIGHUP, by which a lost terminal does.
+
+    So the run stays valid. A run that was told to outlive its terminal (nohup) does.
+    """
 
     def interrupt(signum: int, frame: FrameType | None) -> None:
-        # They often send it twice, to the job's script and to each process; the run is being closed already.
-        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        # Schedulers often send it twice, to the job's script and to each process; the run is being closed already.
+        for each in previous:
+            signal.signal(each, signal.SIG_IGN)
+        if signum == signal.SIGHUP:  # nobody reads any more, and a write to the terminal would be an error
+            nowhere = os.open(os.devnull, os.O_WRONLY)
+            for standard in (1, 2):
+                os.dup2(nowhere, standard)
         raise KeyboardInterrupt
 
-    previous = signal.signal(signal.SIGTERM, interrupt)
+    asked = [each for each in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(each) is not signal.SIG_IGN]
+    previous = {each: signal.signal(each, interrupt) for each in asked}
     try:
         yield
     finally:
-        if signal.getsignal(signal.SIGTERM) is interrupt:
-            signal.signal(signal.SIGTERM, previous)
+        for each, handler in previous.items():
+            if signal.getsignal(each) is interrupt:
+                signal.signal(each, handler)
 
 
 def measure_turn(

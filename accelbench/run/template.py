@@ -1,8 +1,9 @@
 """The template process: imports once what many workers need, and forks each of them.
 
-`python -m accelbench.run.template FD` reads requests from the socket FD: the JSON list of modules to import, and two
-descriptors, which no channel carries, for the worker: its output, and its end of the channel to its parent. FD is a
-channel for the answers, two to each request: `{"pid": …}` once the worker runs, and `{"status": …}` when it has ended.
+It is started with the argument FD (`accelbench.run.child`), and reads requests from that socket: the JSON list of
+modules to import, and two descriptors, which no channel carries, for the worker: its output, and its end of the channel
+to its parent. FD is a channel for the answers, two to each request: `{"pid": …}` once the worker runs, and
+`{"status": …}` when it has ended.
 
 CUDA does not survive a fork, and neither do threads. So the driver must not have been initialised here, and no library
 may have threads but those that it ends by itself before a fork and starts again after it, as OpenBLAS does. Where that
@@ -23,8 +24,9 @@ from pathlib import Path
 from time import monotonic, sleep
 from typing import NamedTuple
 
+from accelbench.run.child import child_command, die_with_parent
 from accelbench.run.plan import discover
-from accelbench.run.worker import die_with_parent, work
+from accelbench.run.worker import work
 from profiling.host.pyspy import allow_tracing
 from profiling.machine.nvidia.libcuda import LIBCUDA
 from profiling.ranks.channel import Channel
@@ -44,8 +46,7 @@ class Descriptors(NamedTuple):
 
 def main() -> None:
     """Serve the requests; in each child, measure."""
-    die_with_parent()
-    allow_tracing()  # an import that hangs is asked for its stack
+    allow_tracing(os.getppid())  # an import that hangs is asked for its stack
     discover()
     with socket.socket(fileno=int(sys.argv[1])) as requests:
         channel = serve(requests)
@@ -126,8 +127,8 @@ def fork(given: Descriptors) -> int:
 def spawn(given: Descriptors, reason: str) -> int:
     """Start a worker in an interpreter of its own, and return its process id."""
     os.write(given.output, f"accelbench: this worker is started afresh and not forked: {reason}\n".encode())
-    arguments = [sys.executable, "-m", "accelbench.run.worker", str(given.channel)]
-    return subprocess.Popen(arguments, pass_fds=[given.channel], start_new_session=True).pid
+    command = child_command("accelbench.run.worker", str(given.channel))
+    return subprocess.Popen(command, pass_fds=[given.channel], start_new_session=True).pid
 
 
 if __name__ == "__main__":

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Protocol
 
+from accelbench.run.child import child_command
 from profiling.ranks.channel import Channel
 
 FORKS = sys.platform == "linux" and "ACCELBENCH_NO_FORK" not in os.environ
@@ -65,7 +66,7 @@ class Template:
         self._answers = Channel(self._requests)
         with theirs:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "accelbench.run.template", str(theirs.fileno())],
+                child_command("accelbench.run.template", str(theirs.fileno())),
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,

@@ -1,18 +1,16 @@
 """The worker process: measures one point and reports it.
 
-It is a fresh interpreter, `python -m accelbench.run.worker FD`, or was forked by one that had imported what it needs
-(`accelbench.run.template`). FD is its end of the channel to its parent. From there it receives
-`{"job": …, "began": …}`: the `Job`, and since when it pays for imports, by the clock that all processes of a machine
-share. There it sends `{"record": …}` when it is done and, where several ranks measure together, a sign of life every
-second. Standard output and error stay free for whatever the frameworks print.
+It is a fresh interpreter with the argument FD (`accelbench.run.child`), or was forked by one that had imported what it
+needs (`accelbench.run.template`). FD is its end of the channel to its parent. From there it receives
+`{"job": …, "began": …, "runner": …}`: the `Job`, since when it pays for imports, by the clock that all processes of a
+machine share, and the number of the process that may trace it. There it sends `{"record": …}` when it is done and,
+where several ranks measure together, a sign of life every second. Standard output and error stay free for whatever the
+frameworks print.
 """
 
 from __future__ import annotations
 
-import ctypes
 import faulthandler
-import os
-import signal
 import socket
 import sys
 import time
@@ -29,7 +27,6 @@ from profiling.records.environment import Environment
 from profiling.records.point import Point
 from profiling.records.stored import Stored
 
-PR_SET_PDEATHSIG = 1  # prctl(2)
 BEAT_SECONDS = 1.0
 
 
@@ -50,18 +47,17 @@ class Job(Stored):
 
 def main() -> None:
     """Measure in this fresh interpreter."""
-    die_with_parent()
     work(int(sys.argv[1]))
 
 
 def work(descriptor: int) -> None:
     """Measure what the parent asks for; its record says what the imports took."""
     faulthandler.enable()
-    allow_tracing()  # a worker that hangs is asked for its stacks
     parent = Channel(socket.socket(fileno=descriptor))
     message = parent.receive()
     if message is None:
         return  # the parent has ended
+    allow_tracing(message["runner"])  # a worker that hangs is asked for its stacks
     job = Job.model_validate(message["job"])
     join(job.world)
     if job.world.size > 1:
@@ -77,17 +73,6 @@ def _beat(parent: Channel) -> None:
     """Tell again and again what this rank is doing; one that is stopped, or holds the interpreter's lock, cannot."""
     while parent.send(beat={"stage": DOING.stage, "steps": DOING.steps}):
         time.sleep(BEAT_SECONDS)
-
-
-def die_with_parent(parent: int | None = None) -> None:
-    """Have Linux kill this process with its parent, so that nothing is left behind to disturb the next measurement.
-
-    A process that knows its parent by number ends at once if that has died before.
-    """
-    if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-        if parent is not None and os.getppid() != parent:
-            os._exit(1)
 
 
 if __name__ == "__main__":

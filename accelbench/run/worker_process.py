@@ -6,12 +6,12 @@ import os
 import signal
 import socket
 import subprocess
-import sys
 from pathlib import Path
 from time import monotonic
 from typing import BinaryIO
 
 from accelbench.run.affinity import kept_to
+from accelbench.run.child import child_command
 from accelbench.run.plan import discover
 from accelbench.run.template_process import Started, Template
 from accelbench.run.worker import Job
@@ -43,7 +43,7 @@ class WorkerProcess:
                     self._process = _fresh(job, self._output, its_end.fileno())
         self._channel = Channel(own_end)
         # If it is dead already, the first reading tells.
-        self._channel.send(job=job.model_dump(mode="json"), began=began)
+        self._channel.send(job=job.model_dump(mode="json"), began=began, runner=os.getpid())
 
     def fileno(self) -> int:
         """Return the descriptor of the channel, to wait on."""
@@ -109,7 +109,7 @@ class WorkerProcess:
 def _fresh(job: Job, output: BinaryIO, channel: int) -> Started:
     """Start a worker in an interpreter of its own."""
     return subprocess.Popen(
-        [sys.executable, "-m", "accelbench.run.worker", str(channel)],
+        child_command("accelbench.run.worker", str(channel)),
         stdin=subprocess.DEVNULL,
         stdout=output,
         stderr=subprocess.STDOUT,

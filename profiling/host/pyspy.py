@@ -30,7 +30,6 @@ STARTED = "Sampling process"
 STOPPED = "Stopped sampling because"
 """The words of py-spy where its window ended early: it was interrupted, or the process exited."""
 PR_SET_PTRACER = 0x59616D61  # prctl(2): "Yama"
-PR_SET_PTRACER_ANY = ctypes.c_ulong(-1)
 
 
 class SamplingError(Exception):
@@ -70,14 +69,14 @@ def record_command(program: Path, kind: WindowKind, pid: int, rate_hz: int, seco
     return [str(program), "record", *arguments, "--threads", *OPTIONS[kind], "--format", "raw", "--output", str(output)]
 
 
-def allow_tracing() -> bool:
-    """Let any process of this user trace the calling one, as Yama's mode 1 (Ubuntu's default) otherwise forbids.
+def allow_tracing(tracer: int) -> bool:
+    """Let that process, and those that it starts, trace the calling one; Yama's mode 1 (Ubuntu's) else forbids it.
 
     To be called by the worker that is to be sampled; False where the kernel has no Yama, and nothing needs allowing.
     """
     if sys.platform != "linux":
         return False
-    return bool(ctypes.CDLL(None).prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY, 0, 0, 0) == 0)
+    return bool(ctypes.CDLL(None).prctl(PR_SET_PTRACER, ctypes.c_ulong(tracer), 0, 0, 0) == 0)
 
 
 def explain(complaint: str, root: Path = Path("/")) -> str:

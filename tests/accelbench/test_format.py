@@ -31,9 +31,14 @@ def test_digits_round_to_that_many(value: float, significant: int) -> None:
 @given(st.text())
 def test_plain_text_has_no_control_characters_and_loses_nothing_else(text: str) -> None:
     kept = plain(text)
-    assert not re.search(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]", kept)
+    acting = r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]"
+    assert not re.search(acting, kept)
     if "\x1b" not in text:
-        assert kept == re.sub(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]", "", text)
+        assert kept == re.sub(acting, "", text)
+
+
+def test_plain_text_reads_in_one_direction() -> None:
+    assert plain("a\u202eb\u2066c\u200fd\u061ce") == "abcde"
 
 
 @pytest.mark.parametrize(

@@ -34,7 +34,7 @@ Probe = Callable[[], AbstractContextManager[object]]
 
 def probes_beside_work(console: Console) -> list[Bound]:
     """Telemetry, the kernel's counters and py-spy at its default rate beside products of matrices."""
-    allow_tracing()
+    allow_tracing(os.getpid())
     bounds = []
     with TemporaryDirectory() as folder:
         for name, probe in probes(Path(folder)).items():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from operator import attrgetter
 from pathlib import Path
 
@@ -64,7 +65,7 @@ def test_a_process_stopped_by_its_cpu_quota_is_told_so() -> None:
 def test_a_profiler_that_does_not_start_leaves_the_verdict_to_py_spy(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(profiler, "unwritable", lambda folder: "the trace folder cannot be written: no space left")
     monkeypatch.setattr("profiling.profiled_steps.HOST_S", 9.0)
-    allow_tracing()  # as a worker does
+    allow_tracing(os.getpid())  # as a worker does
     point = Point("large-products", "cpu", {"batch": 32}, "tensorflow", seed=1)
     found = profile_training(large_products(point), point, 0.05)
     assert found.trace is None

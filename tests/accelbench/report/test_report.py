@@ -19,7 +19,7 @@ from accelbench.report.rows import reproduce
 from accelbench.report.table import COLUMNS
 from accelbench.run.store import RunStore, Settings
 from profiling.analysis.roofline import ceilings, share_of_ceiling, share_of_peak
-from tests.fixtures.report_records import record
+from tests.fixtures.report_records import record, unmeasured
 from tests.fixtures.report_runs import make_run
 
 OUTPUTS = ("report.html", "records.csv", "records.parquet")
@@ -65,6 +65,14 @@ def test_an_output_that_cannot_be_written_is_one_clear_line(tmp_path: Path) -> N
     with pytest.raises(UserError, match=r"cannot write .*report\.html"):
         write_report(store)
     assert not list(store.path.glob(".report*"))
+
+
+@pytest.mark.parametrize("reason", ["=1+1", "+1", "-1", "@SUM(A1)", "\tx"])
+def test_a_reason_that_a_spreadsheet_would_compute_is_shown_by_it(tmp_path: Path, reason: str) -> None:
+    store = make_run(tmp_path / "run", [record("launch"), unmeasured("fma", "failed", reason)])
+    write_report(store)
+    assert pd.read_csv(store.path / "records.csv")["reason"][1] == f"'{reason}"
+    assert pd.read_parquet(store.path / "records.parquet")["reason"][1] == reason
 
 
 def test_csv_and_parquet_hold_the_same_documented_table(rich_run: RunStore) -> None:

@@ -14,6 +14,11 @@ import pytest
 
 from tests.conftest import Run, command, environment, info, records
 
+NO_REPORT = """
+import sys
+if "report" in sys.argv:
+    sys.exit("no report today")
+"""
 RUN = ("run", "--no-ceilings", "--max-seconds", "0.5", "--out", "out")
 
 
@@ -99,7 +104,7 @@ def start_long_run(tmp_path: Path) -> subprocess.Popen[str]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_an_interrupted_run_is_valid_and_resume_measures_only_what_is_missing(
     accelbench: Run, tmp_path: Path, signum: signal.Signals
 ) -> None:
@@ -108,7 +113,7 @@ def test_an_interrupted_run_is_valid_and_resume_measures_only_what_is_missing(
     process.send_signal(signum)
     _, errors = process.communicate(timeout=60)
     assert process.returncode == 130
-    assert "resume out" in errors
+    assert ("resume out" in errors) == (signum != signal.SIGHUP), "of a terminal that is gone nobody reads"
     assert not any(worker.is_running() and worker.status() != psutil.STATUS_ZOMBIE for worker in workers)
     assert info(tmp_path / "out")["status"] == "interrupted"
     (before,) = records(tmp_path / "out")
@@ -119,6 +124,37 @@ def test_an_interrupted_run_is_valid_and_resume_measures_only_what_is_missing(
     assert kept == before
     assert new["point"]["params"] == {"us": 200}
     assert info(tmp_path / "out")["status"] == "finished"
+
+
+@pytest.mark.slow
+def test_a_run_whose_benchmark_is_not_found_any_more_is_not_gone_on_with(accelbench: Run, tmp_path: Path) -> None:
+    assert accelbench(*RUN, "behave", "--param", "us=100").returncode == 0
+    (tmp_path / "out" / "records.jsonl").write_text("")
+    process = accelbench("resume", "out", ACCELBENCH_PATH=None)
+    assert process.returncode == 2
+    assert "has points of behave, and no benchmark is called that here: set ACCELBENCH_PATH" in process.stderr
+    assert process.stderr.count("\n") == 1
+    assert info(tmp_path / "out")["status"] == "finished"
+
+
+@pytest.mark.slow
+def test_a_run_whose_records_are_deleted_meanwhile_does_not_end_well(tmp_path: Path) -> None:
+    process = start_long_run(tmp_path)
+    (tmp_path / "out" / "records.jsonl").write_text("")
+    for worker in psutil.Process(process.pid).children(recursive=True):
+        worker.kill()
+    output, _ = process.communicate(timeout=60)
+    assert process.returncode == 1
+    assert "behave cpu us=100: its record is gone: records.jsonl was changed meanwhile" in " ".join(output.split())
+
+
+@pytest.mark.slow
+def test_a_run_without_its_report_does_not_end_well(accelbench: Run, tmp_path: Path) -> None:
+    (tmp_path / "sitecustomize.py").write_text(NO_REPORT)
+    process = accelbench(*RUN, "behave", "--param", "us=100", PYTHONPATH=str(tmp_path))
+    assert process.returncode == 1
+    assert [record["status"] for record in records(tmp_path / "out")] == ["measured"]
+    assert not (tmp_path / "out" / "report.html").exists()
 
 
 @pytest.mark.slow

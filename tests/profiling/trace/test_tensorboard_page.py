@@ -8,6 +8,7 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -15,6 +16,7 @@ from pathlib import Path
 from typing import Any
 from urllib.request import urlopen
 
+import psutil
 import pytest
 from selenium import webdriver
 from selenium.common.exceptions import WebDriverException
@@ -56,6 +58,15 @@ def until(ask: Callable[[], Any], what: str) -> Any:
             last = error
         time.sleep(0.3)
     pytest.fail(f"{what} did not come within {PATIENCE_S} s: {last}")
+
+
+def test_a_tensorboard_that_is_ended_leaves_no_server_on_its_port(tmp_path: Path) -> None:
+    (tmp_path / "traces").mkdir()
+    (tmp_path / "run.json").touch()
+    process = subprocess.Popen([sys.executable, "-m", "accelbench", "tensorboard", str(tmp_path), "--port", "0"])
+    (server,) = until(psutil.Process(process.pid).children, "the server")
+    process.terminate()
+    assert not psutil.wait_procs([psutil.Process(process.pid), server], timeout=PATIENCE_S)[1]
 
 
 @pytest.fixture(scope="module")
