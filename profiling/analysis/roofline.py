@@ -79,10 +79,11 @@ def arithmetic_intensity(record: Record) -> float | None:
 def ceilings(records: Sequence[Record]) -> list[Ceiling]:
     """Return the best rate per device, figure, dtype and number of cores, among the records that set ceilings.
 
-    A disturbed record sets one only where no other does, and then one in doubt. So is a ceiling that one core reaches
-    where it is that of all of them, or that another point of the run exceeds: by more than chance (`CONTRADICTED`).
+    A disturbed record sets one only where no other comes near it, and then one in doubt. So is a ceiling that one core
+    reaches where it is that of all of them, or that another point of the run exceeds: by more than chance
+    (`CONTRADICTED`).
     """
-    best: dict[tuple[str, str, str, str], Ceiling] = {}
+    found: dict[tuple[str, str, str, str], list[Ceiling]] = {}
     for record in records:
         bound = record.bound
         rate = record.rate(bound.figure) if record.ceiling and bound.figure else None
@@ -91,14 +92,16 @@ def ceilings(records: Sequence[Record]) -> list[Ceiling]:
         doubt = DISTURBED if disturbances(record) else None
         ceiling = Ceiling(record.point.device, bound.figure, bound.dtype, bound.cores, rate, record, doubt)
         key = (ceiling.device, ceiling.figure, ceiling.dtype or "", ceiling.cores)
-        if key not in best or _merit(ceiling) > _merit(best[key]):
-            best[key] = ceiling
-    found = [best[key] for key in sorted(best)]
-    return [replace(ceiling, doubt=ceiling.doubt or _contradiction(ceiling, found, records)) for ceiling in found]
+        found.setdefault(key, []).append(ceiling)
+    best = [_best(found[key]) for key in sorted(found)]
+    return [replace(ceiling, doubt=ceiling.doubt or _contradiction(ceiling, best, records)) for ceiling in best]
 
 
-def _merit(ceiling: Ceiling) -> tuple[bool, float]:
-    return ceiling.doubt is None, ceiling.value
+def _best(found: Sequence[Ceiling]) -> Ceiling:
+    """Return the best of these ceilings that is not disturbed, unless a disturbed one is higher beyond chance."""
+    highest = max(found, key=lambda ceiling: ceiling.value)
+    quiet = [ceiling for ceiling in found if not ceiling.doubt and highest.value <= CONTRADICTED * ceiling.value]
+    return max(quiet, key=lambda ceiling: ceiling.value, default=highest)
 
 
 def _contradiction(ceiling: Ceiling, others: Sequence[Ceiling], records: Sequence[Record]) -> str | None:

@@ -106,6 +106,12 @@ def test_an_undisturbed_ceiling_goes_before_a_disturbed_one_that_is_hardly_faste
     assert share_of_ceiling(arithmetic(1e9), measured).value == pytest.approx(0.5)
 
 
+def test_a_disturbed_ceiling_far_above_an_undisturbed_one_is_not_said_to_exceed_itself() -> None:
+    best = arithmetic(2.5e9, ceiling=True, noise=NOISY)
+    share = share_of_ceiling(best, ceilings([best, arithmetic(2e9, ceiling=True)]))
+    assert (share.value, share.reason) == (None, "the ceiling of float32 arithmetic was disturbed")
+
+
 def test_a_ceiling_of_all_cores_below_that_of_one_sets_no_share() -> None:
     one = arithmetic(2e9, params={"dtype": "float32", "cores": "one"}, ceiling=True)
     measured = ceilings([one, arithmetic(1e9, params={"dtype": "float32", "cores": "all"}, ceiling=True)])
