@@ -31,6 +31,8 @@ SET ?= $(CHOSEN)
 
 # What a user gave, as one word of a command line, whatever is in it.
 quoted = '$(subst ','\'',$(1))'
+each_quoted = $(foreach word,$(1),$(call quoted,$(word)))
+
 # With VENV empty the given PYTHON is used as it is, and nothing is created or installed.
 PY = $(if $(VENV),$(VENV)/bin/python,$(PYTHON))
 INSTALLED = $(if $(VENV),$(VENV)/.installed-$(SET))
@@ -54,7 +56,7 @@ help:  ## list every target
 # Each variable that `make bench` takes, and what it becomes on accelbench's command line, before `run` or after it.
 # `make container-bench` hands on or refuses every variable of this list, so that one line adds a variable to both.
 launch.PROCS = launch --procs $(call quoted,$(PROCS))
-run.BENCH = $(foreach word,$(BENCH),$(call quoted,$(word)))
+run.BENCH = $(call each_quoted,$(BENCH))
 run.SUITE = --suite $(call quoted,$(SUITE))
 run.PARAMS = $(foreach param,$(PARAMS),--param $(call quoted,$(param)))
 run.ROUNDS = --rounds $(call quoted,$(ROUNDS))
@@ -67,12 +69,12 @@ BENCH_VARIABLES = $(sort $(patsubst launch.%,%,$(patsubst run.%,%,$(filter launc
 GIVEN = $(foreach name,$(BENCH_VARIABLES),$(if $($(name)),$(name)))
 
 bench: device-there $(INSTALLED)  ## measure this machine: a table, runs/<run-id>/ and its report.html
-	@$(PY) -m accelbench $(foreach name,$(GIVEN),$(launch.$(name))) run --device $(DEVICE) \
+	@$(PY) -m accelbench $(foreach name,$(GIVEN),$(launch.$(name))) run --device $(call quoted,$(DEVICE)) \
 	  $(foreach name,$(GIVEN),$(run.$(name)))
 
 # A device that is not there is said before gigabytes are installed for it.
 device-there: $(if $(VENV),$(VENV)/bin/python)
-	@$(PY) -m profiling.machine.devices $(DEVICE)
+	@$(PY) -m profiling.machine.devices $(call quoted,$(DEVICE))
 ifeq ($(VENV),)
 	@$(PY) -m accelbench --version >/dev/null || \
 	  { echo 'this Python lacks what accelbench needs: leave out VENV=, or pip install the packages' >&2; exit 2; }
@@ -118,14 +120,14 @@ sanitize:  ## run every GPU kernel under compute-sanitizer, small; takes minutes
 
 gpu-day:  ## all figures of this GPU in half an hour: probe, tests, kernels, trainings (STAGES=a,b BUDGET=540 OUT=DIR)
 	@$(MAKE) --no-print-directory gpu-tests DEVICE=gpu
-	@$(PY) -m accelbench gpu-day $(if $(STAGES),--stages $(STAGES)) $(if $(BUDGET),--budget $(BUDGET)) $(if $(OUT),--out $(OUT))
+	@$(PY) -m accelbench gpu-day $(if $(STAGES),--stages $(call quoted,$(STAGES))) $(if $(BUDGET),--budget $(call quoted,$(BUDGET))) $(if $(OUT),$(run.OUT))
 
 ON_GPU = $(PY) -m pytest
 SANITIZER = tests/gpu/test_sanitizer.py
 gpu-tests: device-there $(INSTALLED)
 	$(if $(VENV),@$(PY) -m pip install --quiet --constraint requirements/dev.txt hypothesis pytest pytest-timeout pytest-xdist)
 
-IN_CONTAINER = DEVICE='$(CHOSEN)' ENGINE=$(call quoted,$(ENGINE)) BASE=$(call quoted,$(BASE)) SIF=$(call quoted,$(SIF)) FLAGS=$(call quoted,$(FLAGS)) containers/engine.sh
+IN_CONTAINER = DEVICE=$(call quoted,$(CHOSEN)) ENGINE=$(call quoted,$(ENGINE)) BASE=$(call quoted,$(BASE)) SIF=$(call quoted,$(SIF)) FLAGS=$(call quoted,$(FLAGS)) containers/engine.sh
 
 image:  ## build the image accelbench:DEVICE with Docker or Podman
 	@$(IN_CONTAINER) image
@@ -143,7 +145,7 @@ container-test: $(DEVELOPMENT)  ## build and run images with every engine that i
 	$(PY) -m pytest -m container tests/containers $(PYTEST)
 
 kernels-report: $(DEVELOPMENT) $(if $(filter 12,$(CUDA)),$(CUDA12))  ## compile every GPU kernel: registers, shared memory, spills (KERNELS="nqueens tuned" CUDA=13|12)
-	@$(if $(filter 12,$(CUDA)),$(VENV)/cuda12/bin/python,$(PY)) -m kernels.report $(KERNELS)
+	@$(if $(filter 12,$(CUDA)),$(VENV)/cuda12/bin/python,$(PY)) -m kernels.report $(call each_quoted,$(KERNELS))
 
 lint: $(DEVELOPMENT)  ## ruff, mypy, and the imports: none goes upward or round in a circle
 	$(PY) -m ruff check .
@@ -156,7 +158,7 @@ format: $(DEVELOPMENT)  ## let ruff format the source
 	$(PY) -m ruff check --fix .
 
 bench-self: $(DEVELOPMENT)  ## the suite's own figures: against likwid and C, start-up, harness share (PART=…)
-	@$(PY) -m tests.bench_self $(PART)
+	@$(PY) -m tests.bench_self $(call each_quoted,$(PART))
 
 schema: $(INSTALLED)  ## print the JSON Schema of a record
 	@$(PY) -m accelbench schema

@@ -167,8 +167,10 @@ def metric(of: Metric) -> str:
     return f"{reading.value} {reading.unit}"
 
 
-def ratio_text(speed: Estimate, wanted: float = 0.0) -> str:
+def ratio_text(speed: Estimate | None, wanted: float = 0.0) -> str:
     """Return a ratio and its interval in two lines, with its confidence where that is below the wanted one."""
+    if speed is None:
+        return UNKNOWN
     short = "" if speed.confidence >= wanted else f" ({speed.confidence:.0%})"
     return f"× {speed.value:.3f}\n{speed.low:.3f}–{speed.high:.3f}{short}"
 

@@ -78,7 +78,7 @@ def _table(changes: tuple[Change, ...]) -> Table:
         verdict = Text(change.verdict, style=STYLES[change.verdict])
         if certainty := _certainty(change):
             verdict.append(f"\n{certainty}", style="dim not bold")
-        speed = Text(ratio_text(change.evidence.speed) if change.evidence else UNKNOWN)
+        speed = Text(ratio_text(change.evidence.speed if change.evidence else None))
         table.add_row(point, Text(f"{_figure(change.a)}\n{_figure(change.b)}"), speed, verdict)
     return table
 

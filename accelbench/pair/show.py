@@ -17,7 +17,6 @@ from accelbench.pair.pairing import Wanted
 from accelbench.pair.result import PairResult, PointResult, Verdict, farthest
 from accelbench.pair.side import Side
 from accelbench.pair.turns import Course
-from profiling.timing.statistics import Estimate
 
 WIDTH = 100
 STYLES: dict[Verdict, str] = {
@@ -47,7 +46,7 @@ def line_of(course: Course, within: float) -> Text:
     result = course.result(within)
     line = Text(plain(result.point), style="bold")
     if result.speed:
-        told = " ".join(in_words(result.speed).splitlines())
+        told = " ".join(ratio_text(result.speed, LOOK_CONFIDENCE).splitlines())
         line.append(f"  {len(result.ratios)} pairs: speed of B {told}", style="not bold")
     elif not course.ended:
         line.append("  was measured once on each side, which does not count", style="dim not bold")
@@ -67,7 +66,8 @@ def show(result: PairResult, console: Console) -> None:
     for point in result.points:
         figures = "\n".join(_figure(value, point.unit) for value in (point.figure_a, point.figure_b))
         verdict = Text(point.verdict, style=STYLES[point.verdict])
-        table.add_row(Text(plain(point.point)), figures, in_words(point.speed), str(len(point.ratios)), verdict)
+        speed = ratio_text(point.speed, LOOK_CONFIDENCE)
+        table.add_row(Text(plain(point.point)), figures, speed, str(len(point.ratios)), verdict)
     console.print(table, width=min(WIDTH, console.width))
     for point in result.points:
         for note in _notes(point):
@@ -76,11 +76,6 @@ def show(result: PairResult, console: Console) -> None:
         for name in names:
             console.print(Text.assemble((plain(name), "bold"), f": only in {letter}"), soft_wrap=True)
     console.print(Text(sentence(result), style="bold"), soft_wrap=True)
-
-
-def in_words(speed: Estimate | None) -> str:
-    """Return the ratio and its interval in two lines, with the confidence that it has where the pairs are too few."""
-    return ratio_text(speed, LOOK_CONFIDENCE) if speed else UNKNOWN
 
 
 def _figure(value: float | None, unit: str) -> str:

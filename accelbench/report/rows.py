@@ -27,7 +27,7 @@ from profiling.machine.environment.files import format_cpu_list
 from profiling.records.quality import Data
 from profiling.records.record import Record
 from profiling.records.telemetry import Gauge, Telemetry
-from profiling.records.timing import StopReason, Summary
+from profiling.records.timing import Timing
 
 UNSTEADY = 0.02
 """The relative width of an interval beyond which a median is unsteady: one per cent either way is steady enough."""
@@ -187,7 +187,7 @@ def _flags(record: Record, course: Course, of_peak: Share, of_ceiling: Share) ->
         yield Flag("throttled", f"{timing.discarded} samples were discarded because the device was throttled")
     summary = timing.summary
     # The interval over rounds says itself how well the figure is known, which longer sampling would not change.
-    if len(record.rounds) <= 1 and _cut_short(timing.stop, summary):
+    if len(record.rounds) <= 1 and _cut_short(timing):
         yield Flag("unsteady", "the time limit ended the sampling before the spread was small or settled")
     confidence = timing.execution.confidence
     if confidence < WANTED_CONFIDENCE:
@@ -205,9 +205,10 @@ def _flags(record: Record, course: Course, of_peak: Share, of_ceiling: Share) ->
         yield Flag("over 100 %", of_ceiling.reason or "")
 
 
-def _cut_short(stop: StopReason, summary: Summary) -> bool:
+def _cut_short(timing: Timing) -> bool:
     """Return whether the time limit ended a sampling whose own interval was still wide."""
-    return stop == "time limit" and summary.ci_high - summary.ci_low > UNSTEADY * summary.median
+    summary = timing.summary
+    return timing.stop == "time limit" and summary.ci_high - summary.ci_low > UNSTEADY * summary.median
 
 
 def point_text(record: Record) -> str:

@@ -115,7 +115,7 @@ _TYPES = {"str": "string", "int": "Int64", "float": "Float64", "bool": "boolean"
 def write_tables(store: RunStore) -> None:
     """Write `records.csv` and `records.parquet` into the run directory."""
     frame, descriptions = make_table(store.info(), store.records())
-    shown = frame.map(lambda cell: _no_formula(cell) if isinstance(cell, str) else cell)
+    shown = frame.assign(**frame.select_dtypes("string").map(_no_formula, na_action="ignore"))
     write_atomically(store.path / "records.csv", lambda path: shown.to_csv(path, index=False, lineterminator="\n"))
     table = pa.Table.from_pandas(frame, preserve_index=False)
     fields = [field.with_metadata({"description": descriptions[field.name]}) for field in table.schema]

@@ -199,8 +199,11 @@ class EnoughEpochs:
 
         class Callback(keras.callbacks.Callback):  # type: ignore[misc]
             def on_epoch_end(self, epoch: int, logs: Mapping[str, float] | None = None) -> None:
-                steady_s = sum(map(sum, enough.clock.steady()))
-                if enough.least <= epoch + 1 < self.params["epochs"] and steady_s >= enough.seconds:
+                if not enough.least <= epoch + 1 < self.params["epochs"]:
+                    return
+                with enough.clock.stop():
+                    steady_s = sum(map(sum, enough.clock.steady()))
+                if steady_s >= enough.seconds:
                     enough.cut = self.model.stop_training = True
 
         return Callback()
