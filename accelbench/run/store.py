@@ -14,9 +14,11 @@ from filelock import FileLock, Timeout
 from pydantic import ValidationError
 
 from accelbench.errors import RunBroken, UserError
+from accelbench.plain_text import may_act, plain_data
 from accelbench.run.schedule import Turn, schedule
 from accelbench.run.suite import KnownDevice, Rounds
 from profiling.analysis.rounds import join
+from profiling.machine.identity import identity_here
 from profiling.records.environment import Environment
 from profiling.records.point import Point
 from profiling.records.record import SCHEMA_VERSION, Record
@@ -173,14 +175,14 @@ class RunStore:
         """Replace `run.json` in one step, so that no reader ever sees half of it."""
         new = self.path / "run.json.new"
         with self._telling_what_is_kept(), new.open("w", encoding="utf-8") as file:
-            file.write(info.model_dump_json(indent=2) + "\n")
+            file.write(identity_here().out_of_json(info.model_dump_json(indent=2), indent=2) + "\n")
             file.flush()
             os.fsync(file.fileno())
         new.replace(self.path / "run.json")
 
     def append(self, record: Record) -> None:
         """Add one record and sync it to the disk; a failed write leaves no partial line."""
-        line = (record.model_dump_json() + "\n").encode()
+        line = (identity_here().out_of_json(record.model_dump_json()) + "\n").encode()
         with self._telling_what_is_kept(), self.records_path.open("ab", buffering=0) as file:
             size = file.tell()
             try:
@@ -266,6 +268,7 @@ class RunStore:
 def _parse(model: type[M], text: str, where: str) -> M:
     try:
         data: Any = json.loads(text)
+        data = plain_data(data) if may_act(text) else data
     except ValueError as error:
         raise UserError(f"{where} is damaged: not JSON ({error})") from None
     version = data.get("schema_version") if isinstance(data, dict) else None
