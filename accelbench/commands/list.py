@@ -7,11 +7,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from accelbench.commands import console
+from accelbench.plain_text import plain
 
 if TYPE_CHECKING:
-    from rich.text import Text
-
     from profiling.benchmark import Benchmark
 
 INDENT = " " * 4
@@ -20,38 +18,36 @@ INDENT = " " * 4
 @click.command()
 def command() -> None:
     """List the benchmarks with their axes, and the suites."""
-    from rich.text import Text
-
     from accelbench.run.plan import discover
     from accelbench.run.suite import load_suite, suite_names
 
-    to = console()
-
-    def show(name: str, text: str) -> None:
-        to.print(Text.assemble((name, "bold"), f"  {text}"), soft_wrap=True)
-
     for benchmark in discover().values():
-        show(benchmark.name, f"{', '.join(benchmark.devices)}: {benchmark.summary}")
-        for line in _axes(benchmark):
-            to.print(Text(INDENT) + line, soft_wrap=True)
-    to.print("\nsuites")
+        _show(benchmark.name, f"  {', '.join(benchmark.devices)}: {benchmark.summary}")
+        for axes, rest in _axes(benchmark):
+            _show("", f"{INDENT}{axes}", rest)
+    _show("", "\nsuites")
     for name in suite_names():
-        show(name, load_suite(name).description)
+        _show(name, f"  {load_suite(name).description}")
 
 
-def _axes(benchmark: Benchmark) -> Iterator[Text]:
-    """Yield the axes with their default values, on each device that has its own, and what else they may be."""
-    from rich.text import Text
+def _show(bold: str, text: str, dim: str = "") -> None:
+    """Print a line of plain texts, in bold, as they are, and dimmed; a console would take longer to import."""
+    click.echo(click.style(plain(bold), bold=True) * bool(bold) + plain(text) + click.style(plain(dim), dim=True))
 
+
+def _axes(benchmark: Benchmark) -> Iterator[tuple[str, str]]:
+    """Yield the axes with their default values, on each device that has its own, and what else they may be.
+
+    Each line is of two parts, of which the second is a remark.
+    """
     by_axes: dict[str, list[str]] = {}
     for device in benchmark.devices:
         values = benchmark.axes_on(device).items()
         axes = "  ".join(f"{axis}={','.join(map(str, defaults))}" for axis, defaults in values)
         by_axes.setdefault(axes, []).append(device)
     for axes, devices in by_axes.items():
-        on = (f"  ({', '.join(devices)})", "dim")
-        yield Text.assemble(axes, on) if len(by_axes) > 1 else Text(axes)
+        yield axes, f"  ({', '.join(devices)})" if len(by_axes) > 1 else ""
     for axis, choices in benchmark.choices.items():
-        yield Text(f"{axis} is one of {', '.join(map(str, choices))}", "dim")
+        yield "", f"{axis} is one of {', '.join(map(str, choices))}"
     if rules := benchmark.rules():
-        yield Text("; ".join(rules), "dim")
+        yield "", "; ".join(rules)
