@@ -9,12 +9,11 @@ from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from rich.console import Console
 
 from accelbench.errors import Interrupted
-from accelbench.report.section import Run
-from accelbench.report.terminal import print_run
 from accelbench.run.cluster import Cluster
 from accelbench.run.progress import Progress
 from accelbench.run.ranks import Ranks, gathered
@@ -25,6 +24,10 @@ from kernels.mpi_process import mpi_process
 from profiling.machine.cpu_probe import probed
 from profiling.machine.environment.collect import collect
 from profiling.records.point import Device, Point
+from profiling.records.stored import readable
+
+if TYPE_CHECKING:
+    from accelbench.report.section import Run
 
 EXIT_FAILED = 1
 
@@ -38,7 +41,7 @@ def new_run(
         run_id=run_id,
         created=datetime.now().astimezone(),
         status="running",
-        command=["accelbench", *sys.argv[1:]],
+        command=["accelbench", *map(readable, sys.argv[1:])],
         suite=suite,
         device=device,
         settings=settings,
@@ -60,6 +63,10 @@ def complete(store: RunStore, console: Console, cluster: Cluster | None = None, 
         interrupted = False
     except KeyboardInterrupt:
         interrupted = True
+    # What these bring would stand in memory while others measure.
+    from accelbench.report.section import Run
+    from accelbench.report.terminal import print_run
+
     run = Run.of(store)
     print_run(run, console)
     reported = True
@@ -69,7 +76,7 @@ def complete(store: RunStore, console: Console, cluster: Cluster | None = None, 
         reported = subprocess.run(report, check=False).returncode == 0
     store.close()
     if interrupted:
-        turns = store.turns_left()
+        turns = store.turns_left(store.lines())
         left = len({str(turn.point) for turn in turns})
         what = f"{left} of {len(run.info.plan)} points unmeasured"
         if len(turns) > left:
