@@ -63,8 +63,7 @@ def complete(store: RunStore, console: Console, cluster: Cluster | None = None, 
         interrupted = False
     except KeyboardInterrupt:
         interrupted = True
-    # What these bring would stand in memory while others measure.
-    from accelbench.report.section import Run
+    from accelbench.report.section import Run  # what they bring would stand in memory while others measure
     from accelbench.report.terminal import print_run
 
     run = Run.of(store)
