@@ -25,7 +25,7 @@ from tests.fixtures.report_records import record, training
 from tests.fixtures.report_runs import make_run
 
 CONTRACT = {0, 1, 2, 3, 130}
-SOME = settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+SOME = settings(max_examples=30, deadline=None, suppress_health_check=list(HealthCheck))
 KINDS = 3
 """The number of records in the run that is damaged."""
 NOT_HERE = {"data", "launch", "doctor", "pair"}
@@ -123,7 +123,7 @@ def command_lines(draw: st.DrawFn) -> list[str]:
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("nothing_measured", "folder")
-@settings(SOME, max_examples=800)
+@settings(SOME, max_examples=300)
 @given(command_lines())
 def test_any_command_line_keeps_the_contract(words: list[str]) -> None:
     keeps_the_contract(*words)
@@ -153,7 +153,7 @@ def suites(draw: st.DrawFn) -> str:
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("nothing_measured")
-@settings(SOME, max_examples=500)
+@settings(SOME, max_examples=300)
 @given(text=suites())
 def test_any_suite_keeps_the_contract(folder: Path, text: str) -> None:
     (folder / "odd.toml").write_text(text, encoding="utf-8")
