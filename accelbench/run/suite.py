@@ -90,9 +90,9 @@ def load_suite(name_or_path: str) -> Suite:
         )
     try:
         return Suite.model_validate({"name": name} | tomllib.loads(text))
-    except tomllib.TOMLDecodeError as error:
-        raise UserError(f"the suite {name_or_path} is not valid TOML: {error}") from None
-    except RecursionError:
-        raise UserError(f"the suite {name_or_path} is nested too deeply") from None
     except ValidationError as error:
         raise UserError(f"the suite {name_or_path}: {first_fault(error)}") from None
+    except RecursionError:
+        raise UserError(f"the suite {name_or_path} is nested too deeply") from None
+    except ValueError as error:  # TOML's own, and that of a number of thousands of digits
+        raise UserError(f"the suite {name_or_path} is not valid TOML: {error}") from None

@@ -43,6 +43,7 @@ class WorkerProcess:
         began = monotonic()
         self._point = job.point
         self._output = os.open(log, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o666)
+        self._last_lines: list[str] | None = None
         self._output_begin = os.lseek(self._output, 0, os.SEEK_END)
         own_end, its_end = socket.socketpair()
         with its_end:
@@ -88,7 +89,9 @@ class WorkerProcess:
         return {"ended": reason, "signal": None, "tail": self.tail()}
 
     def tail(self) -> list[str]:
-        """Return the last lines that this worker printed."""
+        """Return the last lines that this worker printed, also once it is closed."""
+        if self._last_lines is not None:
+            return self._last_lines
         end = os.lseek(self._output, 0, os.SEEK_END)
         begin = max(self._output_begin, end - TAIL_BYTES)
         text = os.pread(self._output, TAIL_BYTES, begin).decode("utf-8", errors="replace")
@@ -115,8 +118,11 @@ class WorkerProcess:
         return (dump.stdout or dump.stderr).splitlines()[-TAIL_LINES:]
 
     def close(self) -> None:
-        """End it and all that it started."""
+        """End it and all that it started; nothing if it is closed."""
+        if self._last_lines is not None:
+            return
         self._process.end()
+        self._last_lines = self.tail()
         self._news.close()
         self._channel.close()
         os.close(self._output)

@@ -17,7 +17,7 @@ pytestmark = [
     pytest.mark.skipif(sys.platform != "linux", reason="the accidents are made with Linux's calls"),
 ]
 
-LIMIT = 10
+LIMIT = 15
 HARMLESS = {
     "print-much",
     "start-a-thread-that-never-ends",

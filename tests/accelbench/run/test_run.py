@@ -271,9 +271,9 @@ def small_disk(path: Path, kib: int) -> Iterator[list[str]]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kib", [4, 8, 12, 16, 20, 24, 32, 40, 56, 80])
+@pytest.mark.parametrize("kib", [4, 8, 10, 12, 14, 16, 20, 24, 28, 32])
 def test_a_full_disk_ends_in_one_line_and_all_that_is_said_to_be_kept_can_be_read(tmp_path: Path, kib: int) -> None:
-    points = "us=" + ",".join(map(str, range(100, 200)))
+    points = "us=" + ",".join(map(str, range(100, 112)))
     disk = tmp_path / "disk"
     with small_disk(disk, kib) as before:
         process = subprocess.run(

@@ -75,6 +75,34 @@ def test_a_worker_that_ends_without_a_record_is_the_points_trouble() -> None:
     assert team.measure(10.0)[1] is not None
 
 
+@pytest.mark.parametrize(
+    ("odd", "reason"),
+    [
+        ({"record": {"schema_version": 2}}, "its record is damaged: point: Field required"),
+        ({"record": ["a list"]}, "its record is damaged: "),
+        (
+            {"record": record().model_dump(mode="json") | {"elapsed_s": float("nan")}},
+            "its record is damaged: elapsed_s",
+        ),
+    ],
+)
+def test_an_odd_record_of_a_rank_is_the_points_trouble(odd: dict[str, object], reason: str) -> None:
+    team, (worker,) = team_of(1)
+    worker.send(**odd)
+    found, trouble = team.measure(10.0)
+    assert found is None
+    assert trouble is not None
+    assert trouble.reason.startswith(reason)
+
+
+def test_an_odd_sign_of_life_of_a_rank_tells_nothing() -> None:
+    team, (worker,) = team_of(1)
+    worker.send(beat={"steps": "many"})
+    worker.send(beat=None)
+    say(worker)
+    assert team.measure(10.0)[0] is not None
+
+
 @pytest.mark.slow
 def test_a_rank_that_has_measured_may_end_before_the_others() -> None:
     team, (first, other) = team_of(2)

@@ -105,7 +105,9 @@ def test_a_death_costs_one_point(run: Path, number: int, reason: str, printed: s
 
 @pytest.fixture(scope="module")
 def hung(tmp_path_factory: pytest.TempPathFactory) -> Records:
-    return measure(tmp_path_factory.mktemp("hung") / "run", "plain:beget", "plain:well", "hangs:well", limit=SOON)
+    return measure(
+        tmp_path_factory.mktemp("hung") / "run", "plain:beget", "plain:well", "hangs:well", "plain:bequeath", limit=SOON
+    )
 
 
 @pytest.mark.parametrize(("number", "where"), [(0, "hang ("), (2, "wait_for_ever (")], ids=["worker", "import"])
@@ -115,10 +117,15 @@ def test_a_hang_is_ended_and_the_record_says_where_it_stood(hung: Records, numbe
     assert hung[1]["status"] == "measured"
 
 
-def test_what_a_hanging_worker_started_is_ended_with_it(hung: Records) -> None:
-    (line,) = [line for line in hung[0]["output_tail"] if line.startswith("begot ")]
+@pytest.mark.parametrize("number", [0, 3], ids=["that hangs", "that has died"])
+def test_what_a_worker_started_is_ended_with_it(hung: Records, number: int) -> None:
+    (line,) = [line for line in hung[number]["output_tail"] if line.startswith("begot ")]
     begotten = int(line.split()[1])
-    assert not psutil.pid_exists(begotten) or not is_begotten(psutil.Process(begotten))
+    assert not psutil.pid_exists(begotten) or psutil.Process(begotten).status() == psutil.STATUS_ZOMBIE
+
+
+def test_a_death_is_named_though_a_child_of_the_dead_holds_its_channel(hung: Records) -> None:
+    assert "killed by SIGSEGV" in hung[3]["reason"]
 
 
 def is_begotten(process: psutil.Process) -> bool:
