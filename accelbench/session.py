@@ -17,9 +17,10 @@ from accelbench.format import plain
 from accelbench.report.rows import disturbed_records
 from accelbench.report.terminal import print_run
 from accelbench.run.cluster import Cluster
+from accelbench.run.gathering import gathered
+from accelbench.run.other_rank import serve as serve_rank_0
 from accelbench.run.progress import Progress
-from accelbench.run.ranks import Ranks, gathered
-from accelbench.run.ranks import serve as serve_rank_0
+from accelbench.run.ranks import Ranks
 from accelbench.run.runner import run_plan
 from accelbench.run.store import RUNS, RunInfo, RunStore, Settings, new_run_id
 from kernels.mpi_process import mpi_process
@@ -29,6 +30,10 @@ from profiling.records.point import Device, Point
 from profiling.records.record import Record
 
 EXIT_FAILED = 1
+TRUSTED_NETWORK = (
+    "--trusted-network: TensorFlow's servers (parameter-server, multiworker) listen at all addresses of each host, and "
+    "let anyone who reaches them read and write files as this user"
+)
 
 
 def new_run(
@@ -56,14 +61,18 @@ def complete(store: RunStore, console: Console, cluster: Cluster | None = None, 
     Interrupted is raised, after all that too, if the run was ended early.
     """
     console.print(f"run {store.path} on {store.info().device}", highlight=False)
+    lost: list[str] = []
     try:
         with _ranks(cluster, store, console) as ranks:
             run_plan(store, Progress(console), ranks, retry_failed)
+            lost = ranks.lost() if ranks else []
         interrupted = False
     except KeyboardInterrupt:
         interrupted = True
     info, records = store.info(), store.records()
     print_run(info, records, console)
+    for line in lost:
+        console.print(plain(line), style="red", markup=False)
     reported = True
     if records:
         # The report has a process of its own: its libraries would not fit the runner's 200 MB.
@@ -77,7 +86,7 @@ def complete(store: RunStore, console: Console, cluster: Cluster | None = None, 
         if len(turns) > left:
             what = f"{len(turns)} rounds of {left} points unmeasured"
         raise Interrupted(f"interrupted with {what}: 'accelbench resume {store.path}' goes on")
-    return exit_status(info, records, console) or (0 if reported else EXIT_FAILED)
+    return exit_status(info, records, console) or (EXIT_FAILED if lost or not reported else 0)
 
 
 def exit_status(info: RunInfo, records: Sequence[Record], console: Console) -> int:
@@ -113,6 +122,8 @@ def _ranks(cluster: Cluster | None, store: RunStore, console: Console) -> Iterat
     with mpi_process(), gathered(cluster, info.environment) as ranks:
         store.write_info(info.model_copy(update={"other_ranks": ranks.others()}))
         console.print(plain(ranks.sentence()), markup=False)
+        if info.settings.trusted_network:
+            console.print(TRUSTED_NETWORK, style="yellow", markup=False)
         for difference in ranks.unlike(info.device):
             console.print(plain(difference), style="yellow", markup=False)
         yield ranks

@@ -38,6 +38,9 @@ class Member(Protocol):
     def read(self) -> list[Message]:
         """Return the messages that came; `ended` is the last."""
 
+    def overdue(self) -> list[Message]:
+        """Return `ended` where whoever tells of the worker gives no sign of life, and nothing as long as it does."""
+
     def last_words(self) -> list[str]:
         """Return what the worker printed last, and where it stands."""
 
@@ -76,8 +79,10 @@ class Team:
             for rank, member in enumerate(self._members):
                 selector.register(member, EVENT_READ, rank)
             while not watch.over():
-                for key, _ in selector.select(watch.patience()):
-                    for message in self._members[key.data].read():
+                ready = {key.data for key, _ in selector.select(watch.patience())}
+                for key in list(selector.get_map().values()):
+                    member = self._members[key.data]
+                    for message in member.read() if key.data in ready else member.overdue():
                         watch.hear(key.data, message)
                         if "ended" in message:
                             selector.unregister(key.fileobj)

@@ -59,6 +59,10 @@ class WorkerProcess:
             messages.append({"ended": reason, "signal": signum, "tail": self.tail()})
         return messages
 
+    def overdue(self) -> list[Message]:
+        """Return no message: a worker of this host that ends closes its channel."""
+        return []
+
     def _exit_status(self) -> int:
         """Return the status of a worker whose channel has ended; one that a library then holds up is killed."""
         try:

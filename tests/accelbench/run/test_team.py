@@ -8,9 +8,9 @@ from threading import Timer
 
 import pytest
 
-from accelbench.run.ranks import RemoteWorker
+from accelbench.run.ranks import Hello, Peer, RemoteWorker
 from accelbench.run.team import Team, Trouble, energy_of_all, failed
-from accelbench.run.worker import Job
+from accelbench.run.worker import Order
 from profiling.ranks.channel import Channel
 from profiling.records.point import Point
 from profiling.records.quality import Metric
@@ -50,8 +50,10 @@ def record() -> Record:
 def team_of(size: int) -> tuple[Team, list[Channel]]:
     """A team, and what its workers speak through."""
     ends = [socket.socketpair() for _ in range(size)]
-    job = Job(point=POINT, environment=environment(), max_seconds=1.0)
-    return Team([RemoteWorker(Channel(ours), job) for ours, _ in ends], [0] * size), [Channel(end) for _, end in ends]
+    order = Order(point=POINT, environment=environment(), max_seconds=1.0)
+    hellos = [Hello(rank=rank, size=size, version="1", host="a", environment=environment()) for rank in range(size)]
+    peers = [Peer(Channel(ours), hello) for (ours, _), hello in zip(ends, hellos, strict=True)]
+    return Team([RemoteWorker(peer, order, "") for peer in peers], [0] * size), [Channel(end) for _, end in ends]
 
 
 def say(worker: Channel) -> None:
