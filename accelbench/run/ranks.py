@@ -193,7 +193,7 @@ class RemoteWorker:
         return [self._end()] if monotonic() - self._heard > ANSWER_SECONDS else []
 
     def _end(self) -> Message:
-        return {"ended": self._peer.lose(), "signal": None, "tail": []}
+        return {"ended": self._peer.lose(), "signal": None, "tail": [], "lost": True}
 
     def last_words(self) -> list[str]:
         """Return what the worker printed last, and where it stands."""

@@ -56,6 +56,8 @@ class Trouble(NamedTuple):
     tail: list[str]
     signal: int | None = None
     status: str = "failed"
+    lost: bool = False
+    """Whether it is not the worker that has gone, but its whole rank."""
 
 
 class Team:
@@ -201,7 +203,7 @@ class _Watch:
                     reason, tail = str(record.reason), record.output_tail
                     self._await_others(Trouble(rank, reason, tail, status=record.status))
             case {"ended": reason, "signal": signal, "tail": tail} if rank not in self.records:
-                self._await_others(Trouble(rank, reason, tail, signal))
+                self._await_others(Trouble(rank, reason, tail, signal, lost=bool(message.get("lost"))))
 
     def _await_others(self, trouble: Trouble) -> None:
         self._troubles.append(trouble)
@@ -219,8 +221,7 @@ class _Watch:
 
     def trouble(self) -> Trouble | None:
         """Return the first cause: a death before errors, since survivors complain of lost connections; a skip last."""
-        order = {True: 0, False: 1}
-        causes = sorted(self._troubles, key=lambda t: (t.status == "skipped", order[t.signal is not None]))
+        causes = sorted(self._troubles, key=lambda t: (t.status == "skipped", t.signal is None and not t.lost))
         return causes[0] if causes else None
 
     def silent(self, rank: int) -> bool:
