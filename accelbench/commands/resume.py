@@ -28,7 +28,6 @@ def command(run: str, failed: bool, trusted_network: bool) -> int:
         return serve(cluster)
     store = open_directory(run)
     store.lock()
-    store.drop_cut_off_line()
     info = store.info()
     find_device(info.device)
     if not same_machine(info.environment, collect()):
@@ -37,4 +36,6 @@ def command(run: str, failed: bool, trusted_network: bool) -> int:
     if trusted_network:
         settings = info.settings.model_copy(update={"trusted_network": True})
         store.write_info(info.model_copy(update={"settings": settings}))
+    for reason in store.set_damage_aside():
+        console().print(f"set aside and measured again: {reason}", markup=False, style="yellow")
     return complete(store, console(), cluster, retry_failed=failed)
