@@ -55,7 +55,7 @@ def serve(cluster: Cluster, environment: Environment) -> int:
                             if worker in [key.fileobj for key in selector.get_map().values()]:
                                 selector.unregister(worker)
                             worker.close()
-                            leader.send(stopped=worker.tail())
+                            leader.send(stopped=True)
                             worker = None
                         case {"end": status}:
                             return int(status)
