@@ -15,7 +15,7 @@ from pydantic import ValidationError
 
 from accelbench import __version__
 from accelbench.errors import UserError
-from accelbench.format import plain
+from accelbench.plain_text import plain
 from accelbench.run.cluster import Cluster
 from accelbench.run.ranks import GATHER_SECONDS, Hello, Peer, Ranks, hello, where
 from accelbench.run.secret import SECRET, take_secret
