@@ -15,7 +15,8 @@ from pkgutil import iter_modules
 import click
 
 from accelbench import __version__, commands
-from accelbench.errors import Interrupted, UserError
+from accelbench.damage import damage_met
+from accelbench.errors import DataDamaged, Interrupted, RunBroken, UserError
 
 
 class Commands(click.Group):
@@ -45,6 +46,15 @@ def main(argv: list[str] | None = None) -> int:
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="replace")  # a locale that lacks µ or × costs a character, never the run
+    with damage_met() as damage:
+        status = _run(argv)
+    for reason in damage:
+        status = status or DataDamaged.exit_status
+        _complain(reason, status)
+    return status
+
+
+def _run(argv: list[str] | None) -> int:
     try:
         return cli.main(argv, prog_name="accelbench", standalone_mode=False) or 0
     except click.ClickException as error:
@@ -57,6 +67,8 @@ def main(argv: list[str] | None = None) -> int:
         # The reader (head, less) has seen enough; keep Python from complaining about it at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
+    except OSError as error:
+        return _complain(f"the system refused it: {error}", RunBroken.exit_status)
 
 
 def _complain(message: str, status: int) -> int:

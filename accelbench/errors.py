@@ -8,7 +8,13 @@ class UserError(Exception):
 
 
 class RunBroken(UserError):
-    """The run could not go on (a full disk, say); what was measured is kept: exit status 1."""
+    """The run could not go on (a full disk, say); the message says what of it is kept: exit status 1."""
+
+    exit_status = 1
+
+
+class DataDamaged(UserError):
+    """What is stored cannot be read: exit status 1."""
 
     exit_status = 1
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -24,8 +25,7 @@ def open_directory(run: str) -> RunStore:
         if not found:
             raise UserError(f"there is no run under {RUNS}: 'accelbench run' makes one")
         return RunStore.open(found[-1].parent)
-    path = Path(run)
-    return RunStore.open(path if path.exists() else RUNS / run)
+    return RunStore.open(Path(run) if os.path.exists(run) else RUNS / run)
 
 
 def find_runs(name: str) -> list[RunStore]:
@@ -33,7 +33,7 @@ def find_runs(name: str) -> list[RunStore]:
     packed = find_pack(name)
     if packed and packed[1] is None:
         folder = unpack(packed[0])
-    elif packed or (Path(name) / "run.json").exists() or not Path(name).is_dir():
+    elif packed or not os.path.isdir(name) or (Path(name) / "run.json").exists():
         return [open_run(name)]
     else:
         folder = Path(name)

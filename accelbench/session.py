@@ -14,8 +14,6 @@ from rich.console import Console
 
 from accelbench.errors import Interrupted
 from accelbench.format import plain
-from accelbench.report.rows import disturbed_records
-from accelbench.report.terminal import print_run
 from accelbench.run.cluster import Cluster
 from accelbench.run.progress import Progress
 from accelbench.run.ranks import Ranks, gathered
@@ -27,6 +25,7 @@ from profiling.machine.cpu_probe import probed
 from profiling.machine.environment.collect import collect
 from profiling.records.point import Device, Point
 from profiling.records.record import Record
+from profiling.records.stored import readable
 
 EXIT_FAILED = 1
 
@@ -40,7 +39,7 @@ def new_run(
         run_id=run_id,
         created=datetime.now().astimezone(),
         status="running",
-        command=["accelbench", *sys.argv[1:]],
+        command=["accelbench", *map(readable, sys.argv[1:])],
         suite=suite,
         device=device,
         settings=settings,
@@ -62,6 +61,8 @@ def complete(store: RunStore, console: Console, cluster: Cluster | None = None, 
         interrupted = False
     except KeyboardInterrupt:
         interrupted = True
+    from accelbench.report.terminal import print_run  # what it brings would stand in memory while others measure
+
     info, records = store.info(), store.records()
     print_run(info, records, console)
     reported = True
@@ -71,7 +72,7 @@ def complete(store: RunStore, console: Console, cluster: Cluster | None = None, 
         reported = subprocess.run(report, check=False).returncode == 0
     store.close()
     if interrupted:
-        turns = store.turns_left()
+        turns = store.turns_left(store.lines())
         left = len({str(turn.point) for turn in turns})
         what = f"{left} of {len(info.plan)} points unmeasured"
         if len(turns) > left:
@@ -85,6 +86,8 @@ def exit_status(info: RunInfo, records: Sequence[Record], console: Console) -> i
 
     The disturbed points that make it fail are named, and so are those whose records are gone.
     """
+    from accelbench.report.rows import disturbed_records
+
     lost = {str(point) for point in info.plan} - {str(record.point) for record in records}
     for point in sorted(lost):
         console.print(

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import math
 import traceback
+from collections.abc import Mapping
 from contextlib import closing
 from dataclasses import replace
 from datetime import UTC, datetime
 from time import perf_counter
 from typing import Any
+
+from pydantic import ValidationError
 
 from profiling.benchmark import Benchmark, Serving, Skip, Task, Training
 from profiling.machine.devices import device_kind
@@ -20,7 +24,9 @@ from profiling.ranks.world import world
 from profiling.records.environment import Environment
 from profiling.records.layout import Layout
 from profiling.records.point import Device, Point
+from profiling.records.quality import Metric
 from profiling.records.record import Record
+from profiling.records.stored import first_fault, readable
 from profiling.records.timing import Phases
 from profiling.timing.host import soak
 from profiling.timing.phase_clock import PhaseClock
@@ -73,16 +79,31 @@ def measure(
             outcome["held_back"] = held_back(environment, _libraries(task, point)) if layout.processes == 1 else []
             outcome["peak"] = observer.peak(declared["bound"], task.work.unit_kind)
     except Skip as skip:
-        outcome = {"status": "skipped", "reason": str(skip)}
-    except Exception as error:  # noqa: BLE001 - whatever a benchmark does wrong is that point's failed record
-        outcome = {
-            "status": "failed",
-            "reason": " ".join(f"{type(error).__name__}: {error}".split()) + _memory_left(error, point.device),
-            "output_tail": traceback.format_exc().splitlines()[-TRACEBACK_LINES:],
-        }
-    elapsed_s, phases = perf_counter() - begin, Phases(**phase.seconds)
-    record = Record(point=point, started=started, elapsed_s=elapsed_s, phases=phases, **declared, **outcome)
-    return with_scalars(record, readings, keep)
+        outcome = {"status": "skipped", "reason": readable(str(skip))}
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # noqa: BLE001 - whatever a benchmark does wrong is that point's failed record
+        outcome = _failure(f"{type(error).__name__}: {error}", _memory_left(error, point.device))
+
+    def record(outcome: Outcome) -> Record:
+        elapsed_s, phases = max(0.0, perf_counter() - begin), Phases(**phase.seconds)
+        return Record(point=point, started=started, elapsed_s=elapsed_s, phases=phases, **declared, **outcome)
+
+    try:
+        found = record(outcome)
+    except ValidationError as error:
+        found = record(_failure(f"what the benchmark gave cannot be stored: {first_fault(error)}"))
+    return with_scalars(found, readings, keep)
+
+
+def _failure(reason: str, hint: str = "") -> Outcome:
+    """Return the fields of a record whose point raised the exception that is being handled."""
+    trace = traceback.format_exc().splitlines()[-TRACEBACK_LINES:]
+    return {
+        "status": "failed",
+        "reason": readable(" ".join(reason.split()) + hint),
+        "output_tail": [readable(line) for line in trace],
+    }
 
 
 def _libraries(task: Task | Training, point: Point) -> set[str]:
@@ -120,13 +141,21 @@ def _lead(task: Task, device: Device, phase: PhaseClock, observer: Observer, max
             soak(run)
         with observer, phase("measure_s"):
             timing = time(max_seconds)
-        metrics = task.metrics(timing.summary.median) if task.metrics else {}
+        metrics = _finite(task.metrics(timing.summary.median)) if task.metrics else {}
     observed = observer.result()
     observed["noise"] += clock_flags(timing)
     return observed | outcome | {"timing": timing, "metrics": metrics}
 
 
-def _memory_left(error: Exception, device: Device) -> str:
+def _finite(metrics: Mapping[str, Metric]) -> Mapping[str, Metric]:
+    """Return the metrics; ArithmeticError if one of them is no number."""
+    for name, metric in metrics.items():
+        if not math.isfinite(metric.value):
+            raise ArithmeticError(f"the metric {name} is {metric.value}")
+    return metrics
+
+
+def _memory_left(error: BaseException, device: Device) -> str:
     """Return how much is free where memory ran out: the error itself says what was asked."""
     if type(error).__name__ not in OUT_OF_MEMORY and "RESOURCE_EXHAUSTED" not in str(error):
         return ""

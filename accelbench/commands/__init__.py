@@ -6,8 +6,9 @@ is used.
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -18,6 +19,18 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from profiling.records.point import Device
+
+
+class Number(click.FloatRange):
+    """A number within bounds, which `nan` is not."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """Return the number; a usage error for anything else."""
+        number: float = super().convert(value, param, ctx)
+        if math.isnan(number):
+            self.fail(f"{value!r} is no number", param, ctx)
+        return number
+
 
 DEVICE_OPTION = click.option(
     "--device",

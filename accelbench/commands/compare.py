@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from accelbench.commands import console
+from accelbench.commands import Number, console
 from accelbench.errors import UserError
 
 EXIT_REGRESSION = 3
@@ -32,7 +32,7 @@ class TwoSides(click.Command):
     "--equivalence",
     default=3.0,
     show_default=True,
-    type=click.FloatRange(0, 100),
+    type=Number(0, 100),
     help="Percent within which two figures are the same.",
 )
 @click.option(

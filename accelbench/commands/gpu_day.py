@@ -8,8 +8,9 @@ from pathlib import Path
 
 import click
 
-from accelbench.commands import console
+from accelbench.commands import Number, console
 from accelbench.errors import UserError
+from accelbench.limits import MOST_MIB, MOST_SECONDS
 
 
 @click.command()
@@ -21,11 +22,11 @@ from accelbench.errors import UserError
     show_default=True,
     help="Where runs, logs and the diary are; the same folder is gone on with.",
 )
-@click.option("--budget", type=click.FloatRange(min=120), metavar="SECONDS", help="For all of it: the figures first.")
+@click.option("--budget", type=Number(120, MOST_SECONDS), metavar="SECONDS", help="For all of it: the figures first.")
 @click.option("--limit", "limits", multiple=True, metavar="STAGE=SECONDS", help="The time that a stage gets at most.")
 @click.option("--suite", "suites", multiple=True, metavar="STAGE=NAME|FILE", help="Another suite for a stage.")
 @click.option("--again", multiple=True, metavar="STAGE", help="Repeat a stage that is finished.")
-@click.option("--part-size", type=click.FloatRange(min=0.01), metavar="MIB", help="Cut the pack into such files.")
+@click.option("--part-size", type=Number(0.01, MOST_MIB), metavar="MIB", help="Cut the pack into such files.")
 def command(
     stages: str | None,
     out: Path,
@@ -80,6 +81,6 @@ def _pairs(words: tuple[str, ...], option: str) -> list[tuple[str, str]]:
 
 
 def _seconds(text: str) -> float:
-    if not re.fullmatch(r"\d+(\.\d+)?", text):
-        raise UserError(f"--limit: {text!r} is no number of seconds")
+    if not re.fullmatch(r"\d+(\.\d+)?", text) or float(text) > MOST_SECONDS:
+        raise UserError(f"--limit: {text!r} is no number of seconds within a week")
     return float(text)

@@ -6,13 +6,16 @@ from pathlib import Path
 
 import click
 
+from accelbench.commands import Number
+from accelbench.limits import MOST_MIB
+
 
 @click.command()
 @click.argument("runs", nargs=-1, required=True, metavar="RUN...")
 @click.option("--out", type=click.Path(path_type=Path), help="The file. Default: here, named after date and machine.")
 @click.option("--no-traces", is_flag=True, help="Leave the traces out, which are most of a training run's size.")
 @click.option(
-    "--part-size", type=click.FloatRange(min=0.01), metavar="MIB", help="Cut it into files of at most so many MiB."
+    "--part-size", type=Number(0.01, MOST_MIB), metavar="MIB", help="Cut it into files of at most so many MiB."
 )
 def command(runs: tuple[str, ...], out: Path | None, no_traces: bool, part_size: float | None) -> None:
     """Put runs into one file, which report, compare and tensorboard take for a run: PACK, or PACK:RUN of several."""

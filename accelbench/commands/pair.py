@@ -6,8 +6,9 @@ from pathlib import Path
 
 import click
 
-from accelbench.commands import BACKEND_OPTION, DEVICE_OPTION, OUT_OPTION, console
+from accelbench.commands import BACKEND_OPTION, DEVICE_OPTION, OUT_OPTION, Number, console
 from accelbench.errors import Interrupted, UserError
+from accelbench.limits import MOST_SECONDS
 
 EXIT_FAILED = 1
 EXIT_REGRESSION = 3
@@ -36,7 +37,7 @@ MANY = 2
 )
 @click.option(
     "--time-limit",
-    type=click.FloatRange(min=1),
+    type=Number(1, MOST_SECONDS),
     default=300,
     show_default=True,
     help="Seconds for all of it: no block of turns is begun that would end later.",

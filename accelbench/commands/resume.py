@@ -27,10 +27,11 @@ def command(run: str, failed: bool) -> int:
         return serve(cluster)
     store = open_directory(run)
     store.lock()
-    store.drop_cut_off_line()
     info = store.info()
     find_device(info.device)
     if not same_machine(info.environment, collect()):
         raise UserError(f"{store.path} was measured on another machine: its figures and this one's do not mix")
     require_cores(info.plan)
+    for reason in store.set_damage_aside():
+        console().print(f"set aside and measured again: {reason}", markup=False, style="yellow")
     return complete(store, console(), cluster, retry_failed=failed)

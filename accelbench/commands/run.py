@@ -7,7 +7,8 @@ from pathlib import Path
 
 import click
 
-from accelbench.commands import BACKEND_OPTION, DEVICE_OPTION, OUT_OPTION, console, find_device
+from accelbench.commands import BACKEND_OPTION, DEVICE_OPTION, OUT_OPTION, Number, console, find_device
+from accelbench.limits import MOST_ROUNDS, MOST_SECONDS, MOST_SEED
 
 
 @click.command()
@@ -25,20 +26,22 @@ from accelbench.commands import BACKEND_OPTION, DEVICE_OPTION, OUT_OPTION, conso
 )
 @BACKEND_OPTION
 @OUT_OPTION
-@click.option("--seed", type=click.IntRange(min=0), default=1, show_default=True, help="Seed of all random inputs.")
+@click.option(
+    "--seed", type=click.IntRange(0, MOST_SEED), default=1, show_default=True, help="Seed of all random inputs."
+)
 @click.option(
     "--time-limit",
-    type=click.FloatRange(min=1),
+    type=Number(1, MOST_SECONDS),
     help="Seconds allowed to one point. Default: the benchmark's, mostly 300.",
 )
 @click.option(
     "--max-seconds",
-    type=click.FloatRange(min=0.1),
+    type=Number(0.1, MOST_SECONDS),
     help="Sampling time of an unsteady point, shared by its rounds. Default: the suite's, else 15.",
 )
 @click.option(
     "--rounds",
-    type=click.IntRange(1, 99),
+    type=click.IntRange(1, MOST_ROUNDS),
     help="Fresh processes that measure each point in turns. Default: the suite's for kernels, else 1; of a training, "
     "which is long, 1.",
 )

@@ -13,6 +13,7 @@ from rich.text import Text
 
 from accelbench.compare.change import Change, Verdict
 from accelbench.compare.runs import Comparison
+from accelbench.cost import by_fastest
 from accelbench.differences import Difference
 from accelbench.format import UNKNOWN, metric, percent, plain, ratio_text, read, read_figure
 from profiling.analysis.uncertain_quality import quality_interval
@@ -34,6 +35,10 @@ def render_comparison(comparison: Comparison, console: Console) -> None:
     _print_differences(comparison.differences, console)
     if comparison.changes:
         console.print(_table(comparison.changes), width=min(WIDTH, console.width))
+    if any(record.timing and by_fastest(record.timing) for change in comparison.changes for record in change.a):
+        console.print(
+            Text("Figures are medians; the speed of a kernel on a CPU is by its fastest samples.", style="dim")
+        )
     _print_notes(comparison.changes, console)
     for pair in comparison.unmeasured:
         console.print(

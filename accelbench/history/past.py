@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from datetime import datetime
 
+from accelbench.damage import damage_met
 from accelbench.errors import UserError
 from accelbench.history.fingerprint import fingerprint
 from accelbench.run.store import RunStore
@@ -36,13 +37,15 @@ def read_past(
 ) -> Past:
     """Read the runs on the machines that are wanted, each once, but not those whose ids are in `without`."""
     runs: dict[str, PastRun] = {}
-    passed_over = []
+    passed_over: list[str] = []
     for store in stores:
         try:
             info = store.info()
             machine = fingerprint(info)
             if wanted(machine) and info.run_id not in without and info.run_id not in runs:
-                runs[info.run_id] = PastRun(store, info.run_id, info.created, machine, store.records())
+                with damage_met() as damage:
+                    runs[info.run_id] = PastRun(store, info.run_id, info.created, machine, store.records())
+                passed_over += damage
         except UserError as error:
             passed_over.append(str(error))
         except OSError as error:

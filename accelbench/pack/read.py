@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import io
 import lzma
+import os
 import shutil
 import tarfile
 from collections.abc import Sequence
@@ -29,7 +30,7 @@ MOST_BYTES, MOST_FILES = 8 << 30, 20_000
 def find_pack(name: str) -> tuple[Path, str | None] | None:
     """Return the pack, and the run of it, that `PACK` or `PACK:RUN` names; None if it names none that is there."""
     for pack, run in ((name, None), (name.rpartition(":")[0], name.rpartition(":")[2])):
-        if pack and (Path(pack).is_file() or written_parts(Path(pack))):
+        if pack and (os.path.isfile(pack) or written_parts(Path(pack))):
             return Path(pack), run
     return None
 

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import math
 from datetime import datetime
 from typing import Literal
 
-import numpy as np
-
+from accelbench.cost import cost
 from accelbench.format import percent
 from accelbench.pair.paired import LEAST_PAIRS, half_width, speed_ratio
 from profiling.records.point import Point
@@ -15,8 +13,6 @@ from profiling.records.record import Record
 from profiling.records.stored import Stored
 from profiling.timing.statistics import Estimate
 
-FASTEST = 0.05
-"""The quantile of the samples by which two sides are compared, of those that ran without waiting for others."""
 Verdict = Literal["slower", "faster", "same", "cannot tell", "not measured"]
 
 
@@ -89,32 +85,17 @@ class PairResult(Stored):
 def ratio_of(a: Record, b: Record) -> float:
     """Return the speed of B over that of A in one pair; ValueError with the reason where they cannot be compared.
 
-    Sides whose executions do different work are compared by their rates, and by the times where the work is unknown.
+    Sides whose executions do different work are compared by their rates, and by the times where the work is unknown;
+    by the fastest samples of what the host's clock has timed (`accelbench.cost`).
     """
     if a.figure != b.figure or a.unit != b.unit:
         raise ValueError(f"A is measured in {a.unit} ({a.figure}) and B in {b.unit} ({b.figure})")
-    rates = a.rate(), b.rate()
-    if a.figure == "time" or None in rates:
-        of_b, of_a = a.rate("time"), b.rate("time")  # the speed is the inverse of the time
-    else:
-        of_a, of_b = rates
-    if not (of_a and of_b and math.isfinite(of_a) and math.isfinite(of_b)):
+    of_a, of_b = cost(a), cost(b)
+    if of_a is None or of_b is None:
+        of_a, of_b = cost(a, "time"), cost(b, "time")
+    if of_a is None or of_b is None:
         raise ValueError("a measurement has no usable samples")
-    return of_b / of_a * _undisturbed(b) / _undisturbed(a)
-
-
-def _undisturbed(record: Record) -> float:
-    """Return how much faster the fastest samples of the measurement are than its median, by which its rate is.
-
-    Whatever else a machine does makes samples slower and none faster. The ratio of two measurements of the same product
-    of matrices, one after the other on a shared virtual machine, had a standard deviation of 0.9 % by the quantile
-    `FASTEST`, 4 % by the first quartile and 5 % by the median. The steps of a training and what NVBench times stay as
-    they are.
-    """
-    assert record.timing is not None
-    if record.timing.timer != "host":
-        return 1.0
-    return record.timing.summary.median / float(np.quantile(record.timing.samples, FASTEST))
+    return of_a / of_b
 
 
 def shown_figure(record: Record) -> tuple[float, str]:

@@ -15,6 +15,7 @@ from pathlib import Path
 from types import ModuleType
 
 from accelbench.errors import UserError
+from accelbench.limits import MOST_VALUE
 from accelbench.run.suite import Selection, Suite, load_suite
 from profiling.benchmark import REGISTRY, Benchmark, Values
 from profiling.machine.devices import is_installed
@@ -253,7 +254,8 @@ def _check(benchmark: Benchmark, axis: str, value: Scalar, device: Device) -> Sc
     low, high = benchmark.limits.get(axis, (1, None))
     if number < low:
         raise UserError(f"{name}: {axis} is at least {low}")
-    if high is not None and number > high:
+    high = MOST_VALUE if high is None else high
+    if number > high:
         raise UserError(f"{name}: {axis} is at most {high}")
     return number
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -17,7 +17,7 @@ from time import monotonic, sleep
 from types import FrameType
 from typing import Any
 
-from accelbench.errors import UserError
+from accelbench.errors import RunBroken, UserError
 from accelbench.run.plan import discover, layout_of
 from accelbench.run.progress import Progress
 from accelbench.run.ranks import Ranks, RemoteWorker
@@ -45,18 +45,23 @@ def run_plan(store: RunStore, progress: Progress, ranks: Ranks | None = None, re
     A point that fails or is skipped in one round is not measured in the rounds after it. Ctrl-C or SIGTERM leaves a
     valid, resumable run: KeyboardInterrupt is raised after it was marked as interrupted.
     """
-    info = store.info()
-    turns, before = store.turns_left(failed=retry_failed), store.lines()
+    info, before = store.info(), store.lines()
+    turns = store.turns_left(before, failed=retry_failed)
     if unknown := sorted({turn.point.benchmark for turn in turns} - discover().keys()):
         raise UserError(
             f"{store.path} has points of {', '.join(unknown)}, and no benchmark is called that here: set "
             "ACCELBENCH_PATH as when the run was begun"
         )
-    progress.start(store.schedule(), turns, before)
+    progress.start(info.schedule(), turns, before)
     info = _mark(store, info, status="running")
     begin, worker_s, order = monotonic(), 0.0, len(before)
     over: set[str] = set()
-    status = "interrupted"
+
+    def end(status: str) -> RunInfo:
+        progress.stop()
+        wall_s = info.wall_s + monotonic() - begin
+        return _mark(store, info, status=status, wall_s=wall_s, worker_s=info.worker_s + worker_s)
+
     try:
         with _ended_as_by_ctrl_c(), Template() as template, TemporaryDirectory(prefix="accelbench-") as scratch:
             for turn in turns:
@@ -64,24 +69,31 @@ def run_plan(store: RunStore, progress: Progress, ranks: Ranks | None = None, re
                     continue
                 progress.started(turn)
                 order += 1
-                record = measure_turn(store.path, info, turn, ranks, template, Path(scratch))
+                with _broken_by_the_system(store):
+                    record = measure_turn(store.path, info, turn, ranks, template, Path(scratch))
                 record = record.model_copy(update={"round": turn.round, "order": order})
                 store.append(record)
                 if record.status != "measured":
                     over.add(str(turn.point))
                 worker_s += record.elapsed_s + record.phases.import_s
                 progress.finished(record)
-        status = "finished"
-    finally:
-        progress.stop()
-        info = _mark(
-            store,
-            info,
-            status=status,
-            wall_s=info.wall_s + monotonic() - begin,
-            worker_s=info.worker_s + worker_s,
-        )
-    return info
+    except RunBroken:
+        with suppress(RunBroken):  # what broke the run may keep its end from being written, too
+            end("interrupted")
+        raise
+    except BaseException:
+        end("interrupted")
+        raise
+    return end("finished")
+
+
+@contextmanager
+def _broken_by_the_system(store: RunStore) -> Iterator[None]:
+    """Raise RunBroken where the system refuses the runner a file or a process: no other point would fare better."""
+    try:
+        yield
+    except OSError as error:
+        raise RunBroken(f"the next point cannot be measured: {error}; {store.kept()}") from error
 
 
 def _mark(store: RunStore, info: RunInfo, **update: Any) -> RunInfo:
@@ -129,7 +141,7 @@ def measure_turn(
     benchmark, started = discover()[point.benchmark], datetime.now(UTC)
     trouble = _too_few(point, ranks)
     if trouble:
-        return failed(point, trouble, started, **benchmark.declared(point))
+        return _failed(benchmark, point, trouble, started)
     forked = _can_be_forked(benchmark, point)
     if not forked:
         template.close()  # it would only take memory from what is measured
@@ -141,9 +153,17 @@ def measure_turn(
     if trouble and trouble.signal in (signal.SIGTERM, signal.SIGINT):
         sleep(OWN_SIGNAL_SECONDS)  # ends the run here, if the signal was meant for the whole job
     if trouble:
-        return failed(point, trouble, started, **benchmark.declared(point))
+        return _failed(benchmark, point, trouble, started)
     assert record is not None
     return record
+
+
+def _failed(benchmark: Benchmark, point: Point, trouble: Trouble, started: datetime) -> Record:
+    """Return the record of a point that was not measured, with its declared facts unless these are what is wrong."""
+    try:
+        return failed(point, trouble, started, **benchmark.declared(point))
+    except Exception:  # noqa: BLE001 - a benchmark declares facts by functions of its own
+        return failed(point, trouble, started, figure=benchmark.figure)
 
 
 def _too_few(point: Point, ranks: Ranks | None) -> Trouble | None:

@@ -2,40 +2,47 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+import re
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Annotated, Any, Literal, NamedTuple, TypeVar
 
 from filelock import FileLock, Timeout
-from pydantic import ValidationError
+from pydantic import Field, ValidationError
 
-from accelbench.errors import RunBroken, UserError
+from accelbench.damage import tell_damage
+from accelbench.errors import DataDamaged, RunBroken, UserError
+from accelbench.limits import MOST_SEED
 from accelbench.run.schedule import Turn, schedule
-from accelbench.run.suite import KnownDevice, Rounds
+from accelbench.run.suite import ALLOWED, Allowed, KnownDevice, Rounds
 from profiling.analysis.rounds import join
 from profiling.records.environment import Environment
 from profiling.records.point import Point
 from profiling.records.record import SCHEMA_VERSION, Record
-from profiling.records.stored import Stored
+from profiling.records.stored import Moment, Seconds, Stored, first_fault
 
 RUNS = Path("runs")
 """The folder that holds the runs, unless they are given a place."""
 LOCK = ".lock"
+MOST_DIGITS = 18
+"""The most digits of a whole number in a store, so that every one fits 64 bits."""
+HALF_A_CHARACTER = re.compile(rb"\\u[dD][89a-fA-F]")
+"""The escape of half a character in JSON, which is Unicode only beside the other half."""
 M = TypeVar("M", bound=Stored)
 
 
 class Settings(Stored):
     """The user's choices for the whole run; `resume` goes on with the same."""
 
-    seed: int = 1
+    seed: Annotated[int, Field(ge=0, le=MOST_SEED)] = 1
     """The seed of the random inputs."""
-    time_limit_s: float | None = None
+    time_limit_s: Annotated[float | None, ALLOWED] = None
     """The wall time in seconds allowed to one point, its preparation included; null for the benchmark's own limit."""
-    max_seconds: float = 15.0
+    max_seconds: Allowed = 15.0
     """The measuring time in seconds after which an unsteady point is taken as it is; its rounds share it. A training
     ends after it in its later rounds, and goes on to the last epoch in the first."""
     rounds: Rounds = 1
@@ -74,7 +81,7 @@ class RunInfo(Stored):
     """The version of this schema; another is refused."""
     run_id: str
     """The run's name, made of the time at which it was begun and a label."""
-    created: datetime
+    created: Moment
     """The moment at which the run was begun, with its time zone."""
     status: Literal["running", "finished", "interrupted"]
     """Whether the run goes on, has ended, or was ended early and can be gone on with."""
@@ -92,10 +99,14 @@ class RunInfo(Stored):
     """The machine of the process that is rank 0, or measures alone."""
     other_ranks: list[OtherRank] = []
     """The other ranks of a run of several, each with its machine."""
-    wall_s: float = 0.0
+    wall_s: Seconds = 0.0
     """The wall time of the run so far in seconds, summed over resumptions."""
-    worker_s: float = 0.0
+    worker_s: Seconds = 0.0
     """The seconds of `wall_s` that workers spent on imports, preparing, warming up, measuring and verifying."""
+
+    def schedule(self) -> list[Turn]:
+        """Return every turn of the run, in order."""
+        return schedule(self.plan, self.settings.rounds_of, self.settings.seed)
 
 
 def new_run_id(label: str) -> str:
@@ -103,17 +114,30 @@ def new_run_id(label: str) -> str:
     return f"{datetime.now().astimezone():%Y%m%d-%H%M%S}-{label}-{os.urandom(2).hex()}"
 
 
+class Contents(NamedTuple):
+    """What can be read of `records.jsonl`, and what cannot."""
+
+    lines: list[Record]
+    """The last record of each round of each point, as measured."""
+    damage: dict[int, str]
+    """The reason why a line cannot be read, in words, by its number from 1."""
+
+
 class RunStore:
     """One run directory, read by everything and written by one process at a time."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self.info_path = path / "run.json"
         self.records_path = path / "records.jsonl"
         self._lock = FileLock(path / LOCK)
 
     @classmethod
     def create(cls, path: Path, info: RunInfo) -> RunStore:
-        """Make a new run directory and hold its lock; `UserError` if it cannot be written or is taken."""
+        """Make a new run directory and hold its lock; `UserError` if it cannot be written or is taken.
+
+        Then nothing of it is left behind.
+        """
         store = cls(path)
         try:
             path.mkdir(parents=True, exist_ok=True)
@@ -121,13 +145,21 @@ class RunStore:
                 store._refuse_if_taken()  # before the lock's file is put there
             store._acquire()
             store._refuse_if_taken()
-            store.write_info(info)
-            store.records_path.touch()
-        except RunBroken as error:
-            raise UserError(str(error)) from error
+            store._begin(info)
         except OSError as error:
-            raise UserError(f"cannot write the run directory {path}: {error.strerror}") from error
+            raise UserError(f"cannot write the run directory {path}: {_why(error)}; nothing was measured") from error
         return store
+
+    def _begin(self, info: RunInfo) -> None:
+        """Write the files of a run without records, or none of them."""
+        try:
+            self._replace_info(info)
+            self.records_path.touch()
+        except OSError:
+            self.close()
+            for path in (self.info_path, self._new_info_path, self.path / LOCK):
+                path.unlink(missing_ok=True)
+            raise
 
     def _refuse_if_taken(self) -> None:
         taken = {file.name for file in self.path.iterdir()} - {LOCK}
@@ -140,7 +172,7 @@ class RunStore:
     @classmethod
     def open(cls, path: Path) -> RunStore:
         """Open an existing run directory for reading."""
-        if not (path / "run.json").is_file():
+        if not os.path.isfile(path / "run.json"):
             raise UserError(f"{path} is not a run directory: it has no run.json")
         return cls(path)
 
@@ -149,7 +181,7 @@ class RunStore:
         try:
             self._acquire()
         except OSError as error:
-            raise UserError(f"cannot write the run directory {self.path}: {error.strerror}") from error
+            raise UserError(f"cannot write the run directory {self.path}: {_why(error)}") from error
 
     def _acquire(self) -> None:
         try:
@@ -163,45 +195,57 @@ class RunStore:
         self._lock.release()
 
     def info(self) -> RunInfo:
-        return _parse(
-            RunInfo,
-            (self.path / "run.json").read_text(encoding="utf-8", errors="replace"),
-            f"{self.path / 'run.json'}",
-        )
+        """Return what the run tells of itself; `DataDamaged` if it cannot be read."""
+        return _parse(RunInfo, _read(self.info_path), f"{self.info_path}")
 
     def write_info(self, info: RunInfo) -> None:
-        """Replace `run.json` in one step, so that no reader ever sees half of it."""
-        new = self.path / "run.json.new"
-        with self._telling_what_is_kept(), new.open("w", encoding="utf-8") as file:
+        """Replace `run.json` in one step, so that no reader ever sees half of it; RunBroken if it cannot be written."""
+        try:
+            self._replace_info(info)
+        except OSError as error:
+            raise RunBroken(f"cannot write {self.info_path}: {_why(error)}; {self.kept()}") from error
+
+    @property
+    def _new_info_path(self) -> Path:
+        return self.path / "run.json.new"
+
+    def _replace_info(self, info: RunInfo) -> None:
+        with self._new_info_path.open("w", encoding="utf-8") as file:
             file.write(info.model_dump_json(indent=2) + "\n")
             file.flush()
             os.fsync(file.fileno())
-        new.replace(self.path / "run.json")
+        self._new_info_path.replace(self.info_path)
 
     def append(self, record: Record) -> None:
-        """Add one record and sync it to the disk; a failed write leaves no partial line."""
+        """Add one record and sync it to the disk; a failed write leaves no partial line, and is RunBroken."""
         line = (record.model_dump_json() + "\n").encode()
-        with self._telling_what_is_kept(), self.records_path.open("ab", buffering=0) as file:
-            size = file.tell()
-            try:
-                written = file.write(line)
-                if written < len(line):
-                    file.write(line[written:])  # a disk that is full says so only now
-                os.fsync(file.fileno())
-            except OSError:
-                file.truncate(size)
-                raise
-
-    @contextmanager
-    def _telling_what_is_kept(self) -> Iterator[None]:
         try:
-            yield
+            with self.records_path.open("ab", buffering=0) as file:
+                size = file.tell()
+                try:
+                    written = file.write(line)
+                    if written < len(line):
+                        file.write(line[written:])  # a disk that is full says so only now
+                    os.fsync(file.fileno())
+                except OSError:
+                    file.truncate(size)
+                    raise
         except OSError as error:
-            advice = f"what was measured is kept: make room, then 'accelbench resume {self.path}'"
-            raise RunBroken(f"cannot write to {self.path}: {error.strerror}; {advice}") from error
+            what = f"cannot write the record of {record.point} to {self.records_path}: {_why(error)}"
+            raise RunBroken(f"{what}; {self.kept()}") from error
+
+    def kept(self) -> str:
+        """Return, in words, what is kept of the run after a write that failed: only what can be read again is."""
+        try:
+            self.info()
+            count = len(self.contents().lines)
+        except UserError as error:
+            return f"nothing of this run can be read again: {error}"
+        records = f"{count} record{'s' * (count != 1)} can be read again"
+        return f"{records}, and once that is mended 'accelbench resume {self.path}' measures the rest"
 
     def records(self) -> list[Record]:
-        """Return one record for each point, its rounds joined, in the order of the plan; see `lines` for errors."""
+        """Return one record for each point, its rounds joined, in the order of the plan; see `lines`."""
         info = self.info()
         place = {str(point): number for number, point in enumerate(info.plan)}
         points: dict[str, list[Record]] = {}
@@ -211,63 +255,78 @@ class RunStore:
         return [join(rounds, info.settings.rounds_of(rounds[0].point)) for _, rounds in ordered]
 
     def lines(self) -> list[Record]:
-        """Return the last record of each round of each point, as measured; `UserError` names a damaged line."""
-        return list({(str(record.point), record.round): record for record in self._lines()}.values())
+        """Return the last record of each round of each point, as measured; what cannot be read is told as damage."""
+        contents = self.contents()
+        for reason in contents.damage.values():
+            tell_damage(reason)
+        return contents.lines
 
-    def schedule(self) -> list[Turn]:
-        """Return every turn of the run, in order."""
-        info = self.info()
-        return schedule(info.plan, info.settings.rounds_of, info.settings.seed)
+    def contents(self) -> Contents:
+        """Return what can be read of the records, and what cannot; `DataDamaged` if there is no such file."""
+        found: dict[tuple[str, int], Record] = {}
+        damage: dict[int, str] = {}
+        for number, line in enumerate(self._read_lines(), start=1):
+            where = f"{self.records_path} line {number}"
+            try:
+                if not line.endswith(b"\n"):
+                    raise DataDamaged(f"{where} is cut off: 'accelbench resume {self.path}' measures that point again")
+                record = _parse(Record, line, where)
+            except UserError as error:
+                damage[number] = str(error)
+            else:
+                found[str(record.point), record.round] = record
+        return Contents(list(found.values()), damage)
 
-    def turns_left(self, failed: bool = False) -> list[Turn]:
-        """Return the turns that have no record yet, and with `failed` those that only failed, in order.
+    def _read_lines(self) -> Iterable[bytes]:
+        return io.BytesIO(_read(self.records_path))
+
+    def turns_left(self, lines: Sequence[Record], failed: bool = False) -> list[Turn]:
+        """Return the turns that have none of these records yet, and with `failed` those that only failed, in order.
 
         A point that was skipped has none left, nor has one of which a round failed, unless `failed` is asked for.
         """
-        lines = self.lines()
         over = {
             str(line.point) for line in lines if line.status == "skipped" or (line.status == "failed" and not failed)
         }
         done = {(str(line.point), line.round) for line in lines if line.status == "measured"}
         return [
             turn
-            for turn in self.schedule()
+            for turn in self.info().schedule()
             if str(turn.point) not in over and (str(turn.point), turn.round) not in done
         ]
 
     def left_of(self, plan: Sequence[Point]) -> list[Point]:
         """Return the points of the plan that this run has neither measured in all its rounds nor skipped."""
-        there = {str(record.point) for record in self.lines()}
-        unfinished = {str(turn.point) for turn in self.turns_left(failed=True)}
+        lines = self.lines()
+        there = {str(record.point) for record in lines}
+        unfinished = {str(turn.point) for turn in self.turns_left(lines, failed=True)}
         return [point for point in plan if str(point) not in there - unfinished]
 
-    def _lines(self) -> Iterator[Record]:
-        if not self.records_path.exists():
-            raise UserError(f"{self.path} has no records.jsonl")
-        data = self.records_path.read_bytes()
-        for number, line in enumerate(data.splitlines(keepends=True), start=1):
-            where = f"{self.records_path} line {number}"
-            if not line.endswith(b"\n"):
-                raise UserError(
-                    f"{where} is cut off: 'accelbench resume {self.path}' measures that point again and keeps the rest"
-                )
-            yield _parse(Record, line.decode("utf-8", errors="replace"), where)
-
-    def drop_cut_off_line(self) -> None:
-        """Set aside a last line that a crash cut off, in `records.jsonl.cut`, so that the run can be continued."""
-        data = self.records_path.read_bytes()
-        end = data.rfind(b"\n") + 1
-        if end < len(data):
-            (self.path / "records.jsonl.cut").write_bytes(data[end:])
-            with self.records_path.open("r+b") as file:
-                file.truncate(end)
+    def set_damage_aside(self) -> list[str]:
+        """Move the lines that cannot be read to `records.jsonl.damaged`, and return why, so that the run can go on."""
+        damage = self.contents().damage
+        if damage:
+            parted: dict[bool, list[bytes]] = {True: [], False: []}
+            for number, line in enumerate(self._read_lines(), start=1):
+                parted[number in damage].append(line)
+            aside, new = self.path / "records.jsonl.damaged", self.path / "records.jsonl.new"
+            with aside.open("ab") as file:
+                file.writelines(line.rstrip(b"\n") + b"\n" for line in parted[True])
+            new.write_bytes(b"".join(parted[False]))
+            new.replace(self.records_path)
+        return list(damage.values())
 
 
-def _parse(model: type[M], text: str, where: str) -> M:
+def _parse(model: type[M], content: bytes, where: str) -> M:
+    """Return what was stored there; `DataDamaged` names what is wrong with it, `UserError` another version of it."""
     try:
-        data: Any = json.loads(text)
+        data: Any = json.loads(content.decode("utf-8", errors="replace"), parse_int=_whole, parse_constant=_refused)
+    except RecursionError:
+        raise DataDamaged(f"{where} is damaged: it is nested too deeply") from None
     except ValueError as error:
-        raise UserError(f"{where} is damaged: not JSON ({error})") from None
+        raise DataDamaged(f"{where} is damaged: not JSON ({error})") from None
+    if HALF_A_CHARACTER.search(content) and not _is_unicode(data):
+        raise DataDamaged(f"{where} is damaged: a text in it is no Unicode")
     version = data.get("schema_version") if isinstance(data, dict) else None
     if version != SCHEMA_VERSION:
         older = ": accelbench 0.1 opens it" if version == 1 else ""
@@ -275,6 +334,33 @@ def _parse(model: type[M], text: str, where: str) -> M:
     try:
         return model.model_validate(data)
     except ValidationError as error:
-        first = error.errors()[0]
-        field = ".".join(str(part) for part in first["loc"])
-        raise UserError(f"{where} is damaged: {field}: {first['msg']}") from None
+        raise DataDamaged(f"{where} is damaged: {first_fault(error)}") from None
+
+
+def _is_unicode(data: Any) -> bool:
+    try:
+        json.dumps(data, ensure_ascii=False).encode("utf-8")
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _whole(digits: str) -> int:
+    if len(digits) > MOST_DIGITS:
+        raise ValueError(f"a number of {len(digits)} digits")
+    return int(digits)
+
+
+def _refused(word: str) -> float:
+    raise ValueError(f"{word} is no number")
+
+
+def _read(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise DataDamaged(f"cannot read {path}: {_why(error)}") from None
+
+
+def _why(error: OSError) -> str:
+    return error.strerror or str(error)

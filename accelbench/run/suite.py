@@ -7,19 +7,28 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, Field, ValidationError, field_validator
+from pydantic import AfterValidator, BeforeValidator, Field, ValidationError, field_validator
 
 from accelbench.errors import UserError
+from accelbench.limits import MOST_ROUNDS, MOST_SECONDS
 from profiling.machine.devices import device_kind, kinds
 from profiling.records.point import Device, Scalar
-from profiling.records.stored import Stored
+from profiling.records.stored import Stored, first_fault
 
 SUITES = files("accelbench") / "suites"
 KnownDevice = Annotated[Device, AfterValidator(lambda name: device_kind(name).name)]
 """The name of a kind of device that is here: a file that names another is refused."""
-MOST_ROUNDS = 99
 Rounds = Annotated[int, Field(ge=1, le=MOST_ROUNDS, strict=True)]
-"""A number of rounds: more than 99 processes tell nothing that 99 do not."""
+"""A number of rounds."""
+ALLOWED = Field(gt=0, le=MOST_SECONDS)
+Allowed = Annotated[float, ALLOWED]
+"""The seconds that something may take."""
+
+
+def _no_truth_value(value: object) -> object:
+    if isinstance(value, bool):
+        raise ValueError("a value of an axis is a word or a whole number")
+    return value
 
 
 class Selection(Stored):
@@ -29,7 +38,7 @@ class Selection(Stored):
     device: KnownDevice | None = None
     backends: tuple[str, ...] = ()
     """The backends to compare; none for the benchmark's first one. `--backend` overrides both."""
-    axes: dict[str, tuple[Scalar, ...]] = {}
+    axes: dict[str, tuple[Annotated[Scalar, BeforeValidator(_no_truth_value)], ...]] = {}
 
 
 class Suite(Stored):
@@ -39,7 +48,7 @@ class Suite(Stored):
     description: str
     all: bool = False
     """Whether the suite is every benchmark there is, on its default axes."""
-    max_seconds: dict[KnownDevice, Annotated[float, Field(gt=0)]] = {}
+    max_seconds: dict[KnownDevice, Allowed] = {}
     """The sampling time in seconds of an unsteady point, by device; the file may give one number for all. On a GPU,
     NVBench takes it twice: for isolated samples, and back to back.
     """
@@ -71,10 +80,10 @@ def load_suite(name_or_path: str) -> Suite:
     elif path.suffix == ".toml":
         try:
             name, text = path.stem, path.read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError) as error:
-            raise UserError(
-                f"cannot read the suite {path}: {getattr(error, 'strerror', 'it is not UTF-8 text')}"
-            ) from None
+        except UnicodeDecodeError:
+            raise UserError(f"cannot read the suite {path}: it is not UTF-8 text") from None
+        except (OSError, ValueError) as error:  # ValueError: its name has a null byte
+            raise UserError(f"cannot read the suite {path}: {getattr(error, 'strerror', error)}") from None
     else:
         raise UserError(
             f"no suite is called {name_or_path!r}: there is {', '.join(suite_names())}, or name a .toml file"
@@ -83,7 +92,7 @@ def load_suite(name_or_path: str) -> Suite:
         return Suite.model_validate({"name": name} | tomllib.loads(text))
     except tomllib.TOMLDecodeError as error:
         raise UserError(f"the suite {name_or_path} is not valid TOML: {error}") from None
+    except RecursionError:
+        raise UserError(f"the suite {name_or_path} is nested too deeply") from None
     except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(str(part) for part in first["loc"])
-        raise UserError(f"the suite {name_or_path}: {where}: {first['msg']}") from None
+        raise UserError(f"the suite {name_or_path}: {first_fault(error)}") from None

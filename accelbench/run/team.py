@@ -12,12 +12,15 @@ from selectors import EVENT_READ, DefaultSelector
 from time import monotonic
 from typing import Any, NamedTuple, Protocol
 
+from pydantic import ValidationError
+
 from profiling.analysis.step_parts import take_apart, with_exchange
 from profiling.machine.devices import device_kind
 from profiling.ranks.channel import Message
 from profiling.records.point import Device, Point
 from profiling.records.quality import Metric
 from profiling.records.record import RankRecord, Record
+from profiling.records.stored import first_fault
 from profiling.records.trace import LAUNCHING, Breakdown
 
 GRACE_SECONDS = 3.0
@@ -186,10 +189,14 @@ class _Watch:
     def hear(self, rank: int, message: Message) -> None:
         self._heard[rank] = monotonic()
         match message:
-            case {"beat": beat}:
+            case {"beat": {"stage": str(), "steps": int()} as beat}:
                 self._beats[rank] = beat
             case {"record": found}:
-                record = Record.model_validate(found)
+                try:
+                    record = Record.model_validate(found)
+                except ValidationError as error:
+                    self._await_others(Trouble(rank, f"its record is damaged: {first_fault(error)}", []))
+                    return
                 self.records[rank] = record
                 # A team of one is told all by its record; in a larger one the others now wait in vain.
                 if self._size > 1 and record.status != "measured":

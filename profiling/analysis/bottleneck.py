@@ -11,7 +11,7 @@ from profiling.records.bottleneck import CAUSES, Bottleneck, Bound, Cause, CpuTi
 from profiling.records.host import HostProfile, Shares
 from profiling.records.point import Point
 from profiling.records.trace import LAUNCHING, Breakdown, Part, TraceAnalysis
-from profiling.timing.statistics import ratio_error, student_quantile
+from profiling.timing.statistics import ratio_interval
 
 Seconds = NDArray[np.float64]
 """The seconds of a cause in each step."""
@@ -163,12 +163,9 @@ def shares_of(seconds: Mapping[Cause, Seconds]) -> dict[Cause, float]:
 
 
 def share_interval(part: Seconds, whole: Seconds) -> tuple[float, float] | None:
-    """Return the 95 % interval of a cause's share of the steps; None where one step alone was seen.
-
-    It is Student's interval of a ratio of totals, with the steps taken as independent.
-    """
-    interval = _ratio_interval(part, whole)
-    return None if interval is None else (max(0.0, interval[0]), min(1.0, interval[1]))
+    """Return the 95 % interval of a cause's share of steps that may depend on their neighbours; None of one step."""
+    interval = ratio_interval(part, whole)
+    return None if interval is None else (max(0.0, interval.low), min(1.0, interval.high))
 
 
 def apart_text(seen_s: float, measured_s: float | None) -> str | None:
@@ -239,17 +236,8 @@ def _contended(
 def _as_large(seconds: Mapping[Cause, Seconds], first: Cause, other: Cause, whole: Seconds) -> bool:
     """Return whether another cause is nearly as large as the first, or may be the larger by the spread of the steps."""
     gap = seconds[first] - seconds[other]
-    interval = _ratio_interval(gap, whole)
-    return float(gap.sum() / whole.sum()) < NEAR or (interval is not None and interval[0] <= 0.0)
-
-
-def _ratio_interval(part: Seconds, whole: Seconds) -> tuple[float, float] | None:
-    """Return Student's interval of the ratio of the means of what was seen together, step by step."""
-    if len(part) < 2 or whole.sum() <= 0:
-        return None
-    ratio = float(part.sum() / whole.sum())
-    reach = student_quantile(len(part) - 1) * ratio_error(part, whole)
-    return ratio - reach, ratio + reach
+    interval = ratio_interval(gap, whole)
+    return float(gap.sum() / whole.sum()) < NEAR or (interval is not None and interval.low <= 0.0)
 
 
 def _in_words(seconds: Mapping[Cause, Seconds]) -> str:

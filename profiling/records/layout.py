@@ -4,7 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+SAID_BY_AXES = ("processes", "devices", "replicas", "scaling", "strategy", "batch", "input_workers")
+"""The parts of a layout that an axis can say."""
 
 
 @dataclass(frozen=True)
@@ -25,7 +30,7 @@ class Layout:
     """The number of examples in one training step of all replicas."""
     input_workers: int | None = None
     """The number of threads that make each process's batches; None where the benchmark does not declare it."""
-    axes: Mapping[str, str] = field(default_factory=dict)
+    axes: Mapping[str, Annotated[str, Field(pattern=f"^({'|'.join(SAID_BY_AXES)})$")]] = field(default_factory=dict)
     """The axes of the point that declare its layout, whatever they are called, and the field that each of them sets.
 
     Points that differ in these axes alone train alike.

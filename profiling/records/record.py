@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import Final, Literal
 
 from pydantic import Field
@@ -16,7 +15,7 @@ from profiling.records.point import Point
 from profiling.records.quality import Data, Metric, Quality, Verification
 from profiling.records.round import Round
 from profiling.records.step import Seen, StepParts
-from profiling.records.stored import Stored
+from profiling.records.stored import Moment, Seconds, Stored
 from profiling.records.telemetry import Telemetry
 from profiling.records.timing import Phases, Summary, Timing
 from profiling.records.trace import Capture, TraceAnalysis
@@ -92,9 +91,9 @@ class Record(Stored):
     """The place of this measurement in the run's sequence of measurements, from 1; joined, that of the first round."""
     rounds: list[Round] = []
     """The rounds that were joined to this record; none in a line of a file, or where there was only one."""
-    started: datetime
+    started: Moment
     """The moment at which the point was begun, with its time zone."""
-    elapsed_s: float = 0.0
+    elapsed_s: Seconds = 0.0
     """The wall time of the point in seconds, all rounds together, without the imports of its workers."""
     phases: Phases = Phases()
     """The parts of the wall time, in seconds, all rounds together."""

@@ -2,25 +2,23 @@
 
 from __future__ import annotations
 
-from datetime import datetime
-
 from profiling.records.placement import Placement
-from profiling.records.stored import Stored
+from profiling.records.stored import Moment, Several, Stored
 from profiling.records.timing import StopReason, Summary
 
 
 class Round(Stored):
     """The measurement of a point in one process, as the joined record tells of it."""
 
-    number: int
+    number: Several
     """The number of the round, from 1."""
-    order: int
+    order: Several
     """The place of this measurement in the run's sequence of measurements, from 1."""
-    started: datetime
+    started: Moment
     """The moment at which the round was begun, with its time zone."""
-    count: int
+    count: Several
     """The number of samples that this round took; those of all rounds stand one after the other in the timing."""
-    loops: int
+    loops: Several
     """The number of executions per sample in this round."""
     stop: StopReason
     """The rule that ended the sampling of this round."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from profiling.records.stored import Stored
+from profiling.records.stored import Finite, Seconds, Stored
 
 Reading = tuple[str, float, str]
 """A sensor's name, the value that it shows, and the unit of that value."""
@@ -11,11 +11,11 @@ Reading = tuple[str, float, str]
 class Gauge(Stored):
     """The readings of one sensor while the point was measured."""
 
-    minimum: float
+    minimum: Finite
     """The smallest reading, in `unit`."""
-    median: float
+    median: Finite
     """The median reading, in `unit`."""
-    maximum: float
+    maximum: Finite
     """The largest reading, in `unit`."""
     unit: str
     """The unit of the readings."""
@@ -24,14 +24,14 @@ class Gauge(Stored):
 class Telemetry(Stored):
     """The machine's state during the measurement; a sensor that cannot be read is absent from `gauges`."""
 
-    interval_s: float
+    interval_s: Seconds
     """The time between two readings of the sensors, in seconds."""
     gauges: dict[str, Gauge]
     """The sensors by name: `gpu.sm_clock`, `gpu.power`, `gpu.temperature`, `cpu.load.0`, `process.rss`, …
 
     Of several GPUs each has its own: `gpu.power.0`, `gpu.power.1`, in CUDA's order.
     """
-    counters: dict[str, float]
+    counters: dict[str, Finite]
     """The counts over the measurement, in the unit of their names: `cpu.steal_s`, `gpu.energy_j`, `wall_s`, …"""
     throttle_reasons: list[str] = []
     """The reasons that held a card's clock down at some moment."""

@@ -2,9 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Literal, NamedTuple
+from typing import Annotated, Literal, NamedTuple
 
-from profiling.records.stored import Stored
+from profiling.records.stored import (
+    DURATION,
+    POSITIVE,
+    Count,
+    Duration,
+    Finite,
+    Positive,
+    Seconds,
+    Several,
+    Share,
+    Stored,
+)
 from profiling.records.telemetry import Gauge
 
 StopReason = Literal["relative spread", "steady noise", "time limit", "sample limit", "epochs done"]
@@ -13,59 +24,59 @@ StopReason = Literal["relative spread", "steady noise", "time limit", "sample li
 class Phases(Stored):
     """The parts of the point's wall time, in seconds; compilation is never mixed into the measurement."""
 
-    import_s: float = 0.0
+    import_s: Seconds = 0.0
     """The seconds from the start of the worker to its point, spent on imports."""
-    prepare_s: float = 0.0
+    prepare_s: Seconds = 0.0
     """The seconds of preparing the point: making inputs, building the model."""
-    first_call_s: float = 0.0
+    first_call_s: Seconds = 0.0
     """The seconds of the first execution, with JIT compilation, autotuning and graph tracing."""
-    warmup_s: float = 0.0
+    warmup_s: Seconds = 0.0
     """The seconds of executions that are not samples, in which clocks and caches settle."""
-    measure_s: float = 0.0
+    measure_s: Seconds = 0.0
     """The seconds in which the samples were taken."""
-    verify_s: float = 0.0
+    verify_s: Seconds = 0.0
     """The seconds of checking the answer."""
-    profile_s: float = 0.0
+    profile_s: Seconds = 0.0
     """The seconds of the pass under the profilers, after all that was measured."""
 
 
 class Summary(Stored):
     """The statistics of the samples, in seconds per execution (`profiling.timing.statistics`)."""
 
-    count: int
+    count: Several
     """The number of samples."""
-    effective: float | None = None
+    effective: Annotated[float | None, POSITIVE] = None
     """The number of independent samples that would tell the median as well; null where it was not estimated."""
-    median: float
+    median: Duration
     """The median of the samples; of several rounds the median of their medians."""
-    ci_low: float
+    ci_low: Positive
     """The lower end of the interval of the median."""
-    ci_high: float
+    ci_high: Positive
     """The upper end of the interval of the median."""
-    ci_confidence: float
+    ci_confidence: Share
     """The coverage that the median's interval really has, 0 to 1; 0.95 at least unless the samples are too few."""
-    minimum: float
+    minimum: Duration
     """The smallest sample."""
-    q1: float
+    q1: Duration
     """The first quartile."""
-    q3: float
+    q3: Duration
     """The third quartile."""
-    maximum: float
+    maximum: Duration
     """The largest sample."""
-    mean: float
+    mean: Duration
     """The mean of the samples."""
-    relative_stdev: float
+    relative_stdev: Finite
     """The standard deviation over the mean, a bare number."""
-    outliers: int
+    outliers: Count
     """The number of samples that lie more than 1.5 interquartile ranges outside the quartiles."""
 
 
 class Block(Stored):
     """A stretch of a training's steady steps: an epoch, or a part of one, or a whole round."""
 
-    steps: int
+    steps: Several
     """The number of steps."""
-    seconds: float
+    seconds: Duration
     """The seconds that they took together, the turns of epochs among them included."""
 
 
@@ -77,17 +88,17 @@ class SteadySteps(Stored):
     does the first step of each further `fit`, which compiles anew.
     """
 
-    steps: int
+    steps: Several
     """The number of steps."""
-    seconds: float
+    seconds: Duration
     """The seconds that they took together."""
-    mean: float
+    mean: Duration
     """The mean seconds per step; of several rounds the median of their means."""
-    ci_low: float
+    ci_low: Positive
     """The lower end of the interval of the mean seconds per step, which is by blocks."""
-    ci_high: float
+    ci_high: Positive
     """The upper end of the same interval."""
-    ci_confidence: float
+    ci_confidence: Share
     """The coverage of that interval; 0 where there is only one block."""
     blocks: list[Block]
     """The blocks, in the order measured."""
@@ -105,21 +116,21 @@ class Execution(NamedTuple):
 class Timing(Stored):
     """The raw samples and the rule that ended them."""
 
-    samples: list[float]
+    samples: list[Duration]
     """The seconds per execution of each sample, in the order measured."""
-    loops: int = 1
+    loops: Several = 1
     """The number of executions per sample: short ones are looped until a sample stands clear of the timer."""
     stop: StopReason
     """The rule that ended the sampling."""
     timer: Literal["host", "nvbench", "steps"]
     """The clock of the executions: the host's, NVBench's, or that of training steps."""
-    batch: float | None = None
+    batch: Annotated[float | None, DURATION] = None
     """The seconds per execution back to back on a GPU, with hot caches; the samples are isolated, their caches cold."""
-    discarded: int = 0
+    discarded: Count = 0
     """The number of samples thrown away because the device was throttled."""
     sm_clock: Gauge | None = None
     """The SM clock of a GPU in MHz during the kept samples, as NVBench counted it; null where it did not."""
-    sm_clock_first_last: tuple[float, float] | None = None
+    sm_clock_first_last: tuple[Finite, Finite] | None = None
     """The median SM clock of a GPU in MHz in the first and last third of all samples, discarded ones included."""
     summary: Summary
     """The statistics of the samples."""

@@ -48,10 +48,13 @@ def choose_loops(sample: Callable[[int], float]) -> int:
     """Return the power of two of executions that makes one sample at least a millisecond long.
 
     Three samples in a row must be so long: a single one may have been interrupted. One of a tenth of a second was not.
+    ArithmeticError where the clock goes backwards, or shows no number.
     """
     loops, long_enough = 1, 0
     while long_enough < 3:
         seconds = sample(loops) * loops
+        if not seconds >= 0:
+            raise ArithmeticError(f"the clock says that a sample took {seconds} s")
         if seconds < MIN_SAMPLE_SECONDS:
             loops, long_enough = 2 * loops, 0
         else:

@@ -118,8 +118,11 @@ def effective_size(samples: Samples) -> float:
     It is n / τ with τ = 1 + 2·Σ ρₖ over the autocorrelations of the ranks, summed by pairs of neighbours and ended at
     the first pair that is not positive (Geyer, "Practical Markov chain Monte Carlo", Statistical Science 7 (1992),
     §3.3). Measured from the samples' own mean, the ρₖ come out too low by about (1 − ρₖ)·τ/n; that is put back once.
+    Samples of any finite numbers have one; ValueError where there is none, or one that is not finite.
     """
-    x = _checked(samples)
+    x = np.asarray(samples, dtype=np.float64)
+    if x.ndim != 1 or x.size == 0 or not np.isfinite(x).all():
+        raise ValueError("samples must be at least one, and finite")
     n = len(x)
     _, places, counts = np.unique(x, return_inverse=True, return_counts=True)
     ranks = (np.cumsum(counts) - (counts - 1) / 2)[places] - (n + 1) / 2
@@ -181,8 +184,28 @@ def ratio_error(parts: NDArray[np.float64], wholes: NDArray[np.float64]) -> floa
     Techniques", 3rd ed. (1977), §2.11 and §6.4).
     """
     count, total = len(parts), wholes.sum()
-    apart = parts - parts.sum() / total * wholes
+    apart = _apart(parts, wholes)
     return float(np.sqrt(count / (count - 1) * (apart @ apart)) / total)
+
+
+def ratio_interval(parts: NDArray[np.float64], wholes: NDArray[np.float64]) -> Interval | None:
+    """Return the interval of Σ parts / Σ wholes, of samples in the order measured that may depend on their neighbours.
+
+    It is Student's, with as many degrees of freedom as there are independent samples less one (`effective_size` of what
+    `ratio_error` squares, but two at least), and the error of so many. None of fewer than two samples, and where the
+    wholes add up to nothing.
+    """
+    if len(parts) < 2 or wholes.sum() <= 0:
+        return None
+    independent = max(2.0, effective_size(_apart(parts, wholes)))
+    error = ratio_error(parts, wholes) * (len(parts) / independent) ** 0.5
+    ratio, reach = float(parts.sum() / wholes.sum()), student_quantile(independent - 1) * error
+    return Interval(ratio - reach, ratio + reach, CONFIDENCE)
+
+
+def _apart(parts: NDArray[np.float64], wholes: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return by how much each part differs from what its whole makes expect."""
+    return np.asarray(parts - parts.sum() / wholes.sum() * wholes)
 
 
 def relative_stdev(samples: Samples) -> float:

@@ -46,7 +46,12 @@ def verify_close(found: Any, expected: Any, tolerance: float, method: str, scale
 
 
 def outcome_of(verification: Verification) -> dict[str, Any]:
-    """Return the fields of a record that a checked answer decides: a wrong one is a failed point."""
+    """Return the fields of a record that a checked answer decides: a wrong one is a failed point.
+
+    TypeError if a benchmark's check gave anything else.
+    """
+    if not (isinstance(verification, Verification) and isinstance(verification.passed, bool | np.bool_)):
+        raise TypeError(f"the check of the answer gave {verification!r}, which says neither right nor wrong")
     if verification.passed:
         return {"status": "measured", "verification": verification}
     reason = f"wrong answer: {verification.method}: {_detail(verification)}"

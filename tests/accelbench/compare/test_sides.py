@@ -3,6 +3,7 @@ from __future__ import annotations
 import pytest
 
 from accelbench.compare.runs import compare
+from accelbench.damage import Damage
 from accelbench.errors import UserError
 from accelbench.run.store import Settings
 from tests.fixtures.compare_runs import Runs, machine, shown, steady
@@ -40,8 +41,8 @@ def test_other_settings_of_the_two_sides_are_told(runs: Runs) -> None:
     assert comparison.notes == ("measured with other settings (A / B): seed 1 / 7; time limit none / 60.0",)
 
 
-def test_a_run_that_is_damaged_or_of_another_schema_is_refused_by_name(runs: Runs) -> None:
+def test_a_record_that_is_damaged_or_of_another_schema_is_told_and_left_out(runs: Runs) -> None:
     a, b = runs.stored([steady(1.0)]), runs.stored([steady(1.0)])
     b.records_path.write_text('{"schema_version": 1}\n', encoding="utf-8")
-    with pytest.raises(UserError, match=r"run-2/records.jsonl line 1 has schema version 1"):
-        compare([a], [b])
+    with pytest.warns(Damage, match=r"run-2/records.jsonl line 1 has schema version 1"):
+        assert len(compare([a], [b]).only_a) == 1

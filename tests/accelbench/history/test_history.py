@@ -193,13 +193,13 @@ def stores_with_bad_ones(path: Path) -> list[RunStore]:
     return stores
 
 
-def test_damaged_runs_and_other_schemas_are_named_in_a_line_each_and_passed_over(tmp_path: Path) -> None:
+def test_what_is_damaged_or_of_another_schema_is_named_in_a_line_each_and_passed_over(tmp_path: Path) -> None:
     past = read_past(stores_with_bad_ones(tmp_path))
-    assert [one.run_id for one in past.runs] == ["good"]
+    assert [(one.run_id, len(one.records)) for one in past.runs] == [("good", 1), ("cut", 1)]
     cut, old, none = past.passed_over
     assert "cut/records.jsonl line 2 is cut off" in cut
     assert "old/run.json has schema version 1" in old
-    assert "none cannot be read: No such file" in none
+    assert "none/run.json: No such file" in none
 
 
 # What is printed.

@@ -157,6 +157,24 @@ def test_the_interval_of_a_share_covers() -> None:
     assert 0.90 <= covered / 1000 <= 0.98
 
 
+def test_the_interval_of_a_share_covers_where_steps_are_like_their_neighbours() -> None:
+    rng = np.random.default_rng(2)
+    covered = 0
+    for _ in range(500):
+        waits = np.exp(0.5 * wandering(rng, 60, 0.5))
+        low, high = share_interval(waits, waits + np.exp(0.125)) or (1.0, 0.0)
+        covered += low <= 0.5 <= high
+    assert covered / 500 >= 0.90
+
+
+def wandering(rng: np.random.Generator, count: int, correlation: float) -> np.ndarray:
+    """Return normal numbers, of variance 1, each of which is correlated with the one before."""
+    found = rng.standard_normal(count)
+    for number in range(1, count):
+        found[number] = correlation * found[number - 1] + (1 - correlation**2) ** 0.5 * found[number]
+    return found
+
+
 @settings(deadline=None)
 @given(st.integers(2, 20), st.integers(0, 2**32))
 def test_a_share_lies_in_its_interval(steps: int, seed: int) -> None:
