@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import Run, environment, records
-from tests.fixtures.commands import attempts
+from tests.fixtures.attempts import attempts
 
 ROOT = Path(__file__).parent.parent
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import ROOT, environment
-from tests.fixtures.commands import attempts
+from tests.fixtures.attempts import attempts
 
 NOTES = "called.txt"
 STAND_IN = f"""#!/bin/sh
