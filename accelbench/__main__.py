@@ -72,7 +72,7 @@ def _run(argv: list[str] | None) -> int:
 
 
 def _complain(message: str, status: int) -> int:
-    from accelbench.format import one_line
+    from accelbench.plain_text import one_line
 
     print(f"accelbench: {one_line(message)}", file=sys.stderr)
     return status

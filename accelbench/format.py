@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -28,12 +27,6 @@ MAX_LABEL = 37
 PREFIXES = ((1e18, "E"), (1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"), (1.0, ""))
 TIMES = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns"))
 
-# Terminal escape sequences, every control character but tab and newline, and marks that turn the direction of reading.
-_ESCAPES = re.compile(
-    r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)|[\x00-\x08\x0b-\x1f\x7f-\x9f]"
-    r"|[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]"
-)
-
 
 @dataclass(frozen=True)
 class Reading:
@@ -51,16 +44,6 @@ class Reading:
         return " ".join(filter(None, (self.value, self.unit, self.interval)))
 
 
-def plain(text: str) -> str:
-    """Return the text without escape sequences, control characters and marks of direction, which act on its reader."""
-    return _ESCAPES.sub("", text)
-
-
-def one_line(text: str) -> str:
-    """Return the text of a record without control characters, its lines joined."""
-    return " ".join(plain(text).split())
-
-
 def clip(text: str, most: int = MAX_LABEL) -> str:
     """Return the text as a drawing has room for it, with an ellipsis where it was longer."""
     return text if len(text) <= most else f"{text[: most - 1]}…"
@@ -69,7 +52,7 @@ def clip(text: str, most: int = MAX_LABEL) -> str:
 def headline(record: Record) -> str:
     """Return the figure of a measured record with its interval, or its status and reason."""
     reading = read_figure(record)
-    return str(reading) if reading else plain(f"{record.status}: {record.reason}")
+    return str(reading) if reading else f"{record.status}: {record.reason}"
 
 
 def read_figure(record: Record) -> Reading | None:
@@ -90,8 +73,8 @@ def read(
 ) -> Reading:
     """Scale a value by the prefix of its unit and write the interval in the same scale."""
     if not math.isfinite(value):
-        return Reading(str(value), plain(unit), "")
-    scale, unit = _scale(value, plain(unit))
+        return Reading(str(value), unit, "")
+    scale, unit = _scale(value, unit)
     if low is None or high is None or not value or not (math.isfinite(low) and math.isfinite(high)):
         return Reading(digits(value / scale), unit, "")
     below, above = (value - low) / value, (high - value) / value
@@ -186,9 +169,7 @@ def quality_text(record: Record, quality: Quality) -> str:
         words[0] += f" ({ends[0]:.3g}–{ends[1]:.3g} by {record.data.held_out:,} examples)"
     if record.data and quality.deviation in metrics:
         words.append(f"±{metrics[quality.deviation].value:.2g} over {record.data.trainings} trainings")
-    words += [
-        f"worst of {plain(each.over)} {metric(metrics[each.name])}" for each in quality.worst if each.name in metrics
-    ]
+    words += [f"worst of {each.over} {metric(metrics[each.name])}" for each in quality.worst if each.name in metrics]
     return ", ".join(words)
 
 

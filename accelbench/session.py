@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from rich.console import Console
 
 from accelbench.errors import Interrupted
-from accelbench.format import plain
 from accelbench.run.cluster import Cluster
 from accelbench.run.progress import Progress
 from accelbench.run.ranks import Ranks, gathered
@@ -24,8 +24,10 @@ from kernels.mpi_process import mpi_process
 from profiling.machine.cpu_probe import probed
 from profiling.machine.environment.collect import collect
 from profiling.records.point import Device, Point
-from profiling.records.record import Record
 from profiling.records.stored import readable
+
+if TYPE_CHECKING:
+    from accelbench.report.section import Run
 
 EXIT_FAILED = 1
 
@@ -54,19 +56,20 @@ def complete(store: RunStore, console: Console, cluster: Cluster | None = None, 
 
     Interrupted is raised, after all that too, if the run was ended early.
     """
-    console.print(f"run {store.path} on {store.info().device}", highlight=False)
+    console.print(f"run {store.path} on {store.info().device}")
     try:
         with _ranks(cluster, store, console) as ranks:
             run_plan(store, Progress(console), ranks, retry_failed)
         interrupted = False
     except KeyboardInterrupt:
         interrupted = True
-    from accelbench.report.terminal import print_run  # what it brings would stand in memory while others measure
+    from accelbench.report.section import Run  # what they bring would stand in memory while others measure
+    from accelbench.report.terminal import print_run
 
-    info, records = store.info(), store.records()
-    print_run(info, records, console)
+    run = Run.of(store)
+    print_run(run, console)
     reported = True
-    if records:
+    if run.records:
         # The report has a process of its own: its libraries would not fit the runner's 200 MB.
         report = [sys.executable, "-m", "accelbench", "report", "--quiet", str(store.path)]
         reported = subprocess.run(report, check=False).returncode == 0
@@ -74,30 +77,26 @@ def complete(store: RunStore, console: Console, cluster: Cluster | None = None, 
     if interrupted:
         turns = store.turns_left(store.lines())
         left = len({str(turn.point) for turn in turns})
-        what = f"{left} of {len(info.plan)} points unmeasured"
+        what = f"{left} of {len(run.info.plan)} points unmeasured"
         if len(turns) > left:
             what = f"{len(turns)} rounds of {left} points unmeasured"
         raise Interrupted(f"interrupted with {what}: 'accelbench resume {store.path}' goes on")
-    return exit_status(info, records, console) or (0 if reported else EXIT_FAILED)
+    return exit_status(run, console) or (0 if reported else EXIT_FAILED)
 
 
-def exit_status(info: RunInfo, records: Sequence[Record], console: Console) -> int:
+def exit_status(run: Run, console: Console) -> int:
     """Return the status that a finished run ends with: 1 if a point failed or, where quiet is required, was disturbed.
 
     The disturbed points that make it fail are named, and so are those whose records are gone.
     """
-    from accelbench.report.rows import disturbed_records
-
-    lost = {str(point) for point in info.plan} - {str(record.point) for record in records}
+    lost = {str(point) for point in run.info.plan} - {str(record.point) for record in run.records}
     for point in sorted(lost):
-        console.print(
-            f"{plain(point)}: its record is gone: records.jsonl was changed meanwhile", style="red", markup=False
-        )
-    disturbed = disturbed_records(records) if info.settings.require_quiet else []
+        console.print(f"{point}: its record is gone: records.jsonl was changed meanwhile", style="red")
+    disturbed = run.disturbed if run.info.settings.require_quiet else []
     if disturbed:
-        names = "".join(f"\n  {record.point.benchmark} {plain(record.point.details)}" for record in disturbed)
-        console.print(f"--require-quiet: these points were disturbed:{names}", style="red", markup=False)
-    return EXIT_FAILED if lost or disturbed or any(record.status == "failed" for record in records) else 0
+        names = "".join(f"\n  {record.point.benchmark} {record.point.details}" for record in disturbed)
+        console.print(f"--require-quiet: these points were disturbed:{names}", style="red")
+    return EXIT_FAILED if lost or disturbed or run.of_status("failed") else 0
 
 
 def serve(cluster: Cluster) -> int:
@@ -115,7 +114,7 @@ def _ranks(cluster: Cluster | None, store: RunStore, console: Console) -> Iterat
     info = store.info()
     with mpi_process(), gathered(cluster, info.environment) as ranks:
         store.write_info(info.model_copy(update={"other_ranks": ranks.others()}))
-        console.print(plain(ranks.sentence()), markup=False)
+        console.print(ranks.sentence())
         for difference in ranks.unlike(info.device):
-            console.print(plain(difference), style="yellow", markup=False)
+            console.print(difference, style="yellow")
         yield ranks

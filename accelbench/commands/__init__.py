@@ -51,9 +51,9 @@ OUT_OPTION = click.option(
 
 def console(stderr: bool = False) -> Console:
     """Return the console that a command prints to."""
-    from rich.console import Console
+    from accelbench.plain_console import PlainConsole
 
-    return Console(highlight=False, stderr=stderr)
+    return PlainConsole(stderr=stderr)
 
 
 def find_device(name: str) -> Device:

@@ -55,6 +55,7 @@ def command(
     from accelbench.compare.sides import read_words
     from accelbench.compare.terminal_table import render_comparison
     from accelbench.find_run import stored_runs
+    from accelbench.plain_console import say
     from accelbench.run.store import RUNS
 
     rule = parse_fail_on(fail_on) if fail_on else None
@@ -64,7 +65,7 @@ def command(
     render_comparison(comparison, console())
     found = regressions(comparison, rule) if rule else ()
     for regression in found:
-        print(f"regression: {regression.point}: {regression.reason}")
+        say(f"regression: {regression.point}: {regression.reason}")
     return EXIT_REGRESSION if found else 0
 
 

@@ -43,9 +43,9 @@ def list_sets() -> None:
 
 
 def _print_entry(output: Console, name: str, what: str, here: str) -> None:
-    from rich.markup import escape
+    from rich.text import Text
 
-    output.print(f"[bold]{name:9}[/bold]{escape(what)}\n{'':9}[dim]{escape(here)}[/dim]", soft_wrap=True)
+    output.print(Text.assemble((f"{name:9}", "bold"), f"{what}\n{'':9}", (here, "dim")), soft_wrap=True)
 
 
 def _where(own: OwnFolder) -> str:
@@ -71,14 +71,14 @@ def fetch_set(name: str, given: tuple[Path, ...]) -> None:
 
     A download that broke off is continued. Data lies in $ACCELBENCH_DATA, else in the user's cache folder.
     """
-    from rich.markup import escape
     from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
 
+    from accelbench.plain_console import say
     from workloads.data.fetch import fetch
 
     output = console(stderr=True)
     bar = Progress(
-        TextColumn("{task.description}"),
+        TextColumn("{task.description}", markup=False),
         BarColumn(bar_width=30),
         DownloadColumn(),
         TransferSpeedColumn(),
@@ -90,12 +90,12 @@ def fetch_set(name: str, given: tuple[Path, ...]) -> None:
 
     def show(what: str, done: int, total: int | None) -> None:
         if what not in tasks:
-            tasks[what] = bar.add_task(escape(what), completed=done)
+            tasks[what] = bar.add_task(what, completed=done)
         bar.update(tasks[what], completed=done, total=total)
 
     with _refused_in_one_line(), bar:
         path = fetch(name, given, show)
-    print(f"{name} is at {path}")
+    say(f"{name} is at {path}")
 
 
 @command.command("verify")
@@ -105,7 +105,7 @@ def verify_sets(names: tuple[str, ...]) -> int:
 
     Exit status 1 if anything is. Every byte is read, of archives that are still there, too: their sums are published.
     """
-    from rich.markup import escape
+    from rich.text import Text
 
     from workloads.data.fetch import find, state
     from workloads.data.sources import SOURCES
@@ -119,7 +119,7 @@ def verify_sets(names: tuple[str, ...]) -> int:
         damaged |= found.word != "whole" and (found.word != "absent" or bool(names))
         colour = {"whole": "green", "extended": "yellow", "absent": "dim"}.get(found.word, "bold red")
         label = "half downloaded" if found.word == "half" else found.word
-        output.print(f"{source.name:6} [{colour}]{label}[/]: {escape(found.detail)}", soft_wrap=True)
+        output.print(Text.assemble(f"{source.name:6} ", (label, colour), f": {found.detail}"), soft_wrap=True)
     return EXIT_DAMAGED if damaged else 0
 
 

@@ -89,8 +89,10 @@ def share(rank: int, size: int, cores: Sequence[int]) -> Sequence[int]:
 
 
 def _print(rank: int, output: IO[str]) -> None:
+    from accelbench.plain_console import say
+
     for line in output:
-        print(f"[rank {rank}] {line}", end="", flush=True)
+        say(f"[rank {rank}] {line.rstrip()}")
 
 
 @contextmanager

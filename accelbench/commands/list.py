@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from accelbench.plain_text import plain
+
 if TYPE_CHECKING:
     from profiling.benchmark import Benchmark
 
@@ -20,33 +22,32 @@ def command() -> None:
     from accelbench.run.suite import load_suite, suite_names
 
     for benchmark in discover().values():
-        click.echo(f"{_bold(benchmark.name)}  {', '.join(benchmark.devices)}: {benchmark.summary}")
-        for line in _axes(benchmark):
-            click.echo(f"{INDENT}{line}")
-    click.echo("\nsuites")
+        _show(benchmark.name, f"  {', '.join(benchmark.devices)}: {benchmark.summary}")
+        for axes, rest in _axes(benchmark):
+            _show("", f"{INDENT}{axes}", rest)
+    _show("", "\nsuites")
     for name in suite_names():
-        click.echo(f"{_bold(name)}  {load_suite(name).description}")
+        _show(name, f"  {load_suite(name).description}")
 
 
-def _axes(benchmark: Benchmark) -> Iterator[str]:
-    """Yield the axes with their default values, on each device that has its own, and what else they may be."""
+def _show(bold: str, text: str, dim: str = "") -> None:
+    """Print a line of plain texts, in bold, as they are, and dimmed; a console would take longer to import."""
+    click.echo(click.style(plain(bold), bold=True) * bool(bold) + plain(text) + click.style(plain(dim), dim=True))
+
+
+def _axes(benchmark: Benchmark) -> Iterator[tuple[str, str]]:
+    """Yield the axes with their default values, on each device that has its own, and what else they may be.
+
+    Each line is of two parts, of which the second is a remark.
+    """
     by_axes: dict[str, list[str]] = {}
     for device in benchmark.devices:
         values = benchmark.axes_on(device).items()
         axes = "  ".join(f"{axis}={','.join(map(str, defaults))}" for axis, defaults in values)
         by_axes.setdefault(axes, []).append(device)
     for axes, devices in by_axes.items():
-        on = _dim(f"({', '.join(devices)})")
-        yield f"{axes}  {on}" if len(by_axes) > 1 else axes
+        yield axes, f"  ({', '.join(devices)})" if len(by_axes) > 1 else ""
     for axis, choices in benchmark.choices.items():
-        yield _dim(f"{axis} is one of {', '.join(map(str, choices))}")
+        yield "", f"{axis} is one of {', '.join(map(str, choices))}"
     if rules := benchmark.rules():
-        yield _dim("; ".join(rules))
-
-
-def _bold(text: str) -> str:
-    return click.style(text, bold=True)
-
-
-def _dim(text: str) -> str:
-    return click.style(text, dim=True)
+        yield "", "; ".join(rules)

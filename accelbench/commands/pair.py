@@ -78,6 +78,7 @@ def command(
     from accelbench.pair.pairing import Wanted, measure_pair
     from accelbench.pair.show import announce, line_of, show
     from accelbench.pair.side import Side
+    from accelbench.plain_console import say
     from accelbench.run.plan import Choice
     from accelbench.run.store import Settings
 
@@ -106,7 +107,7 @@ def command(
         raise Interrupted("interrupted: the figures above are of the pairs until then")
     slower = [point for point in result.points if rule and point.loss >= rule.percent / 100]
     for point in slower:
-        print(f"regression: {point.point}: {percent(point.loss)} slower")
+        say(f"regression: {point.point}: {percent(point.loss)} slower")
     if slower:
         return EXIT_REGRESSION
     return EXIT_FAILED if any(point.verdict == "not measured" for point in result.points) else 0

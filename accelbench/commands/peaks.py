@@ -42,4 +42,6 @@ def command(card: str) -> None:
 
 
 def _print_title(output: Console, title: str, source: str) -> None:
-    output.print(f"[bold]{title}[/bold]\n[dim]{source}[/dim]", soft_wrap=True)
+    from rich.text import Text
+
+    output.print(Text.assemble((title, "bold"), "\n", (source, "dim")), soft_wrap=True)

@@ -13,10 +13,13 @@ from accelbench.commands import console
 def command(run: str, quiet: bool) -> None:
     """Print a run's table again and rebuild its report.html, CSV and Parquet from the stored records."""
     from accelbench.find_run import open_run
+    from accelbench.plain_console import say
     from accelbench.report import write_report
+    from accelbench.report.section import Run
     from accelbench.report.terminal import print_run
 
     store = open_run(run)
+    found = Run.of(store)
     if not quiet:
-        print_run(store.info(), store.records(), console())
-    print(f"report {write_report(store)}")
+        print_run(found, console())
+    say(f"report {write_report(store, found)}")

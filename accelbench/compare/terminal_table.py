@@ -15,7 +15,7 @@ from accelbench.compare.change import Change, Verdict
 from accelbench.compare.runs import Comparison
 from accelbench.cost import by_fastest
 from accelbench.differences import Difference
-from accelbench.format import UNKNOWN, metric, percent, plain, ratio_text, read, read_figure
+from accelbench.format import UNKNOWN, metric, percent, ratio_text, read, read_figure
 from profiling.analysis.uncertain_quality import quality_interval
 from profiling.records.quality import Metric
 from profiling.records.record import Record
@@ -29,9 +29,9 @@ STYLES: dict[Verdict, str] = {"slower": "bold red", "faster": "green", "same": "
 
 def render_comparison(comparison: Comparison, console: Console) -> None:
     """Print what differs between the environments, then the points, then one line that sums up."""
-    console.print(Text.assemble("B ", (plain(comparison.b), "bold"), " against A ", (plain(comparison.a), "bold")))
+    console.print(Text.assemble("B ", (comparison.b, "bold"), " against A ", (comparison.a, "bold")))
     for note in comparison.notes:
-        console.print(Text(plain(note), style="yellow"))
+        console.print(Text(note, style="yellow"))
     _print_differences(comparison.differences, console)
     if comparison.changes:
         console.print(_table(comparison.changes), width=min(WIDTH, console.width))
@@ -41,12 +41,10 @@ def render_comparison(comparison: Comparison, console: Console) -> None:
         )
     _print_notes(comparison.changes, console)
     for pair in comparison.unmeasured:
-        console.print(
-            Text.assemble((plain(pair.point), "bold"), ": in A ", _outcomes(pair.a), "; in B ", _outcomes(pair.b))
-        )
+        console.print(Text.assemble((pair.point, "bold"), ": in A ", _outcomes(pair.a), "; in B ", _outcomes(pair.b)))
     for name, points in (("A", comparison.only_a), ("B", comparison.only_b)):
         for point in points:
-            console.print(Text.assemble((plain(point), "bold"), f": only in {name}"))
+            console.print(Text.assemble((point, "bold"), f": only in {name}"))
     console.print(_sum_up(comparison))
 
 
@@ -58,13 +56,13 @@ def _print_differences(found: tuple[Difference, ...], console: Console) -> None:
         for name in ("fact", "A", "B"):
             table.add_column(name, overflow="fold")
         for difference in telling:
-            table.add_row(difference.fact, Text(plain(difference.a)), Text(plain(difference.b)), style="yellow")
+            table.add_row(difference.fact, Text(difference.a), Text(difference.b), style="yellow")
         console.print(table, width=min(WIDTH, console.width))
     else:
         console.print(Text("The environments agree in everything that matters."))
     if others:
         told = "; ".join(f"{other.fact} {other.a} / {other.b}" for other in others)
-        console.print(Text(f"Also different (A / B): {plain(told)}", style="dim"))
+        console.print(Text(f"Also different (A / B): {told}", style="dim"))
 
 
 def _table(changes: tuple[Change, ...]) -> Table:
@@ -75,11 +73,11 @@ def _table(changes: tuple[Change, ...]) -> Table:
     table.add_column(f"speed of B\n{CONFIDENCE:.0%} interval", justify="right", no_wrap=True)
     table.add_column("verdict", no_wrap=True)
     for change in changes:
-        point = Text(plain(change.point))
+        point = Text(change.point)
         for name, (in_a, in_b) in change.qualities.items():
             told = _quality(change.a[0], name, in_a), _quality(change.b[0], name, in_b)
             between = " /\n  " if "(" in told[0] else " / "  # two intervals do not fit one line
-            point.append(f"\n{plain(name)} {between.join(told)}", style="dim")
+            point.append(f"\n{name} {between.join(told)}", style="dim")
         verdict = Text(change.verdict, style=STYLES[change.verdict])
         if certainty := _certainty(change):
             verdict.append(f"\n{certainty}", style="dim not bold")
@@ -125,7 +123,7 @@ def _print_notes(changes: tuple[Change, ...], console: Console) -> None:
     for note, those in points.items():
         everywhere = len(those) == len(changes) > 1
         who = "all points" if everywhere else ", ".join(those) if len(those) <= MOST_NAMED else f"{len(those)} points"
-        console.print(Text.assemble((plain(who), "bold"), f": {plain(note)}"))
+        console.print(Text.assemble((who, "bold"), f": {note}"))
 
 
 def _outcomes(records: Sequence[Record]) -> Text:
@@ -134,7 +132,7 @@ def _outcomes(records: Sequence[Record]) -> Text:
     styles = {"measured": "", "failed": "bold red", "skipped": "yellow"}
     parts = []
     for (status, reason), count in counted.items():
-        why = "" if status == "measured" else f" ({plain(reason or 'no reason was recorded')})"
+        why = "" if status == "measured" else f" ({reason or 'no reason was recorded'})"
         parts.append(Text.assemble((status, styles[status]), why, f" {count}×" if len(records) > 1 else ""))
     return Text(", ").join(parts)
 

@@ -12,6 +12,7 @@ from profiling.machine.devices import DeviceMissing, kinds
 from profiling.machine.environment import cpu, limits, memory, software, system
 from profiling.machine.environment.files import format_cpu_list, read_text
 from profiling.machine.environment.gpu import collect_gpus
+from profiling.machine.environment.settings import THREADS, collect_variables
 from profiling.machine.nvidia.libcuda import CudaError, Driver, NoDriver
 from profiling.machine.sizes import format_bytes
 
@@ -119,7 +120,7 @@ def check_affinity(root: Path) -> Check | None:
 def check_threads(root: Path) -> Check:
     """Check that no thread setting is below the usable CPUs: it halves a figure without a trace elsewhere."""
     usable = cpu.count_usable(root)
-    settings = software.collect_variables(software.THREADS)
+    settings = collect_variables(THREADS)
     low = {name: value for name, value in settings.items() if value.isdigit() and int(value) < usable}
     if not low:
         return Check("thread settings", "ok", f"nothing below the {usable} usable CPUs")

@@ -9,6 +9,7 @@ from pathlib import Path
 from time import monotonic
 
 from rich.console import Console
+from rich.text import Text
 
 from accelbench.errors import Interrupted, UserError
 from accelbench.gpu_day.diary import Diary, State
@@ -16,7 +17,7 @@ from accelbench.gpu_day.outcome import print_day
 from accelbench.gpu_day.process import GRACE_S, run_limited
 from accelbench.gpu_day.stages import STAGES, SUITES, WANTED, NotHere, Plan, Stage
 from accelbench.pack.write import remove_pack, write_pack
-from accelbench.report.rows import count_text
+from accelbench.report.section import Run
 from accelbench.run.store import RunStore
 
 CLOSING_S = 30.0
@@ -103,7 +104,7 @@ def _run_stage(stage: Stage, plan: Plan, diary: Diary, seconds: float, end: floa
     over = begin + seconds if end is None else min(begin + seconds, end - GRACE_S)
     try:
         commands = stage.commands(plan)
-        console.print(f"\n[bold]{stage.name}[/bold]: {stage.what}, {over - begin:.0f} s at most", highlight=False)
+        console.print(Text.assemble("\n", (stage.name, "bold"), f": {stage.what}, {over - begin:.0f} s at most"))
         diary.write(stage.name, "interrupted", note="it was killed")  # unless it comes to its end
         outcomes = []
         for number, command in enumerate(commands):
@@ -137,7 +138,7 @@ def _note(stage: Stage, out: Path) -> str:
     counts: dict[str, str] = {}
     for name, run in (runs := runs_of(out, stage.name)).items():
         try:
-            counts[name] = count_text(run.info(), run.records())
+            counts[name] = Run.of(run).counts
         except UserError as error:  # it was killed as it wrote, which resuming it mends
             counts[name] = str(error)
     return "; ".join(f"{name}: {count}" if len(runs) > 1 else count for name, count in counts.items())
@@ -158,4 +159,4 @@ def _pack(out: Path, runs: Mapping[str, RunStore], part_mib: float | None, conso
     if runs:
         beside = [out / "day.json", *sorted(out.glob("*.log"))]
         for file in write_pack(list(runs.values()), out / PACK, part_mib=part_mib, beside=beside):
-            console.print(f"packed {file} {file.stat().st_size / 1e6:,.1f} MB", highlight=False, soft_wrap=True)
+            console.print(f"packed {file} {file.stat().st_size / 1e6:,.1f} MB", soft_wrap=True)

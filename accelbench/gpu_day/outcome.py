@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from accelbench.errors import UserError
-from accelbench.format import UNKNOWN, percent, plain, share
+from accelbench.format import UNKNOWN, percent, share
 from accelbench.gpu_day.diary import Entry, State
 from accelbench.gpu_day.stages import Stage
 from accelbench.report.rows import Row, make_rows
@@ -52,7 +52,7 @@ def print_day(
     for stage in stages:
         entry = entries.get(stage.name, Entry("not reached"))
         state = Text(entry.state, style=STYLES[entry.state])
-        table.add_row(stage.name, state, f"{entry.seconds:.0f} s", Text(plain(entry.note)))
+        table.add_row(stage.name, state, f"{entry.seconds:.0f} s", Text(entry.note))
     console.print(table)
     found = [figure for name, run in runs.items() if not name.startswith("rest") for figure in figures(run)]
     if found:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 
-from accelbench.format import plain
 from accelbench.run.store import RunInfo
 
 
@@ -24,7 +23,7 @@ def fingerprint(info: RunInfo) -> str:
         *(f"{count}× {name}" if count > 1 else name for name, count in cards.items()),
         *([f"{nodes} nodes"] if nodes > 1 else []),
     ]
-    return plain(", ".join(parts))
+    return ", ".join(parts)
 
 
 def is_called(machine: str, name: str) -> bool:

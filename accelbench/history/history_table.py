@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from accelbench.format import UNKNOWN, percent, plain, read_figure
+from accelbench.format import UNKNOWN, percent, read_figure
 from accelbench.history.series import Series, Step, Trend
 from accelbench.history.spread import LEAST_RUNS
 
@@ -29,7 +29,7 @@ def render_history(series: Sequence[Series], passed_over: Sequence[str], console
         )
     )
     for sentence in passed_over:
-        console.print(Text(f"passed over: {plain(sentence)}", style="yellow"))
+        console.print(Text(f"passed over: {sentence}", style="yellow"))
 
 
 def _table(machine: str, series: list[Series]) -> Table:
@@ -42,7 +42,7 @@ def _table(machine: str, series: list[Series]) -> Table:
     for one in series:
         reading = read_figure(one.entries[-1].record) if one.entries else None
         table.add_row(
-            Text(plain(str(one.point))),
+            Text(str(one.point)),
             f"{len(one.entries)}" + (f"\n+{one.disturbed} disturbed" if one.disturbed else ""),
             f"{reading.value} {reading.unit}" if reading else UNKNOWN,
             percent(one.spread.deviation) if one.spread else UNKNOWN,
@@ -58,7 +58,7 @@ def _changes(series: Series) -> Iterator[str]:
 
 
 def _step(step: Step) -> str:
-    return f"× {step.speed:.3f} from {step.when:%Y-%m-%d %H:%M} on ({plain(step.run_id)})"
+    return f"× {step.speed:.3f} from {step.when:%Y-%m-%d %H:%M} on ({step.run_id})"
 
 
 def _trend(trend: Trend) -> str:

@@ -22,6 +22,7 @@ from accelbench.pair.turns import Course, take_turns
 from accelbench.run.plan import Choice
 from accelbench.run.store import RUNS, RunInfo, RunStore, Settings, new_run_id
 from accelbench.writing import write_atomically
+from profiling.machine.identity import identity_here
 from profiling.records.point import Point
 from profiling.records.record import Record
 
@@ -98,7 +99,7 @@ def measure_pair(
         only_a=[name for name in named["A"] if name not in named["B"]],
         only_b=[name for name in named["B"] if name not in named["A"]],
     )
-    text = result.model_dump_json(indent=2) + "\n"
+    text = identity_here().out_of_json(result.model_dump_json(indent=2), indent=2) + "\n"
     write_atomically(path / RESULT, lambda new: new.write_text(text, encoding="utf-8"))
     return result
 

@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from accelbench.format import UNKNOWN, percent, plain, ratio_text, read, seconds
+from accelbench.format import UNKNOWN, percent, ratio_text, read, seconds
 from accelbench.pair.paired import CONFIDENCE, LOOK_CONFIDENCE
 from accelbench.pair.pairing import Wanted
 from accelbench.pair.result import PairResult, PointResult, Verdict, farthest
@@ -36,7 +36,7 @@ def announce(path: Path, a: Side, b: Side, courses: Sequence[Course], wanted: Wa
         "\nA and B are the same, which checks the machine: a verdict of faster or slower would be false" if same else ""
     )
     return Text(
-        f"pair {path}: A is {plain(str(a))}, B is {plain(str(b))}; {points} in turns until ±{percent(wanted.within)}, "
+        f"pair {path}: A is {a}, B is {b}; {points} in turns until ±{percent(wanted.within)}, "
         f"{seconds(wanted.time_limit_s)} at most{check}"
     )
 
@@ -44,14 +44,14 @@ def announce(path: Path, a: Side, b: Side, courses: Sequence[Course], wanted: Wa
 def line_of(course: Course, within: float) -> Text:
     """Return how far a point has come, in one line."""
     result = course.result(within)
-    line = Text(plain(result.point), style="bold")
+    line = Text(result.point, style="bold")
     if result.speed:
         told = " ".join(ratio_text(result.speed, LOOK_CONFIDENCE).splitlines())
         line.append(f"  {len(result.ratios)} pairs: speed of B {told}", style="not bold")
     elif not course.ended:
         line.append("  was measured once on each side, which does not count", style="dim not bold")
     if course.ended:
-        line.append(f"  {plain(course.ended)}", style="dim not bold")
+        line.append(f"  {course.ended}", style="dim not bold")
     return line
 
 
@@ -67,14 +67,14 @@ def show(result: PairResult, console: Console) -> None:
         figures = "\n".join(_figure(value, point.unit) for value in (point.figure_a, point.figure_b))
         verdict = Text(point.verdict, style=STYLES[point.verdict])
         speed = ratio_text(point.speed, LOOK_CONFIDENCE)
-        table.add_row(Text(plain(point.point)), figures, speed, str(len(point.ratios)), verdict)
+        table.add_row(Text(point.point), figures, speed, str(len(point.ratios)), verdict)
     console.print(table, width=min(WIDTH, console.width))
     for point in result.points:
         for note in _notes(point):
-            console.print(Text.assemble((plain(point.point), "bold"), f": {plain(note)}"), soft_wrap=True)
+            console.print(Text.assemble((point.point, "bold"), f": {note}"), soft_wrap=True)
     for letter, names in (("A", result.only_a), ("B", result.only_b)):
         for name in names:
-            console.print(Text.assemble((plain(name), "bold"), f": only in {letter}"), soft_wrap=True)
+            console.print(Text.assemble((name, "bold"), f": only in {letter}"), soft_wrap=True)
     console.print(Text(sentence(result), style="bold"), soft_wrap=True)
 
 

@@ -7,7 +7,6 @@ from markupsafe import Markup
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
-from accelbench.format import plain
 from accelbench.report.rows import Row
 from accelbench.report.svg import GRID, MUTED, SERIES, WIDTH, inline_svg, plot_style
 
@@ -44,5 +43,5 @@ def time_course(row: Row, name: str) -> Markup:
             FuncFormatter(lambda value, _: f"{value:+g} %".replace("-", "−") if value else "median")
         )
         axes.set_xlabel("sample, in the order measured")
-        title = f"Time course of {plain(row.record.point.benchmark)} {row.point}: {row.course.sentence}"
+        title = f"Time course of {row.record.point.benchmark} {row.point}: {row.course.sentence}"
         return inline_svg(figure, name, title)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from statistics import median
 
 from accelbench.facts import Fact
-from accelbench.format import UNKNOWN, clip, digits, one_line, percent, plain, seconds
+from accelbench.format import UNKNOWN, clip, digits, percent, seconds
 from profiling.machine.sizes import format_bytes
 from profiling.records.host import CATEGORIES, Category, HostCounters, HostProfile, Sampling, ThreadShare
 
@@ -83,7 +83,7 @@ def host_part(host: HostProfile) -> HostPart:
 
 def named(text: str) -> str:
     """Return a name of a record as a table has room for it: on one line, clipped, without control characters."""
-    return clip(one_line(text), MAX_NAME)
+    return clip(text, MAX_NAME)
 
 
 def _facts(host: HostProfile) -> Iterable[Fact]:
@@ -127,7 +127,7 @@ def _thread(thread: ThreadShare) -> ThreadLine:
 
 def _counters(counters: HostCounters) -> Iterable[Fact]:
     def fact(label: str, field: str, text: str | None) -> Fact:
-        return Fact(label, text, plain(counters.unknown.get(field, "it was not read")) if text is None else None)
+        return Fact(label, text, counters.unknown.get(field, "it was not read") if text is None else None)
 
     elapsed = counters.elapsed_s
     yield fact("busy cores", "core_utilisation", _cores(counters.core_utilisation))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from datetime import UTC
 from pathlib import Path
 
@@ -10,23 +9,21 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from accelbench import format as figures
+from accelbench.plain_text import plain
 from accelbench.report import sections as folder
-from accelbench.report.rows import count_text, disturbed_records, point_text
+from accelbench.report.rows import point_text
 from accelbench.report.section import InPage, Run, sections
-from accelbench.run.store import RunInfo
-from profiling.records.record import Record
 
 
-def render_page(info: RunInfo, records: Sequence[Record]) -> str:
+def render_page(run: Run) -> str:
     """Return the whole page as HTML text: the frame, and in it each section that has something to say."""
-    run = Run(info, records)
     environment = _environment(run)
     return environment.get_template("report.html").render(
-        info=info,
+        info=run.info,
         parts=_parts(run, environment),
-        created=info.created.astimezone(UTC).strftime("%Y-%m-%d %H:%M UTC"),
-        counts=count_text(info, records),
-        state="bad" if run.of_status("failed") else "disturbed" if disturbed_records(records) else "good",
+        created=run.info.created.astimezone(UTC).strftime("%Y-%m-%d %H:%M UTC"),
+        counts=run.counts,
+        state="bad" if run.of_status("failed") else "disturbed" if run.disturbed else "good",
     )
 
 
@@ -34,6 +31,7 @@ def _environment(run: Run) -> Environment:
     environment = Environment(
         loader=FileSystemLoader([Path(__file__).parent, *folder.__path__]),
         autoescape=True,
+        finalize=_plain,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
@@ -44,7 +42,6 @@ def _environment(run: Run) -> Environment:
         "metric": figures.metric,
         "quality_text": figures.quality_text,
         "percent": figures.percent,
-        "plain": figures.plain,
         "point": point_text,
         "scientific": figures.scientific,
         "seconds": figures.seconds,
@@ -57,6 +54,11 @@ def _environment(run: Run) -> Environment:
         "several_backends": len({record.point.backend for record in run.records if record.point.backend}) > 1,
     }
     return environment
+
+
+def _plain(value: object) -> object:
+    """Return what a template shows, any text of it plain; what is markup is made of such texts already."""
+    return plain(value) if isinstance(value, str) and not isinstance(value, Markup) else value
 
 
 def _parts(run: Run, environment: Environment) -> list[tuple[InPage, Markup]]:

@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 from numpy.typing import NDArray
 
-from accelbench.format import clip, plain
+from accelbench.format import clip
 from accelbench.report.rows import Group, Row
 from accelbench.report.svg import INK, MUTED, SERIES, WIDTH, inline_svg, plot_style
 from profiling.records.record import Record
@@ -26,9 +26,8 @@ FIRST_CURVES = ("loss", "accuracy", "precision", "recall")
 CURVES = 4
 
 
-def samples(group: Group, name: str) -> Markup:
-    """Draw each point's samples as deviations from its median: a tick each, quartiles and the interval."""
-    rows = group.rows
+def samples(group: Group, rows: Sequence[Row], name: str) -> Markup:
+    """Draw the samples of these rows as deviations from each point's median: a tick each, quartiles, the interval."""
     labels = [_label(group, row) for row in rows]
     deviations = [_deviations(row.record) for row in rows]
     low, high = _limits(deviations)
@@ -51,12 +50,12 @@ def samples(group: Group, name: str) -> Markup:
             FuncFormatter(lambda value, _: f"{value:+g} %".replace("-", "−") if value else "median")
         )
         axes.set_xlabel("time of a sample, from the point's median")
-        title = f"Samples of {plain(group.benchmark)} on {group.device}, as deviations from each point's median"
+        title = f"Samples of {group.benchmark} on {group.device}, as deviations from each point's median"
         return inline_svg(figure, name, title)
 
 
 def _label(group: Group, row: Row) -> str:
-    return clip(group.short(row) or row.point or plain(group.benchmark))
+    return clip(group.short(row) or row.point or group.benchmark)
 
 
 def _deviations(record: Record) -> NDArray[np.float64]:
@@ -127,11 +126,11 @@ def training_curves(record: Record, name: str) -> Markup | None:
                     epochs = np.arange(1, len(values) + 1)
                     color = SERIES[0] if key == base else SERIES[1]
                     axes.plot(epochs, values, style, color=color, label=label, markersize=3, linewidth=1.6)
-            axes.set_title(re.sub("_s$", " in s", plain(base)).replace("_", " "), fontsize=9.5, loc="left")
+            axes.set_title(re.sub("_s$", " in s", base).replace("_", " "), fontsize=9.5, loc="left")
             axes.set_xlabel("epoch")
             axes.xaxis.set_major_locator(MaxNLocator(6, integer=True))
             axes.yaxis.set_major_locator(MaxNLocator(5))
             if index == 0 and f"val_{base}" in record.curves:
                 axes.legend(loc="best")
-        title = f"Training curves of {plain(str(record.point))}: {', '.join(map(plain, bases))} by epoch"
+        title = f"Training curves of {record.point}: {', '.join(bases)} by epoch"
         return inline_svg(figure, name, title)

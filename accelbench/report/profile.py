@@ -12,7 +12,7 @@ from urllib.parse import quote
 from markupsafe import Markup
 
 from accelbench.facts import Fact
-from accelbench.format import one_line, plain, read
+from accelbench.format import read
 from accelbench.report.host_profile import HostPart, host_part
 from accelbench.report.profile_plot import Bar, measured_bar, step_bars, xprof_bar
 from accelbench.report.rows import Row
@@ -97,19 +97,19 @@ def profiled(row: Row, slug: str, run_id: str) -> Profiled | None:
         slug=slug,
         verdict=verdict(profile),
         line=verdict_line(profile),
-        evidence=tuple(map(one_line, found.evidence)),
-        help=found.help and one_line(found.help),
+        evidence=tuple(found.evidence),
+        help=found.help,
         elapsed_s=profile.elapsed_s,
         failures=tuple(_failures(profile)),
         bars=bars,
-        drawing=step_bars(bars, f"{slug}-step", one_line(str(row.record.point))) if bars else None,
+        drawing=step_bars(bars, f"{slug}-step", str(row.record.point)) if bars else None,
         facts=tuple(_facts(trace)) if trace else (),
         operations=tuple(_operations(trace.operations)) if trace else (),
-        operations_by=one_line((trace and trace.operations_by) or "the trace"),
+        operations_by=(trace and trace.operations_by) or "the trace",
         host=host_part(profile.host) if profile.host else None,
         missing=tuple(dict.fromkeys(_missing(profile))),
         links=tuple(_links(profile)),
-        tensorboard=plain(f"make tensorboard RUN={shlex.quote(run_id)}") if _kept_trace(profile) else None,
+        tensorboard=f"make tensorboard RUN={shlex.quote(run_id)}" if _kept_trace(profile) else None,
     )
 
 
@@ -117,28 +117,28 @@ def _bars(trace: TraceAnalysis) -> Iterable[Bar]:
     if trace.breakdown is not None:
         yield measured_bar(trace.breakdown)
     if trace.xprof_steps is not None:
-        yield xprof_bar(trace.xprof_steps, one_line(trace.xprof_covers or ""))
+        yield xprof_bar(trace.xprof_steps, trace.xprof_covers or "")
 
 
 def _failures(profile: Profile) -> Iterable[str]:
     if profile.capture is not None and profile.capture.reason:
-        yield f"No trace: {one_line(profile.capture.reason)}"
+        yield f"No trace: {profile.capture.reason}"
     if profile.trace is not None and profile.trace.failure:
-        yield f"The trace is no evidence: {one_line(profile.trace.failure)}"
+        yield f"The trace is no evidence: {profile.trace.failure}"
 
 
 def _facts(trace: TraceAnalysis) -> Iterable[Fact]:
     def fact(label: str, value: str | None, key: str) -> Fact:
         reason = trace.missing.get(key) or trace.failure or "the trace does not say"
-        return Fact(label, value, None if value else one_line(reason))
+        return Fact(label, value, None if value else reason)
 
-    yield fact("input", trace.input_verdict and one_line(trace.input_verdict), "breakdown")
-    yield fact("in xprof's words", trace.xprof_verdict and one_line(trace.xprof_verdict), "xprof_verdict")
+    yield fact("input", trace.input_verdict, "breakdown")
+    yield fact("in xprof's words", trace.xprof_verdict, "xprof_verdict")
     peak = trace.memory_peak_bytes
     yield fact("memory high-water mark", None if peak is None else format_bytes(peak), "memory_peak_bytes")
-    yield Fact("devices in the trace", ", ".join(map(one_line, trace.devices)) or "none but the host")
+    yield Fact("devices in the trace", ", ".join(trace.devices) or "none but the host")
     events = f", {trace.device_events:,} events of a device" if trace.device_events else ""
-    version = f", read by xprof {one_line(trace.xprof_version)}" if trace.xprof_version else ""
+    version = f", read by xprof {trace.xprof_version}" if trace.xprof_version else ""
     yield Fact("trace", f"{format_bytes(trace.size)}{events}{version}")
 
 
@@ -151,11 +151,11 @@ def _operations(operations: Sequence[Operation]) -> Iterable[tuple[str, tuple[To
 
 
 def _operation(operation: Operation) -> TopOperation:
-    name = one_line(operation.name)
+    name = operation.name
     each = read(operation.self_s / operation.occurrences, "s") if operation.occurrences else None
     return TopOperation(
         name=name if len(name) <= MAX_NAME else f"…{name[1 - MAX_NAME :]}",
-        kind=one_line(operation.kind or ""),
+        kind=operation.kind or "",
         occurrences=f"{operation.occurrences:,}",
         total=str(read(operation.self_s, "s")),
         each=str(each or ""),
@@ -167,14 +167,13 @@ def _missing(profile: Profile) -> Iterable[str]:
     if profile.trace is not None:
         for name, reason in profile.trace.missing.items():
             if name != "memory_peak_bytes":
-                yield f"{MISSING.get(name, one_line(name))}: {one_line(reason)}"
+                yield f"{MISSING.get(name, name)}: {reason}"
         for error in profile.trace.profiler_errors:
-            yield f"the profiler says: {one_line(error)}"
+            yield f"the profiler says: {error}"
     if profile.host is None:
         yield "the host's profile: the trace sufficed, and none was asked for (--host-profile)"
     else:
-        for sentence in dict.fromkeys((*profile.host.missing, *profile.host.sampling.missing)):
-            yield one_line(sentence)
+        yield from dict.fromkeys((*profile.host.missing, *profile.host.sampling.missing))
     if profile.capture is not None and profile.capture.file and profile.trace_folder is None:
         yield "the trace to open: it was read and not kept (--trace keeps it)"
     if profile.host is not None and profile.host_folder is None:

@@ -11,7 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
-from accelbench.format import clip, percent, plain, seconds
+from accelbench.format import clip, percent, seconds
 from accelbench.report.svg import GRID, INK, MUTED, SERIES, SURFACE, WIDTH, inline_svg, plot_style
 from profiling.records.trace import Breakdown, Part, XprofSteps
 
@@ -88,7 +88,7 @@ def xprof_bar(steps: XprofSteps, covers: str = "") -> Bar:
     """Return the step as xprof divides it, by its own names; one that is new to us has the colour of the rest."""
     names = sorted(steps.parts, key=lambda name: [*XPROF_COLORS, name].index(name))
     title = f"xprof's account, mean of {steps.steps:,} steps, {seconds(steps.step_s)}"
-    slices = [_slice(clip(plain(n)), XPROF_COLORS.get(n, GRID), steps.parts[n], steps.step_s) for n in names]
+    slices = [_slice(clip(n), XPROF_COLORS.get(n, GRID), steps.parts[n], steps.step_s) for n in names]
     return Bar(title + (f" ({covers})" if covers else ""), tuple(slices))
 
 
@@ -114,7 +114,7 @@ def step_bars(bars: Sequence[Bar], name: str, point: str) -> Markup:
             axes.text(0, top + TITLE / 2, bar.title, va="center", color=INK, parse_math=False)
             _draw(axes, bar, top + TITLE)
             top += taken + GAP
-        return inline_svg(figure, name, f"Where the time of a step went, {plain(point)}")
+        return inline_svg(figure, name, f"Where the time of a step went, {point}")
 
 
 def _draw(axes: Axes, bar: Bar, top: float) -> None:

@@ -7,15 +7,17 @@ import re
 import shlex
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from operator import itemgetter
 from statistics import fmean
 
-from accelbench.format import Reading, digits, plain, read_figure, seconds
+from accelbench.format import Reading, digits, read_figure, seconds
 from accelbench.run.store import RunInfo, Settings
 from profiling.analysis.bursts import bursts, epoch_turns
 from profiling.analysis.course import Course, course_of, disturbances
 from profiling.analysis.roofline import (
     BEYOND,
+    Ceiling,
     Share,
     arithmetic_intensity,
     ceilings,
@@ -68,7 +70,7 @@ class Row:
     @property
     def disturbed(self) -> str | None:
         """Return what disturbed the measurement, in words; None where nothing was seen."""
-        return "; ".join(map(plain, disturbances(self.record))) or None
+        return "; ".join(disturbances(self.record, self.course)) or None
 
     @property
     def training(self) -> bool:
@@ -104,12 +106,12 @@ class Group:
     backend: str | None
     rows: tuple[Row, ...]
 
-    @property
+    @cached_property
     def bounded(self) -> bool:
         """Return whether a peak or a ceiling could bound these figures at all."""
         return any(row.record.bound.figure for row in self.rows)
 
-    @property
+    @cached_property
     def training(self) -> bool:
         return any(row.training for row in self.rows)
 
@@ -123,16 +125,16 @@ class Group:
 
         return max(self.rows, key=rank)
 
-    @property
+    @cached_property
     def varying(self) -> list[str]:
         """Return the axes in which the rows differ."""
         return varying_axes(self.rows)
 
-    @property
+    @cached_property
     def common(self) -> str:
         """Return what the rows share: the backend, and the axes in which they do not differ."""
         record, varying = self.rows[0].record, self.varying
-        backend = [f"backend={plain(self.backend)}"] if self.backend else []
+        backend = [f"backend={self.backend}"] if self.backend else []
         return " ".join(
             [*backend, params_text(record, [axis for axis in record.point.values if axis not in varying])]
         ).strip()
@@ -141,7 +143,8 @@ class Group:
         """Return the row's point by the axes that tell it from the others of its group."""
         own = params_text(row.record, [axis for axis in self.varying if axis in row.record.point.values])
         layout = row.record.layout
-        said = {axis: getattr(layout, name) for axis, name in layout.axes.items()}
+        values = vars(layout)  # of its fields, of which a foreign run may name others
+        said = {axis: values[name] for axis, name in layout.axes.items() if name in values}
         return own or " ".join(f"{axis}={said.get(axis, 'default')}" for axis in self.varying)
 
 
@@ -151,15 +154,22 @@ def varying_axes(rows: Sequence[Row]) -> list[str]:
     return [axis for axis in axes if len({row.record.point.values.get(axis) for row in rows}) > 1]
 
 
-def make_rows(records: Sequence[Record], with_ceilings: bool = True) -> list[Row]:
-    """Return a row for each measured record; its share of a ceiling is unknown where the run was to measure none."""
-    measured = ceilings(records) if with_ceilings else None
+def make_rows(records: Sequence[Record]) -> list[Row]:
+    """Return a row for each measured record of a run that measured its own ceilings."""
+    courses = [course_of(record) for record in records]
+    return rows_of(records, courses, ceilings(records, courses))
+
+
+def rows_of(records: Sequence[Record], courses: Sequence[Course], measured: Sequence[Ceiling] | None) -> list[Row]:
+    """Return a row for each measured record, from the judgement on its samples and the ceilings of its run.
+
+    Its share of a ceiling is unknown where the run was to measure none (`measured` is None).
+    """
     rows = []
-    for record in records:
+    for record, course in zip(records, courses, strict=True):
         reading = read_figure(record)
         if reading is not None:
             of_peak, of_ceiling = share_of_peak(record), share_of_ceiling(record, measured)
-            course = course_of(record)
             flags = tuple(_flags(record, course, of_peak, of_ceiling))
             rows.append(Row(record, reading, of_peak, share_of_peak_at_clock(record), of_ceiling, course, flags))
     return rows
@@ -178,11 +188,11 @@ def _flags(record: Record, course: Course, of_peak: Share, of_ceiling: Share) ->
     timing = record.timing
     assert timing is not None
     if record.noise:
-        yield Flag("noisy", "; ".join(map(plain, record.noise)))
+        yield Flag("noisy", "; ".join(record.noise))
     if course.kind != "steady":
         yield Flag(course.kind, course.sentence)
     if record.held_back:
-        yield Flag("held back", "; ".join(map(plain, record.held_back)))
+        yield Flag("held back", "; ".join(record.held_back))
     if timing.discarded:
         yield Flag("throttled", f"{timing.discarded} samples were discarded because the device was throttled")
     summary = timing.summary
@@ -213,7 +223,7 @@ def _cut_short(timing: Timing) -> bool:
 
 def point_text(record: Record) -> str:
     """Return the point's name without benchmark and device: `backend=jax batch=128`."""
-    return plain(record.point.details)
+    return record.point.details
 
 
 def trained_on(data: Data) -> str:
@@ -225,7 +235,7 @@ def trained_on(data: Data) -> str:
 
 
 def params_text(record: Record, axes: Iterable[str]) -> str:
-    return plain(" ".join(f"{axis}={record.point.values[axis]}" for axis in axes))
+    return " ".join(f"{axis}={record.point.values[axis]}" for axis in axes)
 
 
 def lines(rows: Iterable[Row], axis: str, others: Sequence[str]) -> dict[str, list[tuple[int, Record]]]:
@@ -257,17 +267,27 @@ def _together(gauges: Sequence[Gauge]) -> Gauge:
     )
 
 
-def disturbed_records(records: Iterable[Record]) -> list[Record]:
-    """Return the measured records that something disturbed."""
-    return [record for record in records if record.status == "measured" and disturbances(record)]
+def each_at_most(sizes: Iterable[int], most: int) -> int:
+    """Return how many of each group may be shown, at least one, so that no more than `most` are in all.
+
+    Small groups are shown whole, and leave what they do not need to the large ones.
+    """
+    left = sorted(sizes)
+    share = most
+    for place, size in enumerate(left):
+        share = most // (len(left) - place)
+        if size > share:
+            return max(1, share)
+        most -= size
+    return max(1, share, *left)
 
 
-def count_text(info: RunInfo, records: Sequence[Record]) -> str:
+def count_text(info: RunInfo, records: Sequence[Record], disturbed: int) -> str:
     """Return the counts in words: `38 of 41 points measured and verified, 7 of them disturbed, 1 failed, 2 skipped`."""
     counts = {status: sum(r.status == status for r in records) for status in ("measured", "failed", "skipped")}
     missing = max(0, len(info.plan) - len(records))
     parts = [f"{counts['measured']} of {max(len(info.plan), len(records))} points measured and verified"]
-    if disturbed := len(disturbed_records(records)):
+    if disturbed:
         parts.append(f"{'all' if disturbed == counts['measured'] else disturbed} of them disturbed")
     parts += [f"{counts[status]} {status}" for status in ("failed", "skipped") if counts[status]]
     parts += [f"{missing} not reached"] if missing else []
@@ -282,7 +302,7 @@ def reproduce(record: Record, settings: Settings) -> str:
     words += itertools.chain.from_iterable(("--param", f"{axis}={value}") for axis, value in point.params.items())
     words += ["--backend", point.backend] if point.backend else []
     if point.host_cores is not None:
-        return plain(shlex.join([*words, "--cores", str(point.host_cores)]))
+        return shlex.join([*words, "--cores", str(point.host_cores)])
     words += ["--seed", str(point.seed)]
     default = Settings()
     if settings.max_seconds != default.max_seconds:
@@ -291,4 +311,4 @@ def reproduce(record: Record, settings: Settings) -> str:
         words += ["--rounds", f"{settings.rounds_of(point)}"]
     if settings.time_limit_s != default.time_limit_s:
         words += ["--time-limit", f"{settings.time_limit_s:g}"]
-    return plain(shlex.join(words))
+    return shlex.join(words)

@@ -15,24 +15,49 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from accelbench.report.rows import Group, Row, make_groups, make_rows
-from accelbench.run.store import RunInfo
+from accelbench.report.rows import Group, Row, count_text, each_at_most, make_groups, rows_of
+from accelbench.run.store import RunInfo, RunStore
+from profiling.analysis.course import Course, course_of, disturbances
 from profiling.analysis.roofline import Ceiling, ceilings
 from profiling.modules import modules_of
 from profiling.records.record import Record
 
+ROWS_IN_PAGE = 2000
+"""The points that the tables of the page show, so that a browser opens it at once; `records.csv` has all of them."""
+
 
 @dataclass(frozen=True)
 class Run:
-    """A stored run, and what several sections derive from its records."""
+    """A stored run, and what several sections derive from its records: each of it is found once."""
 
     info: RunInfo
     records: Sequence[Record]
 
+    @classmethod
+    def of(cls, store: RunStore) -> Run:
+        """Return the run as it is stored."""
+        return cls(store.info(), store.records())
+
+    @cached_property
+    def courses(self) -> list[Course]:
+        """Return the judgement on the samples of each record, in the order of the records."""
+        return [course_of(record) for record in self.records]
+
+    @cached_property
+    def disturbed(self) -> list[Record]:
+        """Return the measured records that something disturbed."""
+        judged = zip(self.records, self.courses, strict=True)
+        return [record for record, course in judged if record.status == "measured" and disturbances(record, course)]
+
+    @cached_property
+    def counts(self) -> str:
+        """Return, in words, how many points were measured, were disturbed, failed or were skipped."""
+        return count_text(self.info, self.records, len(self.disturbed))
+
     @cached_property
     def rows(self) -> list[Row]:
         """Return a row for each measured record."""
-        return make_rows(self.records, self.info.settings.ceilings)
+        return rows_of(self.records, self.courses, self.ceilings if self.info.settings.ceilings else None)
 
     @cached_property
     def groups(self) -> list[Group]:
@@ -42,7 +67,17 @@ class Run:
     @cached_property
     def ceilings(self) -> Sequence[Ceiling]:
         """Return the best rates measured in this run; none where it was to measure no ceilings."""
-        return ceilings(self.records) if self.info.settings.ceilings else []
+        return ceilings(self.records, self.courses) if self.info.settings.ceilings else []
+
+    @cached_property
+    def rows_in_page(self) -> int:
+        """Return how many rows of each group the tables of the page show."""
+        return each_at_most((len(group.rows) for group in self.groups), ROWS_IN_PAGE)
+
+    @cached_property
+    def shown(self) -> list[Row]:
+        """Return the rows that the tables of the page show."""
+        return [row for group in self.groups for row in group.rows[: self.rows_in_page]]
 
     def of_status(self, status: str) -> list[Record]:
         """Return the records of this status: measured, failed or skipped."""

@@ -16,6 +16,8 @@ from xml.etree import ElementTree
 
 from markupsafe import Markup
 
+from accelbench.plain_text import plain
+
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
@@ -98,7 +100,7 @@ def inline_svg(figure: Figure, name: str, title: str) -> Markup:
     """Return the figure as an `<svg>`; `name` is unique in the page, `title` tells a screen reader what is shown."""
     buffer = io.StringIO()
     figure.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None, "Format": None, "Type": None})
-    root = ElementTree.fromstring(buffer.getvalue())
+    root = ElementTree.fromstring(plain(buffer.getvalue()))
     for element in root.iter():
         _rewrite(element, name)
     _remove(root, "metadata")
@@ -107,7 +109,7 @@ def inline_svg(figure: Figure, name: str, title: str) -> Markup:
     root.attrib |= {"class": "plot", "role": "img", "aria-labelledby": f"{name}-title"}
     root.set("style", f"--width: {width / 72 * 96:.0f}px; aspect-ratio: {width:g} / {height:g}")
     label = ElementTree.Element(f"{{{_SVG}}}title", {"id": f"{name}-title"})
-    label.text = title
+    label.text = plain(title)
     root.insert(0, label)
     ElementTree.register_namespace("", _SVG)
     ElementTree.register_namespace("xlink", _XLINK)

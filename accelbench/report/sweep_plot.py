@@ -11,12 +11,14 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullFormatter, NullLocator
 
-from accelbench.format import digits, plain, read
+from accelbench.format import digits, read
 from accelbench.report.rows import Group, Row, lines
 from accelbench.report.svg import MARKERS, MUTED, SERIES, SURFACE, WIDTH, inline_svg, plot_style
 from profiling.machine.sizes import format_bytes
 from profiling.records.environment import Environment
 
+MOST_LINES = 16
+"""The lines drawn at most, evenly through the choices of the other axes; more are no drawing that can be read."""
 LEAST_SIZES = 4
 """The least number of sizes that are drawn; fewer are read more easily in the table."""
 TICKS = 12
@@ -37,7 +39,7 @@ def sweep(group: Group, environment: Environment, name: str) -> Markup | None:
     axis = next((axis for axis in group.varying if axis in sizes_of), None)
     if axis is None or len({row.record.point.values.get(axis) for row in group.rows}) < LEAST_SIZES:
         return None
-    drawn = list(_lines(group, axis, sizes_of[axis]))
+    drawn = _evenly(list(_lines(group, axis, sizes_of[axis])))
     sizes = [place for _, points in drawn for place, _ in points]
     values = [value for _, points in drawn for _, value in points]
     if not values:
@@ -66,7 +68,7 @@ def sweep(group: Group, environment: Environment, name: str) -> Markup | None:
         axes.yaxis.set_minor_formatter(NullFormatter())
         axes.tick_params(which="minor", length=0)
         reach = f"from {format_bytes(min(sizes))} to {format_bytes(max(sizes))}"
-        title = f"{plain(group.benchmark)} on {group.device} against size, {reach}"
+        title = f"{group.benchmark} on {group.device} against size, {reach}"
         return inline_svg(figure, name, title)
 
 
@@ -79,12 +81,18 @@ def _lines(group: Group, axis: str, unit: int) -> Iterator[Line]:
             yield label, known
 
 
+def _evenly(lines: Sequence[Line]) -> list[Line]:
+    """Return as many lines as are drawn, the first and the last among them."""
+    count = min(MOST_LINES, len(lines))
+    return [lines[round(place * (len(lines) - 1) / max(1, count - 1))] for place in range(count)]
+
+
 def _what(row: Row) -> str:
     """Return the title of the upright axis."""
     if row.record.figure != "time":
         return "rate"
     work = row.record.work
-    return plain(f"time of each of the {work.item}") if work and work.items else "time of one execution"
+    return f"time of each of the {work.item}" if work and work.items else "time of one execution"
 
 
 def _short(value: float, unit: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
@@ -14,7 +15,6 @@ from accelbench.writing import write_atomically
 from profiling.analysis.roofline import (
     Ceiling,
     arithmetic_intensity,
-    ceilings,
     observed_clock,
     share_of_ceiling,
     share_of_peak,
@@ -24,7 +24,8 @@ from profiling.analysis.uncertain_quality import quality_interval
 from profiling.records.record import Record
 
 if TYPE_CHECKING:
-    from accelbench.run.store import RunInfo, RunStore
+    from accelbench.report.section import Run
+    from accelbench.run.store import RunInfo
 
 COLUMNS: Mapping[str, tuple[str, str]] = {
     "run_id": ("str", "the run"),
@@ -112,28 +113,28 @@ one gauge per core; `counter.<name>`.
 _TYPES = {"str": "string", "int": "Int64", "float": "Float64", "bool": "boolean"}
 
 
-def write_tables(store: RunStore) -> None:
-    """Write `records.csv` and `records.parquet` into the run directory."""
-    frame, descriptions = make_table(store.info(), store.records())
+def write_tables(folder: Path, run: Run) -> None:
+    """Write `records.csv` and `records.parquet` into the run's folder."""
+    frame, descriptions = make_table(run)
     shown = frame.assign(**frame.select_dtypes("string").map(_no_formula, na_action="ignore"))
-    write_atomically(store.path / "records.csv", lambda path: shown.to_csv(path, index=False, lineterminator="\n"))
+    write_atomically(folder / "records.csv", lambda path: shown.to_csv(path, index=False, lineterminator="\n"))
     table = pa.Table.from_pandas(frame, preserve_index=False)
     fields = [field.with_metadata({"description": descriptions[field.name]}) for field in table.schema]
     table = table.cast(pa.schema(fields, metadata=table.schema.metadata))
-    write_atomically(store.path / "records.parquet", lambda path: pq.write_table(table, path))
+    write_atomically(folder / "records.parquet", lambda path: pq.write_table(table, path))
 
 
 def _no_formula(text: str) -> str:
     """Return the text such that a spreadsheet that opens it shows it and computes nothing."""
-    return f"'{text}" if text.startswith(("=", "+", "-", "@", "\t", "\r")) else text
+    return f"'{text}" if text.lstrip().startswith(("=", "+", "-", "@")) else text
 
 
-def make_table(info: RunInfo, records: Sequence[Record]) -> tuple[pd.DataFrame, dict[str, str]]:
+def make_table(run: Run) -> tuple[pd.DataFrame, dict[str, str]]:
     """Return the table, and the meaning of each of its columns."""
-    measured = ceilings(records) if info.settings.ceilings else None
-    lines = [_line(info, record, measured) for record in records]
+    measured = run.ceilings if run.info.settings.ceilings else None
+    lines = [_line(run.info, record, measured) for record in run.records]
     descriptions = {name: meaning for name, (_, meaning) in COLUMNS.items()}
-    for record in records:
+    for record in run.records:
         descriptions |= _descriptions(record)
     columns = [*COLUMNS, *sorted(descriptions.keys() - COLUMNS.keys())]
     series = {name: _series([line.get(name) for line in lines], COLUMNS.get(name, ("", ""))[0]) for name in columns}

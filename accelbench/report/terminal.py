@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from rich.console import Console
 from rich.text import Text
 
-from accelbench.format import plain
 from accelbench.report.section import Run, sections
 from accelbench.run.store import RunInfo
-from profiling.records.record import Record
 
 
-def print_run(info: RunInfo, records: Sequence[Record], console: Console) -> None:
+def print_run(run: Run, console: Console) -> None:
     """Print the machine and the run's name, and what each section finds in the run."""
-    run = Run(info, records)
     console.print()
-    console.print(Text.assemble((_machine(info), "bold"), f"  {plain(info.run_id)}"), soft_wrap=True)
+    console.print(Text.assemble((_machine(run.info), "bold"), f"  {run.info.run_id}"), soft_wrap=True)
     there = [(section.terminal, name, section.find) for name, section in sections().items() if section.terminal]
     for lines, _, find in sorted(there, key=lambda part: (part[0].order, part[1])):
         if found := find(run):
@@ -26,7 +21,7 @@ def print_run(info: RunInfo, records: Sequence[Record], console: Console) -> Non
 
 def _machine(info: RunInfo) -> str:
     environment = info.environment
-    cpu = plain(environment.cpu.model or "unknown CPU")
+    cpu = environment.cpu.model or "unknown CPU"
     parts = [f"{cpu}, {environment.cpu.usable} of {environment.cpu.logical} logical CPUs"]
-    names = [plain(gpu.name) for gpu in environment.gpus]
+    names = [gpu.name for gpu in environment.gpus]
     return " · ".join(parts + [f"{names.count(name)}× {name}" for name in dict.fromkeys(names)])

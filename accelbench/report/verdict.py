@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from operator import itemgetter
 
-from accelbench.format import one_line, percent
+from accelbench.format import percent
 from profiling.records.record import Profile
 
 UNKNOWN_BOUND = "bottleneck unknown"
@@ -22,14 +22,14 @@ def verdict_line(profile: Profile) -> str:
     """Return the verdict in a line, `device-bound: device 99 %, dispatch 1 %`, or why it is unknown."""
     found = profile.bottleneck
     if found.bound is None:
-        return f"{UNKNOWN_BOUND}: {one_line(found.reason or 'no reason was recorded')}"
+        return f"{UNKNOWN_BOUND}: {found.reason or 'no reason was recorded'}"
     if found.bound == "cpu-quota-bound":
         # The quota comes before all shares, and is none of them.
-        return f"{found.bound}: {one_line(found.quota_text or '')}"
+        return f"{found.bound}: {found.quota_text or ''}"
     largest = sorted(found.shares.items(), key=itemgetter(1), reverse=True)[:SHARES]
     shares = ", ".join(f"{cause} {100 * share:.0f} %" for cause, share in largest if share >= NEGLIGIBLE)
     line = f"{verdict(profile)}: {shares}" if shares else verdict(profile)
-    return f"{line}; {one_line(found.apart_text)}" if found.apart_text else line
+    return f"{line}; {found.apart_text}" if found.apart_text else line
 
 
 def shares_text(profile: Profile) -> str:

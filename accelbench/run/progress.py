@@ -11,7 +11,8 @@ from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsed
 from rich.progress import Progress as Bar
 from rich.text import Text
 
-from accelbench.format import headline, one_line, plain
+from accelbench.format import headline
+from accelbench.plain_text import one_line
 from accelbench.run.schedule import Turn
 from profiling.records.record import Record
 
@@ -24,7 +25,7 @@ class Progress:
     def __init__(self, console: Console) -> None:
         self._console = console
         self._bar = Bar(
-            TextColumn("{task.description}"),
+            TextColumn("{task.description}", markup=False),
             BarColumn(bar_width=20),
             MofNCompleteColumn(),
             TimeElapsedColumn(),
@@ -45,7 +46,7 @@ class Progress:
         self._bar.start()
 
     def started(self, turn: Turn) -> None:
-        self._bar.update(self._task, description=f"{plain(str(turn.point))}{self._round(turn.round)}")
+        self._bar.update(self._task, description=f"{turn.point}{self._round(turn.round)}")
 
     def finished(self, record: Record) -> None:
         """Show the record, and what is left: the point is not measured again if it failed or was skipped."""
@@ -61,7 +62,7 @@ class Progress:
         figure = headline(record) if record.status == "measured" else f"{record.status}: {one_line(str(record.reason))}"
         line = Text.assemble(
             (f"[{done:>{len(str(self._total))}}/{self._total}] ", "dim"),
-            f"{plain(str(record.point))}{self._round(record.round)}  ",
+            f"{record.point}{self._round(record.round)}  ",
             (figure, STYLES[record.status]),
             (f"  ({record.elapsed_s:.1f} s; elapsed {_clock(elapsed)}, about {_clock(left)} left)", "dim"),
         )

@@ -17,9 +17,11 @@ from pydantic import Field, ValidationError
 from accelbench.damage import tell_damage
 from accelbench.errors import DataDamaged, RunBroken, UserError
 from accelbench.limits import MOST_SEED
+from accelbench.plain_text import may_act, plain_data
 from accelbench.run.schedule import Turn, schedule
 from accelbench.run.suite import ALLOWED, Allowed, KnownDevice, Rounds
 from profiling.analysis.rounds import join
+from profiling.machine.identity import identity_here
 from profiling.records.environment import Environment
 from profiling.records.point import Point
 from profiling.records.record import SCHEMA_VERSION, Record
@@ -211,14 +213,14 @@ class RunStore:
 
     def _replace_info(self, info: RunInfo) -> None:
         with self._new_info_path.open("w", encoding="utf-8") as file:
-            file.write(info.model_dump_json(indent=2) + "\n")
+            file.write(identity_here().out_of_json(info.model_dump_json(indent=2), indent=2) + "\n")
             file.flush()
             os.fsync(file.fileno())
         self._new_info_path.replace(self.info_path)
 
     def append(self, record: Record) -> None:
         """Add one record and sync it to the disk; a failed write leaves no partial line, and is RunBroken."""
-        line = (record.model_dump_json() + "\n").encode()
+        line = (identity_here().out_of_json(record.model_dump_json()) + "\n").encode()
         try:
             with self.records_path.open("ab", buffering=0) as file:
                 size = file.tell()
@@ -320,7 +322,9 @@ class RunStore:
 def _parse(model: type[M], content: bytes, where: str) -> M:
     """Return what was stored there; `DataDamaged` names what is wrong with it, `UserError` another version of it."""
     try:
-        data: Any = json.loads(content.decode("utf-8", errors="replace"), parse_int=_whole, parse_constant=_refused)
+        text = content.decode("utf-8", errors="replace")
+        data: Any = json.loads(text, parse_int=_whole, parse_constant=_refused)
+        data = plain_data(data) if may_act(text) else data
     except RecursionError:
         raise DataDamaged(f"{where} is damaged: it is nested too deeply") from None
     except ValueError as error:

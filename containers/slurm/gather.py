@@ -14,6 +14,7 @@ from pathlib import Path
 import pandas as pd
 
 from accelbench.errors import UserError
+from accelbench.report.section import Run
 from accelbench.report.table import make_table
 from accelbench.run.store import RunStore
 from accelbench.writing import write_atomically
@@ -32,7 +33,7 @@ def gather(folder: Path) -> bool:
         complete &= info.status == "finished" and not failed
         print(f"{run.name}: {info.status}, {len(records)} of {len(info.plan)} points, {failed} failed")
         if records:
-            table, _ = make_table(info, records)
+            table, _ = make_table(Run(info, records))
             table.insert(0, "run", run.name)
             tables.append(table.dropna(axis="columns", how="all"))  # an empty column has no type to join by
     if not tables:

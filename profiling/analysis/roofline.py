@@ -7,12 +7,14 @@ Communications of the ACM 52(4), 2009.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import repeat
+from operator import itemgetter
 from statistics import fmean
 from typing import Literal, NamedTuple
 
-from profiling.analysis.course import disturbances
+from profiling.analysis.course import Course, disturbances
 from profiling.records.point import Device
 from profiling.records.record import Record
 from profiling.records.work import SHARED_CORES, Bounded, Cores
@@ -41,6 +43,8 @@ class Ceiling:
     """The record of the measurement that set it."""
     doubt: str | None = None
     """The reason why no share of it is shown: `was disturbed`, or what the run has that contradicts it."""
+    disturbed_by: tuple[str, ...] = ()
+    """The disturbances of the measurement that set it, in words."""
 
     @property
     def unit_kind(self) -> str | None:
@@ -76,25 +80,26 @@ def arithmetic_intensity(record: Record) -> float | None:
     return work.flops / work.bytes
 
 
-def ceilings(records: Sequence[Record]) -> list[Ceiling]:
+def ceilings(records: Sequence[Record], courses: Sequence[Course] | None = None) -> list[Ceiling]:
     """Return the best rate per device, figure, dtype and number of cores, among the records that set ceilings.
 
     A disturbed record sets one only where no other comes near it, and then one in doubt. So is a ceiling that one core
     reaches where it is that of all of them, or that another point of the run exceeds: by more than chance
-    (`CONTRADICTED`).
+    (`CONTRADICTED`). `courses` are the judgements on the records' samples, in the same order, where they are known.
     """
     found: dict[tuple[str, str, str, str], list[Ceiling]] = {}
-    for record in records:
+    for record, course in zip(records, repeat(None) if courses is None else courses, strict=False):
         bound = record.bound
         rate = record.rate(bound.figure) if record.ceiling and bound.figure else None
         if bound.figure is None or not rate:
             continue
-        doubt = DISTURBED if disturbances(record) else None
-        ceiling = Ceiling(record.point.device, bound.figure, bound.dtype, bound.cores, rate, record, doubt)
+        by = tuple(disturbances(record, course))
+        doubt = DISTURBED if by else None
+        ceiling = Ceiling(record.point.device, bound.figure, bound.dtype, bound.cores, rate, record, doubt, by)
         key = (ceiling.device, ceiling.figure, ceiling.dtype or "", ceiling.cores)
         found.setdefault(key, []).append(ceiling)
-    best = [_best(found[key]) for key in sorted(found)]
-    return [replace(ceiling, doubt=ceiling.doubt or _contradiction(ceiling, best, records)) for ceiling in best]
+    best, fastest = [_best(found[key]) for key in sorted(found)], _fastest(records)
+    return [replace(ceiling, doubt=ceiling.doubt or _contradiction(ceiling, best, fastest)) for ceiling in best]
 
 
 def _best(found: Sequence[Ceiling]) -> Ceiling:
@@ -104,19 +109,36 @@ def _best(found: Sequence[Ceiling]) -> Ceiling:
     return max(quiet, key=lambda ceiling: ceiling.value, default=highest)
 
 
-def _contradiction(ceiling: Ceiling, others: Sequence[Ceiling], records: Sequence[Record]) -> str | None:
+Kind = tuple[Device, Bounded, str | None, Cores]
+"""The kind of work that a ceiling bounds: the device, the figure, the dtype and the number of cores."""
+
+
+def _fastest(records: Sequence[Record]) -> dict[Kind, tuple[float, Record]]:
+    """Return the highest rate on one device of each kind of work, with its record; the work of models is left out."""
+    found: dict[Kind, tuple[float, Record]] = {}
+    for record in records:
+        bound, device = record.bound, record.point.device
+        if bound.figure is None or _modelled(record):
+            continue
+        rate, count = record.rate(bound.figure), record.layout.bounding_devices(device)
+        kind = (device, bound.figure, bound.dtype, bound.cores)
+        if rate and count and (kind not in found or rate / count > found[kind][0]):
+            found[kind] = rate / count, record
+    return found
+
+
+def _contradiction(
+    ceiling: Ceiling, others: Sequence[Ceiling], fastest: Mapping[Kind, tuple[float, Record]]
+) -> str | None:
     """Return the figure of the same run that shows that this is no ceiling, in words; None where none does."""
     one = find_ceiling(others, ceiling.device, ceiling.figure, ceiling.dtype, "one")
     if ceiling.cores == "all" and one and one.value > CONTRADICTED * ceiling.value:
         return f"is exceeded {one.value / ceiling.value:.2f} times by one core alone"
-    for record in records:
-        if _modelled(record) or not _bounds(ceiling, record):
-            continue
-        rate, count = record.rate(ceiling.figure), record.layout.bounding_devices(ceiling.device)
-        if rate and count and rate > CONTRADICTED * count * ceiling.value:
-            times = rate / (count * ceiling.value)
-            return f"is exceeded {times:.2f} times by {record.point.benchmark} {record.point.details}".strip()
-    return None
+    rivals = [found for kind, found in fastest.items() if _bounds(ceiling, kind)]
+    rate, record = max(rivals, key=itemgetter(0), default=(0.0, ceiling.record))
+    if rate <= CONTRADICTED * ceiling.value:
+        return None
+    return f"is exceeded {rate / ceiling.value:.2f} times by {record.point.benchmark} {record.point.details}".strip()
 
 
 def _modelled(record: Record) -> bool:
@@ -124,10 +146,10 @@ def _modelled(record: Record) -> bool:
     return record.timing is not None and record.timing.timer == "steps"
 
 
-def _bounds(ceiling: Ceiling, record: Record) -> bool:
-    bound = record.bound
-    same = (record.point.device, bound.figure, bound.cores) == (ceiling.device, ceiling.figure, ceiling.cores)
-    return same and ceiling.dtype in (None, bound.dtype)
+def _bounds(ceiling: Ceiling, kind: Kind) -> bool:
+    device, figure, dtype, cores = kind
+    same = (device, figure, cores) == (ceiling.device, ceiling.figure, ceiling.cores)
+    return same and ceiling.dtype in (None, dtype)
 
 
 def find_ceiling(

@@ -11,6 +11,7 @@ from time import perf_counter
 from typing import Any
 
 from profiling.trace.parts import STEP
+from profiling.trace.xplane import forget_host
 
 BACKENDS = ("tensorflow", "jax")
 """The frameworks whose profilers write xplane.pb."""
@@ -51,6 +52,7 @@ class Profiler:
         self.reason = self._attempt("stop", self._stop)
         if self.reason and self._backend == "jax":
             forget_jax_session()
+        self.reason = self.reason or self._attempt("leave out the host's name", self._forget_host)
         self.stop_s = perf_counter() - begin
 
     def file(self) -> str | None:
@@ -86,6 +88,11 @@ class Profiler:
 
         with tf.profiler.experimental.Trace(name):
             return
+
+    def _forget_host(self) -> None:
+        for file in self._files() - self._before:
+            if file.stat().st_size:
+                forget_host(file)
 
     def _files(self) -> set[Path]:
         return set(self._folder.glob("plugins/profile/*/*.xplane.pb"))

@@ -18,14 +18,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from profiling.machine.identity import HOST
+
 CLOSING_PLANE = "Task Environment"
 """The name of the plane that is written last, when the profiler has stopped."""
+
+SUFFIX = ".xplane.pb"
+"""The end of the name of a trace's file, which the profilers put the host's name before."""
 
 Integers = NDArray[np.int64]
 
 INT, MESSAGE, BYTES = 3, 11, 12  # FieldDescriptorProto.Type; names are bytes, too: not all of them are valid UTF-8
 FIELDS = {
-    "XSpace": {"planes": (1, BYTES, True), "errors": (2, BYTES, True)},
+    "XSpace": {"planes": (1, BYTES, True), "errors": (2, BYTES, True), "hostnames": (4, BYTES, True)},
     "XPlane": {"name": (2, BYTES, False), "lines": (3, BYTES, True), "event_metadata": (4, BYTES, True)},
     "XLine": {
         "name": (2, BYTES, False),
@@ -121,6 +126,27 @@ class Trace:
         message = parse("XLine", raw)
         self._base_ns = self._base_ns or message.timestamp_ns
         return message
+
+
+def forget_host(file: Path) -> Path:
+    """Take the host's name out of a trace, and out of the names of all that the profiler wrote for it.
+
+    Returns the trace's new file, `localhost.xplane.pb`. Raises `OSError`, or `Unreadable` for a file that is no trace.
+    """
+    space = parse("XSpace", file.read_bytes())
+    space.hostnames[:] = [HOST.encode()] * len(space.hostnames)
+    new = file.with_name(f".{HOST}{SUFFIX}.new")
+    try:
+        new.write_bytes(space.SerializeToString())
+        named = new.replace(file.with_name(f"{HOST}{SUFFIX}"))
+    finally:
+        new.unlink(missing_ok=True)
+    host = file.name.removesuffix(SUFFIX)
+    if host != HOST:
+        file.unlink()
+        for other in [path for path in file.parent.iterdir() if path.name.startswith(f"{host}.")]:
+            other.replace(file.with_name(HOST + other.name.removeprefix(host)))
+    return named
 
 
 def metadata(plane: Any) -> tuple[dict[int, int], list[str]]:

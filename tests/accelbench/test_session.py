@@ -5,8 +5,8 @@ from __future__ import annotations
 import io
 from pathlib import Path
 
-from rich.console import Console
-
+from accelbench.plain_console import PlainConsole
+from accelbench.report.section import Run
 from accelbench.run.store import Settings
 from accelbench.session import exit_status
 from profiling.records.record import Record
@@ -18,7 +18,7 @@ NOISY = record("stream", params={"op": "copy"}, noise=["other processes used 0.9
 
 def ended(path: Path, records: list[Record], require_quiet: bool) -> tuple[int, str]:
     store, out = make_run(path, records, settings=Settings(require_quiet=require_quiet)), io.StringIO()
-    return exit_status(store.info(), store.records(), Console(file=out, width=100)), out.getvalue()
+    return exit_status(Run.of(store), PlainConsole(file=out, width=100)), out.getvalue()
 
 
 def test_a_disturbed_point_fails_the_run_that_requires_quiet_and_is_named(tmp_path: Path) -> None:

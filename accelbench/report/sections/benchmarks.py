@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import heapq
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -11,8 +12,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from accelbench.format import UNKNOWN, bound, plain, share, told_metrics
-from accelbench.report.rows import Group, Row, reproduce, trained_on
+from accelbench.format import UNKNOWN, bound, share, told_metrics
+from accelbench.report.rows import Group, Row, each_at_most, reproduce, trained_on
 from accelbench.report.section import InPage, InTerminal, Run, Section
 from accelbench.report.verdict import shares_text, verdict, verdict_line
 
@@ -22,19 +23,27 @@ if TYPE_CHECKING:
     from accelbench.report.profile import Profiled
 
 WIDTH = 100
+ROWS_IN_TERMINAL = 400
+"""The rows that the terminal shows, of each benchmark as many as the others leave."""
+SAMPLES_DRAWN, CURVES_DRAWN = 40, 24
+"""The rows of a benchmark whose samples are drawn, and the trainings whose curves are: the page stays small."""
 ROOMY, ENOUGH = 92, 72
 """The least columns of a terminal for a column of flags, which else stand under the point's name, and for intervals."""
 
 
 @dataclass(frozen=True)
 class Article:
-    """A benchmark's part of the page: its rows and its drawings."""
+    """A benchmark's part of the page: its rows and its drawings, of which very large runs show a part."""
 
     group: Group
     slug: str
+    rows: tuple[Row, ...]
+    """The rows that the page shows."""
     sweep: Markup | None
     """The figure against the size that the points sweep, where they do."""
     samples: Markup
+    samples_of: int
+    """The number of rows whose samples are drawn."""
     curves: tuple[tuple[Row, Markup], ...]
     profiles: tuple[Profiled, ...]
     """The profiles of the rows that were profiled."""
@@ -58,18 +67,29 @@ def _article(group: Group, slug: str, run: Run) -> Article:
     from accelbench.report.profile import profiled
     from accelbench.report.sweep_plot import sweep
 
-    numbered = list(enumerate(group.rows, start=1))
-    curves = [(row, training_curves(row.record, f"{slug}-curves-{n}")) for n, row in numbered]
+    rows = group.rows[: run.rows_in_page]
+    numbered = list(enumerate(rows, start=1))
+    curves = [(row, n) for n, row in numbered if row.record.curves][:CURVES_DRAWN]
     profiles = [profiled(row, f"{slug}-profile-{n}", run.info.run_id) for n, row in numbered]
+    drawn = sorted(heapq.nlargest(SAMPLES_DRAWN, range(len(rows)), key=lambda n: _uncertainty(rows[n])))
+    drawings = [(row, training_curves(row.record, f"{slug}-curves-{n}")) for row, n in curves]
     return Article(
         group,
         slug,
+        rows,
         sweep(group, run.info.environment, f"{slug}-sweep"),
-        samples(group, f"{slug}-samples"),
-        tuple((row, drawing) for row, drawing in curves if drawing is not None),
+        samples(group, [rows[n] for n in drawn], f"{slug}-samples"),
+        len(drawn),
+        tuple((row, drawing) for row, drawing in drawings if drawing is not None),
         tuple(found for found in profiles if found is not None),
         tuple(_notes(group)),
     )
+
+
+def _uncertainty(row: Row) -> float:
+    """Return the relative width of the interval of a row's figure, by which the rows to look at are chosen."""
+    execution = row.record.timing.execution if row.record.timing else None
+    return (execution.high - execution.low) / execution.seconds if execution else 0.0
 
 
 def _notes(group: Group) -> Iterable[str]:
@@ -79,7 +99,7 @@ def _notes(group: Group) -> Iterable[str]:
             ("measured ceiling", [row.of_ceiling for row in group.rows]),
         ):
             for reason in dict.fromkeys(share.reason for share in shares if share.reason is not None):
-                yield f"Share of the {name} unknown: {plain(reason)}."
+                yield f"Share of the {name} unknown: {reason}."
 
 
 def _print(groups: Sequence[Group], console: Console) -> None:
@@ -98,15 +118,18 @@ def _table(groups: Sequence[Group], width: int) -> Table:
             table.add_column(column, max_width=9)
         else:
             table.add_column(column, justify="right", no_wrap=True)
+    most = each_at_most((len(group.rows) for group in groups), ROWS_IN_TERMINAL)
     for group in groups:
-        heading = Text.assemble((plain(f"{group.benchmark} {group.device}"), "bold"), f" {group.common}")
+        heading = Text.assemble((f"{group.benchmark} {group.device}", "bold"), f" {group.common}")
         single = len(group.rows) == 1
         if not single:
             table.add_row(heading)
-        for row in group.rows:
+        for row in group.rows[:most]:
             name = heading if single else Text(f"  {group.short(row)}")
             _add_details(name, row, with_flags="flags" not in columns)
             table.add_row(name, *(_cell(row, column) for column in columns))
+        if len(group.rows) > most:
+            table.add_row(Text(f"  and {len(group.rows) - most:,} more points, in records.csv", style="dim"))
         table.add_section()
     return table
 
@@ -136,10 +159,10 @@ def _cell(row: Row, column: str) -> Text:
 def _add_details(name: Text, row: Row, with_flags: bool) -> None:
     """Add, under the name, what a training learnt and is bound by, what a time is made of, each card's rate, flags."""
     if row.record.data:
-        name.append(f"\n  {plain(trained_on(row.record.data))}", style="dim")
+        name.append(f"\n  {trained_on(row.record.data)}", style="dim")
     if row.training or row.record.figure == "time" or row.record.layout.devices > 1:
         for key, words in told_metrics(row.record).items():
-            name.append(f"\n  {plain(key)} {words}", style="dim")
+            name.append(f"\n  {key} {words}", style="dim")
     if row.counts_differ:
         name.append(f"\n  {row.counts_differ}", style="yellow")
     if row.record.profile:
@@ -155,8 +178,8 @@ def _print_bounds(groups: Sequence[Group], console: Console) -> None:
         ("peak", "the vendor's figure", [row.of_peak for row in rows]),
         ("ceiling", "the best of this run", [row.of_ceiling for row in rows]),
     ):
-        bounds = dict.fromkeys(f"{plain(share.of)} {bound(share)}" for share in shares if share.value is not None)
-        reasons = dict.fromkeys(plain(share.reason) for share in shares if share.reason is not None)
+        bounds = dict.fromkeys(f"{share.of} {bound(share)}" for share in shares if share.value is not None)
+        reasons = dict.fromkeys(share.reason for share in shares if share.reason is not None)
         if bounds:
             console.print(Text(f"{name}, {meaning}: {'; '.join(bounds)}", style="dim"))
         for reason in reasons:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from accelbench.report.rows import disturbed_records
 from accelbench.report.section import InPage, Section
 
 NOTICE = """\
@@ -11,4 +10,4 @@ disturbed.</strong> Such a figure sets no ceiling and may not come out again. <a
 {{ "them" if found|length > 1 else "it" }}</a>; <code>accelbench doctor</code> tells how to quieten this machine.</p>
 """
 
-section = Section(find=lambda run: disturbed_records(run.records), page=InPage(5, template=NOTICE))
+section = Section(find=lambda run: run.disturbed, page=InPage(5, template=NOTICE))

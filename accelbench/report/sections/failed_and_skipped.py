@@ -8,7 +8,6 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
-from accelbench.format import plain
 from accelbench.report.rows import point_text, reproduce
 from accelbench.report.section import InPage, InTerminal, Run, Section
 from profiling.records.record import Record
@@ -16,20 +15,25 @@ from profiling.records.record import Record
 STYLES = {"failed": "bold red", "skipped": "yellow"}
 TAIL_LINES, TAIL_SHOWN = 40, 3
 """The last lines of a failed point's output that the page shows, and that the terminal shows."""
+SHOWN, SHOWN_IN_TERMINAL = 500, 100
+"""The points that the page shows, and that the terminal shows."""
 
 
 def _content(found: Sequence[Record], run: Run) -> Mapping[str, Any]:
-    return {"TAIL_LINES": TAIL_LINES, "command": lambda record: reproduce(record, run.info.settings)}
+    return {"SHOWN": SHOWN, "TAIL_LINES": TAIL_LINES, "command": lambda record: reproduce(record, run.info.settings)}
 
 
 def _print(records: Sequence[Record], console: Console) -> None:
-    for record in records:
-        name = plain(f"{record.point.benchmark} {record.point.device} {point_text(record)}".strip())
-        reason = plain(record.reason or "no reason was recorded")
+    for record in records[:SHOWN_IN_TERMINAL]:
+        name = f"{record.point.benchmark} {record.point.device} {point_text(record)}".strip()
+        reason = record.reason or "no reason was recorded"
         console.print(Text.assemble((record.status, STYLES[record.status]), f" {name}: {reason}"), soft_wrap=True)
         if record.status == "failed":
             for line in record.output_tail[-TAIL_SHOWN:]:
-                console.print(Text(f"    {plain(line)}", style="dim"), no_wrap=True, overflow="ellipsis")
+                console.print(Text(f"    {line}", style="dim"), no_wrap=True, overflow="ellipsis")
+    if len(records) > SHOWN_IN_TERMINAL:
+        more = f"and {len(records) - SHOWN_IN_TERMINAL:,} more, in records.csv"
+        console.print(Text(more, style="dim"))
 
 
 section = Section(

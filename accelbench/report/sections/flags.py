@@ -8,12 +8,13 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
-from accelbench.format import plain
 from accelbench.report.rows import Group, Row
 from accelbench.report.section import InPage, InTerminal, Run, Section
 
 MEANINGS_SHOWN = 2
 """The meanings of one flag that the terminal shows; the page has them all."""
+FLAGGED_SHOWN, COURSES_DRAWN = 500, 24
+"""The flagged points that the page shows, and the time courses that it draws: it stays small."""
 
 
 def _print(flagged: Sequence[tuple[Group, Row]], console: Console) -> None:
@@ -25,7 +26,7 @@ def _print(flagged: Sequence[tuple[Group, Row]], console: Console) -> None:
     for word, by_meaning in meanings.items():
         shown = list(by_meaning.items())[:MEANINGS_SHOWN]
         for meaning, points in shown:
-            where = plain(points[0].strip()) if len(points) == 1 else f"{len(points)} points"
+            where = points[0].strip() if len(points) == 1 else f"{len(points)} points"
             console.print(Text.assemble((word, "yellow"), (f": {meaning} ({where})", "dim")))
         more = sum(map(len, by_meaning.values())) - sum(len(points) for _, points in shown)
         if more:
@@ -36,8 +37,12 @@ def _print(flagged: Sequence[tuple[Group, Row]], console: Console) -> None:
 def _content(flagged: Sequence[tuple[Group, Row]], run: Run) -> Mapping[str, Any]:
     from accelbench.report.course_plot import time_course
 
-    rows = enumerate((row for _, row in flagged), start=1)
-    return {"courses": [time_course(row, f"course-{n}") if row.course.kind != "steady" else None for n, row in rows]}
+    shown = [row for _, row in flagged[:FLAGGED_SHOWN]]
+    drawn = [n for n, row in enumerate(shown) if row.course.kind != "steady"][:COURSES_DRAWN]
+    return {
+        "FLAGGED_SHOWN": FLAGGED_SHOWN,
+        "courses": {n: time_course(shown[n], f"course-{n + 1}") for n in drawn},
+    }
 
 
 section = Section(

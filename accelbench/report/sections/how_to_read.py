@@ -6,12 +6,17 @@ import shlex
 from collections.abc import Mapping
 from typing import Any
 
-from accelbench.format import plain
 from accelbench.report.section import InPage, Run, Section
 
 
 def _content(found: Run, run: Run) -> Mapping[str, Any]:
-    return {"whole_run": plain(shlex.join(run.info.command))}
+    return {"whole_run": " ".join(map(_quoted, run.info.command))}
+
+
+def _quoted(word: str) -> str:
+    """Return the word for a POSIX shell, which is left to find the home folder."""
+    home, found, rest = word.partition("~/")
+    return f"~/{shlex.quote(rest)}" if found and not home and rest else shlex.quote(word)
 
 
 section = Section(find=lambda run: run, page=InPage(120, "method", "Method", _content))

@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 from markupsafe import Markup
 
-from accelbench.format import digits, plain, read
+from accelbench.format import digits, read
 from accelbench.report.rows import Row
 from accelbench.report.section import InPage, Run, Section
 from accelbench.report.svg import INK, MARKERS, MUTED, SERIES, SURFACE, WIDTH, inline_svg, plot_style
-from profiling.analysis.course import disturbances
 from profiling.analysis.roofline import Ceiling, ridge, share_of_peak
 from profiling.records.record import Record
 from profiling.records.work import UNITS
@@ -34,7 +33,6 @@ def _content(measured: Sequence[Ceiling], run: Run) -> Mapping[str, Any]:
         "readings": [(ceiling, read(ceiling.value, UNITS[ceiling.figure])) for ceiling in measured],
         "rooflines": [(device, drawing) for device, drawing in drawings if drawing],
         "share_of_peak": share_of_peak,
-        "disturbances": disturbances,
     }
 
 
@@ -75,9 +73,13 @@ def roofline(device: str, rows: Sequence[Row], measured: Sequence[Ceiling]) -> M
         axes.set_ylim(low, high)
         _draw_roofs(axes, compute, memory, colors, left, right)
         _draw_peaks(axes, peaks, bandwidth, colors, left, right)
+        alike: dict[tuple[str, str], list[tuple[float, float]]] = {}
         for row, intensity, rate in points:
-            color, marker = colors[str(row.record.bound.dtype)], markers[row.record.point.benchmark]
-            axes.plot([intensity], [rate], marker, color=color, markeredgecolor=SURFACE, markersize=7, clip_on=False)
+            style = colors[str(row.record.bound.dtype)], markers[row.record.point.benchmark]
+            alike.setdefault(style, []).append((intensity, rate))
+        for (color, marker), places in alike.items():
+            x, y = zip(*places, strict=True)
+            axes.plot(x, y, marker, color=color, markeredgecolor=SURFACE, markersize=7, clip_on=False)
         _draw_legend(figure, axes, markers, bool(peaks or bandwidth))
         axes.set_xlabel("arithmetic intensity in FLOP/byte")
         axes.set_title("attained rate", loc="left", fontsize=9, color=MUTED)
@@ -157,7 +159,7 @@ def _label_right(axes: Axes, values: Mapping[str, float], right: float, colors: 
         last = place
         reading = read(value, "FLOP/s")
         axes.annotate(
-            f"{plain(dtype)} {reading.value} {reading.unit}",
+            f"{dtype} {reading.value} {reading.unit}",
             (right, 10**place),
             xytext=(6, 0),
             textcoords="offset points",
@@ -192,7 +194,7 @@ def _draw_peaks(
 
 
 def _draw_legend(figure: Figure, axes: Axes, markers: Mapping[str, str], has_peaks: bool) -> None:
-    handles = [axes.plot([], [], marker, color=MUTED, label=plain(name))[0] for name, marker in markers.items()]
+    handles = [axes.plot([], [], marker, color=MUTED, label=name)[0] for name, marker in markers.items()]
     handles += axes.plot([], [], "-", color=MUTED, label="measured roof")
     if has_peaks:
         handles += axes.plot([], [], "--", color=MUTED, linewidth=1, label="vendor's peak")

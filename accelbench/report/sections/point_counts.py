@@ -5,15 +5,14 @@ from __future__ import annotations
 from rich.console import Console
 from rich.text import Text
 
-from accelbench.report.rows import count_text, disturbed_records
 from accelbench.report.section import InTerminal, Run, Section
 
 
 def _print(run: Run, console: Console) -> None:
-    if disturbed_records(run.records):
+    if run.disturbed:
         console.print(Text("'accelbench doctor' tells how to quieten this machine", style="yellow"))
-    state = "red" if run.of_status("failed") else "yellow" if disturbed_records(run.records) else "green"
-    console.print(Text(count_text(run.info, run.records), style=f"bold {state}"))
+    state = "red" if run.of_status("failed") else "yellow" if run.disturbed else "green"
+    console.print(Text(run.counts, style=f"bold {state}"))
 
 
 section = Section(find=lambda run: run, terminal=InTerminal(50, _print))

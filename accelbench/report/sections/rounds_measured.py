@@ -5,7 +5,6 @@ from __future__ import annotations
 from rich.console import Console
 from rich.text import Text
 
-from accelbench.format import plain
 from accelbench.report.section import InPage, InTerminal, Run, Section
 
 ONE_ONLY = "an interval does not hold what changes from process to process, --rounds 5 measures that too"
@@ -14,7 +13,7 @@ ONE_ONLY = "an interval does not hold what changes from process to process, --ro
 def _find(run: Run) -> str:
     """Return the line; empty where nothing was timed."""
     counted = [(row.record.point.benchmark, len(row.record.rounds) or 1) for group in run.groups for row in group.rows]
-    alone = list(dict.fromkeys(plain(name) for name, count in counted if count == 1))
+    alone = list(dict.fromkeys(name for name, count in counted if count == 1))
     several = sorted({count for _, count in counted if count > 1})
     if not several:
         return f"within one process only: {ONE_ONLY}" if alone else ""

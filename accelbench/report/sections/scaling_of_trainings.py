@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from accelbench.format import UNKNOWN, digits, plain, seconds
+from accelbench.format import UNKNOWN, digits, seconds
 from accelbench.report.section import InPage, InTerminal, Run, Section, numbers_table
 from accelbench.report.svg import MUTED, SERIES, SURFACE, inline_svg, plot_style, replica_axes
 from profiling.analysis.scaling import (
@@ -54,12 +54,12 @@ class ScalingTable:
         scaling = self.scaling
         backend = f" on {scaling.backend}" if scaling.backend else ""
         kind = "weak" if scaling.weak else "strong"
-        return plain(f"{scaling.benchmark} {scaling.device}{backend}, strategy {scaling.strategy}: {kind} scaling")
+        return f"{scaling.benchmark} {scaling.device}{backend}, strategy {scaling.strategy}: {kind} scaling"
 
     @property
     def item(self) -> str:
         work = self.scaling.steps[0].record.work
-        return plain(work.item if work else "items")
+        return work.item if work else "items"
 
     @property
     def parts(self) -> list[tuple[Step, StepParts]]:

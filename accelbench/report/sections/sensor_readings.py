@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from accelbench.format import plain, read
+from accelbench.format import read
 from accelbench.report.rows import Row, summarize_gauges
 from accelbench.report.section import InPage, Section
 from profiling.machine.sizes import format_bytes
@@ -43,7 +43,7 @@ def tables(rows: Sequence[Row]) -> list[Table]:
 
 def _title(name: str) -> str:
     """Return `cpu.steal_s` as words; the unit stands in the cells."""
-    return plain(_UNIT.sub("", name)).replace(".", " ").replace("_", " ")
+    return _UNIT.sub("", name).replace(".", " ").replace("_", " ")
 
 
 def _counted_nothing(telemetry: Telemetry | None, name: str) -> bool:
@@ -55,9 +55,9 @@ def _cells(telemetry: Telemetry | None) -> dict[str, str]:
     if telemetry is not None:
         cells |= {name: _counter(name, value) for name, value in telemetry.counters.items()}
         if telemetry.throttle_reasons:
-            cells["throttled by"] = plain(", ".join(telemetry.throttle_reasons))
+            cells["throttled by"] = ", ".join(telemetry.throttle_reasons)
         if telemetry.missing:
-            cells["unread"] = plain("; ".join(telemetry.missing))
+            cells["unread"] = "; ".join(telemetry.missing)
     return cells
 
 
@@ -70,7 +70,7 @@ def _with_unit(value: float, unit: str) -> str:
     if unit == "B":
         return format_bytes(value)
     number = f"{value:,.4g}" if abs(value) < 10_000 else f"{value:,.0f}"
-    return f"{number} {plain(unit)}".strip()
+    return f"{number} {unit}".strip()
 
 
 def _bare(text: str, like: str) -> str:
@@ -87,4 +87,4 @@ def _counter(name: str, value: float) -> str:
     return format_bytes(value) if name.endswith("_bytes") else f"{value:,.0f}"
 
 
-section = Section(find=lambda run: tables(run.rows), page=InPage(100, "telemetry", "Telemetry"))
+section = Section(find=lambda run: tables(run.shown), page=InPage(100, "telemetry", "Telemetry"))

@@ -11,7 +11,7 @@ from markupsafe import Markup
 from rich.console import Console
 from rich.text import Text
 
-from accelbench.format import digits, plain, seconds
+from accelbench.format import digits, seconds
 from accelbench.report.section import InPage, InTerminal, Run, Section, numbers_table
 from accelbench.report.svg import MARKERS, SERIES, SURFACE, inline_svg, plot_style, replica_axes
 from profiling.analysis.scaling import training_of, trainings
@@ -93,12 +93,12 @@ def _comparison(alike: Sequence[Record]) -> Comparison:
     first = alike[0]
     engines = [_engine(record) for record in alike]
     varying = [place for place, values in enumerate(zip(*engines, strict=True)) if len(set(values)) > 1]
-    labels = [plain(" ".join(engine[place] for place in varying)) for engine in engines]
+    labels = [" ".join(engine[place] for place in varying) for engine in engines]
     scaling = "weak scaling " if first.layout.scaling == "weak" else ""
     by = " and ".join(("framework", "strategy")[place] for place in varying)
     return Comparison(
-        title=plain(f"{first.point.benchmark} {first.point.device}: {scaling}by {by}"),
-        item=plain(str(first.work and first.work.item)),
+        title=f"{first.point.benchmark} {first.point.device}: {scaling}by {by}",
+        item=str(first.work and first.work.item),
         entries=tuple(map(_entry, labels, alike)),
     )
 

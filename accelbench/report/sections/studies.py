@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from markupsafe import Markup
 
-from accelbench.format import clip, plain, read
+from accelbench.format import clip, read
 from accelbench.report.rows import Group, Row, lines, params_text, varying_axes
 from accelbench.report.section import InPage, Run, Section
 from accelbench.report.svg import MARKERS, MUTED, SERIES, SURFACE, WIDTH, inline_svg, plot_style
@@ -142,7 +142,7 @@ def _time(rows: Iterable[Row]) -> Measure:
     if len({record.data and record.data.train for record in records}) <= 1:
         return Measure("time of the training", "s", _training)
     item = next((record.work.item for record in records if record.work), "items")
-    return Measure(plain(f"{item} per second"), "", lambda record: record.rate("items"))
+    return Measure(f"{item} per second", "", lambda record: record.rate("items"))
 
 
 def _training(record: Record) -> float | None:
@@ -164,7 +164,7 @@ def _quality(rows: Iterable[Row]) -> Measure | None:
     def value(of: str | None) -> Callable[[Record], float | None]:
         return lambda record: record.metrics[of].value if of in record.metrics else None
 
-    return Measure(plain(headline.name).replace("_", " "), "", value(headline.name), value(headline.deviation))
+    return Measure(headline.name.replace("_", " "), "", value(headline.name), value(headline.deviation))
 
 
 def _places(rows: Sequence[Row]) -> dict[str, list[Row]]:
@@ -173,7 +173,7 @@ def _places(rows: Sequence[Row]) -> dict[str, list[Row]]:
     places: dict[str, list[Row]] = {}
     for row in rows:
         where = f"{row.record.point.device} {row.record.point.backend}" if several else row.record.point.device
-        places.setdefault(plain(where), []).append(row)
+        places.setdefault(where, []).append(row)
     return places
 
 
@@ -241,7 +241,7 @@ def study_plot(sweep: Sweep, name: str) -> Markup:
             axes = figure.add_axes((0.085 + 0.5 * number, below / height, 0.405, PANEL / height))
             drawn = [value for line in sweep.lines for value in _draw(axes, line, measure, styles.of(line))]
             axes.set_title(clip(measure.title), loc="left", fontsize=9, color=MUTED)
-            axes.set_xlabel(clip(plain(sweep.axis)))
+            axes.set_xlabel(clip(sweep.axis))
             _scale_x(axes, values)
             _scale_y(axes, measure, drawn, from_zero=not number)
         bottom = 0.0
@@ -250,7 +250,7 @@ def study_plot(sweep: Sweep, name: str) -> Markup:
             figure.legend(handles=entries, ncols=columns, handlelength=2.6, borderpad=0.2, **place)
             bottom += ROW * math.ceil(len(entries) / columns)
         what = " and ".join(measure.title for measure in sweep.measures)
-        title = f"{plain(sweep.benchmark)} against {plain(sweep.axis)}: {what}, on {', '.join(sweep.places)}"
+        title = f"{sweep.benchmark} against {sweep.axis}: {what}, on {', '.join(sweep.places)}"
         return inline_svg(figure, name, title)
 
 

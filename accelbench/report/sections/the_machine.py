@@ -8,7 +8,6 @@ from dataclasses import dataclass
 
 from accelbench.differences import unlike
 from accelbench.facts import Fact, facts, in_words
-from accelbench.format import plain
 from accelbench.report.section import InPage, Section
 from accelbench.run.store import RunInfo
 from profiling.machine.cpu_probe import slower_in_words
@@ -38,7 +37,7 @@ def machine(info: RunInfo) -> list[Part]:
         value = values.get(path)
         return Fact(label, absent if value is None else in_words(path, value), unknown.get(path))
 
-    parts = [
+    found = [
         ("CPU", _cpu(environment, told)),
         ("Memory and limits", _memory(environment, told)),
         *((f"GPU {gpu.index}", _gpu(environment, place, told)) for place, gpu in enumerate(environment.gpus)),
@@ -47,10 +46,7 @@ def machine(info: RunInfo) -> list[Part]:
         ("Software", _software(environment, told)),
         *([("Ranks", _ranks(info))] if info.other_ranks else []),
     ]
-    return [
-        Part(name, tuple(Fact(f.label, f.value and plain(f.value), f.reason and plain(f.reason)) for f in found))
-        for name, found in parts
-    ]
+    return [Part(name, tuple(of_part)) for name, of_part in found]
 
 
 def _ranks(info: RunInfo) -> Iterable[Fact]:

@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from rich.console import Console
 from rich.text import Text
 
-from accelbench.format import one_line
 from accelbench.report.section import InTerminal, Run, Section
 from accelbench.report.verdict import verdict
 
@@ -19,7 +18,7 @@ def _find(run: Run) -> Mapping[str, str]:
 
 def _print(helps: Mapping[str, str], console: Console) -> None:
     for bound_by, help_text in helps.items():
-        console.print(Text.assemble((bound_by, "cyan"), (f": what would help is {one_line(help_text)}", "dim")))
+        console.print(Text.assemble((bound_by, "cyan"), (f": what would help is {help_text}", "dim")))
 
 
 section = Section(find=_find, terminal=InTerminal(30, _print))

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from profiling import PROJECT
+from profiling.machine.environment.settings import SETTINGS, THREADS, collect_variables
 from profiling.records.environment import Software
 
 GIT_SECONDS = 5.0
@@ -23,20 +24,6 @@ LIBRARIES = (
     *("nvidia-ml-py", "nvidia-nvvm"),
     *("nvidia-cublas-cu12", "nvidia-cudnn-cu12", "nvidia-nccl-cu12", "nvidia-cuda-runtime-cu12"),
     *("nvidia-cublas", "nvidia-cudnn-cu13", "nvidia-nccl-cu13", "nvidia-cuda-runtime"),
-)
-THREADS = (
-    *("OMP_NUM_THREADS", "OMP_PROC_BIND", "OMP_PLACES", "OMP_SCHEDULE", "OMP_DYNAMIC", "OMP_WAIT_POLICY"),
-    *("GOMP_CPU_AFFINITY", "KMP_AFFINITY", "KMP_BLOCKTIME", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"),
-    *("BLIS_NUM_THREADS", "VECLIB_MAXIMUM_THREADS", "NUMBA_NUM_THREADS", "NUMBA_THREADING_LAYER"),
-    *("TF_NUM_INTRAOP_THREADS", "TF_NUM_INTEROP_THREADS"),
-)
-SETTINGS = (
-    *("KERAS_BACKEND", "TF_ENABLE_ONEDNN_OPTS", "TF_XLA_FLAGS", "XLA_FLAGS", "TF_GPU_ALLOCATOR"),
-    *("TF_FORCE_GPU_ALLOW_GROWTH", "TF_DETERMINISTIC_OPS", "TF_CUDNN_DETERMINISTIC", "TF_GPU_THREAD_MODE"),
-    *("XLA_PYTHON_CLIENT_PREALLOCATE", "XLA_PYTHON_CLIENT_MEM_FRACTION", "JAX_ENABLE_X64", "PYTORCH_CUDA_ALLOC_CONF"),
-    *("NVIDIA_TF32_OVERRIDE", "CUDA_LAUNCH_BLOCKING", "CUDA_DEVICE_MAX_CONNECTIONS", "CUDA_MODULE_LOADING"),
-    *("CUDA_DEVICE_ORDER", "NUMBA_DISABLE_JIT", "MALLOC_ARENA_MAX", "ACCELBENCH_NUMBA"),
-    *("OPENBLAS_CORETYPE", "MKL_ENABLE_INSTRUCTIONS", "ONEDNN_MAX_CPU_ISA", "DNNL_MAX_CPU_ISA", "ATEN_CPU_CAPABILITY"),
 )
 
 
@@ -80,16 +67,6 @@ def describe_blas(pools: list[dict[str, Any]]) -> str | None:
     """Return the BLAS by name, version and the kernel family it chose: `openblas 0.3.31 Haswell pthreads`."""
     keys = ("internal_api", "version", "architecture", "threading_layer")
     return ", ".join(" ".join(str(pool[key]) for key in keys if pool.get(key)) for pool in pools) or None
-
-
-def collect_variables(names: tuple[str, ...]) -> dict[str, str]:
-    """Return the named environment variables that are set, with any path in them left out."""
-    return {name: without_paths(os.environ[name]) for name in names if os.environ.get(name)}
-
-
-def without_paths(value: str) -> str:
-    """Return the value with every path in it replaced by `…`: `--xla_dump_to=/home/me` names a person."""
-    return re.sub(r"[~\w.@:+-]*[/\\][^\s,;]*", "…", value)
 
 
 def collect_own_version() -> str:

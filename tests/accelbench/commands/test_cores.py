@@ -9,10 +9,10 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from rich.console import Console
 
 from accelbench.commands.cores import doubling
 from accelbench.errors import UserError
+from accelbench.plain_console import PlainConsole
 from accelbench.report.section import Run as Stored
 from accelbench.report.sections.needed_cores import section
 from accelbench.run.affinity import kept_to, require_cores, usable_cores
@@ -208,7 +208,7 @@ def shown(info: RunInfo, records: list[Record]) -> str:
     output = io.StringIO()
     if found := section.find(Stored(info, records)):
         assert section.terminal
-        section.terminal.show(found, Console(file=output, width=200))
+        section.terminal.show(found, PlainConsole(file=output, width=200))
     return output.getvalue()
 
 

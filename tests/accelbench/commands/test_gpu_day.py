@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from rich.console import Console
 
 from accelbench.errors import UserError
 from accelbench.gpu_day import day, stages
@@ -20,6 +19,7 @@ from accelbench.gpu_day.day import Wishes, chosen_stages, run_day
 from accelbench.gpu_day.outcome import figures
 from accelbench.gpu_day.process import Command, run_limited
 from accelbench.gpu_day.stages import STAGES, WANTED, NotHere, Plan, Stage
+from accelbench.plain_console import PlainConsole
 from accelbench.run.plan import make_plan
 from accelbench.run.suite import load_suite
 from tests.conftest import OWN_BENCHMARKS, ROOT, environment, info, records
@@ -66,7 +66,7 @@ def run(tmp_path: Path) -> Run:
     """Run a day in a folder and return its exit status and what it printed."""
 
     def run(card: str = CARD, **wishes: Any) -> tuple[int, str]:
-        console = Console(file=io.StringIO(), width=160)
+        console = PlainConsole(file=io.StringIO(), width=160)
         status = run_day(Plan(tmp_path), Wishes(**wishes), card, console)
         return status, console.file.getvalue()  # type: ignore[attr-defined]
 
@@ -188,7 +188,6 @@ def test_a_run_whose_time_is_over_is_resumed_and_in_the_table_and_the_pack(
 SIGNALLED = """
 from pathlib import Path
 import sys
-from rich.console import Console
 from accelbench.__main__ import main
 from accelbench.gpu_day import day
 from accelbench.commands import gpu_day as command

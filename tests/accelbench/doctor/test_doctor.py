@@ -6,10 +6,10 @@ import io
 from pathlib import Path
 
 import pytest
-from rich.console import Console
 
 from accelbench.doctor import Check, check_cache, check_home, check_temporary, checks, describe, render_doctor
 from accelbench.doctor.quiet import check_cpu_speeds, check_held_back, judge_load, try_load
+from accelbench.plain_console import PlainConsole
 from profiling.machine.environment.collect import collect
 from profiling.machine.environment.container import CONTAINER_VARIABLES
 from profiling.machine.environment.system import SCHEDULER_VARIABLES
@@ -142,7 +142,7 @@ def test_the_table_shows_every_check_and_takes_brackets_literally() -> None:
         Check("swap", "warn", "1 MiB in use", "sudo swapoff -a", "pages are read from the disk"),
     ]
     output = io.StringIO()
-    render_doctor(environment, shown, Console(file=output, width=200))
+    render_doctor(environment, shown, PlainConsole(file=output, width=200))
     text = output.getvalue()
     assert "pip install 'accelbench[jax]'" in text
     assert "as it is: pages are read from the disk" in text

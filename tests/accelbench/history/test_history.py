@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from rich.console import Console
 
 from accelbench.history.change_points import change_points
 from accelbench.history.fingerprint import fingerprint
@@ -17,6 +16,7 @@ from accelbench.history.history_table import render_history
 from accelbench.history.past import read_past
 from accelbench.history.series import Series, series_of
 from accelbench.history.spread import spread_of_levels, spread_of_neighbours
+from accelbench.plain_console import PlainConsole
 from accelbench.run.store import OtherRank, RunInfo, RunStore
 from profiling.records.environment import Environment
 from tests.fixtures.compare_runs import NOW, failed, gpu, machine, measured, run, samples
@@ -204,7 +204,7 @@ def test_what_is_damaged_or_of_another_schema_is_named_in_a_line_each_and_passed
 
 # What is printed.
 def shown(found: list[Series], passed_over: tuple[str, ...] = ()) -> str:
-    console = Console(file=io.StringIO(), width=120)
+    console = PlainConsole(file=io.StringIO(), width=120)
     render_history(found, passed_over, console)
     assert isinstance(console.file, io.StringIO)
     return " ".join(console.file.getvalue().split())

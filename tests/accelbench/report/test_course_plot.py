@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from accelbench.report.course_plot import DRAWN, time_course
 from accelbench.report.page import render_page
 from accelbench.report.rows import make_rows
+from accelbench.report.section import Run
 from profiling.records.record import Record
 from profiling.records.timing import Timing
 from profiling.timing.statistics import summarize
@@ -25,7 +26,7 @@ TWO_SPEEDS = np.repeat([1.0, 1.8], 500) * NOISE
 
 def page_of(folder: Path, samples: Values) -> str:
     store = make_run(folder / "run", [measured(samples)])
-    return render_page(store.info(), store.records())
+    return render_page(Run.of(store))
 
 
 def measured(samples: Values) -> Record:

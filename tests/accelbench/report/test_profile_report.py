@@ -10,11 +10,12 @@ from typing import Any
 
 import pandas as pd
 import pytest
-from rich.console import Console
 from selenium import webdriver
 
+from accelbench.plain_console import PlainConsole
 from accelbench.report import write_report
 from accelbench.report.page import render_page
+from accelbench.report.section import Run
 from accelbench.report.terminal import print_run
 from accelbench.report.verdict import verdict_line
 from profiling.analysis.bottleneck import HELP, judge
@@ -42,7 +43,7 @@ def trained(found: Profile | None, **changes: Any) -> Record:
 
 def page_of(path: Path, *records: Record, **changes: Any) -> str:
     store = make_run(path / "run", list(records), **changes)
-    return render_page(store.info(), store.records())
+    return render_page(Run.of(store))
 
 
 def text_of(page: str) -> str:
@@ -52,7 +53,7 @@ def text_of(page: str) -> str:
 
 def printed(path: Path, *records: Record, width: int = 100) -> str:
     store, out = make_run(path / "run", list(records)), io.StringIO()
-    print_run(store.info(), store.records(), Console(file=out, width=width, highlight=False))
+    print_run(Run.of(store), PlainConsole(file=out, width=width))
     return " ".join(out.getvalue().split())
 
 

@@ -67,7 +67,7 @@ def test_an_output_that_cannot_be_written_is_one_clear_line(tmp_path: Path) -> N
     assert not list(store.path.glob(".report*"))
 
 
-@pytest.mark.parametrize("reason", ["=1+1", "+1", "-1", "@SUM(A1)", "\tx"])
+@pytest.mark.parametrize("reason", ["=1+1", "+1", "-1", "@SUM(A1)", " =1+1"])
 def test_a_reason_that_a_spreadsheet_would_compute_is_shown_by_it(tmp_path: Path, reason: str) -> None:
     store = make_run(tmp_path / "run", [record("launch"), unmeasured("fma", "failed", reason)])
     write_report(store)

@@ -12,6 +12,7 @@ import pytest
 
 from accelbench.report.page import render_page
 from accelbench.report.rows import make_rows, reproduce
+from accelbench.report.section import Run
 from accelbench.run.store import OtherRank, RunStore
 from profiling.records.environment import Cuda
 from profiling.records.placement import Placement
@@ -133,7 +134,7 @@ def test_a_single_sample_an_unfinished_run_and_training_that_diverged_are_shown(
     once = record("queens", figure="items", work=Work(items=10, item="nodes"), timing=timing(2.0, count=1))
     diverged = training("cpu", "float32", 0.01, curves={"loss": [1.0, inf, nan], "val_loss": [nan, nan, nan]})
     store = make_run(tmp_path / "run", [once, diverged], plan=[], status="interrupted")
-    html = render_page(store.info(), store.records())
+    html = render_page(Run.of(store))
     assert "1 sample: the interval covers the median with 0%" in html
     assert "interrupted" in html
 

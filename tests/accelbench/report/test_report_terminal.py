@@ -11,6 +11,7 @@ import pytest
 
 from accelbench.report.page import render_page
 from accelbench.report.rows import make_groups, make_rows
+from accelbench.report.section import Run
 from accelbench.report.sections.benchmarks import WIDTH
 from accelbench.report.table import make_table
 from accelbench.run.store import RunStore, Settings
@@ -56,9 +57,10 @@ def test_printing_the_table_imports_no_heavy_library(rich_run: RunStore) -> None
 import pathlib, sys
 from rich.console import Console
 from accelbench.run.store import RunStore
+from accelbench.report.section import Run
 from accelbench.report.terminal import print_run
 store = RunStore.open(pathlib.Path(sys.argv[1]))
-print_run(store.info(), store.records(), Console(file=sys.stderr))
+print_run(Run.of(store), Console(file=sys.stderr))
 print(sorted({"pandas", "pyarrow", "matplotlib", "jinja2", "scipy.stats"} & set(sys.modules)))
 """
     process = subprocess.run([sys.executable, "-c", code, rich_run.path], capture_output=True, text=True, check=True)
@@ -90,13 +92,13 @@ def test_steps_in_bursts_are_flagged_and_named(tmp_path: Path) -> None:
     bursty = timing(0.01).model_copy(update={"samples": steps, "summary": summarize(steps), "timer": "steps"})
     store = make_run(tmp_path / "run", [training("cpu", "float32", 0.01, timing=stepped(bursty))])
     assert "bursts" in printed(store)
-    assert "the steps come in bursts: mean step 2 times the median" in render_page(store.info(), store.records())
+    assert "the steps come in bursts: mean step 2 times the median" in render_page(Run.of(store))
 
 
 def test_a_quality_stands_with_its_interval_and_the_data_with_its_note(tmp_path: Path) -> None:
     data = Data("digits", train=4500, held_out=500, note="an easier split than the published one")
     store = make_run(tmp_path / "run", [training("cpu", "float32", 0.01, data=data)])
-    for shown in (" ".join(printed(store).split()), render_page(store.info(), store.records())):
+    for shown in (" ".join(printed(store).split()), render_page(Run.of(store))):
         assert "0.9731 (0.955–0.984 by 500 examples)" in shown
         assert "500 of digits; an easier split than the published one" in shown
 
@@ -113,7 +115,7 @@ def test_counts_of_flops_that_differ_are_named_and_those_that_agree_are_not(tmp_
         metrics = {"framework_flops_ratio": Metric(ratio)}
         store = make_run(tmp_path / str(ratio), [training("cpu", "float32", 0.01, metrics=metrics)])
         sentence = f"FLOPs: tensorflow counts {ratio:.3g}"
-        for text in (printed(store), render_page(store.info(), store.records())):
+        for text in (printed(store), render_page(Run.of(store))):
             assert (sentence in " ".join(text.split())) == told
 
 
@@ -135,6 +137,6 @@ def test_a_run_without_ceilings_shows_no_share_of_what_happens_to_set_one(tmp_pa
     store = make_run(tmp_path / "run", [ceiling, point], settings=Settings(ceilings=False))
     assert "ceiling –: this run was asked to measure no ceilings" in printed(store)
     assert "50%" not in printed(store)
-    assert 'id="ceilings"' not in render_page(store.info(), store.records())
-    table, _ = make_table(store.info(), store.records())
+    assert 'id="ceilings"' not in render_page(Run.of(store))
+    table, _ = make_table(Run.of(store))
     assert table["share_of_ceiling"].isna().all()

@@ -6,10 +6,10 @@ import io
 import re
 from pathlib import Path
 
-from rich.console import Console
-
+from accelbench.plain_console import PlainConsole
 from accelbench.report.page import render_page
 from accelbench.report.rows import make_groups, make_rows
+from accelbench.report.section import Run
 from accelbench.report.sections.scaling_of_trainings import (
     ScalingTable,
     exchange_text,
@@ -56,12 +56,12 @@ def collectives() -> list[Record]:
 def printed(records: list[Record]) -> str:
     output = io.StringIO()
     assert section.terminal
-    section.terminal.show(scaling_tables(records), Console(file=output, width=160))
+    section.terminal.show(scaling_tables(records), PlainConsole(file=output, width=160))
     return output.getvalue()
 
 
 def page_of(folder: Path, records: list[Record]) -> str:
-    return render_page(make_run(folder / "run", records).info(), records)
+    return render_page(Run(make_run(folder / "run", records).info(), records))
 
 
 def only_table(records: list[Record]) -> ScalingTable:

@@ -62,7 +62,7 @@ def test_a_section_is_added_by_adding_one_file(tmp_path: Path, stranger: Path) -
 def test_a_section_may_have_its_page_in_a_file_beside_it(tmp_path: Path, stranger: Path) -> None:
     inline = STRANGER[STRANGER.index(", template=") : STRANGER.index("),\n    terminal")]
     (stranger / "slowest_point.py").write_text(STRANGER.replace(inline, ""))
-    (stranger / "slowest_point.html").write_text('<section id="slowest">{{ found.reason|plain }}</section>')
+    (stranger / "slowest_point.html").write_text('<section id="slowest">{{ found.reason }}</section>')
     page = page_of(tmp_path, [record("matmul", reason=HOSTILE)])
     assert '<section id="slowest">&lt;script&gt;' in page
 

@@ -6,8 +6,7 @@ import io
 from dataclasses import replace
 from pathlib import Path
 
-from rich.console import Console
-
+from accelbench.plain_console import PlainConsole
 from accelbench.report.sections.strategies_compared import comparisons, section
 from profiling.records.record import Record
 from profiling.records.work import Work
@@ -32,7 +31,7 @@ def strategies() -> list[Record]:
 def printed(records: list[Record]) -> str:
     output = io.StringIO()
     assert section.terminal
-    section.terminal.show(comparisons(records), Console(file=output, width=120))
+    section.terminal.show(comparisons(records), PlainConsole(file=output, width=120))
     return output.getvalue()
 
 

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from accelbench.report.page import render_page
 from accelbench.report.rows import make_groups, make_rows
+from accelbench.report.section import Run
 from accelbench.report.sections.studies import CHOICES, SWEEPS, Study, Sweep, make_studies, study_plot
 from profiling.records.quality import Data, Metric, Quality
 from profiling.records.record import Record
@@ -243,7 +244,7 @@ def test_of_too_many_choices_some_are_drawn_evenly_and_it_is_said(tmp_path: Path
     assert (sweep.choices[0], sweep.choices[-1], sweep.left_out) == ("kernel=1", "kernel=20", 20 - CHOICES)
     assert len(sweep.lines) == 2 * CHOICES, "the same on every device"
     store = make_run(tmp_path / "run", [lstm(u, kernel=k) for u in (32, 64) for k in range(1, 10)])
-    assert f"{CHOICES} of 9 choices of the other axes are drawn" in render_page(store.info(), store.records())
+    assert f"{CHOICES} of 9 choices of the other axes are drawn" in render_page(Run.of(store))
 
 
 def test_names_are_text_and_not_markup(tmp_path: Path) -> None:
@@ -258,7 +259,7 @@ def test_names_are_text_and_not_markup(tmp_path: Path) -> None:
         for n, data in enumerate([Data("x", train=9, held_out=1), Data("x", train=5, held_out=1)] * 3)
     ]
     store = make_run(tmp_path / "run", [*records, studied(HOSTILE, "cpu", 1.0, 0.5, **hostile)])
-    page = render_page(store.info(), store.records())
+    page = render_page(Run.of(store))
     section = page[page.index('<section id="studies"') : page.index('<section id="benchmarks"')]
     assert "&lt;script&gt;" in section
     assert "<script" not in page
@@ -285,11 +286,11 @@ def test_any_values_can_be_drawn(points: dict[int, tuple[float, float]]) -> None
 
 def test_the_page_has_the_studies_and_is_the_same_every_time(tmp_path: Path) -> None:
     store = make_run(tmp_path / "run", [*(lstm(u, layers=n) for u in (32, 64) for n in (1, 2)), record("one")])
-    page = render_page(store.info(), store.records())
+    page = render_page(Run.of(store))
     assert page.count("<strong>Against ") == 2
     assert "the standard deviation over the repeats" in page
-    assert page == render_page(store.info(), store.records())
+    assert page == render_page(Run.of(store))
     ids = re.findall(r' id="([^"]+)"', page)
     assert len(ids) == len(set(ids))
     without = make_run(tmp_path / "without", [record("one")])
-    assert "#studies" not in render_page(without.info(), without.records())
+    assert "#studies" not in render_page(Run.of(without))

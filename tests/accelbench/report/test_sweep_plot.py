@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from accelbench.report.page import render_page
 from accelbench.report.rows import make_groups, make_rows
+from accelbench.report.section import Run
 from accelbench.report.sweep_plot import sweep
 from accelbench.report.table import make_table
 from accelbench.run.store import RunStore
@@ -135,7 +136,7 @@ def test_a_time_is_that_of_one_item() -> None:
 
 def test_the_table_holds_the_time_of_one_item(tmp_path: Any) -> None:
     store = make_run(tmp_path / "run", [latency(8, 2e-9), record("one")])
-    table, _ = make_table(store.info(), store.records())
+    table, _ = make_table(Run.of(store))
     assert table["rate"].tolist() == pytest.approx([2e-9, 1e-3], rel=0.01)
     assert table["median_s"].tolist() == pytest.approx([2e-9 * STEPS, 1e-3], rel=0.01)
     assert (table["rate_low"] <= table["rate"]).all()
@@ -196,11 +197,11 @@ def test_any_sizes_and_rates_can_be_drawn(points: dict[int, float], device: str)
 def test_the_page_has_the_drawing_and_is_the_same_every_time(tmp_path: Any) -> None:
     records = [*(bandwidth(kib, 1e11) for kib in KIB), *(latency(kib, 2e-9) for kib in KIB), record("one")]
     store: RunStore = make_run(tmp_path / "run", records)
-    page = render_page(store.info(), store.records())
+    page = render_page(Run.of(store))
     assert page.count("against size.</strong>") == 2
     assert "<strong>Rate against size.</strong>" in page
     assert "<strong>Time against size.</strong>" in page
-    assert page == render_page(store.info(), store.records())
+    assert page == render_page(Run.of(store))
     ids = re.findall(r' id="([^"]+)"', page)
     assert len(ids) == len(set(ids))
 

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from accelbench.damage import Damage
 from accelbench.errors import UserError
+from accelbench.plain_text import plain_data
 from accelbench.run.store import RunStore, Settings
 from profiling.records.record import Record
 from tests.fixtures.report_node import rich_records
@@ -28,11 +29,13 @@ def lines(run: RunStore) -> list[bytes]:
     return run.records_path.read_bytes().splitlines(keepends=True)
 
 
-def test_what_was_appended_is_read_back(tmp_path: Path) -> None:
+def test_what_was_appended_is_read_back_and_its_texts_are_plain(tmp_path: Path) -> None:
     run = make_run(tmp_path / "empty", [])
     for found in rich_records():
         run.append(found)
-    assert run.records() == rich_records()
+    expected = [Record.model_validate(plain_data(found.model_dump(mode="json"))) for found in rich_records()]
+    assert run.records() == expected
+    assert expected != rich_records()
 
 
 def test_the_last_record_of_a_point_counts(run: RunStore) -> None:

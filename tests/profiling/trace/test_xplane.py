@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from profiling.trace.events import read_events
-from profiling.trace.xplane import CLOSING_PLANE, Trace, Unreadable
+from profiling.trace.xplane import CLOSING_PLANE, Trace, Unreadable, forget_host, messages
 from tests.fixtures.made_traces import write_trace
 from tests.profiling.trace.conftest import Traced
 
@@ -72,3 +72,27 @@ def test_a_cut_keeps_what_began_before_it(tmp_path: Path) -> None:
     cut = Trace(tmp_path / "cut.xplane.pb")
     assert sorted(cut.planes) == sorted(whole.planes)
     assert {line.plane: len(line.kinds) for line in cut.lines()} == {"/host:CPU": 3, "/device:GPU:0": 3}
+
+
+def test_a_trace_is_named_after_no_host_inside_and_outside(tmp_path: Path) -> None:
+    file = write_trace(tmp_path, MADE)
+    named = messages()["XSpace"].FromString(file.read_bytes())
+    named.hostnames.append(b"skynet-7")
+    old = file.with_name("skynet-7.xplane.pb")
+    old.write_bytes(named.SerializeToString())
+    file.unlink()
+    old.with_name("skynet-7.trace.json.gz").touch()
+    lines = [len(line.kinds) for line in Trace(old).lines()]
+    new = forget_host(old)
+    assert sorted(path.name for path in file.parent.iterdir()) == ["localhost.trace.json.gz", "localhost.xplane.pb"]
+    assert b"skynet" not in new.read_bytes()
+    assert messages()["XSpace"].FromString(new.read_bytes()).hostnames == [b"localhost"]
+    assert [len(line.kinds) for line in Trace(new).lines()] == lines
+    assert forget_host(new) == new
+
+
+def test_a_profiler_s_trace_names_the_local_host_only(traces: Traced) -> None:
+    file = traces.folder / "small" / str(traces.outcomes["small"].file)
+    assert file.name == "localhost.xplane.pb"
+    assert set(messages()["XSpace"].FromString(file.read_bytes()).hostnames) <= {b"localhost"}
+    assert {path.name.partition(".")[0] for path in file.parent.iterdir()} == {"localhost"}

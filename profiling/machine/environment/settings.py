@@ -1,0 +1,83 @@
+"""The environment variables that change a figure, and the form that the value of each has.
+
+A value of another form may be anything, a path, a name or a secret: it is recorded as `…`, which says that it is set.
+Sources: the OpenMP specification 5.2, ch. 21; the manuals of GCC's libgomp and Intel's OpenMP runtime (KMP_…), of
+OpenBLAS, MKL, oneDNN, Numba, TensorFlow, JAX, PyTorch, Keras and CUDA, and of glibc.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+
+OTHER_FORM = "…"
+
+NUMBER, NUMBERS, REAL = r"\d+", r"\d+(,\d+)*", r"\d*\.?\d+"
+YES_NO = r"(?i:true|false|yes|no|on|off|[01])"
+ISA = r"(?i:default|all|sse4?[._]?[12]?|avx[\w]*|amx\w*|neon|sve\w*|vsx|zvector)"
+_BIND = r"(?i:true|false|master|primary|close|spread)"
+_PLACE = r"!?\{[\d,:-]+\}(:\d+(:-?\d+)?)?"
+_PLACES = rf"(?i:threads|cores|ll_caches|sockets|numa_domains)(\(\d+\))?|{_PLACE}(,{_PLACE})*"
+_KMP_WORD = (
+    r"(?i:(no)?(verbose|warnings|respect|reset|duplicates)|granularity=(fine|thread|core|tile|die|node|group|socket)"
+    r"|compact|scatter|balanced|disabled|explicit|none|physical|logical|norespect|proclist=\[[\d,{}:-]+\]|\d+)"
+)
+_FLAG_VALUE = r"[\w.+-]+(,[\w.+-]+)*"
+FLAGS = rf"--?\w+(=(?:{_FLAG_VALUE}))?"
+"""One of the flags of XLA, of which a variable holds any number; its values are words and numbers."""
+_ALLOCATOR = r"\w+:(\[[\w.:,]+\]|[\w.]+)"
+
+THREADS: Mapping[str, str] = {
+    **dict.fromkeys(("OMP_NUM_THREADS",), NUMBERS),
+    **dict.fromkeys(("MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "BLIS_NUM_THREADS"), NUMBER),
+    **dict.fromkeys(("VECLIB_MAXIMUM_THREADS", "NUMBA_NUM_THREADS"), NUMBER),
+    **dict.fromkeys(("TF_NUM_INTRAOP_THREADS", "TF_NUM_INTEROP_THREADS"), NUMBER),
+    "OMP_PROC_BIND": rf"{_BIND}(,{_BIND})*",
+    "OMP_PLACES": _PLACES,
+    "OMP_SCHEDULE": r"(?i:(non)?monotonic:)?(?i:static|dynamic|guided|auto)(,\d+)?",
+    "OMP_DYNAMIC": YES_NO,
+    "OMP_WAIT_POLICY": r"(?i:active|passive)",
+    "GOMP_CPU_AFFINITY": r"[\d ,:-]+",
+    "KMP_AFFINITY": rf"{_KMP_WORD}(,{_KMP_WORD})*",
+    "KMP_BLOCKTIME": r"(?i:\d+(us|ms)?|infinite)",
+    "NUMBA_THREADING_LAYER": r"(?i:default|safe|forksafe|threadsafe|tbb|omp|workqueue)",
+}
+"""The settings of threads, and the form of each."""
+SETTINGS: Mapping[str, str] = {
+    "KERAS_BACKEND": r"tensorflow|jax|torch|numpy|openvino",
+    **dict.fromkeys(("TF_ENABLE_ONEDNN_OPTS", "TF_FORCE_GPU_ALLOW_GROWTH", "TF_DETERMINISTIC_OPS"), YES_NO),
+    **dict.fromkeys(("TF_CUDNN_DETERMINISTIC", "XLA_PYTHON_CLIENT_PREALLOCATE", "JAX_ENABLE_X64"), YES_NO),
+    **dict.fromkeys(("NVIDIA_TF32_OVERRIDE", "CUDA_LAUNCH_BLOCKING", "NUMBA_DISABLE_JIT"), YES_NO),
+    **dict.fromkeys(("TF_XLA_FLAGS", "XLA_FLAGS"), FLAGS),
+    "TF_GPU_ALLOCATOR": r"cuda_malloc_async",
+    "TF_GPU_THREAD_MODE": r"global|gpu_private|gpu_shared",
+    "XLA_PYTHON_CLIENT_MEM_FRACTION": REAL,
+    "PYTORCH_CUDA_ALLOC_CONF": rf"{_ALLOCATOR}(,{_ALLOCATOR})*",
+    **dict.fromkeys(("CUDA_DEVICE_MAX_CONNECTIONS", "MALLOC_ARENA_MAX"), NUMBER),
+    "CUDA_MODULE_LOADING": r"LAZY|EAGER|DEFAULT",
+    "CUDA_DEVICE_ORDER": r"FASTEST_FIRST|PCI_BUS_ID",
+    "ACCELBENCH_NUMBA": r"numba-cuda(-mlir)?",
+    "OPENBLAS_CORETYPE": r"(?i:[a-z][a-z0-9]{2,15})",
+    **dict.fromkeys(("MKL_ENABLE_INSTRUCTIONS", "ONEDNN_MAX_CPU_ISA", "DNNL_MAX_CPU_ISA", "ATEN_CPU_CAPABILITY"), ISA),
+}
+"""The settings of frameworks and libraries, and the form of each."""
+
+
+def collect_variables(forms: Mapping[str, str]) -> dict[str, str]:
+    """Return the environment variables of these names that are set, each with its value as far as it has its form."""
+    return {name: of_form(os.environ[name], form) for name, form in forms.items() if os.environ.get(name)}
+
+
+def of_form(value: str, form: str) -> str:
+    """Return the value if it has the form; of a list of flags, those that have it with their values."""
+    if form != FLAGS:
+        return value if re.fullmatch(form, value.strip()) else OTHER_FORM
+    return " ".join(map(_flag, value.split()))
+
+
+def _flag(word: str) -> str:
+    name, is_set, _ = word.partition("=")
+    if re.fullmatch(FLAGS, word):
+        return word
+    return f"{name}={OTHER_FORM}" if is_set and re.fullmatch(FLAGS, name) else OTHER_FORM

@@ -1,0 +1,228 @@
+"""A pack may be given away without telling who measured and where; a run says no more of that than it must."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import lzma
+import os
+import subprocess
+import tarfile
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta, timezone
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+from accelbench.pack.anonymous import EMPTIED, write_anonymous_pack
+from accelbench.pack.read import open_packed
+from accelbench.run.store import RunStore
+from profiling.machine.identity import Identity
+from tests.conftest import Run, command, environment
+from tests.fixtures.report_node import rich_records
+from tests.fixtures.report_profiles import profile
+from tests.fixtures.report_records import record, training, unmeasured
+from tests.fixtures.report_runs import make_run
+
+USER, HOST, PLACE, PROJECT = "zaphod99", "heart-of-gold", "magrathea", "secretproject"
+WORDS = (USER, HOST, PLACE, PROJECT)
+TELLS = '''
+"""A benchmark that fails with words that tell who measured and where."""
+import getpass, os, pathlib, socket
+from profiling.benchmark import Task, benchmark
+
+@benchmark("tells", devices=("cpu",), axes={}, figure="time")
+def tells(point):
+    """Fail."""
+    print("config of", getpass.getuser(), "is", pathlib.Path.home() / ".config", "on", socket.gethostname(), flush=True)
+    raise FileNotFoundError(f"{pathlib.Path.cwd()}/data is not on {socket.gethostname()}, {getpass.getuser()}@10.1.2.3")
+'''
+
+
+def named(*arguments: str | Path) -> list[str]:
+    """The command as it runs on a host of that name, where this process may play one."""
+    return ["unshare", "--uts", "sh", "-c", f'hostname {HOST} && exec "$@"', "sh", *command(*arguments)]
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp(PLACE) / USER
+
+
+@pytest.fixture(scope="module")
+def run(home: Path) -> Path:
+    """A traced and profiled training, and a point that fails, of a user with a name on a host with a name."""
+    if os.geteuid() or subprocess.run(["unshare", "--uts", "hostname", HOST], check=False).returncode:
+        pytest.skip("only root gives a process a host's name of its own")
+    project = home / PROJECT
+    project.mkdir(parents=True)
+    (home / "own").mkdir()
+    (home / "own" / "tells.py").write_text(TELLS)
+    own = f"{home / 'own'}{os.pathsep}{environment()['ACCELBENCH_PATH']}"
+    there = environment(HOME=str(home), USER=USER, LOGNAME=USER, HOSTNAME=HOST, ACCELBENCH_PATH=own, OMP_PLACES=USER)
+    out = project / f"run-of-{USER}"
+    words = ("run", "learn", "tells", "--backend", "jax", "--device", "cpu", "--no-ceilings", "--out", out)
+    done = subprocess.run(
+        named(*words, "--trace", "--host-profile"), cwd=project, env=there, capture_output=True, text=True, timeout=280
+    )
+    assert done.returncode == 1, done.stderr
+    packed = subprocess.run(
+        named("pack", out, "--anonymous", "--out", home / "anonymous"),
+        cwd=project,
+        env=there,
+        capture_output=True,
+        text=True,
+    )
+    assert packed.returncode == 0, packed.stderr
+    assert packed.stdout.startswith("left out: names of hosts and users, folders,")
+    return out
+
+
+def contents(pack: Path) -> Iterator[tuple[str, bytes]]:
+    """Every file of a pack, the compressed ones and the tables as the texts that they hold."""
+    with lzma.open(pack) as packed, tarfile.open(fileobj=packed) as archive:
+        for member in archive:
+            file = archive.extractfile(member)
+            assert file is not None
+            data = file.read()
+            if member.name.endswith(".gz"):
+                data += gzip.decompress(data)
+            if member.name.endswith(".parquet"):
+                table = pq.read_table(io.BytesIO(data))
+                data += f"{table.schema.metadata} {table.to_pydict()}".encode()
+            yield member.name, data
+
+
+@pytest.mark.slow
+def test_no_file_of_an_anonymous_pack_names_host_user_or_place(run: Path, home: Path) -> None:
+    files = dict(contents(home / "anonymous"))
+    assert {name.rpartition("/")[2] for name in files} == {
+        "run.json",
+        "records.jsonl",
+        "report.html",
+        "records.csv",
+        "records.parquet",
+    }
+    for name, data in files.items():
+        for word in WORDS:
+            assert word not in name
+            assert word.encode() not in data.lower(), f"{name} names {word}"
+    assert "FileNotFoundError" in RunStore(open_packed(home / "anonymous").path).records()[1].reason
+
+
+@pytest.mark.slow
+def test_what_a_run_stores_names_neither_the_home_nor_the_host(run: Path, home: Path) -> None:
+    told = "".join((run / name).read_text() for name in ("run.json", "records.jsonl", "report.html", "records.csv"))
+    assert str(home) not in told
+    assert HOST not in told
+    assert f"~/{PROJECT}/data is not on localhost" in told
+    assert '"OMP_PLACES": "…"' in told
+    assert all(word in (run / "logs" / "tells.log").read_text() for word in (HOST, USER, str(home)))
+
+
+@pytest.mark.slow
+def test_a_trace_is_called_after_no_host_and_names_none(run: Path) -> None:
+    traces = [path for path in (run / "traces").rglob("*") if path.is_file()]
+    assert [path.name for path in traces if path.name.endswith(".xplane.pb")] == ["localhost.xplane.pb"]
+    for path in (*traces, *(run / "host").rglob("*")):
+        assert HOST not in path.name
+        if path.is_file():
+            data = path.read_bytes()
+            data += gzip.decompress(data) if path.suffix == ".gz" else b""
+            assert HOST.encode() not in data, path
+
+
+MARVIN = Identity(frozenset({"/home/marvin"}), frozenset({"marvin"}), frozenset({"deepthought"}))
+
+
+@pytest.fixture
+def packed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RunStore:
+    """What comes out of an anonymous pack of a run that tells a lot."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    places = "/opt/lab/x.py and C:\\lab\\y at 10.0.0.7 and fe80::1ff:fe23:4567:890a"
+    reason = f"marvin@deepthought: {places}, GPU 2b9a6f3e-12ab-34cd-56ef-0123456789ab"
+    records = [
+        *rich_records(),
+        unmeasured("fma", "failed", reason, output_tail=["deepthought says", "42"]),
+        record("copy", params={"path": "/home/marvin/lab/data.bin"}),
+        training("cpu", "float64", 0.02, profile=profile()),
+    ]
+    run = make_run(
+        tmp_path / "marvins-run",
+        records,
+        run_id="20260314-112653-marvins-lab-a1b2",
+        suite="marvins-lab",
+        command=[
+            "accelbench",
+            "run",
+            "matmul",
+            "--suite",
+            "lab/marvins-lab.toml",
+            "--out=/home/marvin/x",
+            "--seed",
+            "3",
+        ],
+        created=datetime(2026, 3, 14, 11, 26, 53, tzinfo=timezone(timedelta(hours=2))),
+    )
+    (run.path / "logs").mkdir()
+    (run.path / "logs" / "fma.log").write_text("deepthought")
+    (pack,) = write_anonymous_pack([run], MARVIN, tmp_path / "pack")
+    assert b"deepthought" not in pack.read_bytes()
+    return open_packed(pack)
+
+
+def test_the_figures_of_an_anonymous_pack_are_those_of_the_run(packed: RunStore) -> None:
+    found = {str(record.point): record.timing for record in packed.records() if record.timing}
+    for measured in rich_records():
+        if measured.timing:
+            assert found[str(measured.point)] == measured.timing
+
+
+def test_names_paths_addresses_and_numbers_are_taken_out_of_every_text(packed: RunStore) -> None:
+    (failed,) = [found for found in packed.records() if found.point.benchmark == "fma"]
+    assert failed.reason == "…: … and … at … and …, GPU …"
+    assert failed.output_tail == []
+    (copied,) = [found for found in packed.records() if found.point.benchmark == "copy"]
+    assert copied.point.params == {"path": "…"}
+    assert {path.name for path in packed.path.iterdir()} == {
+        "run.json",
+        "records.jsonl",
+        "records.csv",
+        "records.parquet",
+        "report.html",
+    }
+
+
+def test_the_command_line_keeps_options_and_numbers_and_the_plan_s_own_words(packed: RunStore) -> None:
+    info = packed.info()
+    assert info.command == ["accelbench", "run", "matmul", "--suite", "…", "--out=…", "--seed", "3"]
+    assert info.suite == "own"
+    assert info.run_id == "20260314-anonymous-a1b2"
+
+
+def test_the_day_is_kept_and_the_time_of_day_is_not(packed: RunStore) -> None:
+    info, records = packed.info(), packed.records()
+    assert info.created == datetime(2026, 3, 14, tzinfo=UTC)
+    starts = sorted(found.started for found in records)
+    assert [later - starts[0] for later in starts] == [timedelta(seconds=7 * number) for number in range(len(starts))]
+    assert starts[0].date() == info.created.date()
+
+
+def test_a_card_is_told_from_another_of_the_same_run_only(packed: RunStore) -> None:
+    assert [gpu.uuid_hash for gpu in packed.info().environment.gpus] == ["0" * 12]
+
+
+def test_what_a_profile_links_to_is_left_behind_and_not_linked(packed: RunStore) -> None:
+    (profiled,) = [found.profile for found in packed.records() if found.profile]
+    assert (profiled.trace_folder, profiled.host_folder) == (None, None)
+    assert 'href="./' not in (packed.path / "report.html").read_text()
+    assert all(not emptied for emptied in EMPTIED.values())
+
+
+@pytest.mark.slow
+def test_an_ordinary_pack_still_has_everything(run: Path, tmp_path: Path, accelbench: Run) -> None:
+    assert accelbench("pack", run, "--out", tmp_path / "whole").returncode == 0
+    names = [name for name, _ in contents(tmp_path / "whole")]
+    assert any("/logs/" in name for name in names)
+    assert any(name.endswith("localhost.xplane.pb") for name in names)

@@ -1,0 +1,126 @@
+"""The report of a large run: the work grows with the points, and the page stays one that a browser opens."""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from pathlib import Path
+from types import FrameType
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from accelbench.plain_console import PlainConsole
+from accelbench.report import section as whole
+from accelbench.report import write_report
+from accelbench.report.rows import each_at_most
+from accelbench.report.section import Run
+from accelbench.report.sections import benchmarks
+from accelbench.report.terminal import print_run
+from accelbench.run.store import RunStore
+from profiling.records.record import Record
+from profiling.records.work import Work
+from tests.fixtures.report_pages import page_of, printed
+from tests.fixtures.report_records import record, timing, unmeasured
+from tests.fixtures.report_runs import make_run
+
+FEW, MANY = 25, 100
+OUR_OWN = str(Path(whole.__file__).parents[2])
+
+
+def points(count: int) -> list[Record]:
+    """Points of one benchmark that differ in an axis; one in ten was disturbed, and the first is a ceiling."""
+    return [
+        record(
+            "matmul",
+            params={"impl": "numba", "n": number},
+            figure="flops",
+            ceiling=number == 1,
+            work=Work(flops=1e9, bytes=1e6),
+            timing=timing(1e-3, count=25, seed=number % 7),
+            noise=["steal: 9%"] if number % 10 == 0 else [],
+        )
+        for number in range(1, count + 1)
+    ]
+
+
+def calls_of_a_report(store: RunStore) -> Counter[str]:
+    """How often each of our own functions is called for the terminal, the tables and the page."""
+    counts: Counter[str] = Counter()
+
+    def count(frame: FrameType, event: str, argument: object) -> None:
+        if event == "call" and frame.f_code.co_filename.startswith(OUR_OWN):
+            counts[frame.f_code.co_qualname] += 1
+
+    sys.setprofile(count)
+    try:
+        run = Run.of(store)
+        print_run(run, PlainConsole(file=(store.path / "terminal").open("w"), width=100))
+        write_report(store, run)
+    finally:
+        sys.setprofile(None)
+    return counts
+
+
+@pytest.fixture(scope="module")
+def calls(tmp_path_factory: pytest.TempPathFactory) -> dict[int, Counter[str]]:
+    folder = tmp_path_factory.mktemp("runs")
+    return {count: calls_of_a_report(make_run(folder / str(count), points(count))) for count in (FEW, MANY)}
+
+
+@pytest.mark.slow
+def test_no_function_of_a_report_is_called_more_often_than_the_points_grow(calls: dict[int, Counter[str]]) -> None:
+    growth = MANY / FEW
+    worse = {
+        name: (calls[FEW][name], count)
+        for name, count in calls[MANY].items()
+        if count > 1.1 * growth * calls[FEW][name] + growth
+    }
+    assert not worse
+
+
+@pytest.mark.slow
+def test_the_samples_of_a_point_are_judged_once_for_the_whole_report(calls: dict[int, Counter[str]]) -> None:
+    assert calls[MANY]["course_of"] == MANY
+    assert calls[MANY]["ceilings"] == 1
+
+
+def test_a_large_page_has_the_first_points_of_each_benchmark_and_says_where_the_others_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(whole, "ROWS_IN_PAGE", 20)
+    monkeypatch.setattr(benchmarks, "SAMPLES_DRAWN", 5)
+    page = page_of(tmp_path, [*points(50), record("stream")])
+    table = page[page.index('id="benchmark-1"') : page.index('id="benchmark-2"')]
+    assert table.count('<th scope="row">') == 19
+    assert "And 31 more, which records.csv and records.parquet beside this page hold." in table
+    assert "The 5 points that are known least well." in table
+    assert "more, which" not in page[page.index('id="benchmark-2"') : page.index('id="flags"')]
+    assert "51 of 51 points measured" in page
+
+
+def test_a_large_table_in_the_terminal_says_how_many_points_it_leaves_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(benchmarks, "ROWS_IN_TERMINAL", 20)
+    out = printed(make_run(tmp_path / "run", points(50)))
+    assert "n=20 " in out
+    assert "n=21 " not in out
+    assert "and 30 more points, in records.csv" in out
+
+
+@pytest.mark.slow
+def test_many_failed_points_are_counted_and_the_first_shown(tmp_path: Path) -> None:
+    failed = [unmeasured("fma", "failed", "it crashed", params={"n": number}) for number in range(520)]
+    store = make_run(tmp_path / "run", failed)
+    assert "and 420 more, in records.csv" in printed(store)
+    assert "And 20 more, which records.csv" in page_of(tmp_path / "page", failed)
+
+
+@given(st.lists(st.integers(0, 100), min_size=1, max_size=20), st.integers(1, 500))
+def test_small_groups_are_whole_and_all_together_are_no_more_than_fit(sizes: list[int], most: int) -> None:
+    share = each_at_most(sizes, most)
+    shown = sum(min(size, share) for size in sizes)
+    assert shown <= max(most, sum(size > 0 for size in sizes))
+    assert share >= max(sizes) or sum(min(size, share + 1) for size in sizes) > most
