@@ -24,6 +24,7 @@ ENGINE ?=
 BASE ?= debian:bookworm-slim
 SIF ?=
 FLAGS ?=
+JOBS =
 
 # The dependency set: that of the device asked for; `auto` takes the GPU's where a driver answers.
 CHOSEN = $(if $(filter auto,$(DEVICE)),$(if $(shell command -v nvidia-smi 2>/dev/null),gpu,cpu),$(DEVICE))
@@ -42,7 +43,7 @@ CUDA12 = $(if $(VENV),$(VENV)/cuda12/.installed)
 
 .DEFAULT_GOAL := help
 .PHONY: device-there gpu-tests
-.PHONY: help bench list resume report tensorboard doctor install test test-all test-gpu sanitize gpu-day kernels-report lint format bench-self schema records-page pins clean image sif container-bench container-test
+.PHONY: help bench list resume report tensorboard doctor install test test-all test-gpu sanitize gpu-day kernels-report lint format bench-self schema records-page pins clean image sif sbom container-bench container-test
 
 help:  ## list every target
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -67,6 +68,20 @@ run.TRACE = --trace
 run.HOST_PROFILE = --host-profile
 BENCH_VARIABLES = $(sort $(patsubst launch.%,%,$(patsubst run.%,%,$(filter launch.% run.%,$(.VARIABLES)))))
 GIVEN = $(foreach name,$(BENCH_VARIABLES),$(if $($(name)),$(name)))
+
+# What a user gave is text: make computes nothing in it, such as $(shell …), and it is one line.
+define NEWLINE
+
+
+endef
+ON_COMMAND_LINE := $(foreach name,PYTHON VENV SET,$(if $(findstring command,$(origin $(name))),$(name)))
+NAMES = DEVICE PYTHON VENV SET CUDA JOBS
+OTHERS = $(BENCH_VARIABLES) RUN STAGES BUDGET PART KERNELS PYTEST ENGINE BASE SIF FLAGS
+literally = $(if $(findstring $(NEWLINE),$(value $(1))),$(error $(1)= has more than one line))$(eval override $(1) := $$(value $(1)))
+$(foreach name,$(NAMES) $(OTHERS),$(if $(filter command environment,$(firstword $(origin $(name)))),$(call literally,$(name))))
+# These become parts of programs' and targets' names, which make cannot quote; PYTHON may have options.
+ODD := $(shell printf %s $(call quoted,$(DEVICE)$(subst $() $(),,$(PYTHON))$(VENV)$(SET)$(CUDA)$(JOBS)) | tr -cd ' \t;:&|<>()[]{}$$`"'\''*?!\#%\\')
+$(if $(ODD),$(error $(NAMES): none may have any of these characters: $(ODD)))
 
 bench: device-there $(INSTALLED)  ## measure this machine: a table, runs/<run-id>/ and its report.html
 	@$(PY) -m accelbench $(foreach name,$(GIVEN),$(launch.$(name))) run --device $(call quoted,$(DEVICE)) \
@@ -97,32 +112,34 @@ doctor: $(INSTALLED)  ## tell what this machine has and lacks
 
 install: $(INSTALLED)  ## only create the environment (VENV=.venv)
 
+# pytest splits its own options, quotes and all: PYTEST="-k 'matmul or stream'".
+RUN_PYTEST = $(if $(PYTEST),PYTEST_ADDOPTS=$(call quoted,$(PYTEST)) )$(PY) -m pytest
+
 # Most tests wait much, so that two at a time take half as long; those that measure have the machine for themselves.
-JOBS =
 NONE_CHOSEN = [ $$? = 5 ]
 SHARED = --numprocesses $(or $(JOBS),2) --dist loadfile
 test: $(DEVELOPMENT)  ## run the tests that are fast, in five minutes (PYTEST="-k matmul" for a part, JOBS=1 one after the other)
-	$(PY) -m pytest -m "not slow and not alone and not gpu and not container" $(SHARED) $(PYTEST) || $(NONE_CHOSEN)
+	$(RUN_PYTEST) -m "not slow and not alone and not gpu and not container" $(SHARED) || $(NONE_CHOSEN)
 
 test-all: test $(CUDA12)  ## run these, and then all others that need neither a GPU nor container engines
-	$(PY) -m pytest -m "slow and not alone and not gpu and not container" $(SHARED) $(PYTEST) || $(NONE_CHOSEN)
-	$(PY) -m pytest -m "alone and not gpu and not container" $(PYTEST) || $(NONE_CHOSEN)
+	$(RUN_PYTEST) -m "slow and not alone and not gpu and not container" $(SHARED) || $(NONE_CHOSEN)
+	$(RUN_PYTEST) -m "alone and not gpu and not container" || $(NONE_CHOSEN)
 
 # As many processes as the card's memory, the host's and its CPUs hold (JOBS=auto), several contexts on one card.
 test-gpu:  ## verify every GPU kernel on the device, JOBS=n at a time; fails where there is none
 	@$(MAKE) --no-print-directory gpu-tests DEVICE=gpu
-	$(ON_GPU) tests/gpu -m "gpu and not alone" --ignore $(SANITIZER) --numprocesses $(or $(JOBS),auto) --dist worksteal $(PYTEST) || $(NONE_CHOSEN)
-	$(ON_GPU) tests/gpu -m "gpu and alone" $(PYTEST) || $(NONE_CHOSEN)
+	$(ON_GPU) tests/gpu -m "gpu and not alone" --ignore $(SANITIZER) --numprocesses $(or $(JOBS),auto) --dist worksteal || $(NONE_CHOSEN)
+	$(ON_GPU) tests/gpu -m "gpu and alone" || $(NONE_CHOSEN)
 
 sanitize:  ## run every GPU kernel under compute-sanitizer, small; takes minutes
 	@$(MAKE) --no-print-directory gpu-tests DEVICE=gpu
-	$(ON_GPU) -m gpu $(SANITIZER) --numprocesses $(or $(JOBS),2) $(PYTEST)
+	$(ON_GPU) -m gpu $(SANITIZER) --numprocesses $(or $(JOBS),2)
 
 gpu-day:  ## all figures of this GPU in half an hour: probe, tests, kernels, trainings (STAGES=a,b BUDGET=540 OUT=DIR)
 	@$(MAKE) --no-print-directory gpu-tests DEVICE=gpu
 	@$(PY) -m accelbench gpu-day $(if $(STAGES),--stages $(call quoted,$(STAGES))) $(if $(BUDGET),--budget $(call quoted,$(BUDGET))) $(if $(OUT),$(run.OUT))
 
-ON_GPU = $(PY) -m pytest
+ON_GPU = $(RUN_PYTEST)
 SANITIZER = tests/gpu/test_sanitizer.py
 gpu-tests: device-there $(INSTALLED)
 	$(if $(VENV),@$(PY) -m pip install --quiet --constraint requirements/dev.txt hypothesis pytest pytest-timeout pytest-xdist)
@@ -135,14 +152,16 @@ image:  ## build the image accelbench:DEVICE with Docker or Podman
 sif:  ## build containers/build/accelbench-DEVICE.sif for Apptainer
 	@$(IN_CONTAINER) sif
 
+sbom:  ## write containers/build/accelbench-DEVICE.cdx.json: what is in the image, as CycloneDX
+	@$(IN_CONTAINER) sbom
+
 container-bench:  ## run `make bench` in the image or the SIF; results are in runs/
 	$(if $(OUT),$(error OUT= is not for container-bench: results are in runs/))
-	$(foreach name,PYTHON VENV SET,$(if $(findstring command,$(origin $(name))),$(error \
-	  $(name)= is not for container-bench: the image has its own Python and packages)))
+	$(foreach name,$(ON_COMMAND_LINE),$(error $(name)= is not for container-bench: the image has its own Python and packages))
 	@$(IN_CONTAINER) bench $(foreach name,$(GIVEN),$(call quoted,$(name)=$($(name))))
 
 container-test: $(DEVELOPMENT)  ## build and run images with every engine that is there (containers/ci/engines.sh installs them)
-	$(PY) -m pytest -m container tests/containers $(PYTEST)
+	$(RUN_PYTEST) -m container tests/containers
 
 kernels-report: $(DEVELOPMENT) $(if $(filter 12,$(CUDA)),$(CUDA12))  ## compile every GPU kernel: registers, shared memory, spills (KERNELS="nqueens tuned" CUDA=13|12)
 	@$(if $(filter 12,$(CUDA)),$(VENV)/cuda12/bin/python,$(PY)) -m kernels.report $(call each_quoted,$(KERNELS))
@@ -166,8 +185,9 @@ schema: $(INSTALLED)  ## print the JSON Schema of a record
 records-page: $(DEVELOPMENT)  ## write docs/records.md, every field of a record, from the records' types
 	@$(PY) docs/records.py >docs/.records.md.new && mv docs/.records.md.new docs/records.md
 
-pins:  ## resolve the pinned dependency sets in requirements/ anew
-	$(PYTHON) requirements/resolve.py
+pins: $(DEVELOPMENT)  ## resolve the pinned dependency sets in requirements/ anew, and lock those of the images by hashes
+	$(PY) requirements/resolve.py
+	$(PY) requirements/lock.py
 
 clean:  ## remove the environment and caches, never the runs
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis *.egg-info

@@ -15,9 +15,10 @@ from rich.console import Console
 
 from accelbench.errors import Interrupted
 from accelbench.run.cluster import Cluster
+from accelbench.run.gathering import gathered
+from accelbench.run.other_rank import serve as serve_rank_0
 from accelbench.run.progress import Progress
-from accelbench.run.ranks import Ranks, gathered
-from accelbench.run.ranks import serve as serve_rank_0
+from accelbench.run.ranks import Ranks
 from accelbench.run.runner import run_plan
 from accelbench.run.store import RUNS, RunInfo, RunStore, Settings, new_run_id
 from kernels.mpi_process import mpi_process
@@ -30,6 +31,10 @@ if TYPE_CHECKING:
     from accelbench.report.section import Run
 
 EXIT_FAILED = 1
+TRUSTED_NETWORK = (
+    "--trusted-network: TensorFlow's servers (parameter-server, multiworker) listen at all addresses of each host, and "
+    "let anyone who reaches them read and write files as this user"
+)
 
 
 def new_run(
@@ -57,9 +62,11 @@ def complete(store: RunStore, console: Console, cluster: Cluster | None = None, 
     Interrupted is raised, after all that too, if the run was ended early.
     """
     console.print(f"run {store.path} on {store.info().device}")
+    lost: list[str] = []
     try:
         with _ranks(cluster, store, console) as ranks:
             run_plan(store, Progress(console), ranks, retry_failed)
+            lost = ranks.lost() if ranks else []
         interrupted = False
     except KeyboardInterrupt:
         interrupted = True
@@ -68,6 +75,8 @@ def complete(store: RunStore, console: Console, cluster: Cluster | None = None, 
 
     run = Run.of(store)
     print_run(run, console)
+    for line in lost:
+        console.print(line, style="red")
     reported = True
     if run.records:
         # The report has a process of its own: its libraries would not fit the runner's 200 MB.
@@ -81,7 +90,7 @@ def complete(store: RunStore, console: Console, cluster: Cluster | None = None, 
         if len(turns) > left:
             what = f"{len(turns)} rounds of {left} points unmeasured"
         raise Interrupted(f"interrupted with {what}: 'accelbench resume {store.path}' goes on")
-    return exit_status(run, console) or (0 if reported else EXIT_FAILED)
+    return exit_status(run, console) or (EXIT_FAILED if lost or not reported else 0)
 
 
 def exit_status(run: Run, console: Console) -> int:
@@ -115,6 +124,8 @@ def _ranks(cluster: Cluster | None, store: RunStore, console: Console) -> Iterat
     with mpi_process(), gathered(cluster, info.environment) as ranks:
         store.write_info(info.model_copy(update={"other_ranks": ranks.others()}))
         console.print(ranks.sentence())
+        if info.settings.trusted_network:
+            console.print(TRUSTED_NETWORK, style="yellow")
         for difference in ranks.unlike(info.device):
             console.print(difference, style="yellow")
         yield ranks

@@ -1,7 +1,8 @@
 #!/bin/sh
 # The Dockerfile and accelbench.def make an image by the same steps, which are these:
 #   install.sh system                      installs the distribution's packages that a benchmark runs on
-#   install.sh packages REQUIREMENTS.txt   installs the pinned Python packages into /opt/venv
+#   install.sh packages LOCK SBOM.lock     installs the locked Python packages into /opt/venv, and lists them there in
+#                                          share/sbom.cdx.json by the tool that the second lock names
 #   install.sh source FOLDER               makes the project's source in that folder importable, and readable by anyone
 set -eu
 
@@ -21,12 +22,14 @@ packages() {
     # A bundle of certificates that a site's proxy needs is mounted for this step only.
     bundle=/run/secrets/ca_bundle
     if [ -s "$bundle" ]; then export PIP_CERT="$bundle"; fi
-    # The set is resolved as a whole, so pip looks nothing up. No measurement loads libclang, which builds TensorFlow
-    # from source, or duckdb, by which a command-line tool of xprof searches its traces: both are left out.
-    grep -v -e '^libclang==' -e '^duckdb==' "$1" >/tmp/pinned.txt
-    python3 -m pip --python /opt/venv/bin/python install --quiet --no-cache-dir --disable-pip-version-check \
-        --root-user-action ignore --only-binary :all: --no-deps --requirement /tmp/pinned.txt
-    rm /tmp/pinned.txt
+    locked /opt/venv "$1"
+    # The list is made by a tool of an environment of its own, which stays outside of the image, too.
+    python3 -m venv --without-pip /tmp/sbom
+    locked /tmp/sbom "$2"
+    mkdir -p /opt/venv/share
+    /tmp/sbom/bin/python -m cyclonedx_py environment --output-reproducible --output-format JSON \
+        --output-file /opt/venv/share/sbom.cdx.json /opt/venv/bin/python
+    rm -rf /tmp/sbom
     # The source is added afterwards, as a layer of its own, at a place that is known already.
     site=$(echo /opt/venv/lib/python3*/site-packages)
     echo /accelbench >"$site/accelbench.pth"
@@ -38,6 +41,13 @@ packages() {
     for package in tensorflow llvmlite pyarrow xprof; do
         find "$site/$package" -type f -name '*.so*' -exec strip --strip-unneeded {} +
     done
+}
+
+# Install a locked set into an environment. It was resolved as a whole, so pip looks nothing up, and takes no file that
+# has another SHA-256 than the lock says.
+locked() {
+    python3 -m pip --python "$1/bin/python" install --quiet --no-cache-dir --disable-pip-version-check \
+        --root-user-action ignore --only-binary :all: --no-deps --require-hashes --requirement "$2"
 }
 
 source_tree() {
@@ -53,7 +63,7 @@ command=$1
 shift
 case $command in
     system) system ;;
-    packages) packages "$1" ;;
+    packages) packages "$1" "$2" ;;
     source) source_tree "$1" ;;
     *) echo "install.sh: no such step: $command" >&2; exit 2 ;;
 esac

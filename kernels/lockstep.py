@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from profiling.benchmark import Task, Together
-from profiling.ranks.channel import Address, Message, connect, gather
+from profiling.ranks.channel import Address, Channel, Message
+from profiling.ranks.meeting import connect, gather, listen
 from profiling.ranks.world import DOING, World
 from profiling.records.quality import Metric, Verification
 from profiling.records.work import Work
@@ -33,10 +34,12 @@ class Lockstep:
         self.rank, self.size = here.rank, here.size
         address = Address.parse(here.addresses[0])
         if here.rank == 0:
-            met = {hello["rank"]: channel for channel, hello in gather(address, here.size - 1, MEET_SECONDS)}
-            self._peers = {rank: met[rank] for rank in sorted(met)}
+            self._peers: dict[int, Channel] = {}
+            if here.size > 1:
+                with listen(address) as listener:
+                    self._peers = gather(listener, range(1, here.size), MEET_SECONDS, here.secret)
         else:
-            self._peers = {0: connect(address, MEET_SECONDS, rank=here.rank)}
+            self._peers = {0: connect(address, MEET_SECONDS, here.secret, rank=here.rank)}
 
     def exchange(self, value: Any) -> list[Any]:
         """Return every rank's value, of rank 0 first; they leave here at once, within the time of a message.

@@ -18,6 +18,8 @@ SLOW_FIXTURES = {"browser", "done", "jax_traces", "newest", "tensorflow_traces",
 """The fixtures that take seconds, so that every test is slow that asks for one."""
 OWN_BENCHMARKS = ROOT / "tests" / "fixtures" / "own_benchmarks"
 
+os.environ.pop("PYTEST_ADDOPTS", None)  # what chooses among these tests is not for those that they start
+
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import Run, environment, records
+from tests.fixtures.attempts import attempts
 
 ROOT = Path(__file__).parent.parent
 
@@ -42,14 +43,52 @@ def test_bench_with_a_given_interpreter_installs_nothing(tmp_path: Path) -> None
     ]
 
 
-@pytest.mark.parametrize(
-    ("target", "variable"), [("report", "RUN"), ("resume", "RUN"), ("bench", "BENCH"), ("container-bench", "FLAGS")]
-)
-def test_what_is_given_to_a_target_is_a_word_and_no_command(target: str, variable: str, tmp_path: Path) -> None:
-    stranger = tmp_path / "stranger"
-    for given in (f"x; touch {stranger}", f"x'; touch {stranger}; '", f"`touch {stranger}`"):
-        assert make(target, f"PYTHON={sys.executable}", "VENV=", f"{variable}={given}", "ENGINE=none").returncode != 0
-        assert not stranger.exists()
+NO_COMMAND = {
+    "report": ["RUN", "PYTHON", "VENV", "SET", "DEVICE"],
+    "resume": ["RUN"],
+    "tensorboard": ["RUN"],
+    "list": ["SET", "DEVICE", "CUDA", "JOBS"],
+    "bench": ["BENCH", "SUITE", "PARAMS", "ROUNDS", "BACKEND", "STRATEGY", "OUT", "PROCS", "DEVICE"],
+    "gpu-day": ["STAGES", "BUDGET", "OUT"],
+    "test": ["PYTEST", "JOBS"],
+    "kernels-report": ["KERNELS", "CUDA"],
+    "bench-self": ["PART"],
+}
+"""The variables of each target, all of which are tried; those of the containers' targets are tried by their tests."""
+
+
+@pytest.mark.parametrize("target", NO_COMMAND)
+def test_what_is_given_to_a_target_is_text_and_no_command(target: str, tmp_path: Path) -> None:
+    """A stand-in for Python does nothing: what is tried is what make and its shell do."""
+    python = tmp_path / "python"
+    python.write_text("#!/bin/sh\n")
+    python.chmod(0o755)
+    for variable in NO_COMMAND[target]:
+        for value in attempts(tmp_path / "stranger"):
+            make(
+                target, *(f"{name}={word}" for name, word in ({"PYTHON": python, "VENV": "", variable: value}).items())
+            )
+            assert not (tmp_path / "stranger").exists(), f"make {target} {variable}={value!r}"
+
+
+@pytest.mark.parametrize("value", ["a'b", 'a"b', "a b", "a;b", "$(shell echo c)", "$$HOME", "a\\b", "#a", "%a", "é"])
+def test_what_is_given_arrives_as_it_was_given(value: str, tmp_path: Path) -> None:
+    python = tmp_path / "python"
+    python.write_text('#!/bin/sh\nfor word; do :; done; printf %s "$word"\n')
+    python.chmod(0o755)
+    assert make("report", f"PYTHON={python}", "VENV=", f"RUN={value}").stdout == value
+
+
+def test_a_value_of_two_lines_is_refused_by_its_name() -> None:
+    process = make("report", f"PYTHON={sys.executable}", "VENV=", "RUN=a\nb")
+    assert process.returncode == 2
+    assert "RUN= has more than one line" in process.stderr
+
+
+def test_a_quoted_expression_chooses_among_the_tests() -> None:
+    options = "-k 'no_such_name or the_readmes_benchmark' --collect-only -q -m slow"
+    chosen = make("test", f"PYTHON={sys.executable}", "VENV=", f"PYTEST={options} tests/test_front_door.py")
+    assert "deselected" in chosen.stdout, chosen.stdout + chosen.stderr
 
 
 def test_bench_passes_on_a_wrong_suite_and_a_failure() -> None:

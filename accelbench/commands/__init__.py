@@ -48,6 +48,13 @@ OUT_OPTION = click.option(
     "--out", type=click.Path(path_type=Path), help="The run's directory, new or empty. Default: runs/<run-id>."
 )
 
+TRUSTED_NETWORK_OPTION = click.option(
+    "--trusted-network",
+    is_flag=True,
+    help="Train by TensorFlow's servers (multiworker, parameter-server), though whoever reaches this host's ports can "
+    "then read and write your files.",
+)
+
 
 def console(stderr: bool = False) -> Console:
     """Return the console that a command prints to."""

@@ -101,7 +101,10 @@ def fetch_set(name: str, given: tuple[Path, ...]) -> None:
 @command.command("verify")
 @click.argument("names", nargs=-1, metavar="[NAME]...")
 def verify_sets(names: tuple[str, ...]) -> int:
-    """Read what was fetched, or the named sets, and name what is damaged; exit status 1 if anything is."""
+    """Read what was fetched, or the named sets, and name what is damaged or does not belong there.
+
+    Exit status 1 if anything is. Every byte is read, of archives that are still there, too: their sums are published.
+    """
     from rich.text import Text
 
     from workloads.data.fetch import find, state
@@ -114,7 +117,7 @@ def verify_sets(names: tuple[str, ...]) -> int:
         found = state(source)
         # A set that was named has to be here; one that was not named need not be.
         damaged |= found.word != "whole" and (found.word != "absent" or bool(names))
-        colour = {"whole": "green", "absent": "dim"}.get(found.word, "bold red")
+        colour = {"whole": "green", "extended": "yellow", "absent": "dim"}.get(found.word, "bold red")
         label = "half downloaded" if found.word == "half" else found.word
         output.print(Text.assemble(f"{source.name:6} ", (label, colour), f": {found.detail}"), soft_wrap=True)
     return EXIT_DAMAGED if damaged else 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import secrets
 import signal
 import subprocess
 import sys
@@ -38,17 +39,22 @@ def command(procs: int, nodes: int, words: tuple[str, ...]) -> int:
 def launch(command: Sequence[str], procs: int, nodes: int) -> int:
     """Run the command in `procs` × `nodes` processes and return the exit status of rank 0.
 
-    What the others print has their number before it.
+    What the others print has their number before it. All are in a network of their own, where this system allows one.
     """
     from accelbench.run.cluster import COORDINATOR, LOCAL_RANK, LOCALHOST, RANK, RANKS
+    from accelbench.run.own_network import leave_network
+    from accelbench.run.secret import SECRET
     from profiling.machine.placement import on_cpus
     from profiling.ranks.channel import Address, free_port
 
     size = procs * nodes
+    leave_network()
+    secret = secrets.token_hex(32)
     coordinator = str(Address(LOCALHOST, free_port(LOCALHOST)))
     others = []
     for rank in reversed(range(size)):
         place = {RANK: str(rank), RANKS: str(size), LOCAL_RANK: str(rank % procs), COORDINATOR: coordinator}
+        place[SECRET] = secret
         arguments = [sys.executable, "-m", "accelbench", *command]
         with on_cpus(share(rank, size, sorted(os.sched_getaffinity(0)))):
             if rank == 0:

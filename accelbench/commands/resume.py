@@ -6,14 +6,15 @@ import os
 
 import click
 
-from accelbench.commands import console, find_device
+from accelbench.commands import TRUSTED_NETWORK_OPTION, console, find_device
 from accelbench.errors import UserError
 
 
 @click.command()
 @click.argument("run", metavar="RUN")
 @click.option("--failed", is_flag=True, help="Measure the points that failed once more, too.")
-def command(run: str, failed: bool) -> int:
+@TRUSTED_NETWORK_OPTION
+def command(run: str, failed: bool, trusted_network: bool) -> int:
     """Go on with an interrupted run: measure only what is missing."""
     from accelbench.differences import same_machine
     from accelbench.find_run import open_directory
@@ -32,6 +33,9 @@ def command(run: str, failed: bool) -> int:
     if not same_machine(info.environment, collect()):
         raise UserError(f"{store.path} was measured on another machine: its figures and this one's do not mix")
     require_cores(info.plan)
+    if trusted_network:
+        settings = info.settings.model_copy(update={"trusted_network": True})
+        store.write_info(info.model_copy(update={"settings": settings}))
     for reason in store.set_damage_aside():
-        console().print(f"set aside and measured again: {reason}", markup=False, style="yellow")
+        console().print(f"set aside and measured again: {reason}", style="yellow")
     return complete(store, console(), cluster, retry_failed=failed)

@@ -7,7 +7,15 @@ from pathlib import Path
 
 import click
 
-from accelbench.commands import BACKEND_OPTION, DEVICE_OPTION, OUT_OPTION, Number, console, find_device
+from accelbench.commands import (
+    BACKEND_OPTION,
+    DEVICE_OPTION,
+    OUT_OPTION,
+    TRUSTED_NETWORK_OPTION,
+    Number,
+    console,
+    find_device,
+)
 from accelbench.limits import MOST_ROUNDS, MOST_SECONDS, MOST_SEED
 
 
@@ -49,6 +57,7 @@ from accelbench.limits import MOST_ROUNDS, MOST_SECONDS, MOST_SEED
 @click.option("--no-ceilings", is_flag=True, help="Measure no ceilings of the device, and show no share of one.")
 @click.option("--require-quiet", is_flag=True, help="End with status 1 if anything disturbed a point.")
 @click.option("--without", metavar="RUN", help="Leave out the points that RUN has measured, and any it skipped.")
+@TRUSTED_NETWORK_OPTION
 @click.option("--trace", is_flag=True, help="Keep a trace of some training steps, for TensorBoard.")
 @click.option("--host-profile", is_flag=True, help="Sample the host while trainings run: flame graph, shares, threads.")
 def command(
@@ -66,6 +75,7 @@ def command(
     no_ceilings: bool,
     require_quiet: bool,
     without: str | None,
+    trusted_network: bool,
     trace: bool,
     host_profile: bool,
 ) -> int:
@@ -98,6 +108,7 @@ def command(
         training_rounds=rounds or (chosen and chosen.training_rounds.get(found)) or Settings().training_rounds,
         ceilings=not no_ceilings,
         require_quiet=require_quiet,
+        trusted_network=trusted_network,
         trace=trace,
         host_profile=host_profile,
     )

@@ -13,6 +13,7 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from hashlib import sha256
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -41,6 +42,9 @@ EMPTIED: Mapping[str, Any] = {
     "profiler_errors": [],
 }
 """The fields that hold what was printed, or names of files and threads, and what takes their place."""
+
+NAMED_BY_OTHERS = frozenset({"params", "metrics", "curves", "gauges", "counters", "axes", "sizes"})
+"""The fields that hold values by names which are not the schema's, and may be the same words."""
 
 _ADDRESS = re.compile(
     r"[\w.+-]+@[\w.-]+"  # of mail, or a login
@@ -84,11 +88,11 @@ class Forget:
     names: re.Pattern[str] | None
 
     def info(self) -> RunInfo:
-        """Return the run without who and where; its name is of the day and the four digits that no other run has."""
+        """Return the run without who and where; its name is of the day, and tells two runs of one day apart."""
         info = self.run
         data = self._walk(json.loads(info.model_dump_json()))
         data |= {
-            "run_id": f"{self._midnight:%Y%m%d}-anonymous-{info.run_id.rpartition('-')[2][-4:]}",
+            "run_id": f"{self._midnight:%Y%m%d}-anonymous-{sha256(info.run_id.encode()).hexdigest()[:4]}",
             "command": self._command(),
             "suite": info.suite if info.suite in (None, *suite_names()) else "own",
         }
@@ -110,7 +114,8 @@ class Forget:
         if isinstance(data, str):
             return self._value(data, field)
         if isinstance(data, dict):
-            return {self._text(name): self._walk(value, name) for name, value in data.items()}
+            own = field in NAMED_BY_OTHERS
+            return {self._text(name): self._walk(value, "" if own else name) for name, value in data.items()}
         return [self._walk(value, field) for value in data] if isinstance(data, list) else data
 
     def _value(self, text: str, field: str) -> str:

@@ -14,7 +14,7 @@ OCI = ("docker", "podman")
 """The engines that know images by their names: `docker:IMAGE`, `podman:IMAGE`."""
 SIF = ".sif"
 OCI_OPTIONS = (
-    *("--rm", "--interactive", "--network", "none"),
+    *("--rm", "--interactive", "--network", "none", "--cap-drop", "ALL", "--security-opt", "no-new-privileges"),
     *("--read-only", "--tmpfs", "/tmp", "--shm-size", "1g"),  # as the Makefile's container-bench has them
 )
 GPU_OPTIONS = {"docker": ("--gpus", "all"), "podman": ("--device", "nvidia.com/gpu=all"), "apptainer": ("--nv",)}
@@ -40,7 +40,7 @@ def in_image(word: str, program: Sequence[str], variables: Mapping[str, str], de
         return [_installed(engine), "run", *options, image, *program]
     if not Path(word).is_file():
         raise UserError(f"there is no image {word}")
-    options = ("--pwd", FOLDER, *_gpus("apptainer", device), *settings)
+    options = ("--drop-caps", "ALL", "--pwd", FOLDER, *_gpus("apptainer", device), *settings)
     return [_installed("apptainer"), "exec", *options, word, ENTRYPOINT, *program]
 
 

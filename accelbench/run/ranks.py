@@ -1,37 +1,37 @@
-"""Several ranks of one run: rank 0 is the runner, and tells the others over a channel each which worker to start.
+"""Several ranks of one run, as rank 0 has them: it is the runner, and tells each over a channel which worker to start.
 
 The ranks' workers train and exchange through the frameworks' own engines; what goes over these channels is who measures
-what, and how it ended.
+what, and how it ended. A rank that is lost costs the points that need it.
 """
 
 from __future__ import annotations
 
-import os
 import socket
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
-from pathlib import Path
-from selectors import EVENT_READ, DefaultSelector
-from tempfile import TemporaryDirectory
+from collections.abc import Iterable, Iterator, Sequence
+from secrets import token_hex
 from time import monotonic
+from typing import Any, NamedTuple
 
 from accelbench import __version__
 from accelbench.differences import unlike
-from accelbench.errors import RunBroken, UserError
 from accelbench.run.cluster import Cluster
 from accelbench.run.store import OtherRank
-from accelbench.run.worker import Job
-from accelbench.run.worker_process import WorkerProcess
-from profiling.ranks.channel import Address, Channel, Message, accept, connect, free_port, listen
+from accelbench.run.worker import Order
+from profiling.ranks.channel import Address, Channel, Message, free_port
+from profiling.ranks.meeting import derive
 from profiling.records.environment import Environment
 from profiling.records.point import Device
 from profiling.records.stored import Stored
 
 GATHER_SECONDS = 60.0
 """The time within which all ranks must have come, in seconds."""
-ANSWER_SECONDS = 30.0
-"""The time in seconds after which a rank that does not answer is lost."""
+ANSWER_SECONDS = 25.0
+"""The time in seconds after which a rank that gives no sign of life is lost: all hear of it within half a minute."""
+
+
+class RankLost(Exception):
+    """A rank that a point needs has ended, or gives no sign of life."""
 
 
 class Hello(Stored):
@@ -61,18 +61,57 @@ def where(hellos: Iterable[Hello]) -> str:
     return ", ".join(f"{count} on {host}" for host, count in hosts.items())
 
 
+class Peer:
+    """Another rank as rank 0 has it: the channel to it, what it said of itself, and why it is lost, if it is."""
+
+    def __init__(self, channel: Channel, hello: Hello, node: int = 0) -> None:
+        self.channel = channel
+        self.hello = hello
+        self.node = node
+        """The number of its host, which records do not name."""
+        self.lost: str | None = None
+        """The reason, in words, why it takes part no more."""
+
+    def answer(self, name: str, deadline: float) -> Any:
+        """Return what it answers; None where it is lost, as it is if it does not answer in time."""
+        found = self.channel.answer(name, max(0.0, deadline - monotonic()))
+        if found is None:
+            self.lose()
+        return found
+
+    def lose(self) -> str:
+        """Have it take part no more, and return why: a rank that comes to itself later ends."""
+        ended = self.channel.fault or "its connection was lost"
+        self.lost = self.lost or (f"it gave no sign of life for {ANSWER_SECONDS:g} s" if self.channel.open else ended)
+        self.channel.close()
+        return self.lost
+
+
+class Meeting(NamedTuple):
+    """The things by which the workers of a point find each other, and tell each other from strangers."""
+
+    addresses: list[str]
+    """A host and a free port of each rank."""
+    nonce: str
+    """The number from which every rank makes the workers' secret, by the secret of the run."""
+    secret: str
+
+
 class Ranks:
     """The ranks of a run as rank 0 sees them."""
 
-    def __init__(self, cluster: Cluster, channels: Sequence[Channel], hellos: Sequence[Hello]) -> None:
+    def __init__(self, cluster: Cluster, own: Hello, peers: Sequence[Peer], secret: str) -> None:
         self.cluster = cluster
-        self.channels = channels
-        """The channels to ranks 1, 2, …"""
-        self.hellos = hellos
+        self.peers = peers
+        """Ranks 1, 2, …"""
+        self.hellos = [own, *(peer.hello for peer in peers)]
         """The hellos of ranks 0, 1, …"""
-        hosts = list(dict.fromkeys(hello.host for hello in hellos))
-        self.nodes = [hosts.index(hello.host) for hello in hellos]
+        self._secret = secret
+        hosts = list(dict.fromkeys(hello.host for hello in self.hellos))
+        self.nodes = [hosts.index(hello.host) for hello in self.hellos]
         """The number of each rank's host, which records do not name."""
+        for peer, node in zip(peers, self.nodes[1:], strict=True):
+            peer.node = node
 
     @property
     def size(self) -> int:
@@ -83,19 +122,28 @@ class Ranks:
         found = zip(self.hellos, self.nodes, strict=True)
         return [OtherRank(rank=hello.rank, node=node, environment=hello.environment) for hello, node in found][1:]
 
-    def addresses(self, size: int) -> list[str]:
-        """Return a host and a free port of each of so many ranks; RunBroken if one does not answer."""
-        channels = self.channels[: size - 1]
-        for channel in channels:
-            channel.send(port=True)
-        own, _ = channels[0].hosts
-        found = [Address(own, free_port(own))]
-        for rank, channel in enumerate(channels, start=1):
-            port = channel.answer("port", ANSWER_SECONDS)
-            if port is None:
-                raise RunBroken(f"rank {rank} on {self.hellos[rank].host} no longer answers")
-            found.append(Address(channel.hosts[1], port))
-        return list(map(str, found))
+    def lost(self) -> list[str]:
+        """Return which ranks were lost, and how, in words; their hosts are named."""
+        return [
+            f"rank {each.hello.rank} on {each.hello.host} was lost: {each.lost}" for each in self.peers if each.lost
+        ]
+
+    def meeting(self, size: int) -> Meeting:
+        """Return how the workers of so many ranks find each other; RankLost if one of these does not answer."""
+        peers = self.peers[: size - 1]
+        for peer in peers:
+            peer.channel.send(port=True)
+        deadline = monotonic() + ANSWER_SECONDS
+        ports = [peer.answer("port", deadline) for peer in peers]
+        gone = [f"rank {peer.hello.rank} on node {peer.node} is lost: {peer.lost}" for peer in peers if peer.lost]
+        if gone:
+            raise RankLost("; ".join(gone))
+        own, _ = peers[0].channel.hosts
+        others = [Address(peer.channel.hosts[1], int(port)) for peer, port in zip(peers, ports, strict=True)]
+        nonce = token_hex(32)
+        return Meeting(
+            [str(each) for each in (Address(own, free_port(own)), *others)], nonce, derive(self._secret, nonce)
+        )
 
     def sentence(self) -> str:
         """Return who the ranks are, in words."""
@@ -119,126 +167,14 @@ class Ranks:
                 yield f"rank {hello.rank} on {hello.host} differs from rank 0: {difference}"
 
 
-@contextmanager
-def gathered(cluster: Cluster, environment: Environment) -> Iterator[Ranks]:
-    """Wait, as rank 0, for all other ranks; they end with this block.
-
-    UserError where the port is taken, or not all ranks come, or they are not of one launch.
-    """
-    with ExitStack() as stack:
-        ranks = _gather(cluster, environment, stack)
-        status = 1
-        try:
-            yield ranks
-            status = 0
-        finally:
-            for channel in ranks.channels:
-                channel.send(end=status)
-                channel.close()
-
-
-def _gather(cluster: Cluster, environment: Environment, stack: ExitStack) -> Ranks:
-    every_interface = "::" if ":" in cluster.host else ""
-    try:
-        listener = stack.enter_context(listen(Address(every_interface, cluster.port)))
-    except OSError as error:
-        raise UserError(
-            f"rank 0 cannot listen at port {cluster.port} ({os.strerror(error.errno or 0)}): another job may have it, "
-            "start this anew"
-        ) from None
-    deadline = monotonic() + GATHER_SECONDS
-    channels: dict[int, Channel] = {}
-    hellos = {0: hello(cluster, environment)}
-    while len(hellos) < cluster.size:
-        try:
-            channel, said = accept(listener, deadline)
-        except TimeoutError:
-            raise UserError(_missing(cluster, hellos)) from None
-        other = Hello.model_validate(said)
-        refusal = _refusal(cluster, other, hellos)
-        if refusal:
-            channel.send(refused=refusal)
-            raise UserError(refusal)
-        channels[other.rank], hellos[other.rank] = channel, other
-    return Ranks(cluster, [channels[rank] for rank in sorted(channels)], [hellos[rank] for rank in sorted(hellos)])
-
-
-def _refusal(cluster: Cluster, other: Hello, hellos: Mapping[int, Hello]) -> str | None:
-    who = f"rank {other.rank} on {other.host}"
-    if other.size != cluster.size:
-        return f"{who} was told of {other.size} ranks, and rank 0 of {cluster.size}: they are not of one launch"
-    if other.version != __version__:
-        return f"{who} runs accelbench {other.version}, and rank 0 {__version__}"
-    if other.rank in hellos:
-        return f"two processes say that they are rank {other.rank}: on {other.host} and {hellos[other.rank].host}"
-    return None
-
-
-def _missing(cluster: Cluster, hellos: Mapping[int, Hello]) -> str:
-    missing = sorted(set(range(cluster.size)) - hellos.keys())
-    return (
-        f"rank{'s' * (len(missing) > 1)} {', '.join(map(str, missing))} of {cluster.size} did not come to port "
-        f"{cluster.port} of rank 0 within {GATHER_SECONDS:g} s ({where(hellos.values())} did): is each rank started, "
-        "and is that port open between the hosts?"
-    )
-
-
-def serve(cluster: Cluster, environment: Environment) -> int:
-    """Do, as another rank than 0, what rank 0 says, until it ends the run; return the run's exit status.
-
-    UserError if rank 0 cannot be reached or does not want this rank.
-    """
-    rank_0 = Address(cluster.host, cluster.port)
-    try:
-        leader = connect(rank_0, GATHER_SECONDS, **hello(cluster, environment).model_dump(mode="json"))
-    except OSError as error:
-        raise UserError(
-            f"rank {cluster.rank} did not reach rank 0 at {rank_0} within {GATHER_SECONDS:g} s: {error}"
-        ) from None
-    worker: WorkerProcess | None = None
-    with TemporaryDirectory() as scratch, DefaultSelector() as selector:
-        selector.register(leader, EVENT_READ)
-        try:
-            while leader.open:
-                ready = [key.fileobj for key, _ in selector.select()]
-                if worker is not None and worker in ready:
-                    for message in worker.read():
-                        leader.send(**message)
-                        if "ended" in message:
-                            selector.unregister(worker)
-                for message in leader.read() if leader in ready else ():
-                    match message:
-                        case {"refused": reason}:
-                            raise UserError(reason)
-                        case {"port": _}:
-                            leader.send(port=free_port(leader.hosts[0]))
-                        case {"start": job}:
-                            worker = WorkerProcess(Job.model_validate(job), Path(scratch, "worker.log"))
-                            selector.register(worker, EVENT_READ)
-                        case {"last_words": _} if worker is not None:
-                            leader.send(last_words=worker.last_words())
-                        case {"stop": _} if worker is not None:
-                            if worker in [key.fileobj for key in selector.get_map().values()]:
-                                selector.unregister(worker)
-                            worker.close()
-                            leader.send(stopped=worker.tail())
-                            worker = None
-                        case {"end": status}:
-                            return int(status)
-        finally:
-            if worker is not None:
-                worker.close()
-            leader.close()
-    raise RunBroken(f"rank {cluster.rank}: rank 0 at {cluster.host} is gone")
-
-
 class RemoteWorker:
     """The worker of another rank, through the channel to that rank."""
 
-    def __init__(self, channel: Channel, job: Job) -> None:
-        """Have it started."""
-        self._channel = channel
-        channel.send(start=job.model_dump(mode="json"))
+    def __init__(self, peer: Peer, order: Order, nonce: str) -> None:
+        """Have it started; the rank makes the workers' secret itself, so that none goes over the network."""
+        self._peer, self._channel = peer, peer.channel
+        self._heard = monotonic()
+        self._channel.send(start=order.model_dump(mode="json", exclude={"world": {"secret"}}), nonce=nonce)
 
     def fileno(self) -> int:
         """Return the descriptor of the channel, to wait on."""
@@ -247,18 +183,25 @@ class RemoteWorker:
     def read(self) -> list[Message]:
         """Return what the worker sent, once there is something to read; its last message is `ended`."""
         messages = self._channel.read()
+        self._heard = monotonic()
         if not self._channel.open:
-            reason = self._channel.fault or "its connection was lost"
-            messages.append({"ended": reason, "signal": None, "tail": []})
-        return messages
+            messages.append(self._end())
+        return [message for message in messages if "alive" not in message]
+
+    def overdue(self) -> list[Message]:
+        """Return the message `ended` if the rank itself gives no sign of life any more, and nothing while it does."""
+        return [self._end()] if monotonic() - self._heard > ANSWER_SECONDS else []
+
+    def _end(self) -> Message:
+        return {"ended": self._peer.lose(), "signal": None, "tail": [], "lost": True}
 
     def last_words(self) -> list[str]:
         """Return what the worker printed last, and where it stands."""
         self._channel.send(last_words=True)
-        found: list[str] = self._channel.answer("last_words", ANSWER_SECONDS) or ["the rank does not answer"]
+        found: list[str] = self._peer.answer("last_words", monotonic() + ANSWER_SECONDS) or ["the rank does not answer"]
         return found
 
     def close(self) -> None:
         """Have the worker ended."""
         self._channel.send(stop=True)
-        self._channel.answer("stopped", ANSWER_SECONDS)
+        self._peer.answer("stopped", monotonic() + ANSWER_SECONDS)

@@ -20,12 +20,12 @@ from typing import Any
 from accelbench.errors import RunBroken, UserError
 from accelbench.run.plan import discover, layout_of
 from accelbench.run.progress import Progress
-from accelbench.run.ranks import Ranks, RemoteWorker
+from accelbench.run.ranks import Meeting, RankLost, Ranks, RemoteWorker
 from accelbench.run.schedule import Turn
 from accelbench.run.store import RunInfo, RunStore, Settings
 from accelbench.run.team import Member, Team, Trouble, failed
 from accelbench.run.template_process import FORKS, Template
-from accelbench.run.worker import Job
+from accelbench.run.worker import Job, Order
 from accelbench.run.worker_process import WorkerProcess
 from profiling.benchmark import Benchmark
 from profiling.machine.devices import device_kind
@@ -148,7 +148,11 @@ def measure_turn(
     log = path / "logs" / f"{point.benchmark}.log"
     log.parent.mkdir(exist_ok=True)
     code = scratch / str(info.plan.index(point)) if info.settings.rounds_of(point) > 1 else None
-    with _team(path, info, turn, ranks, log, template if forked else None, code) as team:
+    try:
+        team = _team(path, info, turn, ranks, log, template if forked else None, code)
+    except RankLost as lost:
+        return failed(point, Trouble(None, str(lost), [], status="skipped"), started, **benchmark.declared(point))
+    with team:
         record, trouble = team.measure(info.settings.time_limit_s or benchmark.time_limit_s)
     if trouble and trouble.signal in (signal.SIGTERM, signal.SIGINT):
         sleep(OWN_SIGNAL_SECONDS)  # ends the run here, if the signal was meant for the whole job
@@ -195,10 +199,10 @@ def _team(
     template: Template | None,
     code: Path | None,
 ) -> Team:
-    """Start workers for this turn, in as many ranks as its point takes."""
+    """Start workers for this turn, in as many ranks as its point takes; RankLost where one of them is gone."""
     size = layout_of(turn.point).processes
     nodes = ranks.nodes[:size] if ranks else [0]
-    addresses = ranks.addresses(size) if ranks and size > 1 else World().addresses
+    meeting = ranks.meeting(size) if ranks and size > 1 else Meeting(World().addresses, "", "")
     members: list[Member] = []
     for rank in range(size):
         world = World(
@@ -206,13 +210,16 @@ def _team(
             size=size,
             local_rank=nodes[:rank].count(nodes[rank]),
             local_size=nodes.count(nodes[rank]),
-            addresses=addresses,
+            addresses=meeting.addresses,
+            secret=meeting.secret,
+            trusted=info.settings.trusted_network,
         )
+        order = _order(info, turn, world)
         if rank == 0:
-            members.append(WorkerProcess(_job(path, info, turn, world, code), log, turn.point.host_cores, template))
+            members.append(WorkerProcess(_job(path, info, turn, order, code), log, turn.point.host_cores, template))
         else:
             assert ranks is not None
-            members.append(RemoteWorker(ranks.channels[rank - 1], _job(None, info, turn, world)))
+            members.append(RemoteWorker(ranks.peers[rank - 1], order, meeting.nonce))
     return Team(members, nodes)
 
 
@@ -222,23 +229,26 @@ def sampling_seconds(settings: Settings, point: Point) -> float:
     return max(share, min(settings.max_seconds, MIN_SECONDS))
 
 
-def _job(path: Path | None, info: RunInfo, turn: Turn, world: World, code: Path | None = None) -> Job:
-    """Return the orders of a worker; the first round's profile is kept in the run's directory, by rank 0."""
-    settings, point = info.settings, turn.point
-    name = f"{info.plan.index(point) + 1:03}-{point.benchmark}"
+def _order(info: RunInfo, turn: Turn, world: World) -> Order:
+    """Return the order of the worker that has this place."""
+    return Order(
+        point=turn.point,
+        environment=info.environment,
+        max_seconds=sampling_seconds(info.settings, turn.point),
+        brief=turn.round > 1,
+        world=world,
+    )
+
+
+def _job(path: Path, info: RunInfo, turn: Turn, order: Order, code: Path | None) -> Job:
+    """Return the job of rank 0's worker; the first round's profile is kept in the run's directory."""
+    settings = info.settings
+    name = f"{info.plan.index(turn.point) + 1:03}-{turn.point.benchmark}"
     keep = None
-    if path and turn.round == 1:
+    if turn.round == 1:
         keep = Keep(
             run=path.resolve(),
             trace=f"traces/{name}" if settings.trace else None,
             host=f"host/{name}" if settings.host_profile else None,
         )
-    return Job(
-        point=point,
-        environment=info.environment,
-        max_seconds=sampling_seconds(settings, point),
-        keep=keep,
-        brief=turn.round > 1,
-        code=code,
-        world=world,
-    )
+    return Job(**dict(order), keep=keep, code=code)

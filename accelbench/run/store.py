@@ -57,6 +57,8 @@ class Settings(Stored):
     """Whether a disturbed point makes the run fail, once everything is measured."""
     trace: bool = False
     """Whether traces of training steps are kept under `traces`."""
+    trusted_network: bool = False
+    """Whether the user trusts everyone who can reach the ports of the hosts, as TensorFlow's servers do."""
     host_profile: bool = False
     """Whether the host is profiled while trainings run, its stacks kept under `host`."""
 

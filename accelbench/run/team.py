@@ -41,6 +41,9 @@ class Member(Protocol):
     def read(self) -> list[Message]:
         """Return the messages that came; `ended` is the last."""
 
+    def overdue(self) -> list[Message]:
+        """Return `ended` where whoever tells of the worker gives no sign of life, and nothing as long as it does."""
+
     def last_words(self) -> list[str]:
         """Return what the worker printed last, and where it stands."""
 
@@ -56,6 +59,8 @@ class Trouble(NamedTuple):
     tail: list[str]
     signal: int | None = None
     status: str = "failed"
+    lost: bool = False
+    """Whether it is not the worker that has gone, but its whole rank."""
 
 
 class Team:
@@ -79,8 +84,10 @@ class Team:
             for rank, member in enumerate(self._members):
                 selector.register(member, EVENT_READ, rank)
             while not watch.over():
-                for key, _ in selector.select(watch.patience()):
-                    for message in self._members[key.data].read():
+                ready = {key.data for key, _ in selector.select(watch.patience())}
+                for key in list(selector.get_map().values()):
+                    member = self._members[key.data]
+                    for message in member.read() if key.data in ready else member.overdue():
                         watch.hear(key.data, message)
                         if "ended" in message:
                             selector.unregister(key.fileobj)
@@ -203,7 +210,7 @@ class _Watch:
                     reason, tail = str(record.reason), record.output_tail
                     self._await_others(Trouble(rank, reason, tail, status=record.status))
             case {"ended": reason, "signal": signal, "tail": tail} if rank not in self.records:
-                self._await_others(Trouble(rank, reason, tail, signal))
+                self._await_others(Trouble(rank, reason, tail, signal, lost=bool(message.get("lost"))))
 
     def _await_others(self, trouble: Trouble) -> None:
         self._troubles.append(trouble)
@@ -221,8 +228,7 @@ class _Watch:
 
     def trouble(self) -> Trouble | None:
         """Return the first cause: a death before errors, since survivors complain of lost connections; a skip last."""
-        order = {True: 0, False: 1}
-        causes = sorted(self._troubles, key=lambda t: (t.status == "skipped", order[t.signal is not None]))
+        causes = sorted(self._troubles, key=lambda t: (t.status == "skipped", t.signal is None and not t.lost))
         return causes[0] if causes else None
 
     def silent(self, rank: int) -> bool:

@@ -30,19 +30,24 @@ from profiling.records.stored import Stored
 BEAT_SECONDS = 1.0
 
 
-class Job(Stored):
-    """The point that a worker is to measure, and how."""
+class Order(Stored):
+    """The point that a worker is to measure, and how, as one rank may tell another: it names no file."""
 
     point: Point
     environment: Environment
     max_seconds: float
-    keep: Keep | None = None
-    """The parts of the point's profile that are kept; None where nothing is."""
     brief: bool = False
     """Whether a training is measured for its speed alone: its quality and its profile are those of another round."""
+    world: World = World()
+
+
+class Job(Order):
+    """The order of a worker, and the folders that it writes to."""
+
+    keep: Keep | None = None
+    """The parts of the point's profile that are kept; None where nothing is."""
     code: Path | None = None
     """The folder through which the rounds of a point share the machine code of its kernels; None for a single round."""
-    world: World = World()
 
 
 def main() -> None:

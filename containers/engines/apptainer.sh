@@ -26,9 +26,19 @@ build_sif() {
     echo "$SIF: $(($(stat --format %s "$SIF") / 1000000)) MB${1:+, of $1}"
 }
 
-bench() {
-    local nv=()
+sbom() {
     [[ -r $SIF ]] || die "there is no $SIF: make sif DEVICE=$DEVICE"
-    if [[ $DEVICE == gpu ]]; then nv=(--nv); fi
-    exec apptainer run "${nv[@]}" --bind "$PWD" --pwd "$PWD" "${FLAGS[@]}" "$SIF" bench "DEVICE=$DEVICE" "$@"
+    apptainer exec "$SIF" cat /opt/venv/share/sbom.cdx.json >"$SCRATCH/sbom.json" ||
+        die "$SIF holds no list of what is in it: make sif DEVICE=$DEVICE"
+    mv "$SCRATCH/sbom.json" "$SBOM"
+    echo "$SBOM"
+}
+
+bench() {
+    local options=(--drop-caps ALL)
+    [[ -r $SIF ]] || die "there is no $SIF: make sif DEVICE=$DEVICE"
+    if [[ $DEVICE == gpu ]]; then options+=(--nv); fi
+    # Ranks of one container meet on its loopback. A TPU's runtime asks its machine's metadata over the network.
+    if [[ $DEVICE != tpu && " ${FLAGS[*]}" != *" --net"* ]]; then options+=(--net --network none); fi
+    exec apptainer run "${options[@]}" --bind "$PWD" --pwd "$PWD" "${FLAGS[@]}" "$SIF" bench "DEVICE=$DEVICE" "$@"
 }

@@ -2,20 +2,42 @@
 # Docker and Podman share this file, because both build and run OCI images by the same command line. What each of them
 # has of its own is in its file: RUN_OPTIONS, GPU_OPTIONS, GPU_NEEDS and `rootless`.
 
+# What a measurement needs none of. A later option of FLAGS takes each back: --cap-add, --security-opt, --network.
+CONFINED=(--cap-drop ALL --security-opt no-new-privileges)
+
 image() {
-    local secrets=() log status=0
+    local secrets=() log digest status=0
     "$ENGINE" image inspect "$BASE" >/dev/null 2>&1 || "$ENGINE" pull --quiet "$BASE" >/dev/null ||
         die "there is no base image $BASE and it cannot be pulled: docker import one (containers/ci/base.sh), or BASE=…"
+    digest=$(base_digest)
     if [[ -r $CERTIFICATES ]]; then secrets+=(--secret "id=ca_bundle,src=$CERTIFICATES"); fi
     if [[ -r ${PIP_CONFIG_FILE:-} ]]; then secrets+=(--secret "id=pip_conf,src=$PIP_CONFIG_FILE"); fi
     log=$(mktemp -p "$SCRATCH")
     DOCKER_BUILDKIT=1 "$ENGINE" build --file containers/Dockerfile --target "$DEVICE" --tag "$IMAGE" \
-        --build-arg "BASE=$BASE" --build-arg "REVISION=$(revision)" "${secrets[@]}" . 2>&1 | tee "$log" >&2 || status=$?
+        --build-arg "BASE=$BASE" --build-arg "BASE_DIGEST=$digest" --build-arg "REVISION=$(revision)" "${secrets[@]}" . 2>&1 | tee "$log" >&2 || status=$?
     if ((status)); then
         if grep -qi 'no space left' "$log"; then die "the disk is full: $ENGINE system prune, or a larger disk"; fi
         die "$ENGINE could not build $IMAGE: the reason is above"
     fi
-    echo "$IMAGE: $(($("$ENGINE" image inspect --format '{{.Size}}' "$IMAGE") / 1000000)) MB, $(identity)"
+    echo "$IMAGE: $(($("$ENGINE" image inspect --format '{{.Size}}' "$IMAGE") / 1000000)) MB, $(identity), on $BASE with ${digest:-no digest of a registry}"
+}
+
+# Print the digest under which a registry has the base image, by which BASE=NAME@DIGEST gives the very same one for ever;
+# nothing for an image that was imported here.
+base_digest() {
+    local known
+    known=$("$ENGINE" image inspect --format '{{range .RepoDigests}}{{println .}}{{end}}' "$BASE")
+    known=${known%%$'\n'*}
+    echo "${known#*@}"
+}
+
+# Write the list of what is in the image, which its build made there.
+sbom() {
+    identity >/dev/null
+    "$ENGINE" run --rm "${CONFINED[@]}" --network none --entrypoint cat "$IMAGE" /opt/venv/share/sbom.cdx.json \
+        >"$SCRATCH/sbom.json" || die "$IMAGE holds no list of what is in it: make image DEVICE=$DEVICE ENGINE=$ENGINE"
+    mv "$SCRATCH/sbom.json" "$SBOM"
+    echo "$SBOM"
 }
 
 # Print the image's identity: the digest of its configuration, which names every layer.
@@ -46,7 +68,14 @@ bench() {
     user=$(id -u):$(id -g)
     if rootless; then user=0:0; fi
     if [[ $DEVICE == gpu ]]; then options+=("${GPU_OPTIONS[@]}"); fi
-    if [[ $DEVICE == tpu ]]; then options+=(--privileged); fi
+    if [[ $DEVICE == tpu ]]; then
+        echo "accelbench: a TPU's runtime wants --privileged and the network: the container may do what its user may on the host" >&2
+        options+=(--privileged)
+    else
+        options+=("${CONFINED[@]}")
+        # Ranks of one container meet on its loopback. An engine joins every network that it is told, so ours is left out.
+        if [[ ! " ${FLAGS[*]}" =~ \ --net(work)?[=\ ] ]]; then options+=(--network none); fi
+    fi
     # The container may read the data sets that were fetched on the host.
     data=${ACCELBENCH_DATA:-${XDG_CACHE_HOME:-${HOME:-}/.cache}/accelbench}
     if [[ -d $data ]]; then options+=(--volume "$data:/data:ro" --env ACCELBENCH_DATA=/data); fi

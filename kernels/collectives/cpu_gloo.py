@@ -19,6 +19,7 @@ from kernels.collectives.task import HostArrays, Run, make_task, require_host_me
 from kernels.lockstep import Lockstep, lockstep
 from profiling.benchmark import Skip, Task
 from profiling.ranks.channel import Address
+from profiling.ranks.meeting import listen
 from profiling.ranks.world import World, world
 from profiling.records.point import Point
 
@@ -61,9 +62,13 @@ class Gloo(HostArrays):
         if here.interface:
             os.environ.setdefault("GLOO_SOCKET_IFNAME", here.interface)
         host = Address.parse(here.addresses[0]).host
-        store = distributed.TCPStore(host, 0, here.size, True, wait_for_workers=False) if here.rank == 0 else None
-        port = steps.exchange(store and store.port)[0]
-        store = store or distributed.TCPStore(host, port, here.size, False)
+        # PyTorch would have its store listen at all addresses of the host.
+        listener = listen(Address(host, 0)) if here.rank == 0 else None
+        port = steps.exchange(listener and listener.getsockname()[1])[0]
+        own = listener.detach() if listener else None
+        store = distributed.TCPStore(
+            host, port, here.size, own is not None, wait_for_workers=False, master_listen_fd=own
+        )
         distributed.init_process_group("gloo", store=store, rank=here.rank, world_size=here.size)
 
     def operation(self, op: str, source: Any, target: Any) -> Run:

@@ -9,14 +9,14 @@ from __future__ import annotations
 import ctypes
 import socket
 from functools import lru_cache
-from time import monotonic
 from typing import Any
 
 from kernels.lockstep import MEET_SECONDS, Lockstep, lockstep
 from kernels.pingpong.trips import Trips, make_task, require_host_memory
 from kernels.threads import compiled
 from profiling.benchmark import Task
-from profiling.ranks.channel import Address, Channel, accept, connect, listen
+from profiling.ranks.channel import Address, Channel
+from profiling.ranks.meeting import connect, gather, listen
 from profiling.ranks.world import World, world
 from profiling.records.point import Point
 
@@ -45,13 +45,17 @@ def connection(steps: Lockstep) -> Channel:
 
 def meet(steps: Lockstep, here: World) -> Channel:
     """Listen as rank 0, at a port that is free, and come there as the last rank."""
-    host = Address.parse(here.addresses[0]).host
+    host, last = Address.parse(here.addresses[0]).host, here.size - 1
     if here.rank == 0:
         with listen(Address(host, 0)) as listener:
             steps.exchange(listener.getsockname()[1])
-            return accept(listener, monotonic() + MEET_SECONDS)[0]
-    port = steps.exchange(None)[0]
-    return connect(Address(host, port), MEET_SECONDS) if here.rank == here.size - 1 else Channel(socket.socket())
+            peer = gather(listener, [last], MEET_SECONDS, here.secret)[last]
+    else:
+        port = steps.exchange(None)[0]
+        there = here.rank == last
+        peer = connect(Address(host, port), MEET_SECONDS, here.secret, rank=last) if there else Channel(socket.socket())
+    steps.exchange(None)  # until the last rank has read its welcome, what is sent would be taken for a part of that
+    return peer
 
 
 def round_trips(peer: Channel, exchange: Any) -> Trips:

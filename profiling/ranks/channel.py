@@ -1,7 +1,7 @@
 """The one way in which the processes of a run talk: messages, each a line of JSON, over a socket.
 
-The runner and a worker have a pair of sockets, and the ranks of a run connections by TCP. Who connects introduces
-itself by its first message, its hello: a secret that both ends know would be a part of that.
+The runner and a worker have a pair of sockets, and the ranks of a run connections by TCP, over which each proves first
+that it is none but a rank of this run (`profiling.ranks.meeting`).
 """
 
 from __future__ import annotations
@@ -12,17 +12,13 @@ import socket
 from collections import deque
 from contextlib import suppress
 from threading import Lock
-from time import monotonic, sleep
+from time import monotonic
 from typing import Any, NamedTuple
 
-HELLO_BYTES = 1 << 20
-"""The longest line, of 1 MiB, that is read from a process which has not introduced itself."""
 LINE_BYTES = 1 << 26
 """The longest line between processes that know each other: a record has some 20 bytes for each training step."""
 PIECE_BYTES = 1 << 20
 """The most that is read at once."""
-RETRY_SECONDS = 0.1
-"""The pause before a process that does not listen yet is tried again."""
 
 Message = dict[str, Any]
 
@@ -144,73 +140,13 @@ class Channel:
             self.fault = f"the other end sent no JSON object of at most {self.limit:,} bytes: {bytes(line[:40])!r}"
 
 
-def connect(address: Address, seconds: float, **hello: Any) -> Channel:
-    """Connect to a process that listens at this address, or is about to, and send it the hello.
-
-    OSError if it cannot be reached within so many seconds.
-    """
-    deadline = monotonic() + seconds
-    while True:
-        try:
-            end = socket.create_connection(address, timeout=max(RETRY_SECONDS, deadline - monotonic()))
-        except OSError:
-            if monotonic() > deadline:
-                raise
-            sleep(RETRY_SECONDS)
-        else:
-            channel = _channel(end)
-            channel.send(hello=hello)
-            channel.limit = LINE_BYTES
-            return channel
-
-
-def listen(address: Address) -> socket.socket:
-    """Listen at this address, at a free port if that is 0, and at all of this host's if its host is empty.
-
-    OSError if that cannot be.
-    """
-    return socket.create_server(address, family=_family(address.host), backlog=socket.SOMAXCONN)
-
-
-def accept(listener: socket.socket, deadline: float) -> tuple[Channel, Message]:
-    """Return the connection to the next process that introduces itself, and its hello.
-
-    A stranger, or one who gave up, is let go. TimeoutError at the deadline, a moment of `time.monotonic`.
-    """
-    while True:
-        listener.settimeout(max(0.01, deadline - monotonic()))
-        channel = _channel(listener.accept()[0])
-        match channel.receive(max(0.01, deadline - monotonic())):
-            case {"hello": dict() as hello}:
-                channel.limit = LINE_BYTES
-                return channel, hello
-        channel.close()
-
-
-def gather(address: Address, count: int, seconds: float) -> list[tuple[Channel, Message]]:
-    """Return the connections to so many processes that come to this address, which is free again afterwards.
-
-    TimeoutError if not all come within so many seconds.
-    """
-    deadline = monotonic() + seconds
-    with listen(address) as listener:
-        return [accept(listener, deadline) for _ in range(count)]
-
-
 def free_port(host: str) -> int:
     """Return a port that nothing listens at, just now."""
-    with socket.socket(_family(host)) as trial:
+    with socket.socket(family(host)) as trial:
         trial.bind((host, 0))
         return int(trial.getsockname()[1])
 
 
-def _family(host: str) -> socket.AddressFamily:
+def family(host: str) -> socket.AddressFamily:
+    """Return the kind of address that this host is given by."""
     return socket.AF_INET6 if ":" in host else socket.AF_INET
-
-
-def _channel(end: socket.socket) -> Channel:
-    """Return a connection by TCP that notices a host which is gone, and sends small messages at once."""
-    end.settimeout(None)
-    end.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-    end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    return Channel(end, HELLO_BYTES)

@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 from time import perf_counter
 from typing import Literal
 
+from pydantic import Field
+
 from profiling.ranks.channel import Address
 from profiling.records.stored import Stored
 
@@ -29,6 +31,11 @@ class World(Stored):
     """The number of ranks on its host."""
     addresses: list[str] = ["127.0.0.1:0"]
     """The address of each rank: its host, and a port that was free there, for libraries to meet at."""
+
+    secret: str = Field(default="", repr=False)
+    """The secret of these processes, by which they tell each other from strangers; it is no part of any record."""
+    trusted: bool = False
+    """Whether the user trusts everyone who can reach this host's ports."""
 
     @property
     def host(self) -> str:

@@ -44,6 +44,8 @@ def spoiled(data: Any, schema: set[str], field: str = "") -> Any:
     """The data with the hostile text at the end of every text, and of every name that is not the schema's."""
     if isinstance(data, str):
         return data if field in FIXED or data in WORDS else HOSTILE + data
+    if isinstance(data, dict) and field == "axes":
+        return {HOSTILE + name: value for name, value in data.items()}  # the values are fields of a layout
     if isinstance(data, dict):
         return {
             name if name in schema | WORDS or name.isdecimal() else HOSTILE + name: spoiled(value, schema, name)
@@ -72,6 +74,7 @@ def hostile(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
         lines = (path / "records.jsonl").read_text().splitlines()
         spoilt = [json.dumps(spoiled(json.loads(line), fields)) for line in lines]
         (path / "records.jsonl").write_text("".join(f"{line}\n" for line in spoilt))
+        assert len(RunStore.open(path).records()) == len(records)
         found.append(path)
     return found
 

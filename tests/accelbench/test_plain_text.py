@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import ast
 import io
 import json
 import re
+from collections.abc import Iterator
 
 import pytest
 from hypothesis import given
@@ -14,6 +16,7 @@ from rich.text import Text
 
 from accelbench.plain_console import PlainConsole
 from accelbench.plain_text import may_act, plain, plain_data
+from tests.conftest import ROOT
 
 ACTING = r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]"
 JSON = st.recursive(st.text() | st.integers() | st.none(), lambda of: st.lists(of) | st.dictionaries(st.text(), of))
@@ -61,3 +64,42 @@ def test_no_text_acts_on_the_terminal_or_is_markup(shown: str | Text) -> None:
     console.print(shown, style="bold", soft_wrap=True)
     assert not re.search(ACTING, out.getvalue())
     assert out.getvalue().count("[red]a[/red] :smile: b") == 5
+
+
+OWN_WORDS = {
+    "__main__.py": "a complaint is made one plain line where it is printed",
+    "commands/list.py": "a console would take longer to import; each text is made plain where it is printed",
+    "commands/schema.py": "JSON of our own",
+    "doctor/gpu_trials.py": "a child's answer to its parent",
+    "gpu_day/process.py": "a line of our own in a log",
+    "gpu_day/surroundings.py": "a child's lines in a log",
+    "pair/server.py": "JSON to a parent",
+    "pair/side_process.py": "JSON to a child",
+    "plain_console.py": "the one way to the terminal",
+}
+"""The modules that print by themselves, and why nothing that they print acts on anybody."""
+
+
+def prints(tree: ast.AST) -> Iterator[str]:
+    """The calls by which a text gets to the terminal without `accelbench.plain_console`."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call):
+            name = ast.unparse(node.func)
+            if name in ("print", "Console", "sys.stdout.write", "sys.stderr.write") or name.endswith("echo"):
+                yield name
+
+
+def test_nothing_is_printed_but_by_the_plain_console() -> None:
+    package = ROOT / "accelbench"
+    found = {
+        str(path.relative_to(package))
+        for path in package.rglob("*.py")
+        if any(prints(ast.parse(path.read_text(encoding="utf-8"))))
+    }
+    assert found == OWN_WORDS.keys()
+
+
+def test_no_template_lets_markup_of_others_through() -> None:
+    templates = [path.read_text(encoding="utf-8") for path in (ROOT / "accelbench" / "report").rglob("*.html")]
+    assert templates
+    assert not [template for template in templates if re.search(r"\|\s*safe\b|autoescape", template)]

@@ -200,4 +200,4 @@ def bare_loop(size: int, here: World) -> Callable[[], float]:
 
 if __name__ == "__main__":
     what, size, *addresses, number = sys.argv[1:]
-    rank(what, int(size), World(rank=int(number), size=2, addresses=addresses))
+    rank(what, int(size), World(rank=int(number), size=2, addresses=addresses, secret=addresses[0]))

@@ -44,6 +44,29 @@ axes = { impl = ["tuned"], cores = ["one"], queens = [10] }
 SHORT_SUITE = "SUITE=runs/short.toml"
 """The short suite's place, which a container sees, too: results are in `runs/` inside and outside."""
 
+CONFINED = """
+import os, pathlib, socket
+from profiling.benchmark import Task, benchmark
+from profiling.records.quality import Verification
+from profiling.records.work import Work
+
+def kernel_says():
+    status = pathlib.Path("/proc/self/status").read_text().splitlines()
+    facts = dict(line.split(":\\t", 1) for line in status if line.startswith(("Cap", "NoNewPrivs")))
+    rights = {facts[name] for name in ("CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb")}
+    writable = [place for place in ("/", "/accelbench", "/opt/venv") if os.access(place, os.W_OK)]
+    return f"{' '.join(sorted(rights))}, no new {facts['NoNewPrivs']}, {socket.if_nameindex()}, writable {writable}"
+
+@benchmark("confined", devices=("cpu",), axes={"way": ("only",)}, figure="time")
+def confined(point):
+    \"\"\"Fail unless this process has no right beyond an ordinary user's, and no network.\"\"\"
+    def verify():
+        found, expected = kernel_says(), "0000000000000000, no new 1, [(1, 'lo')], writable []"
+        return Verification(passed=found == expected, method="the kernel's word", expected=expected, found=found)
+    return Task(run=lambda: None, verify=verify, work=Work())
+"""
+"""A benchmark that is measured where a container keeps what it promises, and else fails with what the kernel said."""
+
 SHORT_RECORDS = {(benchmark, "measured") for benchmark in ("stream", "matmul", "nqueens")}
 
 CALLER = pwd.getpwnam("nobody")
@@ -100,12 +123,13 @@ class Checkout:
         path = self.path / "runs"
         path.mkdir(exist_ok=True)
         (path / "short.toml").write_text(SHORT)
+        (path / "confined.py").write_text(CONFINED)
         shutil.chown(path, CALLER.pw_uid, CALLER.pw_gid)
         return path
 
     def only_run(self) -> Path:
         """The one run that was measured, taken away so that the next one is alone again."""
-        (found,) = (folder for folder in self.runs().iterdir() if folder.is_dir())
+        (found,) = (folder for folder in self.runs().iterdir() if (folder / "run.json").is_file())
         return found.rename(Path(tempfile.mkdtemp(dir=self.path.parent)) / found.name)
 
 

@@ -44,6 +44,12 @@ def test_an_ordinary_user_measures_with_the_sif(sif: Path, cpu_image: str, check
     assert (system["container"], system["image"]) == ("apptainer", cpu_image)
 
 
+def test_what_apptainer_runs_has_no_rights_and_no_network(sif: Path, checkout: Checkout) -> None:
+    own = {"ACCELBENCH_PATH": str(checkout.runs())}
+    checkout.bench("ENGINE=apptainer", "BENCH=confined", **own)
+    assert ("confined", "measured") in measured(checkout.only_run())
+
+
 def test_results_of_the_run_script_are_in_the_callers_folder(sif: Path, checkout: Checkout) -> None:
     place = checkout.path.parent / "elsewhere"
     place.mkdir()

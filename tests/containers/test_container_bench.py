@@ -11,11 +11,13 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import ROOT, environment
+from tests.fixtures.attempts import attempts
 
 NOTES = "called.txt"
 STAND_IN = f"""#!/bin/sh
 case "$1" in
     image) echo sha256:abc ;;
+    version | pull | build) echo 1 ;;
     run) printf '%s\\n' "$@" >{NOTES}; exit "$STATUS" ;;
 esac
 """
@@ -114,3 +116,71 @@ def test_a_container_that_does_not_start_with_a_gpu_says_what_the_host_needs(
     failed_inside = container_bench(project, "DEVICE=gpu", f"ENGINE={engine}", status=1)
     assert "could not start" not in failed_inside.stderr
     assert "Error 1" in failed_inside.stderr
+
+
+@pytest.mark.parametrize("engine", ["docker", "podman", "apptainer"])
+def test_what_is_measured_has_no_rights_and_no_network(project: Path, engine: str) -> None:
+    assert container_bench(project, "DEVICE=cpu", f"ENGINE={engine}").returncode == 0
+    words = called(project)
+    for option in CONFINED[engine]:
+        assert option in words
+    before_image = words[: words.index("make" if engine != "apptainer" else "image.sif")]
+    assert before_image.index(CONFINED[engine][-1]) > 0
+
+
+CONFINED = {
+    "docker": ("--cap-drop", "ALL", "--security-opt", "no-new-privileges", "--read-only", "--network", "none"),
+    "podman": ("--cap-drop", "ALL", "--security-opt", "no-new-privileges", "--read-only", "--network", "none"),
+    "apptainer": ("--drop-caps", "ALL", "--net", "--network", "none"),
+}
+
+
+def called(project: Path) -> list[str]:
+    return (project / NOTES).read_text(encoding="utf-8").splitlines()
+
+
+@pytest.mark.parametrize("engine", ["docker", "podman", "apptainer"])
+@pytest.mark.parametrize("flag", ["--network host", "--network=host", "--net=host"])
+def test_a_network_that_is_asked_for_is_the_only_one(project: Path, engine: str, flag: str) -> None:
+    assert container_bench(project, "DEVICE=cpu", f"ENGINE={engine}", f"FLAGS={flag}").returncode == 0
+    words = called(project)
+    assert [word for word in words if word.startswith("--net")] == flag.split()[:1]
+    assert "none" not in words
+
+
+@pytest.mark.parametrize("engine", ["docker", "podman"])
+def test_a_tpu_alone_gets_all_rights_and_that_is_said(project: Path, engine: str) -> None:
+    done = container_bench(project, "DEVICE=tpu", f"ENGINE={engine}")
+    assert "accelbench: a TPU's runtime wants --privileged and the network" in done.stderr
+    assert "--privileged" in called(project)
+    for device in ("cpu", "gpu"):
+        done = container_bench(project, f"DEVICE={device}", f"ENGINE={engine}")
+        assert "--privileged" not in called(project)
+        assert "privileged" not in done.stderr
+
+
+@pytest.mark.parametrize("device", ["cpu; touch stranger", "x", "cpu\nx", ""])
+def test_a_device_that_there_is_no_image_for_ends_in_one_line(project: Path, device: str) -> None:
+    """Straight to the script, as no make has looked at it: the device becomes part of what a build runs."""
+    done = subprocess.run(
+        ["containers/engine.sh", "sif"],
+        cwd=project,
+        env=environment(DEVICE=device or "-", ENGINE="apptainer", PATH=f"{project / 'bin'}:{os.environ['PATH']}"),
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 2
+    assert done.stderr.startswith("accelbench: DEVICE")
+    assert done.stderr.count("\n") == (2 if device == "cpu\nx" and "choose" in done.stderr else 1)
+    assert not (project / "stranger").exists()
+
+
+@pytest.mark.parametrize("target", ["image", "sif", "sbom", "container-bench"])
+def test_what_is_given_to_a_containers_target_is_text_and_no_command(project: Path, target: str) -> None:
+    path = f"{project / 'bin'}{os.pathsep}{os.environ['PATH']}"
+    for variable in ("FLAGS", "ENGINE", "BASE", "SIF", "DEVICE", "BENCH"):
+        for value in attempts(project / "stranger"):
+            given = {"DEVICE": "cpu", "ENGINE": "apptainer" if target == "sif" else "docker"}
+            words = (f"{name}={word}" for name, word in (given | {variable: value}).items())
+            make(target, *words, cwd=project, PATH=path, STATUS="0")
+            assert not (project / "stranger").exists(), f"make {target} {variable}={value!r}"

@@ -59,6 +59,42 @@ def test_a_benchmark_runs_with_limits_as_the_caller_and_leaves_its_run_to_him(
     assert environment["limits"] == {"cpu_quota": 1.5, "memory_bytes": 3 << 30}
 
 
+def test_what_is_measured_has_no_rights_and_no_network_unless_they_are_asked_for(
+    cpu_image: str, checkout: Checkout
+) -> None:
+    own, bench = "--env ACCELBENCH_PATH=/accelbench/runs", ("ENGINE=docker", "BENCH=confined")
+    checkout.bench(*bench, f"FLAGS={own}")
+    assert ("confined", "measured") in measured(checkout.only_run())
+    freed = checkout.bench(*bench, f"FLAGS={own} --network host --cap-add SYS_PTRACE", check=False)
+    assert freed.returncode != 0
+    (record,) = [one for one in records(checkout.only_run()) if one["point"]["benchmark"] == "confined"]
+    assert record["status"] == "failed"
+    bounding = record["verification"]["found"].split(",")[0].split()[-1]
+    assert int(bounding, 16) == 1 << 19, "SYS_PTRACE alone"
+    assert "(1, 'lo'), (" in record["verification"]["found"]
+
+
+def test_a_training_is_profiled_without_any_capability(cpu_image: str, checkout: Checkout) -> None:
+    checkout.bench("ENGINE=docker", "BENCH=cnn-mnist", "PARAMS=epochs=2", "HOST_PROFILE=1")
+    (training,) = [one for one in records(checkout.only_run()) if one["point"]["benchmark"] == "cnn-mnist"]
+    assert training["status"] == "measured"
+    windows = training["profile"]["host"]["sampling"]["windows"]
+    assert any(window["looks"] for window in windows), training["profile"]["missing"]
+
+
+def test_the_image_lists_what_is_in_it(cpu_image: str, checkout: Checkout, docker: dict[str, str]) -> None:
+    checkout.make("sbom", "DEVICE=cpu", "ENGINE=docker")
+    listed = json.loads((checkout.path / "containers/build/accelbench-cpu.cdx.json").read_text())
+    assert (listed["bomFormat"], listed["specVersion"] >= "1.5") == ("CycloneDX", True)
+    components = {one["name"].lower().replace("_", "-"): one["version"] for one in listed["components"]}
+    ask = "import importlib.metadata as m; print(*(f'{d.name}=={d.version}' for d in m.distributions()))"
+    done = run("docker", "run", "--rm", "accelbench:cpu", "/opt/venv/bin/python", "-c", ask, env=docker)
+    installed = dict(one.lower().replace("_", "-").split("==") for one in done.stdout.split())
+    assert components == installed
+    assert {"tensorflow-cpu", "numba", "numpy"} <= set(components)
+    assert all(one["purl"].startswith("pkg:pypi/") for one in listed["components"])
+
+
 def test_two_ranks_train_together_in_a_container_by_the_strategy_that_was_asked_for(
     cpu_image: str, checkout: Checkout
 ) -> None:

@@ -76,6 +76,14 @@ def test_podman_runs_a_benchmark_as_an_ordinary_user_with_limits(
     assert environment["limits"] == {"cpu_quota": 1.5, "memory_bytes": 3 << 30}
 
 
+def test_what_podman_runs_has_no_rights_and_no_network(podman: dict[str, str], checkout: Checkout) -> None:
+    checkout.runs()
+    flags = f"FLAGS=--env ACCELBENCH_PATH=/accelbench/runs --user {CALLER.pw_uid}:{CALLER.pw_gid}"
+    bench = ("make", "container-bench", "DEVICE=cpu", "ENGINE=podman", "BENCH=confined", flags)
+    run(*bench, cwd=checkout.path, env=podman)
+    assert ("confined", "measured") in measured(checkout.only_run())
+
+
 def test_an_image_that_podman_does_not_have(podman: dict[str, str], checkout: Checkout) -> None:
     done = run("make", "container-bench", "DEVICE=gpu", "ENGINE=podman", check=False, cwd=checkout.path, env=podman)
     assert done.returncode == 2

@@ -63,7 +63,7 @@ def test_a_pre_empted_job_of_ranks_goes_on_where_it_stopped(cluster: Cluster, tm
 
 def test_a_training_is_distributed_inside_the_image(cluster: Cluster, sif: Path, tmp_path: Path) -> None:
     command = ("apptainer", "exec", "--bind", tmp_path, sif, "accelbench", "run", "cnn-mnist", "--no-ceilings")
-    options = ("--param", "epochs=2", "--out", tmp_path / "run")
+    options = ("--param", "epochs=2", "--trusted-network", "--out", tmp_path / "run")
     process = cluster.command(*SRUN, *command, *options, **COORDINATOR)
     assert process.returncode == 0, process.stdout + process.stderr
     (record,) = records(tmp_path / "run")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
@@ -17,7 +18,11 @@ Found = TypeVar("Found")
 def worlds(size: int) -> list[World]:
     """The places of so many ranks on this host."""
     addresses = [f"127.0.0.1:{free_port('127.0.0.1')}" for _ in range(size)]
-    return [World(rank=rank, size=size, local_rank=rank, local_size=size, addresses=addresses) for rank in range(size)]
+    secret = secrets.token_hex(32)
+    return [
+        World(rank=rank, size=size, local_rank=rank, local_size=size, addresses=addresses, secret=secret)
+        for rank in range(size)
+    ]
 
 
 def in_ranks(size: int, do: Callable[[World], Found]) -> list[Found]:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import socket
 import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, suppress
 from typing import Any
 
 import pytest
@@ -11,6 +14,8 @@ from hypothesis import strategies as st
 
 from kernels import lockstep
 from kernels.lockstep import Lockstep, Part, Task, nothing, together
+from profiling.ranks.channel import Address
+from profiling.ranks.meeting import Stranger, connect
 from profiling.ranks.world import World
 from profiling.records.quality import Verification
 from profiling.records.work import Work
@@ -144,3 +149,29 @@ def test_a_rank_that_does_not_come_is_not_awaited_for_ever(monkeypatch: pytest.M
         Lockstep(first)
     with pytest.raises(ConnectionRefusedError):
         Lockstep(second)
+
+
+def test_strangers_and_ranks_of_another_point_are_let_go() -> None:
+    """They come first, at the port of rank 0: in silence, with half a message, and with the secret of another point."""
+    first, second = worlds(2)
+    address = Address.parse(first.addresses[0])
+    with ThreadPoolExecutor() as pool, ExitStack() as stack:
+        meeting = pool.submit(Lockstep, first)
+        while not (come := connected(address)):
+            time.sleep(0.01)
+        stack.enter_context(come)
+        half = stack.enter_context(socket.create_connection(address))
+        half.sendall(b'{"nonce": ')
+        with pytest.raises(Stranger):
+            connect(address, 0.2, "the secret of another point", rank=1)
+        other = Lockstep(second)
+        asked = pool.submit(other.exchange, "from 1")
+        assert meeting.result().exchange("from 0") == asked.result() == ["from 0", "from 1"]
+        for each in (meeting.result(), other):
+            each.close()
+
+
+def connected(address: Address) -> socket.socket | None:
+    with suppress(ConnectionRefusedError):
+        return socket.create_connection(address)
+    return None

@@ -49,6 +49,7 @@ def ranks(hosts: tuple[Host, Host], *arguments: str) -> Iterator[list[subprocess
                 "ACCELBENCH_RANK": str(rank),
                 "ACCELBENCH_RANKS": "2",
                 "ACCELBENCH_LOCAL_RANK": "0",
+                "ACCELBENCH_SECRET": "known to both hosts",
                 "ACCELBENCH_COORDINATOR": f"{hosts[0].address}:{PORT}",
             }
             started.append(

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import io
 import os
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import IO
 
 CACHE_VARIABLE = "ACCELBENCH_DATA"
 
@@ -28,9 +33,27 @@ def cache_directory() -> Path:
     return path
 
 
+@contextmanager
+def open_regular(path: Path) -> Iterator[IO[bytes]]:
+    """Open a file for reading; OSError for what is none: a pipe or a device may wait, or send, for ever."""
+    with open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK)) as file:
+        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+            raise OSError(errno.EINVAL, "Not a regular file", str(path))
+        yield file
+
+
 def sha256_of(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+    """Return the SHA-256 of a file in hexadecimal digits; OSError for what is no regular file."""
+    with open_regular(path) as file:
+        return sha256_of_open(file)
+
+
+def sha256_of_open(file: IO[bytes]) -> str:
+    """Return the SHA-256 of what is still to be read of an open file, in hexadecimal digits."""
+    sha256 = hashlib.sha256()
+    while block := file.read(1 << 18):
+        sha256.update(block)
+    return sha256.hexdigest()
 
 
 def check(path: Path, sha256: str) -> None:

@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from workloads.data.cache import CACHE_VARIABLE, DataError, cache_directory, sha256_of
+from workloads.data.cache import CACHE_VARIABLE, DataError, cache_directory, open_regular, sha256_of
 from workloads.data.download import download
-from workloads.data.sources import OWN_FOLDERS, SOURCES, File, Source
-from workloads.data.unpack import Progress, damage, not_ours, unpack
+from workloads.data.sources import MOST_BYTES, OWN_FOLDERS, SOURCES, SUMS, File, Source
+from workloads.data.unpack import Progress, contradictions, damage, not_ours, some, strangers, unpack
 
 HINTS = {
     errno.ENOSPC: f"free some space, or set {CACHE_VARIABLE} to a larger disk",
@@ -25,13 +25,17 @@ HINTS = {
     errno.EROFS: f"set {CACHE_VARIABLE} to a folder that you may write to",
 }
 
+WHOLE = ("whole", "extended")
+"""The words for a set that can be trained on."""
+
 
 @dataclass(frozen=True)
 class State:
     """The state of a data set on this machine."""
 
     source: Source
-    word: Literal["whole", "damaged", "half", "absent"]
+    word: Literal["whole", "extended", "damaged", "half", "absent"]
+    """`extended`: all of the set is there and unchanged, and beside it something else."""
     detail: str
     """The place of the set, what is wrong with it, or how much of it has arrived."""
 
@@ -57,12 +61,12 @@ def fetch(name: str, given: Sequence[Path] = (), progress: Progress = lambda wha
     """
     source = find(name)
     try:
-        if state(source).word == "whole":
+        if state(source).word in WHOLE:
             return source.path
         local = _recognise(source, given)
         _make_folder(cache_directory())
         with _alone(source, progress):
-            if state(source).word != "whole":  # nobody else fetched it meanwhile
+            if state(source).word not in WHOLE:  # nobody else fetched it meanwhile
                 _bring(source, local, progress)
     except OSError as error:
         hint = f": {HINTS[error.errno]}" if error.errno in HINTS else ""
@@ -97,6 +101,7 @@ def _recognise(source: Source, given: Sequence[Path]) -> dict[str, Path]:
         if not candidates:
             raise DataError(f"{path} holds none of {', '.join(sorted(names))}")
         for candidate in candidates:
+            _refuse_larger(candidate, source)
             sha256 = sha256_of(candidate)
             if sha256 not in wanted:
                 expected = " or ".join(wanted)
@@ -105,12 +110,21 @@ def _recognise(source: Source, given: Sequence[Path]) -> dict[str, Path]:
     return found
 
 
+def _refuse_larger(candidate: Path, source: Source) -> None:
+    """Raise DataError for a file larger than any that there is, which would take long to read."""
+    size = candidate.stat().st_size
+    if size > MOST_BYTES:
+        raise DataError(f"{candidate} is not {source.name}: it has {size:,} bytes, more than any file of a set")
+
+
 def _copy(local: Path, file: File) -> None:
     with tempfile.NamedTemporaryFile(dir=file.path.parent, prefix=f".{file.path.name}-", delete=False) as temporary:
         try:
-            with local.open("rb") as content:
+            with open_regular(local) as content:
                 shutil.copyfileobj(content, temporary)
             temporary.close()
+            if sha256_of(Path(temporary.name)) not in file.sums:
+                raise DataError(f"{local} changed while it was copied: fetch again once it is at rest")
             Path(temporary.name).replace(file.path)
         except BaseException:
             Path(temporary.name).unlink(missing_ok=True)
@@ -147,23 +161,37 @@ def state(source: Source, *, read: bool = True) -> State:
     if not source.present:
         return _incomplete(source)
     wrong = _wrong(source) if read else []
-    if not wrong:
-        return State(source, "whole", str(source.path))
-    more = f" and {len(wrong) - 1} more" if len(wrong) > 1 else ""
-    return State(source, "damaged", f"{wrong[0]}{more}: 'accelbench data fetch {source.name}' mends it")
+    if wrong:
+        return State(source, "damaged", f"{some(wrong)}: 'accelbench data fetch {source.name}' mends it")
+    foreign = strangers(source) if read and source.folder else []
+    if foreign:
+        return State(source, "extended", f"{source.path} is whole, and holds what is no part of it: {some(foreign)}")
+    gone = read and source.folder and not all(os.path.lexists(file.path) for file in source.files)
+    by = f", by the sums taken when it was unpacked: {SUMS}" if gone else ""
+    return State(source, "whole", f"{source.path}{by}")
 
 
 def _wrong(source: Source) -> list[str]:
+    """Return what is wrong with the files of a set; every byte of them is read."""
     wrong = damage(source) if source.folder else []
+    archives = []
     for file in source.files:
         if source.folder and not os.path.lexists(file.path):
             continue  # an archive may be deleted once it is unpacked
         try:
-            if sha256_of(file.path) not in file.sums:
+            if sha256_of(file.path) in file.sums:
+                archives.append(file)
+            else:
                 wrong.append(f"{file.name} was changed")
         except OSError as error:
             wrong.append(f"{file.name}: {error.strerror}")
-    return wrong
+    # The list of sums lies beside what it lists, and may have been changed with it; the archives' sums are published.
+    if wrong or not source.folder:
+        return wrong
+    try:
+        return contradictions(source, archives)
+    except (DataError, OSError) as error:
+        return [str(error)]
 
 
 def _incomplete(source: Source) -> State:

@@ -10,6 +10,8 @@ from workloads.data.cache import DataError, cache_directory
 
 SUMS = "SHA256SUMS"
 """Lists what was unpacked into a folder, in the form that `sha256sum --check` reads. It is there once all else is."""
+MOST_BYTES = 1 << 30
+"""The most bytes that are taken of a file whose publisher states no size; all sets are smaller."""
 
 
 @dataclass(frozen=True)
@@ -28,6 +30,11 @@ class File:
     @property
     def path(self) -> Path:
         return cache_directory() / self.name
+
+    @property
+    def most(self) -> int:
+        """The most bytes that are taken of it, whoever sends them."""
+        return MOST_BYTES if self.size is None else self.size
 
     @property
     def part(self) -> Path:
@@ -111,6 +118,7 @@ SOURCES = {
                     name="imdb.npz",
                     url=f"{KERAS}/imdb.npz",
                     sha256="69664113be75683a8fe16e3ed0ab59fda8886cb3cd7ada244f7d9544e4676b9f",
+                    size=17_464_789,
                 ),
             ),
             licence="for research; cite Maas et al. 2011",

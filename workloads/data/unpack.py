@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import hashlib
-import io
 import os
 import shutil
-import tarfile
 import tempfile
-import zipfile
-import zlib
 from collections.abc import Callable, Iterator
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 
-from workloads.data.cache import DataError, sha256_of
+from workloads.data.cache import DataError, sha256_of, sha256_of_open
+from workloads.data.members import litter, members, readable
 from workloads.data.sources import SUMS, File, Source
 
 Progress = Callable[[str, int, "int | None"], None]
@@ -21,7 +17,10 @@ Progress = Callable[[str, int, "int | None"], None]
 
 
 def unpack(source: Source, progress: Progress) -> None:
-    """Unpack the set's archives, checked before, into its folder; a folder unpacked earlier is replaced."""
+    """Unpack the set's archives, checked before, into its folder; a folder unpacked earlier is replaced.
+
+    DataError for an archive that is not what it should be, and for a folder that holds files of somebody else.
+    """
     target = source.path
     prefix = f".{source.name}-"
     for leftover in target.parent.glob(f"{prefix}*"):
@@ -30,13 +29,16 @@ def unpack(source: Source, progress: Progress) -> None:
         new = Path(temporary) / "new"
         new.mkdir()
         for file in source.files:
-            try:
+            with readable(file.path):
                 _extract(file, new, progress)
-            except (tarfile.TarError, zipfile.BadZipFile, zlib.error, EOFError) as error:
-                raise DataError(f"cannot unpack {file.path}: {error}") from error
         missing = [name for name in source.holds if not (new / name).exists()]
         if missing:
             raise DataError(f"the archives of {source.name} lack {missing[0]}: they are not what they should be")
+        foreign = sorted(set(_own(target)) - set(_files(new)))
+        if foreign:
+            raise DataError(
+                f"{target} holds what is no part of {source.name}: {some(foreign)}: move it away, and fetch again"
+            )
         _finish(new)
         if target.exists():
             target.rename(Path(temporary) / "old")
@@ -60,9 +62,33 @@ def _finish(folder: Path) -> None:
 
 
 def _files(folder: Path) -> Iterator[str]:
-    for path, _, names in os.walk(folder):
-        for name in names:
+    """Yield all that lies in the folder and is no folder itself; a link to one is not followed."""
+    for path, folders, names in os.walk(folder):
+        links = [name for name in folders if os.path.islink(os.path.join(path, name))]
+        for name in (*names, *links):
             yield (Path(path) / name).relative_to(folder).as_posix()
+
+
+def _own(folder: Path) -> Iterator[str]:
+    """Yield what lies in an unpacked folder, without the list of sums and what file managers leave everywhere."""
+    return (name for name in _files(folder) if name != SUMS and not litter(name))
+
+
+def _extract(file: File, folder: Path, progress: Progress) -> None:
+    done = 0
+    for member in members(file):
+        target = folder / member.name
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with target.open("xb") as written:
+            shutil.copyfileobj(member.content, written)
+        done += member.size
+        progress(f"unpacking {file.path.name}", done, None)
+
+
+def some(names: list[str]) -> str:
+    """Name the first, and the number of the others."""
+    first = names[0] if names[0].isprintable() else ascii(names[0])
+    return f"{first} and {len(names) - 1} more" if len(names) > 1 else first
 
 
 def check_unpacked(source: Source) -> None:
@@ -71,75 +97,52 @@ def check_unpacked(source: Source) -> None:
         raise DataError(not_ours(source))
     wrong = damage(source)
     if wrong:
-        more = f" and {len(wrong) - 1} more" if len(wrong) > 1 else ""
-        raise DataError(f"{source.path} is damaged: {wrong[0]}{more}; 'accelbench data fetch {source.name}' mends it")
+        raise DataError(f"{source.path} is damaged: {some(wrong)}; 'accelbench data fetch {source.name}' mends it")
 
 
 def damage(source: Source) -> list[str]:
-    """Return what is wrong with the unpacked folder, file by file; nothing if all is well."""
-    folder, wrong = source.path, []
+    """Return what is wrong with the unpacked files, one by one, by the list of sums; nothing if all is well."""
     try:
-        lines = (folder / SUMS).read_text(encoding="utf-8").splitlines()
+        sums = _listed(source)
     except (OSError, UnicodeDecodeError):
         return [f"{SUMS} cannot be read"]
-    sums = {name: sum_ for sum_, _, name in (line.partition("  ") for line in lines)}
-    for name in source.holds:
-        if not any(file == name or file.startswith(f"{name}/") for file in sums):
-            wrong.append(f"{name} is not in {SUMS}")
+    wrong = [
+        f"{name} is not in {SUMS}"
+        for name in source.holds
+        if not any(file == name or file.startswith(f"{name}/") for file in sums)
+    ]
     for name, expected in sums.items():
         try:
-            if sha256_of(folder / name) != expected:
+            if sha256_of(source.path / name) != expected:
                 wrong.append(f"{name} was changed")
         except OSError as error:
             wrong.append(f"{name}: {error.strerror}")
     return wrong
 
 
-def _extract(file: File, folder: Path, progress: Progress) -> None:
-    what = f"unpacking {file.path.name}"
-    if zipfile.is_zipfile(file.path):
-        with zipfile.ZipFile(file.path) as outer:
-            inner = [name for name in outer.namelist() if name.endswith(".zip") and not _is_litter(name)]
-            if not inner:
-                _extract_zip(outer, folder, what, progress)
-                return
-            content = outer.read(inner[0])
-        if hashlib.sha256(content).hexdigest() != file.inner_sha256:
-            raise DataError(f"{inner[0]} in {file.path} is not the file it should be: its SHA-256 is another")
-        with zipfile.ZipFile(io.BytesIO(content)) as archive:
-            _extract_zip(archive, folder, what, progress)
-    else:
-        _extract_tar(file.path, folder, what, progress)
+def contradictions(source: Source, archives: list[File]) -> list[str]:
+    """Return what the list of sums has otherwise than these archives of the set, whose own sums are published."""
+    sums, wrong, packed = _listed(source), [], set()
+    for file in archives:
+        with readable(file.path):
+            for member in members(file):
+                packed.add(member.name)
+                if sums.get(member.name) != sha256_of_open(member.content):
+                    wrong.append(f"{member.name} is not in {SUMS} as in {file.name}")
+    added = sorted(set(sums) - packed) if len(archives) == len(source.files) else []
+    return wrong + [f"{name} is in {SUMS} and in none of the archives" for name in added]
 
 
-def _extract_zip(archive: zipfile.ZipFile, folder: Path, what: str, progress: Progress) -> None:
-    members = [member for member in archive.infolist() if not _is_litter(member.filename)]
-    total, done = sum(member.file_size for member in members), 0
-    for member in members:
-        archive.extract(member, folder)  # drops a leading / and every ..
-        done += member.file_size
-        progress(what, done, total)
+def strangers(source: Source) -> list[str]:
+    """Return the files in the unpacked folder that its list of sums does not name, but for what file managers leave."""
+    try:
+        known = _listed(source).keys()
+    except (OSError, UnicodeDecodeError):
+        return []
+    return sorted(set(_own(source.path)) - known)
 
 
-def _extract_tar(path: Path, folder: Path, what: str, progress: Progress) -> None:
-    """Extract files and folders alone, none outside of the folder; not every Python 3.11 has a filter for that."""
-    done = 0
-    with tarfile.open(path) as archive:
-        for member in archive:
-            place = PurePosixPath(member.name)
-            if place.is_absolute() or ".." in place.parts or not (member.isfile() or member.isdir()):
-                raise tarfile.TarError(f"{member.name} is no file or folder inside of it")
-            content = archive.extractfile(member) if member.isfile() and not _is_litter(member.name) else None
-            if content is not None:
-                target = folder / place
-                target.parent.mkdir(parents=True, exist_ok=True)
-                with target.open("wb") as file:
-                    shutil.copyfileobj(content, file)
-                done += member.size
-                progress(what, done, None)
-
-
-def _is_litter(name: str) -> bool:
-    """Return whether macOS left it in the archive: resource forks look like images, and are none."""
-    path = PurePosixPath(name)
-    return "__MACOSX" in path.parts or path.name.startswith("._") or path.name == ".DS_Store"
+def _listed(source: Source) -> dict[str, str]:
+    """Return the SHA-256 of each file, as the folder's list has it."""
+    lines = (source.path / SUMS).read_text(encoding="utf-8").splitlines()
+    return {name: sum_ for sum_, _, name in (line.partition("  ") for line in lines)}

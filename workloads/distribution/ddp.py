@@ -7,6 +7,8 @@ from functools import cached_property, partial
 from typing import Any
 
 from profiling.benchmark import Exchange
+from profiling.ranks.channel import Address
+from profiling.ranks.meeting import listen
 from profiling.records.point import Point
 from workloads.data.pipeline import Feed
 from workloads.distribution.sockets import meet_directly
@@ -36,10 +38,21 @@ class Ddp(Strategy):
             meet_directly()
         distributed.init_process_group(
             "nccl" if torch.cuda.is_available() else "gloo",
-            init_method=f"tcp://{self.world.addresses[0]}",
+            store=self._store(),
             rank=self.world.rank,
             world_size=self.world.size,
         )
+
+    def _store(self) -> Any:
+        """Return the store in which the processes meet, at rank 0's address alone: PyTorch's own listens at all."""
+        from torch import distributed
+
+        host, port = Address.parse(self.world.addresses[0])
+        own = None
+        if self.world.rank == 0:
+            listener = listen(Address(host, port))
+            port, own = listener.getsockname()[1], listener.detach()
+        return distributed.TCPStore(host, port, self.world.size, own is not None, master_listen_fd=own)
 
     def train(self, model: Any, batches: Feed, epochs: int, callbacks: list[Any]) -> dict[str, list[float]]:
         return self._fit(model, batches, epochs, [_together(), *callbacks])

@@ -7,7 +7,7 @@ from functools import cache
 from typing import Any
 
 from profiling.ranks.world import world
-from workloads.distribution.sockets import meet_directly
+from workloads.distribution.sockets import meet_directly, require_trusted_network
 from workloads.distribution.tensorflow_loop import OwnLoop
 from workloads.distribution.tensorflow_replicas import Replicas
 
@@ -51,6 +51,7 @@ def _met() -> Any:
 
     here = world()
     if here.size > 1:
+        require_trusted_network()
         meet_directly()
     # One process needs no cluster; told of none at all, TensorFlow would look for one in TF_CONFIG.
     cluster = tf.train.ClusterSpec({"worker": here.addresses} if here.size > 1 else {})

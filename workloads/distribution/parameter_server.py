@@ -9,12 +9,13 @@ from functools import partial
 from typing import Any
 
 from profiling.benchmark import Serving, Skip
-from profiling.ranks.channel import Address, Channel, connect, gather
+from profiling.ranks.channel import Address, Channel
+from profiling.ranks.meeting import connect, gather, listen
 from profiling.records.layout import Layout
 from profiling.records.point import Point
 from workloads.data.pipeline import Feed
 from workloads.distribution import tensorflow_loop
-from workloads.distribution.sockets import meet_directly
+from workloads.distribution.sockets import meet_directly, require_trusted_network
 from workloads.distribution.tensorflow_loop import OwnLoop
 
 FEWEST = 3
@@ -48,16 +49,19 @@ class ParameterServer(OwnLoop):
     def start(self) -> None:
         import tensorflow as tf
 
+        require_trusted_network()
         meet_directly()
         coordinator, server, *workers = self.world.addresses
         cluster = tf.train.ClusterSpec({"chief": [coordinator], "ps": [server], "worker": workers})
         if self.world.rank > 0:
             job, task = ("ps", 0) if self.world.rank == 1 else ("worker", self.world.rank - 2)
             self._server = tf.distribute.Server(cluster, job_name=job, task_index=task, protocol="grpc")
-            self.serving = Serving(partial(_until_closed, connect(Address.parse(coordinator), MEET_SECONDS)))
+            chief = connect(Address.parse(coordinator), MEET_SECONDS, self.world.secret, rank=self.world.rank)
+            self.serving = Serving(partial(_until_closed, chief))
             return
         # TensorFlow listens at this address afterwards. The connections end with this process, however that ends.
-        self._others = gather(Address.parse(coordinator), self.world.size - 1, MEET_SECONDS)
+        with listen(Address.parse(coordinator)) as listener:
+            self._others = gather(listener, range(1, self.world.size), MEET_SECONDS, self.world.secret)
         resolver = tf.distribute.cluster_resolver.SimpleClusterResolver(
             cluster, task_type="chief", task_id=0, rpc_layer="grpc"
         )

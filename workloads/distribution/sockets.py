@@ -3,13 +3,43 @@
 from __future__ import annotations
 
 import os
+import socket
+from ipaddress import ip_address
 
+from profiling.benchmark import Skip
 from profiling.ranks.channel import Address
 from profiling.ranks.world import world
 
 PROXIES = ("grpc_proxy", "https_proxy", "http_proxy")
 NO_GRPC_PROXY, NO_PROXY = "no_grpc_proxy", "no_proxy"
 """gRPC reads the second only where the first is not set."""
+
+
+def require_trusted_network() -> None:
+    """Skip where strangers could reach TensorFlow's servers, unless the user trusts all who can.
+
+    They listen at all addresses of the host, whichever they are given, and do what anyone asks who reaches them, as
+    their user: they run operations that read and write files.
+    """
+    if not world().trusted and not _is_alone():
+        raise Skip(
+            "TensorFlow's servers would let anyone who reaches this host's ports read and write this user's files: "
+            "'accelbench launch' keeps strangers away where the system allows namespaces of networks, and "
+            "--trusted-network says that there are none"
+        )
+
+
+def _is_alone() -> bool:
+    """Return whether this process's network consists of itself: it has no address but those of the loopback device."""
+    import psutil
+
+    addresses = [
+        address.address.partition("%")[0]
+        for each in psutil.net_if_addrs().values()
+        for address in each
+        if address.family in (socket.AF_INET, socket.AF_INET6)
+    ]
+    return all(ip_address(address).is_loopback for address in addresses)
 
 
 def meet_directly() -> None:

@@ -106,6 +106,12 @@ def test_archives_are_unpacked_and_missing_files_named(data: Data, tmp_path: Pat
     assert data("fetch", "pets").returncode == 0
     image = tmp_path / "cache" / "pets" / "images" / "pug_2.jpg"
     assert image.is_file()
+    mine = image.with_name("mine.jpg")
+    mine.touch()
+    extended = data("verify", "pets")
+    assert extended.returncode == 1
+    assert "is whole, and holds what is no part of it: images/mine.jpg" in extended.stdout
+    mine.unlink()
     image.unlink()
     damaged = data("verify", "pets", "mnist")
     assert damaged.returncode == 1

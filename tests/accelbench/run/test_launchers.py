@@ -35,7 +35,11 @@ TORCHRUN = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--np
 def test_a_launcher_starts_the_ranks_of_one_run(tmp_path: Path, name: str, launcher: list[str]) -> None:
     arguments = command("run", "together", "--param", "how=well", "--max-seconds", "0.2", "--out", tmp_path / "run")
     process = subprocess.run(
-        [*launcher, *arguments], env=environment(), capture_output=True, encoding="utf-8", timeout=240
+        [*launcher, *arguments],
+        env=environment(XDG_STATE_HOME=str(tmp_path)),
+        capture_output=True,
+        encoding="utf-8",
+        timeout=240,
     )
     assert process.returncode == 0, process.stdout + process.stderr
     assert f"2 ranks of {name}: 2 on " in process.stdout

@@ -13,12 +13,14 @@ import psutil
 import pytest
 
 from accelbench.commands.launch import share
-from accelbench.run import ranks
+from accelbench.run import gathering, other_rank, ranks
 from accelbench.run.cluster import Cluster
-from profiling.ranks.channel import free_port
+from profiling.ranks.channel import Channel, free_port
 from profiling.records.environment import Environment
 from tests.conftest import Run, command, environment, info, records
 from tests.fixtures import report_runs
+
+SECRET = "known to all ranks of a test"
 
 
 def await_first_record(run: Path) -> None:
@@ -28,15 +30,18 @@ def await_first_record(run: Path) -> None:
         time.sleep(0.1)
 
 
-def rank(number: int, size: int, port: int, *arguments: str, **changes: str) -> subprocess.Popen[str]:
+def rank(
+    number: int, size: int, port: int, *arguments: str, what: str = "together", **changes: str
+) -> subprocess.Popen[str]:
     """One rank, started as an unknown launcher would."""
     place = {
         "ACCELBENCH_RANK": str(number),
         "ACCELBENCH_RANKS": str(size),
         "ACCELBENCH_COORDINATOR": f"127.0.0.1:{port}",
+        "ACCELBENCH_SECRET": SECRET,
     }
     return subprocess.Popen(
-        command("run", "together", "--max-seconds", "0.1", *arguments),
+        command("run", what, "--max-seconds", "0.1", *arguments),
         env=environment(**place, **changes),
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
@@ -185,14 +190,16 @@ def test_ranks_that_do_not_come_are_named(tmp_path: Path, monkeypatch: pytest.Mo
     from accelbench.run.cluster import Cluster
     from profiling.machine.environment.collect import collect
 
-    monkeypatch.setattr(ranks, "GATHER_SECONDS", 0.5)
+    monkeypatch.setattr(gathering, "GATHER_SECONDS", 0.5)
+    monkeypatch.setattr(other_rank, "GATHER_SECONDS", 0.5)
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
     port = free_port("127.0.0.1")
     rank_0 = Cluster(0, 3, 0, "127.0.0.1", port, "srun")
-    gathered = ranks.gathered(rank_0, collect())
+    gathered = gathering.gathered(rank_0, collect())
     with pytest.raises(UserError, match=r"ranks 1, 2 of 3 did not come .* within 0.5 s \(1 on "):
         gathered.__enter__()
     with pytest.raises(UserError, match=rf"rank 1 did not reach rank 0 at 127.0.0.1:{port} within 0.5 s"):
-        ranks.serve(Cluster(1, 3, 1, "127.0.0.1", port, "srun"), collect())
+        other_rank.serve(Cluster(1, 3, 1, "127.0.0.1", port, "srun"), collect())
 
 
 @pytest.mark.slow
@@ -207,7 +214,7 @@ def test_ranks_of_different_worlds_do_not_mix(tmp_path: Path) -> None:
 
 
 def test_a_port_in_use_is_named(tmp_path: Path) -> None:
-    with socket.create_server(("", 0)) as taken:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         process = rank(0, 2, port, "--out", str(tmp_path / "run"))
         output, _ = process.communicate(timeout=60)
@@ -245,11 +252,12 @@ def with_gpus(*cards: str) -> Environment:
 
 def ranks_with(*hosts_and_cards: tuple[str, tuple[str, ...]]) -> ranks.Ranks:
     size = len(hosts_and_cards)
-    hellos = [
+    own, *hellos = [
         ranks.Hello(rank=number, size=size, version="1", host=host, environment=with_gpus(*cards))
         for number, (host, cards) in enumerate(hosts_and_cards)
     ]
-    return ranks.Ranks(Cluster(0, size, 0, "a", 1, "srun"), [], hellos)
+    peers = [ranks.Peer(Channel(socket.socket()), hello) for hello in hellos]
+    return ranks.Ranks(Cluster(0, size, 0, "a", 1, "srun"), own, peers, SECRET)
 
 
 def test_each_rank_takes_a_gpu_of_its_own() -> None:

@@ -8,9 +8,9 @@ from threading import Timer
 
 import pytest
 
-from accelbench.run.ranks import RemoteWorker
+from accelbench.run.ranks import Hello, Peer, RemoteWorker
 from accelbench.run.team import Team, Trouble, energy_of_all, failed
-from accelbench.run.worker import Job
+from accelbench.run.worker import Order
 from profiling.ranks.channel import Channel
 from profiling.records.point import Point
 from profiling.records.quality import Metric
@@ -50,8 +50,10 @@ def record() -> Record:
 def team_of(size: int) -> tuple[Team, list[Channel]]:
     """A team, and what its workers speak through."""
     ends = [socket.socketpair() for _ in range(size)]
-    job = Job(point=POINT, environment=environment(), max_seconds=1.0)
-    return Team([RemoteWorker(Channel(ours), job) for ours, _ in ends], [0] * size), [Channel(end) for _, end in ends]
+    order = Order(point=POINT, environment=environment(), max_seconds=1.0)
+    hellos = [Hello(rank=rank, size=size, version="1", host="a", environment=environment()) for rank in range(size)]
+    peers = [Peer(Channel(ours), hello) for (ours, _), hello in zip(ends, hellos, strict=True)]
+    return Team([RemoteWorker(peer, order, "") for peer in peers], [0] * size), [Channel(end) for _, end in ends]
 
 
 def say(worker: Channel) -> None:
@@ -113,3 +115,29 @@ def test_a_rank_that_has_measured_may_end_before_the_others() -> None:
     assert trouble is None
     assert found is not None
     assert [rank.rank for rank in found.ranks] == [0, 1]
+
+
+def test_a_rank_that_is_gone_is_blamed_and_not_the_one_that_complains_of_it() -> None:
+    team, (first, other) = team_of(2)
+    complaint = {"status": "failed", "reason": "ConnectionError: rank 1 has ended"}
+    first.send(record=record().model_copy(update=complaint).model_dump(mode="json"))
+    Timer(0.1, other.close).start()
+    _, trouble = team.measure(10.0)
+    assert trouble is not None
+    assert trouble.reason == "rank 1 on node 0: its connection was lost"
+
+
+def test_a_rank_without_a_sign_of_life_is_lost_though_its_worker_was_never_heard(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("accelbench.run.ranks.ANSWER_SECONDS", 0.2)
+    team, (first, other) = team_of(2)
+    ticking = Timer(0.1, first.send, kwargs={"alive": True})
+    ticking.start()
+    _, trouble = team.measure(60.0)
+    assert trouble is not None
+    assert trouble.reason.endswith("it gave no sign of life for 0.2 s")
+    with team:
+        pass  # nobody is waited for once more
+    for channel in (first, other):
+        channel.close()

@@ -7,16 +7,14 @@ import socket
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
-from time import monotonic
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from profiling.ranks.channel import HELLO_BYTES, Address, Channel, accept, connect, free_port, gather, listen
+from profiling.ranks.channel import Address, Channel
 
-LOCALHOST = "127.0.0.1"
 SOON = 10.0
 
 values = st.recursive(
@@ -154,41 +152,3 @@ def test_any_text_is_an_address_or_refused(text: str) -> None:
     with suppress(ValueError):
         address = Address.parse(text)
         assert Address.parse(str(address)) == address
-
-
-@pytest.mark.parametrize("host", [LOCALHOST, "::1"])
-def test_who_comes_before_the_other_listens_is_met_with_its_hello(host: str) -> None:
-    address = Address(host, free_port(host))
-    with ThreadPoolExecutor() as pool:
-        coming = [pool.submit(connect, address, SOON, rank=rank) for rank in (1, 2)]
-        met = gather(address, 2, SOON)
-        assert sorted(hello["rank"] for _, hello in met) == [1, 2]
-        with listen(address):
-            pass  # the address is free again, though the connections stand
-        for channel, hello in met:
-            assert channel.hosts == (host, host)
-            channel.send(rank=hello["rank"])
-        assert [one.result().receive() for one in coming] == [{"rank": 1}, {"rank": 2}]
-        for channel in (*(channel for channel, _ in met), *(one.result() for one in coming)):
-            channel.close()
-
-
-@pytest.mark.parametrize("said", [b"", b"GET / HTTP/1.1\r\n\r\n", b'{"rank": 1}\n', b"x" * (HELLO_BYTES + 1)])
-def test_a_stranger_is_let_go_and_the_next_is_met(said: bytes) -> None:
-    with listen(Address(LOCALHOST, 0)) as listener, ThreadPoolExecutor() as pool:
-        meeting = pool.submit(accept, listener, monotonic() + SOON)
-        with socket.create_connection(listener.getsockname()) as stranger:
-            stranger.sendall(said)
-            stranger.shutdown(socket.SHUT_WR)
-            friend = connect(Address(*listener.getsockname()), SOON, rank=3)
-            channel, hello = meeting.result()
-        assert hello == {"rank": 3}
-        channel.close()
-        friend.close()
-
-
-def test_nobody_is_awaited_for_ever() -> None:
-    with pytest.raises(TimeoutError):
-        gather(Address(LOCALHOST, 0), 1, 0.1)
-    with pytest.raises(ConnectionRefusedError):
-        connect(Address(LOCALHOST, free_port(LOCALHOST)), 0.1)

@@ -5,8 +5,9 @@ from __future__ import annotations
 import hashlib
 import re
 import threading
+import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -29,6 +30,14 @@ class Served:
     breaks_after: int | None = None
     """Bytes of an answer after which the connection is closed, though more were announced."""
     length_known: bool = True
+    endless: bool = False
+    """Whether the content is sent again and again, until nobody takes it any more."""
+    trickles: bool = False
+    """Whether the content is sent byte by byte, a hundred a second."""
+    stalls_after: int | None = None
+    """Bytes of an answer after which nothing more is sent, and the connection is held."""
+    sent: int = 0
+    """The bytes of all answers that somebody took, at least."""
     gate: threading.Event | None = None
     """The event before which there is no answer."""
     asked: list[str | None] = field(default_factory=list)
@@ -38,6 +47,7 @@ class Served:
 @contextmanager
 def serving() -> Iterator[Served]:
     served = Served()
+    done = threading.Event()
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
@@ -56,11 +66,27 @@ def serving() -> Iterator[Served]:
             self.send_response(206 if begin else 200)
             if begin:
                 self.send_header("Content-Range", f"bytes {begin}-{len(content) - 1}/{len(content)}")
-            if served.length_known:
+            if served.length_known and not served.endless:
                 self.send_header("Content-Length", str(len(content) - begin))
             self.end_headers()
             end = None if served.breaks_after is None else begin + served.breaks_after
-            self.wfile.write(content[begin:end])
+            with suppress(ConnectionError):
+                for piece in self.pieces(content[begin:end]):
+                    self.wfile.write(piece)
+                    served.sent += len(piece)
+
+        def pieces(self, content: bytes) -> Iterator[bytes]:
+            if served.trickles:
+                for place in range(len(content)):
+                    yield content[place : place + 1]
+                    time.sleep(0.01)
+            elif served.stalls_after is not None:
+                yield content[: served.stalls_after]
+                done.wait(30)
+            else:
+                yield content
+                while served.endless:
+                    yield content
 
         def log_message(self, *_: Any) -> None:
             pass
@@ -71,6 +97,7 @@ def serving() -> Iterator[Served]:
     try:
         yield served
     finally:
+        done.set()
         server.shutdown()
         server.server_close()
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 import threading
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from tests.workloads.data.serving import NOWHERE, Served, declare
+from tests.workloads.data.serving import NOWHERE, Served, declare, redeclare
 from workloads.data import DataError
 from workloads.data.fetch import fetch
 from workloads.data.sources import SOURCES
@@ -121,6 +122,55 @@ def test_a_page_that_is_gone_is_one_line(served: Served, cache: Path) -> None:
         fetch("mnist")
     assert "\n" not in str(raised.value)
     assert visible(cache) == []
+
+
+def test_a_server_that_announces_more_than_the_file_has_sends_none_of_it(served: Served, cache: Path) -> None:
+    served.files["mnist.npz"] = CONTENT + b"more"
+    with pytest.raises(DataError, match=r"sends more than 3,145,728 bytes, the size of mnist\.npz: it was cut off"):
+        fetch("mnist")
+    assert visible(cache) == []
+
+
+@pytest.mark.parametrize("size", [len(CONTENT), None], ids=["size stated", "size not stated"])
+def test_a_server_that_never_stops_is_cut_off(
+    server: Served, monkeypatch: pytest.MonkeyPatch, cache: Path, size: int | None
+) -> None:
+    monkeypatch.setattr("workloads.data.sources.MOST_BYTES", 2 * len(CONTENT))
+    server.files["mnist.npz"] = CONTENT
+    server.endless = True
+    source = declare(monkeypatch, "mnist", CONTENT, url=server.url)
+    redeclare(monkeypatch, "mnist", (replace(source.files[0], size=size),))
+    with pytest.raises(DataError, match=r"sends more than [36],[0-9,]+ bytes.*cut off and not kept"):
+        fetch("mnist")
+    assert visible(cache) == []
+
+
+def test_more_than_is_missing_is_cut_off_when_a_download_is_continued(served: Served, part: Path) -> None:
+    part.write_bytes(CONTENT[:1000])
+    served.files["mnist.npz"] = CONTENT + b"more"
+    with pytest.raises(DataError, match="cut off"):
+        fetch("mnist")
+    assert not part.exists()
+
+
+@pytest.mark.parametrize("length_known", [True, False])
+def test_a_server_that_trickles_is_left_and_what_came_is_kept(
+    served: Served, monkeypatch: pytest.MonkeyPatch, part: Path, length_known: bool
+) -> None:
+    monkeypatch.setattr("workloads.data.download.RATE_S", 0.2)
+    served.trickles, served.length_known = True, length_known
+    with pytest.raises(DataError, match=r"broke off at 0\.0( of 3\.1)? MB, after \d+ s with \d+ bytes a second: 'acc"):
+        fetch("mnist")
+    assert CONTENT.startswith(part.read_bytes())
+    assert part.stat().st_size > 0
+
+
+def test_a_server_that_falls_silent_is_left(served: Served, monkeypatch: pytest.MonkeyPatch, part: Path) -> None:
+    monkeypatch.setattr("workloads.data.download.TIMEOUT_S", (10, 0.2))
+    served.stalls_after = 100_000
+    with pytest.raises(DataError, match=r"broke off at 0\.1 of 3\.1 MB: 'accelbench data fetch mnist' continues"):
+        fetch("mnist")
+    assert part.read_bytes() == CONTENT[:100_000]
 
 
 def test_no_network_says_how_to_do_without(monkeypatch: pytest.MonkeyPatch, cache: Path) -> None:

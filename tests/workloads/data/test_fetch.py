@@ -308,3 +308,85 @@ def test_the_published_sums_are_sums(cache: Path) -> None:
         for file in source.files:
             assert all(len(sum_) == 64 and int(sum_, 16) for sum_ in file.sums)
             assert file.url.startswith("https://")
+
+
+@pytest.mark.parametrize("kind", ["pipe", "device", "folder's pipe"])
+def test_what_is_no_regular_file_is_not_taken(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, cache: Path, kind: str
+) -> None:
+    declare(monkeypatch, "mnist", b"digits")
+    place = tmp_path / "mnist.npz"
+    if kind == "device":
+        place.symlink_to("/dev/zero")
+    else:
+        os.mkfifo(place)
+    with pytest.raises(DataError, match=r"Not a regular file: .*mnist\.npz|holds none of mnist\.npz"):
+        fetch("mnist", [tmp_path if kind == "folder's pipe" else place])
+    assert not cache.exists()
+
+
+def test_a_given_file_that_is_too_large_is_not_read(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    declare(monkeypatch, "mnist", b"digits")
+    with (tmp_path / "large").open("wb") as file:
+        file.truncate(1 << 40)
+    with pytest.raises(DataError, match=r"is not mnist: it has 1,099,511,627,776 bytes, more than any file"):
+        fetch("mnist", [tmp_path / "large"])
+
+
+@pytest.mark.parametrize("name", ["pets/images/mine.jpg", "pets/mine/pug_2.jpg", "pets/link"])
+def test_what_does_not_belong_to_a_set_is_named_and_never_removed(pets: Served, cache: Path, name: str) -> None:
+    fetch("pets")
+    mine = cache / name
+    mine.parent.mkdir(exist_ok=True)
+    if name.endswith("link"):
+        mine.symlink_to("/etc")
+    else:
+        mine.write_bytes(b"mine")
+    (cache / "pets" / "images" / ".DS_Store").write_bytes(b"left by a file manager")
+    found = state(SOURCES["pets"])
+    assert (found.word, name.removeprefix("pets/") in found.detail) == ("extended", True)
+    assert fetch("pets") == cache / "pets", "it can be trained on"
+    (cache / "pets" / "images" / "pug_2.jpg").write_bytes(b"changed")
+    with pytest.raises(DataError, match=r"holds what is no part of pets: .*: move it away, and fetch again"):
+        fetch("pets")
+    assert mine.exists()
+    assert sorted(path.name for path in cache.iterdir()) == [".pets.lock", "archives", "pets"]
+    mine.unlink()
+    fetch("pets")
+    assert state(SOURCES["pets"]).word == "whole"
+
+
+def test_a_list_of_sums_that_was_changed_with_its_file_is_found_out(pets: Served, cache: Path) -> None:
+    fetch("pets")
+    image, sums = cache / "pets/images/pug_2.jpg", cache / "pets" / SUMS
+    before = sha256(image.read_bytes())
+    image.write_bytes(b"changed")
+    sums.write_text(sums.read_text().replace(before, sha256(b"changed")))
+    found = state(SOURCES["pets"])
+    assert found.word == "damaged"
+    assert "images/pug_2.jpg is not in SHA256SUMS as in archives/pets-images.tar.gz" in found.detail
+    fetch("pets")
+    assert image.read_bytes() != b"changed"
+    (cache / "pets" / "added").write_bytes(b"added")
+    sums.write_text(f"{sums.read_text()}{sha256(b'added')}  added\n")
+    assert "added is in SHA256SUMS and in none of the archives" in state(SOURCES["pets"]).detail
+
+
+def test_without_its_archives_a_set_is_as_whole_as_its_own_list_says(pets: Served, cache: Path) -> None:
+    fetch("pets")
+    assert state(SOURCES["pets"]).detail == str(cache / "pets")
+    for archive in (cache / "archives").iterdir():
+        archive.unlink()
+    found = state(SOURCES["pets"])
+    assert (found.word, found.detail) == (
+        "whole",
+        f"{cache / 'pets'}, by the sums taken when it was unpacked: SHA256SUMS",
+    )
+
+
+def test_a_file_that_became_a_pipe_is_damage_and_nothing_waits_for_it(pets: Served, cache: Path) -> None:
+    fetch("pets")
+    image = cache / "pets/images/pug_2.jpg"
+    image.unlink()
+    os.mkfifo(image)
+    assert "images/pug_2.jpg: Not a regular file" in state(SOURCES["pets"]).detail

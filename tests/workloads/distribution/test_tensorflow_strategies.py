@@ -162,7 +162,7 @@ def test_workers_of_a_parameter_server_learn_without_waiting_for_each_other() ->
 def test_two_ranks_are_one_record_and_unsynchronised_training_is_caught(
     alone: Found, accelbench: Run, tmp_path: Path
 ) -> None:
-    options = ("--no-ceilings", "--device", "cpu", "--out", "run")
+    options = ("--no-ceilings", "--trusted-network", "--device", "cpu", "--out", "run")
     process = accelbench("launch", "--procs", "2", "run", "learn", "--param", "sync=on,off", *options)
     assert process.returncode == 0, process.stdout + process.stderr
     synchronised, unsynchronised = map(metrics_of, records(tmp_path / "run"))
@@ -176,7 +176,16 @@ def test_two_ranks_are_one_record_and_unsynchronised_training_is_caught(
 
 @pytest.mark.slow
 def test_ranks_that_serve_are_in_the_record_without_figures(alone: Found, accelbench: Run, tmp_path: Path) -> None:
-    options = ("--strategy", "parameter-server", "--no-ceilings", "--device", "cpu", "--out", "run")
+    options = (
+        "--strategy",
+        "parameter-server",
+        "--trusted-network",
+        "--no-ceilings",
+        "--device",
+        "cpu",
+        "--out",
+        "run",
+    )
     process = accelbench("launch", "--procs", "3", "run", "learn", *options)
     assert process.returncode == 0, process.stdout + process.stderr
     (record,) = records(tmp_path / "run")

@@ -1,0 +1,71 @@
+"""The images' locks hold what the pinned sets hold, each file by its hash; the sets hold what the project asks."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+
+import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+from tests.conftest import ROOT
+
+IMAGES = ("cpu", "gpu", "tpu")
+UNUSED = {"libclang", "duckdb"}
+"""The packages that no image has: nothing that measures loads them."""
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+
+
+def pins(name: str) -> dict[str, str]:
+    """Each package of a pinned set, and its version."""
+    lines = (ROOT / "requirements" / f"{name}.txt").read_text(encoding="utf-8").splitlines()
+    return {canonicalize_name(package): version for package, _, version in (line.partition("==") for line in lines[1:])}
+
+
+def locked(name: str) -> dict[str, tuple[str, int]]:
+    """Each package of a lock, its version, and the number of files that it may be installed from."""
+    text = (ROOT / "requirements" / f"{name}.lock").read_text(encoding="utf-8")
+    entries = re.findall(r"^(\S+)==(\S+) \\((?:\n +--hash=sha256:[0-9a-f]{64}(?: \\)?)+)$", text, re.MULTILINE)
+    lines = [line for line in text.splitlines() if line and not line.startswith("#")]
+    assert len(lines) == sum(1 + hashes.count("--hash") for _, _, hashes in entries), "a line of another kind"
+    return {canonicalize_name(package): (version, hashes.count("--hash")) for package, version, hashes in entries}
+
+
+def missing(asked: list[str], versions: dict[str, str]) -> list[str]:
+    found = [Requirement(line) for line in asked]
+    return [
+        str(one)
+        for one in found
+        if canonicalize_name(one.name) not in versions or versions[canonicalize_name(one.name)] not in one.specifier
+    ]
+
+
+@pytest.mark.parametrize("name", IMAGES)
+def test_a_lock_has_each_package_of_its_set_in_the_same_version(name: str) -> None:
+    assert {package: version for package, (version, _) in locked(name).items()} == {
+        package: version for package, version in pins(name).items() if package not in UNUSED
+    }
+
+
+@pytest.mark.parametrize("name", IMAGES)
+def test_a_lock_has_what_the_project_asks_for(name: str) -> None:
+    asked = PROJECT["project"]["dependencies"] + PROJECT["project"]["optional-dependencies"][name]
+    assert missing(asked, {package: version for package, (version, _) in locked(name).items()}) == []
+
+
+@pytest.mark.parametrize("name", ["cpu", "gpu", "gpu13", "tpu", "jax", "torch", "mpi", "dev"])
+def test_the_pinned_sets_have_what_the_project_asks_for(name: str) -> None:
+    asked = PROJECT["project"]["dependencies"] + PROJECT["project"]["optional-dependencies"][name]
+    assert missing(asked, pins(name)) == []
+
+
+def test_the_lock_of_the_tool_that_lists_an_images_packages_has_it() -> None:
+    versions = {package: version for package, (version, _) in locked("sbom").items()}
+    assert missing(PROJECT["dependency-groups"]["sbom"], versions) == []
+
+
+def test_no_set_names_a_registry() -> None:
+    for path in (ROOT / "requirements").iterdir():
+        if path.suffix in (".txt", ".lock"):
+            assert not re.search(r"https?:|index-url|find-links", path.read_text(encoding="utf-8")), path.name

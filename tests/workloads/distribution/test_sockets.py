@@ -1,0 +1,57 @@
+"""TensorFlow's servers, which obey whoever reaches them, are started where nobody can, or where the user says so."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+
+import pytest
+
+from profiling.benchmark import Skip
+from profiling.ranks.world import World, join
+from profiling.records.point import Point
+from tests.conftest import environment
+from workloads.distribution import sockets
+from workloads.distribution.parameter_server import ParameterServer
+
+WORLD = World(size=3, addresses=["127.0.0.1:1"] * 3, secret="known to these ranks")
+POINT = Point("learn", "cpu", {"strategy": "parameter-server", "processes": 3}, "tensorflow", seed=1)
+
+ALONE = """
+from accelbench.run.own_network import leave_network
+from workloads.distribution.sockets import require_trusted_network
+if leave_network():
+    require_trusted_network()
+    print("nobody else is there")
+"""
+
+
+@pytest.fixture(autouse=True)
+def back() -> Iterator[None]:
+    yield
+    join(World())
+
+
+@pytest.fixture
+def among_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    """This host has addresses that others reach, whatever a test's machine has."""
+    monkeypatch.setattr(sockets, "_is_alone", lambda: False)
+
+
+@pytest.mark.usefixtures("among_others")
+def test_where_others_reach_this_host_its_user_must_trust_them() -> None:
+    join(WORLD)
+    with pytest.raises(Skip, match=r"read and write this user's files: .*--trusted-network"):
+        ParameterServer(POINT).start()
+    join(WORLD.model_copy(update={"trusted": True}))
+    sockets.require_trusted_network()
+
+
+def test_in_a_network_of_their_own_processes_need_trust_nobody() -> None:
+    found = subprocess.run(
+        [sys.executable, "-c", ALONE], env=environment(), capture_output=True, encoding="utf-8", check=True
+    )
+    if not found.stdout:
+        pytest.skip("NOT TESTED: this system allows no network of its own")
+    assert found.stdout == "nobody else is there\n"
