@@ -121,7 +121,9 @@ def write_tables(folder: Path, run: Run) -> None:
     table = pa.Table.from_pandas(frame, preserve_index=False)
     fields = [field.with_metadata({"description": descriptions[field.name]}) for field in table.schema]
     table = table.cast(pa.schema(fields, metadata=table.schema.metadata))
-    write_atomically(folder / "records.parquet", lambda path: pq.write_table(table, path))
+    sink = pa.BufferOutputStream()  # Arrow opens no file whose name is not Unicode
+    pq.write_table(table, sink)
+    write_atomically(folder / "records.parquet", lambda path: path.write_bytes(sink.getvalue()))
 
 
 def _no_formula(text: str) -> str:

@@ -299,6 +299,14 @@ def test_a_full_disk_ends_in_one_line_and_all_that_is_said_to_be_kept_can_be_rea
 
 
 @pytest.mark.slow
+def test_a_folder_whose_name_is_no_unicode_holds_a_run_and_its_report(accelbench: Run, tmp_path: Path) -> None:
+    out = tmp_path / os.fsdecode(b"out-\xff")
+    process = accelbench(*RUN[:-1], out, "behave")
+    assert process.returncode == 0, process.stderr
+    assert (out / "report.html").is_file()
+
+
+@pytest.mark.slow
 def test_an_unwritable_directory_is_one_line(accelbench: Run) -> None:
     process = accelbench("run", "behave", "--out", "/proc/accelbench")
     assert process.returncode == 2
