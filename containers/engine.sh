@@ -10,7 +10,7 @@
 set -euo pipefail
 
 DEVICE=${DEVICE:-cpu}
-BASE=${BASE:-debian:bookworm-slim}
+BASE=${BASE:-$(sed -n s/^ARG\ BASE=//p containers/Dockerfile)}
 IMAGE=accelbench:$DEVICE
 SIF=${SIF:-containers/build/accelbench-$DEVICE.sif}
 SBOM=containers/build/accelbench-$DEVICE.cdx.json

@@ -1,4 +1,4 @@
-"""The images' locks hold what the pinned sets hold, each file by its hash; the sets hold what the project asks."""
+"""The images are built of one base by its digest, and of packages by their hashes: those of the pinned sets."""
 
 from __future__ import annotations
 
@@ -69,3 +69,10 @@ def test_no_set_names_a_registry() -> None:
     for path in (ROOT / "requirements").iterdir():
         if path.suffix in (".txt", ".lock"):
             assert not re.search(r"https?:|index-url|find-links", path.read_text(encoding="utf-8")), path.name
+
+
+def test_the_images_are_built_on_one_base_by_its_digest() -> None:
+    (dockerfile,) = re.findall(r"^ARG BASE=(.*)$", (ROOT / "containers/Dockerfile").read_text("utf-8"), re.MULTILINE)
+    (definition,) = re.findall(r"^ +from=(.*)$", (ROOT / "containers/accelbench.def").read_text("utf-8"), re.MULTILINE)
+    assert dockerfile == definition
+    assert re.fullmatch(r"debian@sha256:[0-9a-f]{64}", dockerfile)

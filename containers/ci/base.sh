@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # This script makes a minimal Debian 12 as a tarball, which stands in for the base image where no image registry can be
 # reached:
-#   containers/ci/base.sh base.tar && docker import base.tar debian:bookworm-slim
+#   containers/ci/base.sh base.tar && docker import base.tar debian:bookworm-slim && make image BASE=debian:bookworm-slim
 # It needs mmdebstrap, a minute and 120 MB.
 set -euo pipefail
 

@@ -8,7 +8,7 @@ CONFINED=(--cap-drop ALL --security-opt no-new-privileges)
 image() {
     local secrets=() log digest status=0
     "$ENGINE" image inspect "$BASE" >/dev/null 2>&1 || "$ENGINE" pull --quiet "$BASE" >/dev/null ||
-        die "there is no base image $BASE and it cannot be pulled: docker import one (containers/ci/base.sh), or BASE=…"
+        die "there is no base image $BASE and it cannot be pulled: import one (containers/ci/base.sh) and name it: BASE=…"
     digest=$(base_digest)
     if [[ -r $CERTIFICATES ]]; then secrets+=(--secret "id=ca_bundle,src=$CERTIFICATES"); fi
     if [[ -r ${PIP_CONFIG_FILE:-} ]]; then secrets+=(--secret "id=pip_conf,src=$PIP_CONFIG_FILE"); fi

@@ -19,6 +19,7 @@ from tests.conftest import ROOT, info
 from tests.conftest import records as written
 
 BASE = "debian:bookworm-slim"
+"""The base of the images that these tests build, which needs no registry: `containers/ci/base.sh` makes it."""
 ENGINES_S = 60
 """The time that a daemon may take to answer, in seconds."""
 
@@ -167,6 +168,7 @@ def variables(workshop: Path) -> dict[str, str]:
     os.chown(home, CALLER.pw_uid, CALLER.pw_gid)
     return os.environ | {
         "PATH": PATH,
+        "BASE": BASE,
         "HOME": str(home),
         "DOCKER_HOST": os.environ.get("DOCKER_HOST", f"unix://{workshop}/docker.sock"),
         "COLUMNS": "100",
