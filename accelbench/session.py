@@ -98,14 +98,13 @@ def exit_status(run: Run, console: Console) -> int:
 
     The disturbed points that make it fail are named, and so are those whose records are gone.
     """
-    lost = {str(point) for point in run.info.plan} - {str(record.point) for record in run.records}
-    for point in sorted(lost):
+    for point in run.lost:
         console.print(f"{point}: its record is gone: records.jsonl was changed meanwhile", style="red")
-    disturbed = run.disturbed if run.info.settings.require_quiet else []
+    disturbed = run.counts.disturbed if run.info.settings.require_quiet else 0
     if disturbed:
-        names = "".join(f"\n  {record.point.benchmark} {record.point.details}" for record in disturbed)
+        names = "".join(f"\n  {record.point.benchmark} {record.point.details}" for record in run.disturbed)
         console.print(f"--require-quiet: these points were disturbed:{names}", style="red")
-    return EXIT_FAILED if lost or disturbed or run.of_status("failed") else 0
+    return EXIT_FAILED if run.lost or disturbed or run.counts.failed else 0
 
 
 def serve(cluster: Cluster) -> int:

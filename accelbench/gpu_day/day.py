@@ -138,7 +138,7 @@ def _note(stage: Stage, out: Path) -> str:
     counts: dict[str, str] = {}
     for name, run in (runs := runs_of(out, stage.name)).items():
         try:
-            counts[name] = Run.of(run).counts
+            counts[name] = Run.of(run).counts_text
         except UserError as error:  # it was killed as it wrote, which resuming it mends
             counts[name] = str(error)
     return "; ".join(f"{name}: {count}" if len(runs) > 1 else count for name, count in counts.items())

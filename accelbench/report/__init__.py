@@ -22,6 +22,6 @@ def write_report(store: RunStore, run: Run | None = None) -> Path:
     from accelbench.report.table import write_tables
 
     run = run or Run.of(store)
-    write_tables(store.path, run)
+    write_tables(store, run)
     page = render_page(run)
     return write_atomically(store.path / "report.html", lambda path: path.write_text(page, encoding="utf-8"))

@@ -22,8 +22,8 @@ def render_page(run: Run) -> str:
         info=run.info,
         parts=_parts(run, environment),
         created=run.info.created.astimezone(UTC).strftime("%Y-%m-%d %H:%M UTC"),
-        counts=run.counts,
-        state="bad" if run.of_status("failed") else "disturbed" if run.disturbed else "good",
+        counts=run.counts_text,
+        state="bad" if run.counts.failed else "disturbed" if run.counts.disturbed else "good",
     )
 
 

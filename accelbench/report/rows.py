@@ -5,8 +5,9 @@ from __future__ import annotations
 import itertools
 import re
 import shlex
+from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property
 from operator import itemgetter
 from statistics import fmean
@@ -282,14 +283,39 @@ def each_at_most(sizes: Iterable[int], most: int) -> int:
     return max(1, share, *left)
 
 
-def count_text(info: RunInfo, records: Sequence[Record], disturbed: int) -> str:
+@dataclass(frozen=True)
+class Counts:
+    """How many points were measured, failed and were skipped, and how many of the measured ones were disturbed."""
+
+    measured: int = 0
+    failed: int = 0
+    skipped: int = 0
+    disturbed: int = 0
+
+    @property
+    def points(self) -> int:
+        return self.measured + self.failed + self.skipped
+
+    def __add__(self, other: Counts) -> Counts:
+        return Counts(*(getattr(self, each.name) + getattr(other, each.name) for each in fields(self)))
+
+
+def counts_of(records: Sequence[Record], courses: Sequence[Course]) -> Counts:
+    """Return the counts of these records, with the judgements on their samples in the same order."""
+    status = Counter(record.status for record in records)
+    judged = zip(records, courses, strict=True)
+    disturbed = sum(record.status == "measured" and bool(disturbances(record, course)) for record, course in judged)
+    return Counts(status["measured"], status["failed"], status["skipped"], disturbed)
+
+
+def count_text(info: RunInfo, counts: Counts) -> str:
     """Return the counts in words: `38 of 41 points measured and verified, 7 of them disturbed, 1 failed, 2 skipped`."""
-    counts = {status: sum(r.status == status for r in records) for status in ("measured", "failed", "skipped")}
-    missing = max(0, len(info.plan) - len(records))
-    parts = [f"{counts['measured']} of {max(len(info.plan), len(records))} points measured and verified"]
-    if disturbed:
-        parts.append(f"{'all' if disturbed == counts['measured'] else disturbed} of them disturbed")
-    parts += [f"{counts[status]} {status}" for status in ("failed", "skipped") if counts[status]]
+    missing = max(0, len(info.plan) - counts.points)
+    parts = [f"{counts.measured} of {max(len(info.plan), counts.points)} points measured and verified"]
+    if counts.disturbed:
+        parts.append(f"{'all' if counts.disturbed == counts.measured else counts.disturbed} of them disturbed")
+    parts += [f"{counts.failed} failed"] if counts.failed else []
+    parts += [f"{counts.skipped} skipped"] if counts.skipped else []
     parts += [f"{missing} not reached"] if missing else []
     return ", ".join(parts) + f", in {seconds(info.wall_s)}" * bool(info.wall_s)
 

@@ -6,8 +6,9 @@ beside the file. The terminal imports every section, so a file imports drawing l
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -15,15 +16,25 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from accelbench.report.rows import Group, Row, count_text, each_at_most, make_groups, rows_of
+from accelbench.report.rows import Counts, Group, Row, count_text, counts_of, each_at_most, make_groups, rows_of
 from accelbench.run.store import RunInfo, RunStore
 from profiling.analysis.course import Course, course_of, disturbances
 from profiling.analysis.roofline import Ceiling, ceilings
 from profiling.modules import modules_of
 from profiling.records.record import Record
 
+RECORDS_HELD = 3000
+"""The records of each status that are held for the page and the terminal: one takes some 40 kB of memory."""
 ROWS_IN_PAGE = 2000
 """The points that the tables of the page show, so that a browser opens it at once; `records.csv` has all of them."""
+
+
+@dataclass(frozen=True)
+class LeftOut:
+    """The points of a very large run that page and terminal leave out, so that their records need not be held."""
+
+    points: frozenset[str] = frozenset()
+    counts: Counts = field(default_factory=Counts)
 
 
 @dataclass(frozen=True)
@@ -32,11 +43,23 @@ class Run:
 
     info: RunInfo
     records: Sequence[Record]
+    """The records, of a very large run the first `RECORDS_HELD` of each status."""
+    left_out: LeftOut = field(default_factory=LeftOut)
 
     @classmethod
     def of(cls, store: RunStore) -> Run:
         """Return the run as it is stored."""
-        return cls(store.info(), store.records())
+        held: list[Record] = []
+        held_of: Counter[str] = Counter()
+        points, counts = set(), Counts()
+        for record in store.points():
+            if held_of[record.status] < RECORDS_HELD:
+                held_of[record.status] += 1
+                held.append(record)
+            else:
+                points.add(str(record.point))
+                counts += counts_of([record], [course_of(record)])
+        return cls(store.info(), held, LeftOut(frozenset(points), counts))
 
     @cached_property
     def courses(self) -> list[Course]:
@@ -50,9 +73,20 @@ class Run:
         return [record for record, course in judged if record.status == "measured" and disturbances(record, course)]
 
     @cached_property
-    def counts(self) -> str:
-        """Return, in words, how many points were measured, were disturbed, failed or were skipped."""
-        return count_text(self.info, self.records, len(self.disturbed))
+    def counts(self) -> Counts:
+        """Return how many points were measured, were disturbed, failed or were skipped, those left out among them."""
+        return counts_of(self.records, self.courses) + self.left_out.counts
+
+    @property
+    def counts_text(self) -> str:
+        """Return these counts in words."""
+        return count_text(self.info, self.counts)
+
+    @property
+    def lost(self) -> list[str]:
+        """Return the points of the plan that have no record."""
+        there = {str(record.point) for record in self.records} | self.left_out.points
+        return sorted({str(point) for point in self.info.plan} - there)
 
     @cached_property
     def rows(self) -> list[Row]:

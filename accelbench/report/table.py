@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,7 +27,7 @@ from profiling.records.record import Record
 
 if TYPE_CHECKING:
     from accelbench.report.section import Run
-    from accelbench.run.store import RunInfo
+    from accelbench.run.store import RunInfo, RunStore
 
 COLUMNS: Mapping[str, tuple[str, str]] = {
     "run_id": ("str", "the run"),
@@ -94,6 +96,7 @@ COLUMNS: Mapping[str, tuple[str, str]] = {
     "verify_s": ("float", "seconds of verification"),
     "profile_s": ("float", "seconds of the pass under the profilers, after all that was measured"),
     "bottleneck": ("str", "what holds a training back; null where it is unknown or was not asked"),
+    "bottleneck_beside": ("str", "what cannot be told from it as the larger cause, separated by semicolons"),
     "bottleneck_reason": ("str", "why it is unknown"),
     "noise": ("str", "what disturbed the measurement, separated by semicolons; empty if nothing was seen"),
     "held_back": ("str", "what kept the libraries that did the work below what the CPU can, separated by semicolons"),
@@ -110,20 +113,35 @@ Further ones, as the records have them: `param.<axis>`; `metric.<name>` in the u
 one gauge per core; `counter.<name>`.
 """
 
+PIECE = 1000
+"""The lines of a table that are made at once."""
 _TYPES = {"str": "string", "int": "Int64", "float": "Float64", "bool": "boolean"}
 
 
-def write_tables(folder: Path, run: Run) -> None:
-    """Write `records.csv` and `records.parquet` into the run's folder."""
-    frame, descriptions = make_table(run)
-    shown = frame.assign(**frame.select_dtypes("string").map(_no_formula, na_action="ignore"))
-    write_atomically(folder / "records.csv", lambda path: shown.to_csv(path, index=False, lineterminator="\n"))
-    table = pa.Table.from_pandas(frame, preserve_index=False)
-    fields = [field.with_metadata({"description": descriptions[field.name]}) for field in table.schema]
-    table = table.cast(pa.schema(fields, metadata=table.schema.metadata))
+def write_tables(store: RunStore, run: Run) -> None:
+    """Write `records.csv` and `records.parquet` into the run's folder, piece by piece, of all points of the run."""
+    records = store.points if run.left_out.points else lambda: iter(run.records)
+    columns = find_columns(records())
     sink = pa.BufferOutputStream()  # Arrow opens no file whose name is not Unicode
-    pq.write_table(table, sink)
-    write_atomically(folder / "records.parquet", lambda path: path.write_bytes(sink.getvalue()))
+
+    def write(path: Path) -> None:
+        writer = None
+        with path.open("w", encoding="utf-8", newline="") as csv, ExitStack() as stack:
+            for frame in _frames(run, records(), columns):
+                shown = frame.assign(**frame.select_dtypes("string").map(_no_formula, na_action="ignore"))
+                shown.to_csv(csv, index=False, lineterminator="\n", header=writer is None)
+                table = _described(frame, columns)
+                writer = writer or stack.enter_context(pq.ParquetWriter(sink, table.schema))
+                writer.write_table(table)
+
+    write_atomically(store.path / "records.csv", write)
+    write_atomically(store.path / "records.parquet", lambda path: path.write_bytes(sink.getvalue()))
+
+
+def _described(frame: pd.DataFrame, columns: Mapping[str, tuple[str, str]]) -> pa.Table:
+    table = pa.Table.from_pandas(frame, preserve_index=False)
+    fields = [field.with_metadata({"description": columns[field.name][1]}) for field in table.schema]
+    return table.cast(pa.schema(fields, metadata=table.schema.metadata))
 
 
 def _no_formula(text: str) -> str:
@@ -132,25 +150,50 @@ def _no_formula(text: str) -> str:
 
 
 def make_table(run: Run) -> tuple[pd.DataFrame, dict[str, str]]:
-    """Return the table, and the meaning of each of its columns."""
+    """Return the table of the records that are held, and the meaning of each of its columns."""
+    columns = find_columns(run.records)
+    (frame,) = _frames(run, run.records, columns, piece=max(1, len(run.records)))
+    return frame, {name: meaning for name, (_, meaning) in columns.items()}
+
+
+def find_columns(records: Iterable[Record]) -> dict[str, tuple[str, str]]:
+    """Return the type and the meaning of each column of a table of these records."""
+    meanings: dict[str, str] = {}
+    kinds: dict[str, str | None] = {}
+    for record in records:
+        meanings |= _descriptions(record)
+        for name, value in _own(record).items():
+            kinds[name] = _wider(kinds.get(name), value)
+    return {**COLUMNS, **{name: (kinds.get(name) or "float", meanings[name]) for name in sorted(meanings)}}
+
+
+def _wider(kind: str | None, value: Any) -> str | None:
+    """Return the type of a column of that type, None of one without a value so far, once it holds this value, too.
+
+    An axis whose values are words in one benchmark and numbers in another is written as words.
+    """
+    if value is None:
+        return kind
+    if kind == "str" or isinstance(value, str):
+        return "str"
+    return "int" if kind in (None, "int") and isinstance(value, int) else "float"
+
+
+def _frames(
+    run: Run, records: Iterable[Record], columns: Mapping[str, tuple[str, str]], piece: int = PIECE
+) -> Iterator[pd.DataFrame]:
+    """Yield the table in pieces of so many lines; one without lines if there are no records."""
     measured = run.ceilings if run.info.settings.ceilings else None
-    lines = [_line(run.info, record, measured) for record in run.records]
-    descriptions = {name: meaning for name, (_, meaning) in COLUMNS.items()}
-    for record in run.records:
-        descriptions |= _descriptions(record)
-    columns = [*COLUMNS, *sorted(descriptions.keys() - COLUMNS.keys())]
-    series = {name: _series([line.get(name) for line in lines], COLUMNS.get(name, ("", ""))[0]) for name in columns}
-    return pd.DataFrame(series), descriptions
+    left = iter(records)
+    first = True
+    while (lines := [_line(run.info, record, measured) for record in islice(left, piece)]) or first:
+        first = False
+        yield pd.DataFrame({name: _series([line.get(name) for line in lines], columns[name][0]) for name in columns})
 
 
 def _series(values: Sequence[Any], kind: str) -> pd.Series[Any]:
     if kind == "time":
         return pd.Series(pd.to_datetime(values, utc=True).as_unit("us"))
-    if not kind:
-        present = [value for value in values if value is not None]
-        # An axis whose values are words in one benchmark and numbers in another is written as words.
-        kind = "str" if any(isinstance(value, str) for value in present) else "float"
-        kind = "int" if present and all(isinstance(value, int) for value in present) else kind
     if kind == "str":
         values = [None if value is None else str(value) for value in values]
     return pd.Series(values, dtype=_TYPES[kind])
@@ -184,16 +227,11 @@ def _line(info: RunInfo, record: Record, measured: Sequence[Ceiling] | None) -> 
     }
     if clock := observed_clock(record):
         line |= {"observed_clock_mhz": clock.mhz, "observed_clock_source": clock.source}
-    line |= record.phases.model_dump()
-    line |= {f"param.{axis}": value for axis, value in record.point.values.items()}
-    line |= {f"metric.{name}": metric.value for name, metric in record.metrics.items()}
-    for quality in record.qualities:
-        if ends := quality_interval(record, quality):
-            line |= {f"quality.{quality.name}.low": ends[0], f"quality.{quality.name}.high": ends[1]}
+    line |= record.phases.model_dump() | _own(record)
     if record.profile is not None:
         found = record.profile.bottleneck
-        line |= {"bottleneck": found.bound, "bottleneck_reason": found.reason}
-        line |= {f"bottleneck.{cause}": share for cause, share in found.shares.items()}
+        line |= {"bottleneck": found.bound, "bottleneck_beside": "; ".join(found.beside)}
+        line |= {"bottleneck_reason": found.reason}
     if work is not None:
         line |= {"flops": work.flops, "bytes": work.bytes, "items": work.items, "item": work.item}
     if record.data is not None:
@@ -207,10 +245,23 @@ def _line(info: RunInfo, record: Record, measured: Sequence[Ceiling] | None) -> 
         line |= {"verified": checked.passed, "verification": checked.method}
         line |= {"error": checked.error, "tolerance": checked.tolerance}
     if record.telemetry is not None:
-        line |= {f"telemetry.{kind}": gauge.median for kind, gauge in summarize_gauges(record.telemetry).items()}
-        line |= {f"counter.{name}": value for name, value in record.telemetry.counters.items()}
         line["throttle_reasons"] = "; ".join(record.telemetry.throttle_reasons)
     return line | _timing(record)
+
+
+def _own(record: Record) -> dict[str, Any]:
+    """Return the values of the columns that not every table has."""
+    line: dict[str, Any] = {f"param.{axis}": value for axis, value in record.point.values.items()}
+    line |= {f"metric.{name}": metric.value for name, metric in record.metrics.items()}
+    for quality in record.qualities:
+        if ends := quality_interval(record, quality):
+            line |= {f"quality.{quality.name}.low": ends[0], f"quality.{quality.name}.high": ends[1]}
+    if record.profile is not None:
+        line |= {f"bottleneck.{cause}": share for cause, share in record.profile.bottleneck.shares.items()}
+    if record.telemetry is not None:
+        line |= {f"telemetry.{kind}": gauge.median for kind, gauge in summarize_gauges(record.telemetry).items()}
+        line |= {f"counter.{name}": value for name, value in record.telemetry.counters.items()}
+    return line
 
 
 def _timing(record: Record) -> dict[str, Any]:

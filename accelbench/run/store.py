@@ -6,13 +6,14 @@ import io
 import json
 import os
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from datetime import datetime
 from pathlib import Path
-from typing import Annotated, Any, Literal, NamedTuple, TypeVar
+from typing import Annotated, Any, BinaryIO, Literal, NamedTuple, TypeVar
 
 from filelock import FileLock, Timeout
-from pydantic import Field, ValidationError
+from pydantic import Field, TypeAdapter, ValidationError
 
 from accelbench.damage import tell_damage
 from accelbench.errors import DataDamaged, RunBroken, UserError
@@ -35,6 +36,7 @@ MOST_DIGITS = 18
 HALF_A_CHARACTER = re.compile(rb"\\u[dD][89a-fA-F]")
 """The escape of half a character in JSON, which is Unicode only beside the other half."""
 M = TypeVar("M", bound=Stored)
+POINT = TypeAdapter(Point)
 
 
 class Settings(Stored):
@@ -249,14 +251,47 @@ class RunStore:
         return f"{records}, and once that is mended 'accelbench resume {self.path}' measures the rest"
 
     def records(self) -> list[Record]:
-        """Return one record for each point, its rounds joined, in the order of the plan; see `lines`."""
+        """Return one record for each point, its rounds joined, in the order of the plan; see `points`."""
+        return list(self.points())
+
+    def points(self) -> Iterator[Record]:
+        """Yield one record for each point, its rounds joined, in the order of the plan.
+
+        One point is held at a time, however many there are. What cannot be read is told as damage; where that is the
+        whole file, `DataDamaged` is raised.
+        """
         info = self.info()
         place = {str(point): number for number, point in enumerate(info.plan)}
-        points: dict[str, list[Record]] = {}
-        for record in self.lines():
-            points.setdefault(str(record.point), []).append(record)
-        ordered = sorted(points.items(), key=lambda item: place.get(item[0], len(place)))
-        return [join(rounds, info.settings.rounds_of(rounds[0].point)) for _, rounds in ordered]
+        lines = self._lines_of_points()
+        with _opened(self.records_path) as file:
+            for point in sorted(lines, key=lambda point: place.get(point, len(place))):
+                rounds: dict[int, Record] = {}
+                for number, begin in lines[point]:
+                    file.seek(begin)
+                    try:
+                        record = self._parse_line(file.readline(), number)
+                    except UserError as error:
+                        tell_damage(str(error))
+                    else:
+                        rounds[record.round] = record
+                if rounds:
+                    found = list(rounds.values())
+                    yield join(found, info.settings.rounds_of(found[0].point))
+
+    def _lines_of_points(self) -> dict[str, list[tuple[int, int]]]:
+        """Return where each point's lines are: their numbers from 1, and where they begin."""
+        found: dict[str, list[tuple[int, int]]] = {}
+        begin = 0
+        with _opened(self.records_path) as file:
+            for number, line in enumerate(file, start=1):
+                try:
+                    point = _point_of(line) or str(self._parse_line(line, number).point)
+                except UserError as error:
+                    tell_damage(str(error))
+                else:
+                    found.setdefault(point, []).append((number, begin))
+                begin += len(line)
+        return found
 
     def lines(self) -> list[Record]:
         """Return the last record of each round of each point, as measured; what cannot be read is told as damage."""
@@ -270,16 +305,19 @@ class RunStore:
         found: dict[tuple[str, int], Record] = {}
         damage: dict[int, str] = {}
         for number, line in enumerate(self._read_lines(), start=1):
-            where = f"{self.records_path} line {number}"
             try:
-                if not line.endswith(b"\n"):
-                    raise DataDamaged(f"{where} is cut off: 'accelbench resume {self.path}' measures that point again")
-                record = _parse(Record, line, where)
+                record = self._parse_line(line, number)
             except UserError as error:
                 damage[number] = str(error)
             else:
                 found[str(record.point), record.round] = record
         return Contents(list(found.values()), damage)
+
+    def _parse_line(self, line: bytes, number: int) -> Record:
+        where = f"{self.records_path} line {number}"
+        if not line.endswith(b"\n"):
+            raise DataDamaged(f"{where} is cut off: 'accelbench resume {self.path}' measures that point again")
+        return _parse(Record, line, where)
 
     def _read_lines(self) -> Iterable[bytes]:
         return io.BytesIO(_read(self.records_path))
@@ -319,6 +357,15 @@ class RunStore:
             new.write_bytes(b"".join(parted[False]))
             new.replace(self.records_path)
         return list(damage.values())
+
+
+def _point_of(line: bytes) -> str | None:
+    """Return the point that a line is about, read no further than that takes; None where only all of it tells."""
+    text = line.decode("utf-8", errors="replace")
+    if line.endswith(b"\n") and not may_act(text):
+        with suppress(ValueError, KeyError, TypeError, RecursionError):
+            return str(POINT.validate_python(json.loads(text)["point"]))
+    return None
 
 
 def _parse(model: type[M], content: bytes, where: str) -> M:
@@ -362,8 +409,16 @@ def _refused(word: str) -> float:
 
 
 def _read(path: Path) -> bytes:
+    with _opened(path) as file:
+        return file.read()
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[BinaryIO]:
+    """Open a file to read it; `DataDamaged` if that cannot be."""
     try:
-        return path.read_bytes()
+        with path.open("rb") as file:
+            yield file
     except OSError as error:
         raise DataDamaged(f"cannot read {path}: {_why(error)}") from None
 

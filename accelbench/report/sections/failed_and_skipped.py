@@ -19,25 +19,38 @@ SHOWN, SHOWN_IN_TERMINAL = 500, 100
 """The points that the page shows, and that the terminal shows."""
 
 
-def _content(found: Sequence[Record], run: Run) -> Mapping[str, Any]:
-    return {"SHOWN": SHOWN, "TAIL_LINES": TAIL_LINES, "command": lambda record: reproduce(record, run.info.settings)}
+def _not_measured(run: Run) -> Sequence[Record]:
+    return [record for status in STYLES for record in run.of_status(status)]
 
 
-def _print(records: Sequence[Record], console: Console) -> None:
-    for record in records[:SHOWN_IN_TERMINAL]:
+def _more(run: Run, shown: int) -> int:
+    """Return how many points that were not measured are not among the first so many."""
+    return run.counts.failed + run.counts.skipped - shown
+
+
+def _content(run: Run, _: Run) -> Mapping[str, Any]:
+    return {
+        "shown": _not_measured(run)[:SHOWN],
+        "count_of_others": _more(run, SHOWN),
+        "TAIL_LINES": TAIL_LINES,
+        "command": lambda record: reproduce(record, run.info.settings),
+    }
+
+
+def _print(run: Run, console: Console) -> None:
+    for record in _not_measured(run)[:SHOWN_IN_TERMINAL]:
         name = f"{record.point.benchmark} {record.point.device} {point_text(record)}".strip()
         reason = record.reason or "no reason was recorded"
         console.print(Text.assemble((record.status, STYLES[record.status]), f" {name}: {reason}"), soft_wrap=True)
         if record.status == "failed":
             for line in record.output_tail[-TAIL_SHOWN:]:
                 console.print(Text(f"    {line}", style="dim"), no_wrap=True, overflow="ellipsis")
-    if len(records) > SHOWN_IN_TERMINAL:
-        more = f"and {len(records) - SHOWN_IN_TERMINAL:,} more, in records.csv"
-        console.print(Text(more, style="dim"))
+    if (more := _more(run, SHOWN_IN_TERMINAL)) > 0:
+        console.print(Text(f"and {more:,} more, in records.csv", style="dim"))
 
 
 section = Section(
-    find=lambda run: [record for status in STYLES for record in run.of_status(status)],
+    find=lambda run: run if run.counts.failed or run.counts.skipped else None,
     page=InPage(70, "unmeasured", "Failed and skipped", _content),
     terminal=InTerminal(40, _print),
 )

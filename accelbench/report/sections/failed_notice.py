@@ -5,8 +5,8 @@ from __future__ import annotations
 from accelbench.report.section import InPage, Section
 
 NOTICE = """\
-<p class="notice" role="note"><strong>{{ found|length }} point{{ "s" if found|length > 1 }} failed.</strong> \
+<p class="notice" role="note"><strong>{{ found }} point{{ "s" if found > 1 }} failed.</strong> \
 <a href="#unmeasured">See which, and why.</a></p>
 """
 
-section = Section(find=lambda run: run.of_status("failed"), page=InPage(20, template=NOTICE))
+section = Section(find=lambda run: run.counts.failed, page=InPage(20, template=NOTICE))

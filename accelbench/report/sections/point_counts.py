@@ -9,10 +9,10 @@ from accelbench.report.section import InTerminal, Run, Section
 
 
 def _print(run: Run, console: Console) -> None:
-    if run.disturbed:
+    if run.counts.disturbed:
         console.print(Text("'accelbench doctor' tells how to quieten this machine", style="yellow"))
-    state = "red" if run.of_status("failed") else "yellow" if run.disturbed else "green"
-    console.print(Text(run.counts, style=f"bold {state}"))
+    state = "red" if run.counts.failed else "yellow" if run.counts.disturbed else "green"
+    console.print(Text(run.counts_text, style=f"bold {state}"))
 
 
 section = Section(find=lambda run: run, terminal=InTerminal(50, _print))

@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
+import gc
+import io
 import sys
 from collections import Counter
 from pathlib import Path
 from types import FrameType
+from typing import Any
 
+import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from accelbench.plain_console import PlainConsole
 from accelbench.report import section as whole
-from accelbench.report import write_report
+from accelbench.report import table, write_report
 from accelbench.report.rows import each_at_most
 from accelbench.report.section import Run
 from accelbench.report.sections import benchmarks
 from accelbench.report.terminal import print_run
 from accelbench.run.store import RunStore
+from accelbench.session import exit_status
 from profiling.records.record import Record
 from profiling.records.work import Work
 from tests.fixtures.report_pages import page_of, printed
@@ -116,6 +121,60 @@ def test_many_failed_points_are_counted_and_the_first_shown(tmp_path: Path) -> N
     store = make_run(tmp_path / "run", failed)
     assert "and 420 more, in records.csv" in printed(store)
     assert "And 20 more, which records.csv" in page_of(tmp_path / "page", failed)
+
+
+@pytest.fixture
+def few_held(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(whole, "RECORDS_HELD", 10)
+    monkeypatch.setattr(table, "PIECE", 7)
+
+
+@pytest.mark.usefixtures("few_held")
+def test_of_a_very_large_run_all_points_are_counted_and_in_the_tables(tmp_path: Path) -> None:
+    failed = [unmeasured("fma", "failed", "it crashed", params={"n": number}) for number in range(12)]
+    store = make_run(tmp_path / "run", [*points(40), *failed])
+    out = printed(store)
+    assert "40 of 52 points measured and verified, 4 of them disturbed, 12 failed" in out
+    assert "records.csv has the other 32, too" in out
+    write_report(store)
+    page = (store.path / "report.html").read_text(encoding="utf-8")
+    assert "records.csv and records.parquet have the other 32, too." in page
+    assert "12 points failed." in page
+    for found in (pd.read_csv(store.path / "records.csv"), pd.read_parquet(store.path / "records.parquet")):
+        assert found["status"].tolist() == ["measured"] * 40 + ["failed"] * 12
+        assert found["param.n"].tolist() == [*range(1, 41), *range(12)]
+        assert found["ceiling"].nunique() == 1
+    assert Run.of(store).lost == []
+
+
+@pytest.mark.usefixtures("few_held")
+def test_a_failure_among_the_points_that_are_left_out_fails_the_run(tmp_path: Path) -> None:
+    planned = [unmeasured("fma", "skipped", "no device", params={"n": number}) for number in range(30)]
+    store = make_run(tmp_path / "run", planned)
+    lines = store.records_path.read_text(encoding="utf-8").splitlines(keepends=True)
+    store.records_path.write_text("".join(lines[:-2]), encoding="utf-8")
+    run = Run.of(store)
+    assert run.lost == [str(record.point) for record in planned[-2:]]
+    assert exit_status(run, PlainConsole(file=io.StringIO())) == 1
+
+
+@pytest.mark.usefixtures("few_held")
+def test_a_report_of_a_very_large_run_holds_few_records_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = make_run(tmp_path / "run", points(80))
+    alive = []
+    line = table._line
+
+    def counted(*arguments: Any) -> dict[str, Any]:
+        alive.append(sum(isinstance(each, Record) for each in gc.get_objects()))
+        return line(*arguments)
+
+    before = sum(isinstance(each, Record) for each in gc.get_objects())
+    monkeypatch.setattr(table, "_line", counted)
+    write_report(store)
+    assert len(alive) == 80
+    assert max(alive) - before < 20
 
 
 @given(st.lists(st.integers(0, 100), min_size=1, max_size=20), st.integers(1, 500))
