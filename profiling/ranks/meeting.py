@@ -38,15 +38,15 @@ NONCE = re.compile(r"[0-9a-f]{64}")
 NOT_UNDERSTOOD = "it sent what accelbench does not understand"
 LISTENER, CALLER, DERIVED = "listener", "caller", "derived"
 OPTIONS = {
-    socket.TCP_NODELAY: 1,
+    "TCP_NODELAY": 1,
     # Silence is asked about after a third of the time, and the question repeated six times.
-    socket.TCP_KEEPIDLE: LOST_SECONDS // 3,
-    socket.TCP_KEEPINTVL: LOST_SECONDS // 9,
-    socket.TCP_KEEPCNT: 6,
+    "TCP_KEEPIDLE": LOST_SECONDS // 3,
+    "TCP_KEEPINTVL": LOST_SECONDS // 9,
+    "TCP_KEEPCNT": 6,
     # What was sent, and is not acknowledged, would else be repeated for a quarter of an hour, and milliseconds count.
-    socket.TCP_USER_TIMEOUT: LOST_SECONDS * 1000,
+    "TCP_USER_TIMEOUT": LOST_SECONDS * 1000,
 }
-"""The options of a connection by TCP, all of Linux."""
+"""The options of a connection by TCP; not every system has all of them."""
 
 LOG = logging.getLogger(__name__)
 
@@ -281,6 +281,7 @@ def _channel(end: socket.socket) -> Channel:
     end.settimeout(None)
     with suppress(OSError):  # it may have ended already, as the first reading tells
         end.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-        for option, value in OPTIONS.items():
-            end.setsockopt(socket.IPPROTO_TCP, option, value)
+        for name, value in OPTIONS.items():
+            if (option := getattr(socket, name, None)) is not None:
+                end.setsockopt(socket.IPPROTO_TCP, option, value)
     return Channel(end, FIRST_BYTES)
