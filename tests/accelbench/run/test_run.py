@@ -99,6 +99,7 @@ def start_long_run(tmp_path: Path) -> subprocess.Popen[str]:
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_DFL),  # which is ignored where tests run under nohup
     )
     stored = tmp_path / "out" / "records.jsonl"
     runner = psutil.Process(process.pid)
