@@ -35,7 +35,7 @@ def turns(lines: list[dict[str, Any]]) -> list[tuple[int, int]]:
 
 
 def planned(run: Path) -> list[tuple[int, int]]:
-    return [(turn.point["n"], turn.round) for turn in RunStore.open(run).schedule()]
+    return [(turn.point["n"], turn.round) for turn in RunStore.open(run).info().schedule()]
 
 
 @pytest.mark.slow
