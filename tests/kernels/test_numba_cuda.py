@@ -19,8 +19,8 @@ from profiling.records.point import Point
 from tests.conftest import ROOT
 from tests.fixtures.stub_driver import compile_library
 
-PACKAGES = ("numba", "numba-cuda", "numpy", "nvidia-nvvm", "nvidia-cuda-nvrtc")
-SUCCESSOR = ("numba-cuda-mlir==0.6.0", "filelock", "psutil", "pydantic", "scipy")
+PACKAGES = ("pydantic", "numba", "numba-cuda", "numpy", "nvidia-nvvm", "nvidia-cuda-nvrtc")
+SUCCESSOR = ("numba-cuda-mlir==0.6.0", "filelock", "psutil", "scipy")
 """What imports all kernels beside the above."""
 DRIVER = """
 #include <string.h>
