@@ -233,7 +233,7 @@ def test_a_tuned_kernel_that_spills_is_a_failure(monkeypatch: pytest.MonkeyPatch
 
 
 CUDA12 = Path(sys.prefix, "cuda12", "bin", "python")
-"""An environment of its own, which `make test-all` makes: both CUDAs' packages hold files of the same names."""
+"""An environment of its own, which `make test-all` makes, and CI does not: both CUDAs have files of the same names."""
 
 
 @pytest.mark.slow
