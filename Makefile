@@ -15,6 +15,8 @@ RUN ?= latest
 STAGES ?=
 BUDGET ?=
 PART ?=
+PAPER ?=
+SMALL ?=
 TRACE ?=
 HOST_PROFILE ?=
 KERNELS ?=
@@ -43,7 +45,7 @@ CUDA12 = $(if $(VENV),$(VENV)/cuda12/.installed)
 
 .DEFAULT_GOAL := help
 .PHONY: device-there gpu-tests
-.PHONY: help bench list resume report tensorboard doctor install test test-all test-gpu sanitize gpu-day kernels-report lint format bench-self schema records-page pins clean image sif sbom container-bench container-test
+.PHONY: help bench list resume report reproduce tensorboard doctor install test test-all test-gpu sanitize gpu-day kernels-report lint format bench-self schema records-page pins clean image sif sbom container-bench container-test
 
 help:  ## list every target
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -76,7 +78,7 @@ define NEWLINE
 endef
 ON_COMMAND_LINE := $(foreach name,PYTHON VENV SET,$(if $(findstring command,$(origin $(name))),$(name)))
 NAMES = DEVICE PYTHON VENV SET CUDA JOBS
-OTHERS = $(BENCH_VARIABLES) RUN STAGES BUDGET PART KERNELS PYTEST ENGINE BASE SIF FLAGS
+OTHERS = $(BENCH_VARIABLES) RUN STAGES BUDGET PART PAPER SMALL KERNELS PYTEST ENGINE BASE SIF FLAGS
 literally = $(if $(findstring $(NEWLINE),$(value $(1))),$(error $(1)= has more than one line))$(eval override $(1) := $$(value $(1)))
 $(foreach name,$(NAMES) $(OTHERS),$(if $(filter command environment,$(firstword $(origin $(name)))),$(call literally,$(name))))
 # These become parts of programs' and targets' names, which make cannot quote; PYTHON may have options.
@@ -103,6 +105,9 @@ resume: $(INSTALLED)  ## go on with an interrupted run (RUN=…)
 
 report: $(INSTALLED)  ## rebuild a run's table and report.html (RUN=…)
 	@$(PY) -m accelbench report $(call quoted,$(RUN))
+
+reproduce: device-there $(INSTALLED)  ## measure a paper on this machine and judge its claims (PAPER=kimm2021 SMALL=1); without PAPER list the papers
+	@$(PY) -m accelbench reproduce $(if $(PAPER),$(call quoted,$(PAPER)) --device $(call quoted,$(DEVICE)) $(if $(SMALL),--small),--list)
 
 tensorboard: $(INSTALLED)  ## open a run's traces in TensorBoard, on this machine only (RUN=…)
 	@$(PY) -m accelbench tensorboard $(call quoted,$(RUN))

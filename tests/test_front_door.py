@@ -53,6 +53,7 @@ NO_COMMAND = {
     "test": ["PYTEST", "JOBS"],
     "kernels-report": ["KERNELS", "CUDA"],
     "bench-self": ["PART"],
+    "reproduce": ["PAPER", "SMALL", "DEVICE"],
 }
 """The variables of each target, all of which are tried; those of the containers' targets are tried by their tests."""
 

@@ -27,15 +27,20 @@ def render_page(run: Run) -> str:
     )
 
 
-def _environment(run: Run) -> Environment:
-    environment = Environment(
-        loader=FileSystemLoader([Path(__file__).parent, *folder.__path__]),
+def templates(*folders: str | Path) -> Environment:
+    """Return the templates of these folders, in which every text is escaped and plain."""
+    return Environment(
+        loader=FileSystemLoader(folders),
         autoescape=True,
         finalize=_plain,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
+
+
+def _environment(run: Run) -> Environment:
+    environment = templates(Path(__file__).parent, *folder.__path__)
     environment.filters |= {
         "bound": figures.bound,
         "digits": figures.digits,

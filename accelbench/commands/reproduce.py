@@ -1,0 +1,153 @@
+"""The command `reproduce`: the claims of a published study, judged by stored runs or by a run that it makes first."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from accelbench.commands import DEVICE_OPTION, TRUSTED_NETWORK_OPTION, Number, console, find_device
+from accelbench.errors import Interrupted, UserError
+from accelbench.limits import MOST_SECONDS
+
+if TYPE_CHECKING:
+    from accelbench.reproduce.paper import Paper
+    from profiling.records.point import Device
+
+MEASURING = ("small", "device", "time_limit", "trusted_network")
+"""The options that say how to measure."""
+
+
+@click.command()
+@click.argument("paper", required=False)
+@click.argument("runs", nargs=-1, metavar="[RUN]...")
+@click.option("--list", "listed", is_flag=True, help="List the papers, the number of their claims, and their suites.")
+@click.option("--small", is_flag=True, help="Measure the small suite: minutes on two CPU cores.")
+@DEVICE_OPTION
+@click.option(
+    "--time-limit", type=Number(1, MOST_SECONDS), help="Seconds allowed to one point. Default: the benchmark's."
+)
+@TRUSTED_NETWORK_OPTION
+@click.option("--even-if-disturbed", is_flag=True, help="Decide by points that were disturbed, too.")
+@click.option(
+    "--page", type=click.Path(path_type=Path, dir_okay=False), help="The page. Default: runs/reproduce-PAPER.html."
+)
+@click.pass_context
+def command(
+    context: click.Context,
+    paper: str | None,
+    runs: tuple[str, ...],
+    listed: bool,
+    small: bool,
+    device: str,
+    time_limit: float | None,
+    trusted_network: bool,
+    even_if_disturbed: bool,
+    page: Path | None,
+) -> int:
+    """Tell of each claim of a published study whether it holds on these machines: confirmed, refuted, or why not.
+
+    PAPER is a name that --list shows, or a TOML file of the same form. Judge the runs that are given, of one machine or
+    of several. Without any, measure the study's suite on this machine first; the same command goes on with a
+    measurement that was interrupted.
+    """
+    from accelbench.plain_console import say
+    from accelbench.reproduce.paper import load_paper, paper_names
+    from accelbench.run.cluster import find_cluster
+
+    if listed:
+        if paper:
+            raise UserError(f"--list names every paper: leave out {paper}")
+        from accelbench.reproduce.terminal_claims import print_papers
+
+        print_papers([load_paper(name) for name in paper_names()], console())
+        return 0
+    if paper is None:
+        raise UserError(f"name a paper: {', '.join(paper_names())}")
+    asked = load_paper(paper)
+    measuring = {name: context.get_parameter_source(name) for name in MEASURING}
+    given = [name for name, source in measuring.items() if source is click.core.ParameterSource.COMMANDLINE]
+    if runs and given:
+        options = ", ".join(f"--{name.replace('_', '-')}" for name in given)
+        raise UserError(f"{options} is for measuring, and the runs to judge are given: leave out either")
+    status = 0
+    if not runs:
+        cluster = find_cluster(os.environ)
+        if cluster and cluster.rank > 0:
+            from accelbench.session import serve
+
+            return serve(cluster)  # rank 0 judges
+        words = measurement(asked, small, find_device(device), time_limit, trusted_network)
+        status = run_words(words, 1 if cluster else asked.processes)
+        runs = (words[-1],)
+    from accelbench.reproduce.claims_page import write_page
+    from accelbench.reproduce.judging import judge, read_runs
+    from accelbench.reproduce.terminal_claims import print_judgement
+    from accelbench.run.store import RUNS
+
+    judgement = judge(asked, read_runs(runs), even_if_disturbed)
+    print_judgement(judgement, console())
+    say(f"page {write_page(judgement, page or RUNS / f'reproduce-{asked.name}.html')}")
+    return status
+
+
+def measurement(
+    paper: Paper, small: bool, device: Device, time_limit: float | None, trusted_network: bool
+) -> list[str]:
+    """Return the command that measures the paper's suite here, whose last word is the run's directory.
+
+    It goes on with the last run of that suite on this machine where that was not finished. How long it will take is
+    said before.
+    """
+    from accelbench.find_run import stored_runs
+    from accelbench.plain_console import say
+    from accelbench.reproduce.measuring import forecast, interrupted, past_seconds
+    from accelbench.run.plan import make_plan
+    from accelbench.run.store import RUNS, Settings, new_run_id
+    from accelbench.run.suite import load_suite
+    from profiling.machine.environment.collect import collect
+
+    name = paper.small if small else paper.suite
+    suite, here, stores = load_suite(name), collect(), stored_runs(RUNS)
+    trusted = ["--trusted-network"] if trusted_network else []
+    if found := interrupted(stores, suite.name, device, here):
+        settings, turns = found.info().settings, found.turns_left(found.lines())
+        left = list({str(turn.point): turn.point for turn in turns}.values())
+        words = ["resume", *trusted, str(found.path)]
+        say(f"going on with {found.path}, which was not finished; it keeps its own settings")
+    else:
+        left = make_plan((), suite, device, (), None, True, paper.processes)
+        sampling = suite.max_seconds.get(device) or Settings().max_seconds
+        settings = Settings(time_limit_s=time_limit, max_seconds=sampling)
+        limit = ["--time-limit", f"{time_limit:g}"] if time_limit else []
+        words = ["run", "--suite", name, "--device", device, *limit, *trusted]
+        words += ["--out", str(RUNS / new_run_id(suite.name))]
+    say(f"measuring {suite.name} on {device}: {forecast(left, settings, past_seconds(stores, here)).sentence}")
+    for data in paper.fetch:
+        say(f"claims about quality need real data: 'accelbench data fetch {data}' gets it")
+    return words
+
+
+def run_words(words: Sequence[str], processes: int) -> int:
+    """Run that command of accelbench in so many processes, and return its status.
+
+    `Interrupted` says how to go on.
+    """
+    from accelbench.commands.launch import launch
+
+    status: int
+    try:
+        if processes > 1:
+            status = launch(words, processes, 1)
+        else:
+            measure: click.Command = import_module(f"accelbench.commands.{words[0]}").command
+            status = measure.main(list(words[1:]), standalone_mode=False) or 0
+    except Interrupted as error:
+        raise Interrupted(f"{error}, and so does this command") from None
+    if status == Interrupted.exit_status:
+        raise Interrupted("interrupted: the same command goes on")
+    return status

@@ -1,0 +1,103 @@
+"""All claims of a study, judged by the runs that were given, and what of these runs decides nothing."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC
+
+from accelbench.damage import tell_damage
+from accelbench.errors import DataDamaged, UserError
+from accelbench.find_run import find_runs
+from accelbench.report.section import Run
+from accelbench.reproduce.evidence import MOST_TOLD, Evidence
+from accelbench.reproduce.paper import Claim, Paper
+from accelbench.reproduce.verdict import WORDS, CannotTell, Finding
+
+
+@dataclass(frozen=True)
+class Judged:
+    """A claim and the verdict on it."""
+
+    claim: Claim
+    finding: Finding
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """The verdicts on all claims of a study."""
+
+    paper: Paper
+    runs: tuple[Run, ...]
+    claims: tuple[Judged, ...]
+    notes: tuple[str, ...]
+    """What is to be known of the runs: unfinished ones, and points that decide no claim."""
+
+    @property
+    def sentence(self) -> str:
+        """Return the verdicts counted: `3 confirmed, 1 refuted, 7 cannot tell`."""
+        counts = Counter(judged.finding.word for judged in self.claims)
+        return ", ".join(f"{counts[word]} {word}" for word in WORDS if counts[word])
+
+
+def read_runs(words: Sequence[str]) -> tuple[Run, ...]:
+    """Return the runs that the words name: runs, or all of folders and packs; `UserError` for one that is given twice.
+
+    A run that cannot be read is told as damage, where others can.
+    """
+    runs: dict[str, Run] = {}
+    broken: list[DataDamaged] = []
+    for store in (store for word in words for store in find_runs(word)):
+        try:
+            run = Run.of(store)
+        except DataDamaged as error:
+            broken.append(error)
+            continue
+        if run.info.run_id in runs:
+            raise UserError(f"the run {run.info.run_id} is given twice: give each run once")
+        runs[run.info.run_id] = run
+    if broken and not runs:
+        raise broken[0]
+    for reason in broken:
+        tell_damage(str(reason))
+    return tuple(runs.values())
+
+
+def judge(paper: Paper, runs: Sequence[Run], even_if_disturbed: bool = False) -> Judgement:
+    """Return the verdict on each claim of the study, by these runs."""
+    evidence = Evidence(tuple(runs), even_if_disturbed)
+    claims = tuple(Judged(claim, judge_claim(claim, evidence)) for claim in paper.claim)
+    return Judgement(paper, evidence.runs, claims, tuple(_notes(paper, runs)))
+
+
+def judge_claim(claim: Claim, evidence: Evidence) -> Finding:
+    """Return the verdict on one claim."""
+    try:
+        return claim.rule.judge(claim.points, evidence)
+    except CannotTell as found:
+        return found.finding()
+
+
+def title(run: Run) -> str:
+    """Return the run in words: its id, suite, device and day."""
+    suite = f"suite {run.info.suite}" if run.info.suite else "benchmarks by name"
+    return f"{run.info.run_id} ({suite}, {run.info.device}, {run.info.created.astimezone(UTC):%Y-%m-%d})"
+
+
+def _notes(paper: Paper, runs: Sequence[Run]) -> Iterator[str]:
+    asked = [points for claim in paper.claim for points in claim.points]
+    for run in runs:
+        if run.info.status != "finished":
+            yield f"{run.info.run_id} is not finished: {run.counts_text}"
+        measured = [record for record in run.of_status("measured") if not record.ceiling]
+        unused = [
+            str(record.point)
+            for record in measured
+            if not any(record.point.device in points.devices and points.ask_for(record) for points in asked)
+        ]
+        if unused:
+            named = "; ".join(unused[:MOST_TOLD]) + f"; and {len(unused) - MOST_TOLD} more" * (len(unused) > MOST_TOLD)
+            some = f"{len(unused)} of its points decide no claim"
+            told = "none of its points decides a claim" if len(unused) == len(measured) else some
+            yield f"{title(run)}: {told} of {paper.name}: {named}"

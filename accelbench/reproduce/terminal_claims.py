@@ -1,0 +1,72 @@
+"""The claims of a study as a terminal shows them: a table with verdict and evidence, in 80 columns and more."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rich import box
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from accelbench.format import UNKNOWN
+from accelbench.reproduce.judging import Judged, Judgement, title
+from accelbench.reproduce.paper import Paper
+from accelbench.reproduce.verdict import Word
+
+MOST_LINES = 3
+"""The lines of evidence that the table shows of a claim; the page has all."""
+WIDTH = 120
+STYLES: dict[Word, str] = {
+    "confirmed": "bold green",
+    "refuted": "bold red",
+    "predicted": "bold cyan",
+    "cannot tell": "yellow",
+}
+
+
+def print_papers(papers: Sequence[Paper], console: Console) -> None:
+    """Print the studies, the number of their claims, and the suites that measure them."""
+    for paper in papers:
+        procs = f", in {paper.processes} processes" if paper.processes > 1 else ""
+        console.print(Text.assemble((paper.name, "bold"), f"  {paper.citation}"), soft_wrap=True)
+        console.print(Text(f"    {paper.about}"), soft_wrap=True)
+        suites = f"suite {paper.suite}, on two cores {paper.small}{procs}"
+        data = "".join(f"; 'accelbench data fetch {name}' for claims about quality" for name in paper.fetch)
+        console.print(Text(f"    {len(paper.claim)} claims; {suites}{data}", style="dim"), soft_wrap=True)
+
+
+def print_judgement(judgement: Judgement, console: Console) -> None:
+    """Print the study, the runs, each claim with its verdict, and the verdicts counted."""
+    console.print()
+    console.print(Text(str(judgement.paper.citation), style="bold"))
+    for run in judgement.runs:
+        console.print(Text(f"by {title(run)}", style="dim"))
+    console.print(_table(judgement.claims), width=min(WIDTH, console.width))
+    for note in judgement.notes:
+        console.print(Text(note, style="yellow"))
+    console.print(Text(f"{judgement.paper.name}: {judgement.sentence}", style="bold"))
+
+
+def _table(claims: Sequence[Judged]) -> Table:
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, header_style="bold", show_lines=False, expand=True)
+    table.add_column("", no_wrap=True)
+    table.add_column("claim and evidence", ratio=5, overflow="fold")
+    table.add_column("published\nours", ratio=2, overflow="fold")
+    table.add_column("verdict", ratio=3, overflow="fold")
+    for judged in claims:
+        claim, finding = judged.claim, judged.finding
+        text = Text(claim.says)
+        for line in finding.evidence[:MOST_LINES]:
+            text.append(f"\n{line}", style="dim")
+        if len(finding.evidence) > MOST_LINES:
+            text.append(f"\nand {len(finding.evidence) - MOST_LINES} more, which the page shows", style="dim")
+        figures = Text(claim.published or UNKNOWN)
+        figures.append(f"\n{finding.ours or UNKNOWN}", style="dim")
+        verdict = Text.assemble((finding.word, STYLES[finding.word]), f": {finding.reason}" if finding.reason else "")
+        verdict.append(f"\n{finding.why}")
+        if claim.not_decided and finding.word != "cannot tell":
+            verdict.append(f"\nNot decided: {claim.not_decided}", style="dim")
+        table.add_row(Text(claim.id, style="bold"), text, figures, verdict)
+        table.add_section()
+    return table
