@@ -98,6 +98,6 @@ def _notes(paper: Paper, runs: Sequence[Run]) -> Iterator[str]:
         ]
         if unused:
             named = "; ".join(unused[:MOST_TOLD]) + f"; and {len(unused) - MOST_TOLD} more" * (len(unused) > MOST_TOLD)
-            some = f"{len(unused)} of its points decide no claim"
+            some = f"{len(unused)} of its {len(measured)} points decide{'s' * (len(unused) == 1)} no claim"
             told = "none of its points decides a claim" if len(unused) == len(measured) else some
             yield f"{title(run)}: {told} of {paper.name}: {named}"

@@ -87,7 +87,7 @@ class Citation(Stored):
     year: int
 
     def __str__(self) -> str:
-        return ". ".join(filter(None, [self.authors, f"“{self.title}”", f"{self.venue} ({self.year})".strip()])) + "."
+        return f"{self.authors} ({self.year}). “{self.title}”." + f" {self.venue}." * bool(self.venue)
 
 
 class Hardware(Stored):

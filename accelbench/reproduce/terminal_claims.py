@@ -50,7 +50,7 @@ def print_judgement(judgement: Judgement, console: Console) -> None:
 
 def _table(claims: Sequence[Judged]) -> Table:
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, header_style="bold", show_lines=False, expand=True)
-    table.add_column("", no_wrap=True)
+    table.add_column("", no_wrap=True, width=4)
     table.add_column("claim and evidence", ratio=5, overflow="fold")
     table.add_column("published\nours", ratio=2, overflow="fold")
     table.add_column("verdict", ratio=3, overflow="fold")

@@ -80,22 +80,25 @@ def decided(parts: Sequence[Part], what: str, notes: Sequence[str] = (), each_re
     """
     lines = tuple(part.text for part in parts)
     ours = _ours([part.figure for part in parts if part.figure])
-    count = f"in all {len(parts)} comparisons" if len(parts) > 1 else "in the one comparison there is"
+    holds, against = (sum(part.holds is wanted for part in parts) for wanted in (True, False))
     undecided = [part for part in parts if part.holds is None]
-    told = {part.holds for part in parts}
-    if told == {True}:
-        return Finding("confirmed", _sentence(f"{what}, {count}", notes), None, ours, lines)
-    against = sum(part.holds is False for part in parts)
-    if told == {False} or (each_refutes and against):
-        wrong = f"in {against} of {len(parts)} comparisons" if against < len(parts) else count
-        return Finding("refuted", _sentence(f"not so, {wrong}: {what}", notes), None, ours, lines)
-    if {True, False} <= told:
-        holds = sum(part.holds is True for part in parts)
-        why = f"{what} in {holds} of {len(parts)} comparisons, and not in {against}"
+    if holds == len(parts):
+        return Finding("confirmed", _sentence(f"{what}{_in_all(holds, parts)}", notes), None, ours, lines)
+    if against == len(parts) or (each_refutes and against):
+        return Finding("refuted", _sentence(f"not so{_in_all(against, parts)}: {what}", notes), None, ours, lines)
+    if holds and against:
+        why = f"{what} in {holds} of {len(parts)} cases, and not in {against}"
         return Finding("cannot tell", _sentence(why, notes), "the points disagree", ours, lines)
     first = undecided[0]
-    of = f"in {len(undecided)} of {len(parts)} comparisons " if len(parts) > 1 else ""
+    of = f"in {len(undecided)} of {len(parts)} cases " if len(parts) > 1 else ""
     return Finding("cannot tell", _sentence(f"{of}{first.why}", notes), first.reason, ours, lines)
+
+
+def _in_all(count: int, parts: Sequence[Part]) -> str:
+    """Return in how many of several cases something is so; nothing of a single one."""
+    if len(parts) == 1:
+        return ""
+    return f" in all {count} cases" if count == len(parts) else f" in {count} of {len(parts)} cases"
 
 
 def _sentence(text: str, notes: Sequence[str]) -> str:

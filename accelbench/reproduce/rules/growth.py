@@ -44,7 +44,7 @@ class Steeper(Rule):
         except CannotTell as found:
             return Part(found.why, None, "", found.reason, found.why)
         figure = f"slope {_middle(below):.2f} below, {_middle(over):.2f} above"
-        ends = f"{below.low:.2f}–{below.high:.2f} and {over.low:.2f}–{over.high:.2f}"
+        ends = f"{below.low:.2f} to {below.high:.2f} and {over.low:.2f} to {over.high:.2f}"
         text = f"{sweep.name}: {figure} (intervals {ends}, from {least} to {most})"
         holds = True if over.low > below.high else False if over.high < below.low else None
         return Part(text, holds, figure, why=f"the slopes' intervals {ends} overlap")

@@ -90,7 +90,7 @@ class RatioGrows(Rule):
             if {self.first, self.last} <= course.keys():
                 first, last = course[self.first].ratio(), course[self.last].ratio()
                 part = above(divided(last, first), 1.0, f"{name}, {points.swept} {self.last} over {self.first}")
-                figure = f"{in_words(last)}, {in_words(divided(last, first))} of that at {self.first}"
+                figure = f"{in_words(last)}, × {digits(last.value / first.value)} of that at {self.first}"
                 parts.append(Part(part.text, part.holds, figure, why=part.why))
         if not parts:
             wanted = f"{points.swept} {self.first} and {self.last} on both sides"
@@ -121,8 +121,8 @@ class Crosses(Rule):
     @staticmethod
     def _part(name: str, ratios: dict[int, Estimate]) -> Part:
         (least, first), *_, (most, last) = ratios.items()
-        figure = f"{in_words(first)} at {least}, {in_words(last)} at {most}"
-        text = f"{name}: " + ", ".join(f"{at} {in_words(ratio)}" for at, ratio in ratios.items())
+        figure = f"× {digits(first.value)} at {least}, × {digits(last.value)} at {most}"
+        text = f"{name}: " + ", ".join(f"{in_words(ratio)} at {at}" for at, ratio in ratios.items())
         if first.high < 1 < last.low:
             return Part(text, True, figure)
         if last.high < 1 or first.low > 1 or divided(last, first).high < 1:

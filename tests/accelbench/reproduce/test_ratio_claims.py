@@ -49,7 +49,7 @@ def test_s1_every_training_has_to_be_faster(device: str, image: float, word: str
 def test_s1_points_that_disagree_decide_nothing() -> None:
     found = judged("S1", run_of(*all_four("cpu", 10, 10)), run_of(*all_four("gpu", 1, 30)))
     assert told(found) == ("cannot tell", "the points disagree")
-    assert "in 2 of 4 comparisons, and not in 2" in found.why
+    assert "in 2 of 4 cases, and not in 2" in found.why
 
 
 @pytest.mark.parametrize(("images", "text", "word"), [(0.1, 5, "confirmed"), (5, 0.1, "refuted")])

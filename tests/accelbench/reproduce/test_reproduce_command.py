@@ -63,7 +63,9 @@ def test_stored_runs_are_judged_together_and_the_status_is_0_whatever_the_verdic
 def test_points_that_decide_nothing_are_named_as_such(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["reproduce", "kimm2021", "one", "--page", "page.html"]) == 0
     told = " ".join(capsys.readouterr().out.split())
-    assert "cpu-1 (suite kimm2021, cpu, 2026-03-14): 1 of its points decide no claim of kimm2021: nqueens cpu" in told
+    assert (
+        "cpu-1 (suite kimm2021, cpu, 2026-03-14): 1 of its 5 points decides no claim of kimm2021: nqueens cpu" in told
+    )
     assert Path("page.html").is_file()
     assert main(["reproduce", "lawrence2017", "two", "--page", "page.html"]) == 0
     assert "none of its points decides a claim of lawrence2017" in " ".join(capsys.readouterr().out.split())
