@@ -17,6 +17,7 @@ from accelbench.reproduce.rules.cores import FasterThanCores, MoreCoresNeeded
 from accelbench.reproduce.rules.facts import Arithmetic, Exact, HarPeople, RuntimeIs, Stated, VendorStates
 from accelbench.reproduce.rules.growth import Between, Rises, Steeper
 from accelbench.reproduce.rules.hosts import CloudAlike, CloudSlower, FrameworksApart, MoreDevices
+from accelbench.reproduce.rules.memory import MemoryMattersLess
 from accelbench.reproduce.rules.quality import BestAt, QualityHolds
 from accelbench.reproduce.rules.ratios import Crosses, Explained, Ordered, RatioGrows, Slower
 from accelbench.reproduce.rules.steps import OverheadLeft
@@ -36,6 +37,7 @@ AnyRule = Annotated[
     | FasterThanCores
     | FrameworksApart
     | HarPeople
+    | MemoryMattersLess
     | MoreCoresNeeded
     | MoreDevices
     | Ordered

@@ -11,6 +11,7 @@ from profiling.records.bottleneck import Bottleneck
 from profiling.records.environment import Environment, Memory, System
 from profiling.records.record import Profile, Record
 from tests.fixtures.made_up_runs import card, judged, machine, run_of, searched, trained
+from tests.fixtures.report_records import unmeasured
 
 COLAB = System(os="Ubuntu", kernel="6.6", runtime="colab")
 DEDICATED = System(os="Debian", kernel="6.1")
@@ -102,7 +103,8 @@ def test_c5_a_device_that_needs_more_cores_than_there_are(limit: float, bound: s
 
 
 def embryo(seconds: float, **changes: Any) -> Record:
-    return trained("deep-mnist-embryo", "gpu", seconds, **{"image": 64, "batch": 48} | changes)
+    whole = {"image": 64, "batch": 48, "visible": "all", "held": "nothing"}
+    return trained("deep-mnist-embryo", "gpu", seconds, **whole | changes)
 
 
 @pytest.mark.parametrize(("one", "word"), [(1.0, "confirmed"), (3.0, "refuted")])
@@ -151,3 +153,31 @@ def test_k10_the_runtimes_facts_are_compared_one_by_one(name: str, word: str) ->
     found = judged("K10d", run_of(small_network("gpu", 1.0), where=where))
     assert found.word == word
     assert f"gpus.0.name is {name}, published K80" in found.evidence
+
+
+def starved(held: str, seconds: float | None) -> Record:
+    """A made-up training with half of that memory, which fails where it has no time."""
+    if seconds is not None:
+        return embryo(seconds, held=held)
+    params = embryo(1.0, held=held).point.params
+    return unmeasured("deep-mnist-embryo", "failed", "out of memory", device="gpu", params=params, backend="tensorflow")
+
+
+@pytest.mark.parametrize(
+    ("host", "gpu", "word", "reason"),
+    [
+        (1.0, 2.0, "confirmed", None),
+        (1.0, None, "confirmed", None),
+        (2.0, 1.0, "refuted", None),
+        (None, 1.0, "refuted", None),
+        (1.0, 1.0, "cannot tell", "interval too wide"),
+    ],
+)
+def test_l6_half_of_either_memory(host: float | None, gpu: float | None, word: str, reason: str | None) -> None:
+    found = judged("L6", run_of(starved("host-memory", host), starved("gpu-memory", gpu)))
+    assert (found.word, found.reason) == (word, reason)
+
+
+def test_l6_needs_both_halves() -> None:
+    found = judged("L6", run_of(embryo(1.0)))
+    assert (found.word, found.reason) == ("cannot tell", "no such point")

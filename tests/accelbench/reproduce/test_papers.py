@@ -17,7 +17,7 @@ CLAIMS = {
     "sitito2021": [f"S{number}" for number in range(1, 5)],
     "wang2019": [f"W{number}" for number in range(1, 5)],
 }
-AWAITED = ("width", "windows", "images")
+AWAITED = ("width", "windows", "images", "visible", "held")
 POINTS = [points for name in CLAIMS for claim in load_paper(name).claim for points in claim.points]
 GOOD = """suite = "quick"
 small = "quick"

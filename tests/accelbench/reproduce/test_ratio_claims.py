@@ -124,8 +124,9 @@ def test_k4_without_a_tpu_says_so() -> None:
 
 @pytest.mark.parametrize(("seconds", "word"), [(0.01, "confirmed"), (1.0, "refuted")])
 def test_l5_the_gpu_outperforms_the_cpu(seconds: float, word: str) -> None:
-    cpu = trained("deep-mnist-embryo", "cpu", 0.2, image=64, batch=50, epochs=4)
-    gpu = trained("deep-mnist-embryo", "gpu", seconds, image=64, batch=50, epochs=25)
+    whole = {"image": 64, "batch": 50, "visible": "all", "held": "nothing"}
+    cpu = trained("deep-mnist-embryo", "cpu", 0.2, epochs=4, **whole)
+    gpu = trained("deep-mnist-embryo", "gpu", seconds, epochs=25, **whole)
     assert judged("L5", run_of(cpu), run_of(gpu)).word == word
 
 
