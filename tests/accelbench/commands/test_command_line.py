@@ -100,6 +100,7 @@ def test_a_binary_suite_file_is_one_line(accelbench: Run, tmp_path: Path) -> Non
         ["report"],
         ["pack"],
         ["gpu-day"],
+        ["reproduce"],
         ["compare"],
         ["pair"],
         ["doctor"],
@@ -123,7 +124,7 @@ def test_the_help_names_every_command_in_order_with_its_help(accelbench: Run) ->
     assert list(names) == [
         *("compare", "cores", "data", "doctor", "gpu-day", "history", "launch", "list", "pack", "pair", "peaks"),
         "report",
-        *("resume", "run", "schema", "tensorboard"),
+        *("reproduce", "resume", "run", "schema", "tensorboard"),
     ]
     assert helps[names.index("list")].strip() == "List the benchmarks with their axes, and the suites."
 
