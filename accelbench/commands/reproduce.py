@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING
 import click
 
 from accelbench.commands import DEVICE_OPTION, TRUSTED_NETWORK_OPTION, Number, console, find_device
-from accelbench.errors import Interrupted, UserError
+from accelbench.errors import Interrupted, RunBroken, UserError
 from accelbench.limits import MOST_SECONDS
 
 if TYPE_CHECKING:
     from accelbench.reproduce.paper import Paper
+    from accelbench.run.store import RunStore
     from profiling.records.point import Device
 
 MEASURING = ("small", "device", "time_limit", "trusted_network")
@@ -55,9 +56,11 @@ def command(
     of several. Without any, measure the study's suite on this machine first; the same command goes on with a
     measurement that was interrupted.
     """
+    from accelbench.find_run import stored_runs
     from accelbench.plain_console import say
     from accelbench.reproduce.paper import load_paper, paper_names
     from accelbench.run.cluster import find_cluster
+    from accelbench.run.store import RUNS
 
     if listed:
         if paper:
@@ -81,13 +84,13 @@ def command(
             from accelbench.session import serve
 
             return serve(cluster)  # rank 0 judges
-        words = measurement(asked, small, find_device(device), time_limit, trusted_network)
+        before = stored_runs(RUNS)
+        words = measurement(asked, small, find_device(device), before, time_limit, trusted_network)
         status = run_words(words, 1 if cluster else asked.processes)
-        runs = (words[-1],)
+        runs = (words[-1] if words[0] == "resume" else made_since(before),)
     from accelbench.reproduce.claims_page import write_page
     from accelbench.reproduce.judging import judge, read_runs
     from accelbench.reproduce.terminal_claims import print_judgement
-    from accelbench.run.store import RUNS
 
     judgement = judge(asked, read_runs(runs), even_if_disturbed)
     print_judgement(judgement, console())
@@ -96,23 +99,27 @@ def command(
 
 
 def measurement(
-    paper: Paper, small: bool, device: Device, time_limit: float | None, trusted_network: bool
+    paper: Paper,
+    small: bool,
+    device: Device,
+    stores: Sequence[RunStore],
+    time_limit: float | None,
+    trusted_network: bool,
 ) -> list[str]:
-    """Return the command that measures the paper's suite here, whose last word is the run's directory.
+    """Return the command that measures the paper's suite here: `run`, or `resume` with a run's directory as last word.
 
-    It goes on with the last run of that suite on this machine where that was not finished. How long it will take is
-    said before.
+    It goes on with the last of the stored runs that is of that suite and this machine and was not finished. How long it
+    will take is said before.
     """
-    from accelbench.find_run import stored_runs
     from accelbench.plain_console import say
     from accelbench.reproduce.measuring import forecast, interrupted, past_seconds
     from accelbench.run.plan import make_plan
-    from accelbench.run.store import RUNS, Settings, new_run_id
+    from accelbench.run.store import Settings
     from accelbench.run.suite import load_suite
     from profiling.machine.environment.collect import collect
 
     name = paper.small if small else paper.suite
-    suite, here, stores = load_suite(name), collect(), stored_runs(RUNS)
+    suite, here = load_suite(name), collect()
     trusted = ["--trusted-network"] if trusted_network else []
     if found := interrupted(stores, suite.name, device, here):
         settings, turns = found.info().settings, found.turns_left(found.lines())
@@ -125,11 +132,22 @@ def measurement(
         settings = Settings(time_limit_s=time_limit, max_seconds=sampling)
         limit = ["--time-limit", f"{time_limit:g}"] if time_limit else []
         words = ["run", "--suite", name, "--device", device, *limit, *trusted]
-        words += ["--out", str(RUNS / new_run_id(suite.name))]
     say(f"measuring {suite.name} on {device}: {forecast(left, settings, past_seconds(stores, here)).sentence}")
     for data in paper.fetch:
         say(f"claims about quality need real data: 'accelbench data fetch {data}' gets it")
     return words
+
+
+def made_since(before: Sequence[RunStore]) -> str:
+    """Return the directory of the last run that is not among those before; `RunBroken` where there is none."""
+    from accelbench.find_run import stored_runs
+    from accelbench.run.store import RUNS
+
+    known = {store.path for store in before}
+    made = [store.path for store in stored_runs(RUNS) if store.path not in known]
+    if not made:
+        raise RunBroken(f"no run was begun under {RUNS}: there is nothing to judge")
+    return str(made[-1])
 
 
 def run_words(words: Sequence[str], processes: int) -> int:
