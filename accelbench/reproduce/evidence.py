@@ -73,9 +73,16 @@ class Evidence:
             return measured
         quiet = [seen for seen in measured if id(seen.record) not in self._disturbed]
         if not quiet:
-            by = "; ".join(disturbances(measured[0].record))
-            raise CannotTell("disturbed", f"{measured[0].record.point} was disturbed: {by}")
+            raise was_disturbed(measured[0])
         return quiet
+
+    def left_out(self, asked: Iterable[Points]) -> Seen | None:
+        """Return the first point that is asked for and left out because it was disturbed; None where there is none."""
+        several = list(asked)
+        disturbed = () if self.even_if_disturbed else self._disturbed
+        return next(
+            (s for s in self.seen if id(s.record) in disturbed and any(p.ask_for(s.record) for p in several)), None
+        )
 
     def find_on_any(self, points: Points, for_time: bool = True) -> list[Seen]:
         """Return the measured points on all of the devices that are asked for; `CannotTell` where none has one."""
@@ -89,6 +96,12 @@ class Evidence:
         if first and not found:
             raise first
         return found
+
+
+def was_disturbed(seen: Seen) -> CannotTell:
+    """Return the reason why nothing is decided by a point: it was disturbed, and by what."""
+    by = "; ".join(disturbances(seen.record))
+    return CannotTell("disturbed", f"{seen.record.point} was disturbed: {by}; --even-if-disturbed decides all the same")
 
 
 def by_machine(found: Iterable[Seen]) -> dict[str, list[Seen]]:

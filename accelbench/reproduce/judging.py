@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC
 
 from accelbench.damage import tell_damage
 from accelbench.errors import DataDamaged, UserError
 from accelbench.find_run import find_runs
 from accelbench.report.section import Run
-from accelbench.reproduce.evidence import MOST_TOLD, Evidence
+from accelbench.reproduce.evidence import MOST_TOLD, Evidence, was_disturbed
 from accelbench.reproduce.paper import Claim, Paper
 from accelbench.reproduce.verdict import WORDS, CannotTell, Finding
 
@@ -72,11 +72,21 @@ def judge(paper: Paper, runs: Sequence[Run], even_if_disturbed: bool = False) ->
 
 
 def judge_claim(claim: Claim, evidence: Evidence) -> Finding:
-    """Return the verdict on one claim."""
+    """Return the verdict on one claim; where it lacks points for the only reason that they were disturbed, say that."""
     try:
         return claim.rule.judge(claim.points, evidence)
     except CannotTell as found:
-        return found.finding()
+        left_out = evidence.left_out(claim.points) if found.reason == "no such point" else None
+        return was_disturbed(left_out).finding() if left_out and _decides(claim, evidence) else found.finding()
+
+
+def _decides(claim: Claim, evidence: Evidence) -> bool:
+    """Tell whether no point is missing if disturbed ones count, too."""
+    try:
+        claim.rule.judge(claim.points, replace(evidence, even_if_disturbed=True))
+    except CannotTell as found:
+        return found.reason != "no such point"
+    return True
 
 
 def title(run: Run) -> str:

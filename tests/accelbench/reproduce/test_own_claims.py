@@ -38,6 +38,14 @@ def test_k1_needs_units_on_both_sides_of_64() -> None:
     assert (found.word, found.reason) == ("cannot tell", "no such point")
 
 
+def test_k1_a_disturbed_point_in_the_middle_is_told_as_such() -> None:
+    points = [lstm(16, 1.0), lstm(64, 1.2, noise=["steal time"]), lstm(256, 16.0)]
+    found = judged("K1", run_of(*points))
+    assert (found.word, found.reason) == ("cannot tell", "disturbed")
+    assert "units=64" in found.why
+    assert judged("K1", run_of(*points), even_if_disturbed=True).word == "confirmed"
+
+
 def framework(backend: str, seconds: float, **params: int) -> Record:
     return trained("resnet50", "cpu", seconds, backend=backend, image=64, batch=8, **params)
 
