@@ -25,8 +25,9 @@ class Slower(Rule):
     def judge(self, asked: Sequence[Points], evidence: Evidence) -> Finding:
         """Judge every point that was measured on both devices."""
         found, notes = all_pairs(asked, evidence)
-        finding = decided([pair.part() for pair in found], "the time is longer", notes)
-        return replace(finding, evidence=(*finding.evidence, *_beside_ceilings(found)))
+        parts = [pair.part() for pair in found]
+        finding = decided(parts, "the time is longer", notes)
+        return replace(finding, evidence=(*finding.evidence, *_beside_ceilings(found, parts)))
 
 
 class Ordered(Rule):
@@ -183,11 +184,12 @@ def _span(ratios: list[Estimate]) -> str:
     return f"× {digits(low)}" if low == high else f"× {digits(low)} to {digits(high)}"
 
 
-def _beside_ceilings(found: list[Pair]) -> list[str]:
-    """Return how the devices' own ceilings compare, once for each two runs."""
-    lines = [
-        f"ceiling of {kind}: × {digits(value)} on {pair.under[0].machine}, of that on {pair.over[0].machine}"
-        for pair in found
+def _beside_ceilings(found: Sequence[Pair], parts: Sequence[Part]) -> list[str]:
+    """Return what each ratio that was found is beside the ratio of the devices' own ceilings."""
+    return [
+        f"{pair.name}, {pair.devices}: {digits(pair.ratio().value / value)} times the ratio of the ceilings of {kind}, "
+        f"× {digits(value)}"
+        for pair, part in zip(found, parts, strict=True)
+        if part.figure
         for kind, value in ceiling_ratios(pair).items()
     ]
-    return list(dict.fromkeys(lines))

@@ -88,6 +88,13 @@ def test_k2_the_cpu_is_slower_at_128_units(device: str, seconds: float, word: st
     assert f"these runs have no {missing.pop()}" in found.why
 
 
+def test_k2_the_ratio_stands_beside_that_of_the_ceilings() -> None:
+    found = judged(
+        "K2", run_of(lstm("cpu", 1.0), ceiling("cpu", 1e12)), run_of(lstm("gpu", 0.04), ceiling("gpu", 1e14))
+    )
+    assert found.evidence[-1].endswith("cpu ÷ gpu: 0.250 times the ratio of the ceilings of float32 arithmetic, × 100")
+
+
 def test_k2_compares_steps_whatever_the_epochs_were() -> None:
     found = judged("K2", run_of(lstm("cpu", 1.0, epochs=1)), run_of(lstm("gpu", 0.04, epochs=30, repeats=5)))
     assert found.word == "confirmed"
