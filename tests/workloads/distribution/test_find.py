@@ -65,7 +65,7 @@ ON_A_TPU = """
 import tensorflow as tf
 
 (cpu,) = tf.config.list_physical_devices("CPU")
-tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * 8)
+tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * 2)
 
 class Cores(tf.distribute.MirroredStrategy):
     def __init__(self, resolver):
@@ -83,22 +83,22 @@ from workloads.bilstm_har import bilstm_har
 from workloads.training import keras_model
 
 keras_model._default_device = lambda backend: "tpu"
-for planned in make_plan((), load_suite("kimm2021-strategies"), "tpu", (), None, with_ceilings=False):
-    small = {"units": 2, "layers": 1, "epochs": 1, "windows": 4 * planned["batch"]}
-    task = bilstm_har(Point(planned.benchmark, "tpu", {**planned.params, **small}, planned.backend))
-    passed = task.verify(task.fit([]), task.evaluate()).passed
-    print(task.layout.strategy, task.layout.replicas, planned["batch"], passed)
+planned = make_plan((), load_suite("kimm2021-strategies"), "tpu", (), None, with_ceilings=False)[0]
+small = {"units": 2, "layers": 1, "epochs": 1, "windows": 4 * planned["batch"]}
+task = bilstm_har(Point(planned.benchmark, "tpu", {**planned.params, **small}, planned.backend))
+passed = task.verify(task.fit([]), task.evaluate()).passed
+print(task.layout.strategy, task.layout.replicas, task.layout.batch, passed)
 """
-"""Eight of the CPU's threads in the place of a TPU's cores; TensorFlow's own TPUStrategy needs a TPU."""
+"""Two devices made out of the CPU in the place of a TPU's cores: TensorFlow's own TPUStrategy needs a TPU."""
 
 
 @pytest.mark.slow
-def test_every_point_of_the_papers_strategies_would_train_on_a_tpu(tmp_path: Path) -> None:
+def test_a_point_of_the_papers_strategies_would_train_on_a_tpu(tmp_path: Path) -> None:
     variables = os.environ | {"ACCELBENCH_DATA": str(tmp_path), "KERAS_BACKEND": "tensorflow"}
     for name in ("TPU_NAME", "COLAB_TPU_ADDR"):
         variables.pop(name, None)
     done = subprocess.run([sys.executable, "-c", ON_A_TPU], cwd=ROOT, env=variables, capture_output=True, text=True)
-    assert done.stdout.splitlines() == ["tpu 8 64 True", "tpu 8 128 True"], done.stderr[-3000:]
+    assert done.stdout.splitlines() == ["tpu 2 64 True"], done.stderr[-3000:]
 
 
 @pytest.mark.usefixtures("world_of_four")
