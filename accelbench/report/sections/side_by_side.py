@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from accelbench.format import percent, quality_text, share
+from accelbench.format import quality_text, share
 from accelbench.report.joined import Joined
 from accelbench.report.rows import Row
 from accelbench.report.section import InPage, InTerminal, Section
@@ -33,7 +33,7 @@ def _find(joined: Joined) -> SamePoints | None:
 def _content(found: SamePoints, joined: Joined) -> Mapping[str, Any]:
     from accelbench.compare.evidence import ASSUMED_SPREAD
 
-    return {"quality": quality, "spread": percent(ASSUMED_SPREAD)}
+    return {"quality": quality, "spread": f"{100 * ASSUMED_SPREAD:g} %"}
 
 
 def quality(row: Row) -> str:
@@ -84,5 +84,5 @@ def _in_words(found: SamePoints) -> Iterator[str]:
 
 
 section = Section(
-    find_joined=_find, page=InPage(10, "points", "Side by side", _content), terminal=InTerminal(10, _print)
+    find_joined=_find, page=InPage(60, "points", "Side by side", _content), terminal=InTerminal(10, _print)
 )
