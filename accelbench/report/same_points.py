@@ -90,7 +90,7 @@ def _ratio(first: Row, other: Row) -> Ratio:
 
 def _notes(first: Row, other: Row, change: Change) -> Iterator[str]:
     if change.barred:
-        yield "decides nothing: a disturbed run"
+        yield "decides nothing: a disturbed run" if change.evidence else "no interval: a disturbed run"
     elif not change.evidence and change.reason:
         yield f"no interval: {change.reason}"
     if other.record.data and other.record.data != first.record.data:

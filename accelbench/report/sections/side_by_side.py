@@ -47,16 +47,16 @@ def quality(row: Row) -> str:
 def _print(found: SamePoints, console: Console) -> None:
     console.print()
     if found.shown:
-        console.print(_table(found, console.width))
+        console.print(_table(found))
     for line in _in_words(found):
         console.print(Text(line, style="dim"), soft_wrap=True)
 
 
-def _table(found: SamePoints, width: int) -> Table:
+def _table(found: SamePoints) -> Table:
     table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, header_style="bold", padding=(0, 1, 0, 0))
     table.add_column("point in several runs", overflow="fold", ratio=1)
-    for column in ("figure", "interval", "of own ceiling", "speed"):
-        table.add_column(column, justify="right", no_wrap=column != "of own ceiling")
+    for column in ("figure", "of own\nceiling", "speed"):
+        table.add_column(column, justify="right", no_wrap=True)
     for point in found.shown[:SHOWN_IN_TERMINAL]:
         table.add_row(Text(point.name, style="bold"))
         for entry in point.entries:
@@ -64,11 +64,16 @@ def _table(found: SamePoints, width: int) -> Table:
             for note in filter(None, (quality(entry.row), *(entry.ratio.notes if entry.ratio else ()))):
                 name.append(f"\n    {note}", style="dim")
             reading, ratio = entry.row.reading, entry.ratio
-            speed = Text(f"{ratio.value}\n{ratio.interval}" if ratio else "1")
-            figure = Text(f"{reading.value} {reading.unit}")
-            table.add_row(name, figure, Text(reading.interval, style="dim"), Text(share(entry.row.of_ceiling)), speed)
+            figure = _over(f"{reading.value} {reading.unit}", reading.interval)
+            speed = _over(ratio.value, ratio.interval) if ratio else Text("1")
+            table.add_row(name, figure, Text(share(entry.row.of_ceiling)), speed)
         table.add_section()
     return table
+
+
+def _over(value: str, interval: str) -> Text:
+    """Return a figure, and its interval in a line below it."""
+    return Text.assemble(value, (f"\n{interval}" * bool(interval), "dim"))
 
 
 def _in_words(found: SamePoints) -> Iterator[str]:
