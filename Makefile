@@ -117,14 +117,15 @@ RUN_PYTEST = $(if $(PYTEST),PYTEST_ADDOPTS=$(call quoted,$(PYTEST)) )$(PY) -m py
 
 # Most tests wait much, so that two at a time take half as long; those that measure have the machine for themselves.
 NONE_CHOSEN = [ $$? = 5 ]
+# Continuous integration leaves out further variants, and the compilers of CUDA 12, which take minutes to install and use.
+KEPT = $(if $(CI), and not exhaustive)
 SHARED = --numprocesses $(or $(JOBS),2) --dist loadfile
 test: $(DEVELOPMENT)  ## run the tests that are fast, in five minutes (PYTEST="-k matmul" for a part, JOBS=1 one after the other)
 	$(RUN_PYTEST) -m "not slow and not alone and not gpu and not container" $(SHARED) || $(NONE_CHOSEN)
 
-# Continuous integration leaves the compilers of CUDA 12 out: to install them and to compile all kernels takes minutes.
 test-all: test $(if $(CI),,$(CUDA12))  ## run these, and then all others that need neither a GPU nor container engines
-	$(RUN_PYTEST) -m "slow and not alone and not gpu and not container" $(SHARED) || $(NONE_CHOSEN)
-	$(RUN_PYTEST) -m "alone and not gpu and not container" || $(NONE_CHOSEN)
+	$(RUN_PYTEST) -m "slow and not alone and not gpu and not container$(KEPT)" $(SHARED) || $(NONE_CHOSEN)
+	$(RUN_PYTEST) -m "alone and not gpu and not container$(KEPT)" || $(NONE_CHOSEN)
 
 # As many processes as the card's memory, the host's and its CPUs hold (JOBS=auto), several contexts on one card.
 test-gpu:  ## verify every GPU kernel on the device, JOBS=n at a time; fails where there is none
@@ -162,7 +163,7 @@ container-bench:  ## run `make bench` in the image or the SIF; results are in ru
 	@$(IN_CONTAINER) bench $(foreach name,$(GIVEN),$(call quoted,$(name)=$($(name))))
 
 container-test: $(DEVELOPMENT)  ## build and run images with every engine that is there (containers/ci/engines.sh installs them)
-	$(RUN_PYTEST) -m container tests/containers
+	$(RUN_PYTEST) -m "container$(KEPT)" tests/containers
 
 kernels-report: $(DEVELOPMENT) $(if $(filter 12,$(CUDA)),$(CUDA12))  ## compile every GPU kernel: registers, shared memory, spills (KERNELS="nqueens tuned" CUDA=13|12)
 	@$(if $(filter 12,$(CUDA)),$(VENV)/cuda12/bin/python,$(PY)) -m kernels.report $(call each_quoted,$(KERNELS))

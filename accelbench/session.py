@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime
@@ -25,6 +25,7 @@ from kernels.mpi_process import mpi_process
 from profiling.machine.cpu_probe import probed
 from profiling.machine.environment.collect import collect
 from profiling.records.point import Device, Point
+from profiling.records.record import Status
 from profiling.records.stored import readable
 
 if TYPE_CHECKING:
@@ -56,16 +57,17 @@ def new_run(
     return RunStore.create(path or RUNS / run_id, info)
 
 
-def complete(store: RunStore, console: Console, cluster: Cluster | None = None, retry_failed: bool = False) -> int:
+def complete(store: RunStore, console: Console, cluster: Cluster | None = None, again: Collection[Status] = ()) -> int:
     """Measure what the run lacks, print its table, write its report and return the exit status of that.
 
+    Points that ended in one of the ways `again` are measured once more.
     Interrupted is raised, after all that too, if the run was ended early.
     """
     console.print(f"run {store.path} on {store.info().device}")
     lost: list[str] = []
     try:
         with _ranks(cluster, store, console) as ranks:
-            run_plan(store, Progress(console), ranks, retry_failed)
+            run_plan(store, Progress(console), ranks, again)
             lost = ranks.lost() if ranks else []
         interrupted = False
     except KeyboardInterrupt:

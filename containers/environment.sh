@@ -9,6 +9,7 @@ if [ -z "${ACCELBENCH_CACHE:-}" ]; then
             '' | "directory $(id -u) "*00) ;;
             *)
                 found=$ACCELBENCH_CACHE
+                # Where even that cannot be made, a place that cannot be lets the last lines say what to do.
                 ACCELBENCH_CACHE=$(mktemp -d "${TMPDIR:-/tmp}/accelbench-cache-XXXXXXXX") || ACCELBENCH_CACHE=/dev/null/none
                 echo "accelbench: $found is not a folder of this user's alone: caches are in $ACCELBENCH_CACHE" >&2
                 ;;

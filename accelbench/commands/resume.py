@@ -12,7 +12,7 @@ from accelbench.errors import UserError
 
 @click.command()
 @click.argument("run", metavar="RUN")
-@click.option("--failed", is_flag=True, help="Measure the points that failed once more, too.")
+@click.option("--failed", is_flag=True, help="Measure the points that failed or were skipped once more, too.")
 @TRUSTED_NETWORK_OPTION
 def command(run: str, failed: bool, trusted_network: bool) -> int:
     """Go on with an interrupted run: measure only what is missing."""
@@ -38,4 +38,4 @@ def command(run: str, failed: bool, trusted_network: bool) -> int:
         store.write_info(info.model_copy(update={"settings": settings}))
     for reason in store.set_damage_aside():
         console().print(f"set aside and measured again: {reason}", style="yellow")
-    return complete(store, console(), cluster, retry_failed=failed)
+    return complete(store, console(), cluster, again=("failed", "skipped") if failed else ())

@@ -101,7 +101,4 @@ def _notes(point: PointResult) -> Iterator[str]:
     if point.reason:
         yield point.reason
     if point.disturbed:
-        yield (
-            f"{point.disturbed} of {2 * len(point.ratios)} measurements were disturbed; neighbours suffer alike, "
-            "so they count"
-        )
+        yield f"{point.disturbed} of {2 * len(point.ratios)} measurements were disturbed; neighbours suffer alike"

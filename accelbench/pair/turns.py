@@ -8,12 +8,22 @@ from dataclasses import dataclass, field
 from statistics import median
 from time import monotonic
 
+from accelbench.format import percent
 from accelbench.pair.paired import LOOKS, Letter, Pair, half_width, pairs_of, speed_ratio
 from accelbench.pair.result import PointResult, judge, ratio_of, shown_figure
+from profiling.machine.noise import crowded_out
 from profiling.records.point import Point
 from profiling.records.record import Record
 from profiling.timing.statistics import Estimate
 
+CROWDED = 0.2
+"""The share from which on the system, and not the code, decides how long an execution takes.
+
+Beside a load on one of two cores, a product on both took 48 or 56 ms, whole slices of the scheduler, with 3 % more work
+or without: of 26 pairs, B with more of it came out as 8 % faster. Its threads waited half of the time; those of points
+on one core 2 %, and their ratios were right.
+"""
+CROWDED_OUT = "other processes kept its threads from a CPU for {} of the time: end them, or give it CPUs of its own"
 Measure = Callable[[Letter, Point], Record]
 """The function that measures a point of a side."""
 
@@ -28,6 +38,8 @@ class Course:
     figures: dict[Letter, list[float]] = field(default_factory=lambda: {"A": [], "B": []})
     unit: str = ""
     disturbed: int = 0
+    crowded: list[float] = field(default_factory=list)
+    """The share of each measurement in which its threads waited for others to leave a CPU."""
     ended: str | None = None
     """What ended the measuring of this point, in words; None while it goes on."""
     trouble: str | None = None
@@ -42,6 +54,7 @@ class Course:
             figure, self.unit = shown_figure(record)
             figures.append(figure)
             self.disturbed += bool(record.noise)
+            self.crowded.append(crowded_out(record.telemetry) if record.telemetry else 0.0)
 
     def look(self) -> Estimate | None:
         """Return the interval where it is to be looked at after so many pairs; None between the looks."""
@@ -52,6 +65,8 @@ class Course:
         speed, verdict, reason = judge(self.ratios, within, self.ended or "it was interrupted")
         if self.trouble:
             verdict, reason = "not measured", self.trouble
+        elif self.crowded and (share := median(self.crowded)) >= CROWDED:
+            verdict, reason = "cannot tell", CROWDED_OUT.format(percent(share))
         return PointResult(
             point=self.name,
             a=self.points["A"],

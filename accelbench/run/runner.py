@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
@@ -32,21 +32,23 @@ from profiling.machine.devices import device_kind
 from profiling.profiled_steps import Keep
 from profiling.ranks.world import World
 from profiling.records.point import Point
-from profiling.records.record import Record
+from profiling.records.record import Record, Status
 from profiling.timing.host import MIN_SECONDS
 
 ADVICE = "'accelbench launch --procs {} run …', srun, mpirun or torchrun start them"
 OWN_SIGNAL_SECONDS = 2  # schedulers signal the processes of a job one after the other, in any order
 
 
-def run_plan(store: RunStore, progress: Progress, ranks: Ranks | None = None, retry_failed: bool = False) -> RunInfo:
-    """Measure every round of every planned point that has no record yet (or only a failed one).
+def run_plan(
+    store: RunStore, progress: Progress, ranks: Ranks | None = None, again: Collection[Status] = ()
+) -> RunInfo:
+    """Measure every round of every planned point that has no record yet, or ended in a way that is to be tried again.
 
     A point that fails or is skipped in one round is not measured in the rounds after it. Ctrl-C or SIGTERM leaves a
     valid, resumable run: KeyboardInterrupt is raised after it was marked as interrupted.
     """
     info, before = store.info(), store.lines()
-    turns = store.turns_left(before, failed=retry_failed)
+    turns = store.turns_left(before, again)
     if unknown := sorted({turn.point.benchmark for turn in turns} - discover().keys()):
         raise UserError(
             f"{store.path} has points of {', '.join(unknown)}, and no benchmark is called that here: set "

@@ -2,41 +2,31 @@
 
 from __future__ import annotations
 
-import io
-import json
 import os
-import re
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Collection, Iterator, Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import Annotated, Any, BinaryIO, Literal, NamedTuple, TypeVar
+from typing import Annotated, Literal, NamedTuple
 
 from filelock import FileLock, Timeout
-from pydantic import Field, TypeAdapter, ValidationError
+from pydantic import Field
 
 from accelbench.damage import tell_damage
 from accelbench.errors import DataDamaged, RunBroken, UserError
 from accelbench.limits import MOST_SEED
-from accelbench.plain_text import may_act, plain_data
 from accelbench.run.schedule import Turn, schedule
+from accelbench.run.stored_file import opened, parse, point_of, why
 from accelbench.run.suite import ALLOWED, Allowed, KnownDevice, Rounds
 from profiling.analysis.rounds import join
 from profiling.machine.identity import identity_here
 from profiling.records.environment import Environment
 from profiling.records.point import Point
-from profiling.records.record import SCHEMA_VERSION, Record
-from profiling.records.stored import Moment, Seconds, Stored, first_fault
+from profiling.records.record import SCHEMA_VERSION, Record, Status
+from profiling.records.stored import Moment, Seconds, Stored
 
 RUNS = Path("runs")
 """The folder that holds the runs, unless they are given a place."""
 LOCK = ".lock"
-MOST_DIGITS = 18
-"""The most digits of a whole number in a store, so that every one fits 64 bits."""
-HALF_A_CHARACTER = re.compile(rb"\\u[dD][89a-fA-F]")
-"""The escape of half a character in JSON, which is Unicode only beside the other half."""
-M = TypeVar("M", bound=Stored)
-POINT = TypeAdapter(Point)
 
 
 class Settings(Stored):
@@ -153,7 +143,7 @@ class RunStore:
             store._refuse_if_taken()
             store._begin(info)
         except OSError as error:
-            raise UserError(f"cannot write the run directory {path}: {_why(error)}; nothing was measured") from error
+            raise UserError(f"cannot write the run directory {path}: {why(error)}; nothing was measured") from error
         return store
 
     def _begin(self, info: RunInfo) -> None:
@@ -187,7 +177,7 @@ class RunStore:
         try:
             self._acquire()
         except OSError as error:
-            raise UserError(f"cannot write the run directory {self.path}: {_why(error)}") from error
+            raise UserError(f"cannot write the run directory {self.path}: {why(error)}") from error
 
     def _acquire(self) -> None:
         try:
@@ -202,14 +192,15 @@ class RunStore:
 
     def info(self) -> RunInfo:
         """Return what the run tells of itself; `DataDamaged` if it cannot be read."""
-        return _parse(RunInfo, _read(self.info_path), f"{self.info_path}")
+        with opened(self.info_path) as file:
+            return parse(RunInfo, file.read(), f"{self.info_path}")
 
     def write_info(self, info: RunInfo) -> None:
         """Replace `run.json` in one step, so that no reader ever sees half of it; RunBroken if it cannot be written."""
         try:
             self._replace_info(info)
         except OSError as error:
-            raise RunBroken(f"cannot write {self.info_path}: {_why(error)}; {self.kept()}") from error
+            raise RunBroken(f"cannot write {self.info_path}: {why(error)}; {self.kept()}") from error
 
     @property
     def _new_info_path(self) -> Path:
@@ -237,7 +228,7 @@ class RunStore:
                     file.truncate(size)
                     raise
         except OSError as error:
-            what = f"cannot write the record of {record.point} to {self.records_path}: {_why(error)}"
+            what = f"cannot write the record of {record.point} to {self.records_path}: {why(error)}"
             raise RunBroken(f"{what}; {self.kept()}") from error
 
     def kept(self) -> str:
@@ -263,7 +254,7 @@ class RunStore:
         info = self.info()
         place = {str(point): number for number, point in enumerate(info.plan)}
         lines = self._lines_of_points()
-        with _opened(self.records_path) as file:
+        with opened(self.records_path) as file:
             for point in sorted(lines, key=lambda point: place.get(point, len(place))):
                 rounds: dict[int, Record] = {}
                 for number, begin in lines[point]:
@@ -282,15 +273,14 @@ class RunStore:
         """Return where each point's lines are: their numbers from 1, and where they begin."""
         found: dict[str, list[tuple[int, int]]] = {}
         begin = 0
-        with _opened(self.records_path) as file:
-            for number, line in enumerate(file, start=1):
-                try:
-                    point = _point_of(line) or str(self._parse_line(line, number).point)
-                except UserError as error:
-                    tell_damage(str(error))
-                else:
-                    found.setdefault(point, []).append((number, begin))
-                begin += len(line)
+        for number, line in self._numbered():
+            try:
+                point = point_of(line) or str(self._parse_line(line, number).point)
+            except UserError as error:
+                tell_damage(str(error))
+            else:
+                found.setdefault(point, []).append((number, begin))
+            begin += len(line)
         return found
 
     def lines(self) -> list[Record]:
@@ -304,7 +294,7 @@ class RunStore:
         """Return what can be read of the records, and what cannot; `DataDamaged` if there is no such file."""
         found: dict[tuple[str, int], Record] = {}
         damage: dict[int, str] = {}
-        for number, line in enumerate(self._read_lines(), start=1):
+        for number, line in self._numbered():
             try:
                 record = self._parse_line(line, number)
             except UserError as error:
@@ -317,19 +307,19 @@ class RunStore:
         where = f"{self.records_path} line {number}"
         if not line.endswith(b"\n"):
             raise DataDamaged(f"{where} is cut off: 'accelbench resume {self.path}' measures that point again")
-        return _parse(Record, line, where)
+        return parse(Record, line, where)
 
-    def _read_lines(self) -> Iterable[bytes]:
-        return io.BytesIO(_read(self.records_path))
+    def _numbered(self) -> Iterator[tuple[int, bytes]]:
+        """Yield each line of the records with its number, one at a time; `DataDamaged` if there is no such file."""
+        with opened(self.records_path) as file:
+            yield from enumerate(file, start=1)
 
-    def turns_left(self, lines: Sequence[Record], failed: bool = False) -> list[Turn]:
-        """Return the turns that have none of these records yet, and with `failed` those that only failed, in order.
+    def turns_left(self, lines: Sequence[Record], again: Collection[Status] = ()) -> list[Turn]:
+        """Return the turns that have none of these records yet, in order.
 
-        A point that was skipped has none left, nor has one of which a round failed, unless `failed` is asked for.
+        A point that failed or was skipped in a round has none left, unless points that ended so are to be tried again.
         """
-        over = {
-            str(line.point) for line in lines if line.status == "skipped" or (line.status == "failed" and not failed)
-        }
+        over = {str(line.point) for line in lines if line.status not in ("measured", *again)}
         done = {(str(line.point), line.round) for line in lines if line.status == "measured"}
         return [
             turn
@@ -341,7 +331,7 @@ class RunStore:
         """Return the points of the plan that this run has neither measured in all its rounds nor skipped."""
         lines = self.lines()
         there = {str(record.point) for record in lines}
-        unfinished = {str(turn.point) for turn in self.turns_left(lines, failed=True)}
+        unfinished = {str(turn.point) for turn in self.turns_left(lines, again=["failed"])}
         return [point for point in plan if str(point) not in there - unfinished]
 
     def set_damage_aside(self) -> list[str]:
@@ -349,7 +339,7 @@ class RunStore:
         damage = self.contents().damage
         if damage:
             parted: dict[bool, list[bytes]] = {True: [], False: []}
-            for number, line in enumerate(self._read_lines(), start=1):
+            for number, line in self._numbered():
                 parted[number in damage].append(line)
             aside, new = self.path / "records.jsonl.damaged", self.path / "records.jsonl.new"
             with aside.open("ab") as file:
@@ -357,71 +347,3 @@ class RunStore:
             new.write_bytes(b"".join(parted[False]))
             new.replace(self.records_path)
         return list(damage.values())
-
-
-def _point_of(line: bytes) -> str | None:
-    """Return the point that a line is about, read no further than that takes; None where only all of it tells."""
-    text = line.decode("utf-8", errors="replace")
-    if line.endswith(b"\n") and not may_act(text):
-        with suppress(ValueError, KeyError, TypeError, RecursionError):
-            return str(POINT.validate_python(json.loads(text)["point"]))
-    return None
-
-
-def _parse(model: type[M], content: bytes, where: str) -> M:
-    """Return what was stored there; `DataDamaged` names what is wrong with it, `UserError` another version of it."""
-    try:
-        text = content.decode("utf-8", errors="replace")
-        data: Any = json.loads(text, parse_int=_whole, parse_constant=_refused)
-        data = plain_data(data) if may_act(text) else data
-    except RecursionError:
-        raise DataDamaged(f"{where} is damaged: it is nested too deeply") from None
-    except ValueError as error:
-        raise DataDamaged(f"{where} is damaged: not JSON ({error})") from None
-    if HALF_A_CHARACTER.search(content) and not _is_unicode(data):
-        raise DataDamaged(f"{where} is damaged: a text in it is no Unicode")
-    version = data.get("schema_version") if isinstance(data, dict) else None
-    if version != SCHEMA_VERSION:
-        older = ": accelbench 0.1 opens it" if version == 1 else ""
-        raise UserError(f"{where} has schema version {version}; this accelbench reads version {SCHEMA_VERSION}{older}")
-    try:
-        return model.model_validate(data)
-    except ValidationError as error:
-        raise DataDamaged(f"{where} is damaged: {first_fault(error)}") from None
-
-
-def _is_unicode(data: Any) -> bool:
-    try:
-        json.dumps(data, ensure_ascii=False).encode("utf-8")
-    except UnicodeEncodeError:
-        return False
-    return True
-
-
-def _whole(digits: str) -> int:
-    if len(digits) > MOST_DIGITS:
-        raise ValueError(f"a number of {len(digits)} digits")
-    return int(digits)
-
-
-def _refused(word: str) -> float:
-    raise ValueError(f"{word} is no number")
-
-
-def _read(path: Path) -> bytes:
-    with _opened(path) as file:
-        return file.read()
-
-
-@contextmanager
-def _opened(path: Path) -> Iterator[BinaryIO]:
-    """Open a file to read it; `DataDamaged` if that cannot be."""
-    try:
-        with path.open("rb") as file:
-            yield file
-    except OSError as error:
-        raise DataDamaged(f"cannot read {path}: {_why(error)}") from None
-
-
-def _why(error: OSError) -> str:
-    return error.strerror or str(error)

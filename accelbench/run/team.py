@@ -19,7 +19,7 @@ from profiling.machine.devices import device_kind
 from profiling.ranks.channel import Message
 from profiling.records.point import Device, Point
 from profiling.records.quality import Metric
-from profiling.records.record import RankRecord, Record
+from profiling.records.record import RankRecord, Record, Status
 from profiling.records.stored import first_fault
 from profiling.records.trace import LAUNCHING, Breakdown
 
@@ -58,7 +58,7 @@ class Trouble(NamedTuple):
     reason: str
     tail: list[str]
     signal: int | None = None
-    status: str = "failed"
+    status: Status = "failed"
     lost: bool = False
     """Whether it is not the worker that has gone, but its whole rank."""
 
@@ -254,7 +254,7 @@ def failed(point: Point, trouble: Trouble, started: datetime, **fields: Any) -> 
     """Return the record of a point that its team did not measure."""
     return Record(
         point=point,
-        status="skipped" if trouble.status == "skipped" else "failed",
+        status=trouble.status,
         reason=trouble.reason,
         output_tail=trouble.tail,
         started=started,

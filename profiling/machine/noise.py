@@ -21,6 +21,8 @@ OTHERS_SHARE, OTHERS_CPUS = 0.05, 0.5
 QUOTA_SHARE = 0.01
 # Threads always wait some microseconds to be put on a CPU; this much means that there are more of them than CPUs.
 WAIT_SHARE = 0.05
+# Beside others that take so much of what it takes, threads wait for others, and not only for each other.
+CROWDING_SHARE = 0.1
 # Below these a daemon's page may have been read; above, the measured code itself waited for the disk.
 SWAPPED_BYTES = 1 << 20
 MAJOR_FAULTS_PER_S = 10.0
@@ -43,6 +45,18 @@ def noise_flags(
         meant |= {others_ran}
     finders = [find for find in FINDERS if find not in meant]
     return [flag for find in finders for flag in find(telemetry, elapsed_s, kept_to_cpus or logical_cpus)]
+
+
+def crowded_out(telemetry: Telemetry) -> float:
+    """Return the share of the time its threads wanted a CPU in which they waited while others ran; 0 beside no others.
+
+    From about a fifth on, the time of a short execution is a whole number of the scheduler's slices, whatever it does.
+    """
+    counters = telemetry.counters
+    waited, own = counters.get("process.run_queue_wait_s", 0.0), counters.get("cpu.own_s", 0.0)
+    if own <= 0 or counters.get("cpu.other_s", 0.0) < CROWDING_SHARE * own:
+        return 0.0
+    return waited / (waited + own)
 
 
 def clock_flags(timing: Timing) -> list[str]:

@@ -112,7 +112,9 @@ def gather(listener: socket.socket, ranks: Collection[int], seconds: float, secr
                 welcome(channel)
                 found[rank] = channel
             else:
-                refuse(channel, f"rank {rank} is not awaited here")
+                reason = f"rank {rank!r} is not awaited here"
+                LOG.warning(reason)
+                refuse(channel, reason)
     return {rank: found[rank] for rank in sorted(found)}
 
 
@@ -173,7 +175,6 @@ def welcome(channel: Channel) -> None:
 
 def refuse(channel: Channel, reason: str) -> None:
     """Tell a process that has introduced itself why there is no place for it, and let it go."""
-    LOG.warning(reason)
     channel.send(refused=reason)
     channel.close()
 

@@ -22,6 +22,8 @@ from profiling.records.trace import Capture, TraceAnalysis
 from profiling.records.work import UNITS, Bound, Figure, Work
 
 SCHEMA_VERSION: Final = 2
+Status = Literal["measured", "failed", "skipped"]
+"""The ways in which a point ends."""
 
 
 class Profile(Stored):
@@ -79,7 +81,7 @@ class Record(Stored):
     """The processes and devices that the point was laid out over."""
     sizes: dict[str, int] = {}
     """The axes of the point that are sizes, and the unit of each in bytes."""
-    status: Literal["measured", "failed", "skipped"]
+    status: Status
     """Whether there is a verified figure (`measured`), the point went wrong, or it cannot be measured here."""
     reason: str | None = None
     """The reason why the point failed or was skipped."""

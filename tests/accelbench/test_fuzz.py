@@ -19,23 +19,37 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from accelbench.__main__ import cli, main
+from accelbench.errors import Interrupted
 from accelbench.run.store import RunStore
 from tests.conftest import Run
 from tests.fixtures.report_records import record, training
 from tests.fixtures.report_runs import make_run
+from workloads.data.cache import DataError
+from workloads.data.sources import File
 
 CONTRACT = {0, 1, 2, 3, 130}
 SOME = settings(max_examples=30, deadline=None, suppress_health_check=list(HealthCheck))
 KINDS = 3
 """The number of records in the run that is damaged."""
-NOT_HERE = {"data", "launch", "doctor", "pair"}
-"""The commands that fetch, start processes whatever they are given, or look for seconds at this machine."""
+NOT_HERE = {"doctor"}
+"""The command that takes nothing, and looks for seconds at this machine."""
 
 
 @pytest.fixture(scope="module")
-def nothing_measured() -> Iterator[None]:
-    """All that comes before a run is done, and all that comes after, but nothing is measured."""
+def nothing_measured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """All that comes before a run is done, and all that comes after, but nothing is measured, started or downloaded."""
+
+    def no_network(file: File, *asked: object) -> None:
+        raise DataError(f"cannot download {file.url}")
+
+    def ended_at_once(*asked: object, **more: object) -> None:
+        raise Interrupted("interrupted")
+
     with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("ACCELBENCH_DATA", str(tmp_path_factory.mktemp("data")))
+        patch.setattr("workloads.data.fetch.download", no_network)
+        patch.setattr("accelbench.commands.launch.launch", lambda *asked: 0)
+        patch.setattr("accelbench.pair.pairing.measure_pair", ended_at_once)
         patch.setattr("accelbench.session.new_run", lambda *asked: asked)
         patch.setattr("accelbench.session.complete", lambda *asked, **more: 0)
         patch.setattr("accelbench.differences.same_machine", lambda *machines: True)
@@ -107,11 +121,14 @@ ODD = st.sampled_from(
 @st.composite
 def command_lines(draw: st.DrawFn) -> list[str]:
     """A command with some of its own options, and whatever values."""
-    group = click.Context(cli)
-    name = draw(st.sampled_from([name for name in cli.list_commands(group) if name not in NOT_HERE]))
-    command = cli.get_command(group, name)
-    assert command is not None
-    words = [name]
+    command: click.Command = cli
+    words: list[str] = []
+    while isinstance(command, click.Group):
+        group = click.Context(command)
+        words.append(draw(st.sampled_from([name for name in command.list_commands(group) if name not in NOT_HERE])))
+        found = command.get_command(group, words[-1])
+        assert found is not None
+        command = found
     of_it = st.lists(st.sampled_from(command.params), max_size=5) if command.params else st.just([])
     for param in draw(of_it):
         if isinstance(param, click.Option):

@@ -48,7 +48,7 @@ def quick_suite(console: Console) -> list[Bound]:
             raise RuntimeError(f"suite quick ended with status {process.returncode}")
         used = sum(sum(record["phases"].values()) for record in records(out))
     return [
-        Bound("suite quick, wall time", "min", at_most=8, found=[wall / 60]),
+        Bound("suite quick, wall time", "min", at_most=5, found=[wall / 60]),
         Bound("suite quick, the harness's own share", "", at_most=0.05, found=[1 - used / wall]),
         Bound("suite quick, the runner's peak memory", "MB", at_most=RUNNER_MEMORY_LIMIT / 1e6, found=[peak / 1e6]),
     ]

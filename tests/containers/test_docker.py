@@ -74,6 +74,7 @@ def test_what_is_measured_has_no_rights_and_no_network_unless_they_are_asked_for
     assert "(1, 'lo'), (" in record["verification"]["found"]
 
 
+@pytest.mark.exhaustive
 def test_a_training_is_profiled_without_any_capability(cpu_image: str, checkout: Checkout) -> None:
     checkout.bench("ENGINE=docker", "BENCH=cnn-mnist", "PARAMS=epochs=2", "HOST_PROFILE=1")
     (training,) = [one for one in records(checkout.only_run()) if one["point"]["benchmark"] == "cnn-mnist"]
@@ -95,6 +96,7 @@ def test_the_image_lists_what_is_in_it(cpu_image: str, checkout: Checkout, docke
     assert all(one["purl"].startswith("pkg:pypi/") for one in listed["components"])
 
 
+@pytest.mark.exhaustive
 def test_two_ranks_train_together_in_a_container_by_the_strategy_that_was_asked_for(
     cpu_image: str, checkout: Checkout
 ) -> None:
@@ -132,6 +134,16 @@ def test_a_point_that_needs_more_memory_than_the_container_has_is_skipped(
     (record,) = records(open_folder / "run")
     assert record["status"] == "skipped"
     assert "half of the available" in str(record["reason"])
+
+
+def test_an_image_is_a_side_of_a_pair(cpu_image: str, docker: dict[str, str], open_folder: Path) -> None:
+    point = ("--param", "impl=numba", "--param", "op=copy", "--param", "dtype=float64", "--time-limit", "10")
+    pair = ("pair", ".", f"docker:{cpu_image}", "stream", "--device", "cpu", *point, "--out", open_folder / "pair")
+    run(sys.executable, "-m", "accelbench", *pair, env=docker)
+    sides = [open_folder / "pair" / side for side in "AB"]
+    assert [measured(side) for side in sides] == [{("stream", "measured")}] * 2
+    outside, inside = (environment_of(side)["system"]["container"] for side in sides)
+    assert inside == "docker" != outside
 
 
 def test_the_image_is_small_and_says_what_it_is(cpu_image: str, docker: dict[str, str]) -> None:

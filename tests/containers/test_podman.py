@@ -20,7 +20,7 @@ from tests.containers.conftest import (
     run,
 )
 
-pytestmark = [pytest.mark.container, pytest.mark.timeout(1500)]
+pytestmark = [pytest.mark.container, pytest.mark.exhaustive, pytest.mark.timeout(1500)]
 
 CONTAINERS = """
 [containers]

@@ -37,6 +37,7 @@ def test_ranks_on_two_nodes_measure_together(cluster: Cluster, tmp_path: Path) -
     assert crash["reason"] == "rank 1 on node 0: the worker was killed by SIGSEGV"
 
 
+@pytest.mark.exhaustive
 def test_a_pre_empted_job_of_ranks_goes_on_where_it_stopped(cluster: Cluster, tmp_path: Path) -> None:
     """The second point hangs, so that the job is surely ended in it, and again until the time limit of a point."""
     script = tmp_path / "job.sh"

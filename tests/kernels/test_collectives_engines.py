@@ -36,7 +36,7 @@ def check_records(found: list[dict[str, Any]], ranks: int) -> None:
         assert ("latency" in record["metrics"]) == (record["work"]["bytes"] <= 1024)
 
 
-@pytest.mark.parametrize("ranks", [2, 3])
+@pytest.mark.parametrize("ranks", [2, pytest.param(3, marks=pytest.mark.exhaustive)])
 def test_gloo_moves_and_sums_what_it_is_given(accelbench: Command, tmp_path: Path, ranks: int) -> None:
     if find_spec("torch") is None:
         pytest.skip("NOT TESTED: gloo, PyTorch is not installed")

@@ -104,6 +104,7 @@ def test_kernels_compile_with_the_newest_numpy(newest: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("newest", ["3.12"], indirect=True)
 def test_the_successor_compiles_what_the_table_says(newest: Path, tmp_path: Path) -> None:
     install(newest, *SUCCESSOR)

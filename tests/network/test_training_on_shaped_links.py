@@ -27,6 +27,7 @@ def train(on: Link, out: Path) -> dict[str, Any]:
 
 
 @pytest.mark.alone
+@pytest.mark.exhaustive
 @pytest.mark.timeout(600)
 def test_the_exposed_exchange_is_what_the_link_dictates(tmp_path: Path) -> None:
     """What gRPC and a busy machine take besides can only be added to it."""

@@ -35,7 +35,7 @@ CHECKED = {
 THROTTLED = "a quota of a group above"
 
 
-@pytest.mark.parametrize("backend", ["tensorflow", "jax"])
+@pytest.mark.parametrize("backend", ["tensorflow", pytest.param("jax", marks=pytest.mark.exhaustive)])
 @pytest.mark.parametrize(
     "case",
     [case for case in CASES if case.workload in CHECKED and case.surroundings is as_it_is],

@@ -14,6 +14,7 @@ from accelbench.pair.result import PointResult
 from accelbench.pair.turns import Course, take_turns
 from profiling.records.point import Point
 from profiling.records.record import Record
+from profiling.records.telemetry import Telemetry
 from profiling.records.work import Work
 from tests.fixtures.compare_runs import failed, measured, samples
 
@@ -62,6 +63,19 @@ def test_a_point_goes_on_until_its_interval_is_as_narrow_as_was_asked_for() -> N
     narrow, _ = turns(lambda side, number: 1.0, within=0.003)
     assert len(wide.ratios) < len(narrow.ratios) <= LOOKS[-1]
     assert narrow.verdict == "same"
+
+
+@pytest.mark.parametrize(
+    ("waited", "others", "verdict"), [(1.0, 1.0, "cannot tell"), (0.1, 1.0, "slower"), (1.0, 0.0, "slower")]
+)
+def test_where_others_keep_its_threads_from_the_cpus_the_times_are_not_its_own(
+    waited: float, others: float, verdict: str
+) -> None:
+    counters = {"process.run_queue_wait_s": waited, "cpu.own_s": 1.0, "cpu.other_s": others}
+    telemetry = Telemetry(interval_s=0.25, gauges={}, counters=counters)
+    found, _ = turns(lambda side, number: 1.05 if side == "B" else 1.0, telemetry=telemetry)
+    assert found.verdict == verdict
+    assert ("other processes kept its threads from a CPU for 50 %" in str(found.reason)) == (verdict == "cannot tell")
 
 
 def test_the_time_limit_ends_a_point_and_the_reason_says_so() -> None:

@@ -70,11 +70,12 @@ def test_a_rank_that_there_cannot_be_is_refused_while_the_true_one_may_still_com
         assert [each.rank for each in there.ended.result()] == [0, 1]
 
 
-def test_a_second_rank_of_a_number_is_refused_while_others_may_still_come() -> None:
+def test_a_second_rank_of_a_number_is_refused_while_others_may_still_come(caplog: pytest.LogCaptureFixture) -> None:
     with gathering(3) as there:
         first = there.come(1)
         with pytest.raises(Refused, match="two processes say that they are rank 1: on there and "):
             there.come(1, host="there")
+        assert [line.startswith("two processes say") for line in caplog.messages] == [True]
         there.come(2).close()
         first.close()
         assert [each.rank for each in there.ended.result()] == [0, 1, 2]

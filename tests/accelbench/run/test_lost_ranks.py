@@ -15,6 +15,7 @@ import pytest
 
 from accelbench.run.cluster import Cluster
 from accelbench.run.ranks import Hello, Peer, RankLost, Ranks
+from accelbench.run.store import RunStore
 from profiling.ranks.channel import Address, Channel
 from profiling.ranks.meeting import connect, gather, listen
 from tests.accelbench.run.test_ranks import SECRET
@@ -69,6 +70,9 @@ def test_a_rank_that_is_lost_costs_the_points_that_need_it(tmp_path: Path, how: 
     assert "rank 1 on " in said
     assert f"was lost: {why}" in said
     assert during["elapsed_s"] < 45  # the half minute that is promised, on a busy machine
+    left = RunStore(tmp_path / "run")
+    again = {str(turn.point) for turn in left.turns_left(left.lines(), again=["failed", "skipped"])}
+    assert len(again) == 2  # once the rank is there again, `resume --failed` measures them
 
 
 def ranks_of(size: int) -> tuple[Ranks, dict[int, Channel]]:

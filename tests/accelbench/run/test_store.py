@@ -82,13 +82,14 @@ def test_of_a_round_that_stands_twice_in_the_file_the_last_counts(tmp_path: Path
 def test_a_failed_round_ends_its_point_unless_it_is_to_be_tried_again(tmp_path: Path) -> None:
     run = in_rounds(tmp_path / "run", record("matmul"), unmeasured("matmul", "failed", "it crashed", round=2))
     assert run.turns_left(run.lines()) == []
-    assert [turn.round for turn in run.turns_left(run.lines(), failed=True)] == [2, 3]
+    assert [turn.round for turn in run.turns_left(run.lines(), again=["failed"])] == [2, 3]
     assert run.left_of(run.info().plan) == run.info().plan
 
 
-def test_a_skipped_point_has_no_turn_left(tmp_path: Path) -> None:
+def test_a_skipped_point_has_no_turn_left_unless_it_is_to_be_tried_again(tmp_path: Path) -> None:
     run = in_rounds(tmp_path / "run", unmeasured("matmul", "skipped", "no such library"))
-    assert run.turns_left(run.lines(), failed=True) == []
+    assert run.turns_left(run.lines(), again=["failed"]) == []
+    assert [turn.round for turn in run.turns_left(run.lines(), again=["failed", "skipped"])] == [1, 2, 3]
     assert run.left_of(run.info().plan) == []
 
 

@@ -219,7 +219,7 @@ def test_a_hello_that_was_changed_on_its_way_is_none() -> None:
 def test_a_rank_that_is_not_awaited_is_refused_and_told_so(rank: Any) -> None:
     with awaited(1, 2) as (address, met):
         greeted(address, 1)
-        with pytest.raises(Refused, match=f"rank {rank} is not awaited here"):
+        with pytest.raises(Refused, match=f"rank {rank!r} is not awaited here"):
             connect(address, SOON, SECRET, rank=rank)
         greeted(address, 2)
         assert list(met.result()) == [1, 2]

@@ -62,7 +62,7 @@ def test_the_exchange_alone_changes_nothing_and_training_apart_waits_for_nobody(
         assert_learnt_alike(together[0]["metrics_apart"], together[1]["metrics_apart"])
 
 
-@pytest.mark.parametrize("options", [{}, {"jit_compile": "on"}])
+@pytest.mark.parametrize("options", [{}, pytest.param({"jit_compile": "on"}, marks=pytest.mark.exhaustive)])
 def test_in_one_process_the_strategy_learns_what_none_does(alone: Found, options: dict[str, str]) -> None:
     (found,) = train("learn", "torch", 1, strategy="ddp", **options)
     assert_learnt_alike(found["metrics"], alone["metrics"])
