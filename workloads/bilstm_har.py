@@ -9,13 +9,17 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from statistics import mean, stdev
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from profiling.benchmark import Training
+from profiling.benchmark import Skip, Training
 from profiling.records.point import Point
 from profiling.records.quality import Data, Metric, Quality, Verification, Worst
 from workloads.distribution.strategy import Strategy
 from workloads.training.declare import training
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 LAST_UNITS = 64
 CLASSES = 6
@@ -25,16 +29,22 @@ TARGET = 0.85
 
 FLOORS = ((24_000, 0.8), (6_000, 0.55), (0, 0.2))
 """Held-out accuracy that a trained model exceeds after so many windows; six activities are about equally frequent."""
+ALL = 0
+"""The value of the axis `windows` that stands for all windows that there are."""
 
 
 @training(
     "bilstm-har",
     axes={"units": (64,), "layers": (2,), "batch": (64,), "epochs": (15,), "repeats": (1,)},
-    limits={"units": (1, 4096), "layers": (1, 8), "repeats": (1, 100)},
+    limits={"units": (1, 4096), "layers": (1, 8), "repeats": (1, 100), "windows": (ALL, 1 << 20)},
+    optional={"windows": (ALL,)},
     distributed=True,
 )
 def bilstm_har(point: Point, strategy: Strategy) -> Training:
-    """Train the paper's stack of bidirectional LSTMs on a smartphone's sensors, with whole subjects held out."""
+    """Train the paper's stack of bidirectional LSTMs on a smartphone's sensors, with whole subjects held out.
+
+    With fewer `windows` than there are, the training tells the time of a step; its quality is that of a beginning.
+    """
     import keras
     from keras import layers
 
@@ -43,9 +53,16 @@ def bilstm_har(point: Point, strategy: Strategy) -> Training:
     from workloads.training.keras_model import jit_compile
 
     har = load_har()
+    there = len(har.x_train)
+    windows = int(point.params.get("windows", ALL)) or there
+    if windows > there:
+        raise Skip(f"{windows:,} windows were asked for, and there are {there:,} to train on")
+    whole = windows == there
+    note = har.note if whole else f"{windows:,} of {there:,} windows, for the time of a step alone"
     centre, spread = har.x_train.mean(axis=(0, 1)), har.x_train.std(axis=(0, 1))
     x_train, x_test = ((x - centre) / spread for x in (har.x_train, har.x_test))
-    examples = (x_train, keras.utils.to_categorical(har.y_train, CLASSES))
+    chosen = evenly(windows, there)
+    examples = (x_train[chosen], keras.utils.to_categorical(har.y_train[chosen], CLASSES))
     readings, channels = x_train.shape[1:]
 
     def build() -> Any:
@@ -65,12 +82,12 @@ def bilstm_har(point: Point, strategy: Strategy) -> Training:
         strategy,
         model,
         strategy.feed(examples),
-        Data(har.source, len(x_train), len(x_test), trainings=point["repeats"], note=har.note),
+        Data(har.source, windows, len(x_test), trainings=point["repeats"], note=note),
         (x_test, har.y_test),
         parameters=parameters(point["units"], point["layers"], channels),
-        floors=FLOORS,
+        floors=FLOORS if whole else (),
         item="windows",
-        target=TARGET,
+        target=TARGET if whole else None,
         subjects=har.subjects_test,
     )
     epochs = int(point["epochs"])
@@ -107,6 +124,13 @@ def bilstm_har(point: Point, strategy: Strategy) -> Training:
     )
     enough = once.enough_epochs if point["repeats"] == 1 else None
     return replace(once, fit=fit, evaluate=evaluate, verify=verify, qualities=qualities, enough_epochs=enough)
+
+
+def evenly(windows: int, there: int) -> NDArray[np.int64]:
+    """Return the places of so many windows, spread evenly over all, so that they are of every subject and activity."""
+    import numpy as np
+
+    return np.arange(windows, dtype=np.int64) * there // windows
 
 
 def over_trainings(qualities: Sequence[Quality], trainings: Sequence[Mapping[str, Metric]]) -> dict[str, Metric]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import click
@@ -11,6 +12,8 @@ from accelbench.errors import UserError
 
 if TYPE_CHECKING:
     from rich.console import Console
+
+    from profiling.machine.vendor_peaks import Board, Card
 
 
 @click.command()
@@ -26,19 +29,26 @@ def command(card: str) -> None:
     output = console()
     for each in cards:
         _print_title(output, each.title, each.source)
-        for dtype, units in each.flops.items():
-            for unit, value in units.items():
-                clock = each.clocks.get(dtype, {}).get(unit, each.clock_mhz)
-                at = f"  at {clock:.0f} MHz" if clock else ""
-                output.print(f"  {dtype:10} {unit:8} {value / 1e12:10,.2f} TFLOP/s{at}")
-        if each.bandwidth:
-            output.print(f"  {'':10} {'memory':8} {each.bandwidth / 1e9:10,.0f} GB/s")
-        output.print()
+        _print_figures(output, each, each.clocks)
+        if each.board:
+            _print_title(output, each.board.title, each.board.source)
+            _print_figures(output, each.board, {})
     for core in cores:
         _print_title(output, core.title, core.source)
         for dtype, per_cycle in core.flops_per_cycle.items():
             output.print(f"  {dtype:10} {'core':8} {per_cycle:10} FLOP per cycle")
         output.print()
+
+
+def _print_figures(output: Console, of: Card | Board, clocks: Mapping[str, Mapping[str, float]]) -> None:
+    for dtype, units in of.flops.items():
+        for unit, value in units.items():
+            clock = clocks.get(dtype, {}).get(unit, of.clock_mhz)
+            at = f"  at {clock:.0f} MHz" if clock else ""
+            output.print(f"  {dtype:10} {unit:8} {value / 1e12:10,.2f} TFLOP/s{at}")
+    if of.bandwidth:
+        output.print(f"  {'':10} {'memory':8} {of.bandwidth / 1e9:10,.0f} GB/s")
+    output.print()
 
 
 def _print_title(output: Console, title: str, source: str) -> None:

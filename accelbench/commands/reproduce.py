@@ -56,7 +56,7 @@ def command(
     of several. Without any, measure the study's suite on this machine first; the same command goes on with a
     measurement that was interrupted.
     """
-    from accelbench.find_run import stored_runs
+    from accelbench.find_run import find_runs, stored_runs
     from accelbench.plain_console import say
     from accelbench.reproduce.paper import load_paper, paper_names
     from accelbench.run.cluster import find_cluster
@@ -88,11 +88,13 @@ def command(
         words = measurement(asked, small, find_device(device), before, time_limit, trusted_network)
         status = run_words(words, 1 if cluster else asked.processes)
         runs = (words[-1] if words[0] == "resume" else made_since(before),)
+    from accelbench.report.joined import read_runs
     from accelbench.reproduce.claims_page import write_page
-    from accelbench.reproduce.judging import judge, read_runs
+    from accelbench.reproduce.judging import judge
     from accelbench.reproduce.terminal_claims import print_judgement
 
-    judgement = judge(asked, read_runs(runs), even_if_disturbed)
+    joined = read_runs([store for word in runs for store in find_runs(word)])
+    judgement = judge(asked, joined.runs, even_if_disturbed)
     print_judgement(judgement, console())
     say(f"page {write_page(judgement, page or RUNS / f'reproduce-{asked.name}.html')}")
     return status

@@ -18,7 +18,6 @@ def command(run: str, failed: bool, trusted_network: bool) -> int:
     """Go on with an interrupted run: measure only what is missing."""
     from accelbench.differences import same_machine
     from accelbench.find_run import open_directory
-    from accelbench.run.affinity import require_cores
     from accelbench.run.cluster import find_cluster
     from accelbench.session import complete, serve
     from profiling.machine.environment.collect import collect
@@ -32,7 +31,6 @@ def command(run: str, failed: bool, trusted_network: bool) -> int:
     find_device(info.device)
     if not same_machine(info.environment, collect()):
         raise UserError(f"{store.path} was measured on another machine: its figures and this one's do not mix")
-    require_cores(info.plan)
     if trusted_network:
         settings = info.settings.model_copy(update={"trusted_network": True})
         store.write_info(info.model_copy(update={"settings": settings}))

@@ -10,10 +10,11 @@ from markupsafe import Markup
 
 from accelbench import report
 from accelbench.format import UNKNOWN, read
+from accelbench.report.joined import Joined
 from accelbench.report.page import templates
-from accelbench.report.rows import make_groups
-from accelbench.report.section import Run
-from accelbench.report.sections.studies import make_studies, study_plot
+from accelbench.report.stored_run import Run
+from accelbench.report.study import make_studies
+from accelbench.report.study_plot import study_plot
 from accelbench.reproduce.judging import Judgement, title
 from accelbench.reproduce.paper import Hardware, Paper
 from accelbench.reproduce.verdict import WORDS
@@ -63,10 +64,10 @@ def render(judgement: Judgement) -> str:
 
 def drawings(paper: Paper, runs: Sequence[Run]) -> list[Drawing]:
     """Return the drawings of the study's trainings, all runs together."""
-    rows = [row for run in runs for row in run.rows if row.record.point.benchmark in paper.benchmarks]
+    placed = [(place, row) for place, row in Joined(tuple(runs)).rows if row.record.point.benchmark in paper.benchmarks]
     return [
-        Drawing(f"{study.benchmark} against {sweep.axis}", study_plot(sweep, f"study-{n}-{m}"))
-        for n, study in enumerate(make_studies(make_groups(rows)), start=1)
+        Drawing(f"{' and '.join(study.benchmarks)} against {sweep.axis}", study_plot(sweep, f"study-{n}-{m}"))
+        for n, study in enumerate(make_studies(placed), start=1)
         for m, sweep in enumerate(study.sweeps, start=1)
     ]
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from accelbench.history.fingerprint import fingerprint
-from accelbench.report.section import Run
+from accelbench.report.stored_run import Run
 from accelbench.reproduce.points import Points
 from accelbench.reproduce.verdict import CannotTell
 from profiling.analysis.course import disturbances

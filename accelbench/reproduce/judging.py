@@ -7,10 +7,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC
 
-from accelbench.damage import tell_damage
-from accelbench.errors import DataDamaged, UserError
-from accelbench.find_run import find_runs
-from accelbench.report.section import Run
+from accelbench.report.joined import Joined
+from accelbench.report.stored_run import Run
 from accelbench.reproduce.evidence import MOST_TOLD, Evidence, was_disturbed
 from accelbench.reproduce.paper import Claim, Paper
 from accelbench.reproduce.verdict import WORDS, CannotTell, Finding
@@ -32,36 +30,13 @@ class Judgement:
     runs: tuple[Run, ...]
     claims: tuple[Judged, ...]
     notes: tuple[str, ...]
-    """What is to be known of the runs: unfinished ones, and points that decide no claim."""
+    """What is to be known of the runs: how they differ, unfinished ones, and points that decide no claim."""
 
     @property
     def sentence(self) -> str:
         """Return the verdicts counted: `3 confirmed, 1 refuted, 7 cannot tell`."""
         counts = Counter(judged.finding.word for judged in self.claims)
         return ", ".join(f"{counts[word]} {word}" for word in WORDS if counts[word])
-
-
-def read_runs(words: Sequence[str]) -> tuple[Run, ...]:
-    """Return the runs that the words name: runs, or all of folders and packs; `UserError` for one that is given twice.
-
-    A run that cannot be read is told as damage, where others can.
-    """
-    runs: dict[str, Run] = {}
-    broken: list[DataDamaged] = []
-    for store in (store for word in words for store in find_runs(word)):
-        try:
-            run = Run.of(store)
-        except DataDamaged as error:
-            broken.append(error)
-            continue
-        if run.info.run_id in runs:
-            raise UserError(f"the run {run.info.run_id} is given twice: give each run once")
-        runs[run.info.run_id] = run
-    if broken and not runs:
-        raise broken[0]
-    for reason in broken:
-        tell_damage(str(reason))
-    return tuple(runs.values())
 
 
 def judge(paper: Paper, runs: Sequence[Run], even_if_disturbed: bool = False) -> Judgement:
@@ -96,6 +71,8 @@ def title(run: Run) -> str:
 
 
 def _notes(paper: Paper, runs: Sequence[Run]) -> Iterator[str]:
+    for apart in Joined(tuple(runs)).apart:
+        yield f"{apart.fact} is {apart.first} in the first run, and {apart.other} in {', '.join(apart.labels)}"
     asked = [points for claim in paper.claim for points in claim.points]
     for run in runs:
         if run.info.status != "finished":

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
 from accelbench.errors import UserError
-from profiling.machine.environment.cpu import count_usable
+from profiling.machine.environment.cpu import cores_before_threads, count_usable
 from profiling.machine.environment.limits import collect_cpu_quota
 from profiling.machine.placement import on_cpus
 from profiling.records.point import Point
@@ -25,20 +25,27 @@ def granted(cores: int, quota: float | None) -> int:
 
 @contextmanager
 def kept_to(cores: int | None) -> Iterator[None]:
-    """Keep what is started here to so many cores, those of the lowest numbers; None leaves it all of them."""
+    """Keep what is started here to so many CPUs, each on a core of its own if there are as many; None leaves it all."""
     if cores is None:
         yield
         return
     # Frameworks size their thread pools when they are imported, and threads keep the mask they were born with, so that
     # a process has to begin with it.
-    with on_cpus(sorted(os.sched_getaffinity(0))[:cores]):
+    with on_cpus(cores_before_threads(os.sched_getaffinity(0))[:cores]):
         yield
+
+
+def cores_missing(wanted: int | None) -> str | None:
+    """Return why no process can be kept to so many cores here; None where one can, or is to have all of them."""
+    if wanted is None:
+        return None
+    if not hasattr(os, "sched_setaffinity"):
+        return "this system cannot keep a process to some of its cores: that needs Linux"
+    there = usable_cores()
+    return f"{wanted} host cores are wanted, and this process may use {there}" if wanted > there else None
 
 
 def require_cores(plan: Iterable[Point]) -> None:
     """Raise UserError unless the workers of these points can have their cores here."""
-    most = max((point.host_cores or 0 for point in plan), default=0)
-    if most and not hasattr(os, "sched_setaffinity"):
-        raise UserError("this system cannot keep a process to some of its cores: 'accelbench cores' needs Linux")
-    if most > usable_cores():
-        raise UserError(f"{most} host cores are wanted, and this process may use {usable_cores()}")
+    if missing := cores_missing(max((point.host_cores for point in plan if point.host_cores), default=None)):
+        raise UserError(missing)

@@ -110,12 +110,13 @@ def make_plan(
             axes = sorted({axis for benchmark in chosen for axis in {*benchmark.axes, *benchmark.optional}})
             raise UserError(f"no chosen benchmark has an axis {choice.axis!r}{_suggest(choice.axis, axes)}")
     combinations = [
-        combination
+        replace(combination, host_cores=cores)
         for selection in selections
         for chosen_backend in ((backend,) if backend else selection.backends or (None,))
         for combination in _combinations(
             benchmarks[selection.name], selection.axes, device, choices, chosen_backend, ranks
         )
+        for cores in selection.host_cores or (None,)
     ]
     if not combinations:
         raise UserError(f"nothing of this selection runs on {device}: 'accelbench list' shows what does")
@@ -147,6 +148,8 @@ def _select(
             raise UserError(
                 f"the suite names an unknown benchmark {selection.name!r}{_suggest(selection.name, benchmarks)}"
             )
+        if selection.host_cores and not benchmarks[selection.name].backends:
+            raise UserError(f"the suite gives {selection.name} host_cores, and it is no training")
         if device in benchmarks[selection.name].devices:
             yield selection
         elif selection.name in names:

@@ -18,6 +18,7 @@ from types import FrameType
 from typing import Any
 
 from accelbench.errors import RunBroken, UserError
+from accelbench.run.affinity import cores_missing
 from accelbench.run.plan import discover, layout_of
 from accelbench.run.progress import Progress
 from accelbench.run.ranks import Meeting, RankLost, Ranks, RemoteWorker
@@ -141,7 +142,7 @@ def measure_turn(
     """
     point = turn.point
     benchmark, started = discover()[point.benchmark], datetime.now(UTC)
-    trouble = _too_few(point, ranks)
+    trouble = too_few(point, ranks)
     if trouble:
         return _failed(benchmark, point, trouble, started)
     forked = _can_be_forked(benchmark, point)
@@ -172,12 +173,14 @@ def _failed(benchmark: Benchmark, point: Point, trouble: Trouble, started: datet
         return failed(point, trouble, started, figure=benchmark.figure)
 
 
-def _too_few(point: Point, ranks: Ranks | None) -> Trouble | None:
-    """Return why this run has too few processes, or too few cards, for the point; None where it has enough."""
+def too_few(point: Point, ranks: Ranks | None) -> Trouble | None:
+    """Return why this run has too few processes, cards or host cores for the point; None where it has enough."""
     wanted, there = layout_of(point).processes, ranks.size if ranks else 1
-    missing = None
+    missing = cores_missing(point.host_cores)
     if wanted > there:
         missing = f"it takes {wanted} processes, and this run has {there}: {ADVICE.format(wanted)}"
+    elif wanted > 1 and point.host_cores is not None:
+        missing = f"it is to keep one process to {point.host_cores} host cores, and has {wanted} processes"
     elif ranks and wanted > 1 and device_kind(point.device).card_per_rank:
         missing = ranks.too_few_gpus(wanted)
     return Trouble(None, missing, [], status="skipped") if missing else None

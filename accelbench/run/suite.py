@@ -10,7 +10,7 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, BeforeValidator, Field, ValidationError, field_validator
 
 from accelbench.errors import UserError
-from accelbench.limits import MOST_ROUNDS, MOST_SECONDS
+from accelbench.limits import MOST_ROUNDS, MOST_SECONDS, MOST_VALUE
 from profiling.machine.devices import device_kind, kinds
 from profiling.records.point import Device, Scalar
 from profiling.records.stored import Stored, first_fault
@@ -39,6 +39,9 @@ class Selection(Stored):
     backends: tuple[str, ...] = ()
     """The backends to compare; none for the benchmark's first one. `--backend` overrides both."""
     axes: dict[str, tuple[Annotated[Scalar, BeforeValidator(_no_truth_value)], ...]] = {}
+    host_cores: tuple[Annotated[int, Field(ge=1, le=MOST_VALUE, strict=True)], ...] = ()
+    """The numbers of host cores to which the process of a training is kept, one after the other; none for all cores. A
+    number that the machine lacks is skipped, with the reason."""
 
 
 class Suite(Stored):

@@ -10,7 +10,7 @@ LARGEST = 1 << 30
 
 @benchmark(
     "pingpong",
-    devices=("cpu",),
+    devices=("cpu", "gpu"),
     module="kernels.pingpong.{device}_{impl}",
     axes={"bytes": BYTES, "processes": (2,)},
     limits={"bytes": (1, LARGEST), "processes": (2, 1 << 16)},
@@ -24,5 +24,5 @@ def pingpong() -> None:
 
     As NetPIPE draws it (Snell, Mikler and Gustafson, "NetPIPE: a network protocol independent performance evaluator",
     1996): `latency` is half of the round trip, and bandwidth the message's bytes by that. `tcp` is a plain socket, with
-    TCP_NODELAY.
+    TCP_NODELAY; `nccl` sends from one GPU's memory to another's.
     """

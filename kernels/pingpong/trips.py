@@ -1,11 +1,11 @@
-"""The task of both implementations of pingpong: what is timed, and the check that the message came there and back."""
+"""The task of all implementations of pingpong: what is timed, and the check that the message came there and back."""
 
 from __future__ import annotations
 
 import zlib
 from collections.abc import Callable
 from operator import itemgetter
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -22,12 +22,41 @@ Trips = Callable[[Any, Any, int], object]
 the first what it received there."""
 
 
+class Memory(Protocol):
+    """The memory that the messages lie in."""
+
+    def empty(self, size: int) -> Any:
+        """Return an array of so many bytes."""
+
+    def put(self, array: Any, begin: int, values: Any) -> None:
+        """Write host values into the array from there on."""
+
+    def get(self, array: Any, begin: int, end: int) -> Any:
+        """Return that part of the array, on the host."""
+
+
+class HostMemory:
+    """The host's memory, in NumPy arrays."""
+
+    def empty(self, size: int) -> Any:
+        return np.empty(size, np.uint8)
+
+    def put(self, array: Any, begin: int, values: Any) -> None:
+        array[begin : begin + len(values)] = values
+
+    def get(self, array: Any, begin: int, end: int) -> Any:
+        return array[begin:end]
+
+
+HOST = HostMemory()
+
+
 def require_host_memory(point: Point, here: World) -> None:
     """Skip where the two buffers of each rank on this host would take more than half of its available memory."""
     require_memory(2 * int(point["bytes"]) * here.local_size)
 
 
-def make_task(point: Point, trips: Trips, steps: Lockstep, here: World) -> Task:
+def make_task(point: Point, trips: Trips, steps: Lockstep, here: World, memory: Memory = HOST) -> Task:
     """Return this rank's task: one execution is a round trip, which carries the message twice.
 
     It is rank 0 whose clock counts: it begins, and it has the message in the end. What is timed comes back to where it
@@ -35,8 +64,8 @@ def make_task(point: Point, trips: Trips, steps: Lockstep, here: World) -> Task:
     """
     size, first, last = int(point["bytes"]), here.rank == 0, here.rank == here.size - 1
     rng = np.random.default_rng([point.seed, here.rank])
-    payload = np.empty(size, np.uint8)
-    returned = np.empty(size, np.uint8) if first else payload
+    payload = memory.empty(size)
+    returned = memory.empty(size) if first else payload
 
     def run(loops: int) -> None:
         if first or last:
@@ -44,15 +73,17 @@ def make_task(point: Point, trips: Trips, steps: Lockstep, here: World) -> Task:
 
     def draw() -> None:
         """Draw a fresh message in rank 0; where it is received each of its bytes is another one."""
-        payload[:] = np.frombuffer(rng.bytes(size), np.uint8)
+        drawn = np.frombuffer(rng.bytes(size), np.uint8)
+        memory.put(payload, 0, drawn)
         if first:
-            np.invert(payload, out=returned)
+            memory.put(returned, 0, np.invert(drawn))
 
     def check() -> dict[str, int]:
         draw()
         if first or last:
             trips(payload, returned, 1)
-        return {"wrong": int(np.count_nonzero(returned != payload)), "sum": zlib.crc32(payload.data)}
+        sent, back = memory.get(payload, 0, size), memory.get(returned, 0, size)
+        return {"wrong": int(np.count_nonzero(back != sent)), "sum": zlib.crc32(sent.data)}
 
     draw()
     return together(

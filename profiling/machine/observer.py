@@ -7,6 +7,7 @@ from types import TracebackType
 from typing import Any
 
 from profiling.machine.devices import device_kind
+from profiling.machine.environment.cpu import cores_before_threads
 from profiling.machine.noise import noise_flags
 from profiling.machine.placement import Place, cpu_for_one_core, slow_cpu_flags
 from profiling.machine.telemetry_sampler import TelemetrySampler
@@ -76,7 +77,7 @@ class Observer:
 
 
 def kept_to_cpus(point: Point, environment: Environment) -> list[int] | None:
-    """Return the CPUs of a point that was to use some of the host's only, those of the lowest numbers; None for all.
+    """Return the CPUs of a point that was to use some of the host's only; None for all.
 
     The process's own mask does not tell: it is that of one thread, which an OpenMP library may have bound to one CPU.
     It does of a rank beside others of its host: what those use, who measure the same point, does not disturb it.
@@ -84,4 +85,6 @@ def kept_to_cpus(point: Point, environment: Environment) -> list[int] | None:
     if world().local_size > 1 and hasattr(os, "sched_getaffinity"):
         return sorted(os.sched_getaffinity(0))
     there, cores = environment.cpu.affinity, point.host_cores
-    return there[:cores] if cores is not None and there is not None and cores < len(there) else None
+    if cores is None or there is None or cores >= len(there):
+        return None
+    return sorted(cores_before_threads(there)[:cores])

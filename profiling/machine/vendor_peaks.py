@@ -20,6 +20,25 @@ from profiling.records.work import Bounded
 PREFIXES = re.compile(r"^(NVIDIA |Tesla |GeForce )*")
 
 
+class Board(Stored):
+    """The vendor's figures for a board that carries several chips, each of which is a device of its own."""
+
+    title: str
+    chips: int = Field(ge=2)
+    """The number of chips on the board."""
+    cores: int | None = Field(default=None, gt=0)
+    """The CUDA cores of all chips."""
+    memory_gb: float = Field(gt=0)
+    """The memory of all chips, as the vendor counts it."""
+    clock_mhz: float | None = Field(default=None, gt=0)
+    """The clock at which the vendor states the figures."""
+    bandwidth: float | None = Field(default=None, gt=0)
+    """The byte/s of all chips' memories."""
+    source: str
+    flops: dict[str, dict[str, float]]
+    """The peak of all chips in FLOP/s, by dtype and unit."""
+
+
 class Card(Stored):
     """One entry of `peaks.toml`."""
 
@@ -28,13 +47,20 @@ class Card(Stored):
     title: str
     memory_gb: tuple[float, ...]
     """The sizes that the card is sold with, as the vendor counts them."""
+    cores: int | None = Field(default=None, gt=0)
+    """The number of CUDA cores, where it is in the table."""
     clock_mhz: float | None = Field(default=None, gt=0)
+    """The clock at which the vendor states the figures."""
+    base_clock_mhz: float | None = Field(default=None, gt=0)
+    """The clock that the card has without boost, where it is in the table."""
     clocks: dict[str, dict[str, float]] = {}
     """The clock in MHz, by dtype and unit, where a figure is stated at another clock than `clock_mhz`."""
     bandwidth: float | None = Field(default=None, gt=0)
     source: str
     flops: dict[str, dict[str, float]]
     """The peak in FLOP/s, by dtype and unit (`plain` or `tensor`)."""
+    board: Board | None = None
+    """The board that carries several of these chips, where the vendor states figures for that."""
 
 
 class Core(Stored):

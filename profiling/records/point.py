@@ -29,7 +29,8 @@ class Point:
     seed: int = 0
     """The seed of the random inputs."""
     host_cores: int | None = None
-    """The number of the host's cores that the measuring process is kept to; None for all of them."""
+    """The number of the host's CPUs that the measuring process is kept to, each on a physical core of its own where
+    there are as many; None for all of them."""
 
     def __getitem__(self, axis: str) -> Any:
         return self.params[axis]

@@ -1,4 +1,4 @@
-"""NCCL's collectives on GPUs: by one rank, which every machine has a GPU for, and by two where it has as many."""
+"""NCCL on GPUs: its collectives by one rank, which every machine has a GPU for, and all by two where it has as many."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from profiling.benchmark import Skip
 from profiling.records.point import Point
 from tests.conftest import Run, records
 from tests.kernels.in_ranks import worlds
-from tests.kernels.test_collectives_nccl import FLOAT32, SUM, Group
+from tests.kernels.test_collectives_nccl import FLOAT32, SUM, UINT8, Group
 
 pytestmark = pytest.mark.gpu
 
@@ -39,7 +39,7 @@ def test_the_simulated_nccl_takes_what_cupy_takes() -> None:
     nccl: Any = pytest.importorskip("cupy.cuda.nccl")
     if not nccl.available:
         pytest.skip("CuPy finds no NCCL")
-    assert (nccl.NCCL_FLOAT32, nccl.NCCL_SUM) == (FLOAT32, SUM)
+    assert (nccl.NCCL_FLOAT32, nccl.NCCL_UINT8, nccl.NCCL_SUM) == (FLOAT32, UINT8, SUM)
     for name in ("allReduce", "allGather", "reduceScatter", "broadcast", "send", "recv"):
         simulated: Callable[..., None] = getattr(Group, name)
         said = getattr(nccl.NcclCommunicator, name).__doc__.splitlines()[0]
@@ -52,8 +52,8 @@ def test_two_gpus_measure_every_operation(accelbench: Run, tmp_path: Path) -> No
     if cupy.cuda.runtime.getDeviceCount() < 2:
         pytest.skip("NCCL between ranks takes two GPUs, and here is one")
     process = accelbench(
-        *("launch", "--procs", "2", "run", "collectives", "--device", "gpu", "--no-ceilings", "--out", "run"),
-        *("--max-seconds", "1", "--param", "bytes=8,1048576"),
+        *("launch", "--procs", "2", "run", "collectives", "pingpong", "--device", "gpu", "--no-ceilings"),
+        *("--out", "run", "--max-seconds", "1", "--param", "bytes=8,1048576"),
     )
     assert process.returncode == 0, process.stdout + process.stderr
-    assert [record["status"] for record in records(tmp_path / "run")] == ["measured"] * 2 * len(OPERATIONS)
+    assert [record["status"] for record in records(tmp_path / "run")] == ["measured"] * 2 * (len(OPERATIONS) + 1)

@@ -1,4 +1,4 @@
-"""NCCL's collectives without GPUs: what is asked of CuPy and NCCL, done in host memory by ranks that are threads."""
+"""NCCL without GPUs, its collectives and messages: what is asked of it is done in host memory by ranks as threads."""
 
 from __future__ import annotations
 
@@ -11,24 +11,28 @@ from typing import Any
 import numpy as np
 import pytest
 
+from kernels import nccl as between_gpus
 from kernels.collectives import OPERATIONS, gpu_nccl
 from kernels.collectives.task import make_task
 from kernels.lockstep import Lockstep
+from kernels.pingpong import gpu_nccl as messages
+from kernels.pingpong import trips
 from profiling.benchmark import Skip, Task
 from profiling.ranks.world import World
 from profiling.records.point import Point
 from tests.kernels.host_cupy import at, empty
 from tests.kernels.in_ranks import verified
 
-FLOAT32, SUM = 7, 0
+FLOAT32, UINT8, SUM = 7, 1, 0
 """As CuPy has them."""
+DTYPES = {FLOAT32: "float32", UINT8: "uint8"}
 
 
 class HostNccl:
     """The part of `cupy.cuda.nccl` that is called, for ranks that are threads."""
 
     available = True
-    NCCL_FLOAT32, NCCL_SUM = FLOAT32, SUM
+    NCCL_FLOAT32, NCCL_UINT8, NCCL_SUM = FLOAT32, UINT8, SUM
 
     def __init__(self, ranks: int) -> None:
         self.barrier, self.lock = Barrier(ranks), Lock()
@@ -84,12 +88,13 @@ class Group:
         at(take, count, "float32")[:] = self._all(give, count, kind, stream)[root]
 
     def send(self, give: int, count: int, kind: int, peer: int, stream: int) -> None:
-        assert self.nccl.grouped.on  # else all ranks would send, and none receive
-        self._queue(self.rank, peer).put(np.array(at(give, count, "float32")))
+        assert kind == UINT8 or self.nccl.grouped.on  # else all ranks of the collective would send, and none receive
+        self.nccl.streams.add(stream)
+        self._queue(self.rank, peer).put(np.array(at(give, count, DTYPES[kind])))
 
     def recv(self, take: int, count: int, kind: int, peer: int, stream: int) -> None:
-        assert self.nccl.grouped.on
-        at(take, count, "float32")[:] = self._queue(peer, self.rank).get(timeout=10)
+        assert kind == UINT8 or self.nccl.grouped.on
+        at(take, count, DTYPES[kind])[:] = self._queue(peer, self.rank).get(timeout=10)
 
     def _queue(self, source: int, target: int) -> Queue[Any]:
         with self.nccl.lock:
@@ -110,7 +115,7 @@ def on_host(monkeypatch: pytest.MonkeyPatch) -> Any:
         stream = SimpleNamespace(ptr=0xABC, synchronize=lambda: None)
         cuda = SimpleNamespace(runtime=runtime, nccl=nccl, Stream=lambda non_blocking: stream)
         modules = {"cupy": SimpleNamespace(empty=empty, cuda=cuda), "cupy.cuda.nccl": nccl}
-        monkeypatch.setattr(gpu_nccl, "library", modules.__getitem__)
+        monkeypatch.setattr(between_gpus, "library", modules.__getitem__)
         monkeypatch.setenv("NCCL_SOCKET_IFNAME", "set by the user")
         return nccl
 
@@ -137,6 +142,33 @@ def test_every_operation_is_asked_of_nccl_as_it_takes_it(on_host: Any, op: str, 
     assert nccl.streams <= {0xABC}  # never the default stream
 
 
+@pytest.mark.parametrize(("size", "ranks"), [(1, 2), (100_000, 2), (1000, 3)])
+def test_a_message_goes_from_gpu_to_gpu_and_comes_back(on_host: Any, size: int, ranks: int) -> None:
+    nccl = on_host(ranks)
+
+    def prepare(here: World) -> Task:
+        steps = Lockstep(here)
+        group = messages.Messages(steps, here)
+        params = {"impl": "nccl", "bytes": size, "processes": ranks}
+        return trips.make_task(Point("pingpong", "gpu", params, seed=7), group.trips, steps, here, group)
+
+    outcome = verified(ranks, prepare, times=2)
+    assert outcome.passed, outcome
+    assert nccl.streams == {0xABC}
+
+
+def test_a_message_that_stays_where_it_is_fails(on_host: Any) -> None:
+    on_host(2)
+
+    def prepare(here: World) -> Task:
+        steps = Lockstep(here)
+        group = messages.Messages(steps, here)
+        point = Point("pingpong", "gpu", {"impl": "nccl", "bytes": 1000, "processes": 2}, seed=7)
+        return trips.make_task(point, lambda payload, returned, loops: None, steps, here, group)
+
+    assert not verified(2, prepare).passed
+
+
 def test_ranks_that_share_a_gpu_are_skipped(on_host: Any) -> None:
     on_host(2, gpus=1)
 
@@ -155,6 +187,6 @@ def test_the_interface_that_the_user_chose_stays(on_host: Any, monkeypatch: pyte
 
 
 def test_a_missing_nccl_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gpu_nccl, "library", lambda name: SimpleNamespace(available=False))
+    monkeypatch.setattr(between_gpus, "library", lambda name: SimpleNamespace(available=False))
     with pytest.raises(Skip, match="pip install nvidia-nccl-cu12"):
         gpu_nccl.prepare(point("all-reduce", 8))

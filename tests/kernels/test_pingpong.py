@@ -106,7 +106,7 @@ def test_memory_that_is_not_there_is_a_skip(monkeypatch: pytest.MonkeyPatch) -> 
 @pytest.mark.slow
 def test_two_processes_measure_latency_and_bandwidth(accelbench: Run, tmp_path: Path) -> None:
     process = accelbench(
-        *("launch", "--procs", "2", "run", "pingpong", "--no-ceilings", "--max-seconds", "0.2"),
+        *("launch", "--procs", "2", "run", "pingpong", "--device", "cpu", "--no-ceilings", "--max-seconds", "0.2"),
         *("--param", "impl=tcp", "--param", "bytes=1,100000", "--out", "run"),
     )
     assert process.returncode == 0, process.stdout + process.stderr

@@ -14,7 +14,7 @@ from profiling.machine import free_memory as memory
 from profiling.records.point import Point
 from tests.conftest import Run, records
 from workloads import data
-from workloads.cnn_mnist import cnn_mnist, floors
+from workloads.cnn_mnist import cnn_mnist, floors, parameters
 from workloads.data import Digits, load_mnist
 from workloads.training import keras_model
 from workloads.training.quality import floor
@@ -94,6 +94,15 @@ def test_the_work_of_a_step_is_the_papers_network_by_hand(few_digits: Digits) ->
     assert (work.items, work.item) == (400, "images")
 
 
+@pytest.mark.parametrize(("width", "count"), [(100, 1_199_882), (50, 300_426), (25, 75_338)])
+def test_a_width_is_a_percentage_of_the_published_filters_and_units(few_digits: Digits, width: int, count: int) -> None:
+    task = prepare(width=width)
+    assert task.model.count_params() == parameters(width) == count
+    few, many, units = (published * width // 100 for published in (32, 64, 128))
+    layers = [26 * 26 * 9 * few, 24 * 24 * 9 * few * many, 144 * many * units, units * 10]
+    assert task.work.flops == 2 * 32 * (3 * sum(layers) - layers[0])
+
+
 def test_training_passes_the_check_and_the_same_seed_trains_the_same(few_digits: Digits) -> None:
     first = prepare(epochs=2)
     losses = first.fit([])["loss"]
@@ -115,6 +124,7 @@ def test_the_longer_the_training_the_better_it_must_be() -> None:
     for batch, images in ((128, 128), (16, 128), (600, 600)):  # smaller batches are added up to the paper's
         reached = [floor(floors(batch), steps * images) for steps in (0, 61, 62, 309, 310, 5000)]
         assert reached == [0.2, 0.2, 0.75, 0.75, 0.93, 0.93]
+    assert floor(floors(128, width=50), 5000 * 128) == 0.2, "a narrower network learns less"
 
 
 def test_a_model_trained_on_shuffled_labels_fails(few_digits: Digits, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -29,7 +29,7 @@ RESNET = {"image": 32, "batch": 4, "epochs": 1, "devices": 1, "workers": 2, "pre
 def few(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Few drawn embryos, and no images of anybody's own."""
     monkeypatch.setenv("ACCELBENCH_DATA", str(tmp_path))
-    monkeypatch.setattr(data, "load_embryos", lambda size: load_embryos(size, train=60, held_out=100))
+    monkeypatch.setattr(data, "load_embryos", lambda size, **drawn: load_embryos(size, train=60, held_out=100))
 
 
 def embryo(**params: int) -> Training:
@@ -58,6 +58,27 @@ def test_drawn_embryos_are_trained_on_and_a_bad_model_is_refused() -> None:
     qualities = task.evaluate() | {"test_accuracy": Metric(0.5)}
     assert task.verify(history, qualities).passed
     assert not task.verify(history, qualities | {"test_accuracy": Metric(0.1)}).passed
+
+
+def test_as_many_images_are_drawn_as_the_paper_has_and_split_alike(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+
+    def few_of(size: int, **drawn: int) -> data.Embryos:
+        asked.append(drawn)
+        return load_embryos(size, train=60, held_out=100)
+
+    monkeypatch.setattr(data, "load_embryos", few_of)
+    embryo(images=61_280)
+    embryo()
+    assert asked == [{"train": 49_024, "held_out": 12_256}, {"train": 2_000, "held_out": 500}]
+
+
+def test_images_of_ones_own_are_as_many_as_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    own = replace(load_embryos(16, train=60, held_out=100), synthetic=False, source="160 images of the folder embryo")
+    monkeypatch.setattr(data, "load_embryos", lambda size, **drawn: own)
+    with pytest.raises(Skip, match="61,280 drawn images were asked for, and the data folder holds 160 images"):
+        embryo(images=61_280)
+    assert not embryo().data.synthetic
 
 
 @pytest.mark.slow
@@ -122,7 +143,7 @@ import json, sys
 from profiling.records.point import Point
 from workloads import data
 from workloads.data import load_embryos
-data.load_embryos = lambda size: load_embryos(size, train=60, held_out=20)
+data.load_embryos = lambda size, **drawn: load_embryos(size, train=60, held_out=20)
 from workloads.training.keras_model import use_backend
 params = {"image": 16, "batch": 10, "epochs": 2, "devices": int(sys.argv[2])}
 point = Point("deep-mnist-embryo", "cpu", params, sys.argv[1], 5)

@@ -141,6 +141,29 @@ def test_training_passes_and_a_better_claim_than_it_reached_does_not(name: str) 
     assert not task.verify({"loss": [0.5, np.nan]}, qualities | {"test_accuracy": Metric(0.9)}).passed
 
 
+@pytest.mark.slow
+def test_a_training_on_some_of_the_windows_is_for_its_speed_and_says_so() -> None:
+    task = prepare("bilstm-har", windows=64, batch=16)
+    assert (task.data.train, task.data.note) == (64, "64 of 160 windows, for the time of a step alone")
+    assert task.target is None, "each epoch would be followed by an evaluation that nobody needs"
+    history = task.fit([])
+    assert task.verify(history, task.evaluate() | {"test_accuracy": Metric(0.1)}).passed
+    assert not task.verify({"loss": [np.nan]}, task.evaluate()).passed
+    with pytest.raises(Skip, match="161 windows were asked for, and there are 160 to train on"):
+        prepare("bilstm-har", windows=161)
+
+
+@given(there=st.integers(1, 10_000), share=st.floats(0, 1))
+def test_some_of_the_windows_are_spread_over_all(there: int, share: float) -> None:
+    windows = max(1, round(share * there))
+    places = bilstm_har.evenly(windows, there)
+    assert len(places) == windows
+    assert places[0] == 0
+    gaps = np.diff([*places, there])
+    assert gaps.min() >= there // windows
+    assert gaps.max() <= -(-there // windows)
+
+
 @pytest.mark.parametrize("name", ["bilstm-har", "bilstm-imdb"])
 def test_a_batch_larger_than_the_data_is_skipped(name: str) -> None:
     with pytest.raises(Skip, match="a batch of 161 is more than the 160 examples"):

@@ -25,9 +25,6 @@ from workloads.data.split import Split
 if TYPE_CHECKING:
     from PIL import Image
 
-PAPERS_IMAGES = (49_024, 12_256)
-"""The number of images that the paper trains on, and that it holds out."""
-
 
 @dataclass(frozen=True, kw_only=True)
 class Embryos(Split):

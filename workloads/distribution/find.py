@@ -5,9 +5,11 @@ A file is a strategy if a class in it says so; none of them imports a framework 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 
 from profiling.benchmark import Only, Skip, Values, in_words
+from profiling.machine.devices import kinds
 from profiling.modules import modules_of
 from profiling.ranks.world import world
 from profiling.records.point import Point, Scalar
@@ -35,6 +37,8 @@ RULES: Mapping[Scalar, Mapping[str, Values]] = {
 CHOICES: Mapping[str, Values] = {"strategy": (AUTO, *STRATEGIES), "scaling": ("strong", "weak")}
 LIMITS = {"devices": (1, 64), "processes": (1, 4096)}
 ONLY: Only = {"strategy": RULES}
+CASES = {"device": len(kinds()), **{axis: most for axis, (_, most) in LIMITS.items()}}
+"""The number of values that a strategy may exist with, by the axes that `auto` looks at."""
 
 
 def strategy_of(point: Point) -> Strategy:
@@ -53,7 +57,13 @@ def strategy_of(point: Point) -> Strategy:
     if not there:
         known = "; ".join(in_words("strategy", name, RULES[name]) for name in own)
         raise Skip(f"{point.backend} has no strategy for this many devices and processes: {known}")
-    return STRATEGIES[max(there, key=lambda name: len(RULES[name]))](point)
+    return STRATEGIES[min(there, key=_cases)](point)
+
+
+def _cases(strategy: str) -> int:
+    """Return the number of devices, and of their counts and those of processes, with which the strategy exists."""
+    rules = RULES[strategy]
+    return math.prod(len(rules[axis]) if axis in rules else most for axis, most in CASES.items())
 
 
 def _exists(strategy: Scalar, point: Point) -> bool:

@@ -14,7 +14,7 @@ class Mirrored(Strategy):
     """The devices are the first of those that TensorFlow sees; Skip for XLA on several of them."""
 
     backends = ("tensorflow",)
-    only = {"processes": (1,)}
+    only = {"processes": (1,), "device": ("cpu", "gpu")}
     automatic = True
 
     def __init__(self, point: Point) -> None:

@@ -34,7 +34,7 @@ class ParameterServer(OwnLoop):
     """
 
     backends = ("tensorflow",)
-    only = {"devices": (1,), "jit_compile": ("auto", "off")}
+    only = {"devices": (1,), "jit_compile": ("auto", "off"), "device": ("cpu", "gpu")}
 
     def __init__(self, point: Point) -> None:
         super().__init__(point)

@@ -18,7 +18,7 @@ from workloads.distribution.tensorflow_loop import Logs, Step, build, learn, tra
 class Replicas(Strategy, ABC):
     """Each process trains on its share of every batch, and all change their weights alike."""
 
-    only = {"devices": (1,)}
+    only = {"devices": (1,), "device": ("cpu", "gpu")}
 
     def __init__(self, point: Point) -> None:
         super().__init__(point)

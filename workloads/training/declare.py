@@ -11,6 +11,7 @@ from workloads.data.pipeline import WORKERS
 from workloads.distribution import find
 from workloads.distribution import strategy as distribution
 from workloads.distribution.strategy import LAYOUT, Strategy
+from workloads.training import given
 
 BACKENDS = ("tensorflow", "jax", "torch")
 AXES: Mapping[str, Values] = {"precision": ("float32",), "jit_compile": ("auto",)}
@@ -37,14 +38,16 @@ def training(
     axes: Mapping[str, Values | Mapping[str, Values]],
     choices: Mapping[str, Values] | None = None,
     limits: Mapping[str, tuple[int, int]] | None = None,
+    optional: Mapping[str, Values] | None = None,
     distributed: bool = False,
     time_limit_s: float = 7200.0,
 ) -> Callable[[Callable[[Point, Strategy], Training]], Callable[[Point], Prepared]]:
     """Declare the decorated function as the training `name`, on every device and backend.
 
     The function prepares a point, given the strategy by which the point is trained: Keras already runs on the point's
-    backend and device, and in the strategy's scope. `axes`, `choices` and `limits` are as in `benchmark`, and those of
-    every training are added. A `distributed` training may be asked for on several devices and in several processes.
+    backend and device, and in the strategy's scope. `axes`, `choices`, `limits` and `optional` are as in `benchmark`,
+    and those of every training are added. A `distributed` training may be asked for on several devices and in several
+    processes.
     """
 
     def declare(build: Callable[[Point, Strategy], Training]) -> Callable[[Point], Prepared]:
@@ -62,10 +65,10 @@ def training(
             name,
             devices=("cpu", "gpu", "tpu"),
             axes={**axes, **AXES},
-            choices={**(choices or {}), **CHOICES, **(find.CHOICES if distributed else {})},
+            choices={**(choices or {}), **CHOICES, **given.CHOICES, **(find.CHOICES if distributed else {})},
             limits={**(limits or {}), **(find.LIMITS if distributed else {})},
-            optional=distribution.AXES if distributed else None,
-            only=find.ONLY if distributed else None,
+            optional={**(optional or {}), **(distribution.AXES if distributed else {}), **given.AXES},
+            only={**(find.ONLY if distributed else {}), **given.ONLY},
             figure="items",
             bound="arithmetic",
             dtype=arithmetic,

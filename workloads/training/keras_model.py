@@ -12,6 +12,7 @@ from profiling.machine.environment.cpu import count_usable
 from profiling.records.point import Point
 from workloads.distribution.find import strategy_of
 from workloads.distribution.strategy import Strategy
+from workloads.training.given import give
 
 INSTALL = {"tensorflow": "the set cpu, gpu or tpu", "jax": "the extra jax", "torch": "the extra torch"}
 ONLY_CPU = {"CUDA_VISIBLE_DEVICES": "-1", "JAX_PLATFORMS": "cpu"}
@@ -35,6 +36,7 @@ def use_backend(point: Point) -> Strategy:
     if point.device == "cpu":
         os.environ.update(ONLY_CPU)
         _divide_cpu(backend, int(point.params.get("devices", 1)))
+    give(point)
     import keras
 
     if keras.backend.backend() != backend:

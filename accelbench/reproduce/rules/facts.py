@@ -85,8 +85,9 @@ class Stated(Rule):
 
     def judge(self, asked: Sequence[Points], evidence: Evidence) -> Finding:
         """Confirm where both are the same, and refute where not."""
-        text = f"{self.known}, by {self.source}"
-        return decided([Part(text, self.published == self.known, self.known)], f"it is {self.published}")
+        same = self.published == self.known
+        why = f"by {self.source}, they are {self.known}{'' if same else f', and not {self.published}'}"
+        return Finding("confirmed" if same else "refuted", why, ours=self.known)
 
 
 class VendorFigure(Stored):

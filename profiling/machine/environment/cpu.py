@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import platform
 import re
+from collections import Counter
+from collections.abc import Iterable
 from pathlib import Path
 
 from profiling.machine.environment.files import parse_cpu_list, read_int, read_text
@@ -138,6 +140,20 @@ def collect_cores(online: list[int], root: Path = Path("/")) -> int | None:
     """Return the number of physical cores: sets of logical CPUs that share one."""
     siblings = {read_text(root / CPUS / f"cpu{number}/topology/thread_siblings_list") for number in online}
     return len(siblings - {None}) or None
+
+
+def cores_before_threads(cpus: Iterable[int], root: Path = Path("/")) -> list[int]:
+    """Return these logical CPUs, one of each physical core before the second of any, and lower numbers before higher.
+
+    A CPU of which the kernel does not say what it shares is a core.
+    """
+    taken: Counter[str | int] = Counter()
+    turns = []
+    for number in sorted(cpus):
+        core = read_text(root / CPUS / f"cpu{number}/topology/thread_siblings_list") or number
+        turns.append((taken[core], number))
+        taken[core] += 1
+    return [number for _, number in sorted(turns)]
 
 
 def collect_caches(root: Path = Path("/")) -> list[Cache]:

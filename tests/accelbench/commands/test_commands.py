@@ -75,6 +75,7 @@ def test_peaks_are_shown_with_their_source(accelbench: Run) -> None:
     process = accelbench("peaks", "H200")
     assert "989.50 TFLOP/s  at 1830 MHz" in process.stdout
     assert "nvidia.com" in process.stdout
+    assert "the board of two GPUs" in accelbench("peaks", "K80").stdout
     unknown = accelbench("peaks", "abacus")
     assert (unknown.returncode, unknown.stderr.count("\n")) == (2, 1)
 

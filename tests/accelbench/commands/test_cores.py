@@ -155,6 +155,24 @@ def test_a_point_that_fails_costs_the_point_and_no_more(accelbench: Run, own: st
     assert (statuses[1], statuses[2]) == ("measured", "failed")
 
 
+@pytest.mark.slow
+@several_cores
+def test_a_suite_names_cores_and_those_that_are_not_here_are_skipped(accelbench: Run, own: str, tmp_path: Path) -> None:
+    (tmp_path / "mine.toml").write_text(
+        'description = "d"\n[[benchmark]]\nname = "fed"\nhost_cores = [1, 2, 100000]\n', encoding="utf-8"
+    )
+    chosen = ("--suite", "mine.toml", "--device", "cpu", "--no-ceilings", "--out", "run")
+    with kept_to(2):
+        ended = accelbench("run", *chosen, ACCELBENCH_PATH=own)
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    by_cores = {record.point.host_cores: record for record in RunStore.open(tmp_path / "run").records()}
+    assert [by_cores[cores].metrics["cores"].value for cores in (1, 2)] == [1, 2]
+    assert by_cores[100_000].status == "skipped"
+    assert by_cores[100_000].reason == "100000 host cores are wanted, and this process may use 2"
+    with kept_to(2):
+        assert accelbench("resume", "run", ACCELBENCH_PATH=own).returncode == 0, "what was skipped is not wanted again"
+
+
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [

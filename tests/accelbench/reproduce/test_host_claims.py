@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from accelbench.report.section import Run
+from accelbench.report.stored_run import Run
 from profiling.records.bottleneck import Bottleneck
 from profiling.records.environment import Environment, Memory, System
 from profiling.records.record import Profile, Record

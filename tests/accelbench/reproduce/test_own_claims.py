@@ -137,7 +137,7 @@ def test_k10_the_multipliers_give_what_was_published(gives: float, word: str) ->
 def test_k10_operations_on_small_integers_are_no_floating_point_operations() -> None:
     found = judged("K10b")
     assert found.word == "refuted"
-    assert "8-bit integers" in found.ours
+    assert found.why.endswith("they are operations on 8-bit integers, and not floating-point operations")
     right = with_rule("K10b", known="floating-point operations")
     assert judge_claim(right, Evidence(())).word == "confirmed"
 

@@ -10,8 +10,9 @@ import pytest
 
 from accelbench.__main__ import main
 from accelbench.plain_console import PlainConsole
+from accelbench.report.joined import read_runs
 from accelbench.reproduce.claims_page import render
-from accelbench.reproduce.judging import judge, read_runs
+from accelbench.reproduce.judging import Judgement, judge
 from accelbench.reproduce.measuring import forecast, interrupted, past_seconds
 from accelbench.reproduce.paper import load_paper
 from accelbench.reproduce.terminal_claims import print_judgement
@@ -26,6 +27,11 @@ from workloads.data import CACHE_VARIABLE
 
 def lstm(device: str, seconds: float, units: int = 128, **changes: object) -> Record:
     return trained("bilstm-har", device, seconds, units=units, layers=2, batch=64, **changes)
+
+
+def of_kimm(*paths: str) -> Judgement:
+    """The verdicts on the claims of a paper, by the runs at these paths."""
+    return judge(load_paper("kimm2021"), read_runs([RunStore(Path(path)) for path in paths]).runs)
 
 
 @pytest.fixture
@@ -49,7 +55,7 @@ def test_stored_runs_are_judged_together_and_the_status_is_0_whatever_the_verdic
 ) -> None:
     assert main(["reproduce", "kimm2021", "one", "two"]) == 0
     told = " ".join(capsys.readouterr().out.split())
-    judgement = judge(load_paper("kimm2021"), read_runs(["one", "two"]))
+    judgement = of_kimm("one", "two")
     words = {judged.claim.id: judged.finding.word for judged in judgement.claims}
     assert [name for name, word in words.items() if word == "refuted"] == ["K10b"]
     assert {"K1", "K2", "K3", "K9", "K10a"} <= {name for name, word in words.items() if word == "confirmed"}
@@ -77,7 +83,7 @@ def test_points_that_decide_nothing_are_named_as_such(capsys: pytest.CaptureFixt
     [
         (["knuth1968"], "no paper is called 'knuth1968'; there is: carneiro2018, kimm2021"),
         ([], "name a paper: carneiro2018, kimm2021, lawrence2017, sitito2021, wang2019"),
-        (["kimm2021", "one", "one"], "the run cpu-1 is given twice"),
+        (["kimm2021", "one", "one"], "the run cpu-1 is given as one, twice: give each run once"),
         (["kimm2021", "one", "--small"], "--small is for measuring, and the runs to judge are given"),
         (["kimm2021", "one", "--device", "cpu"], "--device is for measuring"),
         (["kimm2021", "nothing"], "not a run directory"),
@@ -117,7 +123,7 @@ def test_the_papers_are_listed_with_their_claims_and_suites(capsys: pytest.Captu
 @pytest.mark.parametrize("width", [80, 120])
 def test_the_table_fits_the_terminal(stores: dict[str, RunStore], width: int) -> None:
     console = PlainConsole(file=io.StringIO(), width=width)
-    print_judgement(judge(load_paper("kimm2021"), read_runs(["one", "two"])), console)
+    print_judgement(of_kimm("one", "two"), console)
     assert isinstance(console.file, io.StringIO)
     lines = console.file.getvalue().splitlines()
     assert max(map(len, lines)) <= width
@@ -127,7 +133,7 @@ def test_the_table_fits_the_terminal(stores: dict[str, RunStore], width: int) ->
 
 @pytest.mark.usefixtures("stores")
 def test_the_page_has_published_values_beside_ours_a_drawing_and_the_machines_then_and_now() -> None:
-    judgement = judge(load_paper("kimm2021"), read_runs(["one", "two"]))
+    judgement = of_kimm("one", "two")
     page = render(judgement)
     text = " ".join(re.sub(r"<[^>]+>", " ", page).split())
     assert "MCSoC-2021" in text
@@ -142,7 +148,7 @@ def test_the_page_has_published_values_beside_ours_a_drawing_and_the_machines_th
 def test_texts_of_a_run_do_not_act_in_the_page(tmp_path: Path) -> None:
     hostile = lstm("cpu", 1.0, noise=["<script>alert(1)</script>"])
     make_run(tmp_path / "evil", [hostile], run_id="evil", device="cpu", environment=machine(2))
-    page = render(judge(load_paper("kimm2021"), read_runs([str(tmp_path / "evil")])))
+    page = render(of_kimm(str(tmp_path / "evil")))
     assert "<script>" not in page
     assert "&lt;script&gt;" in page
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from accelbench.errors import UserError
 from accelbench.run.plan import Choice, discover, make_plan, replaced_backend
+from accelbench.run.runner import too_few
 from accelbench.run.suite import load_suite
 from profiling.analysis.roofline import ceilings
 from profiling.benchmark import Benchmark, Skip
@@ -70,9 +72,9 @@ def test_a_kernel_refuses_on_every_machine_what_is_not_planned_and_nothing_else(
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_a_training_refuses_the_strategies_that_are_not_planned(backend: str, strategy: str) -> None:
     training, values = discover()["cnn-mnist"], {"batch": 12, "strategy": strategy}
-    planned = 0
+    planned, given = 0, {"visible": "all", "held": "nothing"}
     for devices, processes, jit in itertools.product((1, 2), (1, 3), ("auto", "on")):
-        params = values | {"devices": devices, "processes": processes, "jit_compile": jit}
+        params = {**values, "devices": devices, "processes": processes, "jit_compile": jit, **given}
         for device in training.devices:
             join(World(rank=0, size=processes))
             try:
@@ -140,6 +142,55 @@ def test_a_strategy_of_another_backend_is_refused_with_those_that_have_it() -> N
 def test_an_optional_axis_names_the_point_only_where_it_was_asked_for() -> None:
     assert "strategy" not in plan(names=("cnn-mnist",), device="cpu")[0].params
     assert plan("devices=2", names=("cnn-mnist",), device="cpu")[0].params["devices"] == 2
+
+
+def test_the_published_width_names_no_point_anew() -> None:
+    (published,) = plan("width=100", names=("cnn-mnist",), device="cpu")
+    assert str(published) == str(plan(names=("cnn-mnist",), device="cpu")[0])
+    assert "width=50" in str(plan("width=50", names=("cnn-mnist",), device="cpu")[0])
+
+
+@pytest.mark.parametrize("choice", ["visible=used", "held=gpu-memory"])
+def test_what_a_training_is_given_of_gpus_is_planned_on_gpus(choice: str) -> None:
+    (point,) = plan(choice, names=("cnn-mnist",))
+    assert choice in str(point)
+    with pytest.raises(UserError, match=f"{choice} only with device=gpu"):
+        plan(choice, names=("cnn-mnist",), device="cpu")
+
+
+def test_a_suite_keeps_a_training_to_each_number_of_host_cores(tmp_path: Path) -> None:
+    def planned(text: str) -> list[Point]:
+        (file := tmp_path / "mine.toml").write_text(f'description = "d"\n{text}\n')
+        return make_plan((), load_suite(str(file)), "cpu", (), None, with_ceilings=False)
+
+    training = '[[benchmark]]\nname = "cnn-mnist"\n'
+    points = planned(f"{training}axes = {{ epochs = [1, 2] }}\nhost_cores = [1, 20]\n{training}")
+    assert [(point["epochs"], point.host_cores) for point in points] == [(1, 1), (1, 20), (2, 1), (2, 20), (12, None)]
+    with pytest.raises(UserError, match="gives nqueens host_cores, and it is no training"):
+        planned('[[benchmark]]\nname = "nqueens"\nhost_cores = [1]')
+    with pytest.raises(UserError, match="host_cores"):
+        planned(f"{training}host_cores = [0]")
+
+
+def test_host_cores_that_the_machine_lacks_are_skipped_with_the_reason() -> None:
+    here, lacking = (Point("cnn-mnist", "cpu", {}, "tensorflow", host_cores=cores) for cores in (1, 100_000))
+    assert too_few(here, None) is None
+    missing = too_few(lacking, None)
+    assert missing
+    assert (missing.status, missing.reason.partition(" and ")[0]) == ("skipped", "100000 host cores are wanted,")
+
+
+def test_host_cores_are_those_of_one_process() -> None:
+    point = Point("cnn-mnist", "cpu", {"processes": 2}, "tensorflow", host_cores=1)
+    ranks = SimpleNamespace(size=2)
+    missing = too_few(point, ranks)  # type: ignore[arg-type]
+    assert missing
+    assert missing.reason == "it is to keep one process to 1 host cores, and has 2 processes"
+
+
+def test_every_strategy_that_is_planned_on_a_tpu_trains_there() -> None:
+    points = plan(suite="kimm2021-strategies", device="tpu")
+    assert [strategy_of(point).name for point in points] == ["tpu"] * 2
 
 
 @pytest.fixture

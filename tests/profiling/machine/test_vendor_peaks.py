@@ -39,6 +39,7 @@ def machine(*names: str, mig: bool | None = None, memory: int | None = None) -> 
 NAMES = {
     "Tesla K40m": "Tesla K40",
     "Tesla K80": "Tesla K80, one of its two GPUs",
+    "NVIDIA GeForce GTX 980 Ti": "GeForce GTX 980 Ti",
     "Tesla P100-PCIE-16GB": "Tesla P100 PCIe 16 GB",
     "Tesla P100-SXM2-16GB": "Tesla P100 SXM2",
     "Tesla V100-SXM2-16GB": "Tesla V100 SXM2",
@@ -74,6 +75,7 @@ def test_the_drivers_name_finds_its_card(name: str, title: str) -> None:
     [
         "NVIDIA L40",
         "NVIDIA H200 NVL",
+        "NVIDIA GeForce GTX 980",
         "NVIDIA GeForce RTX 3090 Ti",
         "NVIDIA GeForce RTX 4090 D",
         "NVIDIA GeForce RTX 4090 Laptop GPU",
@@ -169,6 +171,41 @@ def test_dense_tensor_figures_keep_their_ratios() -> None:
             assert tensor["bfloat16"] / tensor["tf32"] == pytest.approx(2, rel=0.03), card.title
         if "fp8" in tensor:
             assert tensor["fp8"] / tensor["bfloat16"] == pytest.approx(2, rel=0.03), card.title
+
+
+def test_a_k80_is_two_gpus_of_half_the_board() -> None:
+    half = find_card("Tesla K80")
+    assert half is not None
+    board = half.board
+    assert board is not None
+    assert (half.cores, half.memory_gb, half.base_clock_mhz) == (2_496, (12,), 560)
+    assert (board.chips, board.cores, board.memory_gb, board.bandwidth) == (2, 4_992, 24, 480e9)
+    assert (board.flops["float64"]["plain"], board.flops["float32"]["plain"]) == (2.91e12, 8.73e12)
+
+
+def test_a_board_is_its_chips_together() -> None:
+    boards = {card.title: (card, card.board) for card in cards() if card.board}
+    for card, board in boards.values():
+        for dtype, units in board.flops.items():
+            for unit, value in units.items():
+                # What Google states of a TPU v3 differs: 420 TFLOP/s for the board, and 123 for one of its four chips.
+                share = 420 / (4 * 123) if card.title == "TPU v3, one chip" else 1
+                assert value == pytest.approx(share * board.chips * card.flops[dtype][unit]), board.title
+        assert board.memory_gb == board.chips * card.memory_gb[0]
+        assert board.cores is None or board.cores == board.chips * card.cores
+    assert [board.flops["bfloat16"]["tensor"] for card, board in boards.values() if card.title.startswith("TPU")] == [
+        180e12,
+        420e12,
+    ]
+
+
+def test_a_gtx_980_tis_figures_are_its_cores_at_boost() -> None:
+    card = find_card("NVIDIA GeForce GTX 980 Ti")
+    assert card is not None
+    assert card.cores is not None
+    assert card.clock_mhz is not None
+    assert card.flops["float32"]["plain"] == pytest.approx(2 * card.cores * card.clock_mhz * 1e6)
+    assert card.flops["float64"]["plain"] == pytest.approx(card.flops["float32"]["plain"] / 32)
 
 
 def test_the_h200s_peaks_are_those_of_its_datasheet() -> None:

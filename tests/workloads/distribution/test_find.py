@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,6 +13,7 @@ import pytest
 from profiling.ranks.world import World, join
 from profiling.records.layout import Layout
 from profiling.records.point import Point, Scalar
+from tests.conftest import ROOT
 from workloads import distribution
 from workloads.distribution import find
 from workloads.distribution.find import STRATEGIES, strategy_of
@@ -56,6 +59,46 @@ def test_each_framework_has_a_strategy_of_its_own(
     backend: str, device: str, params: dict[str, Scalar], name: str
 ) -> None:
     assert strategy_of(Point("some", device, {"batch": 8} | params, backend)).name == name  # type: ignore[arg-type]
+
+
+ON_A_TPU = """
+import tensorflow as tf
+
+(cpu,) = tf.config.list_physical_devices("CPU")
+tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * 2)
+
+class Cores(tf.distribute.MirroredStrategy):
+    def __init__(self, resolver):
+        assert resolver == "the TPU of this machine"
+        super().__init__([device.name for device in tf.config.list_logical_devices("CPU")])
+
+tf.distribute.cluster_resolver.TPUClusterResolver = lambda tpu: {"local": "the TPU of this machine"}[tpu]
+tf.config.experimental_connect_to_cluster = tf.tpu.experimental.initialize_tpu_system = lambda resolver: None
+tf.distribute.TPUStrategy = Cores
+
+from accelbench.run.plan import make_plan
+from accelbench.run.suite import load_suite
+from profiling.records.point import Point
+from workloads.bilstm_har import bilstm_har
+from workloads.training import keras_model
+
+keras_model._default_device = lambda backend: "tpu"
+planned = make_plan((), load_suite("kimm2021-strategies"), "tpu", (), None, with_ceilings=False)[0]
+small = {"units": 2, "layers": 1, "epochs": 1, "windows": 4 * planned["batch"]}
+task = bilstm_har(Point(planned.benchmark, "tpu", {**planned.params, **small}, planned.backend))
+passed = task.verify(task.fit([]), task.evaluate()).passed
+print(task.layout.strategy, task.layout.replicas, task.layout.batch, passed)
+"""
+"""Two devices made out of the CPU in the place of a TPU's cores: TensorFlow's own TPUStrategy needs a TPU."""
+
+
+@pytest.mark.slow
+def test_a_point_of_the_papers_strategies_would_train_on_a_tpu(tmp_path: Path) -> None:
+    variables = os.environ | {"ACCELBENCH_DATA": str(tmp_path), "KERAS_BACKEND": "tensorflow"}
+    for name in ("TPU_NAME", "COLAB_TPU_ADDR"):
+        variables.pop(name, None)
+    done = subprocess.run([sys.executable, "-c", ON_A_TPU], cwd=ROOT, env=variables, capture_output=True, text=True)
+    assert done.stdout.splitlines() == ["tpu 2 64 True"], done.stderr[-3000:]
 
 
 @pytest.mark.usefixtures("world_of_four")

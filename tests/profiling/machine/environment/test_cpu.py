@@ -8,7 +8,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from profiling.machine.environment.cpu import collect_cpu, collect_energy, collect_throttle_count, parse_size
+from profiling.machine.environment.cpu import (
+    collect_cpu,
+    collect_energy,
+    collect_throttle_count,
+    cores_before_threads,
+    parse_size,
+)
 from profiling.machine.environment.files import format_cpu_list, parse_cpu_list
 from tests.fixtures.machines import GRACE, XEON, build
 
@@ -29,6 +35,22 @@ def test_a_two_socket_xeon_is_described(tmp_path: Path) -> None:
         (2, "Unified", 2 << 20, 2),
         (3, "Unified", 105 << 20, 112),
     ]
+
+
+@pytest.mark.parametrize(
+    ("siblings", "order"),
+    [
+        (["0,2", "1,3", "0,2", "1,3"], [0, 1, 2, 3]),
+        (["0-1", "0-1", "2-3", "2-3"], [0, 2, 1, 3]),
+        (["0", "1", None, "3"], [0, 1, 2, 3]),
+    ],
+)
+def test_processes_get_cores_of_their_own_before_they_share_one(
+    tmp_path: Path, siblings: list[str | None], order: list[int]
+) -> None:
+    path = "sys/devices/system/cpu/cpu{}/topology/thread_siblings_list"
+    root = build(tmp_path, {path.format(number): text for number, text in enumerate(siblings) if text})
+    assert cores_before_threads([3, 2, 1, 0], root) == order
 
 
 def test_an_arm_processor_is_named_by_its_numbers(tmp_path: Path) -> None:

@@ -1,0 +1,64 @@
+"""NCCL between the GPUs of ranks, one of each rank, through CuPy: what collectives and messages have in common."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import Any
+
+from kernels.lockstep import Lockstep
+from profiling.benchmark import Skip
+from profiling.machine.nvidia.cuda import library
+from profiling.ranks.world import World
+
+
+def require_nccl() -> None:
+    """Skip where CuPy or NCCL is missing."""
+    if not library("cupy.cuda.nccl").available:
+        raise Skip("CuPy finds no NCCL: pip install nvidia-nccl-cu12, or nvidia-nccl-cu13 for CUDA 13")
+
+
+class Communicator:
+    """The ranks as a communicator of NCCL, over the network interface that they know each other by."""
+
+    def __init__(self, steps: Lockstep, here: World) -> None:
+        """Meet the other ranks; Skip where two of them have the same GPU."""
+        cupy, self.here = library("cupy"), here
+        self.nccl = library("cupy.cuda.nccl")
+        require_own_gpus(steps.exchange(bytes(cupy.cuda.runtime.getDeviceProperties(0)["uuid"]).hex()))
+        if here.interface:
+            os.environ.setdefault("NCCL_SOCKET_IFNAME", here.interface)
+        unique = self.nccl.get_unique_id().hex() if here.rank == 0 else None
+        unique = bytes.fromhex(steps.exchange(unique)[0])
+        self.group = self.nccl.NcclCommunicator(here.size, unique, here.rank)
+        self.stream = cupy.cuda.Stream(non_blocking=True)
+
+    def array(self, elements: int, dtype: Any) -> Any:
+        """Return an array in this rank's GPU, with anything in it."""
+        return library("cupy").empty(elements, dtype)
+
+    def put(self, array: Any, begin: int, values: Any) -> None:
+        """Write host values into the array from there on."""
+        array[begin : begin + len(values)].set(values)
+        self._settle()
+
+    def get(self, array: Any, begin: int, end: int) -> Any:
+        """Return that part of the array, on the host."""
+        return array[begin:end].get()
+
+    def copy(self, source: Any, target: Any) -> None:
+        """Copy the source to the target, which is of the same length."""
+        target[...] = source
+        self._settle()
+
+    def _settle(self) -> None:
+        """Arrays are written on CuPy's own stream, which the communicator's does not wait for."""
+        library("cupy").cuda.runtime.deviceSynchronize()
+
+
+def require_own_gpus(identities: Sequence[str]) -> None:
+    """Skip where two ranks have the same GPU, which NCCL refuses."""
+    for rank, identity in enumerate(identities):
+        first = identities.index(identity)
+        if first != rank:
+            raise Skip(f"NCCL takes a GPU for each rank, and ranks {first} and {rank} have the same one")

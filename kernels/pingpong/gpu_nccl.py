@@ -1,0 +1,61 @@
+"""Messages from one GPU's memory to another's, by NCCL's send and receive, through CuPy.
+
+Bound: the link between the GPUs (NVLink, PCIe, the network), and for small messages the start of NCCL's kernels, one
+for each way. Not measured yet on GPUs.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from kernels.device_code import DeviceKernel
+from kernels.lockstep import Lockstep, lockstep
+from kernels.nccl import Communicator, require_nccl
+from kernels.pingpong.trips import make_task
+from profiling.benchmark import Task
+from profiling.machine.nvidia.cuda import require_device_memory
+from profiling.ranks.world import world
+from profiling.records.point import Point
+
+
+def device_code() -> list[DeviceKernel]:
+    """Return no kernel: NCCL's own move the data."""
+    return []
+
+
+def prepare(point: Point) -> Task:
+    """Skip where CuPy, NCCL, device memory, or a GPU for each rank is missing."""
+    here = world()
+    require_nccl()
+    require_device_memory(2 * int(point["bytes"]))
+    steps = lockstep(here)
+    messages = nccl(steps)
+    return make_task(point, messages.trips, steps, here, messages)
+
+
+@lru_cache(maxsize=1)
+def nccl(steps: Lockstep) -> Messages:
+    """Return the communicator of these ranks."""
+    return Messages(steps, world())
+
+
+class Messages(Communicator):
+    """The messages of NCCL's communicator between rank 0 and the last rank."""
+
+    def empty(self, size: int) -> Any:
+        return self.array(size, np.uint8)
+
+    def trips(self, payload: Any, returned: Any, loops: int) -> None:
+        """Make the round trips: all are enqueued, and the last one is waited for."""
+        first, last, byte, to = self.here.rank == 0, self.here.size - 1, self.nccl.NCCL_UINT8, self.stream.ptr
+        for _ in range(loops):
+            if first:
+                self.group.send(payload.data.ptr, payload.size, byte, last, to)
+                self.group.recv(returned.data.ptr, returned.size, byte, last, to)
+            else:
+                self.group.recv(payload.data.ptr, payload.size, byte, 0, to)
+                self.group.send(payload.data.ptr, payload.size, byte, 0, to)
+        self.stream.synchronize()
