@@ -17,7 +17,6 @@ CLAIMS = {
     "sitito2021": [f"S{number}" for number in range(1, 5)],
     "wang2019": [f"W{number}" for number in range(1, 5)],
 }
-AWAITED = ("width", "windows", "images", "visible", "held")
 POINTS = [points for name in CLAIMS for claim in load_paper(name).claim for points in claim.points]
 GOOD = """suite = "quick"
 small = "quick"
@@ -62,9 +61,9 @@ def test_a_paper_names_suites_that_exist(name: str) -> None:
 @pytest.mark.parametrize("points", POINTS, ids=str)
 def test_the_points_that_decide_name_axes_that_their_benchmark_declares(points: Points) -> None:
     benchmark = discover()[points.benchmark]
-    known = {*benchmark.axes, *benchmark.optional, HOST_CORES, *AWAITED}
+    known = {*benchmark.axes, *benchmark.optional, HOST_CORES}
     assert {*points.fixed, *points.free, *filter(None, [points.swept])} <= known
-    assert set(points.devices) <= set(benchmark.devices) | {"gpu"}
+    assert set(points.devices) <= set(benchmark.devices)
 
 
 def test_a_paper_that_is_not_there_is_told_with_those_that_are() -> None:
