@@ -63,7 +63,7 @@ class Evidence:
         there = [seen for seen in self.seen if seen.record.point.device == device]
         if not there:
             raise CannotTell("no such device", f"these runs have no {device}")
-        asked = [seen for seen in there if points.ask_for(seen.record)]
+        asked = [seen for seen in there if points.ask_for(seen.record.point)]
         if not asked:
             raise CannotTell("no such point", f"no such point in these runs: {points} on {device}")
         measured = [seen for seen in asked if seen.record.status == "measured" and seen.record.timing]
@@ -81,7 +81,8 @@ class Evidence:
         several = list(asked)
         disturbed = () if self.even_if_disturbed else self._disturbed
         return next(
-            (s for s in self.seen if id(s.record) in disturbed and any(p.ask_for(s.record) for p in several)), None
+            (s for s in self.seen if id(s.record) in disturbed and any(p.ask_for(s.record.point) for p in several)),
+            None,
         )
 
     def find_on_any(self, points: Points, for_time: bool = True) -> list[Seen]:

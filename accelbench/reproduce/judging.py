@@ -81,7 +81,7 @@ def _notes(paper: Paper, runs: Sequence[Run]) -> Iterator[str]:
         unused = [
             str(record.point)
             for record in measured
-            if not any(record.point.device in points.devices and points.ask_for(record) for points in asked)
+            if not any(record.point.device in points.devices and points.ask_for(record.point) for points in asked)
         ]
         if unused:
             named = "; ".join(unused[:MOST_TOLD]) + f"; and {len(unused) - MOST_TOLD} more" * (len(unused) > MOST_TOLD)

@@ -8,8 +8,7 @@ from pydantic import Field
 
 from accelbench.run.plan import discover
 from accelbench.run.suite import KnownDevice
-from profiling.records.point import Scalar
-from profiling.records.record import Record
+from profiling.records.point import Point, Scalar
 from profiling.records.stored import Stored
 
 HOST_CORES = "host_cores"
@@ -31,13 +30,13 @@ class Points(Stored):
     group: str = ""
     """The group of points that this one is of, where the rule compares groups."""
 
-    def ask_for(self, record: Record) -> bool:
-        """Return whether the record's point is one of these, whatever its device."""
-        if record.point.benchmark != self.benchmark:
+    def ask_for(self, point: Point) -> bool:
+        """Return whether the point is one of these, whatever its device."""
+        if point.benchmark != self.benchmark:
             return False
-        if record.point.host_cores is not None and HOST_CORES not in {self.swept, *self.fixed}:
+        if point.host_cores is not None and HOST_CORES not in {self.swept, *self.fixed}:
             return False  # a device that is kept from its cores is another one
-        return all(value_of(record, axis) in values for axis, values in self.fixed.items())
+        return all(value_of(point, axis) in values for axis, values in self.fixed.items())
 
     def __str__(self) -> str:
         """Return the points in words: `bilstm-har with units 64 or 128`."""
@@ -46,8 +45,8 @@ class Points(Stored):
         return f"{self.benchmark}{' with ' * bool(fixed)}{', '.join(fixed)}"
 
 
-def value_of(record: Record, axis: str) -> Scalar | None:
+def value_of(point: Point, axis: str) -> Scalar | None:
     """Return the point's value of an axis; of one that it need not name, the default that its benchmark declares."""
-    benchmark = discover().get(record.point.benchmark)
+    benchmark = discover().get(point.benchmark)
     default = benchmark.optional.get(axis, (None,)) if benchmark else (None,)
-    return record.point.values.get(axis, default[0])
+    return point.values.get(axis, default[0])

@@ -134,7 +134,7 @@ def _by_point(points: Points, found: Sequence[Seen]) -> dict[tuple[tuple[str, ..
     by: dict[tuple[tuple[str, ...], int | None], list[Seen]] = {}
     for setting, many in by_setting(found, points).items():
         for seen in many:
-            at = value_of(seen.record, points.swept) if points.swept else None
+            at = value_of(seen.record.point, points.swept) if points.swept else None
             by.setdefault((setting, at if isinstance(at, int) else None), []).append(seen)
     return by
 
@@ -157,7 +157,7 @@ def sweeps(points: Points, found: Sequence[Seen]) -> Iterator[Sweep]:
         for same in by_machine(many).values():
             values: dict[int, list[Seen]] = {}
             for seen in same:
-                value = value_of(seen.record, points.swept or "")
+                value = value_of(seen.record.point, points.swept or "")
                 if isinstance(value, int) and value > 0:
                     values.setdefault(value, []).append(seen)
             name = f"{' '.join(setting)} on {same[0].record.point.device}"

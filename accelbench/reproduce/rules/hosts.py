@@ -166,7 +166,7 @@ class MoreDevices(Rule):
         ]
 
     def _is_alone(self, seen: Seen) -> bool:
-        return value_of(seen.record, self.visible) == self.alone
+        return value_of(seen.record.point, self.visible) == self.alone
 
 
 def is_cloud(seen: Seen) -> bool:

@@ -27,7 +27,9 @@ class MemoryMattersLess(Rule):
         """Judge the time with half of one memory over that with half of the other, or that only one of both failed."""
         (points,) = asked
         found = evidence.find_on_any(points)
-        failed = [seen for seen in evidence.seen if points.ask_for(seen.record) and seen.record.status == "failed"]
+        failed = [
+            seen for seen in evidence.seen if points.ask_for(seen.record.point) and seen.record.status == "failed"
+        ]
         settings, lost = by_setting(found, points, self.axis), by_setting(failed, points, self.axis)
         parts = [
             part
@@ -43,7 +45,7 @@ class MemoryMattersLess(Rule):
     def _part(self, name: str, machine: Sequence[Seen]) -> Part | None:
         """Return which half costs more; None unless both were tried."""
         less, more = (
-            tuple(seen for seen in machine if value_of(seen.record, self.axis) == value)
+            tuple(seen for seen in machine if value_of(seen.record.point, self.axis) == value)
             for value in (self.less, self.more)
         )
         if not less or not more:

@@ -53,7 +53,7 @@ class BestAt(Rule):
         return decided(parts, "the best quality is there")
 
     def _is_at(self, seen: Seen) -> bool:
-        return all(value_of(seen.record, axis) == value for axis, value in self.at.items())
+        return all(value_of(seen.record.point, axis) == value for axis, value in self.at.items())
 
     def _part(self, name: str, many: Sequence[Seen]) -> Part:
         headline = _headline(many[0])
@@ -76,7 +76,7 @@ class BestAt(Rule):
         )
 
     def _where(self, seen: Seen) -> str:
-        values: dict[str, Scalar | None] = {axis: value_of(seen.record, axis) for axis in self.at}
+        values: dict[str, Scalar | None] = {axis: value_of(seen.record.point, axis) for axis in self.at}
         return " ".join(f"{axis}={value}" for axis, value in values.items())
 
 

@@ -6,8 +6,8 @@ import pytest
 
 from accelbench.errors import UserError
 from accelbench.reproduce.paper import load_paper, paper_names, parse_paper
-from accelbench.reproduce.points import HOST_CORES, Points
-from accelbench.run.plan import discover
+from accelbench.reproduce.points import HOST_CORES, Points, value_of
+from accelbench.run.plan import discover, make_plan
 from accelbench.run.suite import load_suite
 
 CLAIMS = {
@@ -64,6 +64,21 @@ def test_the_points_that_decide_name_axes_that_their_benchmark_declares(points: 
     known = {*benchmark.axes, *benchmark.optional, HOST_CORES}
     assert {*points.fixed, *points.free, *filter(None, [points.swept])} <= known
     assert set(points.devices) <= set(benchmark.devices)
+
+
+@pytest.mark.parametrize("name", CLAIMS)
+def test_the_suite_of_a_paper_measures_the_points_that_its_claims_ask_for(name: str) -> None:
+    paper = load_paper(name)
+    suite = load_suite(paper.suite)
+    planned = {
+        device: make_plan((), suite, device, (), None, False, paper.processes) for device in ("cpu", "gpu", "tpu")
+    }
+    for claim in paper.claim:
+        for points in () if claim.rule.name == "shown" else claim.points:
+            found = [point for device in points.devices for point in planned[device] if points.ask_for(point)]
+            assert found, f"{claim.id}: {points}"
+            if points.swept:
+                assert len({value_of(point, points.swept) for point in found}) > 1, f"{claim.id}: {points}"
 
 
 def test_a_paper_that_is_not_there_is_told_with_those_that_are() -> None:
