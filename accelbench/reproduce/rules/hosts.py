@@ -95,8 +95,7 @@ class FrameworksApart(Rule):
         ours = max(parts, key=lambda part: part.holds is True).figure
         apart = [part for part in parts if part.holds]
         if apart:
-            count = f"{len(apart)} of {len(parts)}" if len(parts) > 1 else "the one"
-            why = f"{count} comparisons of two frameworks differ by more than {percent(self.within)}"
+            why = f"frameworks differ by more than {percent(self.within)} in {len(apart)} of {len(parts)} comparisons"
             return Finding("confirmed", why, None, ours, lines)
         if all(part.holds is False for part in parts):
             why = f"all frameworks take the same time, within {percent(self.within)}"
