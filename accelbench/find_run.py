@@ -7,9 +7,14 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from accelbench.errors import UserError
+from accelbench.history.fingerprint import is_called
+from accelbench.history.past import read_past
 from accelbench.pack.read import find_pack, open_packed, unpack
 from accelbench.run.store import RUNS, RunStore
 from profiling.records.point import Point
+
+OF_MACHINE = "machine:"
+"""The beginning of a word on the command line that means all stored runs of a machine."""
 
 
 def open_run(run: str) -> RunStore:
@@ -41,6 +46,20 @@ def find_runs(name: str) -> list[RunStore]:
     if not found:
         raise UserError(f"{name} holds no run")
     return found
+
+
+def read_words(words: Sequence[str]) -> list[RunStore]:
+    """Return the runs that the words name: runs, all runs of folders and packs, all stored runs of `machine:NAME`."""
+    return [run for word in words for run in (_of_machine(word) if word.startswith(OF_MACHINE) else find_runs(word))]
+
+
+def _of_machine(word: str) -> list[RunStore]:
+    """Return the runs under `runs` of the machine whose fingerprint holds that name; UserError if there are none."""
+    name = word.removeprefix(OF_MACHINE)
+    past = read_past(stored_runs(RUNS), lambda machine: is_called(machine, name))
+    if not past.runs:
+        raise UserError(f"no run under {RUNS} is of a machine called {name!r}: see 'accelbench history'")
+    return [run.store for run in past.runs]
 
 
 def stored_runs(folder: Path) -> list[RunStore]:

@@ -52,9 +52,8 @@ def command(
     """
     from accelbench.compare.regression import parse_fail_on, regressions
     from accelbench.compare.runs import compare
-    from accelbench.compare.sides import read_words
     from accelbench.compare.terminal_table import render_comparison
-    from accelbench.find_run import stored_runs
+    from accelbench.find_run import read_words, stored_runs
     from accelbench.plain_console import say
     from accelbench.run.store import RUNS
 

@@ -8,15 +8,10 @@ from functools import cached_property
 
 from accelbench.differences import differences
 from accelbench.errors import UserError
-from accelbench.find_run import find_runs, stored_runs
-from accelbench.history.fingerprint import fingerprint, is_called
-from accelbench.history.past import read_past
-from accelbench.run.store import RUNS, RunInfo, RunStore, Settings
+from accelbench.history.fingerprint import fingerprint
+from accelbench.run.store import RunInfo, RunStore, Settings
 from profiling.records.point import Device
 from profiling.records.record import Record
-
-OF_MACHINE = "machine:"
-"""The beginning of a word on the command line that means all stored runs of a machine."""
 
 
 @dataclass(frozen=True)
@@ -100,17 +95,3 @@ def open_sides(a: Sequence[RunStore], b: Sequence[RunStore]) -> tuple[Side, Side
     if both := {info.run_id for info in side_a.infos} & {info.run_id for info in side_b.infos}:
         raise UserError(f"{min(both)} is on both sides: there is nothing to compare it with")
     return side_a, side_b
-
-
-def read_words(words: Sequence[str]) -> list[RunStore]:
-    """Return the runs that the words name: runs, all runs of folders and packs, all stored runs of `machine:NAME`."""
-    return [run for word in words for run in (_of_machine(word) if word.startswith(OF_MACHINE) else find_runs(word))]
-
-
-def _of_machine(word: str) -> list[RunStore]:
-    """Return the runs under `runs` of the machine whose fingerprint holds that name; UserError if there are none."""
-    name = word.removeprefix(OF_MACHINE)
-    past = read_past(stored_runs(RUNS), lambda machine: is_called(machine, name))
-    if not past.runs:
-        raise UserError(f"no run under {RUNS} is of a machine called {name!r}: see 'accelbench history'")
-    return [run.store for run in past.runs]

@@ -11,23 +11,28 @@ from markupsafe import Markup
 from accelbench import format as figures
 from accelbench.plain_text import plain
 from accelbench.report import sections as folder
+from accelbench.report.joined import Joined
 from accelbench.report.rows import point_text
 from accelbench.report.section import InPage, Run, sections
 
 
 def render_page(run: Run) -> str:
-    """Return the whole page as HTML text: the frame, and in it each section that has something to say."""
-    environment = _environment(run)
+    """Return the whole page of a run as HTML text: the frame, and in it each section that has something to say."""
+    return render_joined(Joined((run,)))
+
+
+def render_joined(joined: Joined) -> str:
+    """Return the page of several runs, whose head names them; of one run it is the page of that run."""
+    environment = _environment(joined)
+    run = joined.alone
     return environment.get_template("report.html").render(
-        info=run.info,
-        parts=_parts(run, environment),
-        created=run.info.created.astimezone(UTC).strftime("%Y-%m-%d %H:%M UTC"),
-        counts=run.counts_text,
-        state="bad" if run.counts.failed else "disturbed" if run.counts.disturbed else "good",
+        joined=joined,
+        parts=_parts(joined, environment),
+        created=run and run.info.created.astimezone(UTC).strftime("%Y-%m-%d %H:%M UTC"),
     )
 
 
-def _environment(run: Run) -> Environment:
+def _environment(joined: Joined) -> Environment:
     environment = Environment(
         loader=FileSystemLoader([Path(__file__).parent, *folder.__path__]),
         autoescape=True,
@@ -47,11 +52,12 @@ def _environment(run: Run) -> Environment:
         "seconds": figures.seconds,
         "share": figures.share,
     }
+    points = [record.point for run in joined.runs for record in run.records]
     environment.globals |= {
-        "run": run,
+        "run": joined.alone,
         "UNKNOWN": figures.UNKNOWN,
-        "several_devices": len({record.point.device for record in run.records}) > 1,
-        "several_backends": len({record.point.backend for record in run.records if record.point.backend}) > 1,
+        "several_devices": len({point.device for point in points}) > 1,
+        "several_backends": len({point.backend for point in points if point.backend}) > 1,
     }
     return environment
 
@@ -61,13 +67,13 @@ def _plain(value: object) -> object:
     return plain(value) if isinstance(value, str) and not isinstance(value, Markup) else value
 
 
-def _parts(run: Run, environment: Environment) -> list[tuple[InPage, Markup]]:
+def _parts(joined: Joined, environment: Environment) -> list[tuple[InPage, Markup]]:
     """Return the page's part of each section that finds something, in the order of the page."""
-    there = [(section.page, name, section.find) for name, section in sections().items() if section.page]
+    there = [(section.page, name, section) for name, section in sections().items() if section.page]
     parts = []
-    for page, name, find in sorted(there, key=lambda part: (part[0].order, part[1])):
-        if found := find(run):
+    for page, name, section in sorted(there, key=lambda part: (part[0].order, part[1])):
+        if found := section.found(joined):
             inline, beside = page.template, f"{name}.html"
             template = environment.from_string(inline) if inline else environment.get_template(beside)
-            parts.append((page, Markup(template.render(found=found, **page.content(found, run)))))
+            parts.append((page, Markup(template.render(found=found[0], **page.content(*found)))))
     return parts

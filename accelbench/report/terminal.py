@@ -5,18 +5,26 @@ from __future__ import annotations
 from rich.console import Console
 from rich.text import Text
 
+from accelbench.report.joined import Joined
 from accelbench.report.section import Run, sections
 from accelbench.run.store import RunInfo
 
 
 def print_run(run: Run, console: Console) -> None:
     """Print the machine and the run's name, and what each section finds in the run."""
+    print_runs(Joined((run,)), console)
+
+
+def print_runs(joined: Joined, console: Console) -> None:
+    """Print what each section finds in the runs together; of one run, first the machine and its name."""
     console.print()
-    console.print(Text.assemble((_machine(run.info), "bold"), f"  {run.info.run_id}"), soft_wrap=True)
-    there = [(section.terminal, name, section.find) for name, section in sections().items() if section.terminal]
-    for lines, _, find in sorted(there, key=lambda part: (part[0].order, part[1])):
-        if found := find(run):
-            lines.show(found, console)
+    if joined.alone:
+        info = joined.alone.info
+        console.print(Text.assemble((_machine(info), "bold"), f"  {info.run_id}"), soft_wrap=True)
+    there = [(section.terminal, name, section) for name, section in sections().items() if section.terminal]
+    for lines, _, section in sorted(there, key=lambda part: (part[0].order, part[1])):
+        if found := section.found(joined):
+            lines.show(found[0], console)
 
 
 def _machine(info: RunInfo) -> str:

@@ -107,6 +107,16 @@ def test_no_text_of_a_foreign_run_acts_in_the_terminal_the_page_or_the_tables(ho
 
 
 @pytest.mark.slow
+def test_no_text_of_foreign_runs_acts_in_the_report_of_both(hostile: list[Path], tmp_path: Path) -> None:
+    check(said("report", *hostile, "--out", tmp_path / "both.html"))
+    page = (tmp_path / "both.html").read_text()
+    check(Tags(page).text)
+    assert not ACTING.search(page)
+    assert not {"script", "img"} & {tag for tag, _ in Tags(page).tags}
+    assert not ACTING.search((tmp_path / "both.csv").read_text())
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("command", ["compare", "history", "pack", "resume", "tensorboard"])
 def test_no_text_of_a_foreign_run_acts_in_another_command(
     hostile: list[Path], command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

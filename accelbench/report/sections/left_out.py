@@ -5,7 +5,8 @@ from __future__ import annotations
 from rich.console import Console
 from rich.text import Text
 
-from accelbench.report.section import RECORDS_HELD, InPage, InTerminal, Section
+from accelbench.report.section import InPage, InTerminal, Section
+from accelbench.report.stored_run import RECORDS_HELD
 
 WHERE = f"Only the first {RECORDS_HELD:,} points of each outcome are looked at here"
 NOTICE = """\

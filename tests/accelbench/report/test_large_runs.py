@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from accelbench.plain_console import PlainConsole
-from accelbench.report import section as whole
+from accelbench.report import stored_run as whole
 from accelbench.report import table, write_report
 from accelbench.report.rows import each_at_most
 from accelbench.report.section import Run

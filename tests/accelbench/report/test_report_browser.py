@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 from selenium import webdriver
 
-from accelbench.report import write_report
+from accelbench.report import write_joined_report, write_report
+from accelbench.report.joined import read_runs
 from tests.browser import open_browser
 from tests.fixtures.report_node import rich_records, study_records
 from tests.fixtures.report_records import HOSTILE, training
@@ -20,6 +21,19 @@ from tests.fixtures.report_runs import make_run
 pytestmark = pytest.mark.slow
 
 SCHEMES = ("light", "dark")
+CLIPPED = """[...document.querySelectorAll('main *, header *')].filter(e => !e.closest('.scroll, pre, svg, thead')
+    && e.getBoundingClientRect().right > innerWidth + 1).map(e => e.outerHTML.slice(0, 120))"""
+"""The elements that reach beyond the window."""
+OUTSIDE = """[...document.querySelectorAll('svg')].flatMap(s => { const b = s.getBoundingClientRect();
+    return [...s.querySelectorAll('text')].filter(t => { const r = t.getBoundingClientRect();
+    return r.left < b.left - 1 || r.right > b.right + 1 || r.top < b.top - 2 || r.bottom > b.bottom + 2; })
+    .map(t => t.textContent.slice(0, 60)) }).filter(t => !t.includes('<script>'))"""
+"""The texts that leave their drawing."""
+TOUCHING = """[...document.querySelectorAll('{}')].flatMap(s => {{
+    const texts = [...s.querySelectorAll('text')].map(t => [t.textContent, t.getBoundingClientRect()]);
+    return texts.flatMap(([a, p], i) => texts.slice(i + 1).filter(([b, q]) => p.left < q.right && q.left < p.right
+    && p.top + 2 < q.bottom && q.top + 2 < p.bottom).map(([b]) => a + ' | ' + b)) }})"""
+"""The texts that touch within the drawings of that selector."""
 MINIMUM_CONTRAST = 4.5
 """WCAG 2.2, success criterion 1.4.3, for text of normal size."""
 
@@ -38,6 +52,18 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
     hostile = training("gpu", "float32", 0.004, noise=[HOSTILE], curves={f"loss {HOSTILE}": [2.0, 1.0]})
     records = [*rich_records(), *study_records(), hostile]
     return write_report(make_run(tmp_path_factory.mktemp("runs") / "rich", records))
+
+
+@pytest.fixture(scope="module")
+def joined_page(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the page of two runs on CPUs and one on a GPU."""
+    folder = tmp_path_factory.mktemp("joined")
+    found = [*rich_records(), *study_records()]
+    stores = [
+        make_run(folder / name, [one for one in found if one.point.device == device], run_id=name, device=device)
+        for name, device in (("one", "cpu"), ("two", "cpu"), ("three", "gpu"))
+    ]
+    return write_joined_report(read_runs(stores), folder / "page.html")[0]
 
 
 def show(browser: webdriver.Chrome, page: Path, width: int = 1280, scheme: str = "light", media: str = "") -> None:
@@ -74,9 +100,7 @@ def test_a_hostile_record_did_not_run(browser: webdriver.Chrome, page: Path) -> 
 def test_the_page_never_scrolls_sideways(browser: webdriver.Chrome, page: Path, width: int) -> None:
     show(browser, page, width)
     assert ask(browser, "document.documentElement.scrollWidth") <= width
-    clipped = """[...document.querySelectorAll('main *, header *')].filter(e => !e.closest('.scroll, pre, svg, thead')
-        && e.getBoundingClientRect().right > innerWidth + 1).map(e => e.outerHTML.slice(0, 120))"""
-    assert ask(browser, clipped) == []
+    assert ask(browser, CLIPPED) == []
 
 
 @pytest.mark.parametrize("scheme", SCHEMES)
@@ -96,22 +120,26 @@ def test_every_drawing_can_be_seen(browser: webdriver.Chrome, page: Path, width:
 @pytest.mark.parametrize("scheme", SCHEMES)
 def test_no_text_of_a_drawing_leaves_it(browser: webdriver.Chrome, page: Path, scheme: str) -> None:
     show(browser, page, scheme=scheme)
-    outside = """[...document.querySelectorAll('svg')].flatMap(s => { const b = s.getBoundingClientRect();
-        return [...s.querySelectorAll('text')].filter(t => { const r = t.getBoundingClientRect();
-        return r.left < b.left - 1 || r.right > b.right + 1 || r.top < b.top - 2 || r.bottom > b.bottom + 2; })
-        .map(t => t.textContent.slice(0, 60)) }).filter(t => !t.includes('<script>'))"""
-    assert ask(browser, outside) == []
+    assert ask(browser, OUTSIDE) == []
 
 
 def test_the_studies_are_found_from_the_top_and_their_texts_do_not_touch(browser: webdriver.Chrome, page: Path) -> None:
     show(browser, page)
     assert ask(browser, "document.querySelector('nav a[href=\"#studies\"]').textContent") == "Studies"
     assert ask(browser, "document.querySelectorAll('#studies svg').length") == 2
-    touching = """[...document.querySelectorAll('#studies svg')].flatMap(s => {
-        const texts = [...s.querySelectorAll('text')].map(t => [t.textContent, t.getBoundingClientRect()]);
-        return texts.flatMap(([a, p], i) => texts.slice(i + 1).filter(([b, q]) => p.left < q.right && q.left < p.right
-        && p.top + 2 < q.bottom && q.top + 2 < p.bottom).map(([b]) => a + ' | ' + b)) })"""
-    assert ask(browser, touching) == []
+    assert ask(browser, TOUCHING.format("#studies svg")) == []
+
+
+@pytest.mark.parametrize("width", [1280, 400])
+def test_the_page_of_several_runs_fits_and_no_text_of_its_drawings_touches_another(
+    browser: webdriver.Chrome, joined_page: Path, width: int
+) -> None:
+    show(browser, joined_page, width, "dark")
+    assert ask(browser, "document.documentElement.scrollWidth") <= width
+    assert ask(browser, CLIPPED) == []
+    assert ask(browser, "document.querySelectorAll('svg').length") == 3
+    assert ask(browser, OUTSIDE) == []
+    assert ask(browser, TOUCHING.format("svg")) == []
 
 
 @pytest.mark.parametrize("scheme", SCHEMES)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from math import inf, nan
+from math import inf, isnan, nan
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -13,14 +13,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from accelbench.report.page import render_page
-from accelbench.report.rows import make_groups, make_rows
+from accelbench.report.rows import make_rows
 from accelbench.report.section import Run
-from accelbench.report.sections.studies import CHOICES, SWEEPS, Study, Sweep, make_studies, study_plot
+from accelbench.report.study import CHOICES, DASHED, SWEEPS, Study, Sweep, make_studies
+from accelbench.report.study_plot import DASHES, Styles, study_plot
 from profiling.records.quality import Data, Metric, Quality
 from profiling.records.record import Record
 from profiling.records.work import Work
 from tests.fixtures.report_node import study_records
-from tests.fixtures.report_records import HOSTILE, record, studied, timing, unmeasured
+from tests.fixtures.report_records import HOSTILE, record, stepped, studied, timing, unmeasured
 from tests.fixtures.report_runs import make_run
 
 UNITS, LAYERS = (32, 64, 128, 256), (1, 2, 3)
@@ -34,13 +35,13 @@ def lstm(units: int, device: str = "cpu", seconds: float = 10.0, accuracy: float
     return studied("bilstm", device, seconds, accuracy, params={"units": units, **axes}, **changes)
 
 
+def studies_of(records: list[Record]) -> list[Study]:
+    return make_studies([(row.record.point.device, row) for row in make_rows(records)])
+
+
 def study_of(records: list[Record]) -> Study:
-    (study,) = make_studies(make_groups(make_rows(records)))
+    (study,) = studies_of(records)
     return study
-
-
-def no_study(records: list[Record]) -> bool:
-    return make_studies(make_groups(make_rows(records))) == []
 
 
 def axes_of(records: list[Record]) -> list[str]:
@@ -50,7 +51,8 @@ def axes_of(records: list[Record]) -> list[str]:
 def values(sweep: Sweep, number: int = 0) -> dict[tuple[str, str], list[tuple[int, float]]]:
     """What each line shows in a panel: the time in the first, the quality in the second."""
     return {
-        (line.where, line.choice): [(x, y) for x, y, _ in sweep.measures[number].points(line)] for line in sweep.lines
+        (line.where, line.choice): [(found.place, found.value) for found in sweep.measures[number].values(line)]
+        for line in sweep.lines
     }
 
 
@@ -67,7 +69,8 @@ def drawn_lines(svg: str) -> list[int]:
 
 def test_kimm2021_is_drawn_against_units_and_layers_for_every_device() -> None:
     study = study_of(study_records())
-    assert (study.benchmark, study.places, study.common) == ("bilstm-har", ("cpu", "gpu"), "batch=64 repeats=5")
+    assert (study.benchmarks, study.places) == (("bilstm-har",), ("cpu", "gpu"))
+    assert study.common == "batch=64 repeats=5"
     units, layers = study.sweeps
     assert (units.axis, layers.axis) == ("units", "layers")
     time = values(units)
@@ -167,17 +170,89 @@ def test_the_quality_is_the_one_that_the_benchmark_is_judged_by() -> None:
     assert "test" not in "".join(texts(study_plot(alone, "study")))
 
 
-def test_deviations_over_repeats_are_bars() -> None:
+def test_bars_are_the_interval_of_the_rate_and_the_deviation_over_repeats() -> None:
     (sweep,) = study_of([lstm(u) for u in UNITS]).sweeps
-    assert sweep.repeated
-    assert {sd for line in sweep.lines for _, _, sd in sweep.measures[1].points(line)} == {0.004}
-    bars = study_plot(sweep, "study").count("LineCollection")
-    once = [lstm(u) for u in UNITS]
+    (line,) = sweep.lines
+    assert sweep.bars == [
+        "of the time, the interval of the rate",
+        "of the test accuracy, the standard deviation over the repeats",
+    ]
+    for (_, found), drawn in zip(line.points, sweep.measures[0].values(line), strict=True):
+        rate, slow, fast = found.rate_interval("items") or (nan, nan, nan)
+        assert drawn.low < drawn.value < drawn.high
+        assert (drawn.low, drawn.high) == (pytest.approx(10 * rate / fast), pytest.approx(10 * rate / slow))
+    for drawn in sweep.measures[1].values(line):
+        assert (drawn.low, drawn.high) == (pytest.approx(0.896), pytest.approx(0.904))
+    assert study_plot(sweep, "study").count("LineCollection") == 2
+
+
+def test_what_was_measured_once_has_no_bar() -> None:
+    once = [lstm(u, timing=timing(0.01, count=1, timer="steps", stop="epochs done")) for u in UNITS]
+    once = [found.model_copy(update={"timing": stepped(found.timing)}) for found in once if found.timing]
     for found in once:
         del found.metrics["test_accuracy_std"]
     (sweep,) = study_of(once).sweeps
-    assert not sweep.repeated
-    assert study_plot(sweep, "study").count("LineCollection") == bars - 1 == 0
+    assert sweep.bars == []
+    assert "LineCollection" not in study_plot(sweep, "study")
+
+
+def test_the_time_with_compilation_is_hollow_where_it_was_measured(tmp_path: Path) -> None:
+    metrics = {"training": Metric(13.0, "s"), "compile": Metric(3.0, "s")}
+    records = [lstm(32, metrics=metrics), lstm(64, metrics=metrics), lstm(128)]
+    (sweep,) = study_of(records).sweeps
+    wholes = [found.with_compilation for found in sweep.measures[0].values(sweep.lines[0])]
+    assert wholes[:2] == [13.0, 13.0]
+    assert isnan(wholes[2])
+    assert "with compilation" in texts(study_plot(sweep, "study"))
+    assert "Hollow: the time with compilation." in render_page(Run.of(make_run(tmp_path / "run", records)))
+    (bare,) = study_of([lstm(u) for u in UNITS]).sweeps
+    assert not bare.compiled
+    assert "with compilation" not in texts(study_plot(bare, "study"))
+
+
+def model(name: str, units: int, **changes: Any) -> Record:
+    data = Data("reviews", train=2000, held_out=500)
+    axes = changes.pop("axes", {"units": units})
+    return studied(name, "cpu", units / 10, 0.8, **{"params": axes, "data": data} | changes)
+
+
+def test_models_of_the_same_data_share_a_drawing_where_they_share_an_axis() -> None:
+    study = study_of([model(name, u, axes={"units": u, "length": 80}) for name in ("lstm", "gru") for u in UNITS])
+    assert (study.benchmarks, study.common) == (("lstm", "gru"), "length=80")
+    (sweep,) = study.sweeps
+    assert {key: len(points) for key, points in values(sweep).items()} == {("cpu", "lstm"): 4, ("cpu", "gru"): 4}
+    svg = study_plot(sweep, "study")
+    assert {"lstm", "gru"} <= set(texts(svg))
+    assert "lstm and gru against units" in svg
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"data": Data("reviews", train=4000, held_out=500)},
+        {"data": Data("digits", train=2000, held_out=500)},
+        {"work": Work(items=32, item="words")},
+        {"qualities": [Quality("test_f1", headline=True)]},
+        {"axes": "layers"},
+    ],
+    ids=["more data", "other data", "other items", "other quality", "other axis"],
+)
+def test_models_that_do_not_compare_have_a_drawing_each(other: dict[str, Any]) -> None:
+    axis = other.pop("axes", "units")
+    lstms, grus = [model("lstm", u) for u in UNITS], [model("gru", u, axes={axis: u}, **other) for u in UNITS]
+    assert [study.benchmarks for study in studies_of([*lstms, *grus])] == [("lstm",), ("gru",)]
+
+
+def test_more_places_than_dashes_have_colours_and_each_line_its_own_style() -> None:
+    assert len(DASHES) == DASHED
+    places = [f"run {number}" for number in range(10)]
+    rows = make_rows([lstm(u, layers=n) for u in (32, 64) for n in range(1, 8)])
+    study = make_studies([(place, row) for place in places for row in rows])
+    sweep = next(sweep for one in study for sweep in one.sweeps if sweep.axis == "units")
+    assert (len(sweep.places), len(sweep.choices), sweep.left_out) == (10, DASHED, 2)
+    styles = [Styles(sweep).of(line) for line in sweep.lines]
+    told = {(style["color"], style["marker"], str(style["linestyle"])) for style in styles}
+    assert len(told) == len(sweep.lines) == 50
 
 
 @pytest.mark.parametrize(
@@ -206,7 +281,7 @@ def test_deviations_over_repeats_are_bars() -> None:
     ],
 )
 def test_where_nothing_is_swept_there_is_no_study(records: list[Record]) -> None:
-    assert no_study(records)
+    assert studies_of(records) == []
 
 
 def test_what_failed_or_is_no_number_is_left_out() -> None:

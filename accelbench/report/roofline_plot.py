@@ -1,0 +1,242 @@
+"""The report's roofline: attained FLOP/s over arithmetic intensity, under the roofs of one run or of several."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from itertools import cycle
+from typing import NamedTuple
+
+from markupsafe import Markup
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+
+from accelbench.format import clip, digits, read
+from accelbench.report.measured_roofs import Roofline
+from accelbench.report.svg import (
+    INK,
+    MARKERS,
+    MUTED,
+    SERIES,
+    SURFACE,
+    WIDTH,
+    inline_svg,
+    legend_below,
+    legend_height,
+    plot_style,
+)
+from profiling.analysis.roofline import ridge
+
+HEIGHT = 4.3
+"""The height in inches of a drawing of one roofline."""
+LABEL = 11.5
+"""The height in points of a label beside a roof."""
+SLOPE_SHOWN = 20.0
+"""The factor below its bend down to which the memory roof is drawn, where every point lies to the right of it."""
+TOGETHER = len(SERIES)
+"""The rooflines that one drawing holds at most, each in its own colour."""
+
+
+class Box(NamedTuple):
+    """The place of the axes in the figure, in inches."""
+
+    left: float
+    bottom: float
+    width: float
+    height: float
+
+
+class Colors:
+    """The colours of one roofline tell its dtypes apart; those of several, the runs or devices."""
+
+    def __init__(self, drawn: Sequence[Roofline]) -> None:
+        self.several = len(drawn) > 1
+        first = drawn[0]
+        names = [one.place for one in drawn] if self.several else first.dtypes
+        self._colors = dict(zip(names, cycle(SERIES), strict=False))
+
+    def of(self, roofline: Roofline, dtype: str) -> str:
+        return self._colors[roofline.place if self.several else dtype]
+
+    def of_memory(self, roofline: Roofline) -> str:
+        return self._colors[roofline.place] if self.several else INK
+
+
+def roofline_plot(drawn: Sequence[Roofline], name: str) -> Markup:
+    """Draw rooflines in one drawing: measured roofs solid, the vendors' dashed, and a mark for each point.
+
+    A single one has a colour for each dtype, and several have one each. A point stands under the roofs of its own run.
+    """
+    colors = Colors(drawn)
+    benchmarks = dict.fromkeys(dot.row.record.point.benchmark for one in drawn for dot in one.dots)
+    markers = dict(zip(benchmarks, cycle(MARKERS), strict=False))
+    labels = [(dtype, value, colors.of(one, dtype)) for one in drawn for dtype, value in one.compute.items()]
+    with plot_style():
+        legends = _legends(drawn, colors, markers)
+        box = Box(0.115 * WIDTH, 0.13 * HEIGHT, 0.645 * WIDTH, max(0.79 * HEIGHT, len(labels) * LABEL / 72))
+        if colors.several:
+            box = box._replace(bottom=box.bottom + sum(map(legend_height, legends)))
+        height = box.bottom + box.height + 0.08 * HEIGHT
+        figure = Figure(figsize=(WIDTH, height))
+        axes = figure.add_axes((box.left / WIDTH, box.bottom / height, box.width / WIDTH, box.height / height))
+        _scale(axes, drawn)
+        for one in drawn:
+            _draw_roofs(axes, one, colors, box)
+            _draw_peaks(axes, one, colors)
+            _draw_dots(axes, one, colors, markers)
+        _label_right(axes, labels, box)
+        if colors.several:
+            legend_below(figure, legends)
+        else:
+            figure.legend(handles=legends[0], loc="lower left", bbox_to_anchor=(0.775, 0.1))
+        return inline_svg(figure, name, _title(drawn))
+
+
+def _title(drawn: Sequence[Roofline]) -> str:
+    count = sum(len(one.dots) for one in drawn)
+    points = f"{count} point{'s' * (count != 1)} under the roofs measured in"
+    places = ", ".join(one.place for one in drawn)
+    return (
+        f"Rooflines of {places}: {points} their runs"
+        if len(drawn) > 1
+        else f"Roofline of the {places}: {points} this run"
+    )
+
+
+def _legends(drawn: Sequence[Roofline], colors: Colors, markers: Mapping[str, str]) -> list[list[Line2D]]:
+    """Return the legend of the marks and the lines, and above it one of the runs where there are several."""
+    marks = [Line2D([], [], marker=mark, linestyle="", color=MUTED, label=clip(name)) for name, mark in markers.items()]
+    marks.append(Line2D([], [], color=MUTED, label="measured roof"))
+    if any(one.peaks or one.bandwidth for one in drawn):
+        marks.append(Line2D([], [], linestyle="--", color=MUTED, linewidth=1, label="vendor's peak"))
+    places = [Line2D([], [], color=colors.of_memory(one), label=_with_memory(one)) for one in drawn]
+    return [marks, places] if colors.several else [marks]
+
+
+def _with_memory(roofline: Roofline) -> str:
+    if roofline.memory is None:
+        return clip(roofline.place)
+    reading = read(roofline.memory, "B/s")
+    return f"{clip(roofline.place)}, memory {reading.value} {reading.unit}"
+
+
+def _scale(axes: Axes, drawn: Sequence[Roofline]) -> None:
+    """Set logarithmic axes around all that is drawn, with names that a person reads."""
+    bends = [ridge(rate, one.memory) for one in drawn if one.memory for rate in one.compute.values()]
+    floors = [rate / SLOPE_SHOWN for one in drawn if one.memory for rate in one.compute.values()]
+    rates = [rate for one in drawn for rate in (*one.compute.values(), *one.peaks.values())]
+    dots = [dot for one in drawn for dot in one.dots]
+    axes.set_xscale("log")
+    axes.set_yscale("log")
+    axes.set_xlim(*_span([dot.intensity for dot in dots] + bends + [bend / SLOPE_SHOWN for bend in bends]))
+    axes.set_ylim(*_span([dot.rate for dot in dots] + rates + floors))
+    axes.set_xlabel("arithmetic intensity in FLOP/byte")
+    axes.set_title("attained rate", loc="left", fontsize=9, color=MUTED)
+    axes.xaxis.set_major_locator(LogLocator(numticks=12))
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: digits(value, 1)))
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: _short(value)))
+    axes.xaxis.set_minor_formatter(NullFormatter())
+    axes.yaxis.set_minor_formatter(NullFormatter())
+    axes.tick_params(which="minor", length=0)
+
+
+def _span(values: Sequence[float]) -> tuple[float, float]:
+    """Return whole decades around everything that is drawn, with room to breathe."""
+    return 10 ** math.floor(math.log10(min(values)) - 0.15), 10 ** math.ceil(math.log10(max(values)) + 0.15)
+
+
+def _short(value: float) -> str:
+    reading = read(value, "FLOP/s")
+    return f"{digits(float(reading.value.replace(',', '')), 1)} {reading.unit}"
+
+
+def _draw_dots(axes: Axes, roofline: Roofline, colors: Colors, markers: Mapping[str, str]) -> None:
+    alike: dict[tuple[str, str], list[tuple[float, float]]] = {}
+    for row, intensity, rate in roofline.dots:
+        style = colors.of(roofline, str(row.record.bound.dtype)), markers[row.record.point.benchmark]
+        alike.setdefault(style, []).append((intensity, rate))
+    for (color, marker), places in alike.items():
+        x, y = zip(*places, strict=True)
+        axes.plot(x, y, marker, color=color, markeredgecolor=SURFACE, markersize=7, clip_on=False)
+
+
+def _draw_roofs(axes: Axes, roofline: Roofline, colors: Colors, box: Box) -> None:
+    (left, right), (low, high) = axes.get_xlim(), axes.get_ylim()
+    compute, memory = roofline.compute, roofline.memory
+    if memory is not None:
+        end = min(right, ridge(max(compute.values(), default=high), memory))
+        axes.plot([left, end], [left * memory, end * memory], color=colors.of_memory(roofline), linewidth=1.6)
+        if not colors.several:
+            _label_slope(axes, memory, max(left, low / memory), end, box)
+    for dtype, value in compute.items():
+        start = ridge(value, memory) if memory is not None else left
+        axes.plot([max(left, start), right], [value, value], color=colors.of(roofline, dtype), linewidth=1.6)
+
+
+def _label_slope(axes: Axes, memory: float, start: float, end: float, box: Box) -> None:
+    """Label the memory roof along its slope, from where it enters the drawing."""
+    reading = read(memory, "B/s")
+    at = start * (end / start) ** 0.42
+    axes.annotate(
+        f"memory {reading.value} {reading.unit}",
+        (at, at * memory),
+        xytext=(-5, 5),
+        textcoords="offset points",
+        rotation=math.degrees(math.atan2(*_slope(axes, box))),
+        rotation_mode="anchor",
+        ha="center",
+        color=INK,
+        fontsize=8.5,
+    )
+
+
+def _slope(axes: Axes, box: Box) -> tuple[float, float]:
+    """Return the rise and the run in inches of one decade on both axes."""
+    (left, right), (low, high) = axes.get_xlim(), axes.get_ylim()
+    return box.height / math.log10(high / low), box.width / math.log10(right / left)
+
+
+def _label_right(axes: Axes, labels: Sequence[tuple[str, float, str]], box: Box) -> None:
+    """Label each roof, given by dtype, rate and colour, at its right end, pushed apart where two would touch."""
+    right, high = axes.get_xlim()[1], axes.get_ylim()[1]
+    spacing = LABEL / (_slope(axes, box)[0] * 72)  # a line of text, in decades
+    ordered = sorted(labels, key=lambda label: label[1])
+    for (dtype, value, color), place in zip(
+        ordered, _apart([math.log10(value) for _, value, _ in ordered], spacing, math.log10(high)), strict=True
+    ):
+        reading = read(value, "FLOP/s")
+        axes.annotate(
+            f"{dtype} {reading.value} {reading.unit}",
+            (right, 10**place),
+            xytext=(6, 0),
+            textcoords="offset points",
+            va="center",
+            color=color,
+            fontsize=8.5,
+            annotation_clip=False,
+        )
+
+
+def _apart(places: Sequence[float], spacing: float, top: float) -> list[float]:
+    """Return rising places pushed apart to that spacing, upwards, and down again where they would leave the top."""
+    found: list[float] = []
+    for place in places:
+        found.append(max(place, found[-1] + spacing) if found else place)
+    for number in reversed(range(len(found))):
+        above = found[number + 1] - spacing if number + 1 < len(found) else top
+        found[number] = min(found[number], above)
+    return found
+
+
+def _draw_peaks(axes: Axes, roofline: Roofline, colors: Colors) -> None:
+    left, right = axes.get_xlim()
+    peaks, bandwidth = roofline.peaks, roofline.bandwidth
+    if bandwidth is not None:
+        end = min(right, ridge(max(peaks.values()), bandwidth)) if peaks else right
+        color = colors.of_memory(roofline) if colors.several else MUTED
+        axes.plot([left, end], [left * bandwidth, end * bandwidth], "--", color=color, linewidth=1)
+    for dtype, value in peaks.items():
+        start = ridge(value, bandwidth) if bandwidth else left
+        axes.plot([max(left, start), right], [value, value], "--", color=colors.of(roofline, dtype), linewidth=1)

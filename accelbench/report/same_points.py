@@ -1,0 +1,97 @@
+"""The points that several runs measured: the figure of each run, and the ratio of its speed to that of the first."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from accelbench.compare.change import Change, compare_point
+from accelbench.compare.runs import EQUIVALENCE
+from accelbench.cost import cost
+from accelbench.format import UNKNOWN, digits
+from accelbench.report.joined import Joined
+from accelbench.report.rows import Row, trained_on
+from accelbench.report.study import Placed
+
+ENTRIES_SHOWN = 1000
+"""The figures that are shown at most, of all runs together; the CSV has all."""
+
+
+@dataclass(frozen=True)
+class Ratio:
+    """The speed of a run over that of another, in words."""
+
+    value: str
+    interval: str
+    """The ends of the interval; empty where the ratio has none."""
+    notes: tuple[str, ...]
+    """The reasons to look twice at it."""
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A point in one run."""
+
+    place: str
+    """The name of the run or, where the run is of another device, that of the device in it."""
+    row: Row
+    ratio: Ratio | None
+    """The speed over that of the first run that measured the point; None for that run itself."""
+
+
+@dataclass(frozen=True)
+class SamePoint:
+    """A point that several runs measured, on one device or on several."""
+
+    name: str
+    """The benchmark and the values of its axes, without the device."""
+    entries: tuple[Entry, ...]
+
+
+@dataclass(frozen=True)
+class SamePoints:
+    """The points that more than one of the runs measured."""
+
+    shown: tuple[SamePoint, ...]
+    more: int
+    """The number of such points for which there is no room."""
+    single: int
+    """The number of points that one run alone measured."""
+
+
+def same_points(joined: Joined) -> SamePoints:
+    """Return the points that several of the runs measured, in the order of the first run that did."""
+    found: dict[str, list[Placed]] = {}
+    for place, row in joined.rows:
+        point = row.record.point
+        found.setdefault(f"{point.benchmark} {point.details}".strip(), []).append((place, row))
+    several = [(name, placed) for name, placed in found.items() if len(placed) > 1]
+    shown = several[: max(1, ENTRIES_SHOWN // len(joined.runs))]
+    points = tuple(SamePoint(name, tuple(_entries(placed))) for name, placed in shown)
+    return SamePoints(points, len(several) - len(shown), len(found) - len(several))
+
+
+def _entries(placed: Sequence[Placed]) -> Iterator[Entry]:
+    (place, first), *others = placed
+    yield Entry(place, first, None)
+    for place, row in others:
+        yield Entry(place, row, _ratio(first, row))
+
+
+def _ratio(first: Row, other: Row) -> Ratio:
+    change = compare_point([first.record], [other.record], EQUIVALENCE)
+    notes = tuple(_notes(first, other, change))
+    if change.evidence:
+        speed = change.evidence.speed
+        return Ratio(f"× {digits(speed.value)}", f"{digits(speed.low)}–{digits(speed.high)}", notes)
+    costs = cost(first.record, first.record.figure), cost(other.record, first.record.figure)
+    return Ratio(f"× {digits(costs[0] / costs[1])}" if costs[0] and costs[1] else UNKNOWN, "", notes)
+
+
+def _notes(first: Row, other: Row, change: Change) -> Iterator[str]:
+    if change.barred:
+        yield "decides nothing: a disturbed run" if change.evidence else "no interval: a disturbed run"
+    elif not change.evidence and change.reason:
+        yield f"no interval: {change.reason}"
+    if other.record.data and other.record.data != first.record.data:
+        yield trained_on(other.record.data)

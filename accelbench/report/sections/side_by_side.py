@@ -1,0 +1,93 @@
+"""The points that several runs measured, side by side: the figure of each, and how much faster it is than the first."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from rich import box
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from accelbench.format import quality_text, share
+from accelbench.report.joined import Joined
+from accelbench.report.rows import Row
+from accelbench.report.section import InPage, InTerminal, Section
+
+if TYPE_CHECKING:
+    from accelbench.report.same_points import SamePoints
+
+SHOWN_IN_TERMINAL = 60
+"""The points that the terminal shows."""
+
+
+def _find(joined: Joined) -> SamePoints | None:
+    if joined.alone:
+        return None
+    from accelbench.report.same_points import same_points  # a report of one run does without what it brings
+
+    return same_points(joined)
+
+
+def _content(found: SamePoints, joined: Joined) -> Mapping[str, Any]:
+    from accelbench.compare.evidence import ASSUMED_SPREAD
+
+    return {"quality": quality, "spread": f"{100 * ASSUMED_SPREAD:g} %"}
+
+
+def quality(row: Row) -> str:
+    """Return the quality that a training is judged by, and whether its data is synthetic, in words; or nothing."""
+    record = row.record
+    judged = (one for one in record.qualities if one.headline and one.name in record.metrics)
+    words = [f"{one.name.replace('_', ' ')} {quality_text(record, one)}" for one in judged]
+    return ", ".join([*words, *(["synthetic data"] if record.data and record.data.synthetic else [])])
+
+
+def _print(found: SamePoints, console: Console) -> None:
+    console.print()
+    if found.shown:
+        console.print(_table(found))
+    for line in _in_words(found):
+        console.print(Text(line, style="dim"), soft_wrap=True)
+
+
+def _table(found: SamePoints) -> Table:
+    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, header_style="bold", padding=(0, 1, 0, 0))
+    table.add_column("point in several runs", overflow="fold", ratio=1)
+    for column in ("figure", "of own\nceiling", "speed"):
+        table.add_column(column, justify="right", no_wrap=True)
+    for point in found.shown[:SHOWN_IN_TERMINAL]:
+        table.add_row(Text(point.name, style="bold"))
+        for entry in point.entries:
+            name = Text(f"  {entry.place}")
+            for note in filter(None, (quality(entry.row), *(entry.ratio.notes if entry.ratio else ()))):
+                name.append(f"\n    {note}", style="dim")
+            reading, ratio = entry.row.reading, entry.ratio
+            figure = _over(f"{reading.value} {reading.unit}", reading.interval)
+            speed = _over(ratio.value, ratio.interval) if ratio else Text("1")
+            table.add_row(name, figure, Text(share(entry.row.of_ceiling)), speed)
+        table.add_section()
+    return table
+
+
+def _over(value: str, interval: str) -> Text:
+    """Return a figure, and its interval in a line below it."""
+    return Text.assemble(value, (f"\n{interval}" * bool(interval), "dim"))
+
+
+def _in_words(found: SamePoints) -> Iterator[str]:
+    """Yield how many points are not in the terminal's table."""
+    if not found.shown:
+        yield "No point was measured in more than one of these runs."
+    more = found.more + max(0, len(found.shown) - SHOWN_IN_TERMINAL)
+    if more:
+        yield f"and {more:,} more points of several runs, in the CSV"
+    if found.single:
+        points = f"{found.single:,} point{'s' * (found.single != 1)}"
+        yield f"{points} of one run alone: in the CSV, and in that run's report"
+
+
+section = Section(
+    find_joined=_find, page=InPage(60, "points", "Side by side", _content), terminal=InTerminal(10, _print)
+)

@@ -1,0 +1,120 @@
+"""A stored run as the report shows it, and what several sections derive from its records."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Literal
+
+from accelbench.report.rows import Counts, Group, Row, count_text, counts_of, each_at_most, make_groups, rows_of
+from accelbench.run.store import RunInfo, RunStore
+from profiling.analysis.course import Course, course_of, disturbances
+from profiling.analysis.roofline import Ceiling, ceilings
+from profiling.records.record import Record
+
+RECORDS_HELD = 3000
+"""The records of each status that are held for the page and the terminal: one takes some 40 kB of memory."""
+ROWS_IN_PAGE = 2000
+"""The points that the tables of the page show, so that a browser opens it at once; `records.csv` has all of them."""
+
+
+@dataclass(frozen=True)
+class LeftOut:
+    """The points of a very large run that page and terminal leave out, so that their records need not be held."""
+
+    points: frozenset[str] = frozenset()
+    counts: Counts = field(default_factory=Counts)
+
+
+@dataclass(frozen=True)
+class Run:
+    """A stored run, and what several sections derive from its records: each of it is found once."""
+
+    info: RunInfo
+    records: Sequence[Record]
+    """The records, of a very large run the first `RECORDS_HELD` of each status."""
+    left_out: LeftOut = field(default_factory=LeftOut)
+    store: RunStore | None = None
+    """The store that the run was read from, which has the records that are left out, too."""
+
+    @classmethod
+    def of(cls, store: RunStore) -> Run:
+        """Return the run as it is stored."""
+        held: list[Record] = []
+        held_of: Counter[str] = Counter()
+        points, counts = set(), Counts()
+        for record in store.points():
+            if held_of[record.status] < RECORDS_HELD:
+                held_of[record.status] += 1
+                held.append(record)
+            else:
+                points.add(str(record.point))
+                counts += counts_of([record], [course_of(record)])
+        return cls(store.info(), held, LeftOut(frozenset(points), counts), store)
+
+    @cached_property
+    def courses(self) -> list[Course]:
+        """Return the judgement on the samples of each record, in the order of the records."""
+        return [course_of(record) for record in self.records]
+
+    @cached_property
+    def disturbed(self) -> list[Record]:
+        """Return the measured records that something disturbed."""
+        judged = zip(self.records, self.courses, strict=True)
+        return [record for record, course in judged if record.status == "measured" and disturbances(record, course)]
+
+    @cached_property
+    def counts(self) -> Counts:
+        """Return how many points were measured, were disturbed, failed or were skipped, those left out among them."""
+        return counts_of(self.records, self.courses) + self.left_out.counts
+
+    @property
+    def counts_text(self) -> str:
+        """Return these counts in words."""
+        return count_text(self.info, self.counts)
+
+    @property
+    def light(self) -> Literal["good", "disturbed", "bad"]:
+        """Return `bad` where a point failed, else `disturbed` where one was disturbed, else `good`."""
+        return "bad" if self.counts.failed else "disturbed" if self.counts.disturbed else "good"
+
+    def all_records(self) -> Iterator[Record]:
+        """Yield every record of the run, those that are left out among them."""
+        yield from self.store.points() if self.store and self.left_out.points else self.records
+
+    @property
+    def lost(self) -> list[str]:
+        """Return the points of the plan that have no record."""
+        there = {str(record.point) for record in self.records} | self.left_out.points
+        return sorted({str(point) for point in self.info.plan} - there)
+
+    @cached_property
+    def rows(self) -> list[Row]:
+        """Return a row for each measured record."""
+        return rows_of(self.records, self.courses, self.ceilings if self.info.settings.ceilings else None)
+
+    @cached_property
+    def groups(self) -> list[Group]:
+        """Return the rows by benchmark, device and backend."""
+        return make_groups(self.rows)
+
+    @cached_property
+    def ceilings(self) -> Sequence[Ceiling]:
+        """Return the best rates measured in this run; none where it was to measure no ceilings."""
+        return ceilings(self.records, self.courses) if self.info.settings.ceilings else []
+
+    @cached_property
+    def rows_in_page(self) -> int:
+        """Return how many rows of each group the tables of the page show."""
+        return each_at_most((len(group.rows) for group in self.groups), ROWS_IN_PAGE)
+
+    @cached_property
+    def shown(self) -> list[Row]:
+        """Return the rows that the tables of the page show."""
+        return [row for group in self.groups for row in group.rows[: self.rows_in_page]]
+
+    def of_status(self, status: str) -> list[Record]:
+        """Return the records of this status: measured, failed or skipped."""
+        return [record for record in self.records if record.status == status]

@@ -1,0 +1,169 @@
+"""The report's drawing of a study: run time and quality of training against the axis that the points sweep."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from markupsafe import Markup
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, MaxNLocator, NullFormatter, NullLocator
+
+from accelbench.format import clip, read
+from accelbench.report.study import DASHED, Sweep
+from accelbench.report.study_measures import Line, Measure
+from accelbench.report.svg import (
+    MARKERS,
+    MUTED,
+    SERIES,
+    SURFACE,
+    WIDTH,
+    inline_svg,
+    legend_below,
+    legend_height,
+    plot_style,
+)
+
+PANEL = 2.5
+"""The height in inches of a panel."""
+FAR_APART = 6.0
+"""The ratio beyond which times, as those of a CPU and a GPU, stand on a logarithmic axis."""
+CHARACTER = 0.024
+"""The part of the axis that a character of a value's name takes; a name that would touch the last one is left out."""
+DASHES: tuple[Any, ...] = ("-", (0, (5, 2)), (0, (1.2, 1.6)), (0, (6, 2, 1.2, 2)), (0, (6, 2, 1.2, 2, 1.2, 2)))
+STYLE: dict[str, Any] = {"markersize": 6, "markeredgecolor": SURFACE, "linewidth": 1.6}
+HOLLOW: dict[str, Any] = {"markersize": 5, "markerfacecolor": "none", "linestyle": "", "markeredgewidth": 0.9}
+"""The style of a time with compilation, in the colour and the shape of the time without."""
+
+
+@dataclass(frozen=True)
+class Styles:
+    """Colours and markers tell the choices apart and dashes the devices; of one choice, all three tell the devices.
+
+    Where the devices, or runs, are more than dashes can tell apart, colours and markers tell them, and dashes the
+    choices.
+    """
+
+    sweep: Sweep
+
+    def of(self, line: Line) -> dict[str, Any]:
+        choice, place = self.sweep.choices.index(line.choice), self.sweep.places.index(line.where)
+        by_color, by_dash = (place, choice) if self._places_colored else (choice, place)
+        if len(self.sweep.choices) == 1:
+            by_color = by_dash = place
+        return STYLE | {
+            "color": SERIES[by_color % len(SERIES)],
+            "marker": MARKERS[by_color % len(MARKERS)],
+            "linestyle": DASHES[by_dash % len(DASHES)],
+        }
+
+    @property
+    def _places_colored(self) -> bool:
+        return len(self.sweep.places) > DASHED
+
+    def choices(self) -> list[Line2D]:
+        """Return the legend's entries for the choices, where there are several."""
+        lines = {line.choice: line for line in self.sweep.lines} if len(self.sweep.choices) > 1 else {}
+        return [self._entry(choice, self.of(line), not self._places_colored) for choice, line in lines.items()]
+
+    def places(self) -> list[Line2D]:
+        """Return the legend's entries for the devices or runs, where there are several."""
+        lines = {line.where: line for line in self.sweep.lines} if len(self.sweep.places) > 1 else {}
+        if len(self.sweep.choices) == 1:
+            return [Line2D([], [], label=clip(place), **self.of(line)) for place, line in lines.items()]
+        return [self._entry(place, self.of(line), self._places_colored) for place, line in lines.items()]
+
+    def compiled(self) -> list[Line2D]:
+        """Return the legend's entry for times with compilation, where there are any."""
+        hollow = HOLLOW | {"marker": MARKERS[0], "markeredgecolor": MUTED}
+        return [Line2D([], [], label="with compilation", **hollow)] if self.sweep.compiled else []
+
+    def _entry(self, label: str, style: dict[str, Any], colored: bool) -> Line2D:
+        """Return an entry that shows the colour and the marker of a line, or its dashes alone."""
+        alone = {"linestyle": "-"} if colored else {"color": MUTED, "marker": ""}
+        return Line2D([], [], label=clip(label), **style | alone)
+
+
+def study_plot(sweep: Sweep, name: str) -> Markup:
+    """Draw a panel for the run time and one for the quality, where there is one, over the legend."""
+    values = sorted({value for line in sweep.lines for value, _ in line.points})
+    styles = Styles(sweep)
+    with plot_style():
+        legends = [entries for entries in (styles.compiled(), styles.places(), styles.choices()) if entries]
+        below = 0.5 + sum(map(legend_height, legends))
+        height = below + PANEL + 0.3
+        figure = Figure(figsize=(WIDTH, height))
+        for number, measure in enumerate(sweep.measures):
+            axes = figure.add_axes((0.085 + 0.5 * number, below / height, 0.405, PANEL / height))
+            drawn = [value for line in sweep.lines for value in _draw(axes, line, measure, styles.of(line))]
+            axes.set_title(clip(measure.title), loc="left", fontsize=9, color=MUTED)
+            axes.set_xlabel(clip(sweep.axis))
+            _scale_x(axes, values)
+            _scale_y(axes, measure, drawn, from_zero=not number)
+        legend_below(figure, legends)
+        what = " and ".join(measure.title for measure in sweep.measures)
+        models = " and ".join(sweep.benchmarks)
+        title = f"{models} against {sweep.axis}: {what}, on {', '.join(sweep.places)}"
+        return inline_svg(figure, name, title)
+
+
+def _draw(axes: Axes, line: Line, measure: Measure, style: dict[str, Any]) -> list[float]:
+    """Draw the line with its bars, and hollow what compilation adds; return the values that were drawn."""
+    points = measure.values(line)
+    if not points:
+        return []
+    x, y = [point.place for point in points], [point.value for point in points]
+    axes.plot(x, y, **style)
+    barred = [point for point in points if math.isfinite(point.low)]
+    if barred:
+        ends = [[point.value - point.low for point in barred], [point.high - point.value for point in barred]]
+        at = [point.place for point in barred], [point.value for point in barred]
+        axes.errorbar(*at, ends, fmt="none", ecolor=style["color"], elinewidth=1, capsize=2.5)
+    compiled = [point for point in points if math.isfinite(point.with_compilation)]
+    whole = [point.with_compilation for point in compiled]
+    if compiled:
+        hollow = HOLLOW | {"marker": style["marker"], "markeredgecolor": style["color"]}
+        axes.plot([point.place for point in compiled], whole, zorder=1, **hollow)
+    return y + whole
+
+
+def _scale_x(axes: Axes, values: Sequence[int]) -> None:
+    """Name the values themselves on the axis; where they grow by factors, make it logarithmic."""
+    grow = values[-1] - values[-2] > values[1] - values[0] and values[0] > 0
+    if grow:
+        axes.set_xscale("log", base=2)
+    scale = math.log if grow else float
+    ends = scale(values[-1]) - scale(values[0])
+    named: list[int] = []
+    for value in values:
+        if not named or scale(value) - scale(named[-1]) > CHARACTER * (len(f"{value:,}") + 1) * ends:
+            named.append(value)
+    axes.xaxis.set_major_locator(FixedLocator(named))
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
+    axes.xaxis.set_minor_locator(NullLocator())
+
+
+def _scale_y(axes: Axes, measure: Measure, values: Sequence[float], from_zero: bool) -> None:
+    """Begin a time or a rate at zero, or make it logarithmic where values are far apart; fit a quality's axis."""
+    if from_zero and min(values) > 0 and max(values) > FAR_APART * min(values):
+        axes.set_yscale("log")
+        axes.set_ylim(min(values) / 1.4, max(values) * 1.4)
+        axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5), numticks=20))
+        axes.yaxis.set_minor_formatter(NullFormatter())
+        axes.tick_params(which="minor", length=0)
+    else:
+        axes.yaxis.set_major_locator(MaxNLocator(5))
+        if from_zero:
+            axes.set_ylim(0, 1.08 * max(values))
+    axes.yaxis.set_major_formatter(
+        FuncFormatter(lambda value, _: _short(value, measure.unit) if from_zero else f"{value:g}")
+    )
+
+
+def _short(value: float, unit: str) -> str:
+    reading = read(value, unit)
+    return f"{float(reading.value.replace(',', '')):,g} {reading.unit}".strip()

@@ -1,0 +1,282 @@
+"""Several runs together: what each is called, what differs between them, and that no figure leaves its own run."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from accelbench.damage import damage_met
+from accelbench.errors import DataDamaged, UserError
+from accelbench.report.joined import Joined, read_runs
+from accelbench.report.section import Run
+from accelbench.run.store import RunInfo, Settings
+from profiling.records.environment import Environment
+from profiling.records.quality import Data
+from profiling.records.record import Record
+from profiling.records.work import Work
+from tests.fixtures.report_node import cpu_records, gpu_records, study_records
+from tests.fixtures.report_records import STARTED, record, studied, timing, training, unmeasured
+from tests.fixtures.report_runs import environment, make_run
+
+
+def run(device: str = "cpu", records: list[Record] | None = None, run_id: str = "one", **changes: Any) -> Run:
+    """A run that lies nowhere."""
+    found = records or []
+    fields: dict[str, Any] = {
+        "run_id": run_id,
+        "created": STARTED,
+        "status": "finished",
+        "command": [],
+        "suite": "full",
+        "device": device,
+        "settings": Settings(),
+        "plan": [one.point for one in found],
+        "environment": environment(),
+    }
+    return Run(RunInfo(**fields | changes), found)
+
+
+def in_container(engine: str | None, image: str | None = None) -> Environment:
+    there = environment()
+    return there.model_copy(
+        update={"system": there.system.model_copy(update={"container": engine, "image": image}), "gpus": []}
+    )
+
+
+def other_host() -> Environment:
+    there = environment()
+    return there.model_copy(update={"cpu": there.cpu.model_copy(update={"model": "Xeon"})})
+
+
+def labels(*runs: Run) -> tuple[str, ...]:
+    return Joined(runs).labels
+
+
+def test_devices_are_told_apart_by_their_names_alone() -> None:
+    assert labels(run("cpu", environment=in_container("docker")), run("gpu")) == ("cpu", "gpu")
+
+
+def test_runs_of_one_device_are_called_after_what_tells_them_apart() -> None:
+    here, there = environment(), other_host()
+    assert labels(run(), run("gpu"), run(environment=there)) == ("cpu of host 1", "gpu", "cpu of host 2")
+    image = f"sha256:{'0123456789abcdef' * 4}"
+    inside = in_container("apptainer", image)
+    assert labels(run(environment=in_container(None)), run(environment=inside)) == (
+        "cpu outside containers",
+        "cpu in apptainer 01234567",
+    )
+    seeds = [run(environment=here, settings=Settings(seed=seed)) for seed in (1, 2)]
+    assert labels(*seeds) == ("cpu seed 1", "cpu seed 2")
+    assert labels(run(suite="quick"), run(suite=None)) == ("cpu suite quick", "cpu no suite")
+    days = [run(created=STARTED + timedelta(days=days)) for days in (0, 1)]
+    assert labels(*days) == ("cpu on 2026-03-14", "cpu on 2026-03-15")
+    backends = [run(records=[training("cpu", "float32", 0.1, backend=name)]) for name in ("jax", "torch")]
+    assert labels(*backends) == ("cpu jax", "cpu torch")
+
+
+def test_only_what_needs_telling_apart_is_told() -> None:
+    runs = [run(), run(settings=Settings(seed=2)), run(environment=other_host(), settings=Settings(seed=3))]
+    assert labels(*runs) == ("cpu of host 1 seed 1", "cpu of host 1 seed 2", "cpu of host 2")
+
+
+def test_runs_that_nothing_tells_apart_are_called_by_their_ids() -> None:
+    assert labels(run(run_id="a"), run(run_id="b"), run("gpu")) == ("cpu a", "cpu b", "gpu")
+
+
+def test_machines_with_other_cards_are_no_one_host_though_a_container_without_cards_may_be_on_either() -> None:
+    here = environment()
+    other = here.model_copy(update={"gpus": [here.gpus[0].model_copy(update={"uuid_hash": "another card"})]})
+    blind = here.model_copy(update={"gpus": []})
+    runs = [run(environment=blind), run("gpu", environment=here), run("gpu", environment=other)]
+    assert labels(*runs) == ("cpu", "gpu of host 1", "gpu of host 2")
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from(["cpu", "gpu", "tpu"]),
+            st.sampled_from([environment(), other_host(), in_container("docker"), in_container(None)]),
+            st.sampled_from([None, "quick"]),
+            st.integers(1, 2),
+        ),
+        min_size=1,
+        max_size=10,
+    )
+)
+def test_every_label_is_that_of_one_run_and_begins_with_its_device(
+    choices: list[tuple[str, Environment, str | None, int]],
+) -> None:
+    runs = [
+        run(device, run_id=f"id{number}", environment=machine, suite=suite, settings=Settings(seed=seed))
+        for number, (device, machine, suite, seed) in enumerate(choices)
+    ]
+    found = labels(*runs)
+    assert len(set(found)) == len(runs)
+    assert all(label.split()[0] == run.info.device for label, run in zip(found, runs, strict=True))
+
+
+def test_a_difference_is_said_once_with_the_runs_that_have_it() -> None:
+    others = [run(run_id=name, environment=other_host(), settings=Settings(seed=2)) for name in ("b", "c")]
+    alike = run(run_id="d", suite="quick")
+    found = {apart.fact: apart for apart in Joined((run(run_id="a"), *others, alike)).apart}
+    assert set(found) == {"seed", "cpu.model"}
+    assert (found["seed"].first, found["seed"].other) == ("1", "2")
+    assert (found["cpu.model"].first, found["cpu.model"].other) == ("AMD EPYC 9454 48-Core Processor", "Xeon")
+    assert found["cpu.model"].labels == found["seed"].labels == ("cpu b", "cpu c")
+
+
+def test_cards_differ_between_runs_on_gpus_and_matter_to_no_other() -> None:
+    here = environment()
+    newer = here.model_copy(update={"gpus": [here.gpus[0].model_copy(update={"name": "NVIDIA B200"})]})
+    facts = [apart.fact for apart in Joined((run("gpu"), run("gpu", environment=newer))).apart]
+    assert facts == ["gpus"]
+    assert Joined((run("cpu", environment=in_container(None)), run("gpu"))).apart == []
+
+
+def test_other_precisions_of_trainings_are_said() -> None:
+    runs = [run(records=[training("cpu", precision, 0.1)]) for precision in ("float32", "mixed_bfloat16")]
+    (apart,) = Joined(tuple(runs)).apart
+    assert (apart.fact, apart.first, apart.other) == ("arithmetic of trainings", "float32", "bfloat16")
+    assert Joined((runs[0], run(records=[record("stream")]))).apart == []
+
+
+def halves() -> list[Run]:
+    """Kimm et al. 2021 by two runs, of a CPU and of a GPU."""
+    records = study_records()
+    return [
+        run(device, [found for found in records if found.point.device == device], run_id=device)
+        for device in ("cpu", "gpu")
+    ]
+
+
+def test_a_study_of_several_runs_has_the_lines_of_each() -> None:
+    (study,) = Joined(tuple(halves())).studies
+    assert study.places == ("cpu", "gpu")
+    together = Joined((run("gpu", study_records()),)).studies
+    assert [sweep.axis for sweep in study.sweeps] == [sweep.axis for sweep in together[0].sweeps]
+    for several, alone in zip(study.sweeps, together[0].sweeps, strict=True):
+        assert [(line.where, line.choice) for line in several.lines] == [
+            (line.where, line.choice) for line in alone.lines
+        ]
+
+
+def test_a_point_of_each_run_is_no_study_though_both_together_differ() -> None:
+    points = [
+        run("cpu", [studied("lstm", "cpu", 5.0, 0.9, params={"units": u})], run_id=str(u), settings=Settings(seed=u))
+        for u in (32, 64)
+    ]
+    assert Joined(tuple(points)).studies == []
+
+
+def test_frameworks_that_are_in_the_name_of_a_run_are_named_once() -> None:
+    runs = [
+        run(records=[studied("lstm", "cpu", u, 0.9, params={"units": u}, backend=name) for u in (32, 64)])
+        for name in ("jax", "torch")
+    ]
+    (study,) = Joined(tuple(runs)).studies
+    assert study.places == ("cpu jax", "cpu torch")
+
+
+def test_runs_that_trained_on_other_amounts_of_data_are_compared_by_their_rates() -> None:
+    runs = [
+        run(
+            records=[
+                studied("lstm", "cpu", 9.0, 0.9, params={"units": u}, data=Data("digits", train=train, held_out=9))
+                for u in (32, 64)
+            ],
+            settings=Settings(seed=train),
+        )
+        for train in (100, 200)
+    ]
+    (study,) = Joined(tuple(runs)).studies
+    assert study.sweeps[0].measures[0].title == "images per second"
+
+
+def test_data_that_is_synthetic_or_not_the_same_is_told_with_the_study() -> None:
+    def trained(*data: Data) -> str:
+        runs = [
+            run(
+                records=[studied("lstm", "cpu", 9.0, 0.9, params={"units": u}, data=each) for u in (32, 64)],
+                settings=Settings(seed=number),
+            )
+            for number, each in enumerate(data)
+        ]
+        (study,) = Joined(tuple(runs)).studies
+        return study.data
+
+    real, drawn = (Data("reviews", train=9, held_out=9, synthetic=synthetic) for synthetic in (False, True))
+    assert trained(real) == trained(real, real) == ""
+    assert trained(drawn, drawn) == "synthetic data: reviews"
+    assert trained(real, drawn) == "reviews (cpu seed 0); synthetic data: reviews (cpu seed 1)"
+
+
+def test_every_point_stands_under_the_roofs_of_its_own_run() -> None:
+    slow = [
+        found.model_copy(update={"timing": timing(10 * found.timing.summary.median)})
+        for found in cpu_records()
+        if found.timing and found.timing.timer == "host"
+    ]
+    runs = (run("cpu", cpu_records()), run("cpu", slow, environment=other_host()), run("gpu", gpu_records()))
+    fast, slower, gpu = Joined(runs).rooflines
+    assert [one.place for one in (fast, slower, gpu)] == ["cpu of host 1", "cpu of host 2", "gpu"]
+    assert fast.compute["float32"] == pytest.approx(1.71e12, 0.01)
+    assert slower.compute["float32"] == pytest.approx(1.71e11, 0.02)
+    assert gpu.memory == pytest.approx(4.36e12, 0.01)
+    assert [place for place, _ in Joined(runs).ceilings] == [
+        place for place, one in zip(("cpu of host 1", "cpu of host 2", "gpu"), runs, strict=True) for _ in one.ceilings
+    ]
+
+
+def test_a_run_without_ceilings_of_its_own_borrows_none() -> None:
+    lone = record("matmul", figure="flops", work=Work(flops=1e9, bytes=1e6), params={"dtype": "float32"})
+    without = run("cpu", [lone], environment=other_host())
+    joined = Joined((run("cpu", cpu_records()), without))
+    assert [one.place for one in joined.rooflines] == ["cpu of host 1"]
+    assert [row.of_ceiling.value for place, row in joined.rows if place == "cpu of host 2"] == [None]
+
+
+def test_a_run_given_twice_is_refused_by_any_spelling_and_as_a_copy(tmp_path: Path) -> None:
+    store = make_run(tmp_path / "run", [record("launch")])
+    copy = make_run(tmp_path / "copy", [record("launch")])
+    again = type(store)(tmp_path / "." / "run" / ".." / "run")
+    with pytest.raises(UserError, match=r"given as .*, twice: give each run once"):
+        read_runs([store, again])
+    with pytest.raises(UserError, match=r"given as .*run and .*copy: give each run once"):
+        read_runs([store, copy])
+
+
+def test_the_damage_of_a_run_is_told_and_the_rest_is_shown(tmp_path: Path) -> None:
+    whole = make_run(tmp_path / "whole", [record("launch")], run_id="whole")
+    cut = make_run(tmp_path / "cut", [record("launch"), record("fma")], run_id="cut")
+    cut.records_path.write_text(cut.records_path.read_text()[:-20])
+    gone = make_run(tmp_path / "gone", [], run_id="gone")
+    gone.info_path.write_text("{")
+    with damage_met() as damage:
+        joined = read_runs([whole, cut, gone])
+    assert [len(run.rows) for run in joined.runs] == [1, 1]
+    assert any("is cut off" in reason for reason in damage)
+    assert any("run.json is damaged" in reason and "the other runs are shown" in reason for reason in damage)
+    with pytest.raises(DataDamaged):
+        read_runs([gone])
+
+
+def test_a_run_of_another_schema_is_refused(tmp_path: Path) -> None:
+    stores = [make_run(tmp_path / name, [], run_id=name) for name in ("a", "b")]
+    text = stores[1].info_path.read_text()
+    stores[1].info_path.write_text(text.replace('"schema_version": 2', '"schema_version": 1'))
+    with pytest.raises(UserError, match="schema version 1") as error:
+        read_runs(stores)
+    assert not isinstance(error.value, DataDamaged)
+
+
+def test_a_run_that_measured_nothing_joins_with_no_line_and_no_roof() -> None:
+    failed = run("gpu", [unmeasured("bilstm-har", "failed", "out of memory", device="gpu")])
+    joined = Joined((halves()[0], failed))
+    assert joined.labels == ("cpu", "gpu")
+    assert [study.places for study in joined.studies] == [("cpu",)]
+    assert joined.rooflines == []
