@@ -1,6 +1,6 @@
 """Counting the cells of an embryo: a user's own microscope images, or synthetic ones of the same shape and task.
 
-The images of S. Lawrence et al., "Comparing TensorFlow Deep Learning Performance Using CPUs, GPUs, Local PCs and
+The images of Lawrence et al., "Comparing TensorFlow Deep Learning Performance Using CPUs, GPUs, Local PCs and
 Cloud" (2017), 61,280 of mouse embryos in classes by their number of cells, were never published.
 """
 
