@@ -21,7 +21,8 @@ OTHERS_SHARE, OTHERS_CPUS = 0.05, 0.5
 QUOTA_SHARE = 0.01
 # Threads always wait some microseconds to be put on a CPU; this much means that there are more of them than CPUs.
 WAIT_SHARE = 0.05
-# Beside others that take so much of what it takes, threads wait for others, and not only for each other.
+# Beside others that take less than this share of what it takes, threads wait for each other: a framework has more of
+# them than a small machine has CPUs, which is its way to work there and comes out the same every time.
 CROWDING_SHARE = 0.1
 # Below these a daemon's page may have been read; above, the measured code itself waited for the disk.
 SWAPPED_BYTES = 1 << 20
@@ -54,9 +55,7 @@ def crowded_out(telemetry: Telemetry) -> float:
     """
     counters = telemetry.counters
     waited, own = counters.get("process.run_queue_wait_s", 0.0), counters.get("cpu.own_s", 0.0)
-    if own <= 0 or counters.get("cpu.other_s", 0.0) < CROWDING_SHARE * own:
-        return 0.0
-    return waited / (waited + own)
+    return 0.0 if own <= 0 or _alone(telemetry) else waited / (waited + own)
 
 
 def clock_flags(timing: Timing) -> list[str]:
@@ -114,8 +113,14 @@ def quota_ran_out(telemetry: Telemetry, elapsed_s: float, cpus: int) -> Iterator
 def threads_waited(telemetry: Telemetry, elapsed_s: float, cpus: int) -> Iterator[str]:
     waited = telemetry.counters.get("process.run_queue_wait_s", 0.0)
     wanted = waited + telemetry.counters.get("cpu.own_s", 0.0)
-    if wanted > 0 and waited >= WAIT_SHARE * max(wanted, elapsed_s):
+    if wanted > 0 and waited >= WAIT_SHARE * max(wanted, elapsed_s) and not _alone(telemetry):
         yield f"threads waited {waited:.1f} s for a free CPU, {waited / wanted:.0%} of the time they wanted one"
+
+
+def _alone(telemetry: Telemetry) -> bool:
+    """Tell whether hardly anything else ran; False where that is not known."""
+    other, own = telemetry.counters.get("cpu.other_s"), telemetry.counters.get("cpu.own_s", 0.0)
+    return other is not None and other < CROWDING_SHARE * own
 
 
 def disk_read(telemetry: Telemetry, elapsed_s: float, cpus: int) -> Iterator[str]:
