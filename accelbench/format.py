@@ -41,7 +41,12 @@ class Reading:
     confidence: float | None = None
 
     def __str__(self) -> str:
-        return " ".join(filter(None, (self.value, self.unit, self.interval)))
+        return " ".join(filter(None, (self.figure, self.interval)))
+
+    @property
+    def figure(self) -> str:
+        """Return the figure without its interval: `102.3 GFLOP/s`."""
+        return f"{self.value} {self.unit}".rstrip()
 
 
 def clip(text: str, most: int = MAX_LABEL) -> str:
@@ -138,16 +143,14 @@ def bound(of: Share) -> str:
     """Return the bound that a share is a share of: `67.0 TFLOP/s`; nothing where it is unknown."""
     if of.bound is None or of.figure is None:
         return ""
-    reading = read(of.bound, UNITS[of.figure])
-    return f"{reading.value} {reading.unit}"
+    return read(of.bound, UNITS[of.figure]).figure
 
 
 def metric(of: Metric) -> str:
     """Return a metric with its unit; of bare numbers a count is exact and any other has four digits at most."""
     if not of.unit:
         return f"{of.value:,.0f}" if float(of.value).is_integer() else f"{of.value:.4g}"
-    reading = read(of.value, of.unit)
-    return f"{reading.value} {reading.unit}"
+    return read(of.value, of.unit).figure
 
 
 def ratio_text(speed: Estimate | None, wanted: float = 0.0) -> str:
@@ -192,5 +195,4 @@ def seconds(value: float) -> str:
     if value >= 100:
         minutes, rest = divmod(round(value), 60)
         return f"{minutes}:{rest:02d} min"
-    reading = read(value, "s")
-    return f"{reading.value} {reading.unit}"
+    return read(value, "s").figure

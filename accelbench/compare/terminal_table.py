@@ -109,7 +109,7 @@ def _figure(records: Sequence[Record]) -> str:
     reading = read_figure(records[0])
     if len(rates) == len(records) > 1:
         reading = read(geometric_mean(rates), records[0].unit)
-    return f"{reading.value} {reading.unit}" if reading else UNKNOWN
+    return reading.figure if reading else UNKNOWN
 
 
 def _print_notes(changes: tuple[Change, ...], console: Console) -> None:

@@ -79,7 +79,7 @@ def figures(run: RunStore) -> Iterator[Figure]:
     for row in [*wanted, *(row for row in rows if row.training)]:
         yield Figure(
             point=f"{row.record.point.benchmark} {row.point}",
-            value=f"{row.reading.value} {row.reading.unit}",
+            value=row.reading.figure,
             of_peak=share(row.of_peak),
             beside=_beside(row, vendor.get(_same_work(row))),
         )

@@ -44,7 +44,7 @@ def _table(machine: str, series: list[Series]) -> Table:
         table.add_row(
             Text(str(one.point)),
             f"{len(one.entries)}" + (f"\n+{one.disturbed} disturbed" if one.disturbed else ""),
-            f"{reading.value} {reading.unit}" if reading else UNKNOWN,
+            reading.figure if reading else UNKNOWN,
             percent(one.spread.deviation) if one.spread else UNKNOWN,
             Text("\n".join(_changes(one)) or ("none seen" if one.spread else "too few runs to tell")),
         )

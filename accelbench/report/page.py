@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import UTC
 from pathlib import Path
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
@@ -24,12 +23,7 @@ def render_page(run: Run) -> str:
 def render_joined(joined: Joined) -> str:
     """Return the page of several runs, whose head names them; of one run it is the page of that run."""
     environment = _environment(joined)
-    run = joined.alone
-    return environment.get_template("report.html").render(
-        joined=joined,
-        parts=_parts(joined, environment),
-        created=run and run.info.created.astimezone(UTC).strftime("%Y-%m-%d %H:%M UTC"),
-    )
+    return environment.get_template("report.html").render(joined=joined, parts=_parts(joined, environment))
 
 
 def templates(*folders: str | Path) -> Environment:

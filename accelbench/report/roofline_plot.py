@@ -26,6 +26,7 @@ from accelbench.report.svg import (
     legend_below,
     legend_height,
     plot_style,
+    tick_label,
 )
 from profiling.analysis.roofline import ridge
 
@@ -118,8 +119,7 @@ def _legends(drawn: Sequence[Roofline], colors: Colors, markers: Mapping[str, st
 def _with_memory(roofline: Roofline) -> str:
     if roofline.memory is None:
         return clip(roofline.place)
-    reading = read(roofline.memory, "B/s")
-    return f"{clip(roofline.place)}, memory {reading.value} {reading.unit}"
+    return f"{clip(roofline.place)}, memory {read(roofline.memory, 'B/s').figure}"
 
 
 def _scale(axes: Axes, drawn: Sequence[Roofline]) -> None:
@@ -136,7 +136,7 @@ def _scale(axes: Axes, drawn: Sequence[Roofline]) -> None:
     axes.set_title("attained rate", loc="left", fontsize=9, color=MUTED)
     axes.xaxis.set_major_locator(LogLocator(numticks=12))
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: digits(value, 1)))
-    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: _short(value)))
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: tick_label(value, "FLOP/s")))
     axes.xaxis.set_minor_formatter(NullFormatter())
     axes.yaxis.set_minor_formatter(NullFormatter())
     axes.tick_params(which="minor", length=0)
@@ -145,11 +145,6 @@ def _scale(axes: Axes, drawn: Sequence[Roofline]) -> None:
 def _span(values: Sequence[float]) -> tuple[float, float]:
     """Return whole decades around everything that is drawn, with room to breathe."""
     return 10 ** math.floor(math.log10(min(values)) - 0.15), 10 ** math.ceil(math.log10(max(values)) + 0.15)
-
-
-def _short(value: float) -> str:
-    reading = read(value, "FLOP/s")
-    return f"{digits(float(reading.value.replace(',', '')), 1)} {reading.unit}"
 
 
 def _draw_dots(axes: Axes, roofline: Roofline, colors: Colors, markers: Mapping[str, str]) -> None:
@@ -177,10 +172,9 @@ def _draw_roofs(axes: Axes, roofline: Roofline, colors: Colors, box: Box) -> Non
 
 def _label_slope(axes: Axes, memory: float, start: float, end: float, box: Box) -> None:
     """Label the memory roof along its slope, from where it enters the drawing."""
-    reading = read(memory, "B/s")
     at = start * (end / start) ** 0.42
     axes.annotate(
-        f"memory {reading.value} {reading.unit}",
+        f"memory {read(memory, 'B/s').figure}",
         (at, at * memory),
         xytext=(-5, 5),
         textcoords="offset points",
@@ -206,9 +200,8 @@ def _label_right(axes: Axes, labels: Sequence[tuple[str, float, str]], box: Box)
     for (dtype, value, color), place in zip(
         ordered, _apart([math.log10(value) for _, value, _ in ordered], spacing, math.log10(high)), strict=True
     ):
-        reading = read(value, "FLOP/s")
         axes.annotate(
-            f"{dtype} {reading.value} {reading.unit}",
+            f"{dtype} {read(value, 'FLOP/s').figure}",
             (right, 10**place),
             xytext=(6, 0),
             textcoords="offset points",

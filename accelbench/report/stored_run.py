@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from datetime import UTC
 from functools import cached_property
 from typing import Literal
 
@@ -74,6 +75,22 @@ class Run:
     def counts_text(self) -> str:
         """Return these counts in words."""
         return count_text(self.info, self.counts)
+
+    @property
+    def created(self) -> str:
+        """Return when the run was made, in words: `2026-11-22 14:03 UTC`."""
+        return f"{self.info.created.astimezone(UTC):%Y-%m-%d %H:%M} UTC"
+
+    @property
+    def suite(self) -> str:
+        """Return the suite's name, or that the benchmarks were named one by one."""
+        return self.info.suite or "benchmarks by name"
+
+    @property
+    def unfinished(self) -> str:
+        """Return in words that the run did not come to its end; nothing of one that did."""
+        state = {"finished": "", "running": "not finished"}.get(self.info.status, self.info.status)
+        return f"the run is {state}" if state else ""
 
     @property
     def light(self) -> Literal["good", "disturbed", "bad"]:

@@ -14,7 +14,7 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, MaxNLocator, NullFormatter, NullLocator
 
 from accelbench.format import clip, read
-from accelbench.report.study import DASHED, Sweep
+from accelbench.report.study import DASHED, Study, Sweep
 from accelbench.report.study_measures import Line, Measure
 from accelbench.report.svg import (
     MARKERS,
@@ -86,6 +86,14 @@ class Styles:
         """Return an entry that shows the colour and the marker of a line, or its dashes alone."""
         alone = {"linestyle": "-"} if colored else {"color": MUTED, "marker": ""}
         return Line2D([], [], label=clip(label), **style | alone)
+
+
+def draw_studies(studies: Sequence[Study]) -> list[tuple[Study, list[tuple[Sweep, Markup]]]]:
+    """Return each study with its sweeps and their drawings, for the one page that they stand in."""
+    return [
+        (study, [(sweep, study_plot(sweep, f"study-{n}-{m}")) for m, sweep in enumerate(study.sweeps, start=1)])
+        for n, study in enumerate(studies, start=1)
+    ]
 
 
 def study_plot(sweep: Sweep, name: str) -> Markup:

@@ -17,6 +17,7 @@ from xml.etree import ElementTree
 
 from markupsafe import Markup
 
+from accelbench.format import digits, read
 from accelbench.plain_text import plain
 
 if TYPE_CHECKING:
@@ -98,6 +99,12 @@ def replica_axes(counts: Sequence[int], title: str) -> tuple[Figure, Axes]:
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
     axes.xaxis.set_minor_locator(NullLocator())
     return figure, axes
+
+
+def tick_label(value: float, unit: str) -> str:
+    """Return the name of a value on an axis: `200 GB/s`."""
+    reading = read(value, unit)
+    return f"{digits(float(reading.value.replace(',', '')), 1)} {reading.unit}"
 
 
 def legend_height(entries: Sequence[Line2D]) -> float:

@@ -11,9 +11,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullFormatter, NullLocator
 
-from accelbench.format import digits, read
 from accelbench.report.rows import Group, Row, lines
-from accelbench.report.svg import MARKERS, MUTED, SERIES, SURFACE, WIDTH, inline_svg, plot_style
+from accelbench.report.svg import MARKERS, MUTED, SERIES, SURFACE, WIDTH, inline_svg, plot_style, tick_label
 from profiling.machine.sizes import format_bytes
 from profiling.records.environment import Environment
 
@@ -64,7 +63,7 @@ def sweep(group: Group, environment: Environment, name: str) -> Markup | None:
         axes.xaxis.set_minor_locator(NullLocator())
         axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: format_bytes(value)))
         axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5), numticks=20))
-        axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: _short(value, unit)))
+        axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: tick_label(value, unit)))
         axes.yaxis.set_minor_formatter(NullFormatter())
         axes.tick_params(which="minor", length=0)
         reach = f"from {format_bytes(min(sizes))} to {format_bytes(max(sizes))}"
@@ -93,11 +92,6 @@ def _what(row: Row) -> str:
         return "rate"
     work = row.record.work
     return f"time of each of the {work.item}" if work and work.items else "time of one execution"
-
-
-def _short(value: float, unit: str) -> str:
-    reading = read(value, unit)
-    return f"{digits(float(reading.value.replace(',', '')), 1)} {reading.unit}"
 
 
 def _span(values: Sequence[float]) -> tuple[float, float]:

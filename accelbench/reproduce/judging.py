@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC
 
 from accelbench.report.joined import Joined
 from accelbench.report.stored_run import Run
@@ -66,8 +65,7 @@ def _decides(claim: Claim, evidence: Evidence) -> bool:
 
 def title(run: Run) -> str:
     """Return the run in words: its id, suite, device and day."""
-    suite = f"suite {run.info.suite}" if run.info.suite else "benchmarks by name"
-    return f"{run.info.run_id} ({suite}, {run.info.device}, {run.info.created.astimezone(UTC):%Y-%m-%d})"
+    return f"{run.info.run_id} ({run.suite}, {run.info.device}, {run.created})"
 
 
 def _notes(paper: Paper, runs: Sequence[Run]) -> Iterator[str]:
@@ -75,8 +73,8 @@ def _notes(paper: Paper, runs: Sequence[Run]) -> Iterator[str]:
         yield f"{apart.fact} is {apart.first} in the first run, and {apart.other} in {', '.join(apart.labels)}"
     asked = [points for claim in paper.claim for points in claim.points]
     for run in runs:
-        if run.info.status != "finished":
-            yield f"{run.info.run_id} is not finished: {run.counts_text}"
+        if run.unfinished:
+            yield f"{run.info.run_id}: {run.unfinished}: {run.counts_text}"
         measured = [record for record in run.of_status("measured") if not record.ceiling]
         unused = [
             str(record.point)

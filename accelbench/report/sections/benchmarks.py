@@ -148,7 +148,7 @@ def _columns(rows: Sequence[Row], width: int) -> list[str]:
 
 def _cell(row: Row, column: str) -> Text:
     if column == "figure":
-        return Text(f"{row.reading.value} {row.reading.unit}")
+        return Text(row.reading.figure)
     if column == "interval":
         return Text(row.reading.interval, style="dim")
     if column == "flags":

@@ -82,8 +82,7 @@ def _bare(text: str, like: str) -> str:
 def _counter(name: str, value: float) -> str:
     unit = _UNIT.search(name)
     if unit is not None:
-        reading = read(value, {"_s": "s", "_j": "J"}[unit[0]])
-        return f"{reading.value} {reading.unit}"
+        return read(value, {"_s": "s", "_j": "J"}[unit[0]]).figure
     return format_bytes(value) if name.endswith("_bytes") else f"{value:,.0f}"
 
 

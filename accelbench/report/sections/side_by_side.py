@@ -64,7 +64,7 @@ def _table(found: SamePoints) -> Table:
             for note in filter(None, (quality(entry.row), *(entry.ratio.notes if entry.ratio else ()))):
                 name.append(f"\n    {note}", style="dim")
             reading, ratio = entry.row.reading, entry.ratio
-            figure = _over(f"{reading.value} {reading.unit}", reading.interval)
+            figure = _over(reading.figure, reading.interval)
             speed = _over(ratio.value, ratio.interval) if ratio else Text("1")
             table.add_row(name, figure, Text(share(entry.row.of_ceiling)), speed)
         table.add_section()

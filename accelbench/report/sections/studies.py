@@ -11,15 +11,9 @@ from accelbench.report.study import Study
 
 
 def _content(studies: Sequence[Study], joined: Joined) -> Mapping[str, Any]:
-    from accelbench.report.study_plot import study_plot
+    from accelbench.report.study_plot import draw_studies
 
-    return {
-        "these_runs": "this run" if joined.alone else "these runs",
-        "drawn": [
-            (study, [(sweep, study_plot(sweep, f"study-{n}-{m}")) for m, sweep in enumerate(study.sweeps, start=1)])
-            for n, study in enumerate(studies, start=1)
-        ],
-    }
+    return {"these_runs": "this run" if joined.alone else "these runs", "drawn": draw_studies(studies)}
 
 
 section = Section(find_joined=lambda joined: joined.studies, page=InPage(40, "studies", "Studies", _content))

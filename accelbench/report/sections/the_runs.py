@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import UTC
 
 from rich import box
 from rich.console import Console
@@ -33,20 +32,11 @@ class Told:
         return fingerprint(self.run.info)
 
     @property
-    def created(self) -> str:
-        return self.run.info.created.astimezone(UTC).strftime("%Y-%m-%d %H:%M UTC")
-
-    @property
-    def suite(self) -> str:
-        return self.run.info.suite or "benchmarks by name"
-
-    @property
     def outcome(self) -> str:
         """Return how many points were measured, and whether the run is unfinished or shown in part."""
-        info, left_out = self.run.info, self.run.left_out.counts.points
-        state = {"finished": "", "running": "; the run is not finished"}.get(info.status, f"; the run is {info.status}")
-        part = f"; {left_out:,} points are in the CSV alone" if left_out else ""
-        return f"{self.run.counts_text}{state}{part}"
+        left_out = self.run.left_out.counts.points
+        part = f"{left_out:,} points are in the CSV alone" if left_out else ""
+        return "; ".join(filter(None, [self.run.counts_text, self.run.unfinished, part]))
 
 
 def _find(joined: Joined) -> Sequence[Told]:
@@ -59,9 +49,9 @@ def _print(runs: Sequence[Told], console: Console) -> None:
     for column in ("what it is", "outcome"):
         shown.add_column(column, overflow="fold")
     for told in runs:
-        info = told.run.info
-        what = f"{info.run_id}\n{told.machine}\n{told.suite}, seed {info.settings.seed}, {told.created}"
-        outcome = Text.assemble(("● ", STYLES[told.run.light]), told.outcome)
+        run, info = told.run, told.run.info
+        what = f"{info.run_id}\n{told.machine}\n{run.suite}, seed {info.settings.seed}, {run.created}"
+        outcome = Text.assemble(("● ", STYLES[run.light]), told.outcome)
         shown.add_row(Text(told.label, style="bold"), Text(what), outcome)
         shown.add_section()
     console.print(shown)
