@@ -97,10 +97,10 @@ def compare_point(
 def judge(speed: Estimate, equivalence: float) -> tuple[Verdict, str | None]:
     """Return the verdict on the speed of B over that of A, and the reason where it cannot be told.
 
-    The same: the interval lies within (1 − e, 1 / (1 − e)), which is one band seen from either side. Faster or slower:
-    the interval lies on one side of 1, and the ratio is outside that band.
+    The same: the interval lies within the band of what counts as the same. Faster or slower: the interval lies on one
+    side of 1, and the ratio is outside that band.
     """
-    least, most = 1 - equivalence, 1 / (1 - equivalence)
+    least, most = same_band(equivalence)
     if least <= speed.low and speed.high <= most:
         return "same", None
     if speed.low <= 1 <= speed.high:
@@ -109,6 +109,11 @@ def judge(speed: Estimate, equivalence: float) -> tuple[Verdict, str | None]:
     if least <= speed.value <= most:
         return "cannot tell", f"{side}, but perhaps by no more than the {percent(equivalence)} that count as the same"
     return side, None
+
+
+def same_band(equivalence: float) -> tuple[float, float]:
+    """Return the least and the greatest ratio that count as the same: one band, seen from either side."""
+    return 1 - equivalence, 1 / (1 - equivalence)
 
 
 def _undisturbed(

@@ -62,7 +62,7 @@ class Pair:
         try:
             ratio = self.ratio()
         except CannotTell as found:
-            return Part(found.why, None, "", found.reason, found.why)
+            return found.part()
         return above(ratio, least, f"{self.name}, {self.devices}")
 
 

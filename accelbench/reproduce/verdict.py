@@ -56,6 +56,10 @@ class CannotTell(Exception):
         """Return the verdict that it cannot be told."""
         return Finding("cannot tell", self.why, self.reason, evidence=self.evidence)
 
+    def part(self) -> Part:
+        """Return the comparison that cannot be told."""
+        return Part(self.why, None, "", self.reason, self.why)
+
 
 @dataclass(frozen=True)
 class Part:

@@ -42,7 +42,7 @@ class Steeper(Rule):
         try:
             below, over = slope(sweep, least, self.above), slope(sweep, self.above, most)
         except CannotTell as found:
-            return Part(found.why, None, "", found.reason, found.why)
+            return found.part()
         figure = f"slope {_middle(below):.2f} below, {_middle(over):.2f} above"
         ends = f"{below.low:.2f} to {below.high:.2f} and {over.low:.2f} to {over.high:.2f}"
         text = f"{sweep.name}: {figure} (intervals {ends}, from {least} to {most})"
@@ -80,7 +80,7 @@ class Rises(Rule):
             whole = sweep.pair(values[-1], values[0]).ratio()
             steps = [sweep.pair(after, before).ratio() for before, after in itertools.pairwise(values)]
         except CannotTell as found:
-            return Part(found.why, None, "", found.reason, found.why)
+            return found.part()
         part = above(whole, 1.0, f"{sweep.name}, {points.swept} {values[-1]} over {values[0]}")
         if any(step.high < 1 for step in steps):
             return Part(f"{part.text}; it falls on the way", False, part.figure)

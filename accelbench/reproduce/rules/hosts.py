@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from accelbench.compare.change import judge
+from accelbench.compare.change import judge, same_band
 from accelbench.format import digits, percent
 from accelbench.reproduce.ceilings_apart import ceilings_of
 from accelbench.reproduce.evidence import Evidence, Seen, by_machine, by_setting
@@ -18,9 +18,10 @@ from accelbench.reproduce.rules.rule import ONE, Rule
 from accelbench.reproduce.times import Pair, above, in_words, matched
 from accelbench.reproduce.verdict import CannotTell, Finding, Part, decided
 from profiling.analysis.roofline import share_of_ceiling
+from profiling.machine.environment.system import RUNTIME_VARIABLES
 from profiling.timing.statistics import Estimate
 
-HOSTED = ("colab", "kaggle")
+HOSTED = set(RUNTIME_VARIABLES.values())
 """The hosted notebooks that the environment record knows."""
 Share = Annotated[float, Field(gt=0, lt=1)]
 
@@ -53,10 +54,7 @@ class CloudAlike(Rule):
             factor = (shares[1] / shares[0]) / (rates[1] / rates[0])
             ratio = Estimate(ratio.low * factor, ratio.high * factor, ratio.confidence, ratio.value * factor)
             within, of = self.same_share, "the share of the own ceiling, dedicated over cloud,"
-        verdict, reason = judge(ratio, within)
-        text = f"{pair.name}: {of} {in_words(ratio)}, the same within {percent(within)}"
-        holds = True if verdict == "same" else None if verdict == "cannot tell" else False
-        return Part(text, holds, in_words(ratio), why=reason or "")
+        return _alike(ratio, within, f"{pair.name}: {of} {in_words(ratio)}, the same within {percent(within)}")
 
 
 class CloudSlower(Rule):
@@ -107,8 +105,8 @@ class FrameworksApart(Rule):
         try:
             ratio = pair.ratio()
         except CannotTell as found:
-            return Part(found.why, None, "", found.reason, found.why)
-        least, most = 1 - self.within, 1 / (1 - self.within)
+            return found.part()
+        least, most = same_band(self.within)
         same = least <= ratio.low and ratio.high <= most
         apart = ratio.high < least or ratio.low > most
         ends = f"{digits(ratio.low)}–{digits(ratio.high)}"
@@ -125,7 +123,7 @@ class MoreDevices(Rule):
     visible: str
     """The axis that says which devices a program sees."""
     alone: str
-    """Its value where the program sees the device alone that it uses; with another it sees all."""
+    """The value of that axis where the program sees only the device that it uses; with another value it sees all."""
     within: Share = 0.03
     """The difference within which times count as the same."""
 
@@ -152,10 +150,7 @@ class MoreDevices(Rule):
         if not (alone and beside and several):
             return []
         ratio = Pair(name, beside, alone).ratio()
-        verdict, reason = judge(ratio, self.within)
-        holds = True if verdict == "same" else None if verdict == "cannot tell" else False
-        unused = Part(f"{name}, others seen ÷ seen alone: {in_words(ratio)}", holds, in_words(ratio), why=reason or "")
-        return [unused] + [
+        return [_alike(ratio, self.within, f"{name}, others seen ÷ seen alone: {in_words(ratio)}")] + [
             above(
                 Pair(name, beside, (seen,)).ratio(),
                 1.0,
@@ -210,6 +205,13 @@ def _framework_pairs(points: Points, evidence: Evidence) -> Iterator[Pair]:
             for one, other in combinations(sorted(frameworks), 2):
                 name = f"{' '.join(setting[1:])} on {setting[0]}, {one} over {other}"
                 yield Pair(name, tuple(frameworks[one]), tuple(frameworks[other]))
+
+
+def _alike(ratio: Estimate, within: float, text: str) -> Part:
+    """Return whether two times are the same within that share."""
+    verdict, reason = judge(ratio, within)
+    holds = True if verdict == "same" else None if verdict == "cannot tell" else False
+    return Part(text, holds, in_words(ratio), why=reason or "")
 
 
 def _on(device: str, found: Sequence[Seen]) -> list[Seen]:

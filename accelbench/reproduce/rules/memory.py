@@ -20,7 +20,7 @@ class MemoryMattersLess(Rule):
     axis: str
     """The axis that says which memory is held back."""
     less: str
-    """Its value for the memory that matters less."""
+    """The value of that axis for the memory that matters less."""
     more: str
 
     def judge(self, asked: Sequence[Points], evidence: Evidence) -> Finding:
