@@ -27,7 +27,9 @@ def command() -> None:
             _show("", f"{INDENT}{axes}", rest)
     _show("", "\nsuites")
     for name in suite_names():
-        _show(name, f"  {load_suite(name).description}")
+        suite = load_suite(name)
+        minutes = f" (about {suite.minutes:g} min on two CPU cores)" if suite.minutes else ""
+        _show(name, f"  {suite.description}", minutes)
 
 
 def _show(bold: str, text: str, dim: str = "") -> None:

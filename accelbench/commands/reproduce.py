@@ -114,27 +114,30 @@ def measurement(
     will take is said before.
     """
     from accelbench.plain_console import say
-    from accelbench.reproduce.measuring import forecast, interrupted, past_seconds
+    from accelbench.reproduce.measuring import forecast, interrupted, of_machine, past_seconds
     from accelbench.run.plan import make_plan
     from accelbench.run.store import Settings
     from accelbench.run.suite import load_suite
     from profiling.machine.environment.collect import collect
 
     name = paper.small if small else paper.suite
-    suite, here = load_suite(name), collect()
+    suite, past = load_suite(name), of_machine(stores, collect())
     trusted = ["--trusted-network"] if trusted_network else []
-    if found := interrupted(stores, suite.name, device, here):
+    whole = make_plan((), suite, device, (), None, True, paper.processes)
+    usual_s = suite.minutes * 60 / len(whole) if suite.minutes and device == "cpu" else None
+    if found := interrupted(past, suite.name, device):
         settings, turns = found.info().settings, found.turns_left(found.lines())
         left = list({str(turn.point): turn.point for turn in turns}.values())
         words = ["resume", *trusted, str(found.path)]
         say(f"going on with {found.path}, which was not finished; it keeps its own settings")
     else:
-        left = make_plan((), suite, device, (), None, True, paper.processes)
+        left = whole
         sampling = suite.max_seconds.get(device) or Settings().max_seconds
         settings = Settings(time_limit_s=time_limit, max_seconds=sampling)
         limit = ["--time-limit", f"{time_limit:g}"] if time_limit else []
         words = ["run", "--suite", name, "--device", device, *limit, *trusted]
-    say(f"measuring {suite.name} on {device}: {forecast(left, settings, past_seconds(stores, here)).sentence}")
+    estimate = forecast(left, settings, past_seconds(past), usual_s)
+    say(f"measuring {suite.name} on {device}: {estimate.sentence}")
     for data in paper.fetch:
         say(f"claims about quality need real data: 'accelbench data fetch {data}' gets it")
     return words

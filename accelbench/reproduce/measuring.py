@@ -15,6 +15,8 @@ from profiling.records.environment import Environment
 from profiling.records.point import Device, Point
 
 HOUR = 3600
+Stored = tuple[RunStore, RunInfo]
+"""A stored run, and what it says of itself."""
 
 
 @dataclass(frozen=True)
@@ -25,12 +27,16 @@ class Forecast:
     """The number of points that this machine has measured before."""
     known_s: float
     """The seconds that they took."""
+    usual: int
+    """The number of points that it has not, of a suite that was timed on two CPU cores."""
+    usual_s: float
+    """The seconds that these take there."""
     kernels: int
-    """The number of kernels that it has not."""
+    """The number of other kernels that it has not."""
     kernels_s: float
     """The seconds of sampling that these are allowed."""
     trainings: int
-    """The number of trainings that it has not."""
+    """The number of other trainings that it has not."""
     limits_s: float
     """The seconds after which all of those would be given up."""
 
@@ -40,6 +46,9 @@ class Forecast:
         parts = []
         if self.known:
             parts.append(f"{_count(self.known, 'point')} in about {_long(self.known_s)}, by what they took here before")
+        if self.usual:
+            new = f"{_count(self.usual, 'point')} that this machine has not measured yet"
+            parts.append(f"{new} in about {_long(self.usual_s)}, which is what they take on two CPU cores")
         if self.kernels:
             allowed = _long(self.kernels_s)
             parts.append(f"{_count(self.kernels, 'kernel')} in about {allowed}, by the sampling time they are allowed")
@@ -51,24 +60,41 @@ class Forecast:
         return "estimate: " + ("; ".join(parts) or "nothing is left to measure")
 
 
-def forecast(plan: Iterable[Point], settings: Settings, past: Mapping[str, float]) -> Forecast:
-    """Return how long the points will take; `past` is the seconds that points took, by their names."""
+def forecast(
+    plan: Iterable[Point], settings: Settings, past: Mapping[str, float], usual_s: float | None = None
+) -> Forecast:
+    """Return how long the points will take.
+
+    `past` is the seconds that points took, by their names; `usual_s` is the seconds that a point of the suite takes on
+    two CPU cores on average, where that is known of this device.
+    """
     known: list[float] = []
-    kernels, limits = 0, []
+    usual, kernels, limits = 0, 0, []
     for point in plan:
         if str(point) in past:
             known.append(past[str(point)])
+        elif usual_s is not None:
+            usual += 1
         elif point.backend is None:
             kernels += 1
         else:
             limits.append(settings.time_limit_s or discover()[point.benchmark].time_limit_s)
-    return Forecast(len(known), sum(known), kernels, kernels * settings.max_seconds, len(limits), sum(limits))
+    return Forecast(
+        known=len(known),
+        known_s=sum(known),
+        usual=usual,
+        usual_s=usual * (usual_s or 0),
+        kernels=kernels,
+        kernels_s=kernels * settings.max_seconds,
+        trainings=len(limits),
+        limits_s=sum(limits),
+    )
 
 
-def past_seconds(stores: Sequence[RunStore], here: Environment) -> dict[str, float]:
-    """Return the seconds that each point took in the last of these runs on this machine, without what is damaged."""
+def past_seconds(runs: Sequence[Stored]) -> dict[str, float]:
+    """Return the seconds that each point took in the last of these runs that has it, without what is damaged."""
     found: dict[str, float] = {}
-    for store, _ in _of_machine(stores, here):
+    for store, _ in runs:
         with damage_met():
             try:
                 for record in store.points():
@@ -79,17 +105,15 @@ def past_seconds(stores: Sequence[RunStore], here: Environment) -> dict[str, flo
     return found
 
 
-def interrupted(stores: Sequence[RunStore], suite: str, device: Device, here: Environment) -> RunStore | None:
-    """Return the last of these runs of the suite on this machine that was not finished; None where there is none."""
+def interrupted(runs: Sequence[Stored], suite: str, device: Device) -> RunStore | None:
+    """Return the last of these runs of the suite that was not finished; None where there is none."""
     found = [
-        store
-        for store, info in _of_machine(stores, here)
-        if (info.suite, info.device) == (suite, device) and info.status != "finished"
+        store for store, info in runs if (info.suite, info.device) == (suite, device) and info.status != "finished"
     ]
     return found[-1] if found else None
 
 
-def _of_machine(stores: Sequence[RunStore], here: Environment) -> list[tuple[RunStore, RunInfo]]:
+def of_machine(stores: Sequence[RunStore], here: Environment) -> list[Stored]:
     """Return the runs on this machine that can be read, the oldest first."""
     found = []
     for store in stores:

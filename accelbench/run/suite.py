@@ -51,6 +51,8 @@ class Suite(Stored):
     description: str
     all: bool = False
     """Whether the suite is every benchmark there is, on its default axes."""
+    minutes: Annotated[float, Field(gt=0)] | None = None
+    """The minutes that it takes on two CPU cores, where it was timed."""
     max_seconds: dict[KnownDevice, Allowed] = {}
     """The sampling time in seconds of an unsteady point, by device; the file may give one number for all. On a GPU,
     NVBench takes it twice: for isolated samples, and back to back.

@@ -13,7 +13,7 @@ from accelbench.plain_console import PlainConsole
 from accelbench.report.joined import read_runs
 from accelbench.reproduce.claims_page import render
 from accelbench.reproduce.judging import Judgement, judge
-from accelbench.reproduce.measuring import forecast, interrupted, past_seconds
+from accelbench.reproduce.measuring import forecast, interrupted, of_machine, past_seconds
 from accelbench.reproduce.paper import load_paper
 from accelbench.reproduce.terminal_claims import print_judgement
 from accelbench.run.store import RunStore, Settings
@@ -70,7 +70,8 @@ def test_points_that_decide_nothing_are_named_as_such(capsys: pytest.CaptureFixt
     assert main(["reproduce", "kimm2021", "one", "--page", "page.html"]) == 0
     told = " ".join(capsys.readouterr().out.split())
     assert (
-        "cpu-1 (suite kimm2021, cpu, 2026-03-14): 1 of its 5 points decides no claim of kimm2021: nqueens cpu" in told
+        "cpu-1 (kimm2021, cpu, 2026-03-14 09:26 UTC): 1 of its 5 points decides no claim of kimm2021: nqueens cpu"
+        in told
     )
     assert Path("page.html").is_file()
     assert main(["reproduce", "lawrence2017", "two", "--page", "page.html"]) == 0
@@ -160,24 +161,26 @@ def test_an_interrupted_run_of_the_suite_is_found_again(tmp_path: Path) -> None:
     done = make_run(tmp_path / "done", records, run_id="done", **known)
     broken = make_run(tmp_path / "broken", records, run_id="broken", status="interrupted", **known)
     other = make_run(tmp_path / "other", records, run_id="other", status="interrupted", **known | {"suite": "quick"})
-    stores = [done, broken, other]
-    assert interrupted(stores, "kimm2021-small", "cpu", here) is broken
-    assert interrupted(stores, "kimm2021-small", "gpu", here) is None
-    assert interrupted(stores, "kimm2021-small", "cpu", machine(4)) is None, "another machine's run is left alone"
+    runs = of_machine([done, broken, other], here)
+    assert interrupted(runs, "kimm2021-small", "cpu") is broken
+    assert interrupted(runs, "kimm2021-small", "gpu") is None
+    assert of_machine([done, broken, other], machine(4)) == [], "another machine's run is left alone"
 
 
 def test_the_estimate_says_what_it_rests_on(tmp_path: Path) -> None:
     here = machine(2)
     known = lstm("cpu", 1.0, elapsed_s=100.0)
     make_run(tmp_path / "past", [known], run_id="past", device="cpu", environment=here)
-    past = past_seconds([RunStore(tmp_path / "past")], here)
+    past = past_seconds(of_machine([RunStore(tmp_path / "past")], here))
     assert past == {str(known.point): pytest.approx(100.8)}
     unknown = [Point("bilstm-har", "cpu", {"units": 512}, "tensorflow"), Point("nqueens", "cpu", {"queens": 12})]
     told = forecast([known.point, *unknown], Settings(max_seconds=3), past).sentence
     assert "1 point in about 1:41 min, by what they took here before" in told
     assert "1 kernel in about 3.00 s, by the sampling time they are allowed" in told
     assert "1 training that this machine has not measured yet, in less than 2.0 h, by the time limits" in told
-    assert past_seconds([RunStore(tmp_path / "past")], machine(4)) == {}
+    timed = forecast([known.point, *unknown], Settings(max_seconds=3), past, usual_s=90).sentence
+    assert "2 points that this machine has not measured yet in about 3:00 min, which is what they take on two" in timed
+    assert past_seconds(of_machine([RunStore(tmp_path / "past")], machine(4))) == {}
 
 
 SUITE = """description = "One point"
