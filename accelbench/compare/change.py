@@ -140,7 +140,7 @@ def _evidence(
     costs_a, costs_b = _costs(a, b)
     if len(costs_a) < len(a) or len(costs_b) < len(b):
         return None, "a record without usable samples"
-    if evidence := from_repetitions(costs_a, costs_b, "runs"):
+    if evidence := from_repetitions(costs_a, costs_b, "runs", normal):
         return evidence, None
     rounds_a, rounds_b = costs_of_rounds(a[0], costs_a[0]), costs_of_rounds(b[0], costs_b[0])
     repeated = len(rounds_a) > 1 and len(rounds_b) > 1

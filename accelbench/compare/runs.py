@@ -54,8 +54,9 @@ def compare(
 ) -> Comparison:
     """Compare the runs of B with those of A; speeds that differ by less than the share `equivalence` are the same.
 
-    Where each side is one run, the spread of the runs in `history` on the same machine tells what is normal. Raises
-    `UserError` for an equivalence that is no share, for a run that cannot be read, and for sides that make no sense.
+    The spread of the runs in `history` on the same machine tells what is normal, beside that of several runs a side.
+    Raises `UserError` for an equivalence that is no share, for a run that cannot be read, and for sides that make no
+    sense.
     """
     if not 0 <= equivalence < 1:
         raise UserError(f"an equivalence of {equivalence:.0%} is none: choose at least 0 % and less than 100 %")
@@ -92,8 +93,6 @@ def _settings_apart(a: Side, b: Side) -> Iterator[str]:
 
 def _normal(a: Side, b: Side, history: Sequence[RunStore]) -> tuple[Mapping[str, Spread], Mapping[str, Spread]]:
     """Return the spread of each point from run to run on the machines of A and B, by runs other than these."""
-    if len(a.runs) > 1 or len(b.runs) > 1:  # they tell it themselves
-        return {}, {}
     machines = {a.machine, b.machine}
     past = read_past(history, lambda machine: machine in machines, {info.run_id for info in (*a.infos, *b.infos)})
     spreads: dict[str, dict[str, Spread]] = {machine: {} for machine in machines}

@@ -23,6 +23,7 @@ from tests.bench_self.statistics import (
     coverage_within,
     false_alarms,
     stopping,
+    told_between_runs,
 )
 from tests.bench_self.strategies import strategy_beside_none
 from tests.bench_self.training import against_bare_fit
@@ -31,7 +32,7 @@ from tests.bench_self.verdicts import verdicts_on_known_cases
 
 REPORT_WIDTH = 120
 PARTS = {
-    "statistics": (coverage_within, coverage_over_rounds, stopping, false_alarms),
+    "statistics": (coverage_within, coverage_over_rounds, stopping, false_alarms, told_between_runs),
     "likwid": (against_likwid,),
     "treesearch": (nqueens, uts),
     "training": (against_bare_fit,),

@@ -1,6 +1,8 @@
 """The verdicts of `compare` on real runs: of the same code, and of code that does a tenth more work.
 
-`PAIRS` and `RUNS` say how many pairs, and how many runs a side (20 and 3); `LOADED=1` keeps one core busy meanwhile.
+Groups of runs of A and of B are measured in turns, and every two neighbours are a pair; runs of A before all of them
+tell what is normal. `PAIRS` and `RUNS` say how many pairs, and how many runs a side (20 and 3); `PAST` how many runs
+come before (8); `LOADED=1` keeps one core busy meanwhile.
 """
 
 from __future__ import annotations
@@ -9,19 +11,19 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from rich.console import Console
 
+from accelbench.compare.change import Change
 from accelbench.compare.regression import FailOn, regressions
 from accelbench.compare.runs import Comparison, compare
 from accelbench.run.store import RunStore
 from tests.bench_self.bounds import Bound, accelbench
 
-PAIRS, RUNS = int(os.environ.get("PAIRS", "20")), int(os.environ.get("RUNS", "3"))
+PAIRS, RUNS, PAST = (int(os.environ.get(name, default)) for name, default in (("PAIRS", 20), ("RUNS", 3), ("PAST", 8)))
 BENCHMARK = Path(__file__).with_name("resizable")
 MORE_WORK = 1.1
 MEASURE = ("run", "resizable", "--device", "cpu", "--no-ceilings", "--rounds", "3", "--max-seconds", "3", "--out")
@@ -50,18 +52,25 @@ def compared_with_more_work(console: Console) -> list[Bound]:
 
 
 def measured_pairs(console: Console, more_work: float) -> Iterator[Comparison]:
-    """Yield comparisons of runs a side, one side after the other, where B has so many times the work of A."""
+    """Yield comparisons of neighbours, where B has so many times the work of A."""
     with tempfile.TemporaryDirectory() as folder, load_if_asked():
-        for pair in range(1, PAIRS + 1):
-            sides = [
-                [run(Path(folder, f"{pair}-{side}-{number}"), factor) for number in range(RUNS)]
-                for side, factor in (("a", 1.0), ("b", more_work))
-            ]
-            comparison = compare(*sides)
-            verdicts = Counter(change.verdict for change in comparison.changes)
-            disturbed = sum(change.barred for change in comparison.changes)
-            console.print(f"pair {pair}, work × {more_work:g}: {dict(verdicts)}, {disturbed} of them disturbed")
-            yield comparison
+        past = [run(Path(folder, f"past-{number}"), 1.0) for number in range(PAST)]
+        before: list[RunStore] = []
+        for number in range(PAIRS + 1):
+            factor = more_work if number % 2 else 1.0
+            group = [run(Path(folder, f"{number}-{each}"), factor) for each in range(RUNS)]
+            if before:
+                a, b = (before, group) if number % 2 else (group, before)
+                comparison = compare(a, b, history=past)
+                told = ", ".join(f"{change.point.split('=')[-1]} {_told(change)}" for change in comparison.changes)
+                console.print(f"pair {number}, work × {more_work:g}: {told}")
+                yield comparison
+            before = group
+
+
+def _told(change: Change) -> str:
+    speed = f" × {change.evidence.speed.value:.3f}" if change.evidence else ""
+    return f"{change.verdict}{speed}{' (disturbed)' if change.barred else ''}"
 
 
 def run(out: Path, more_work: float) -> RunStore:

@@ -14,6 +14,10 @@ from rich.console import Console
 from scipy.signal import lfilter
 from scipy.special import ndtri
 
+from accelbench.compare.change import judge
+from accelbench.compare.evidence import from_repetitions
+from accelbench.compare.runs import EQUIVALENCE
+from accelbench.history.spread import spread_of_levels
 from profiling.analysis.course import course
 from profiling.timing.host import StoppingRule
 from profiling.timing.statistics import median_interval, summarize, summarize_rounds
@@ -149,6 +153,34 @@ def false_alarms(console: Console, repetitions: int = REPETITIONS) -> list[Bound
             console.print(f"{bound.name}: {bound.found[-1]:.4f}")
             bounds.append(bound)
     return bounds
+
+
+def told_between_runs(console: Console, repetitions: int = 8 * REPETITIONS) -> list[Bound]:
+    """Return how often three runs a side of the same speed are told apart, and how often a tenth more work is found.
+
+    Once the spread of ten past runs is known, and once it is not.
+    """
+    rng, bounds = np.random.default_rng(SEED), []
+    for deviation in (0.017, 0.03, 0.047):
+        for past in (0, 10):
+            known = f"runs differ by {deviation:.1%}, {past} past ones"
+            wrong = Bound(f"same speed told apart, {known}", "", at_most=0.05)
+            found = Bound(f"a tenth more work found, {known}", "")
+            for bound, slower in ((wrong, 1.0), (found, 1.1)):
+                verdicts = [_verdict(rng, deviation, past, slower) for _ in range(repetitions)]
+                bound.found.append(float(np.mean([verdict in ("slower", "faster") for verdict in verdicts])))
+            console.print(f"{known}: {wrong.found[-1]:.3f} of the same told apart, {found.found[-1]:.3f} found")
+            bounds += [wrong, found]
+    return bounds
+
+
+def _verdict(rng: np.random.Generator, deviation: float, past: int, slower: float) -> str:
+    """Return the verdict on three runs a side, where a run of B takes so many times as long."""
+    a, b = np.exp(deviation * rng.standard_normal((2, 3)))
+    normal = spread_of_levels([deviation * rng.standard_normal(past)]) if past else None
+    evidence = from_repetitions(a.tolist(), (slower * b).tolist(), "runs", (normal, normal))
+    assert evidence is not None
+    return judge(evidence.speed, EQUIVALENCE)[0]
 
 
 def _in_rounds(rng: np.random.Generator, draw: Draw, counts: list[int]) -> Values:
