@@ -92,16 +92,16 @@ def divided(a: Estimate, b: Estimate) -> Estimate:
 def pairs(points: Points, evidence: Evidence) -> tuple[list[Pair], list[str]]:
     """Return every point that was measured on the first device and on another, and notes on devices that are missing.
 
-    Each machine of the first device is paired with each of the other. `CannotTell` where there is no pair.
+    Each machine of the first device is paired with each of the other. `CannotTell` where there is no pair: before all
+    else because no run has the other device, whatever disturbed the first.
     """
     first, *others = points.devices
-    over = evidence.find(points, first)
     found: list[Pair] = []
     missing: list[CannotTell] = []
     for device in others:
         try:
             under = evidence.find(points, device)
-            found += matched(points, over, under)
+            found += matched(points, evidence.find(points, first), under)
         except CannotTell as why:
             missing.append(why)
     if not found:

@@ -33,6 +33,12 @@ def test_c2_a_gpu_that_searches_faster_than_all_cores_confirms_it(seconds: float
     assert found.ours.startswith("× ")
 
 
+def test_a_device_that_no_run_has_is_the_reason_before_anything_that_disturbed_the_other() -> None:
+    noisy = run_of(lstm("cpu", 1.0, noise=["other work took 90 % of a CPU"]))
+    assert told(judged("K2", noisy)) == ("cannot tell", "no such device")
+    assert told(judged("K2", noisy, run_of(lstm("gpu", 0.04)))) == ("cannot tell", "disturbed")
+
+
 def test_c2_one_core_is_not_all_cores() -> None:
     found = judged("C2", run_of(searched("cpu", 1.0, cores="one")), run_of(searched("gpu", 0.1)))
     assert told(found) == ("cannot tell", "no such point")
