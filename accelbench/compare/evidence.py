@@ -6,8 +6,8 @@ side, else several rounds, else the samples of one process each, widened by what
 works on logarithms, in which a ratio is a difference.
 
 By simulation (`make bench-self PART=statistics`), three runs a side that differ by 1.7, 3.0 and 4.7 %: 1 to 3 % of the
-points without a difference are called faster or slower, and a tenth more work is found at 99, 72 and 37 % of the points.
-Once ten past runs tell the spread, too, these are 2 to 5 %, and 99, 89 and 56 %.
+points without a difference are called faster or slower, and a tenth more work is found at 99, 72 and 37 % of them. Once
+ten past runs tell the spread, too, these are 2 to 5 %, and 99, 89 and 56 %.
 """
 
 from __future__ import annotations

@@ -97,6 +97,6 @@ def _normal(a: Side, b: Side, history: Sequence[RunStore]) -> tuple[Mapping[str,
     past = read_past(history, lambda machine: machine in machines, {info.run_id for info in (*a.infos, *b.infos)})
     spreads: dict[str, dict[str, Spread]] = {machine: {} for machine in machines}
     for series in series_of(past.runs):
-        if series.spread:
-            spreads[series.machine][str(series.point)] = series.spread
+        if series.compared_spread:
+            spreads[series.machine][str(series.point)] = series.compared_spread
     return spreads[a.machine], spreads[b.machine]

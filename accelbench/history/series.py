@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import cached_property
 from itertools import pairwise
@@ -11,7 +11,7 @@ from math import exp, log
 
 import numpy as np
 
-from accelbench.cost import cost
+from accelbench.cost import by_fastest, cost
 from accelbench.history.change_points import change_points
 from accelbench.history.past import PastRun
 from accelbench.history.spread import LEAST_RUNS, Spread, spread_of_levels
@@ -60,8 +60,13 @@ class Series:
     machine: str
     point: Point
     entries: tuple[Entry, ...]
-    disturbed: int
-    """The number of runs that are left out because they were disturbed at this point."""
+    left_out: tuple[Entry, ...]
+    """The runs that are left out because they were disturbed at this point."""
+
+    @property
+    def disturbed(self) -> int:
+        """Return the number of runs that are left out because they were disturbed."""
+        return len(self.left_out)
 
     @cached_property
     def levels(self) -> tuple[tuple[Entry, ...], ...]:
@@ -81,6 +86,16 @@ class Series:
     def spread(self) -> Spread | None:
         """Return the spread from run to run around the levels; None where there are too few runs to tell."""
         return spread_of_levels([[entry.log_speed for entry in level] for level in self.levels])
+
+    @cached_property
+    def compared_spread(self) -> Spread | None:
+        """Return the spread by which runs are compared; None where there are too few runs to tell.
+
+        Where they are compared by their fastest samples, which disturbances hardly touch, disturbed runs count.
+        """
+        fast = [entry for entry in self.left_out if entry.record.timing and by_fastest(entry.record.timing)]
+        several = tuple(sorted((*self.entries, *fast), key=lambda entry: entry.when))
+        return replace(self, entries=several, left_out=()).spread if fast else self.spread
 
     @property
     def trend(self) -> Trend | None:
@@ -118,7 +133,7 @@ def series_of(runs: Iterable[PastRun]) -> list[Series]:
             machine,
             entries[0][0].record.point,
             tuple(entry for entry, disturbed in entries if not disturbed),
-            sum(disturbed for _, disturbed in entries),
+            tuple(entry for entry, disturbed in entries if disturbed),
         )
         for (machine, _, _), entries in sorted(found.items(), key=lambda item: item[0][0])
     ]

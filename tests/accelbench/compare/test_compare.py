@@ -189,6 +189,15 @@ def test_three_runs_that_happen_to_agree_are_not_told_apart_where_the_past_varie
     assert runs.several(*lucky, history=past(tmp_path / "wild", WILD)).verdict == "cannot tell"
 
 
+def test_disturbed_past_runs_of_kernels_tell_what_is_normal_too(runs: Runs, tmp_path: Path) -> None:
+    history = [
+        run(tmp_path / f"past-{n}", [steady(median, noise=["busy"])], created=NOW + timedelta(hours=n))
+        for n, median in enumerate(WILD)
+    ]
+    lucky = [1.0, 1.001, 0.999], [1.05, 1.051, 1.049]
+    assert runs.several(*lucky, history=history).verdict == "cannot tell"
+
+
 def test_the_past_stands_for_a_side_of_one_run(runs: Runs, tmp_path: Path) -> None:
     change = runs.several([1.0], [1.1, 1.101, 1.099], history=past(tmp_path / "quiet", QUIET))
     assert change.evidence is not None
