@@ -17,14 +17,54 @@ import click
 from accelbench import __version__, commands
 from accelbench.damage import damage_met
 from accelbench.errors import DataDamaged, Interrupted, RunBroken, UserError
+from profiling.near_misses import suggest
+
+ORDER = (
+    *(
+        "doctor",
+        "list",
+        "run",
+        "resume",
+        "report",
+        "runs",
+        "compare",
+        "pair",
+        "history",
+        "reproduce",
+        "cores",
+        "launch",
+    ),
+    *("tensorboard", "data", "peaks", "pack", "gpu-day", "schema"),
+)
+"""The commands in the order in which one uses them."""
+EXAMPLES = """\b
+Examples:
+  accelbench run                                  suite quick on the best device here
+  accelbench run matmul --param n=4096            one benchmark
+  accelbench run --suite kimm2021-small           a paper's trainings, in minutes
+  accelbench run cnn-mnist --trace                with a trace for TensorBoard
+  accelbench compare runs/A runs/B                what became slower
+  accelbench reproduce kimm2021 --small           does the paper hold here?
+"""
+OWN_PACKAGES = ("accelbench", "kernels", "workloads", "profiling")
+OTHER_WORDS = {
+    "bench": "run",
+    "benchmark": "run",
+    "measure": "run",
+    "show": "report",
+    "diff": "compare",
+    "env": "doctor",
+}
+"""The words that other tools use, and the command of ours that does the same."""
 
 
 class Commands(click.Group):
     """The files of `accelbench/commands`: each is the command of its name, and is imported only when it is needed."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """Return the names of all commands in the order of the alphabet."""
-        return sorted(found.name.replace("_", "-") for found in iter_modules(commands.__path__))
+        """Return the names of all commands in the order in which one uses them, those not named there at the end."""
+        names = sorted(found.name.replace("_", "-") for found in iter_modules(commands.__path__))
+        return sorted(names, key=lambda name: ORDER.index(name) if name in ORDER else len(ORDER))
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Return what the command's file declares as `command`; None for a name that no file has."""
@@ -34,8 +74,20 @@ class Commands(click.Group):
         command: click.Command = module.command
         return command
 
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Return the command; of a word that is none, say which was probably meant."""
+        if args and not args[0].startswith("-") and self.get_command(ctx, args[0]) is None:
+            other = OTHER_WORDS.get(args[0])
+            meant = f": did you mean {other!r}?" if other else suggest(args[0], self.list_commands(ctx))
+            raise UserError(f"no command is called {args[0]!r}{meant}")
+        return super().resolve_command(ctx, args)
 
-@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+
+@click.group(
+    cls=Commands, epilog=EXAMPLES, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100}
+)
 @click.version_option(__version__)
 def cli() -> None:
     """Measure how fast this machine is for GPU computing and deep learning, and what holds it back."""
@@ -57,6 +109,8 @@ def main(argv: list[str] | None = None) -> int:
 def _run(argv: list[str] | None) -> int:
     try:
         return cli.main(argv, prog_name="accelbench", standalone_mode=False) or 0
+    except click.NoSuchOption as error:
+        return _complain(f"{error.format_message()}{_as_axis(error.option_name)}", UserError.exit_status)
     except click.ClickException as error:
         return _complain(error.format_message(), UserError.exit_status)
     except UserError as error:
@@ -67,8 +121,23 @@ def _run(argv: list[str] | None) -> int:
         # The reader (head, less) has seen enough; keep Python from complaining about it at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
+    except ModuleNotFoundError as error:
+        package = str(error.name).partition(".")[0]
+        if package in OWN_PACKAGES:
+            raise
+        lacks = f"this Python ({sys.executable}) lacks the package {package}, which accelbench needs"
+        return _complain(f"{lacks}: 'pip install .[cpu]' in its folder brings all", UserError.exit_status)
     except OSError as error:
         return _complain(f"the system refused it: {error}", RunBroken.exit_status)
+
+
+def _as_axis(option: str) -> str:
+    """Return how the value of an axis is given, where the unknown option is called as an axis is."""
+    from accelbench.run.plan import discover
+
+    axis = option.lstrip("-")
+    is_axis = any(axis in {*benchmark.axes, *benchmark.optional} for benchmark in discover().values())
+    return f" It is an axis of benchmarks: --param {axis}=VALUE gives its values." if is_axis else ""
 
 
 def _complain(message: str, status: int) -> int:

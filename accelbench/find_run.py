@@ -11,30 +11,64 @@ from accelbench.history.fingerprint import is_called
 from accelbench.history.past import read_past
 from accelbench.pack.read import find_pack, open_packed, unpack
 from accelbench.run.store import RUNS, RunStore
+from profiling.near_misses import did_you_mean
 from profiling.records.point import Point
 
+FILES = (".html", ".json", ".jsonl", ".csv", ".parquet")
+"""The suffixes of the files that a run's folder has, by any of which it may be named."""
+NAMED = 3
+"""The runs that are named where another one is not found."""
 OF_MACHINE = "machine:"
 """The beginning of a word on the command line that means all stored runs of a machine."""
 
 
 def open_run(run: str) -> RunStore:
     """Return the run at that path, in that pack (`PACK`, `PACK:RUN`), of that id under `runs`, or the `latest`."""
+    run = _folder_of(run)
     packed = find_pack(run)
     return open_packed(*packed) if packed else open_directory(run)
 
 
 def open_directory(run: str) -> RunStore:
-    """Return the run at that path, or of that id under `runs`, or the last one by the word `latest`."""
+    """Return the run at that path, or of that file of it, or the last one by the word `latest`.
+
+    A path may end, and an id under `runs` may be given, by the beginning of the run's id that no other has.
+    """
     if run == "latest":
         found = sorted(RUNS.glob("*/run.json"), key=lambda path: path.stat().st_mtime)
         if not found:
             raise UserError(f"there is no run under {RUNS}: 'accelbench run' makes one")
         return RunStore.open(found[-1].parent)
-    return RunStore.open(Path(run) if os.path.exists(run) else RUNS / run)
+    run = _folder_of(run)
+    if os.path.exists(run):
+        return RunStore.open(Path(run))
+    folder, begin = (Path(run).parent, Path(run).name) if os.sep in run else (RUNS, run)
+    return RunStore.open(_beginning(folder, begin))
+
+
+def _folder_of(word: str) -> str:
+    """Return the run's folder where the word is the path of its report or of a file of its records, else the word."""
+    path = Path(word)
+    return str(path.parent) if path.suffix in FILES and (path.parent / "run.json").is_file() else word
+
+
+def _beginning(folder: Path, begin: str) -> Path:
+    """Return the run in the folder whose id begins so; UserError unless there is just one."""
+    names = [store.path.name for store in stored_runs(folder)]
+    found = [name for name in names if name.startswith(begin)]
+    if len(found) == 1:
+        return folder / found[0]
+    if found:
+        raise UserError(f"{len(found)} runs under {folder} begin with {begin}: {', '.join(found)}")
+    if not names:
+        raise UserError(f"{folder / begin} is not a run directory, nor is one in {folder}: 'accelbench run' makes one")
+    near = did_you_mean(begin, names) or f"; the last ones are {', '.join(names[-NAMED:])}"
+    raise UserError(f"no run under {folder} is called {begin!r}{near}")
 
 
 def find_runs(name: str) -> list[RunStore]:
     """Return the run of that name, or all runs in the folder or the pack of that name; UserError if there is none."""
+    name = _folder_of(name)
     packed = find_pack(name)
     if packed and packed[1] is None:
         folder = unpack(packed[0])

@@ -161,6 +161,12 @@ def ratio_text(speed: Estimate | None, wanted: float = 0.0) -> str:
     return f"× {speed.value:.3f}\n{speed.low:.3f}–{speed.high:.3f}{short}"
 
 
+def quality_in_short(record: Record, quality: Quality) -> str:
+    """Return a quality that was measured with its interval by the number of examples: `0.951 (0.941–0.961)`."""
+    ends = quality_interval(record, quality) if record.data else None
+    return metric(record.metrics[quality.name]) + (f" ({ends[0]:.3g}–{ends[1]:.3g})" if ends else "")
+
+
 def quality_text(record: Record, quality: Quality) -> str:
     """Return a quality that was measured with all that says how far it holds.
 

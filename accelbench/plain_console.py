@@ -19,8 +19,12 @@ from accelbench.plain_text import plain
 class PlainConsole(Console):
     """A console to which a text is a text: `[red]` and `:smile:` mean nothing to it, escape sequences do not pass."""
 
-    def __init__(self, *, stderr: bool = False, file: IO[str] | None = None, width: int | None = None) -> None:
+    def __init__(
+        self, *, stderr: bool = False, file: IO[str] | None = None, width: int | None = None, verbose: bool = False
+    ) -> None:
         super().__init__(highlight=False, markup=False, emoji=False, stderr=stderr, file=file, width=width)
+        self.verbose = verbose
+        """Whether the reader wants all there is, and not what fits a screen."""
 
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
         """Yield what is to be written, every text of it plain; control segments are the console's own."""

@@ -11,16 +11,17 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rich.console import Console
-
 from accelbench.errors import Interrupted
+from accelbench.find_run import stored_runs
+from accelbench.forecast import of_machine, past_seconds
+from accelbench.plain_console import PlainConsole
 from accelbench.run.cluster import Cluster
 from accelbench.run.gathering import gathered
 from accelbench.run.other_rank import serve as serve_rank_0
 from accelbench.run.progress import Progress
 from accelbench.run.ranks import Ranks
 from accelbench.run.runner import run_plan
-from accelbench.run.store import RUNS, RunInfo, RunStore, Settings, new_run_id
+from accelbench.run.store import RUNS, Label, RunInfo, RunStore, Settings, new_run_id
 from kernels.mpi_process import mpi_process
 from profiling.machine.cpu_probe import probed
 from profiling.machine.environment.collect import collect
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
     from accelbench.report.section import Run
 
 EXIT_FAILED = 1
+RECENT = 20
+"""The last runs by which the time that is left is estimated."""
 TRUSTED_NETWORK = (
     "--trusted-network: TensorFlow's servers (parameter-server, multiworker) listen at all addresses of each host, and "
     "let anyone who reaches them read and write files as this user"
@@ -39,10 +42,16 @@ TRUSTED_NETWORK = (
 
 
 def new_run(
-    path: Path | None, label: str, suite: str | None, device: Device, settings: Settings, plan: list[Point]
+    path: Path | None,
+    word: str,
+    suite: str | None,
+    device: Device,
+    settings: Settings,
+    plan: list[Point],
+    label: Label | None = None,
 ) -> RunStore:
-    """Make the directory of a run that is about to begin: that path, or one under `runs` named by time and label."""
-    run_id = new_run_id(label)
+    """Make the directory of a run that is about to begin: that path, or one under `runs` named by time and word."""
+    run_id = new_run_id(word)
     info = RunInfo(
         run_id=run_id,
         created=datetime.now().astimezone(),
@@ -51,13 +60,16 @@ def new_run(
         suite=suite,
         device=device,
         settings=settings,
+        label=label or Label(),
         plan=[replace(point, seed=settings.seed) for point in plan],
         environment=probed(collect()),
     )
     return RunStore.create(path or RUNS / run_id, info)
 
 
-def complete(store: RunStore, console: Console, cluster: Cluster | None = None, again: Collection[Status] = ()) -> int:
+def complete(
+    store: RunStore, console: PlainConsole, cluster: Cluster | None = None, again: Collection[Status] = ()
+) -> int:
     """Measure what the run lacks, print its table, write its report and return the exit status of that.
 
     Points that ended in one of the ways `again` are measured once more.
@@ -67,7 +79,8 @@ def complete(store: RunStore, console: Console, cluster: Cluster | None = None, 
     lost: list[str] = []
     try:
         with _ranks(cluster, store, console) as ranks:
-            run_plan(store, Progress(console), ranks, again)
+            past = past_seconds(of_machine(stored_runs(RUNS)[-RECENT:], store.info().environment))
+            run_plan(store, Progress(console, past), ranks, again)
             lost = ranks.lost() if ranks else []
         interrupted = False
     except KeyboardInterrupt:
@@ -95,10 +108,11 @@ def complete(store: RunStore, console: Console, cluster: Cluster | None = None, 
     return exit_status(run, console) or (EXIT_FAILED if lost or not reported else 0)
 
 
-def exit_status(run: Run, console: Console) -> int:
+def exit_status(run: Run, console: PlainConsole) -> int:
     """Return the status that a finished run ends with: 1 if a point failed or, where quiet is required, was disturbed.
 
-    The disturbed points that make it fail are named, and so are those whose records are gone.
+    So it is where nothing was measured but ceilings that bound it. The disturbed points that make it fail are named,
+    and so are those whose records are gone.
     """
     for point in run.lost:
         console.print(f"{point}: its record is gone: records.jsonl was changed meanwhile", style="red")
@@ -106,7 +120,11 @@ def exit_status(run: Run, console: Console) -> int:
     if disturbed:
         names = "".join(f"\n  {record.point.benchmark} {record.point.details}" for record in run.disturbed)
         console.print(f"--require-quiet: these points were disturbed:{names}", style="red")
-    return EXIT_FAILED if run.lost or disturbed or run.counts.failed else 0
+    asked = [record for record in run.records if not record.ceiling] or run.records
+    nothing = not any(record.status == "measured" for record in asked)
+    if nothing and not run.counts.failed:
+        console.print("nothing of what was asked for could be measured: each point says above why", style="red")
+    return EXIT_FAILED if run.lost or disturbed or run.counts.failed or nothing else 0
 
 
 def serve(cluster: Cluster) -> int:
@@ -116,7 +134,7 @@ def serve(cluster: Cluster) -> int:
 
 
 @contextmanager
-def _ranks(cluster: Cluster | None, store: RunStore, console: Console) -> Iterator[Ranks | None]:
+def _ranks(cluster: Cluster | None, store: RunStore, console: PlainConsole) -> Iterator[Ranks | None]:
     """Yield all ranks of this run once they have come; how they differ is said before any figure, and kept."""
     if cluster is None:
         yield None

@@ -14,10 +14,10 @@ import click
 
 from accelbench.errors import UserError
 from profiling.machine.devices import kinds
+from profiling.near_misses import did_you_mean
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
+    from accelbench.plain_console import PlainConsole
     from profiling.records.point import Device
 
 
@@ -32,16 +32,25 @@ class Number(click.FloatRange):
         return number
 
 
+class Word(click.Choice[str]):
+    """One of some words; of another one that is near to it, it is said which was probably meant."""
+
+    def get_invalid_choice_message(self, value: Any, ctx: click.Context | None) -> str:
+        """Return what is wrong, with the word that was probably meant."""
+        wrong = super().get_invalid_choice_message(value, ctx)
+        return wrong.removesuffix(".") + (did_you_mean(str(value), self.choices) or ".")
+
+
 DEVICE_OPTION = click.option(
     "--device",
-    type=click.Choice(["auto", *kinds()]),
+    type=Word(["auto", *kinds()]),
     default="auto",
     show_default=True,
     help="Where to measure; auto: the best there is.",
 )
 BACKEND_OPTION = click.option(
     "--backend",
-    type=click.Choice(["tensorflow", "jax", "torch"]),
+    type=Word(["tensorflow", "jax", "torch"]),
     help="The framework under Keras. Default: the first installed of them.",
 )
 OUT_OPTION = click.option(
@@ -56,11 +65,14 @@ TRUSTED_NETWORK_OPTION = click.option(
 )
 
 
-def console(stderr: bool = False) -> Console:
+VERBOSE_OPTION = click.option("--verbose", is_flag=True, help="Print all there is of each training, not a line.")
+
+
+def console(stderr: bool = False, verbose: bool = False) -> PlainConsole:
     """Return the console that a command prints to."""
     from accelbench.plain_console import PlainConsole
 
-    return PlainConsole(stderr=stderr)
+    return PlainConsole(stderr=stderr, verbose=verbose)
 
 
 def find_device(name: str) -> Device:

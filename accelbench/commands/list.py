@@ -2,39 +2,87 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
+from accelbench.errors import UserError
 from accelbench.plain_text import plain
+from profiling.near_misses import did_you_mean
 
 if TYPE_CHECKING:
+    from accelbench.run.suite import Suite
     from profiling.benchmark import Benchmark
 
 INDENT = " " * 4
 
 
 @click.command()
-def command() -> None:
-    """List the benchmarks with their axes, and the suites."""
+@click.argument("words", nargs=-1, metavar="[WORD]...")
+@click.option("--json", "as_json", is_flag=True, help="Write JSON, for programs.")
+def command(words: tuple[str, ...], as_json: bool) -> None:
+    """List the benchmarks with their axes, and the suites; with a WORD those whose name holds one."""
     from accelbench.run.plan import discover
     from accelbench.run.suite import load_suite, suite_names
 
-    for benchmark in discover().values():
-        _show(benchmark.name, f"  {', '.join(benchmark.devices)}: {benchmark.summary}")
-        for axes, rest in _axes(benchmark):
-            _show("", f"{INDENT}{axes}", rest)
-    _show("", "\nsuites")
-    for name in suite_names():
-        suite = load_suite(name)
+    def wanted(name: str) -> bool:
+        return not words or any(word in name for word in words)
+
+    benchmarks = [benchmark for name, benchmark in discover().items() if wanted(name)]
+    suites = [load_suite(name) for name in suite_names() if wanted(name)]
+    if not benchmarks and not suites:
+        near = did_you_mean(words[0], [*discover(), *suite_names()])
+        raise UserError(f"no benchmark and no suite has {' or '.join(words)} in its name{near}")
+    if as_json:
+        described = {"benchmarks": [*map(_described, benchmarks)], "suites": [*map(_suite, suites)]}
+        click.echo(json.dumps(described, ensure_ascii=False, indent=1))
+        return
+    for title, found in (
+        ("kernels", [benchmark for benchmark in benchmarks if not benchmark.backends]),
+        ("trainings", [benchmark for benchmark in benchmarks if benchmark.backends]),
+    ):
+        _show("", f"{title}\n" * bool(found), newline=False)
+        for benchmark in found:
+            _show(benchmark.name, f"  {', '.join(benchmark.devices)}: {benchmark.summary}")
+            for axes, rest in _axes(benchmark):
+                _show("", f"{INDENT}{axes}", rest)
+        _show("", "\n" * bool(found), newline=False)
+    _show("", "suites\n" * bool(suites), newline=False)
+    for suite in suites:
         minutes = f" (about {suite.minutes:g} min on two CPU cores)" if suite.minutes else ""
-        _show(name, f"  {suite.description}", minutes)
+        _show(suite.name, f"  {suite.description}", minutes)
 
 
-def _show(bold: str, text: str, dim: str = "") -> None:
-    """Print a line of plain texts, in bold, as they are, and dimmed; a console would take longer to import."""
-    click.echo(click.style(plain(bold), bold=True) * bool(bold) + plain(text) + click.style(plain(dim), dim=True))
+def _described(benchmark: Benchmark) -> dict[str, Any]:
+    axes = {
+        device: {axis: list(values) for axis, values in benchmark.axes_on(device).items()}
+        for device in benchmark.devices
+    }
+    return {
+        "name": benchmark.name,
+        "summary": benchmark.summary,
+        "kind": "training" if benchmark.backends else "kernel",
+        "devices": list(benchmark.devices),
+        "backends": list(benchmark.backends),
+        "figure": benchmark.figure,
+        "axes": axes,
+        "choices": {axis: list(values) for axis, values in benchmark.choices.items()},
+        "limits": {axis: list(ends) for axis, ends in benchmark.limits.items()},
+        "rules": benchmark.rules(),
+        "time_limit_s": benchmark.time_limit_s,
+    }
+
+
+def _suite(suite: Suite) -> dict[str, Any]:
+    return {"name": suite.name, "description": suite.description, "minutes_on_two_cores": suite.minutes}
+
+
+def _show(bold: str, text: str, dim: str = "", newline: bool = True) -> None:
+    """Print plain texts, in bold, as they are, and dimmed; a console would take longer to import."""
+    shown = click.style(plain(bold), bold=True) * bool(bold) + plain(text) + click.style(plain(dim), dim=True)
+    click.echo(shown, nl=newline)
 
 
 def _axes(benchmark: Benchmark) -> Iterator[tuple[str, str]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import click
@@ -13,26 +13,46 @@ from accelbench.errors import UserError
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from profiling.machine.vendor_peaks import Board, Card
+    from profiling.machine.vendor_peaks import Board, Card, Core
 
 
 @click.command()
 @click.argument("card", default="")
 def command(card: str) -> None:
-    """Show the vendors' peak figures with their sources, of all cards or those whose name contains CARD."""
+    """Show the vendors' peak figures with their sources, of all cards or those whose name contains CARD.
+
+    What this machine has stands first.
+    """
+    from rich.text import Text
+
     from profiling.machine import vendor_peaks as peaks
+    from profiling.machine.environment.collect import collect
 
     cards = [each for each in peaks.cards() if card.lower() in each.title.lower()]
     cores = [each for each in peaks.cores() if card.lower() in each.title.lower()]
     if not cards and not cores:
         raise UserError(f"no card's or CPU core's name contains {card!r}: 'accelbench peaks' lists them all")
-    output = console()
+    output, here = console(), collect()
+    own_cards = {each.title for gpu in here.gpus if (each := peaks.find_card(gpu.name))}
+    own_core = peaks.find_core(here.cpu)
+    have_some = own_core in cores or any(each.title in own_cards for each in cards)
+    for mine in (True, False):
+        if have_some:
+            output.print(Text("this machine" if mine else "others", style="bold underline"))
+        _print_cards(output, [each for each in cards if (each.title in own_cards) is mine])
+        _print_cores(output, [each for each in cores if (each == own_core) is mine])
+
+
+def _print_cards(output: Console, cards: Sequence[Card]) -> None:
     for each in cards:
         _print_title(output, each.title, each.source)
         _print_figures(output, each, each.clocks)
         if each.board:
             _print_title(output, each.board.title, each.board.source)
             _print_figures(output, each.board, {})
+
+
+def _print_cores(output: Console, cores: Sequence[Core]) -> None:
     for core in cores:
         _print_title(output, core.title, core.source)
         for dtype, per_cycle in core.flops_per_cycle.items():

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from accelbench.commands import console
+from accelbench.commands import VERBOSE_OPTION, console
 from accelbench.errors import UserError
 
 
@@ -19,7 +19,8 @@ from accelbench.errors import UserError
     help="The page of several runs; their records go beside it as FILE.csv. Default: one under reports.",
 )
 @click.option("--quiet", is_flag=True, help="Write the files only; do not print the table.")
-def command(runs: tuple[str, ...], out: Path | None, quiet: bool) -> None:
+@VERBOSE_OPTION
+def command(runs: tuple[str, ...], out: Path | None, quiet: bool, verbose: bool) -> None:
     """Print a run's table again and rebuild its report.html, CSV and Parquet from the stored records.
 
     Of several runs, say what differs between them, show them side by side, and draw them together in a page of its own.
@@ -37,14 +38,14 @@ def command(runs: tuple[str, ...], out: Path | None, quiet: bool) -> None:
             raise UserError("--out is for the page of several runs: that of one run stays in its folder")
         found = Run.of(stores[0])
         if not quiet:
-            print_run(found, console())
+            print_run(found, console(verbose=verbose))
         say(f"report {write_report(stores[0], found)}")
         return
     if out:
         refuse_place(out)
     joined = read_runs(stores)
     if not quiet:
-        print_runs(joined, console())
+        print_runs(joined, console(verbose=verbose))
     page, table = write_joined_report(joined, out)
     say(f"report {page}")
     say(f"records {table}")

@@ -113,8 +113,9 @@ def measurement(
     It goes on with the last of the stored runs that is of that suite and this machine and was not finished. How long it
     will take is said before.
     """
+    from accelbench.forecast import forecast, of_machine, past_seconds, usual_seconds
     from accelbench.plain_console import say
-    from accelbench.reproduce.measuring import forecast, interrupted, of_machine, past_seconds
+    from accelbench.reproduce.measuring import interrupted
     from accelbench.run.plan import make_plan
     from accelbench.run.store import Settings
     from accelbench.run.suite import load_suite
@@ -124,7 +125,7 @@ def measurement(
     suite, past = load_suite(name), of_machine(stores, collect())
     trusted = ["--trusted-network"] if trusted_network else []
     whole = make_plan((), suite, device, (), None, True, paper.processes)
-    usual_s = suite.minutes * 60 / len(whole) if suite.minutes and device == "cpu" else None
+    usual_s = usual_seconds(suite, len(whole), device)
     if found := interrupted(past, suite.name, device):
         settings, turns = found.info().settings, found.turns_left(found.lines())
         left = list({str(turn.point): turn.point for turn in turns}.values())

@@ -6,7 +6,7 @@ import os
 
 import click
 
-from accelbench.commands import TRUSTED_NETWORK_OPTION, console, find_device
+from accelbench.commands import TRUSTED_NETWORK_OPTION, VERBOSE_OPTION, console, find_device
 from accelbench.errors import UserError
 
 
@@ -14,7 +14,8 @@ from accelbench.errors import UserError
 @click.argument("run", metavar="RUN")
 @click.option("--failed", is_flag=True, help="Measure the points that failed or were skipped once more, too.")
 @TRUSTED_NETWORK_OPTION
-def command(run: str, failed: bool, trusted_network: bool) -> int:
+@VERBOSE_OPTION
+def command(run: str, failed: bool, trusted_network: bool, verbose: bool) -> int:
     """Go on with an interrupted run: measure only what is missing."""
     from accelbench.differences import same_machine
     from accelbench.find_run import open_directory
@@ -36,4 +37,4 @@ def command(run: str, failed: bool, trusted_network: bool) -> int:
         store.write_info(info.model_copy(update={"settings": settings}))
     for reason in store.set_damage_aside():
         console().print(f"set aside and measured again: {reason}", style="yellow")
-    return complete(store, console(), cluster, again=("failed", "skipped") if failed else ())
+    return complete(store, console(verbose=verbose), cluster, again=("failed", "skipped") if failed else ())

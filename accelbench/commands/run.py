@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -12,11 +14,17 @@ from accelbench.commands import (
     DEVICE_OPTION,
     OUT_OPTION,
     TRUSTED_NETWORK_OPTION,
+    VERBOSE_OPTION,
     Number,
     console,
     find_device,
 )
 from accelbench.limits import MOST_ROUNDS, MOST_SECONDS, MOST_SEED
+
+if TYPE_CHECKING:
+    from accelbench.run.store import Settings
+    from accelbench.run.suite import Suite
+    from profiling.records.point import Device, Point
 
 
 @click.command()
@@ -59,6 +67,11 @@ from accelbench.limits import MOST_ROUNDS, MOST_SECONDS, MOST_SEED
 @click.option("--without", metavar="RUN", help="Leave out the points that RUN has measured, and any it skipped.")
 @TRUSTED_NETWORK_OPTION
 @click.option("--trace", is_flag=True, help="Keep a trace of some training steps, for TensorBoard.")
+@click.option("--name", default="", help="A name for people, which tables and pages show beside the run's id.")
+@click.option("--note", default="", help="A sentence on what the run is about.")
+@click.option("--tag", "tags", multiple=True, metavar="WORD", help="A word by which 'accelbench runs' finds it.")
+@VERBOSE_OPTION
+@click.option("--dry-run", is_flag=True, help="Only name the points that would be measured, and estimate the time.")
 @click.option("--host-profile", is_flag=True, help="Sample the host while trainings run: flame graph, shares, threads.")
 def command(
     benchmarks: tuple[str, ...],
@@ -78,12 +91,17 @@ def command(
     trusted_network: bool,
     trace: bool,
     host_profile: bool,
+    verbose: bool,
+    dry_run: bool,
+    name: str,
+    note: str,
+    tags: tuple[str, ...],
 ) -> int:
     """Measure benchmarks (all of a suite, or the named ones) and write a run directory."""
     from accelbench.find_run import left_by, open_run
     from accelbench.run.cluster import find_cluster
-    from accelbench.run.plan import Choice, make_plan, replaced_backend
-    from accelbench.run.store import Settings
+    from accelbench.run.plan import Choice, make_plan, refuse_doomed, replaced_backend
+    from accelbench.run.store import Label, Settings
     from accelbench.run.suite import load_suite
     from accelbench.session import complete, new_run, serve
 
@@ -96,6 +114,7 @@ def command(
     plan = make_plan(benchmarks, chosen, found, choices, backend, not no_ceilings, cluster.size if cluster else 1)
     if without:
         plan = left_by(open_run(without), plan)
+    refuse_doomed(plan)
     if cluster and cluster.rank > 0:
         return serve(cluster)
     if replaced := replaced_backend(plan, backend):
@@ -112,5 +131,26 @@ def command(
         trace=trace,
         host_profile=host_profile,
     )
-    name = chosen.name if chosen else None
-    return complete(new_run(out, name or benchmarks[0], name, found, settings, plan), console(), cluster)
+    if dry_run:
+        show_plan(plan, settings, chosen, found)
+        return 0
+    suite_name = chosen.name if chosen else None
+    label = Label(name=name, note=note, tags=tags)
+    store = new_run(out, suite_name or benchmarks[0], suite_name, found, settings, plan, label)
+    return complete(store, console(verbose=verbose), cluster)
+
+
+def show_plan(plan: Sequence[Point], settings: Settings, suite: Suite | None, device: Device) -> None:
+    """Print the points of a plan, each with its rounds, and how long they will take on this machine."""
+    from accelbench.find_run import stored_runs
+    from accelbench.forecast import forecast, of_machine, past_seconds, usual_seconds
+    from accelbench.plain_console import say
+    from accelbench.run.store import RUNS
+    from profiling.machine.environment.collect import collect
+
+    for point in plan:
+        rounds = settings.rounds_of(point)
+        say(f"{point}, {rounds} rounds" if rounds > 1 else str(point))
+    past = past_seconds(of_machine(stored_runs(RUNS), collect()))
+    usual_s = usual_seconds(suite, len(plan), device)
+    say(f"{len(plan)} points; {forecast(plan, settings, past, usual_s).sentence}; nothing was measured")

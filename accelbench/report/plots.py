@@ -9,7 +9,7 @@ import numpy as np
 from markupsafe import Markup
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter, MaxNLocator
+from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator
 from numpy.typing import NDArray
 
 from accelbench.format import clip
@@ -24,6 +24,7 @@ HIDDEN_SHARE = 0.02
 FIRST_CURVES = ("loss", "accuracy", "precision", "recall")
 """The curves of a training that are drawn before any others, then what was evaluated on held-out data."""
 CURVES = 4
+MOST_TICKS = 6
 
 
 def samples(group: Group, rows: Sequence[Row], name: str) -> Markup:
@@ -128,7 +129,11 @@ def training_curves(record: Record, name: str) -> Markup | None:
                     axes.plot(epochs, values, style, color=color, label=label, markersize=3, linewidth=1.6)
             axes.set_title(re.sub("_s$", " in s", base).replace("_", " "), fontsize=9.5, loc="left")
             axes.set_xlabel("epoch")
-            axes.xaxis.set_major_locator(MaxNLocator(6, integer=True))
+            count = max(len(record.curves.get(key) or ()) for key in (base, f"val_{base}"))
+            few = FixedLocator(range(1, count + 1))  # of one epoch, fractions would be printed over each other
+            axes.xaxis.set_major_locator(few if count <= MOST_TICKS else MaxNLocator(MOST_TICKS, integer=True))
+            if count == 1:
+                axes.set_xlim(0.5, 1.5)
             axes.yaxis.set_major_locator(MaxNLocator(5))
             if index == 0 and f"val_{base}" in record.curves:
                 axes.legend(loc="best")

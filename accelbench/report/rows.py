@@ -116,6 +116,16 @@ class Group:
     def training(self) -> bool:
         return any(row.training for row in self.rows)
 
+    @cached_property
+    def knows_peak(self) -> bool:
+        """Return whether any row has a share of a vendor's peak: if none has, it is said once why."""
+        return any(row.of_peak.value is not None for row in self.rows)
+
+    @cached_property
+    def knows_ceiling(self) -> bool:
+        """Return whether any row has a share of a measured ceiling: if none has, it is said once why."""
+        return any(row.of_ceiling.value is not None for row in self.rows)
+
     @property
     def best(self) -> Row:
         """Return the row nearest its ceiling; without ceilings the one of the highest rate, or of the shortest time."""

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from rich import box
-from rich.console import Console
 from rich.table import Table
 
+from accelbench.plain_console import PlainConsole
 from accelbench.report.joined import Joined
 from accelbench.report.stored_run import Run as Run
 from profiling.modules import modules_of
@@ -47,7 +47,7 @@ class InTerminal:
 
     order: int
     """The place in the terminal, whose table comes first: sections stand by rising order."""
-    show: Callable[[Any, Console], None]
+    show: Callable[[Any, PlainConsole], None]
     """The function that prints what was found."""
 
 

@@ -2,25 +2,27 @@
 
 from __future__ import annotations
 
-from rich.console import Console
 from rich.text import Text
 
+from accelbench.plain_console import PlainConsole
 from accelbench.report.joined import Joined
 from accelbench.report.section import Run, sections
 from accelbench.run.store import RunInfo
 
 
-def print_run(run: Run, console: Console) -> None:
+def print_run(run: Run, console: PlainConsole) -> None:
     """Print the machine and the run's name, and what each section finds in the run."""
     print_runs(Joined((run,)), console)
 
 
-def print_runs(joined: Joined, console: Console) -> None:
+def print_runs(joined: Joined, console: PlainConsole) -> None:
     """Print what each section finds in the runs together; of one run, first the machine and its name."""
     console.print()
     if joined.alone:
         info = joined.alone.info
         console.print(Text.assemble((_machine(info), "bold"), f"  {info.run_id}"), soft_wrap=True)
+        if info.label.words:
+            console.print(Text(info.label.words), soft_wrap=True)
     there = [(section.terminal, name, section) for name, section in sections().items() if section.terminal]
     for lines, _, section in sorted(there, key=lambda part: (part[0].order, part[1])):
         if found := section.found(joined):

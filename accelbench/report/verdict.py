@@ -18,6 +18,13 @@ def verdict(profile: Profile) -> str:
     return " and ".join([found.bound, *found.beside]) if found.bound else UNKNOWN_BOUND
 
 
+def verdict_in_short(profile: Profile) -> str:
+    """Return the verdict with the share of the step that its cause takes: `device-bound 90 %`."""
+    found = profile.bottleneck
+    share = next((share for cause, share in found.shares.items() if found.bound == f"{cause}-bound"), None)
+    return verdict(profile) if share is None or found.beside else f"{found.bound} {percent(share)}"
+
+
 def verdict_line(profile: Profile) -> str:
     """Return the verdict in a line, `device-bound: device 99 %, dispatch 1 %`, or why it is unknown."""
     found = profile.bottleneck

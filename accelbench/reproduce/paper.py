@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 import tomllib
 from importlib.resources import files
@@ -22,6 +21,7 @@ from accelbench.reproduce.rules.quality import BestAt, QualityHolds
 from accelbench.reproduce.rules.ratios import Crosses, Explained, Ordered, RatioGrows, Slower
 from accelbench.reproduce.rules.steps import OverheadLeft
 from accelbench.reproduce.rules.undecided import Shown, Undecided
+from profiling.near_misses import suggest
 from profiling.records.stored import Stored, first_fault
 
 PAPERS = files("accelbench") / "papers"
@@ -138,9 +138,7 @@ def load_paper(name_or_path: str) -> Paper:
         file = PAPERS / f"{name_or_path}.toml"
         return parse_paper(name_or_path, file.read_text(encoding="utf-8"), str(file))
     if path.suffix != ".toml":
-        close = difflib.get_close_matches(name_or_path, paper_names(), n=1)
-        meant = f": did you mean {close[0]!r}?" if close else f"; there is: {', '.join(paper_names())}"
-        raise UserError(f"no paper is called {name_or_path!r}{meant}")
+        raise UserError(f"no paper is called {name_or_path!r}{suggest(name_or_path, paper_names())}")
     try:
         return parse_paper(path.stem, path.read_text(encoding="utf-8"), str(path))
     except UnicodeDecodeError:

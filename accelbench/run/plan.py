@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import importlib
 import itertools
 import os
@@ -16,10 +15,11 @@ from types import ModuleType
 
 from accelbench.errors import UserError
 from accelbench.limits import MOST_VALUE
-from accelbench.run.suite import Selection, Suite, load_suite
+from accelbench.run.suite import Selection, Suite, load_suite, suite_names
 from profiling.benchmark import REGISTRY, Benchmark, Values
 from profiling.machine.devices import is_installed
 from profiling.modules import modules_of
+from profiling.near_misses import did_you_mean, suggest
 from profiling.records.layout import Layout
 from profiling.records.point import Device, Point, Scalar
 
@@ -81,6 +81,10 @@ class Choice:
         name, equals, values = text.partition("=")
         benchmark, _, axis = name.rpartition(".")
         chosen = tuple(value.strip() for value in values.split(","))
+        if equals and axis and not any(chosen):
+            raise UserError(
+                f"--param {text!r} gives the axis no value: write one behind the =, or leave the option out"
+            )
         if not equals or not axis or not all(chosen):
             raise UserError(f"--param {text!r} is not of the form axis=value,value or benchmark.axis=value,value")
         return cls(benchmark or None, axis, chosen)
@@ -108,7 +112,7 @@ def make_plan(
     for choice in choices:
         if not any(choice.concerns(benchmark) for benchmark in chosen):
             axes = sorted({axis for benchmark in chosen for axis in {*benchmark.axes, *benchmark.optional}})
-            raise UserError(f"no chosen benchmark has an axis {choice.axis!r}{_suggest(choice.axis, axes)}")
+            raise UserError(f"no chosen benchmark has an axis {choice.axis!r}{suggest(choice.axis, axes)}")
     combinations = [
         replace(combination, host_cores=cores)
         for selection in selections
@@ -136,7 +140,7 @@ def _select(
 ) -> Iterable[Selection]:
     for name in names:
         if name not in benchmarks:
-            raise UserError(f"no benchmark is called {name!r}{_suggest(name, benchmarks)}")
+            raise UserError(f"no benchmark is called {name!r}{_meant(name, benchmarks)}")
     if suite is None:
         selections: Iterable[Selection] = (Selection(name=name) for name in names)
     elif suite.all:
@@ -146,7 +150,7 @@ def _select(
     for selection in selections:
         if selection.name not in benchmarks:
             raise UserError(
-                f"the suite names an unknown benchmark {selection.name!r}{_suggest(selection.name, benchmarks)}"
+                f"the suite names an unknown benchmark {selection.name!r}{suggest(selection.name, benchmarks)}"
             )
         if selection.host_cores and not benchmarks[selection.name].backends:
             raise UserError(f"the suite gives {selection.name} host_cores, and it is no training")
@@ -155,6 +159,18 @@ def _select(
         elif selection.name in names:
             devices = ", ".join(benchmarks[selection.name].devices)
             raise UserError(f"{selection.name} does not run on {device}: it runs on {devices}")
+
+
+def _meant(name: str, benchmarks: Mapping[str, Benchmark]) -> str:
+    """Return what was probably meant by a word that is no benchmark, as the end of a sentence."""
+    parts = name.split(",")
+    if len(parts) > 1 and all(part in benchmarks for part in parts):
+        return f": put spaces between benchmarks, as in {' '.join(parts)}"
+    if "=" in name:
+        return f": the values of an axis are given by --param {name}"
+    if name in suite_names():
+        return f": it is a suite, which --suite {name} measures"
+    return suggest(name, benchmarks)
 
 
 def _existing(benchmarks: Mapping[str, Benchmark], combinations: Iterable[Point]) -> list[Point]:
@@ -196,7 +212,7 @@ def _combinations(
         axes[processes] = (ranks,)
     for axis, values in overrides.items():
         if axis not in axes:
-            raise UserError(f"{benchmark.name} has no axis {axis!r}{_suggest(axis, axes)}")
+            raise UserError(f"{benchmark.name} has no axis {axis!r}{suggest(axis, axes)}")
         axes[axis] = tuple(_check(benchmark, axis, value, device) for value in values)
     for choice in choices:
         if choice.concerns(benchmark):
@@ -225,6 +241,20 @@ def _first_installed(backends: Sequence[str]) -> str:
     return next(filter(is_installed, backends), backends[0])
 
 
+def refuse_doomed(points: Iterable[Point]) -> None:
+    """Raise `UserError` where the points that are no ceilings are all trainings whose framework is not installed."""
+    benchmarks = discover()
+    asked = [point for point in points if not benchmarks[point.benchmark].ceiling]
+    missing = dict.fromkeys(point.backend for point in asked if point.backend and not is_installed(point.backend))
+    if asked and all(point.backend in missing for point in asked):
+        names = " nor ".join(FRAMEWORKS.get(backend, backend) for backend in missing if backend)
+        extras = ",".join(backend for backend in missing if backend)
+        neither = "neither " * (len(missing) > 1)
+        raise UserError(
+            f"{neither}{names} is installed, so nothing of this could be measured: install the extra {extras}"
+        )
+
+
 def replaced_backend(points: Iterable[Point], asked: str | None) -> str | None:
     """Return the sentence for a user whose trainings run on another backend, as their first is not installed."""
     if asked:
@@ -248,7 +278,7 @@ def _check(benchmark: Benchmark, axis: str, value: Scalar, device: Device) -> Sc
     if isinstance(known[0], str):
         if value in known:
             return value
-        raise UserError(one_of + _did_you_mean(str(value), map(str, known)))
+        raise UserError(one_of + did_you_mean(str(value), map(str, known)))
     number = _integer(value)
     if number is None:
         raise UserError(f"{name}: {axis} is a whole number")
@@ -273,13 +303,3 @@ def _integer(value: Scalar) -> int | None:
         except ValueError:
             return None
         return int(number) if number.is_integer() else None
-
-
-def _suggest(word: str, known: Iterable[str]) -> str:
-    options = list(known)
-    return _did_you_mean(word, options) or f"; there is: {', '.join(options)}"
-
-
-def _did_you_mean(word: str, known: Iterable[str]) -> str:
-    close = difflib.get_close_matches(word, list(known), n=1)
-    return f": did you mean {close[0]!r}?" if close else ""

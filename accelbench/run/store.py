@@ -59,6 +59,22 @@ class Settings(Stored):
         return self.training_rounds if point.backend else self.rounds
 
 
+class Label(Stored):
+    """What the user calls a run by."""
+
+    name: str = ""
+    """A name for people; the run's id stays what it is found by."""
+    note: str = ""
+    """A sentence on what the run is about."""
+    tags: tuple[str, ...] = ()
+    """Words by which runs are found together."""
+
+    @property
+    def words(self) -> str:
+        """Return name, note and tags in a line; empty where there are none."""
+        return " · ".join(filter(None, [self.name, self.note, " ".join(f"#{tag}" for tag in self.tags)]))
+
+
 class OtherRank(Stored):
     """A rank besides rank 0, and what it ran on."""
 
@@ -89,6 +105,8 @@ class RunInfo(Stored):
     """The kind of device that was measured."""
     settings: Settings
     """The user's choices for the whole run."""
+    label: Label = Label()
+    """The user's own name, note and tags."""
     plan: list[Point]
     """The points to measure, in order."""
     environment: Environment

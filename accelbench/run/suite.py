@@ -12,6 +12,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, ValidationError, fi
 from accelbench.errors import UserError
 from accelbench.limits import MOST_ROUNDS, MOST_SECONDS, MOST_VALUE
 from profiling.machine.devices import device_kind, kinds
+from profiling.near_misses import did_you_mean
 from profiling.records.point import Device, Scalar
 from profiling.records.stored import Stored, first_fault
 
@@ -90,9 +91,10 @@ def load_suite(name_or_path: str) -> Suite:
         except (OSError, ValueError) as error:  # ValueError: its name has a null byte
             raise UserError(f"cannot read the suite {path}: {getattr(error, 'strerror', error)}") from None
     else:
-        raise UserError(
-            f"no suite is called {name_or_path!r}: there is {', '.join(suite_names())}, or name a .toml file"
+        near = (
+            did_you_mean(name_or_path, suite_names()) or f": there is {', '.join(suite_names())}, or name a .toml file"
         )
+        raise UserError(f"no suite is called {name_or_path!r}{near}")
     try:
         return Suite.model_validate({"name": name} | tomllib.loads(text))
     except ValidationError as error:

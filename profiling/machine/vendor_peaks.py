@@ -143,6 +143,12 @@ def cpu_flops_per_cycle(cpu: Cpu, dtype: str) -> int | None:
     Times cores and clock this is the CPU's peak, but under vector load the clock is not the nominal one, and a
     virtual machine hides it: the measured ceiling is the better bound.
     """
+    core = find_core(cpu)
+    return core.flops_per_cycle.get(dtype) if core else None
+
+
+def find_core(cpu: Cpu) -> Core | None:
+    """Return the core that this CPU is made of; None where it is not in the table or its vectors are hidden."""
     for core in cores():
         if core.vendor != cpu.vendor or core.isa not in cpu.isa:
             continue
@@ -150,5 +156,5 @@ def cpu_flops_per_cycle(cpu: Cpu, dtype: str) -> int | None:
             low <= cpu.model_number <= high for low, high in core.models if cpu.model_number is not None
         )
         if by_number or (core.model is not None and core.model == cpu.model):
-            return core.flops_per_cycle.get(dtype)
+            return core
     return None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import errno
 import os
 import shutil
@@ -13,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from profiling.near_misses import suggest
 from workloads.data.cache import CACHE_VARIABLE, DataError, cache_directory, open_regular, sha256_of
 from workloads.data.download import download
 from workloads.data.sources import MOST_BYTES, OWN_FOLDERS, SOURCES, SUMS, File, Source
@@ -49,9 +49,7 @@ def find(name: str) -> Source:
         raise DataError(
             f"{name} is a folder of your own images, and not fetched: put them into {own.path}/{own.layout}"
         )
-    close = difflib.get_close_matches(name, SOURCES, n=1)
-    hint = f"did you mean {close[0]!r}?" if close else "there is"
-    raise DataError(f"no data set is called {name!r}: {hint} ({', '.join(SOURCES)})")
+    raise DataError(f"no data set is called {name!r}{suggest(name, SOURCES)}")
 
 
 def fetch(name: str, given: Sequence[Path] = (), progress: Progress = lambda what, done, total: None) -> Path:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -12,15 +12,17 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from accelbench.format import UNKNOWN, bound, share, told_metrics
+from accelbench.format import UNKNOWN, bound, quality_in_short, share, told_metrics
+from accelbench.plain_console import PlainConsole
 from accelbench.report.rows import Group, Row, each_at_most, reproduce, trained_on
 from accelbench.report.section import InPage, InTerminal, Run, Section
-from accelbench.report.verdict import shares_text, verdict, verdict_line
+from accelbench.report.verdict import shares_text, verdict, verdict_in_short, verdict_line
 
 if TYPE_CHECKING:
     from markupsafe import Markup
 
     from accelbench.report.profile import Profiled
+    from profiling.records.record import Record
 
 WIDTH = 100
 ROWS_IN_TERMINAL = 400
@@ -55,11 +57,22 @@ def _content(groups: Sequence[Group], run: Run) -> Mapping[str, Any]:
     return {
         "articles": [_article(group, f"benchmark-{number}", run) for number, group in enumerate(groups, start=1)],
         "command": lambda record: reproduce(record, run.info.settings),
+        "metrics_by_kind": metrics_by_kind,
         "shares_text": shares_text,
         "told_metrics": told_metrics,
         "trained_on": trained_on,
         "verdict": verdict,
     }
+
+
+def metrics_by_kind(record: Record) -> list[tuple[str, list[tuple[str, str]]]]:
+    """Return every metric of a training in words, parted into those of its quality, of its time, and of its model."""
+    told: dict[str, list[tuple[str, str]]] = {"Quality": [], "Time": [], "Model": []}
+    qualities = {quality.name for quality in record.qualities}
+    for name, words in told_metrics(record).items():
+        kind = "Quality" if name in qualities else "Time" if record.metrics[name].unit == "s" else "Model"
+        told[kind].append((name, words))
+    return [(kind, facts) for kind, facts in told.items() if facts]
 
 
 def _article(group: Group, slug: str, run: Run) -> Article:
@@ -102,14 +115,14 @@ def _notes(group: Group) -> Iterable[str]:
                 yield f"Share of the {name} unknown: {reason}."
 
 
-def _print(groups: Sequence[Group], console: Console) -> None:
+def _print(groups: Sequence[Group], console: PlainConsole) -> None:
     width = min(WIDTH, console.width)
-    console.print(_table(groups, width), width=width)
+    console.print(_table(groups, width, console.verbose), width=width)
     console.print()
     _print_bounds(groups, console)
 
 
-def _table(groups: Sequence[Group], width: int) -> Table:
+def _table(groups: Sequence[Group], width: int, everything: bool) -> Table:
     table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, header_style="bold", padding=(0, 1, 0, 0))
     table.add_column("benchmark and point", overflow="fold", ratio=1)
     columns = _columns([row for group in groups for row in group.rows], width)
@@ -126,7 +139,7 @@ def _table(groups: Sequence[Group], width: int) -> Table:
             table.add_row(heading)
         for row in group.rows[:most]:
             name = heading if single else Text(f"  {group.short(row)}")
-            _add_details(name, row, with_flags="flags" not in columns)
+            _add_details(name, row, "flags" not in columns, everything)
             table.add_row(name, *(_cell(row, column) for column in columns))
         if len(group.rows) > most:
             table.add_row(Text(f"  and {len(group.rows) - most:,} more points, in records.csv", style="dim"))
@@ -156,19 +169,42 @@ def _cell(row: Row, column: str) -> Text:
     return Text(share(row.of_peak if column == "of peak" else row.of_ceiling))
 
 
-def _add_details(name: Text, row: Row, with_flags: bool) -> None:
-    """Add, under the name, what a training learnt and is bound by, what a time is made of, each card's rate, flags."""
-    if row.record.data:
-        name.append(f"\n  {trained_on(row.record.data)}", style="dim")
-    if row.training or row.record.figure == "time" or row.record.layout.devices > 1:
-        for key, words in told_metrics(row.record).items():
-            name.append(f"\n  {key} {words}", style="dim")
-    if row.counts_differ:
-        name.append(f"\n  {row.counts_differ}", style="yellow")
-    if row.record.profile:
-        name.append(f"\n  {verdict_line(row.record.profile)}", style="cyan")
+def _add_details(name: Text, row: Row, with_flags: bool, everything: bool) -> None:
+    """Add under the name what there is to say of the row besides its figure, in a line unless everything is wanted."""
+    for text, style in _details(row, everything):
+        name.append(f"\n  {text}", style=style)
     if with_flags and row.flags:
         name.append(f"\n  {', '.join(flag.word for flag in row.flags)}", style="yellow")
+
+
+def _details(row: Row, everything: bool) -> Iterator[tuple[str, str]]:
+    """Yield what a training learnt and is bound by, what a time is made of, each card's rate; each with its style."""
+    record = row.record
+    short = row.training and not everything
+    if short:
+        yield in_short(row), "cyan"
+    elif record.data:
+        yield trained_on(record.data), "dim"
+    if not short and (row.training or record.figure == "time" or record.layout.devices > 1):
+        for key, words in told_metrics(record).items():
+            yield f"{key} {words}", "dim"
+    if row.counts_differ:
+        yield row.counts_differ, "yellow"
+    if record.profile and not short:
+        yield verdict_line(record.profile), "cyan"
+
+
+def in_short(row: Row) -> str:
+    """Return a training in a line: `accuracy 0.951 (0.941–0.961) · device-bound 77 %`; synthetic data are named."""
+    record = row.record
+    words = [
+        f"{quality.name.removeprefix('test_').replace('_', ' ')} {quality_in_short(record, quality)}"
+        for quality in record.qualities
+        if quality.headline and quality.name in record.metrics
+    ]
+    words += [verdict_in_short(record.profile)] if record.profile else []
+    words += ["synthetic data"] if record.data and record.data.synthetic else []
+    return " · ".join(words) or "no quality is known of it"
 
 
 def _print_bounds(groups: Sequence[Group], console: Console) -> None:

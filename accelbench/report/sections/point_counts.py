@@ -9,8 +9,6 @@ from accelbench.report.section import InTerminal, Run, Section
 
 
 def _print(run: Run, console: Console) -> None:
-    if run.counts.disturbed:
-        console.print(Text("'accelbench doctor' tells how to quieten this machine", style="yellow"))
     state = "red" if run.counts.failed else "yellow" if run.counts.disturbed else "green"
     console.print(Text(run.counts_text, style=f"bold {state}"))
 

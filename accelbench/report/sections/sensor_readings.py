@@ -12,6 +12,8 @@ from accelbench.report.section import InPage, Section
 from profiling.machine.sizes import format_bytes
 from profiling.records.telemetry import Gauge, Telemetry
 
+FINEST = 1e-6
+"""The least seconds that the system counts of anything."""
 _UNIT = re.compile(r"_[sj](?=\.|$)")
 
 
@@ -82,6 +84,7 @@ def _bare(text: str, like: str) -> str:
 def _counter(name: str, value: float) -> str:
     unit = _UNIT.search(name)
     if unit is not None:
+        value = 0.0 if unit[0] == "_s" and value < FINEST else value  # what is left of a difference of sums
         return read(value, {"_s": "s", "_j": "J"}[unit[0]]).figure
     return format_bytes(value) if name.endswith("_bytes") else f"{value:,.0f}"
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -118,15 +119,41 @@ def test_every_command_explains_itself(accelbench: Run, arguments: list[str]) ->
     assert "Usage: accelbench" in process.stdout
 
 
-def test_the_help_names_every_command_in_order_with_its_help(accelbench: Run) -> None:
-    commands = accelbench("--help").stdout.partition("Commands:\n")[2].splitlines()
-    names, helps = zip(*(line.strip().split("  ", 1) for line in commands), strict=True)
-    assert list(names) == [
-        *("compare", "cores", "data", "doctor", "gpu-day", "history", "launch", "list", "pack", "pair", "peaks"),
-        "report",
-        *("reproduce", "resume", "run", "schema", "tensorboard"),
+def test_the_help_names_every_command_in_the_order_of_use_and_gives_examples(accelbench: Run) -> None:
+    commands, _, examples = accelbench("--help").stdout.partition("Commands:\n")[2].partition("\n\n")
+    names = [line.split()[0] for line in commands.splitlines() if line.startswith("  ") and line[2] != " "]
+    assert names == [
+        *(
+            "doctor",
+            "list",
+            "run",
+            "resume",
+            "report",
+            "runs",
+            "compare",
+            "pair",
+            "history",
+            "reproduce",
+            "cores",
+            "launch",
+        ),
+        *("tensorboard", "data", "peaks", "pack", "gpu-day", "schema"),
     ]
-    assert helps[names.index("list")].strip() == "List the benchmarks with their axes, and the suites."
+    assert "accelbench run matmul --param n=4096" in examples
+
+
+def test_each_example_of_the_help_is_a_command_line_that_is_understood(accelbench: Run) -> None:
+    examples = [
+        line.strip().split("   ")[0] for line in accelbench("--help").stdout.splitlines() if "  accelbench " in line
+    ]
+    assert len(examples) >= 5
+    for example in examples:
+        name, *rest = example.split()[1:]
+        assert name in accelbench("--help").stdout
+        if name == "run":
+            planned = accelbench(name, *rest, "--dry-run", "--device", "cpu")
+            assert planned.returncode == 0, planned.stderr
+            assert "nothing was measured" in planned.stdout
 
 
 def test_list_names_every_benchmark_and_suite(accelbench: Run) -> None:
@@ -134,6 +161,24 @@ def test_list_names_every_benchmark_and_suite(accelbench: Run) -> None:
     assert process.returncode == 0
     for name in ("matmul", "stream", "nqueens", "launch", "peak-arith", "cnn-mnist", "quick", "full"):
         assert name in process.stdout
+
+
+def test_list_shows_those_whose_name_holds_a_word(accelbench: Run) -> None:
+    shown = accelbench("list", "nqueens", "kimm").stdout
+    assert "nqueens" in shown
+    assert "kimm2021-small" in shown
+    assert "stream" not in shown
+    nothing = accelbench("list", "nqeens")
+    assert nothing.returncode == 2
+    assert nothing.stderr == "accelbench: no benchmark and no suite has nqeens in its name: did you mean 'nqueens'?\n"
+
+
+def test_list_is_written_as_json_for_programs(accelbench: Run) -> None:
+    described = json.loads(accelbench("list", "--json").stdout)
+    by_name = {benchmark["name"]: benchmark for benchmark in described["benchmarks"]}
+    assert by_name["matmul"]["axes"]["cpu"]["dtype"]
+    assert by_name["cnn-mnist"]["kind"] == "training"
+    assert "quick" in [suite["name"] for suite in described["suites"]]
 
 
 def test_list_says_what_may_be_asked_for_beyond_the_defaults(accelbench: Run) -> None:

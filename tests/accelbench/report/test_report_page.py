@@ -188,7 +188,7 @@ def test_a_page_of_disturbed_points_has_no_green_dot(tmp_path: Path) -> None:
     page = page_of(tmp_path / "noisy", [noisy])
     assert '<p class="verdict disturbed">1 of 1 points measured and verified, all of them disturbed' in page
     assert '<a class="card disturbed"' in page
-    assert "1 point was disturbed." in page
+    assert "With doubt: 1 of 1 points was disturbed" in page
     assert "No share is of this ceiling, which was disturbed: steal: 9%." in page
     quiet = page_of(tmp_path / "quiet", [noisy.model_copy(update={"noise": []})])
     assert '<p class="verdict good">' in quiet

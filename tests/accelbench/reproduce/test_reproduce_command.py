@@ -9,11 +9,12 @@ from pathlib import Path
 import pytest
 
 from accelbench.__main__ import main
+from accelbench.forecast import forecast, of_machine, past_seconds
 from accelbench.plain_console import PlainConsole
 from accelbench.report.joined import read_runs
 from accelbench.reproduce.claims_page import render
 from accelbench.reproduce.judging import Judgement, judge
-from accelbench.reproduce.measuring import forecast, interrupted, of_machine, past_seconds
+from accelbench.reproduce.measuring import interrupted
 from accelbench.reproduce.paper import load_paper
 from accelbench.reproduce.terminal_claims import print_judgement
 from accelbench.run.store import RunStore, Settings

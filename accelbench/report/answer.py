@@ -1,0 +1,166 @@
+"""What a person wants to know first of a run: how fast the machine is, what holds it back, and can it be believed."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from accelbench.format import percent, read
+from accelbench.report.rows import Row
+from accelbench.report.stored_run import Run
+from accelbench.report.verdict import verdict
+from profiling.records.record import Record
+from profiling.records.work import UNITS, Bounded
+
+FIRST_TYPES = ("float32", "float64", "bfloat16", "float16")
+"""The types whose arithmetic is told first."""
+TYPES_TOLD, TRAININGS_TOLD, OTHERS_TOLD = 3, 3, 2
+"""The most types, trainings, and other kernels that the first sentence tells of one device."""
+NEAR = 0.8
+"""The share of a ceiling from which on a kernel is near to it."""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """The three questions, each with its answer in a sentence or two."""
+
+    how_fast: str
+    holds_back: str
+    believe: str
+    light: Literal["good", "disturbed", "bad"]
+    """Whether the figures can be believed: `disturbed` where something disturbed one, `bad` where a point failed."""
+
+    @property
+    def lines(self) -> tuple[tuple[str, str], ...]:
+        """Return each question with its answer."""
+        return (
+            ("How fast is it?", self.how_fast),
+            ("What holds it back?", self.holds_back),
+            ("Can I believe it?", self.believe),
+        )
+
+
+def answer(run: Run) -> Answer | None:
+    """Return the answers of a run; None where nothing was measured."""
+    if not run.rows:
+        return None
+    return Answer(_how_fast(run.rows), " ".join(_holds_back(run.rows)), " ".join(_believe(run)), run.light)
+
+
+def _how_fast(rows: Sequence[Row]) -> str:
+    """Return the best rates of arithmetic and of memory of each device, and those of trainings and of other work."""
+    devices = dict.fromkeys(row.record.point.device for row in rows)
+    return " ".join(_of_device(device, [r for r in rows if r.record.point.device == device]) for device in devices)
+
+
+def _of_device(device: str, rows: Sequence[Row]) -> str:
+    kernels = [row for row in rows if not row.training]
+    bounded = [row for row in kernels if row.record.bound.cores == "all"]
+    types = sorted({str(row.record.bound.dtype) for row in bounded if row.record.bound.figure == "flops"}, key=_rank)
+    computed = [(_fastest(bounded, "flops", dtype), f" in {dtype}") for dtype in types[:TYPES_TOLD]]
+    moved = [(_fastest(bounded, "bytes", None), " of memory")]
+    reached = [f"{_rate(row)}{of}{_doubt(row)}" for row, of in computed + moved if row]
+    trained = [f"{name} trains {_rate(row)}{_doubt(row)}" for name, row in _best_by_name(rows, True).items()]
+    unbounded = [row for row in kernels if row.record.figure == "items"]
+    others = [f"{name} does {_rate(row)}{_doubt(row)}" for name, row in _best_by_name(unbounded, False).items()]
+    first = [f"{device.upper()}: {' and '.join([', '.join(reached[:-1])] * (len(reached) > 1) + reached[-1:])}"]
+    parts = first * bool(reached) + trained[:TRAININGS_TOLD] + others[:OTHERS_TOLD]
+    if not parts:
+        return f"{device.upper()}: the tables below have {len(rows)} figure{'s' * (len(rows) != 1)}."
+    return f"{'; '.join(parts)}."
+
+
+def _rank(dtype: str) -> tuple[int, str]:
+    return FIRST_TYPES.index(dtype) if dtype in FIRST_TYPES else len(FIRST_TYPES), dtype
+
+
+def _fastest(rows: Sequence[Row], figure: Bounded, dtype: str | None) -> Row | None:
+    """Return the row with the highest rate of such work, of those that were not disturbed if there are any."""
+    wanted = [row for row in rows if (row.record.bound.figure, row.record.bound.dtype) == (figure, dtype)]
+    found = [row for row in wanted if row.record.rate(figure)]
+    quiet = [row for row in found if not row.disturbed]
+    return max(quiet or found, key=lambda row: row.record.rate(figure) or 0.0, default=None)
+
+
+def _best_by_name(rows: Sequence[Row], trained: bool) -> dict[str, Row]:
+    """Return the row with the highest rate of each benchmark and backend, of trainings or of all others."""
+    found: dict[str, Row] = {}
+    for row in rows:
+        if row.training is trained and row.record.rate():
+            point = row.record.point
+            name = f"{point.benchmark} on {point.backend}" if point.backend else point.benchmark
+            if name not in found or (row.record.rate() or 0) > (found[name].record.rate() or 0):
+                found[name] = row
+    return found
+
+
+def _rate(row: Row) -> str:
+    """Return the row's rate without its interval; of a bounded one the rate of the figure that bounds it."""
+    figure = row.record.bound.figure
+    if row.training or figure is None:
+        return row.reading.figure
+    return read(row.record.rate(figure) or 0.0, UNITS[figure]).figure
+
+
+def _doubt(row: Row) -> str:
+    return " (disturbed)" if row.disturbed else ""
+
+
+def _holds_back(rows: Sequence[Row]) -> Iterator[str]:
+    """Yield what bounds the trainings, and how near the kernels come to their ceilings."""
+    trainings = [row.record for row in rows if row.training]
+    by_verdict: dict[str | None, list[Record]] = {}
+    for record in trainings:
+        by_verdict.setdefault(verdict(record.profile) if record.profile else None, []).append(record)
+    for bound, those in sorted(by_verdict.items(), key=lambda item: -len(item[1])):
+        yield _bounded(bound, those, len(trainings))
+    beside = [row for row in rows if not row.training and not row.sets_ceiling]
+    known = [(row.of_ceiling.value, row) for row in beside if row.of_ceiling.value is not None]
+    if known:
+        least, row = min(known, key=lambda each: each[0])
+        near = sum(share >= NEAR for share, _ in known)
+        of = f"{near} of {len(known)} kernels reach {percent(NEAR)} or more of the ceiling measured in this run"
+        name = f"{row.record.point.benchmark} {row.point}".strip()
+        yield f"{of}; the furthest below it is {name}, with {percent(least)}."
+    elif not trainings:
+        reason = next((row.of_ceiling.reason for row in rows if row.of_ceiling.reason), "")
+        yield f"No share of a ceiling is known{': ' * bool(reason)}{reason}."
+
+
+def _bounded(bound: str | None, those: Sequence[Record], trainings: int) -> str:
+    """Return what bounds these of so many trainings, and what would help; or that nobody knows, and why."""
+    which = those[0].point.benchmark if trainings == 1 else f"{len(those)} of {trainings} trainings"
+    profile = those[0].profile
+    if profile is None:
+        return f"What bounds {which} was not profiled."
+    found = profile.bottleneck
+    if found.bound is None:
+        return f"The bottleneck of {which} is unknown: {found.reason or 'no reason was recorded'}."
+    helped = f": what would help is {found.help}" if found.help else ""
+    return f"{which} {'are' if len(those) > 1 else 'is'} {bound}{helped}."
+
+
+def count_of(points: int) -> str:
+    """Return so many points in words."""
+    return f"{points} point{'s' * (points != 1)}"
+
+
+def _believe(run: Run) -> Iterator[str]:
+    """Yield whether figures may be other ones tomorrow."""
+    counts = run.counts
+    if counts.failed:
+        yield f"Not all: {count_of(counts.failed)} failed, and have no figure."
+    if counts.disturbed:
+        words = Counter(flag.word for row in run.rows if row.disturbed for flag in row.flags)
+        kinds = ", ".join(f"{word} {count}" for word, count in words.most_common())
+        were = "was" if counts.disturbed == 1 else "were"
+        some = f"{counts.disturbed} of {counts.measured} points"
+        yield f"With doubt: {some} {were} disturbed ({kinds}) and may come out otherwise."
+        yield "'accelbench doctor' tells how to quieten this machine."
+    elif not counts.failed:
+        alone = sum(len(row.record.rounds) <= 1 for row in run.rows)
+        whole = f"Yes: nothing was seen to disturb {count_of(counts.measured)}, and every answer was verified."
+        rest = f"{alone} figure{'s rest' if alone > 1 else ' rests'} on one process"
+        yield whole if not alone else f"{whole} {rest}: a fresh one may differ by some per cent."

@@ -1,0 +1,78 @@
+"""All stored runs in a list: found by words, with their light, deleted on request, and as a page."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from accelbench.__main__ import main
+from accelbench.run.store import Label
+from tests.fixtures.report_pages import Tags
+from tests.fixtures.report_records import HOSTILE, record, unmeasured
+from tests.fixtures.report_runs import make_run
+
+
+@pytest.fixture(autouse=True)
+def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "250")
+    folder = tmp_path / "runs"
+    noisy = record("nqueens", noise=["other work took 90 % of a CPU"])
+    failed = unmeasured("nqueens", "failed", "the worker was killed")
+    make_run(
+        folder / "first", [record("nqueens")], run_id="first", label=Label(name="before the driver", tags=("node7",))
+    )
+    make_run(folder / "second", [noisy], run_id="second", suite="quick", label=Label(note="after the driver"))
+    make_run(folder / "third", [failed], run_id="third", label=Label(name=HOSTILE))
+    return folder
+
+
+def test_all_runs_are_listed_with_name_note_and_outcome(capsys: pytest.CaptureFixture[str], runs: Path) -> None:
+    assert main(["runs"]) == 0
+    told = " ".join(capsys.readouterr().out.split())
+    for word in (
+        "before the driver",
+        "#node7",
+        "after the driver",
+        "of them disturbed",
+        "1 failed",
+        "page runs/index.html",
+    ):
+        assert word in told
+    page = (runs / "index.html").read_text(encoding="utf-8")
+    lights = [given["class"] for tag, given in Tags(page).tags if tag == "span" and "light" in str(given.get("class"))]
+    assert sorted(map(str, lights)) == ["light bad", "light disturbed", "light good"]
+    assert "<script>" not in page
+    links = [given["href"] for tag, given in Tags(page).tags if tag == "a"]
+    assert "first/report.html" in links
+
+
+@pytest.mark.parametrize(
+    ("words", "found"), [(["node7"], ["first"]), (["quick", "driver"], ["second"]), (["H200"], None)]
+)
+def test_words_find_runs_by_all_that_is_known_of_them(
+    capsys: pytest.CaptureFixture[str], runs: Path, words: list[str], found: list[str] | None
+) -> None:
+    assert main(["runs", *words]) == 0
+    told = capsys.readouterr().out
+    shown = [name for name in ("first", "second", "third") if name in told.split()]
+    assert shown == (found or ["first", "second", "third"])
+    links = Tags((runs / "index.html").read_text(encoding="utf-8")).tags
+    assert sum(tag == "a" for tag, _ in links) == 3, "the page has all runs, whichever were asked for"
+
+
+def test_runs_are_deleted_on_request_only(capsys: pytest.CaptureFixture[str], runs: Path) -> None:
+    assert main(["runs", "--delete"]) == 2
+    assert main(["runs", "third", "--delete", "--yes"]) == 0
+    assert "deleted 1 run" in capsys.readouterr().out
+    assert sorted(path.name for path in runs.glob("*/")) == ["first", "second"]
+
+
+def test_words_that_no_run_has_are_wrong_use_and_a_damaged_run_is_named(
+    capsys: pytest.CaptureFixture[str], runs: Path
+) -> None:
+    assert main(["runs", "nothing"]) == 2
+    (runs / "second" / "run.json").write_text("{")
+    assert main(["runs"]) == 0
+    assert "left out: " in capsys.readouterr().err
