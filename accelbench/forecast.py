@@ -106,7 +106,7 @@ def past_seconds(runs: Sequence[Stored]) -> dict[str, float]:
                 for record in store.points():
                     if record.status == "measured":
                         found[str(record.point)] = record.elapsed_s + record.phases.import_s
-            except UserError:
+            except (UserError, OSError):
                 continue
     return found
 
@@ -117,7 +117,7 @@ def of_machine(stores: Sequence[RunStore], here: Environment) -> list[Stored]:
     for store in stores:
         try:
             info = store.info()
-        except UserError:
+        except (UserError, OSError):
             continue
         if same_machine(info.environment, here):
             found.append((store, info))

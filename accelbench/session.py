@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from accelbench.report.section import Run
 
 EXIT_FAILED = 1
-RECENT = 20
+RECENT = 5
 """The last runs by which the time that is left is estimated."""
 TRUSTED_NETWORK = (
     "--trusted-network: TensorFlow's servers (parameter-server, multiworker) listen at all addresses of each host, and "

@@ -25,7 +25,7 @@ from tests.conftest import Run
         (["run", "matmul", "--param", "n=1.5"], "n is a whole number"),
         (["run", "matmul", "--param", "n=big"], "n is a whole number"),
         (["run", "matmul", "--param", "n"], "not of the form axis=value"),
-        (["run", "matmul", "--param", "n="], "not of the form axis=value"),
+        (["run", "matmul", "--param", "n="], "gives the axis no value"),
         (["run", "nqueens", "--param", "queens=23"], "queens is at most 22"),
         (["run", "uts", "--param", "tree=T7"], "tree is one of T1, T2, T3, T5, T1L, T3L, T1XL"),
         (["run", "flowshop", "--param", "instance=121"], "instance is one of 2, 3, 4,"),
