@@ -18,6 +18,8 @@ from accelbench.report.stored_run import Run
 from accelbench.run.store import RunStore
 from accelbench.writing import write_atomically
 
+LONGEST = 48
+"""The characters of a run's folder that stand in one line."""
 STYLES = {"good": "green", "disturbed": "yellow", "bad": "bold red"}
 
 
@@ -58,17 +60,16 @@ def list_runs(stores: Sequence[RunStore], words: Sequence[str]) -> tuple[list[En
 
 
 def print_index(entries: Sequence[Entry], console: Console) -> None:
-    """Print a line or two for each run: its id and name, what it measured on which machine, and how it ended."""
+    """Print for each run its id and name, what it measured on which machine, and how it ended."""
     table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, header_style="bold")
-    for column in ("run", "what it is", "outcome"):
-        table.add_column(column, overflow="fold")
+    table.add_column("run", overflow="fold", min_width=min(LONGEST, max(len(entry.folder) for entry in entries)))
+    table.add_column("outcome", overflow="fold")
     for entry in entries:
-        run = entry.run
-        name = Text(entry.folder, style="bold")
-        if run.info.label.words:
-            name.append(f"\n{run.info.label.words}", style="not bold")
-        what = Text(f"{run.suite} on {run.info.device}, {run.created}\n").append(entry.machine, style="dim")
-        table.add_row(name, what, Text.assemble(("● ", STYLES[run.light]), entry.outcome))
+        run, name = entry.run, Text(entry.folder, style="bold")
+        for line in filter(None, [run.info.label.words, f"{run.suite} on {run.info.device}, {run.created}"]):
+            name.append(f"\n{line}", style="not bold")
+        name.append(f"\n{entry.machine}", style="not bold dim")
+        table.add_row(name, Text.assemble(("● ", STYLES[run.light]), entry.outcome))
     console.print(table)
 
 
