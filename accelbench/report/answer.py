@@ -121,7 +121,8 @@ def _holds_back(rows: Sequence[Row]) -> Iterator[str]:
     if known:
         least, row = min(known, key=lambda each: each[0])
         near = sum(share >= NEAR for share, _ in known)
-        of = f"{near} of {len(known)} kernels reach{'es' * (near == 1)} {percent(NEAR)} or more of the ceiling measured in this run"
+        reach = f"{near} of {len(known)} kernels reach{'es' * (near == 1)}"
+        of = f"{reach} {percent(NEAR)} or more of the ceiling measured in this run"
         name = f"{row.record.point.benchmark} {row.point}".strip()
         yield f"{of}; the furthest below it is {name}, with {percent(least)}."
     elif not trainings:

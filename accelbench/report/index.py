@@ -18,8 +18,6 @@ from accelbench.report.stored_run import Run
 from accelbench.run.store import RunStore
 from accelbench.writing import write_atomically
 
-LONGEST = 48
-"""The characters of a run's folder that stand in one line."""
 STYLES = {"good": "green", "disturbed": "yellow", "bad": "bold red"}
 
 
@@ -62,14 +60,15 @@ def list_runs(stores: Sequence[RunStore], words: Sequence[str]) -> tuple[list[En
 def print_index(entries: Sequence[Entry], console: Console) -> None:
     """Print for each run its id and name, what it measured on which machine, and how it ended."""
     table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, header_style="bold")
-    table.add_column("run", overflow="fold", min_width=min(LONGEST, max(len(entry.folder) for entry in entries)))
-    table.add_column("outcome", overflow="fold")
+    for column in ("run", "what it is"):
+        table.add_column(column, overflow="fold")
     for entry in entries:
-        run, name = entry.run, Text(entry.folder, style="bold")
+        run = entry.run
+        what = Text.assemble(("● ", STYLES[run.light]), entry.outcome)
         for line in filter(None, [run.info.label.words, f"{run.suite} on {run.info.device}, {run.created}"]):
-            name.append(f"\n{line}", style="not bold")
-        name.append(f"\n{entry.machine}", style="not bold dim")
-        table.add_row(name, Text.assemble(("● ", STYLES[run.light]), entry.outcome))
+            what.append(f"\n{line}")
+        what.append(f"\n{entry.machine}", style="dim")
+        table.add_row(Text(entry.folder, style="bold"), what)
     console.print(table)
 
 

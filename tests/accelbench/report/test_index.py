@@ -69,6 +69,18 @@ def test_runs_are_deleted_on_request_only(capsys: pytest.CaptureFixture[str], ru
     assert sorted(path.name for path in runs.glob("*/")) == ["first", "second"]
 
 
+@pytest.mark.parametrize("width", [60, 80, 120])
+def test_nothing_of_the_list_is_cut_off(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, runs: Path, width: int
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(width))
+    long = "20260314-092653-wang2019-frameworks-small-a1b2"
+    make_run(runs / long, [record("nqueens", noise=["busy"])], run_id=long, label=Label(note="after all the others"))
+    assert main(["runs", "wang2019"]) == 0
+    words = "1 of 1 points measured and verified, all of them disturbed, in 5:12 min after all the others"
+    assert set(words.split()) <= set(capsys.readouterr().out.split())
+
+
 def test_words_that_no_run_has_are_wrong_use_and_a_damaged_run_is_named(
     capsys: pytest.CaptureFixture[str], runs: Path
 ) -> None:
