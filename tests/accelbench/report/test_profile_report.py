@@ -338,5 +338,5 @@ def test_no_text_of_a_step_leaves_the_drawing_or_touches_another(
 def test_the_badge_unfolds_the_details(browser: webdriver.Chrome, profiled_page: Path) -> None:
     show(browser, profiled_page)
     assert ask(browser, "[...document.querySelectorAll('.profile')].map(e => e.open)") == [False, False]
-    browser.execute_script("document.querySelectorAll('.badge')[1].click()")
+    browser.execute_script("document.querySelectorAll('a.badge')[1].click()")
     assert ask(browser, "[...document.querySelectorAll('.profile')].map(e => e.open)") == [False, True]
