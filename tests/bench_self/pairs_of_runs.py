@@ -2,7 +2,7 @@
 
 Groups of runs of A and of B are measured in turns, and every two neighbours are a pair; runs of A before all of them
 tell what is normal. `PAIRS` and `RUNS` say how many pairs, and how many runs a side (20 and 3); `PAST` how many runs
-come before (8); `LOADED=1` keeps one core busy meanwhile.
+come before (8); `ROUNDS` in how many processes each measures a point (3); `LOADED=1` keeps one core busy meanwhile.
 """
 
 from __future__ import annotations
@@ -26,7 +26,11 @@ from tests.bench_self.bounds import Bound, accelbench
 PAIRS, RUNS, PAST = (int(os.environ.get(name, default)) for name, default in (("PAIRS", 20), ("RUNS", 3), ("PAST", 8)))
 BENCHMARK = Path(__file__).with_name("resizable")
 MORE_WORK = 1.1
-MEASURE = ("run", "resizable", "--device", "cpu", "--no-ceilings", "--rounds", "3", "--max-seconds", "3", "--out")
+ROUNDS = int(os.environ.get("ROUNDS", "3"))
+MEASURE = (
+    *("run", "resizable", "--device", "cpu", "--no-ceilings"),
+    *("--rounds", str(ROUNDS), "--max-seconds", str(ROUNDS), "--out"),
+)
 
 
 def compared_with_itself(console: Console) -> list[Bound]:
