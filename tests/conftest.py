@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import settings
 
 ROOT = Path(__file__).parents[1]
 SLOW_FIXTURES = {"browser", "done", "jax_traces", "newest", "tensorflow_traces", "together", "traces", "two_runs"}
@@ -19,6 +20,9 @@ SLOW_FIXTURES = {"browser", "done", "jax_traces", "newest", "tensorflow_traces",
 OWN_BENCHMARKS = ROOT / "tests" / "fixtures" / "own_benchmarks"
 
 os.environ.pop("PYTEST_ADDOPTS", None)  # what chooses among these tests is not for those that they start
+
+settings.register_profile("accelbench", deadline=None)  # no test asserts a time: machines are shared
+settings.load_profile("accelbench")
 
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
 
