@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
@@ -28,9 +28,9 @@ class ParameterServer(OwnLoop):
     """Rank 0 coordinates, rank 1 has the weights, and all others are workers.
 
     It is asynchronous, as TensorFlow's is: a step is the update of the weights by one worker and one whole batch, and
-    as many are under way as there are workers, none of which waits for another. So `scaling` makes no difference.
-    Rank 0 makes the batches and sends them, since those that are made in Python can be made nowhere else.
-    Skip for fewer than three processes. XLA compiles no step whose weights are in another process.
+    as many are under way as there are workers, none of which waits for another but at the end of an epoch. So `scaling`
+    makes no difference. Rank 0 makes the batches and sends them: those that are made in Python can be made nowhere
+    else. Skip for fewer than three processes. XLA compiles no step whose weights are in another process.
     """
 
     backends = ("tensorflow",)
@@ -79,25 +79,27 @@ class ParameterServer(OwnLoop):
     def train(self, model: Any, batches: Feed, epochs: int, callbacks: list[Any]) -> dict[str, list[float]]:
         update = self._update(model, batches)
 
-        def under_way() -> Iterator[Any]:
+        def answers() -> Iterator[Any]:
             """Yield, for each batch's update, what its worker will answer, from when no worker is without one."""
             given: deque[Any] = deque()
-            for batch in batches.data:
+            for number, batch in enumerate(batches.data, start=1):
                 given.append(self._coordinator.schedule(update, args=(batch,)))
-                if len(given) == self.world.size - 2:
+                # An epoch waits for all of its updates: one that is late would be counted in the next one's metrics.
+                under_way = 0 if number % batches.steps == 0 else self.world.size - 3
+                while len(given) > under_way:
                     yield given.popleft()
-            yield from given
+
+        seen: Counter[str] = Counter()
+
+        def so_far(answer: Any) -> tensorflow_loop.Logs:
+            """Return the means over this epoch's batches so far, which are all of one size."""
+            seen.update(answer.fetch())
+            seen["batches"] += 1
+            return {name: total / seen["batches"] for name, total in seen.items() if name != "batches"}
 
         self._coordinator.join()  # after a training that was broken off
-        return tensorflow_loop.train(
-            model,
-            replace(batches, make=under_way),
-            epochs,
-            callbacks,
-            step=lambda update: update.fetch(),
-            before_epoch=model.reset_metrics,
-            after_epoch=lambda logs: model.get_metrics_result(),
-        )
+        ours = replace(batches, make=answers)
+        return tensorflow_loop.train(model, ours, epochs, callbacks, so_far, seen.clear, lambda logs: logs)
 
     def _update(self, model: Any, batches: Feed) -> Any:
         import tensorflow as tf
@@ -106,9 +108,14 @@ class ParameterServer(OwnLoop):
             with self._strategy.scope():
                 tensorflow_loop.build(model, batches)
 
+            def learn(batch: Any) -> tensorflow_loop.Logs:
+                gradients, logs = tensorflow_loop.gradients(model, batch, alone=True)
+                model.optimizer.apply_gradients(zip(gradients, model.trainable_variables, strict=True))
+                return logs
+
             @tf.function(reduce_retracing=True, autograph=False)  # type: ignore[untyped-decorator]
             def update(batch: Any) -> Any:
-                return self._strategy.run(model.train_step, args=(batch,))
+                return self._strategy.run(learn, args=(batch,))
 
             self._updates[model.optimizer] = update
         return self._updates[model.optimizer]

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from profiling.ranks.world import DOING
@@ -88,22 +89,32 @@ def build(model: Any, batches: Feed) -> None:
 
 def learn(model: Any) -> Learn:
     """Return Keras's own `train_step` up to the update of the weights, compiled by XLA where the model is to be."""
+    import tensorflow as tf
+
+    compiled: Learn = tf.function(
+        partial(gradients, model), jit_compile=model.jit_compile, reduce_retracing=True, autograph=False
+    )
+    return compiled
+
+
+def gradients(model: Any, batch: Any, *, alone: bool = False) -> tuple[list[Any], Logs]:
+    """Return the gradients of a batch, and the metrics of this epoch so far.
+
+    `alone` asks for the metrics of this batch, which change no variable: Keras adds to the state of a metric by reading
+    and then writing it, so that of two processes which do so at the same time one is lost.
+    """
     import keras
     import tensorflow as tf
 
     (loss_metric,) = (metric for metric in model.metrics if metric.name == "loss")
-
-    @tf.function(jit_compile=model.jit_compile, reduce_retracing=True, autograph=False)  # type: ignore[untyped-decorator]
-    def learn(batch: Any) -> tuple[list[Any], Logs]:
-        x, y, weights = keras.utils.unpack_x_y_sample_weight(batch)
-        with tf.GradientTape() as tape:
-            predicted = model(x, training=True)
-            loss = model.compute_loss(x, y, predicted, weights, training=True)
-            scaled = model.optimizer.scale_loss(loss)
+    x, y, weights = keras.utils.unpack_x_y_sample_weight(batch)
+    with tf.GradientTape() as tape:
+        predicted = model(x, training=True)
+        loss = model.compute_loss(x, y, predicted, weights, training=True)
+        scaled = model.optimizer.scale_loss(loss)
+    found = tape.gradient(scaled, model.trainable_variables)
+    fresh = [(variable, tf.zeros_like(variable.value)) for variable in model.metrics_variables] if alone else []
+    with keras.StatelessScope(fresh) if alone else nullcontext():
         # Keras has divided it, so that those of all replicas add up to their mean.
         loss_metric.update_state(loss * tf.distribute.get_strategy().num_replicas_in_sync)
-        gradients = tape.gradient(scaled, model.trainable_variables)
-        return gradients, model.compute_metrics(x, y, predicted, weights)
-
-    found: Learn = learn
-    return found
+        return found, model.compute_metrics(x, y, predicted, weights)

@@ -28,7 +28,7 @@ from tests.workloads.distribution.engines import (
 from workloads.distribution.find import strategy_of
 
 train = partial(engines.train, script="tensorflow_rank")
-EPOCHS, STEPS = 4, 6
+EPOCHS, STEPS, EXAMPLES = 4, 6, 48
 
 pytestmark = pytest.mark.timeout(600)
 
@@ -151,9 +151,11 @@ def test_a_worker_with_a_parameter_server_learns_what_one_process_does(alone: Fo
 @pytest.mark.slow
 def test_workers_of_a_parameter_server_learn_without_waiting_for_each_other() -> None:
     coordinator, *others = train("learn", "tensorflow", 4, strategy="parameter-server")
-    losses = coordinator["history"]["loss"]
+    losses, accuracies = (coordinator["history"][name] for name in ("loss", "accuracy"))
     assert len(losses) == EPOCHS
     assert losses[-1] < losses[0]
+    # An epoch's metrics are those of all of its own examples: none of a late update of the epoch before.
+    assert all(accuracy * EXAMPLES == pytest.approx(round(accuracy * EXAMPLES), abs=1e-3) for accuracy in accuracies)
     assert coordinator["steps"] == EPOCHS * STEPS
     assert others == [{"served": True}] * 3
 
