@@ -1,0 +1,114 @@
+"""A figure that somebody measured and published, or that this machine measured before: `references.toml`.
+
+A reference counts for a point of the same benchmark on a device of the same name, never for another card's. An axis
+that it does not name may have any value: what it was measured with in other ways is in its words.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import Field, ValidationError
+
+from accelbench.errors import UserError
+from profiling.machine.vendor_peaks import PREFIXES
+from profiling.records.environment import Environment
+from profiling.records.point import Point, Scalar
+from profiling.records.stored import Positive, Stored, first_fault
+
+OWN = "references.toml"
+"""The file beside the stored runs, which has what `accelbench contribute` wrote."""
+Date = Annotated[str, Field(pattern=r"^20\d\d(-\d\d(-\d\d)?)?$")]
+"""A year, a month (`2024-07`) or a day."""
+
+
+class Reference(Stored):
+    """One figure of `references.toml`."""
+
+    device: str
+    """A regular expression for the whole name of the card as the driver gives it, less the vendor's prefixes; or for
+    that of the CPU."""
+    kind: Literal["cpu", "gpu"]
+    cpus: int | None = Field(default=None, gt=0)
+    """The CPUs that it was measured on, of a CPU: fewer or more of them are another machine."""
+    sockets: int | None = Field(default=None, gt=0)
+    """The sockets of a whole machine that it was measured on, of a CPU."""
+    benchmark: str
+    backend: str | None = None
+    """The framework of a training; none where any will do."""
+    axes: dict[str, tuple[Scalar, ...]] = {}
+    """The values that these axes of a point may have."""
+    at_least: dict[str, int] = {}
+    """The least values of axes that are sizes."""
+    value: Positive
+    unit: str
+    """The unit of the value: `FLOP/s`, `B/s`, `images/s`."""
+    how: str
+    """The shape, batch, clock and software that it was measured with, in words."""
+    date: Date | None = None
+    """When it was measured or published; none where nobody says."""
+    source: str
+    """The address at which it can be read, of a published one; else the run."""
+
+    def is_of(self, point: Point, unit: str) -> bool:
+        """Tell whether a point measures what the reference does, on whichever device of its kind."""
+        values = point.values
+        return (
+            (self.benchmark, self.kind, self.unit) == (point.benchmark, point.device, unit)
+            and self.backend in (None, point.backend)
+            and all(values.get(axis) in allowed for axis, allowed in self.axes.items())
+            and all(_at_least(values.get(axis), least) for axis, least in self.at_least.items())
+        )
+
+    def is_on(self, environment: Environment) -> bool:
+        """Tell whether it was measured on such a device as this machine has."""
+        if self.kind == "gpu":
+            names = {PREFIXES.sub("", gpu.name) for gpu in environment.gpus}
+            divided = any(gpu.mig or " MIG " in gpu.name for gpu in environment.gpus)
+            return len(names) == 1 and not divided and all(re.fullmatch(self.device, name) for name in names)
+        cpu = environment.cpu
+        whole = self.sockets is None or (cpu.sockets == self.sockets and cpu.usable == cpu.logical)
+        return bool(re.fullmatch(self.device, cpu.model or "")) and whole and self.cpus in (None, cpu.usable)
+
+
+def _at_least(value: Scalar | None, least: int) -> bool:
+    return isinstance(value, int) and value >= least
+
+
+@cache
+def published() -> tuple[Reference, ...]:
+    """Return every figure of the table that comes with accelbench."""
+    text = (files("accelbench.references") / "references.toml").read_text(encoding="utf-8")
+    return _parsed(text, "references.toml")
+
+
+def own(folder: Path) -> tuple[Reference, ...]:
+    """Return the figures of the file beside the runs in this folder, none where there is none.
+
+    Raises UserError for one that is not understood.
+    """
+    path = folder / OWN
+    try:
+        text = path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        return ()
+    except (OSError, UnicodeDecodeError) as error:
+        raise UserError(f"{path} cannot be read: {error}") from None
+    return _parsed(text, str(path))
+
+
+def _parsed(text: str, name: str) -> tuple[Reference, ...]:
+    try:
+        references = tuple(Reference.model_validate(entry) for entry in tomllib.loads(text).get("reference", []))
+        for reference in references:
+            re.compile(reference.device)
+    except ValidationError as error:
+        raise UserError(f"{name}: {first_fault(error)}") from None
+    except (ValueError, TypeError, re.error) as error:
+        raise UserError(f"{name} is no table of references: {error}") from None
+    return references

@@ -1,0 +1,209 @@
+"""Is my number normal: figures of others beside ours, only of the same work on the same device."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from accelbench.__main__ import main
+from accelbench.references.reference import OWN, Reference, own, published
+from accelbench.report.standing import Standing, standings
+from accelbench.report.stored_run import Run
+from accelbench.run.plan import discover
+from profiling.machine.vendor_peaks import PREFIXES
+from profiling.records.work import Work
+from tests.fixtures.report_pages import Tags, page_of, printed
+from tests.fixtures.report_records import record, timing
+from tests.fixtures.report_runs import environment, make_run
+
+Captured = pytest.CaptureFixture[str]
+N = 8192
+
+
+def product(rate: float, **params: Any) -> Any:
+    """A matrix product on the GPU at this rate."""
+    params = {"impl": "vendor", "dtype": "bfloat16", "n": N} | params
+    work = Work(flops=2 * N**3, bytes=6 * N * N)
+    return record(
+        "matmul", "gpu", params=params, figure="flops", work=work, timing=timing(2 * N**3 / rate, spread=0.001)
+    )
+
+
+def entry(**changes: Any) -> str:
+    """A reference of the bfloat16 product on an H200, as its file has it."""
+    fields = {
+        "device": "'H200'",
+        "kind": "'gpu'",
+        "benchmark": "'matmul'",
+        "axes": "{ dtype = ['bfloat16'] }",
+        "at_least": "{ n = 4096 }",
+        "value": "700e12",
+        "unit": "'FLOP/s'",
+        "how": "'n = 8192, 1,980 MHz'",
+        "date": "'2025-01'",
+        "source": "'a page'",
+    }
+    return "[[reference]]\n" + "".join(f"{name} = {value}\n" for name, value in (fields | changes).items())
+
+
+def found(path: Path, *entries: str, rate: float = 700e12, **params: Any) -> list[Standing]:
+    store = make_run(path / "runs" / "A", [product(rate, **params)])
+    (path / "runs" / OWN).write_text("\n".join(entries))
+    return [
+        standing
+        for standing in standings(Run.of(store))
+        if any(other.source == "a page" for other in standing.references)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("rate", "sentence"),
+    [
+        (690e12, "within what 1 other measured, 700 TFLOP/s"),
+        (640e12, "within what 1 other measured"),
+        (350e12, "below what 1 other measured, 700 TFLOP/s: 50% of the least"),
+        (1400e12, "above what 1 other measured, 700 TFLOP/s: 200% of the most"),
+    ],
+)
+def test_a_figure_is_normal_within_a_tenth_of_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rate: float, sentence: str
+) -> None:
+    monkeypatch.setattr("accelbench.report.standing.published", lambda: ())
+    (standing,) = found(tmp_path, entry(), rate=rate)
+    assert standing.sentence.startswith(sentence)
+    assert standing.normal is sentence.startswith("within")
+
+
+def test_several_figures_are_a_range(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("accelbench.report.standing.published", lambda: ())
+    (standing,) = found(tmp_path, entry(), entry(value="800e12"), entry(value="750e12"), rate=500e12)
+    assert standing.sentence == "below what 3 others measured, 700 TFLOP/s to 800 TFLOP/s: 71% of the least"
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        entry(device="'H100 80GB HBM3'"),
+        entry(device="'H20'"),
+        entry(kind="'cpu'"),
+        entry(benchmark="'gemm'"),
+        entry(axes="{ dtype = ['float16'] }"),
+        entry(axes="{ mode = ['x'] }"),
+        entry(at_least="{ n = 16384 }"),
+        entry(unit="'B/s'"),
+        entry(backend="'jax'"),
+    ],
+)
+def test_other_work_and_other_devices_say_nothing(tmp_path: Path, other: str) -> None:
+    assert found(tmp_path, other) == []
+
+
+@pytest.mark.parametrize("gpus", [[], ["NVIDIA H200", "NVIDIA L4"], ["NVIDIA H200 MIG 1g.18gb"]])
+def test_a_part_of_a_card_and_cards_of_two_kinds_have_no_reference(gpus: list[str]) -> None:
+    reference = Reference.model_validate(tomllib.loads(entry(device="'H200.*'"))["reference"][0])
+    (card,) = environment().gpus
+    cards = [card.model_copy(update={"index": number, "name": name}) for number, name in enumerate(gpus)]
+    assert not reference.is_on(environment(gpus=cards))
+    assert reference.is_on(environment())
+
+
+def test_a_cpu_with_other_cpus_is_another_machine() -> None:
+    fields = {"kind": "'cpu'", "device": "'AMD EPYC 9454 48-Core Processor'", "axes": "{}"}
+    one, other = (
+        Reference.model_validate(tomllib.loads(entry(**fields, cpus=count))["reference"][0]) for count in ("16", "96")
+    )
+    assert one.is_on(environment())
+    assert not other.is_on(environment())
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ("[[reference", "is no table of references"),
+        ("reference = 3\n", "is no table of references"),
+        (entry(value="-1"), "value"),
+        (entry(value="nan"), "value"),
+        (entry(date="'last year'"), "date"),
+        (entry(device="'('"), "is no table of references"),
+        (entry(speed="3"), "speed"),
+    ],
+)
+def test_a_file_that_is_not_understood_is_told_and_the_rest_is_shown(
+    capsys: Captured, tmp_path: Path, text: str, complaint: str
+) -> None:
+    store = make_run(tmp_path / "runs" / "A", [product(700e12)])
+    (tmp_path / "runs" / OWN).write_text(text)
+    assert main(["report", str(store.path)]) == 1
+    told = capsys.readouterr()
+    assert complaint in told.err
+    assert "matmul" in told.out
+
+
+def test_page_and_terminal_say_it_with_the_source(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("accelbench.report.standing.published", lambda: ())
+    (tmp_path / OWN).write_text(entry(value="100e12", source="'<b>a page</b>'"))
+    page = page_of(tmp_path, [product(700e12)])
+    assert "700% of the most" in Tags(page).text
+    assert "<b>a page</b>" in Tags(page).text
+    assert "700% of the most" in printed(make_run(tmp_path / "B", [product(700e12)]))
+
+
+def test_a_run_is_contributed_once_and_stands_beside_later_ones(capsys: Captured, tmp_path: Path) -> None:
+    noisy = product(500e12, n=4096).model_copy(update={"noise": ["power limit reached"]})
+    folder = tmp_path / "runs"
+    first = make_run(folder / "first", [product(700e12), noisy], run_id="first")
+    for _ in range(2):
+        assert main(["contribute", str(first.path)]) == 0
+        assert "has 1 figure of first" in capsys.readouterr().out
+    (reference,) = own(folder)
+    assert (reference.value, reference.source) == (pytest.approx(700e12, rel=0.01), "run first")
+    assert [standing for standing in standings(Run.of(first)) if reference in standing.references] == []
+    later = Run.of(make_run(folder / "later", [product(705e12), product(705e12, n=4096)], run_id="later"))
+    (standing,) = (standing for standing in standings(later) if reference in standing.references)
+    assert standing.row.record.point.params["n"] == N
+    make_run(folder / "other", [product(650e12)], run_id="other")
+    assert main(["contribute", str(folder / "other")]) == 0
+    assert {each.source for each in own(folder)} == {"run first", "run other"}
+
+
+def test_a_run_of_which_everything_was_disturbed_contributes_nothing(capsys: Captured, tmp_path: Path) -> None:
+    noisy = product(700e12).model_copy(update={"noise": ["power limit reached"]})
+    store = make_run(tmp_path / "runs" / "A", [noisy])
+    assert main(["contribute", str(store.path)]) == 2
+    assert "no rate that nothing disturbed" in capsys.readouterr().err
+
+
+words = st.text(st.characters(codec="utf-8", exclude_categories=["C"]), min_size=1, max_size=10)
+
+
+@given(axes=st.dictionaries(words, st.tuples(words | st.integers(0, 99)), max_size=3), how=words)
+def test_what_is_written_is_read_again(axes: dict[str, Any], how: str) -> None:
+    from accelbench.report.contribute import _table
+
+    fields = tomllib.loads(entry())["reference"][0] | {"axes": axes, "how": how}
+    reference = Reference.model_validate(fields)
+    (again,) = tomllib.loads(_table(reference))["reference"]
+    assert Reference.model_validate(again) == reference
+
+
+def test_every_published_figure_is_of_a_benchmark_and_a_card_that_there_are() -> None:
+    for reference in published():
+        benchmark = discover()[reference.benchmark]
+        assert reference.axes.keys() | reference.at_least.keys() <= benchmark.axis_names
+        assert reference.kind in benchmark.devices
+        assert reference.backend is None or reference.backend in benchmark.backends
+        assert reference.source.startswith("https://")
+        assert not PREFIXES.match(reference.device).group()  # type: ignore[union-attr]  # it matches nothing, too
+
+
+def test_where_nobodys_figure_is_known_that_is_said(tmp_path: Path) -> None:
+    unknown = record("nqueens")
+    store = make_run(tmp_path / "A", [unknown])
+    nobody = "Nobody's figure of these points is known on AMD EPYC 9454 48-Core Processor"
+    assert nobody in " ".join(printed(store).split())
+    assert nobody in Tags(page_of(tmp_path, [unknown])).text
