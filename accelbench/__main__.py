@@ -10,31 +10,21 @@ from __future__ import annotations
 import os
 import sys
 from importlib import import_module
+from pathlib import Path
 from pkgutil import iter_modules
+from typing import Any
 
 import click
 
 from accelbench import __version__, commands
 from accelbench.damage import damage_met
 from accelbench.errors import DataDamaged, Interrupted, RunBroken, UserError
+from accelbench.settings_file import defaults, read_settings
 from profiling.near_misses import suggest
 
 ORDER = (
-    *(
-        "doctor",
-        "list",
-        "run",
-        "resume",
-        "report",
-        "runs",
-        "compare",
-        "pair",
-        "history",
-        "reproduce",
-        "cores",
-        "launch",
-    ),
-    *("tensorboard", "data", "peaks", "pack", "gpu-day", "schema"),
+    *("doctor", "list", "run", "resume", "report", "runs", "compare", "pair", "history", "reproduce"),
+    *("cores", "launch", "tensorboard", "data", "peaks", "pack", "gpu-day", "contribute", "schema"),
 )
 """The commands in the order in which one uses them."""
 EXAMPLES = """\b
@@ -47,6 +37,7 @@ Examples:
   accelbench reproduce kimm2021 --small           does the paper hold here?
 """
 OWN_PACKAGES = ("accelbench", "kernels", "workloads", "profiling")
+"""The packages that this project is made of: a missing one of them is a fault of the installation, told as it is."""
 OTHER_WORDS = {
     "bench": "run",
     "benchmark": "run",
@@ -82,7 +73,22 @@ class Commands(click.Group):
             other = OTHER_WORDS.get(args[0])
             meant = f": did you mean {other!r}?" if other else suggest(args[0], self.list_commands(ctx))
             raise UserError(f"no command is called {args[0]!r}{meant}")
-        return super().resolve_command(ctx, args)
+        name, command, rest = super().resolve_command(ctx, args)
+        if name and command:
+            ctx.default_map = {name: self._settings(ctx, command, name)}
+        return name, command, rest
+
+    def _settings(self, ctx: click.Context, command: click.Command, name: str) -> dict[str, Any]:
+        """Return the options that a file in this folder sets for the command, and tell them: they change figures."""
+        file, settings = read_settings(Path())
+        if unknown := sorted(set(settings) - set(self.list_commands(ctx))):
+            raise UserError(f"{file}: no command is called {unknown[0]!r}{suggest(unknown[0], ORDER)}")
+        if name not in settings:
+            return {}
+        found = defaults(file, name, command, settings[name])
+        told = ", ".join(f"{option} = {value}" for option, value in settings[name].items())
+        print(f"accelbench: {file} sets {told}", file=sys.stderr)
+        return found
 
 
 @click.group(
@@ -136,7 +142,7 @@ def _as_axis(option: str) -> str:
     from accelbench.run.plan import discover
 
     axis = option.lstrip("-")
-    is_axis = any(axis in {*benchmark.axes, *benchmark.optional} for benchmark in discover().values())
+    is_axis = any(axis in benchmark.axis_names for benchmark in discover().values())
     return f" It is an axis of benchmarks: --param {axis}=VALUE gives its values." if is_axis else ""
 
 

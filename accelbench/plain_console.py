@@ -20,9 +20,15 @@ class PlainConsole(Console):
     """A console to which a text is a text: `[red]` and `:smile:` mean nothing to it, escape sequences do not pass."""
 
     def __init__(
-        self, *, stderr: bool = False, file: IO[str] | None = None, width: int | None = None, verbose: bool = False
+        self,
+        *,
+        stderr: bool = False,
+        file: IO[str] | None = None,
+        width: int | None = None,
+        verbose: bool = False,
+        quiet: bool = False,
     ) -> None:
-        super().__init__(highlight=False, markup=False, emoji=False, stderr=stderr, file=file, width=width)
+        super().__init__(highlight=False, markup=False, emoji=False, stderr=stderr, file=file, width=width, quiet=quiet)
         self.verbose = verbose
         """Whether the reader wants all there is, and not what fits a screen."""
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from accelbench.errors import Interrupted
 from accelbench.find_run import stored_runs
 from accelbench.forecast import of_machine, past_seconds
-from accelbench.plain_console import PlainConsole
+from accelbench.plain_console import PlainConsole, say
 from accelbench.run.cluster import Cluster
 from accelbench.run.gathering import gathered
 from accelbench.run.other_rank import serve as serve_rank_0
@@ -90,13 +90,20 @@ def complete(
 
     run = Run.of(store)
     print_run(run, console)
+    complaints = PlainConsole(stderr=True) if console.quiet else console
+    if console.quiet:
+        say(run.outcome, stderr=console.stderr)
+        for record in run.of_status("failed"):
+            complaints.print(f"failed {record.point}: {record.reason}", style="red", soft_wrap=True)
     for line in lost:
-        console.print(line, style="red")
+        complaints.print(line, style="red")
     reported = True
     if run.records:
         # The report has a process of its own: its libraries would not fit the runner's 200 MB.
         report = [sys.executable, "-m", "accelbench", "report", "--quiet", str(store.path)]
-        reported = subprocess.run(report, check=False).returncode == 0
+        done = subprocess.run(report, check=False, stdout=subprocess.PIPE, encoding="utf-8")
+        say(done.stdout.rstrip(), stderr=console.stderr)
+        reported = done.returncode == 0
     store.close()
     if interrupted:
         turns = store.turns_left(store.lines())
@@ -105,7 +112,7 @@ def complete(
         if len(turns) > left:
             what = f"{len(turns)} rounds of {left} points unmeasured"
         raise Interrupted(f"interrupted with {what}: 'accelbench resume {store.path}' goes on")
-    return exit_status(run, console) or (EXIT_FAILED if lost or not reported else 0)
+    return exit_status(run, complaints) or (EXIT_FAILED if lost or not reported else 0)
 
 
 def exit_status(run: Run, console: PlainConsole) -> int:

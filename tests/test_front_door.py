@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
 
+import click
 import pytest
 
+from accelbench.__main__ import cli
+from accelbench.run.plan import make_plan
+from accelbench.run.suite import load_suite
+from accelbench.settings_file import defaults, read_settings
 from tests.conftest import Run, environment, records
 from tests.fixtures.attempts import attempts
 
@@ -26,6 +32,39 @@ def test_help_lists_every_target() -> None:
     (phony,) = re.findall(r"^\.PHONY: (help .*)$", makefile, re.MULTILINE)
     shown = make("help").stdout
     assert all(f"make {target} " in shown for target in phony.split())
+
+
+def blocks(page: str, language: str) -> list[str]:
+    """The code of that language in a page of the documentation."""
+    found = re.findall(
+        rf"^```{language}\n(.*?)^```", (ROOT / page).read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE
+    )
+    assert found
+    return found
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/guide.md"])
+def test_every_command_line_of_the_documentation_has_options_that_there_are(page: str) -> None:
+    lines = [line for code in blocks(page, "sh") for line in code.splitlines() if line.startswith("accelbench ")]
+    assert lines
+    for line in lines:
+        _, name, *words = shlex.split(line, comments=True)
+        command = cli.get_command(click.Context(cli), name)
+        assert command, line
+        command.make_parser(click.Context(command)).parse_args(words)
+
+
+def test_the_suite_and_the_settings_of_the_guide_are_understood(tmp_path: Path) -> None:
+    suite, settings = blocks("docs/guide.md", "toml")
+    (tmp_path / "mine.toml").write_text(suite, encoding="utf-8")
+    points = make_plan((), load_suite(str(tmp_path / "mine.toml")), "gpu", (), None, with_ceilings=False)
+    assert {point.benchmark for point in points} == {"matmul", "cnn-mnist"}
+    (tmp_path / "accelbench.toml").write_text(settings, encoding="utf-8")
+    file, options = read_settings(tmp_path)
+    for name, values in options.items():
+        command = cli.get_command(click.Context(cli), name)
+        assert command
+        assert defaults(file, name, command, values)
 
 
 @pytest.mark.slow

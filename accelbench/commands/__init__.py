@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from accelbench.errors import UserError
+from accelbench.export.document import FORMATS
 from profiling.machine.devices import kinds
 from profiling.near_misses import did_you_mean
 
@@ -65,14 +66,22 @@ TRUSTED_NETWORK_OPTION = click.option(
 )
 
 
+FORMAT_OPTION = click.option(
+    "--format",
+    "form",
+    type=Word(FORMATS),
+    default="table",
+    show_default=True,
+    help="For people, or for programs; what is for programs is all that goes to standard output.",
+)
 VERBOSE_OPTION = click.option("--verbose", is_flag=True, help="Print all there is of each training, not a line.")
 
 
-def console(stderr: bool = False, verbose: bool = False) -> PlainConsole:
+def console(stderr: bool = False, verbose: bool = False, quiet: bool = False) -> PlainConsole:
     """Return the console that a command prints to."""
     from accelbench.plain_console import PlainConsole
 
-    return PlainConsole(stderr=stderr, verbose=verbose)
+    return PlainConsole(stderr=stderr, verbose=verbose, quiet=quiet)
 
 
 def find_device(name: str) -> Device:

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import click
 
-from accelbench.commands import Number, console
+from accelbench.commands import FORMAT_OPTION, Number, console
 from accelbench.errors import UserError
+from accelbench.export.document import Format
 
 EXIT_REGRESSION = 3
 BETWEEN = "--"
@@ -42,8 +43,14 @@ class TwoSides(click.Command):
     help="The folder of past runs, which tell how much runs differ here. Default: runs.",
 )
 @click.option("--even-if-disturbed", is_flag=True, help="Decide by points that were disturbed, too.")
+@FORMAT_OPTION
 def command(
-    runs: tuple[str, ...], fail_on: str | None, equivalence: float, folder: Path | None, even_if_disturbed: bool
+    runs: tuple[str, ...],
+    fail_on: str | None,
+    equivalence: float,
+    folder: Path | None,
+    even_if_disturbed: bool,
+    form: Format,
 ) -> int:
     """Compare the runs B with the runs A: faster, slower, same or cannot tell, point by point.
 
@@ -53,6 +60,7 @@ def command(
     from accelbench.compare.regression import parse_fail_on, regressions
     from accelbench.compare.runs import compare
     from accelbench.compare.terminal_table import render_comparison
+    from accelbench.export.documents import document_of_comparison
     from accelbench.find_run import read_words, stored_runs
     from accelbench.plain_console import say
     from accelbench.run.store import RUNS
@@ -61,8 +69,11 @@ def command(
     words_a, words_b = split_sides([BETWEEN if word == STAND_IN else word for word in runs])
     history = stored_runs(folder or RUNS)
     comparison = compare(read_words(words_a), read_words(words_b), equivalence / 100, history, even_if_disturbed)
-    render_comparison(comparison, console())
     found = regressions(comparison, rule) if rule else ()
+    if form != "table":
+        say(document_of_comparison(comparison, found).write(form))
+        return EXIT_REGRESSION if found else 0
+    render_comparison(comparison, console())
     for regression in found:
         say(f"regression: {regression.point}: {regression.reason}")
     return EXIT_REGRESSION if found else 0

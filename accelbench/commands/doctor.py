@@ -4,14 +4,22 @@ from __future__ import annotations
 
 import click
 
-from accelbench.commands import console
+from accelbench.commands import FORMAT_OPTION, console
+from accelbench.export.document import Format
 
 
 @click.command()
-def command() -> None:
+@FORMAT_OPTION
+def command(form: Format) -> None:
     """Tell what this machine has, what is missing for good measurements, and how to mend it."""
     from accelbench.doctor import examine, render_doctor
+    from accelbench.export.documents import document_of_checks
+    from accelbench.plain_console import say
     from accelbench.run.store import RUNS
     from profiling.machine.environment.collect import collect
 
-    render_doctor(collect(), examine(RUNS), console())
+    environment, checks = collect(), examine(RUNS)
+    if form == "table":
+        render_doctor(environment, checks, console())
+    else:
+        say(document_of_checks(environment, checks).write(form))

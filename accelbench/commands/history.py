@@ -4,26 +4,30 @@ from __future__ import annotations
 
 import click
 
-from accelbench.commands import console
+from accelbench.commands import FORMAT_OPTION, console
 from accelbench.errors import UserError
+from accelbench.export.document import Format
 
 
 @click.command()
 @click.argument("words", nargs=-1, metavar="[BENCHMARK | FOLDER]...")
 @click.option("--machine", metavar="NAME", help="Only machines whose description holds this name: a CPU, a card.")
-def command(words: tuple[str, ...], machine: str | None) -> None:
+@FORMAT_OPTION
+def command(words: tuple[str, ...], machine: str | None, form: Format) -> None:
     """Show the points of stored runs over time: their spread from run to run, drifts, and when their speed changed.
 
     The runs are those in the folders and packs named, by default those under `runs`.
     """
     from pathlib import Path
 
+    from accelbench.export.documents import document_of_history
     from accelbench.find_run import find_runs, stored_runs
     from accelbench.history.fingerprint import is_called
     from accelbench.history.history_table import render_history
     from accelbench.history.past import read_past
     from accelbench.history.series import series_of
     from accelbench.pack.read import find_pack
+    from accelbench.plain_console import say
     from accelbench.run.store import RUNS
 
     folders = [word for word in words if Path(word).is_dir() or find_pack(word)]
@@ -41,6 +45,8 @@ def command(words: tuple[str, ...], machine: str | None) -> None:
     if unknown := [name for name in benchmarks if name not in measured]:
         there = ", ".join(sorted(measured)) or "nothing"
         raise UserError(f"{', '.join(unknown)} is no folder, and was measured in none of these runs: they have {there}")
-    render_history(
-        [one for one in series if not benchmarks or one.point.benchmark in benchmarks], past.passed_over, console()
-    )
+    asked = [one for one in series if not benchmarks or one.point.benchmark in benchmarks]
+    if form == "table":
+        render_history(asked, past.passed_over, console())
+    else:
+        say(document_of_history(asked, past.passed_over).write(form))

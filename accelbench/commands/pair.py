@@ -6,8 +6,9 @@ from pathlib import Path
 
 import click
 
-from accelbench.commands import BACKEND_OPTION, DEVICE_OPTION, OUT_OPTION, Number, console
+from accelbench.commands import BACKEND_OPTION, DEVICE_OPTION, FORMAT_OPTION, OUT_OPTION, Number, console
 from accelbench.errors import Interrupted, UserError
+from accelbench.export.document import Format
 from accelbench.limits import MOST_SECONDS
 
 EXIT_FAILED = 1
@@ -44,6 +45,7 @@ MANY = 2
 )
 @click.option("--fail-on", metavar="slower:3%", help="Exit with status 3 if a point of B is that much slower than A's.")
 @OUT_OPTION
+@FORMAT_OPTION
 def command(
     a: str,
     b: str,
@@ -57,6 +59,7 @@ def command(
     time_limit: float,
     fail_on: str | None,
     out: Path | None,
+    form: Format,
 ) -> int:
     """Measure two sides in turns (A B B A …), and tell how fast B is against A.
 
@@ -74,6 +77,7 @@ def command(
       accelbench pair . . matmul --b env:OPENBLAS_NUM_THREADS=1
     """
     from accelbench.compare.regression import parse_fail_on
+    from accelbench.export.documents import document_of_pair
     from accelbench.format import percent
     from accelbench.pair.pairing import Wanted, measure_pair
     from accelbench.pair.show import announce, line_of, show
@@ -93,7 +97,7 @@ def command(
         within=parse_within(within),
         time_limit_s=time_limit,
     )
-    to = console()
+    to = console(stderr=form != "table")
     result = measure_pair(
         out,
         side_a,
@@ -103,11 +107,13 @@ def command(
         tell=lambda course: to.print(line_of(course, wanted.within), soft_wrap=True),
     )
     show(result, to)
+    slower = [point for point in result.points if rule and point.loss >= rule.percent / 100]
+    if form != "table":
+        say(document_of_pair(result, slower).write(form))
     if result.status == "interrupted":
         raise Interrupted("interrupted: the figures above are of the pairs until then")
-    slower = [point for point in result.points if rule and point.loss >= rule.percent / 100]
     for point in slower:
-        say(f"regression: {point.point}: {percent(point.loss)} slower")
+        say(f"regression: {point.point}: {percent(point.loss)} slower", stderr=form != "table")
     if slower:
         return EXIT_REGRESSION
     return EXIT_FAILED if any(point.verdict == "not measured" for point in result.points) else 0

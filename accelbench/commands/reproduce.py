@@ -10,8 +10,16 @@ from typing import TYPE_CHECKING
 
 import click
 
-from accelbench.commands import DEVICE_OPTION, TRUSTED_NETWORK_OPTION, Number, console, find_device
+from accelbench.commands import (
+    DEVICE_OPTION,
+    FORMAT_OPTION,
+    TRUSTED_NETWORK_OPTION,
+    Number,
+    console,
+    find_device,
+)
 from accelbench.errors import Interrupted, RunBroken, UserError
+from accelbench.export.document import Format
 from accelbench.limits import MOST_SECONDS
 
 if TYPE_CHECKING:
@@ -37,6 +45,7 @@ MEASURING = ("small", "device", "time_limit", "trusted_network")
 @click.option(
     "--page", type=click.Path(path_type=Path, dir_okay=False), help="The page. Default: runs/reproduce-PAPER.html."
 )
+@FORMAT_OPTION
 @click.pass_context
 def command(
     context: click.Context,
@@ -49,6 +58,7 @@ def command(
     trusted_network: bool,
     even_if_disturbed: bool,
     page: Path | None,
+    form: Format,
 ) -> int:
     """Tell of each claim of a published study whether it holds on these machines: confirmed, refuted, or why not.
 
@@ -77,6 +87,8 @@ def command(
     if runs and given:
         options = ", ".join(f"--{name.replace('_', '-')}" for name in given)
         raise UserError(f"{options} is for measuring, and the runs to judge are given: leave out either")
+    if not runs and form != "table":
+        raise UserError(f"--format {form} is for judging runs that are there: measure first, and name them")
     status = 0
     if not runs:
         cluster = find_cluster(os.environ)
@@ -88,6 +100,7 @@ def command(
         words = measurement(asked, small, find_device(device), before, time_limit, trusted_network)
         status = run_words(words, 1 if cluster else asked.processes)
         runs = (words[-1] if words[0] == "resume" else made_since(before),)
+    from accelbench.export.documents import document_of_judgement
     from accelbench.report.joined import read_runs
     from accelbench.reproduce.claims_page import write_page
     from accelbench.reproduce.judging import judge
@@ -95,8 +108,11 @@ def command(
 
     joined = read_runs([store for word in runs for store in find_runs(word)])
     judgement = judge(asked, joined.runs, even_if_disturbed)
-    print_judgement(judgement, console())
-    say(f"page {write_page(judgement, page or RUNS / f'reproduce-{asked.name}.html')}")
+    print_judgement(judgement, console(quiet=form != "table"))
+    written = write_page(judgement, page or RUNS / f"reproduce-{asked.name}.html")
+    say(f"page {written}", stderr=form != "table")
+    if form != "table":
+        say(document_of_judgement(judgement).write(form))
     return status
 
 

@@ -12,6 +12,7 @@ import click
 from accelbench.commands import (
     BACKEND_OPTION,
     DEVICE_OPTION,
+    FORMAT_OPTION,
     OUT_OPTION,
     TRUSTED_NETWORK_OPTION,
     VERBOSE_OPTION,
@@ -19,6 +20,7 @@ from accelbench.commands import (
     console,
     find_device,
 )
+from accelbench.export.document import Format
 from accelbench.limits import MOST_ROUNDS, MOST_SECONDS, MOST_SEED
 
 if TYPE_CHECKING:
@@ -71,6 +73,8 @@ if TYPE_CHECKING:
 @click.option("--note", default="", help="A sentence on what the run is about.")
 @click.option("--tag", "tags", multiple=True, metavar="WORD", help="A word by which 'accelbench runs' finds it.")
 @VERBOSE_OPTION
+@click.option("--quiet", is_flag=True, help="Print only how it ended, what failed, and where the report is.")
+@FORMAT_OPTION
 @click.option("--dry-run", is_flag=True, help="Only name the points that would be measured, and estimate the time.")
 @click.option("--host-profile", is_flag=True, help="Sample the host while trainings run: flame graph, shares, threads.")
 def command(
@@ -92,6 +96,8 @@ def command(
     trace: bool,
     host_profile: bool,
     verbose: bool,
+    quiet: bool,
+    form: Format,
     dry_run: bool,
     name: str,
     note: str,
@@ -117,8 +123,9 @@ def command(
     refuse_doomed(plan)
     if cluster and cluster.rank > 0:
         return serve(cluster)
+    to = console(stderr=form != "table", verbose=verbose, quiet=quiet)
     if replaced := replaced_backend(plan, backend):
-        console().print(replaced)
+        to.print(replaced)
     settings = Settings(
         seed=seed,
         time_limit_s=time_limit,
@@ -132,25 +139,39 @@ def command(
         host_profile=host_profile,
     )
     if dry_run:
-        show_plan(plan, settings, chosen, found)
+        show_plan(plan, settings, chosen, found, form)
         return 0
     suite_name = chosen.name if chosen else None
     label = Label(name=name, note=note, tags=tags)
     store = new_run(out, suite_name or benchmarks[0], suite_name, found, settings, plan, label)
-    return complete(store, console(verbose=verbose), cluster)
+    status = complete(store, to, cluster)
+    if form != "table":
+        from accelbench.export.documents import document_of_runs  # what they bring would stand in memory meanwhile
+        from accelbench.plain_console import say
+        from accelbench.report.stored_run import Run
+
+        say(document_of_runs([Run.of(store)], "run").write(form))
+    return status
 
 
-def show_plan(plan: Sequence[Point], settings: Settings, suite: Suite | None, device: Device) -> None:
+def show_plan(plan: Sequence[Point], settings: Settings, suite: Suite | None, device: Device, form: Format) -> None:
     """Print the points of a plan, each with its rounds, and how long they will take on this machine."""
+    from accelbench.export.document import Document, Row
     from accelbench.find_run import stored_runs
     from accelbench.forecast import forecast, of_machine, past_seconds, usual_seconds
     from accelbench.plain_console import say
     from accelbench.run.store import RUNS
     from profiling.machine.environment.collect import collect
 
-    for point in plan:
-        rounds = settings.rounds_of(point)
-        say(f"{point}, {rounds} rounds" if rounds > 1 else str(point))
+    rounds = {str(point): settings.rounds_of(point) for point in plan}
     past = past_seconds(of_machine(stored_runs(RUNS), collect()))
-    usual_s = usual_seconds(suite, len(plan), device)
-    say(f"{len(plan)} points; {forecast(plan, settings, past, usual_s).sentence}; nothing was measured")
+    estimate = forecast(plan, settings, past, usual_seconds(suite, len(plan), device)).sentence
+    if form != "table":
+        rows = [
+            Row(point, {"rounds": count}, "skipped", "a dry run measures nothing") for point, count in rounds.items()
+        ]
+        say(Document("run", {"dry_run": True, "estimate": estimate}, rows).write(form))
+        return
+    for point, count in rounds.items():
+        say(f"{point}, {count} rounds" if count > 1 else point)
+    say(f"{len(plan)} points; {estimate}; nothing was measured")

@@ -20,30 +20,29 @@ def command(words: tuple[str, ...], delete: bool, yes: bool) -> None:
     import shutil
 
     from accelbench.find_run import stored_runs
+    from accelbench.format import counted
     from accelbench.plain_console import say
-    from accelbench.report.index import list_runs, print_index, write_index
+    from accelbench.report.index import folder_of, has_words, print_index, read_runs, write_index
     from accelbench.run.store import RUNS
 
     if delete and not words:
         raise UserError("--delete needs words that the runs to delete are found by")
-    entries, damaged = list_runs(stored_runs(RUNS), words)
+    runs, damaged = read_runs(stored_runs(RUNS))
     for sentence in damaged:
         say(f"left out: {sentence}", stderr=True)
-    if not entries:
-        found = f"no run under {RUNS} has {' and '.join(words)} in its words" if words else f"no run is under {RUNS}"
-        raise UserError(f"{found}: 'accelbench run' makes one")
-    print_index(entries, console())
+    found = [run for run in runs if has_words(run, words)]
+    if not found:
+        none = f"no run under {RUNS} has {' and '.join(words)} in its words" if words else f"no run is under {RUNS}"
+        raise UserError(f"{none}: 'accelbench run' makes one")
+    print_index(found, console())
     if delete:
-        count = f"{len(entries)} run{'s' * (len(entries) != 1)}"
-        if not yes and not click.confirm(f"delete {count} for good?"):
+        those = counted(len(found), "run")
+        if not yes and not click.confirm(f"delete {those} for good?"):
             return
-        for entry in entries:
-            store = entry.run.store
-            assert store is not None
-            store.lock()  # a run that goes on is left alone
-            shutil.rmtree(store.path)
-        say(f"deleted {count}")
-        entries, _ = list_runs(stored_runs(RUNS), ())
-    elif words:
-        entries, _ = list_runs(stored_runs(RUNS), ())
-    say(f"page {write_index(entries, RUNS)}")
+        for run in found:
+            assert run.store is not None
+            run.store.lock()  # a run that goes on is left alone
+            shutil.rmtree(folder_of(run))
+        say(f"deleted {those}")
+        runs = [run for run in runs if not has_words(run, words)]
+    say(f"page {write_index(runs, RUNS)}")

@@ -1,0 +1,129 @@
+"""The one form in which every command hands over what it found, and how that is written in each format."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, get_args
+
+from accelbench.plain_text import plain
+
+Format = Literal["table", "json", "markdown", "junit"]
+FORMATS: tuple[Format, ...] = get_args(Format)
+Outcome = Literal["passed", "failed", "skipped"]
+"""What a CI server makes of a row: `skipped` is what was not decided or not measured."""
+
+_NOT_IN_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+
+
+@dataclass(frozen=True)
+class Row:
+    """One thing that was found: a point, a comparison, a claim or a check."""
+
+    name: str
+    values: Mapping[str, Any]
+    """The columns: numbers, words, lists of words, or None for what is not known."""
+    outcome: Outcome = "passed"
+    reason: str = ""
+    """Why it failed or was skipped, or what is to be known of it."""
+    seconds: float | None = None
+    """How long it took; None where that is no question."""
+
+
+@dataclass(frozen=True)
+class Document:
+    """What a command found: facts on the whole, and a row for each thing."""
+
+    command: str
+    facts: Mapping[str, Any]
+    rows: Sequence[Row] = field(default_factory=list)
+
+    def write(self, form: Format) -> str:
+        """Return the document in a format; ValueError for `table`, which every command prints in its own way."""
+        if form == "json":
+            return self._json()
+        if form == "markdown":
+            return self._markdown()
+        if form == "junit":
+            return self._junit()
+        raise ValueError(f"{form} is not written by a document")
+
+    def _json(self) -> str:
+        rows = [{"name": row.name, "outcome": row.outcome, "reason": row.reason, **row.values} for row in self.rows]
+        found = {"command": self.command, **self.facts, "rows": rows}
+        return json.dumps(_finite(found), ensure_ascii=False, indent=1, default=str, allow_nan=False)
+
+    def _markdown(self) -> str:
+        columns = list(dict.fromkeys(column for row in self.rows for column in row.values))
+        shown = [column for column in columns if any(_words(row.values.get(column)) for row in self.rows)]
+        facts = [f"**{_cell(name)}**: {_cell(_words(fact))}  " for name, fact in self.facts.items() if _words(fact)]
+        lines = [["", *shown, "outcome", "reason"]]
+        for row in self.rows:
+            lines.append([row.name, *(_words(row.values.get(column)) for column in shown), row.outcome, row.reason])
+        table = [f"| {' | '.join(map(_cell, line))} |" for line in lines]
+        rule = f"|{'---|' * len(lines[0])}"
+        return "\n".join([*facts, "", table[0], rule, *table[1:]])
+
+    def _junit(self) -> str:
+        from xml.etree import ElementTree
+
+        counts = {"tests": len(self.rows)}
+        counts |= {"failures": sum(row.outcome == "failed" for row in self.rows)}
+        counts |= {"skipped": sum(row.outcome == "skipped" for row in self.rows)}
+        name = f"accelbench {self.command}"
+        suite = ElementTree.Element("testsuite", {"name": name, **{what: str(n) for what, n in counts.items()}})
+        properties = ElementTree.SubElement(suite, "properties")
+        for fact, value in self.facts.items():
+            ElementTree.SubElement(properties, "property", {"name": _in_xml(fact), "value": _in_xml(_words(value))})
+        for row in self.rows:
+            took = {} if row.seconds is None else {"time": f"{row.seconds:.3f}"}
+            case = ElementTree.SubElement(suite, "testcase", {"classname": name, "name": _in_xml(row.name), **took})
+            if row.outcome != "passed":
+                element = "failure" if row.outcome == "failed" else "skipped"
+                ElementTree.SubElement(case, element, {"message": _in_xml(row.reason)})
+            values = "\n".join(f"{column}: {_words(value)}" for column, value in row.values.items() if _words(value))
+            ElementTree.SubElement(case, "system-out").text = _in_xml(values)
+        root = ElementTree.Element("testsuites")
+        root.append(suite)
+        ElementTree.indent(root)
+        return ElementTree.tostring(root, encoding="unicode", xml_declaration=True)
+
+
+def _words(value: Any) -> str:
+    """Return a value as a person reads it in a table; nothing for what is not known."""
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, float):
+        return f"{value:.4g}"
+    if isinstance(value, list | tuple):
+        return "; ".join(map(_words, value))
+    if isinstance(value, Mapping):
+        return ", ".join(f"{name}={_words(inner)}" for name, inner in value.items())
+    return str(value)
+
+
+def _cell(text: str) -> str:
+    """Return a text that stays in its cell, and is no mark-up."""
+    for sign in "\\|*_`<[":
+        text = text.replace(sign, f"\\{sign}")
+    return " ".join(plain(text).split())
+
+
+def _in_xml(text: str) -> str:
+    """Return the text without what XML has no place for."""
+    return _NOT_IN_XML.sub("", plain(text))
+
+
+def _finite(value: Any) -> Any:
+    """Return the value with None for each number that JSON has no word for."""
+    if isinstance(value, Mapping):
+        return {name: _finite(inner) for name, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(inner) for inner in value]
+    if isinstance(value, float) and value - value != 0:
+        return None
+    return value

@@ -1,0 +1,65 @@
+"""Options that a folder sets for the commands used in it: `accelbench.toml`, or a table of `pyproject.toml`."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import click
+
+from accelbench.errors import UserError
+from profiling.near_misses import suggest
+
+FILES = {"accelbench.toml": (), "pyproject.toml": ("tool", "accelbench")}
+"""The files, of which the first that says something counts, and the tables that lead to ours."""
+
+
+def read_settings(folder: Path) -> tuple[str, dict[str, Any]]:
+    """Return the name of the file, and its options by command; empty ones where no file has any.
+
+    Raises UserError for a file that is no TOML.
+    """
+    for name, tables in FILES.items():
+        try:
+            found = tomllib.loads((folder / name).read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            continue
+        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+            raise UserError(f"{name} cannot be read: {error}") from None
+        try:
+            for table in tables:
+                found = found.get(table, {})
+            if found:
+                return name, dict(found)
+        except (AttributeError, TypeError):
+            raise UserError(f"{name}: {'.'.join(tables)} is no table of options by command") from None
+    return "", {}
+
+
+def defaults(file: str, name: str, command: click.Command, options: Any) -> dict[str, Any]:
+    """Return the values of a command's parameters by the names that click knows them by.
+
+    `options` are named as on the command line, without the dashes in front. Raises UserError for an option that the
+    command does not have, for what is no table, and for a value that is none of an option.
+    """
+    if not isinstance(options, Mapping):
+        raise UserError(f"{file}: {name} is no table: write [{name}] and an option a line")
+    known = {
+        word.removeprefix("--"): param
+        for param in command.params
+        if isinstance(param, click.Option)
+        for word in param.opts
+        if word.startswith("--")
+    }
+    found: dict[str, Any] = {}
+    for option, value in options.items():
+        if option not in known:
+            raise UserError(f"{file}: {name} has no option {option!r}{suggest(option, sorted(known))}")
+        param = known[option]
+        values = value if param.multiple and isinstance(value, list) else [value]
+        if not all(isinstance(each, str | int | float) for each in values):
+            raise UserError(f"{file}: {name}.{option} is {value!r}: write one word, number or truth value")
+        found[str(param.name)] = values if param.multiple else value
+    return found

@@ -1,0 +1,78 @@
+"""What a document holds comes back from each format as it was, whatever words and numbers are in it."""
+
+from __future__ import annotations
+
+import json
+import re
+from xml.etree import ElementTree
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from accelbench.export.document import Document, Row
+from accelbench.plain_text import one_line, plain
+
+texts = st.text(max_size=20)
+values = st.one_of(st.none(), st.booleans(), st.integers(), st.floats(), texts, st.lists(texts, max_size=2))
+rows = st.builds(
+    Row,
+    name=texts,
+    values=st.dictionaries(st.sampled_from(["rate", "flags", "a|b"]), values),
+    outcome=st.sampled_from(["passed", "failed", "skipped"]),
+    reason=texts,
+    seconds=st.none() | st.floats(0, 1e6),
+)
+documents = st.builds(Document, command=st.just("run"), facts=st.dictionaries(texts, values), rows=st.lists(rows))
+
+
+@given(documents)
+def test_json_has_every_row_and_no_word_that_json_lacks(document: Document) -> None:
+    found = json.loads(document.write("json"), parse_constant=lambda word: pytest.fail(f"{word} is no JSON"))
+    assert [row["outcome"] for row in found["rows"]] == [row.outcome for row in document.rows]
+    for row, written in zip(document.rows, found["rows"], strict=True):
+        for name, value in row.values.items():
+            if not isinstance(value, float) or value - value == 0:
+                assert written[name] == value
+
+
+@given(documents)
+def test_every_line_of_a_markdown_table_has_as_many_cells(document: Document) -> None:
+    lines = document.write("markdown").split("\n")
+    table = lines[lines.index("") + 1 :] if "" in lines else lines
+    cells = {len(re.findall(r"(?<!\\)(?:\\\\)*\|", line)) for line in table}
+    assert len(table) == len(document.rows) + 2
+    assert len(cells) == 1
+
+
+@given(documents)
+def test_junit_is_xml_whose_counts_are_those_of_its_cases(document: Document) -> None:
+    (suite,) = ElementTree.fromstring(document.write("junit"))
+    cases = suite.findall("testcase")
+    assert suite.attrib["tests"] == str(len(cases)) == str(len(document.rows))
+    assert suite.attrib["failures"] == str(len(suite.findall("testcase/failure")))
+    assert suite.attrib["skipped"] == str(len(suite.findall("testcase/skipped")))
+    for case, row in zip(cases, document.rows, strict=True):
+        assert one_line(case.attrib["name"]) == one_line(plain(row.name))
+        assert [child.tag for child in case if child.tag != "system-out"] == {
+            "passed": [],
+            "failed": ["failure"],
+            "skipped": ["skipped"],
+        }[row.outcome]
+
+
+def test_a_table_in_markdown_reads_as_its_rows() -> None:
+    row = Row("matmul n=1024", {"rate": 1234567.0, "unit": "FLOP/s", "flags": ["noisy", "drifts"], "bound": None})
+    assert Document("run", {"run": "A_1"}, [row, Row("x|y", {}, "failed", "out of memory")]).write("markdown") == (
+        "**run**: A\\_1  \n"
+        "\n"
+        "|  | rate | unit | flags | outcome | reason |\n"
+        "|---|---|---|---|---|---|\n"
+        "| matmul n=1024 | 1.235e+06 | FLOP/s | noisy; drifts | passed |  |\n"
+        "| x\\|y |  |  |  | failed | out of memory |"
+    )
+
+
+def test_a_table_of_the_terminal_is_no_documents_task() -> None:
+    with pytest.raises(ValueError, match="table"):
+        Document("run", {}).write("table")
