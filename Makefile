@@ -79,6 +79,7 @@ endef
 ON_COMMAND_LINE := $(foreach name,PYTHON VENV SET,$(if $(findstring command,$(origin $(name))),$(name)))
 NAMES = DEVICE PYTHON VENV SET CUDA JOBS
 OTHERS = $(BENCH_VARIABLES) RUN STAGES BUDGET PART PAPER SMALL KERNELS PYTEST ENGINE BASE SIF FLAGS
+# A variable that is misspelt on the command line would be ignored, and something else be measured than was asked for.
 MISTYPED := $(foreach name,$(filter-out $(NAMES) $(OTHERS) SHELL MAKE%,$(.VARIABLES)),$(if $(filter command,$(firstword $(origin $(name)))),$(name)))
 $(if $(strip $(MISTYPED)),$(error no variable is called $(strip $(MISTYPED)): there is $(sort $(NAMES) $(OTHERS))))
 literally = $(if $(findstring $(NEWLINE),$(value $(1))),$(error $(1)= has more than one line))$(eval override $(1) := $$(value $(1)))

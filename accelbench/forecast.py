@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from accelbench.damage import damage_met
 from accelbench.differences import same_machine
 from accelbench.errors import UserError
-from accelbench.format import seconds
+from accelbench.format import counted, seconds
 from accelbench.run.plan import discover
 from accelbench.run.store import RunInfo, RunStore, Settings
 from accelbench.run.suite import Suite
@@ -46,16 +46,18 @@ class Forecast:
         """Return the estimate in words, with what it rests on."""
         parts = []
         if self.known:
-            parts.append(f"{_count(self.known, 'point')} in about {_long(self.known_s)}, by what they took here before")
+            parts.append(
+                f"{counted(self.known, 'point')} in about {_long(self.known_s)}, by what they took here before"
+            )
         if self.usual:
-            new = f"{_count(self.usual, 'point')} that this machine has not measured yet"
+            new = f"{counted(self.usual, 'point')} that this machine has not measured yet"
             parts.append(f"{new} in about {_long(self.usual_s)}, which is what they take on two CPU cores")
         if self.kernels:
             allowed = _long(self.kernels_s)
-            parts.append(f"{_count(self.kernels, 'kernel')} in about {allowed}, by the sampling time they are allowed")
+            parts.append(f"{counted(self.kernels, 'kernel')} in about {allowed}, by the sampling time they are allowed")
         if self.trainings:
             parts.append(
-                f"{_count(self.trainings, 'training')} that this machine has not measured yet, in less than "
+                f"{counted(self.trainings, 'training')} that this machine has not measured yet, in less than "
                 f"{_long(self.limits_s)}, by the time limits that they declare"
             )
         return "estimate: " + ("; ".join(parts) or "nothing is left to measure")
@@ -122,10 +124,6 @@ def of_machine(stores: Sequence[RunStore], here: Environment) -> list[Stored]:
         if same_machine(info.environment, here):
             found.append((store, info))
     return sorted(found, key=lambda each: each[1].created)
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number} {what}{'s' * (number != 1)}"
 
 
 def _long(duration: float) -> str:

@@ -49,6 +49,11 @@ class Reading:
         return f"{self.value} {self.unit}".rstrip()
 
 
+def counted(number: int, what: str) -> str:
+    """Return so many of it in words: `1 point`, `2,000 points`."""
+    return f"{number:,} {what}{'s' * (number != 1)}"
+
+
 def clip(text: str, most: int = MAX_LABEL) -> str:
     """Return the text as a drawing has room for it, with an ellipsis where it was longer."""
     return text if len(text) <= most else f"{text[: most - 1]}…"

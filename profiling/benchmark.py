@@ -160,7 +160,7 @@ class Benchmark:
             raise ValueError(f"{self.name}: its rate has a bound or none: declare one of bound and unbounded")
         if self.bound == "arithmetic" and self.dtype is None:
             raise ValueError(f"{self.name}: its rate is bounded by arithmetic: declare the dtype of that")
-        unknown = {*self.layout.values(), *self.sizes} - {*self.axes, *self.optional}
+        unknown = {*self.layout.values(), *self.sizes} - self.axis_names
         if unknown:
             raise ValueError(f"{self.name}: its layout or sizes name axes that it lacks: {', '.join(sorted(unknown))}")
 
@@ -184,6 +184,11 @@ class Benchmark:
     def summary(self) -> str:
         """Return the first line of what the benchmark measures."""
         return self.measures.strip().splitlines()[0]
+
+    @property
+    def axis_names(self) -> set[str]:
+        """Return the names of all axes, those among them that a point need not have."""
+        return {*self.axes, *self.optional}
 
     def axes_on(self, device: Device) -> dict[str, Values]:
         """Return the default values of each axis on that device."""

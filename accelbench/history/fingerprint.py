@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
+from accelbench.format import counted
 from accelbench.run.store import RunInfo
 
 
@@ -19,7 +20,7 @@ def fingerprint(info: RunInfo) -> str:
     nodes = len({0, *(other.node for other in info.other_ranks)})
     parts = [
         cpu.model or f"unknown {cpu.architecture} CPU",
-        f"{cpu.usable} CPU{'s' * (cpu.usable != 1)}{limited}",
+        f"{counted(cpu.usable, 'CPU')}{limited}",
         *(f"{count}× {name}" if count > 1 else name for name, count in cards.items()),
         *([f"{nodes} nodes"] if nodes > 1 else []),
     ]

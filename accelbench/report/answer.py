@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Literal
 
-from accelbench.format import percent, read
+from accelbench.format import counted, percent, read
 from accelbench.report.rows import Row
-from accelbench.report.stored_run import Run
+from accelbench.report.stored_run import Light, Run
 from accelbench.report.verdict import verdict
 from profiling.records.record import Record
 from profiling.records.work import UNITS, Bounded
@@ -29,8 +28,7 @@ class Answer:
     how_fast: str
     holds_back: str
     believe: str
-    light: Literal["good", "disturbed", "bad"]
-    """Whether the figures can be believed: `disturbed` where something disturbed one, `bad` where a point failed."""
+    light: Light
 
     @property
     def lines(self) -> tuple[tuple[str, str], ...]:
@@ -68,7 +66,7 @@ def _of_device(device: str, rows: Sequence[Row]) -> str:
     first = [f"{device.upper()}: {' and '.join([', '.join(reached[:-1])] * (len(reached) > 1) + reached[-1:])}"]
     parts = first * bool(reached) + trained[:TRAININGS_TOLD] + others[:OTHERS_TOLD]
     if not parts:
-        return f"{device.upper()}: the tables below have {len(rows)} figure{'s' * (len(rows) != 1)}."
+        return f"{device.upper()}: the tables below have {counted(len(rows), 'figure')}."
     return f"{'; '.join(parts)}."
 
 
@@ -143,16 +141,11 @@ def _bounded(bound: str | None, those: Sequence[Record], trainings: int) -> str:
     return f"{which} {'are' if len(those) > 1 else 'is'} {bound}{helped}."
 
 
-def count_of(points: int) -> str:
-    """Return so many points in words."""
-    return f"{points} point{'s' * (points != 1)}"
-
-
 def _believe(run: Run) -> Iterator[str]:
     """Yield whether figures may be other ones tomorrow."""
     counts = run.counts
     if counts.failed:
-        yield f"Not all: {count_of(counts.failed)} failed, and have no figure."
+        yield f"Not all: {counted(counts.failed, 'point')} failed, and have no figure."
     if counts.disturbed:
         words = Counter(flag.word for row in run.rows if row.disturbed for flag in row.flags)
         kinds = ", ".join(f"{word} {count}" for word, count in words.most_common())
@@ -162,6 +155,6 @@ def _believe(run: Run) -> Iterator[str]:
         yield "'accelbench doctor' tells how to quieten this machine."
     elif not counts.failed:
         alone = sum(len(row.record.rounds) <= 1 for row in run.rows)
-        whole = f"Yes: nothing was seen to disturb {count_of(counts.measured)}, and every answer was verified."
+        whole = f"Yes: nothing was seen to disturb {counted(counts.measured, 'point')}, and every answer was verified."
         rest = f"{alone} figure{'s rest' if alone > 1 else ' rests'} on one process"
         yield whole if not alone else f"{whole} {rest}: a fresh one may differ by some per cent."

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from statistics import median
 
 from accelbench.facts import Fact
-from accelbench.format import UNKNOWN, clip, digits, percent, seconds
+from accelbench.format import UNKNOWN, clip, counted, digits, percent, seconds
 from profiling.machine.sizes import format_bytes
 from profiling.records.host import CATEGORIES, Category, HostCounters, HostProfile, Sampling, ThreadShare
 
@@ -107,7 +107,7 @@ def _cost(sampling: Sampling) -> str | None:
     if not sampling.windows:
         return None
     looks = sum(window.looks for window in sampling.windows)
-    windows = f"{len(sampling.windows)} window{'s' * (len(sampling.windows) != 1)}"
+    windows = counted(len(sampling.windows), "window")
     return (
         f"about {percent(sampling.cost)} of the time, of {percent(sampling.budget)} allowed; "
         f"{looks:,} looks in {windows}, over {seconds(sampling.elapsed_s)}"

@@ -24,7 +24,9 @@ HIDDEN_SHARE = 0.02
 FIRST_CURVES = ("loss", "accuracy", "precision", "recall")
 """The curves of a training that are drawn before any others, then what was evaluated on held-out data."""
 CURVES = 4
+"""The most curves in one drawing of a training."""
 MOST_TICKS = 6
+"""The most epochs that are labelled on an axis."""
 
 
 def samples(group: Group, rows: Sequence[Row], name: str) -> Markup:

@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
-from accelbench.format import clip, digits, read
+from accelbench.format import clip, counted, digits, read
 from accelbench.report.measured_roofs import Roofline
 from accelbench.report.svg import (
     INK,
@@ -97,7 +97,7 @@ def roofline_plot(drawn: Sequence[Roofline], name: str) -> Markup:
 
 def _title(drawn: Sequence[Roofline]) -> str:
     count = sum(len(one.dots) for one in drawn)
-    points = f"{count} point{'s' * (count != 1)} under the roofs measured in"
+    points = f"{counted(count, 'point')} under the roofs measured in"
     places = ", ".join(one.place for one in drawn)
     return (
         f"Rooflines of {places}: {points} their runs"

@@ -9,6 +9,7 @@ from datetime import UTC
 from functools import cached_property
 from typing import Literal
 
+from accelbench.history.fingerprint import fingerprint
 from accelbench.report.rows import Counts, Group, Row, count_text, counts_of, each_at_most, make_groups, rows_of
 from accelbench.run.store import RunInfo, RunStore
 from profiling.analysis.course import Course, course_of, disturbances
@@ -19,6 +20,12 @@ RECORDS_HELD = 3000
 """The records of each status that are held for the page and the terminal: one takes some 40 kB of memory."""
 ROWS_IN_PAGE = 2000
 """The points that the tables of the page show, so that a browser opens it at once; `records.csv` has all of them."""
+
+
+Light = Literal["good", "disturbed", "bad"]
+"""Whether figures can be believed: `disturbed` where something disturbed one, `bad` where a point failed."""
+LIGHT_STYLES: dict[Light, str] = {"good": "green", "disturbed": "yellow", "bad": "bold red"}
+"""How a terminal shows each."""
 
 
 @dataclass(frozen=True)
@@ -93,8 +100,20 @@ class Run:
         return f"the run is {state}" if state else ""
 
     @property
-    def light(self) -> Literal["good", "disturbed", "bad"]:
-        """Return `bad` where a point failed, else `disturbed` where one was disturbed, else `good`."""
+    def outcome(self) -> str:
+        """Return how many points were measured, and whether the run is unfinished or shown in part."""
+        left_out = self.left_out.counts.points
+        part = f"{left_out:,} points are in the CSV alone" if left_out else ""
+        return "; ".join(filter(None, [self.counts_text, self.unfinished, part]))
+
+    @property
+    def machine(self) -> str:
+        """Return the machine that it was measured on, in words."""
+        return fingerprint(self.info)
+
+    @property
+    def light(self) -> Light:
+        """Return whether the figures can be believed."""
         return "bad" if self.counts.failed else "disturbed" if self.counts.disturbed else "good"
 
     def all_records(self) -> Iterator[Record]:

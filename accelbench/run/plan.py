@@ -90,7 +90,7 @@ class Choice:
         return cls(benchmark or None, axis, chosen)
 
     def concerns(self, benchmark: Benchmark) -> bool:
-        return self.axis in {*benchmark.axes, *benchmark.optional} and self.benchmark in (None, benchmark.name)
+        return self.axis in benchmark.axis_names and self.benchmark in (None, benchmark.name)
 
 
 def make_plan(
@@ -111,7 +111,7 @@ def make_plan(
     chosen = [benchmarks[selection.name] for selection in selections]
     for choice in choices:
         if not any(choice.concerns(benchmark) for benchmark in chosen):
-            axes = sorted({axis for benchmark in chosen for axis in {*benchmark.axes, *benchmark.optional}})
+            axes = sorted({axis for benchmark in chosen for axis in benchmark.axis_names})
             raise UserError(f"no chosen benchmark has an axis {choice.axis!r}{suggest(choice.axis, axes)}")
     combinations = [
         replace(combination, host_cores=cores)

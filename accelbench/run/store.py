@@ -13,6 +13,7 @@ from pydantic import Field
 
 from accelbench.damage import tell_damage
 from accelbench.errors import DataDamaged, RunBroken, UserError
+from accelbench.format import counted
 from accelbench.limits import MOST_SEED
 from accelbench.run.schedule import Turn, schedule
 from accelbench.run.stored_file import opened, parse, point_of, why
@@ -256,7 +257,7 @@ class RunStore:
             count = len(self.contents().lines)
         except UserError as error:
             return f"nothing of this run can be read again: {error}"
-        records = f"{count} record{'s' * (count != 1)} can be read again"
+        records = f"{counted(count, 'record')} can be read again"
         return f"{records}, and once that is mended 'accelbench resume {self.path}' measures the rest"
 
     def records(self) -> list[Record]:

@@ -10,6 +10,7 @@ from dataclasses import replace
 
 from rich.console import Console
 
+from accelbench.format import counted
 from accelbench.report.section import InTerminal, Run, Section, numbers_table
 from accelbench.run.affinity import granted
 from profiling.records.point import Point
@@ -77,7 +78,7 @@ def _enough_workers(records: Mapping[int, Record]) -> str:
     rates = {count: _rate(record) for count, record in records.items()}
     enough = min(count for count, rate in rates.items() if rate >= NEAR * max(rates.values()))
     return (
-        f"fed by {enough} input worker{'s' * (enough != 1)} on all cores: "
+        f"fed by {counted(enough, 'input worker')} on all cores: "
         f"no number that was measured is over {1 / NEAR - 1:.0%} faster"
     )
 

@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from accelbench.format import quality_text, share
+from accelbench.format import counted, quality_text, share
 from accelbench.report.joined import Joined
 from accelbench.report.rows import Row
 from accelbench.report.section import InPage, InTerminal, Section
@@ -84,8 +84,7 @@ def _in_words(found: SamePoints) -> Iterator[str]:
     if more:
         yield f"and {more:,} more points of several runs, in the CSV"
     if found.single:
-        points = f"{found.single:,} point{'s' * (found.single != 1)}"
-        yield f"{points} of one run alone: in the CSV, and in that run's report"
+        yield f"{counted(found.single, 'point')} of one run alone: in the CSV, and in that run's report"
 
 
 section = Section(

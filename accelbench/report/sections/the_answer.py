@@ -8,8 +8,8 @@ from rich.text import Text
 
 from accelbench.report.answer import Answer, answer
 from accelbench.report.section import InPage, InTerminal, Section
+from accelbench.report.stored_run import LIGHT_STYLES
 
-STYLES = {"good": "green", "disturbed": "yellow", "bad": "bold red"}
 WIDTH = 100
 
 
@@ -17,7 +17,7 @@ def _print(found: Answer, console: Console) -> None:
     console.print()
     for question, text in found.lines:
         console.print(Text(question, style="bold"))
-        style = STYLES[found.light] if text is found.believe else ""
+        style = LIGHT_STYLES[found.light] if text is found.believe else ""
         console.print(Padding(Text(text, style=style), (0, 0, 0, 2)), width=min(WIDTH, console.width))
     console.print()
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from accelbench.differences import unlike
 from accelbench.facts import Fact, facts, in_words
+from accelbench.format import counted
 from accelbench.report.section import InPage, Section
 from accelbench.run.store import RunInfo
 from profiling.machine.cpu_probe import slower_in_words
@@ -69,7 +70,7 @@ def _cpu(environment: Environment, told: Told) -> Iterable[Fact]:
     cpu = environment.cpu
     yield told("model", "cpu.model")
     yield told("architecture", "cpu.architecture")
-    sockets = None if cpu.sockets is None else f"{cpu.sockets} socket{'s' * (cpu.sockets != 1)}"
+    sockets = None if cpu.sockets is None else counted(cpu.sockets, "socket")
     cores = None if cpu.cores is None else f"{cpu.cores} cores"
     topology = ", ".join(filter(None, [sockets, cores, f"{cpu.logical} logical CPUs"]))
     yield Fact("topology", topology, environment.unknown.get("cpu.cores"))

@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from accelbench.facts import Leaf, facts, in_words
+from accelbench.format import counted
 from accelbench.reproduce.evidence import Evidence
 from accelbench.reproduce.points import Points
 from accelbench.reproduce.rules.rule import NONE, Rule
@@ -151,7 +152,7 @@ class RuntimeIs(Rule):
         if self.gpus is not None:
             count = len(info.environment.gpus)
             if info.device == "gpu":
-                parts.append(Part(f"{count} GPU{'s' * (count != 1)}", count == self.gpus, str(count)))
+                parts.append(Part(counted(count, "GPU"), count == self.gpus, str(count)))
             else:
                 why = f"the run measured {info.device}, and its runtime may have other devices"
                 parts.append(Part(why, None, "", "no such device", why))

@@ -61,7 +61,7 @@ def test_a_paper_names_suites_that_exist(name: str) -> None:
 @pytest.mark.parametrize("points", POINTS, ids=str)
 def test_the_points_that_decide_name_axes_that_their_benchmark_declares(points: Points) -> None:
     benchmark = discover()[points.benchmark]
-    known = {*benchmark.axes, *benchmark.optional, HOST_CORES}
+    known = {*benchmark.axis_names, HOST_CORES}
     assert {*points.fixed, *points.free, *filter(None, [points.swept])} <= known
     assert set(points.devices) <= set(benchmark.devices)
 
