@@ -39,6 +39,8 @@ class Document:
     command: str
     facts: Mapping[str, Any]
     rows: Sequence[Row] = field(default_factory=list)
+    told: Sequence[str] = ()
+    """The columns that a person wants to see, which are those of Markdown; none for all."""
 
     def write(self, form: Format) -> str:
         """Return the document in a format; ValueError for `table`, which every command prints in its own way."""
@@ -56,7 +58,7 @@ class Document:
         return json.dumps(_finite(found), ensure_ascii=False, indent=1, default=str, allow_nan=False)
 
     def _markdown(self) -> str:
-        columns = list(dict.fromkeys(column for row in self.rows for column in row.values))
+        columns = self.told or list(dict.fromkeys(column for row in self.rows for column in row.values))
         shown = [column for column in columns if any(_words(row.values.get(column)) for row in self.rows)]
         facts = [f"**{_cell(name)}**: {_cell(_words(fact))}  " for name, fact in self.facts.items() if _words(fact)]
         lines = [["", *shown, "outcome", "reason"]]

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from accelbench.export.document import Document, Outcome, Row
+from accelbench.format import read_figure
 
 if TYPE_CHECKING:
     from accelbench.compare.change import Change
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from accelbench.reproduce.judging import Judgement
     from accelbench.reproduce.verdict import Word
     from profiling.records.environment import Environment
+    from profiling.timing.statistics import Estimate
 
 OF_CLAIM: dict[Word, Outcome] = {
     "confirmed": "passed",
@@ -29,9 +31,10 @@ OF_CLAIM: dict[Word, Outcome] = {
 
 def document_of_runs(runs: Sequence[Run], command: str) -> Document:
     """Return every point of the runs with its figure, its flags and what holds it back."""
-    told = [_of_run(run) for run in runs]
-    facts = told[0] if len(told) == 1 else {"runs": told}
-    return Document(command, facts, [row for run in runs for row in _points(run)])
+    each = [_of_run(run) for run in runs]
+    facts = each[0] if len(each) == 1 else {"runs": each}
+    told = ["run"] * (len(runs) > 1) + ["figure", "bound", "flags"]
+    return Document(command, facts, [row for run in runs for row in _points(run)], told)
 
 
 def _of_run(run: Run) -> dict[str, Any]:
@@ -60,6 +63,7 @@ def _points(run: Run) -> Iterator[Row]:
             name=str(record.point),
             values={
                 "run": run.info.run_id,
+                "figure": str(row.reading),
                 "rate": rate,
                 "low": low,
                 "high": high,
@@ -104,7 +108,7 @@ def document_of_comparison(comparison: Comparison, regressions: Sequence[Regress
     for pair in comparison.unmeasured:
         reason = "; ".join(f"{r.status}: {r.reason}" for r in (*pair.a, *pair.b) if r.status != "measured")
         rows.append(Row(pair.point, {}, "failed" if pair.point in worse else "skipped", worse.get(pair.point, reason)))
-    return Document("compare", facts, rows)
+    return Document("compare", facts, rows, ["verdict", "change", "notes"])
 
 
 def _change(change: Change, regression: str | None) -> Row:
@@ -114,6 +118,7 @@ def _change(change: Change, regression: str | None) -> Row:
         name=change.point,
         values={
             "verdict": change.verdict,
+            "change": _ratio(speed),
             "speed": speed.value if speed else None,
             "low": speed.low if speed else None,
             "high": speed.high if speed else None,
@@ -126,6 +131,11 @@ def _change(change: Change, regression: str | None) -> Row:
     )
 
 
+def _ratio(speed: Estimate | None) -> str | None:
+    """Return the speed of B over that of A in words: `× 0.956 (0.951–0.960)`."""
+    return f"× {speed.value:.3f} ({speed.low:.3f}–{speed.high:.3f})" if speed else None
+
+
 def document_of_pair(result: PairResult, slower: Sequence[PointResult]) -> Document:
     """Return each point of a pair; one of `slower` has failed, and so has what was not measured."""
     facts = {"a": result.a.model_dump(), "b": result.b.model_dump(), "status": result.status}
@@ -133,6 +143,7 @@ def document_of_pair(result: PairResult, slower: Sequence[PointResult]) -> Docum
     for point in result.points:
         values = {
             "verdict": point.verdict,
+            "change": _ratio(point.speed),
             "speed": point.speed.value if point.speed else None,
             "low": point.speed.low if point.speed else None,
             "high": point.speed.high if point.speed else None,
@@ -145,7 +156,7 @@ def document_of_pair(result: PairResult, slower: Sequence[PointResult]) -> Docum
         failed = point in slower or point.verdict == "not measured"
         outcome: Outcome = "failed" if failed else "skipped" if point.verdict == "cannot tell" else "passed"
         rows.append(Row(point.point, values, outcome, point.reason or ("a regression" if failed else "")))
-    return Document("pair", facts, rows)
+    return Document("pair", facts, rows, ["verdict", "change", "pairs", "disturbed"])
 
 
 def document_of_history(series: Sequence[Series], passed_over: Sequence[str]) -> Document:
@@ -157,6 +168,7 @@ def document_of_history(series: Sequence[Series], passed_over: Sequence[str]) ->
             "machine": one.machine,
             "runs": len(one.entries),
             "disturbed": one.disturbed,
+            "figure": str(read_figure(latest) or "") if latest else None,
             "latest": latest.rate() if latest else None,
             "unit": latest.unit if latest else None,
             "spread": one.spread.deviation if one.spread else None,
@@ -164,7 +176,7 @@ def document_of_history(series: Sequence[Series], passed_over: Sequence[str]) ->
             "trend": {"speed": one.trend.speed, "days": one.trend.days} if one.trend else None,
         }
         rows.append(Row(str(one.point), values))
-    return Document("history", {"passed_over": passed_over}, rows)
+    return Document("history", {"passed_over": passed_over}, rows, ["machine", "runs", "figure", "spread", "changes"])
 
 
 def document_of_judgement(judgement: Judgement) -> Document:
