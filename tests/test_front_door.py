@@ -149,15 +149,19 @@ def test_a_device_that_is_not_there_is_said_before_anything_is_installed(tmp_pat
 def test_the_readmes_benchmark_runs_as_it_stands(accelbench: Run, tmp_path: Path) -> None:
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     (example,) = re.findall(r"```python\n(.*?)```", readme, re.DOTALL)
-    (imports,) = re.findall(r"with `(from profiling.benchmark import [^`]*)`", readme)
     folder = tmp_path / "mine"
     folder.mkdir()
-    (folder / "saxpy.py").write_text(f"from __future__ import annotations\n\n{imports}\n\n\n{example}")
-    process = accelbench(
-        "run", "saxpy", "--param", "n=1000", "--no-ceilings", "--device", "cpu", ACCELBENCH_PATH=str(folder)
-    )
+    (folder / "saxpy.py").write_text(example, encoding="utf-8")
+    words = ("run", "saxpy", "--param", "n=1000", "--no-ceilings", "--device", "cpu")
+    process = accelbench(*words, ACCELBENCH_PATH=str(folder))
     assert process.returncode == 0, process.stdout + process.stderr
     assert "1 of 1 points measured and verified" in process.stdout
+    wrong = example.replace("np.add(out, y, out=out)", "np.add(out, y, out=out), out.put(7, 5.0)")
+    (folder / "saxpy.py").write_text(wrong, encoding="utf-8")
+    process = accelbench(*words, ACCELBENCH_PATH=str(folder))
+    assert process.returncode == 1
+    told = " ".join(process.stdout.split())
+    assert re.search(r"wrong answer: the formula on fresh inputs: .*expected -?[\d.]+ at \[7\], found 5\.0", told)
 
 
 @pytest.mark.slow

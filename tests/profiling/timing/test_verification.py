@@ -55,6 +55,19 @@ def test_the_tolerance_decides_and_is_on_record():
     assert failed.error == pytest.approx(1e-5, rel=1e-3)
 
 
+@given(st.integers(0, 2), st.integers(0, 4), st.integers(1, 15))
+def test_a_wrong_answer_names_the_place_where_it_is_most_wrong(row, column, at_once):
+    expected = np.ones((3, 5))
+    found = expected + 0.1
+    found[row, column] = 7.5
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("profiling.timing.verification.AT_ONCE", at_once)
+        failed = verify_close(found, expected, 1e-6, "closed form")
+    reason = f"error 6.5, tolerated 1e-06, expected 1.0 at [{row}, {column}], found 7.5"
+    assert outcome_of(failed)["reason"] == f"wrong answer: closed form: {reason}"
+    assert verify_close(expected, expected, 0.0, "closed form").expected is None
+
+
 def test_an_unwritten_answer_fails_with_a_number_that_json_can_hold():
     failed = verify_close([math.nan], [1.0], 1e300, "closed form")
     assert not failed.passed
