@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from math import exp, log
+from statistics import fmean
 
 from accelbench.compare.change import Change, compare_point
 from accelbench.compare.runs import EQUIVALENCE
@@ -49,9 +51,25 @@ class SamePoint:
 
 
 @dataclass(frozen=True)
+class Mean:
+    """The geometric mean of how many times faster than the first run another one is."""
+
+    of: str
+    """The benchmark whose points it is of, or `kernels` or `trainings`."""
+    place: str
+    """The name of the other run, or of the device in it."""
+    value: float
+    points: int
+    """The points that both measured and nothing disturbed."""
+
+
+@dataclass(frozen=True)
 class SamePoints:
     """The points that more than one of the runs measured."""
 
+    base: str
+    """The name of the first run, which all means are relative to."""
+    means: tuple[Mean, ...]
     shown: tuple[SamePoint, ...]
     more: int
     """The number of such points for which there is no room."""
@@ -68,7 +86,30 @@ def same_points(joined: Joined) -> SamePoints:
     several = [(name, placed) for name, placed in found.items() if len(placed) > 1]
     shown = several[: max(1, ENTRIES_SHOWN // len(joined.runs))]
     points = tuple(SamePoint(name, tuple(_entries(placed))) for name, placed in shown)
-    return SamePoints(points, len(several) - len(shown), len(found) - len(several))
+    means = tuple(_means(joined.labels[0], [placed for _, placed in several]))
+    return SamePoints(joined.labels[0], means, points, len(several) - len(shown), len(found) - len(several))
+
+
+def _means(base: str, points: Sequence[Sequence[Placed]]) -> Iterator[Mean]:
+    """Yield the means of each run by benchmark, then over all kernels and all trainings where they are of several.
+
+    A geometric mean is the same whichever run the ratios are taken over (Fleming and Wallace, CACM 29 (1986), 218).
+    """
+    speeds: dict[tuple[str, str], list[float]] = {}
+    benchmarks: dict[str, set[str]] = {}
+    for (first_place, first), *others in points:
+        if first_place != base or first.disturbed:
+            continue
+        kind, benchmark = "trainings" if first.training else "kernels", first.record.point.benchmark
+        benchmarks.setdefault(kind, set()).add(benchmark)
+        for place, row in others:
+            costs = cost(first.record, first.record.figure), cost(row.record, first.record.figure)
+            if costs[0] and costs[1] and not row.disturbed:
+                for of in (benchmark, kind):
+                    speeds.setdefault((of, place), []).append(log(costs[0] / costs[1]))
+    for (of, place), found in sorted(speeds.items(), key=lambda item: item[0][0] in benchmarks):
+        if of not in benchmarks or len(benchmarks[of]) > 1:
+            yield Mean(of, place, exp(fmean(found)), len(found))
 
 
 def _entries(placed: Sequence[Placed]) -> Iterator[Entry]:

@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from accelbench.format import counted, quality_text, share
+from accelbench.format import counted, digits, quality_text, share
 from accelbench.report.joined import Joined
 from accelbench.report.rows import Row
 from accelbench.report.section import InPage, InTerminal, Section
@@ -33,7 +33,8 @@ def _find(joined: Joined) -> SamePoints | None:
 def _content(found: SamePoints, joined: Joined) -> Mapping[str, Any]:
     from accelbench.compare.evidence import ASSUMED_SPREAD
 
-    return {"quality": quality, "spread": f"{100 * ASSUMED_SPREAD:g} %"}
+    most = max((mean.value for mean in found.means), default=1.0)
+    return {"quality": quality, "spread": f"{100 * ASSUMED_SPREAD:g} %", "digits": digits, "most": max(most, 1.0)}
 
 
 def quality(row: Row) -> str:
@@ -48,6 +49,8 @@ def _print(found: SamePoints, console: Console) -> None:
     console.print()
     if found.shown:
         console.print(_table(found))
+    if found.means:
+        console.print(_means_table(found))
     for line in _in_words(found):
         console.print(Text(line, style="dim"), soft_wrap=True)
 
@@ -68,6 +71,18 @@ def _table(found: SamePoints) -> Table:
             speed = _over(ratio.value, ratio.interval) if ratio else Text("1")
             table.add_row(name, figure, Text(share(entry.row.of_ceiling)), speed)
         table.add_section()
+    return table
+
+
+def _means_table(found: SamePoints) -> Table:
+    title = f"geometric mean of the speed over {found.base}, of points that nothing disturbed"
+    table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False)
+    table.add_column("of", overflow="fold")
+    table.add_column("run", overflow="fold")
+    for column in ("mean", "points"):
+        table.add_column(column, justify="right", no_wrap=True)
+    for mean in found.means:
+        table.add_row(Text(mean.of, style="bold"), Text(mean.place), f"× {digits(mean.value)}", f"{mean.points:,}")
     return table
 
 
