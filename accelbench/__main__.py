@@ -74,7 +74,7 @@ class Commands(click.Group):
             meant = f": did you mean {other!r}?" if other else suggest(args[0], self.list_commands(ctx))
             raise UserError(f"no command is called {args[0]!r}{meant}")
         name, command, rest = super().resolve_command(ctx, args)
-        if name and command:
+        if name and command and not ctx.resilient_parsing:  # which is that of a shell that completes a word
             ctx.default_map = {name: self._settings(ctx, command, name)}
         return name, command, rest
 

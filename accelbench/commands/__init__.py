@@ -42,6 +42,28 @@ class Word(click.Choice[str]):
         return wrong.removesuffix(".") + (did_you_mean(str(value), self.choices) or ".")
 
 
+def complete_benchmark(context: click.Context, parameter: click.Parameter, begun: str) -> list[str]:
+    """Return the benchmarks that a word on the command line may become."""
+    from accelbench.run.plan import discover
+
+    return [name for name in discover() if name.startswith(begun)]
+
+
+def complete_suite(context: click.Context, parameter: click.Parameter, begun: str) -> list[str]:
+    """Return the suites that a word on the command line may become."""
+    from accelbench.run.suite import suite_names
+
+    return [name for name in suite_names() if name.startswith(begun)]
+
+
+def complete_run(context: click.Context, parameter: click.Parameter, begun: str) -> list[str]:
+    """Return the stored runs that a word on the command line may become, by their paths."""
+    from accelbench.run.store import RUNS
+
+    found = ["latest", *sorted(str(path.parent) for path in RUNS.glob("*/run.json"))]
+    return [word for word in found if word.startswith(begun)]
+
+
 DEVICE_OPTION = click.option(
     "--device",
     type=Word(["auto", *kinds()]),

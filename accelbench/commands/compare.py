@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from accelbench.commands import FORMAT_OPTION, Number, console
+from accelbench.commands import FORMAT_OPTION, Number, complete_run, console
 from accelbench.errors import UserError
 from accelbench.export.document import Format
 
@@ -27,7 +27,7 @@ class TwoSides(click.Command):
 
 
 @click.command(cls=TwoSides)
-@click.argument("runs", nargs=-1, metavar="A... -- B...")
+@click.argument("runs", nargs=-1, metavar="A... -- B...", shell_complete=complete_run)
 @click.option("--fail-on", metavar="slower:5%", help="Exit with status 3 if a point of B is that much slower than A's.")
 @click.option(
     "--equivalence",

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import click
 
+from accelbench.commands import complete_run
 from accelbench.errors import UserError
 
 
 @click.command()
-@click.argument("run", metavar="RUN")
+@click.argument("run", metavar="RUN", shell_complete=complete_run)
 def command(run: str) -> None:
     """Keep the figures of a run as references: reports of later runs on such a machine put theirs beside it.
 

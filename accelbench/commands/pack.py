@@ -6,12 +6,12 @@ from pathlib import Path
 
 import click
 
-from accelbench.commands import Number
+from accelbench.commands import Number, complete_run
 from accelbench.limits import MOST_MIB
 
 
 @click.command()
-@click.argument("runs", nargs=-1, required=True, metavar="RUN...")
+@click.argument("runs", nargs=-1, required=True, metavar="RUN...", shell_complete=complete_run)
 @click.option("--out", type=click.Path(path_type=Path), help="The file. Default: here, named after date and machine.")
 @click.option(
     "--anonymous",

@@ -6,7 +6,15 @@ from pathlib import Path
 
 import click
 
-from accelbench.commands import BACKEND_OPTION, DEVICE_OPTION, FORMAT_OPTION, OUT_OPTION, Number, console
+from accelbench.commands import (
+    BACKEND_OPTION,
+    DEVICE_OPTION,
+    FORMAT_OPTION,
+    OUT_OPTION,
+    Number,
+    complete_benchmark,
+    console,
+)
 from accelbench.errors import Interrupted, UserError
 from accelbench.export.document import Format
 from accelbench.limits import MOST_SECONDS
@@ -23,7 +31,7 @@ MANY = 2
 @click.command()
 @click.argument("a", metavar="A")
 @click.argument("b", metavar="B")
-@click.argument("benchmarks", nargs=-1, required=True, metavar="BENCHMARK...")
+@click.argument("benchmarks", nargs=-1, required=True, metavar="BENCHMARK...", shell_complete=complete_benchmark)
 @click.option(
     "--a", "settings_a", multiple=True, metavar="SETTING", help="What only A gets: backend=, AXIS= or env:NAME=."
 )

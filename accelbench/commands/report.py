@@ -6,13 +6,13 @@ from pathlib import Path
 
 import click
 
-from accelbench.commands import FORMAT_OPTION, VERBOSE_OPTION, console
+from accelbench.commands import FORMAT_OPTION, VERBOSE_OPTION, complete_run, console
 from accelbench.errors import UserError
 from accelbench.export.document import Format
 
 
 @click.command()
-@click.argument("runs", metavar="RUN...", nargs=-1, required=True)
+@click.argument("runs", metavar="RUN...", nargs=-1, required=True, shell_complete=complete_run)
 @click.option(
     "--out",
     type=click.Path(path_type=Path),

@@ -15,6 +15,7 @@ from accelbench.commands import (
     FORMAT_OPTION,
     TRUSTED_NETWORK_OPTION,
     Number,
+    complete_run,
     console,
     find_device,
 )
@@ -31,9 +32,16 @@ MEASURING = ("small", "device", "time_limit", "trusted_network")
 """The options that say how to measure."""
 
 
+def complete_paper(context: click.Context, parameter: click.Parameter, begun: str) -> list[str]:
+    """Return the papers that a word on the command line may become."""
+    from accelbench.reproduce.paper import paper_names
+
+    return [name for name in paper_names() if name.startswith(begun)]
+
+
 @click.command()
-@click.argument("paper", required=False)
-@click.argument("runs", nargs=-1, metavar="[RUN]...")
+@click.argument("paper", required=False, shell_complete=complete_paper)
+@click.argument("runs", nargs=-1, metavar="[RUN]...", shell_complete=complete_run)
 @click.option("--list", "listed", is_flag=True, help="List the papers, the number of their claims, and their suites.")
 @click.option("--small", is_flag=True, help="Measure the small suite: minutes on two CPU cores.")
 @DEVICE_OPTION

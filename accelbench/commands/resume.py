@@ -6,12 +6,12 @@ import os
 
 import click
 
-from accelbench.commands import TRUSTED_NETWORK_OPTION, VERBOSE_OPTION, console, find_device
+from accelbench.commands import TRUSTED_NETWORK_OPTION, VERBOSE_OPTION, complete_run, console, find_device
 from accelbench.errors import UserError
 
 
 @click.command()
-@click.argument("run", metavar="RUN")
+@click.argument("run", metavar="RUN", shell_complete=complete_run)
 @click.option("--failed", is_flag=True, help="Measure the points that failed or were skipped once more, too.")
 @TRUSTED_NETWORK_OPTION
 @VERBOSE_OPTION

@@ -17,6 +17,8 @@ from accelbench.commands import (
     TRUSTED_NETWORK_OPTION,
     VERBOSE_OPTION,
     Number,
+    complete_benchmark,
+    complete_suite,
     console,
     find_device,
 )
@@ -30,9 +32,12 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.argument("benchmarks", nargs=-1, metavar="[BENCHMARK]...")
+@click.argument("benchmarks", nargs=-1, metavar="[BENCHMARK]...", shell_complete=complete_benchmark)
 @click.option(
-    "--suite", metavar="NAME|FILE", help="A suite's name or TOML file. Default: quick, if no benchmark is named."
+    "--suite",
+    metavar="NAME|FILE",
+    help="A suite's name or TOML file. Default: quick, if no benchmark is named.",
+    shell_complete=complete_suite,
 )
 @DEVICE_OPTION
 @click.option(

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import click
 
+from accelbench.commands import complete_run
 from accelbench.errors import UserError
 from accelbench.run.child import child_command
 
@@ -15,7 +16,7 @@ LOOPBACK = "127.0.0.1"
 
 
 @click.command()
-@click.argument("run", metavar="RUN")
+@click.argument("run", metavar="RUN", shell_complete=complete_run)
 @click.option("--port", default=PORT, show_default=True, type=click.IntRange(0, 65535), help="0 takes any free one.")
 def command(run: str, port: int) -> int:
     """Open a run's traces and scalars in TensorBoard, on this machine only."""

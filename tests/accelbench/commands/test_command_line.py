@@ -6,8 +6,9 @@ import json
 from pathlib import Path
 
 import pytest
+from click.shell_completion import ShellComplete
 
-from accelbench.__main__ import ORDER
+from accelbench.__main__ import ORDER, cli
 from accelbench.errors import UserError
 from accelbench.run.plan import Choice, make_plan
 from accelbench.run.suite import load_suite, suite_names
@@ -205,6 +206,36 @@ def test_what_answers_at_once_imports_nothing_heavy(accelbench: Run, tmp_path: P
         (tmp_path / f"{name}.py").write_text(f"raise ImportError('{name} is imported')")
     process = accelbench(arguments, PYTHONPATH=str(tmp_path))
     assert process.returncode == 0, process.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "begun", "completed"),
+    [
+        ([], "rep", ["report", "reproduce"]),
+        (["run"], "matm", ["matmul"]),
+        (["run", "--suite"], "kimm2021-s", ["kimm2021-small", "kimm2021-strategies", "kimm2021-strategies-small"]),
+        (["run", "--backend"], "t", ["tensorflow", "torch"]),
+        (["report"], "", ["latest", "runs/A"]),
+        (["reproduce"], "w", ["wang2019"]),
+        (["reproduce", "wang2019"], "runs", ["runs/A"]),
+        (["compare", "runs/A"], "la", ["latest"]),
+    ],
+)
+def test_a_shell_completes_what_was_begun(
+    words: list[str],
+    begun: str,
+    completed: list[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "runs" / "A").mkdir(parents=True)
+    (tmp_path / "runs" / "A" / "run.json").touch()
+    (tmp_path / "accelbench.toml").write_text("[run]\nrounds = 3\n")
+    shell = ShellComplete(cli, {}, "accelbench", "_ACCELBENCH_COMPLETE")
+    assert [item.value for item in shell.get_completions(words, begun)] == completed
+    assert capsys.readouterr().err == ""
 
 
 def test_the_schema_describes_a_record(accelbench: Run) -> None:
