@@ -60,7 +60,11 @@ class Document:
     def _markdown(self) -> str:
         columns = self.told or list(dict.fromkeys(column for row in self.rows for column in row.values))
         shown = [column for column in columns if any(_words(row.values.get(column)) for row in self.rows)]
-        facts = [f"**{_cell(name)}**: {_cell(_words(fact))}  " for name, fact in self.facts.items() if _words(fact)]
+        facts = [
+            f"**{_cell(name.replace('_', ' '))}**: {_cell(_words(fact))}  "
+            for name, fact in self.facts.items()
+            if _words(fact)
+        ]
         lines = [["", *shown, "outcome", "reason"]]
         for row in self.rows:
             lines.append([row.name, *(_words(row.values.get(column)) for column in shown), row.outcome, row.reason])

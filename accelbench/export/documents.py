@@ -33,7 +33,7 @@ def document_of_runs(runs: Sequence[Run], command: str) -> Document:
     """Return every point of the runs with its figure, its flags and what holds it back."""
     each = [_of_run(run) for run in runs]
     facts = each[0] if len(each) == 1 else {"runs": each}
-    told = ["run"] * (len(runs) > 1) + ["figure", "bound", "flags"]
+    told = ["run"] * (len(runs) > 1) + ["figure", "bound", "normal", "flags"]
     return Document(command, facts, [row for run in runs for row in _points(run)], told)
 
 
@@ -51,10 +51,17 @@ def _of_run(run: Run) -> dict[str, Any]:
         "status": run.info.status,
         "outcome": run.outcome,
     }
-    return facts | (dict(found.lines) if found else {})
+    if run.left_out.points:
+        facts["left_out"] = f"{len(run.left_out.points):,} points of this large run are in its records.csv alone"
+    if found:
+        facts |= {"how_fast": found.how_fast, "holds_back": found.holds_back, "believe": found.believe}
+    return facts
 
 
 def _points(run: Run) -> Iterator[Row]:
+    from accelbench.report.standing import standings
+
+    normal = {str(standing.row.record.point): standing.sentence for standing in standings(run)}
     for row in run.rows:
         record = row.record
         profile = record.profile
@@ -72,6 +79,7 @@ def _points(run: Run) -> Iterator[Row]:
                 "of_ceiling": row.of_ceiling.value,
                 "of_peak": row.of_peak.value,
                 "bound": profile.bottleneck.bound if profile else None,
+                "normal": normal.get(str(record.point)),
                 "metrics": {name: metric.value for name, metric in record.metrics.items()},
                 "disturbed": row.disturbed is not None,
                 "flags": [flag.word for flag in row.flags],
@@ -79,17 +87,12 @@ def _points(run: Run) -> Iterator[Row]:
             reason=row.disturbed or "",
             seconds=record.elapsed_s,
         )
-    for status in ("failed", "skipped"):
+    unmeasured: tuple[Outcome, ...] = ("failed", "skipped")
+    for status in unmeasured:
         for record in run.of_status(status):
-            yield Row(
-                str(record.point), {"run": run.info.run_id}, _outcome(status), record.reason or "", record.elapsed_s
-            )
+            yield Row(str(record.point), {"run": run.info.run_id}, status, record.reason or "", record.elapsed_s)
     for point in run.lost if run.info.status == "finished" else ():
         yield Row(point, {"run": run.info.run_id}, "failed", "its record is gone")
-
-
-def _outcome(status: str) -> Outcome:
-    return "failed" if status == "failed" else "skipped"
 
 
 def document_of_comparison(comparison: Comparison, regressions: Sequence[Regression]) -> Document:

@@ -13,6 +13,7 @@ from accelbench.doctor.check import Check
 from accelbench.export.document import Document
 from accelbench.export.documents import document_of_checks
 from tests.fixtures.compare_runs import Runs, failed, measured, steady
+from tests.fixtures.report_node import gpu_records
 from tests.fixtures.report_records import HOSTILE, record, unmeasured
 from tests.fixtures.report_runs import environment, make_run
 
@@ -44,12 +45,21 @@ def test_a_report_in_json_has_each_figure_with_what_is_known_of_it(capsys: Captu
     found = json.loads(told.out)
     measured_row, failed_row = found["rows"]
     assert found["command"] == "report"
-    assert found["Can I believe it?"].startswith("Not all: 1 point failed")
+    assert found["believe"].startswith("Not all: 1 point failed")
     assert measured_row["low"] < measured_row["rate"] < measured_row["high"]
     assert (measured_row["disturbed"], "noisy" in measured_row["flags"]) == (True, True)
     assert failed_row["outcome"] == "failed"
     assert failed_row["reason"].startswith("the worker was killed")
     assert "\x1b" not in told.out
+    assert measured_row["normal"] is None
+
+
+def test_what_others_measured_is_in_the_document(capsys: Captured, tmp_path: Path) -> None:
+    make_run(tmp_path / "gpu", gpu_records())
+    assert main(["report", str(tmp_path / "gpu"), "--format", "json"]) == 0
+    rows = json.loads(capsys.readouterr().out)["rows"]
+    (product,) = (row for row in rows if row["name"] == "matmul gpu impl=vendor dtype=bfloat16 n=8192")
+    assert "others measured" in product["normal"] or "1 other measured" in product["normal"]
 
 
 def test_the_report_of_several_runs_is_one_document(capsys: Captured, run: str, tmp_path: Path) -> None:
