@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from matplotlib.lines import Line2D
 
-WIDTH = 7.6
+WIDTH = 11.0
 """The width of a drawing in inches; the page scales a drawing down, never up."""
 ROW = 0.19
 """The height in inches of a row of a legend below a drawing."""
