@@ -1,0 +1,34 @@
+"""What `run` prints where little is wanted, and where a program reads it."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tests.conftest import Run
+
+RUN = ("run", "behave", "--device", "cpu", "--no-ceilings", "--max-seconds", "0.3")
+
+
+@pytest.mark.slow
+def test_a_quiet_run_says_how_it_ended_what_failed_and_where_the_report_is(accelbench: Run) -> None:
+    process = accelbench(*RUN, "--quiet", "--out", "run")
+    assert process.returncode == 0
+    assert process.stdout.startswith("1 of 1 points measured and verified")
+    assert process.stdout.endswith("report run/report.html\n")
+    assert len(process.stdout.splitlines()) == 2
+    words = ("run", "misbehave", "--param", "how=wrong", "--device", "cpu", "--no-ceilings")
+    failed = accelbench(*words, "--quiet", "--out", "wrong")
+    assert failed.returncode == 1
+    assert "failed misbehave cpu how=wrong: wrong answer" in failed.stderr
+
+
+@pytest.mark.slow
+def test_what_a_run_hands_to_programs_is_all_of_its_standard_output(accelbench: Run) -> None:
+    process = accelbench(*RUN, "--format", "json", "--out", "run")
+    assert process.returncode == 0
+    found = json.loads(process.stdout)
+    (row,) = found["rows"]
+    assert (found["command"], found["status"], row["outcome"]) == ("run", "finished", "passed")
+    assert "report run/report.html" in process.stderr
