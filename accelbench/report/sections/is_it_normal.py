@@ -33,13 +33,13 @@ def _find(run: Run) -> Normal | None:
 
 
 def _print(found: Normal, console: Console) -> None:
-    console.print()
     console.print(Text("Is it normal?", style="bold"))
     lines = [_line(standing) for standing in found.standings[:SHOWN]] or [Text(found.nobody, style="dim")]
     if len(found.standings) > SHOWN:
         lines.append(Text(f"and {len(found.standings) - SHOWN} more, in the report", style="dim"))
     for line in lines:
         console.print(Padding(line, (0, 0, 0, 2)))
+    console.print()
 
 
 def _line(standing: Standing) -> Text:
