@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -22,10 +21,12 @@ def read_settings(folder: Path) -> tuple[str, dict[str, Any]]:
     Raises UserError for a file that is no TOML.
     """
     for name, tables in FILES.items():
+        if not (folder / name).exists():
+            continue
+        import tomllib  # every command begins here, and few folders have such a file
+
         try:
             found = tomllib.loads((folder / name).read_text(encoding="utf-8"))
-        except FileNotFoundError:
-            continue
         except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
             raise UserError(f"{name} cannot be read: {error}") from None
         try:

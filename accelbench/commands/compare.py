@@ -70,12 +70,12 @@ def command(
     history = stored_runs(folder or RUNS)
     comparison = compare(read_words(words_a), read_words(words_b), equivalence / 100, history, even_if_disturbed)
     found = regressions(comparison, rule) if rule else ()
-    if form != "table":
+    if form == "table":
+        render_comparison(comparison, console())
+        for regression in found:
+            say(f"regression: {regression.point}: {regression.reason}")
+    else:
         say(document_of_comparison(comparison, found).write(form))
-        return EXIT_REGRESSION if found else 0
-    render_comparison(comparison, console())
-    for regression in found:
-        say(f"regression: {regression.point}: {regression.reason}")
     return EXIT_REGRESSION if found else 0
 
 

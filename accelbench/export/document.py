@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
@@ -75,9 +76,8 @@ class Document:
     def _junit(self) -> str:
         from xml.etree import ElementTree
 
-        counts = {"tests": len(self.rows)}
-        counts |= {"failures": sum(row.outcome == "failed" for row in self.rows)}
-        counts |= {"skipped": sum(row.outcome == "skipped" for row in self.rows)}
+        outcomes = Counter(row.outcome for row in self.rows)
+        counts = {"tests": len(self.rows), "failures": outcomes["failed"], "skipped": outcomes["skipped"]}
         name = f"accelbench {self.command}"
         suite = ElementTree.Element("testsuite", {"name": name, **{what: str(n) for what, n in counts.items()}})
         properties = ElementTree.SubElement(suite, "properties")

@@ -121,10 +121,7 @@ def _change(change: Change, regression: str | None) -> Row:
         name=change.point,
         values={
             "verdict": change.verdict,
-            "change": _ratio(speed),
-            "speed": speed.value if speed else None,
-            "low": speed.low if speed else None,
-            "high": speed.high if speed else None,
+            **_speed(speed),
             "basis": change.evidence.basis if change.evidence else None,
             "disturbed": change.barred,
             "notes": change.notes,
@@ -134,9 +131,12 @@ def _change(change: Change, regression: str | None) -> Row:
     )
 
 
-def _ratio(speed: Estimate | None) -> str | None:
-    """Return the speed of B over that of A in words: `× 0.956 (0.951–0.960)`."""
-    return f"× {speed.value:.3f} ({speed.low:.3f}–{speed.high:.3f})" if speed else None
+def _speed(speed: Estimate | None) -> dict[str, Any]:
+    """Return the columns of the speed of B over that of A, of which `change` is in words: `× 0.956 (0.951–0.960)`."""
+    if speed is None:
+        return dict.fromkeys(("change", "speed", "low", "high"))
+    change = f"× {speed.value:.3f} ({speed.low:.3f}–{speed.high:.3f})"
+    return {"change": change, "speed": speed.value, "low": speed.low, "high": speed.high}
 
 
 def document_of_pair(result: PairResult, slower: Sequence[PointResult]) -> Document:
@@ -146,10 +146,7 @@ def document_of_pair(result: PairResult, slower: Sequence[PointResult]) -> Docum
     for point in result.points:
         values = {
             "verdict": point.verdict,
-            "change": _ratio(point.speed),
-            "speed": point.speed.value if point.speed else None,
-            "low": point.speed.low if point.speed else None,
-            "high": point.speed.high if point.speed else None,
+            **_speed(point.speed),
             "a": point.figure_a,
             "b": point.figure_b,
             "unit": point.unit,

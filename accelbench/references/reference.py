@@ -23,6 +23,8 @@ from profiling.records.stored import Positive, Stored, first_fault
 
 OWN = "references.toml"
 """The file beside the stored runs, which has what `accelbench contribute` wrote."""
+Kind = Literal["cpu", "gpu"]
+"""The kinds of device of which figures are published."""
 Date = Annotated[str, Field(pattern=r"^20\d\d(-\d\d(-\d\d)?)?$")]
 """A year, a month (`2024-07`) or a day."""
 
@@ -33,7 +35,7 @@ class Reference(Stored):
     device: str
     """A regular expression for the whole name of the card as the driver gives it, less the vendor's prefixes; or for
     that of the CPU."""
-    kind: Literal["cpu", "gpu"]
+    kind: Kind
     cpus: int | None = Field(default=None, gt=0)
     """The CPUs that it was measured on, of a CPU: fewer or more of them are another machine."""
     sockets: int | None = Field(default=None, gt=0)
@@ -67,13 +69,23 @@ class Reference(Stored):
 
     def is_on(self, environment: Environment) -> bool:
         """Tell whether it was measured on such a device as this machine has."""
-        if self.kind == "gpu":
-            names = {PREFIXES.sub("", gpu.name) for gpu in environment.gpus}
-            divided = any(gpu.mig or " MIG " in gpu.name for gpu in environment.gpus)
-            return len(names) == 1 and not divided and all(re.fullmatch(self.device, name) for name in names)
-        cpu = environment.cpu
+        name, cpu = device_name(environment, self.kind), environment.cpu
+        if name is None or not re.fullmatch(self.device, name):
+            return False
         whole = self.sockets is None or (cpu.sockets == self.sockets and cpu.usable == cpu.logical)
-        return bool(re.fullmatch(self.device, cpu.model or "")) and whole and self.cpus in (None, cpu.usable)
+        return self.kind == "gpu" or (whole and self.cpus in (None, cpu.usable))
+
+
+def device_name(environment: Environment, kind: Kind) -> str | None:
+    """Return what references call the CPU, or the GPUs; None for GPUs of several kinds, for parts of one, and for none.
+
+    It is the driver's name of the card less the vendor's prefixes.
+    """
+    if kind == "cpu":
+        return environment.cpu.model
+    names = {PREFIXES.sub("", gpu.name) for gpu in environment.gpus}
+    divided = any(gpu.mig or " MIG " in gpu.name for gpu in environment.gpus)
+    return names.pop() if len(names) == 1 and not divided else None
 
 
 def _at_least(value: Scalar | None, least: int) -> bool:

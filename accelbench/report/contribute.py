@@ -7,11 +7,10 @@ import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from accelbench.references.reference import OWN, Reference, own
+from accelbench.references.reference import OWN, Kind, Reference, device_name, own
 from accelbench.report.stored_run import Run
 from accelbench.writing import write_atomically
 from profiling.analysis.roofline import observed_clock
-from profiling.machine.vendor_peaks import PREFIXES
 from profiling.records.record import Record
 
 HEAD = (
@@ -25,14 +24,12 @@ def references_of(run: Run) -> Iterator[Reference]:
     for row in run.rows:
         record = row.record
         found, device = record.rate_interval(), record.point.device
-        if row.disturbed or found is None or record.figure == "time" or device not in ("cpu", "gpu"):
-            continue
-        gpus = {PREFIXES.sub("", gpu.name) for gpu in environment.gpus}
-        name = environment.cpu.model if device == "cpu" else gpus.pop() if len(gpus) == 1 else None
-        if name:
+        kind: Kind | None = "cpu" if device == "cpu" else "gpu" if device == "gpu" else None
+        name = kind and device_name(environment, kind)
+        if kind and name and found and record.figure != "time" and not row.disturbed:
             yield Reference(
                 device=re.escape(name),
-                kind="cpu" if device == "cpu" else "gpu",
+                kind=kind,
                 cpus=environment.cpu.usable if device == "cpu" else None,
                 benchmark=record.point.benchmark,
                 backend=record.point.backend,

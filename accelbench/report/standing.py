@@ -1,4 +1,4 @@
-"""Where a figure of a run stands among those of others on the same device."""
+"""This sets the figures of a run beside those that others measured on the same device."""
 
 from __future__ import annotations
 

@@ -33,8 +33,8 @@ def _find(joined: Joined) -> SamePoints | None:
 def _content(found: SamePoints, joined: Joined) -> Mapping[str, Any]:
     from accelbench.compare.evidence import ASSUMED_SPREAD
 
-    most = max((mean.value for mean in found.means), default=1.0)
-    return {"quality": quality, "spread": f"{100 * ASSUMED_SPREAD:g} %", "digits": digits, "most": max(most, 1.0)}
+    most = max([1.0, *(mean.value for mean in found.means)])
+    return {"quality": quality, "spread": f"{100 * ASSUMED_SPREAD:g} %", "digits": digits, "most": most}
 
 
 def quality(row: Row) -> str:
