@@ -90,8 +90,7 @@ def measured(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
 def test_a_message_there_and_back_takes_as_long_as_the_link_dictates(measured: Measured) -> None:
     (record,) = (record for record in measured.records if record["point"]["benchmark"] == "pingpong")
     assert [rank["node"] for rank in record["ranks"]] == [0, 1]
-    bandwidth = measured.size / (median(record["timing"]["samples"]) / 2)
-    assert measured.link.least(measured.size, both_ways=False) <= bandwidth <= measured.link.most(measured.size)
+    _is_that_of_the_link(measured, measured.size / (median(record["timing"]["samples"]) / 2), record, both_ways=False)
 
 
 @pytest.mark.parametrize("op", GLOO)
@@ -101,8 +100,18 @@ def test_the_bus_bandwidth_of_gloo_is_that_of_the_link(measured: Measured, op: s
         not_tested("gloo, PyTorch is not installed")
     (record,) = (record for record in measured.records if record["point"]["params"].get("op") == op)
     bandwidth = record["metrics"]["bus_bandwidth"]["value"]
-    least = measured.link.least(measured.size, both_ways=op != "broadcast")
-    assert least <= bandwidth <= measured.link.most(measured.size)
+    _is_that_of_the_link(measured, bandwidth, record, both_ways=op != "broadcast")
+
+
+def _is_that_of_the_link(measured: Measured, bandwidth: float, record: dict[str, Any], both_ways: bool) -> None:
+    """Check the bandwidth of the median execution, which is late for as long as other processes have the CPUs.
+
+    So it is at most what the link carries, and only that of the fastest execution is no less.
+    """
+    assert bandwidth <= measured.link.most(measured.size)
+    samples = record["timing"]["samples"]
+    fastest = bandwidth * median(samples) / min(samples)
+    assert fastest >= measured.link.least(measured.size, both_ways)
 
 
 def test_netpipe_says_the_same(measured: Measured) -> None:
