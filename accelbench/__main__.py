@@ -1,8 +1,8 @@
 """The command line: `accelbench` and `python -m accelbench`.
 
-Exit status: 0 all measured and verified; 1 a point failed, the run broke off, or data is damaged; 2 wrong use,
-something unknown or a device that is not there; 3 a regression found by `--fail-on` of `compare` or `pair`;
-130 interrupted.
+Exit status: 0 all measured and verified, but for what was skipped; 1 a point failed, nothing at all was measured, the
+run broke off, or data is damaged; 2 wrong use, something unknown or a device that is not there; 3 a regression found
+by `--fail-on` of `compare` or `pair`; 130 interrupted.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from profiling.near_misses import suggest
 
 ORDER = (
     *("doctor", "list", "run", "resume", "report", "runs", "compare", "pair", "history", "reproduce"),
-    *("cores", "launch", "tensorboard", "data", "peaks", "pack", "gpu-day", "contribute", "schema"),
+    *("cores", "launch", "tensorboard", "data", "peaks", "pack", "export", "contribute", "gpu-day", "schema"),
 )
 """The commands in the order in which one uses them."""
 EXAMPLES = """\b

@@ -116,9 +116,10 @@ def complete(
 
 
 def exit_status(run: Run, console: PlainConsole) -> int:
-    """Return the status that a finished run ends with: 1 if a point failed or, where quiet is required, was disturbed.
+    """Return the status that a finished run ends with: 1 if a point failed, or no point at all was measured.
 
-    The disturbed points that make it fail are named, and so are those whose records are gone.
+    Where quiet is required, it is 1 if a point was disturbed, too. The disturbed points that make it fail are named,
+    and so are those whose records are gone.
     """
     for point in run.lost:
         console.print(f"{point}: its record is gone: records.jsonl was changed meanwhile", style="red")
@@ -126,7 +127,9 @@ def exit_status(run: Run, console: PlainConsole) -> int:
     if disturbed:
         names = "".join(f"\n  {record.point.benchmark} {record.point.details}" for record in run.disturbed)
         console.print(f"--require-quiet: these points were disturbed:{names}", style="red")
-    return EXIT_FAILED if run.lost or disturbed or run.counts.failed else 0
+    if not run.counts.measured:
+        console.print("nothing was measured", style="red")
+    return EXIT_FAILED if run.lost or disturbed or run.counts.failed or not run.counts.measured else 0
 
 
 def serve(cluster: Cluster) -> int:

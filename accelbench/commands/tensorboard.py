@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
+from urllib.parse import quote
 
 import click
 
@@ -13,6 +16,8 @@ from accelbench.run.child import child_command
 
 PORT = 6006
 LOOPBACK = "127.0.0.1"
+SILENT = {"TF_CPP_MIN_LOG_LEVEL": "2", "TF_ENABLE_ONEDNN_OPTS": "0"}
+"""TensorFlow, which the server imports and hardly uses, says nothing of this CPU's instructions at its start."""
 
 
 @click.command()
@@ -21,11 +26,25 @@ LOOPBACK = "127.0.0.1"
 def command(run: str, port: int) -> int:
     """Open a run's traces and scalars in TensorBoard, on this machine only."""
     from accelbench.find_run import open_run
+    from accelbench.plain_console import say
 
-    traces = open_run(run).path / "traces"
+    store = open_run(run)
+    traces = store.path / "traces"
     if not traces.is_dir():
         raise UserError(f"{traces.parent} has no traces: 'accelbench run --trace', or make bench TRACE=1, keeps them")
-    return subprocess.run(tensorboard_command(traces, port), check=False).returncode
+    if port:
+        say("\n".join(["what opens without the internet, once the server is up:", *links(traces, port)]))
+    say(f"the other pages of the profile take their charts from the web; their tables are in {store.path}/report.html")
+    return subprocess.run(tensorboard_command(traces, port), check=False, env=SILENT | os.environ).returncode
+
+
+def links(traces: Path, port: int) -> Iterator[str]:
+    """Yield the addresses of the curves and of each trace in the Trace Viewer."""
+    server = f"http://{LOOPBACK}:{port}"
+    yield f"  {server}/#scalars"
+    for file in sorted(traces.glob("*/plugins/profile/*/*.xplane.pb")):
+        session = quote(f"{file.relative_to(traces).parts[0]}/{file.parent.name}")
+        yield f"  {server}/?run={session}&tool=trace_viewer@#profile"
 
 
 def tensorboard_command(folder: Path, port: int) -> list[str]:

@@ -121,10 +121,18 @@ def _run_stage(stage: Stage, plan: Plan, diary: Diary, seconds: float, end: floa
         state = "out of time"
     elif any(run.info().status != "finished" for run in runs_of(plan.out, stage.name).values()):
         state = "interrupted"
-    elif not all(o.status in c.fine for o, c in zip(outcomes, commands, strict=True)):
+    elif any(o.status not in c.fine and not _only_skipped(c.run) for o, c in zip(outcomes, commands, strict=True)):
         state = "failed"
     note = _note(stage, plan.out) or "; ".join(o.last_line for o in outcomes if stage.name in SUMMED_UP)
     diary.write(stage.name, state, monotonic() - begin, note)
+
+
+def _only_skipped(run: Path | None) -> bool:
+    """Return whether each point of a run was skipped: nothing in it can be measured here, which is no failure."""
+    if run is None or not (run / "run.json").is_file():
+        return False
+    counts = Run.of(RunStore(run)).counts
+    return counts.skipped == counts.points > 0
 
 
 def runs_of(out: Path, stage: str | None = None) -> dict[str, RunStore]:

@@ -22,11 +22,14 @@ _LIBC = ctypes.CDLL(None) if sys.platform == "linux" else None
 
 @dataclass(frozen=True)
 class Command:
-    """A command line and the folder to run it in; `fine` are the exit statuses that are no failure."""
+    """A command line and the folder to run it in."""
 
     words: Sequence[str]
     folder: Path
     fine: tuple[int, ...] = (0,)
+    """The exit statuses that are no failure."""
+    run: Path | None = None
+    """The directory of the run that the command measures; None where it measures none."""
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from accelbench.gpu_day.process import Command
@@ -99,9 +99,9 @@ def rest(plan: Plan) -> list[Command]:
 
 def measure(run: Path, *options: str | Path) -> Command:
     """Return the command that begins that run, or goes on with it."""
-    if (run / "run.json").is_file():
-        return python("accelbench", "resume", run)
-    return python("accelbench", "run", "--device", "gpu", "--out", run, *options)
+    begun = (run / "run.json").is_file()
+    words = ("resume", run) if begun else ("run", "--device", "gpu", "--out", run, *options)
+    return replace(python("accelbench", *words), run=run)
 
 
 STAGES = {

@@ -130,7 +130,7 @@ def test_a_point_that_needs_more_memory_than_the_container_has_is_skipped(
     options = ("--rm", "--memory", "600m", "--user", "0", "--volume", f"{open_folder}:/results")
     point = ("--param", "n=8192", "--param", "impl=vendor", "--param", "dtype=float64", "--no-ceilings")
     bench = ("accelbench", "run", "matmul", *point, "--device", "cpu", "--out", "/results/run")
-    run("docker", "run", *options, "accelbench:cpu", *bench, env=docker)
+    assert run("docker", "run", *options, "accelbench:cpu", *bench, check=False, env=docker).returncode == 1
     (record,) = records(open_folder / "run")
     assert record["status"] == "skipped"
     assert "half of the available" in str(record["reason"])

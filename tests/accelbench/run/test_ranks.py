@@ -105,14 +105,14 @@ def test_a_hanging_rank_ends_at_the_time_limit(accelbench: Run, tmp_path: Path) 
 @pytest.mark.slow
 def test_what_one_rank_cannot_measure_is_skipped_by_all(accelbench: Run, tmp_path: Path) -> None:
     process = accelbench("launch", "--procs", "2", "run", "together", "--param", "how=skip", "--out", "run")
-    assert process.returncode == 0, process.stdout + process.stderr
+    assert process.returncode == 1, process.stdout + process.stderr
     (record,) = records(tmp_path / "run")
     assert (record["status"], record["reason"]) == ("skipped", "rank 1 on node 0: this rank lacks something")
 
 
 @pytest.mark.slow
 def test_more_processes_than_there_are_is_a_skip_that_says_how_to_start_them(accelbench: Run, tmp_path: Path) -> None:
-    assert accelbench("run", "together", "--param", "how=well", "--out", "run").returncode == 0
+    assert accelbench("run", "together", "--param", "how=well", "--out", "run").returncode == 1
     (record,) = records(tmp_path / "run")
     assert record["status"] == "skipped"
     assert "takes 2 processes, and this run has 1: 'accelbench launch --procs 2 run …'" in record["reason"]

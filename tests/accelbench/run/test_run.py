@@ -75,9 +75,19 @@ def test_a_failed_check_is_a_failed_record(accelbench: Run, tmp_path: Path) -> N
 
 @pytest.mark.slow
 def test_a_skipped_point_keeps_its_reason_and_is_no_failure(accelbench: Run, tmp_path: Path) -> None:
-    assert accelbench(*RUN, "misbehave", "--param", "how=skip").returncode == 0
-    (record,) = records(tmp_path / "out")
-    assert (record["status"], record["reason"]) == ("skipped", "this machine lacks what it needs")
+    process = accelbench(*RUN, "misbehave", "behave", "--param", "how=skip", "--param", "us=100")
+    assert process.returncode == 0, process.stdout + process.stderr
+    by_benchmark = {record["point"]["benchmark"]: record for record in records(tmp_path / "out")}
+    assert by_benchmark["behave"]["status"] == "measured"
+    skipped = by_benchmark["misbehave"]
+    assert (skipped["status"], skipped["reason"]) == ("skipped", "this machine lacks what it needs")
+
+
+@pytest.mark.slow
+def test_a_run_in_which_nothing_was_measured_is_no_success(accelbench: Run) -> None:
+    process = accelbench(*RUN, "misbehave", "--param", "how=skip")
+    assert process.returncode == 1
+    assert "nothing was measured" in process.stdout
 
 
 @pytest.mark.slow
@@ -343,7 +353,7 @@ def test_a_matrix_that_does_not_fit_memory_is_skipped_with_the_figure(
         *(*RUN, "matmul", "--device", "cpu", "--param", "n=1e9"),
         *("--param", f"impl={impl}", "--param", "dtype=float32"),
     )
-    assert process.returncode == 0, process.stderr
+    assert process.returncode == 1, process.stderr
     (record,) = records(tmp_path / "out")
     assert (record["status"], record["point"]["params"]["n"]) == ("skipped", 1_000_000_000)
     assert "needs 10.4 EiB of memory" in record["reason"]

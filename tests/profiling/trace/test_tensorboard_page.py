@@ -21,7 +21,7 @@ import pytest
 from selenium import webdriver
 from selenium.common.exceptions import WebDriverException
 
-from accelbench.commands.tensorboard import tensorboard_command
+from accelbench.commands.tensorboard import SILENT, links, tensorboard_command
 from profiling.trace.scalars import Point, write_scalars
 from tests.browser import open_browser
 from tests.conftest import ROOT
@@ -39,6 +39,8 @@ class Served:
 
     address: str
     run: str
+    traces: Path
+    log: Path
 
     def get(self, path: str) -> Any:
         with urlopen(self.address + path, timeout=30) as answer:
@@ -76,11 +78,12 @@ def served(tensorflow_traces: Traced, tmp_path_factory: pytest.TempPathFactory) 
     write_scalars(folder / "cnn", {"epoch/loss": [Point(n, n * 1.0, 1 / n) for n in (1, 2, 3)]}, time.time())
     log = folder.with_suffix(".log")
     with log.open("w") as output:
-        process = subprocess.Popen(tensorboard_command(folder, port=0), stdout=output, stderr=output, cwd=ROOT)
+        words, surroundings = tensorboard_command(folder, port=0), SILENT | os.environ
+        process = subprocess.Popen(words, stdout=output, stderr=output, cwd=ROOT, env=surroundings)
     try:
         address = until(lambda: re.search(r"http://127\.0\.0\.1:\d+", log.read_text()), "TensorBoard's address")[0]
         session = str(tensorflow_traces.outcomes["small"].file).split("/")[2]
-        yield Served(address, f"cnn/{session}")
+        yield Served(address, f"cnn/{session}", folder, log)
     finally:
         process.terminate()
         process.wait(timeout=30)
@@ -97,6 +100,10 @@ def test_the_run_and_its_tools_are_listed(served: Served) -> None:
     assert "trace_viewer@" in served.get(f"/data/plugin/profile/run_tools?run={served.run}")
 
 
+def test_the_server_says_nothing_before_its_address(served: Served) -> None:
+    assert served.log.read_text(encoding="utf-8").startswith("TensorBoard ")
+
+
 def test_the_scalars_are_served(served: Served) -> None:
     tags = until(lambda: served.get("/data/plugin/scalars/tags"), "the scalars")
     assert list(tags["cnn"]) == ["epoch/loss"]
@@ -105,7 +112,9 @@ def test_the_scalars_are_served(served: Served) -> None:
 
 
 def test_the_trace_viewer_shows_our_steps(browser: webdriver.Chrome, served: Served) -> None:
-    browser.get(f"{served.address}/?run={served.run}&tool=trace_viewer@#profile")
+    scalars, trace = links(served.traces, int(served.address.rpartition(":")[2]))
+    assert scalars.endswith("/#scalars")
+    browser.get(trace.strip())
 
     def inside(script: str) -> Any:
         """What the script says within the viewer, which is a frame in the plug-in's frame."""

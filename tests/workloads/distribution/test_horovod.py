@@ -25,7 +25,7 @@ pytestmark = pytest.mark.timeout(600)
 @pytest.mark.skipif(INSTALLED, reason="Horovod is here")
 def test_where_horovod_is_missing_the_record_says_how_to_get_it(accelbench: Run, tmp_path: Path) -> None:
     process = accelbench("run", "learn", "--strategy", "horovod", "--no-ceilings", "--device", "cpu", "--out", "run")
-    assert process.returncode == 0, process.stdout + process.stderr
+    assert process.returncode == 1, process.stdout + process.stderr
     (record,) = records(tmp_path / "run")
     assert record["status"] == "skipped"
     assert "HOROVOD_WITH_TENSORFLOW=1" in record["reason"]

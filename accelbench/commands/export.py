@@ -1,0 +1,45 @@
+"""The command `export`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from accelbench.commands import complete_run
+from accelbench.errors import UserError
+
+
+@click.command()
+@click.argument("run", metavar="[RUN]", default="latest", shell_complete=complete_run)
+@click.option("--openmetrics", is_flag=True, help="For Prometheus and Grafana.")
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE.prom",
+    help="The file to write; a reader finds it whole. Default: standard output.",
+)
+def command(run: str, openmetrics: bool, out: Path | None) -> None:
+    """Write a run for another program: with --openmetrics as a text that node_exporter's text file collector reads.
+
+    RUN is the latest run, unless another is named.
+    """
+    from accelbench.export.openmetrics import openmetrics as written
+    from accelbench.find_run import open_run
+    from accelbench.plain_console import say
+    from accelbench.report.stored_run import Run
+    from accelbench.writing import write_atomically
+
+    if not openmetrics:
+        raise UserError(
+            "say what to write: --openmetrics; 'accelbench report --format' writes JSON, Markdown and JUnit"
+        )
+    found = Run.of(open_run(run))
+    text = written(found)
+    if found.left_out.points:
+        say(f"{len(found.left_out.points):,} points of this large run are in its records.csv alone", stderr=True)
+    if out is None:
+        say(text.rstrip())
+    else:
+        write_atomically(out, lambda path: path.write_text(text, encoding="utf-8"))
+        say(f"metrics {out}")
