@@ -29,9 +29,17 @@ def rank_processes(launched: int) -> list[psutil.Process]:
     return sorted(found, key=lambda process: int(process.environ()["ACCELBENCH_RANK"]))
 
 
+def command_line(process: psutil.Process) -> str:
+    """Return the process's command line; nothing of one that has ended meanwhile, as those do that a rank asks."""
+    try:
+        return " ".join(process.cmdline())
+    except psutil.NoSuchProcess:
+        return ""
+
+
 def await_worker(rank: psutil.Process) -> None:
     deadline = time.monotonic() + 60
-    while not any("accelbench.run.worker" in " ".join(each.cmdline()) for each in rank.children()):
+    while not any("accelbench.run.worker" in command_line(each) for each in rank.children()):
         assert time.monotonic() < deadline
         time.sleep(0.1)
 
