@@ -43,7 +43,8 @@ class Roofline:
     @property
     def dtypes(self) -> list[str]:
         """Return the dtypes of the roofs, then those of the points that have no roof."""
-        return list(dict.fromkeys([*self.compute, *(str(dot.row.record.bound.dtype) for dot in self.dots)]))
+        found = (dot.row.record.bound.dtype for dot in self.dots)
+        return list(dict.fromkeys([*self.compute, *(dtype for dtype in found if dtype is not None)]))
 
 
 def make_roofline(place: str, rows: Sequence[Row], ceilings: Sequence[Ceiling]) -> Roofline | None:

@@ -42,6 +42,7 @@ def _environment(joined: Joined) -> Environment:
     environment = templates(Path(__file__).parent, *folder.__path__)
     environment.filters |= {
         "bound": figures.bound,
+        "counted": figures.counted,
         "digits": figures.digits,
         "metric": figures.metric,
         "quality_text": figures.quality_text,

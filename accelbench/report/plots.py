@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from accelbench.format import clip
 from accelbench.report.rows import Group, Row
-from accelbench.report.svg import INK, MUTED, SERIES, WIDTH, inline_svg, plot_style
+from accelbench.report.svg import INK, MUTED, SERIES, WIDTH, inline_svg, plot_style, tell
 from profiling.records.record import Record
 
 TICKS = 240
@@ -25,6 +25,8 @@ FIRST_CURVES = ("loss", "accuracy", "precision", "recall")
 """The curves of a training that are drawn before any others, then what was evaluated on held-out data."""
 CURVES = 4
 """The most curves in one drawing of a training."""
+MARKS_TOLD = 40
+"""The most epochs of a training whose values the pointer tells: the page stays small."""
 MOST_TICKS = 6
 """The most epochs that are labelled on an axis."""
 
@@ -128,7 +130,9 @@ def training_curves(record: Record, name: str) -> Markup | None:
                 if values:
                     epochs = np.arange(1, len(values) + 1)
                     color = SERIES[0] if key == base else SERIES[1]
-                    axes.plot(epochs, values, style, color=color, label=label, markersize=3, linewidth=1.6)
+                    (line,) = axes.plot(epochs, values, style, color=color, label=label, markersize=3, linewidth=1.6)
+                    marks = [f"epoch {epoch}, {value:.4g}" for epoch, value in zip(epochs, values, strict=True)]
+                    tell(line, label, marks if len(marks) <= MARKS_TOLD else ())
             axes.set_title(re.sub("_s$", " in s", base).replace("_", " "), fontsize=9.5, loc="left")
             axes.set_xlabel("epoch")
             count = max(len(record.curves.get(key) or ()) for key in (base, f"val_{base}"))

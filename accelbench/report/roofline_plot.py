@@ -26,9 +26,11 @@ from accelbench.report.svg import (
     legend_below,
     legend_height,
     plot_style,
+    tell,
     tick_label,
 )
 from profiling.analysis.roofline import ridge
+from profiling.records.record import Record
 
 HEIGHT = 4.3
 """The height in inches of a drawing of one roofline."""
@@ -38,6 +40,11 @@ SLOPE_SHOWN = 20.0
 """The factor below its bend down to which the memory roof is drawn, where every point lies to the right of it."""
 TOGETHER = len(SERIES)
 """The rooflines that one drawing holds at most, each in its own colour."""
+
+
+Mark = tuple[str, bool]
+"""The marker of a point, and whether it is filled."""
+MARKS: tuple[Mark, ...] = tuple((marker, filled) for filled in (True, False) for marker in MARKERS)
 
 
 class Box(NamedTuple):
@@ -58,7 +65,10 @@ class Colors:
         names = [one.place for one in drawn] if self.several else first.dtypes
         self._colors = dict(zip(names, cycle(SERIES), strict=False))
 
-    def of(self, roofline: Roofline, dtype: str) -> str:
+    def of(self, roofline: Roofline, dtype: str | None) -> str:
+        """Return the colour of a roof or of a point; a point that has no dtype is beside the memory's."""
+        if dtype is None:
+            return self.of_memory(roofline)
         return self._colors[roofline.place if self.several else dtype]
 
     def of_memory(self, roofline: Roofline) -> str:
@@ -68,17 +78,17 @@ class Colors:
 def roofline_plot(drawn: Sequence[Roofline], name: str) -> Markup:
     """Draw rooflines in one drawing: measured roofs solid, the vendors' dashed, and a mark for each point.
 
-    A single one has a colour for each dtype, and several have one each. A point stands under the roofs of its own run.
+    A single one has a colour for each dtype, and several have one each. A point stands under the roofs of its own run;
+    its mark tells the benchmark and the implementation, and the pointer held over it the rest.
     """
     colors = Colors(drawn)
-    benchmarks = dict.fromkeys(dot.row.record.point.benchmark for one in drawn for dot in one.dots)
-    markers = dict(zip(benchmarks, cycle(MARKERS), strict=False))
+    names = _names([dot.row.record for one in drawn for dot in one.dots])
+    markers = dict(zip(sorted(set(names.values())), MARKS, strict=False))
     labels = [(dtype, value, colors.of(one, dtype)) for one in drawn for dtype, value in one.compute.items()]
     with plot_style():
         legends = _legends(drawn, colors, markers)
         box = Box(0.115 * WIDTH, 0.13 * HEIGHT, 0.645 * WIDTH, max(0.79 * HEIGHT, len(labels) * LABEL / 72))
-        if colors.several:
-            box = box._replace(bottom=box.bottom + sum(map(legend_height, legends)))
+        box = box._replace(bottom=box.bottom + sum(map(legend_height, legends)))
         height = box.bottom + box.height + 0.08 * HEIGHT
         figure = Figure(figsize=(WIDTH, height))
         axes = figure.add_axes((box.left / WIDTH, box.bottom / height, box.width / WIDTH, box.height / height))
@@ -86,13 +96,30 @@ def roofline_plot(drawn: Sequence[Roofline], name: str) -> Markup:
         for one in drawn:
             _draw_roofs(axes, one, colors, box)
             _draw_peaks(axes, one, colors)
-            _draw_dots(axes, one, colors, markers)
+            _draw_dots(axes, one, colors, names, markers)
         _label_right(axes, labels, box)
-        if colors.several:
-            legend_below(figure, legends)
-        else:
-            figure.legend(handles=legends[0], loc="lower left", bbox_to_anchor=(0.775, 0.1))
+        legend_below(figure, legends)
         return inline_svg(figure, name, _title(drawn))
+
+
+def _names(records: Sequence[Record]) -> dict[str, str]:
+    """Return by each point's name what its mark stands for: the benchmark, and those values that are words and vary.
+
+    A dtype has a colour of its own. Where these are more than there are marks, a mark stands for a benchmark alone.
+    """
+    said: dict[str, dict[str, set[object]]] = {}
+    for record in records:
+        for axis, value in record.point.values.items():
+            if isinstance(value, str) and value != record.bound.dtype:
+                said.setdefault(record.point.benchmark, {}).setdefault(axis, set()).add(value)
+    varying = {benchmark: [axis for axis in axes if len(axes[axis]) > 1] for benchmark, axes in said.items()}
+    names = {}
+    for point in (record.point for record in records):
+        words = [str(point.values[axis]) for axis in varying.get(point.benchmark, ()) if axis in point.values]
+        names[str(point)] = " ".join((point.benchmark, *words))
+    if len(set(names.values())) <= len(MARKS):
+        return names
+    return {str(record.point): record.point.benchmark for record in records}
 
 
 def _title(drawn: Sequence[Roofline]) -> str:
@@ -106,9 +133,12 @@ def _title(drawn: Sequence[Roofline]) -> str:
     )
 
 
-def _legends(drawn: Sequence[Roofline], colors: Colors, markers: Mapping[str, str]) -> list[list[Line2D]]:
+def _legends(drawn: Sequence[Roofline], colors: Colors, markers: Mapping[str, Mark]) -> list[list[Line2D]]:
     """Return the legend of the marks and the lines, and above it one of the runs where there are several."""
-    marks = [Line2D([], [], marker=mark, linestyle="", color=MUTED, label=clip(name)) for name, mark in markers.items()]
+    marks = [
+        Line2D([], [], marker=mark, linestyle="", color=MUTED, fillstyle="full" if filled else "none", label=clip(name))
+        for name, (mark, filled) in markers.items()
+    ]
     marks.append(Line2D([], [], color=MUTED, label="measured roof"))
     if any(one.peaks or one.bandwidth for one in drawn):
         marks.append(Line2D([], [], linestyle="--", color=MUTED, linewidth=1, label="vendor's peak"))
@@ -147,14 +177,17 @@ def _span(values: Sequence[float]) -> tuple[float, float]:
     return 10 ** math.floor(math.log10(min(values)) - 0.15), 10 ** math.ceil(math.log10(max(values)) + 0.15)
 
 
-def _draw_dots(axes: Axes, roofline: Roofline, colors: Colors, markers: Mapping[str, str]) -> None:
-    alike: dict[tuple[str, str], list[tuple[float, float]]] = {}
+def _draw_dots(
+    axes: Axes, roofline: Roofline, colors: Colors, names: Mapping[str, str], markers: Mapping[str, Mark]
+) -> None:
     for row, intensity, rate in roofline.dots:
-        style = colors.of(roofline, str(row.record.bound.dtype)), markers[row.record.point.benchmark]
-        alike.setdefault(style, []).append((intensity, rate))
-    for (color, marker), places in alike.items():
-        x, y = zip(*places, strict=True)
-        axes.plot(x, y, marker, color=color, markeredgecolor=SURFACE, markersize=7, clip_on=False)
+        color = colors.of(roofline, row.record.bound.dtype)
+        marker, filled = markers[names[str(row.record.point)]]
+        style = {"markeredgecolor": SURFACE} if filled else {"markerfacecolor": "none", "markeredgewidth": 1.6}
+        (dot,) = axes.plot(intensity, rate, marker, color=color, markersize=7, clip_on=False, **style)
+        where = f"{clip(roofline.place)}, " if colors.several else ""
+        told = f"{where}{read(rate, 'FLOP/s').figure}, {digits(intensity)} FLOP a byte"
+        tell(dot, str(row.record.point), [told])
 
 
 def _draw_roofs(axes: Axes, roofline: Roofline, colors: Colors, box: Box) -> None:

@@ -39,6 +39,18 @@ class Sweep:
     """The number of choices of the other axes for which there is no room."""
 
     @property
+    def axis_in_words(self) -> str:
+        """Return what the drawing is against: `number of units`, `batch`."""
+        words = self.axis.replace("_", " ")
+        return f"number of {words}" if words.endswith("s") else words
+
+    @property
+    def heading(self) -> str:
+        """Return what is drawn against what: `Time of the training and test accuracy against the number of units`."""
+        what = " and ".join(measure.title for measure in self.measures)
+        return f"{what[:1].upper()}{what[1:]} against the {self.axis_in_words}"
+
+    @property
     def places(self) -> list[str]:
         return list(dict.fromkeys(line.where for line in self.lines))
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from math import isfinite, nan
 from typing import NamedTuple
 
+from profiling.analysis.uncertain_quality import quality_interval
 from profiling.records.record import Record
 
 LEAST_VALUES = 2
@@ -117,15 +118,19 @@ def quality_of(records: Sequence[Record]) -> Measure | None:
     if headline is None:
         return None
     name, deviation = headline.name, headline.deviation
+    repeated = any(deviation in record.metrics for record in records)
 
     def value(record: Record) -> float | None:
         return record.metrics[name].value if name in record.metrics else None
 
     def bar(record: Record) -> tuple[float, float] | None:
         found = value(record)
+        if not repeated:
+            return quality_interval(record, headline)
         if found is None or deviation is None or deviation not in record.metrics:
             return None
         return found - record.metrics[deviation].value, found + record.metrics[deviation].value
 
     title = name.replace("_", " ")
-    return Measure(title, "", f"of the {title}, the standard deviation over the repeats", value, bar)
+    what = "the standard deviation over the repeats" if repeated else "the interval that so many examples allow"
+    return Measure(title, "", f"of the {title}, {what}", value, bar)

@@ -15,7 +15,7 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, MaxNLocat
 
 from accelbench.format import clip, read
 from accelbench.report.study import DASHED, Study, Sweep
-from accelbench.report.study_measures import Line, Measure
+from accelbench.report.study_measures import Line, Measure, Value
 from accelbench.report.svg import (
     MARKERS,
     MUTED,
@@ -26,6 +26,7 @@ from accelbench.report.svg import (
     legend_below,
     legend_height,
     plot_style,
+    tell,
 )
 
 PANEL = 2.5
@@ -107,25 +108,27 @@ def study_plot(sweep: Sweep, name: str) -> Markup:
         figure = Figure(figsize=(WIDTH, height))
         for number, measure in enumerate(sweep.measures):
             axes = figure.add_axes((0.085 + 0.5 * number, below / height, 0.405, PANEL / height))
-            drawn = [value for line in sweep.lines for value in _draw(axes, line, measure, styles.of(line))]
+            drawn = [value for line in sweep.lines for value in _draw(axes, sweep.axis, line, measure, styles.of(line))]
             axes.set_title(clip(measure.title), loc="left", fontsize=9, color=MUTED)
-            axes.set_xlabel(clip(sweep.axis))
+            axes.set_xlabel(clip(sweep.axis_in_words))
             _scale_x(axes, values)
             _scale_y(axes, measure, drawn, from_zero=not number)
         legend_below(figure, legends)
         what = " and ".join(measure.title for measure in sweep.measures)
         models = " and ".join(sweep.benchmarks)
-        title = f"{models} against {sweep.axis}: {what}, on {', '.join(sweep.places)}"
+        title = f"{models} against the {sweep.axis_in_words}: {what}, on {', '.join(sweep.places)}"
         return inline_svg(figure, name, title)
 
 
-def _draw(axes: Axes, line: Line, measure: Measure, style: dict[str, Any]) -> list[float]:
+def _draw(axes: Axes, axis: str, line: Line, measure: Measure, style: dict[str, Any]) -> list[float]:
     """Draw the line with its bars, and hollow what compilation adds; return the values that were drawn."""
     points = measure.values(line)
     if not points:
         return []
     x, y = [point.place for point in points], [point.value for point in points]
-    axes.plot(x, y, **style)
+    (drawn,) = axes.plot(x, y, **style)
+    name = ", ".join(filter(None, (line.choice, line.where)))
+    tell(drawn, name, [f"{axis}={point.place:,}, {_told(point, measure.unit)}" for point in points])
     barred = [point for point in points if math.isfinite(point.low)]
     if barred:
         ends = [[point.value - point.low for point in barred], [point.high - point.value for point in barred]]
@@ -135,8 +138,16 @@ def _draw(axes: Axes, line: Line, measure: Measure, style: dict[str, Any]) -> li
     whole = [point.with_compilation for point in compiled]
     if compiled:
         hollow = HOLLOW | {"marker": style["marker"], "markeredgecolor": style["color"]}
-        axes.plot([point.place for point in compiled], whole, zorder=1, **hollow)
+        (drawn,) = axes.plot([point.place for point in compiled], whole, zorder=1, **hollow)
+        marks = [f"{axis}={point.place:,}, {read(point.with_compilation, measure.unit)}" for point in compiled]
+        tell(drawn, f"{name}, with compilation", marks)
     return y + whole
+
+
+def _told(point: Value, unit: str) -> str:
+    """Return the value of a point in words, with its bar where it has one."""
+    bar = (point.low, point.high) if math.isfinite(point.low) else (None, None)
+    return str(read(point.value, unit, *bar)) if unit else f"{point.value:.4g}"
 
 
 def _scale_x(axes: Axes, values: Sequence[int]) -> None:

@@ -34,6 +34,9 @@ SERIES = ("#010001", "#010002", "#010003", "#010004", "#010005", "#010006")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 """The markers, one more than the colours, so that the two drawn in turn repeat only after 42 lines."""
 
+TELLS = "¶"
+"""The sign between the texts of a line's id, which become what the pointer held over the line and its marks tells."""
+
 _VARIABLES = {INK: "--ink", MUTED: "--muted", GRID: "--grid", SURFACE: "--surface"} | {
     color: f"--series-{number}" for number, color in enumerate(SERIES, start=1)
 }
@@ -128,12 +131,19 @@ def _columns(entries: Sequence[Line2D]) -> int:
     return max(1, min(len(entries), int(7.0 / (0.6 + 0.075 * longest))))
 
 
+def tell(line: Line2D, name: str, marks: Sequence[str]) -> None:
+    """Have the pointer held over a line tell its name, and over each of its marks the name and what that mark is."""
+    texts = (name, *(f"{name}: {mark}" if name else mark for mark in marks))
+    line.set_gid("".join(f"{TELLS}{text.replace(TELLS, ' ')}" for text in texts))
+
+
 def inline_svg(figure: Figure, name: str, title: str) -> Markup:
     """Return the figure as an `<svg>`; `name` is unique in the page, `title` tells a screen reader what is shown."""
     buffer = io.StringIO()
     figure.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None, "Format": None, "Type": None})
     root = ElementTree.fromstring(plain(buffer.getvalue()))
     for element in root.iter():
+        _name_marks(element)
         _rewrite(element, name)
     _remove(root, "metadata")
     _remove(root, "defs", "style")  # it styles `*`, which inside a page is the whole page; report.css says the same
@@ -154,6 +164,20 @@ def _remove(root: ElementTree.Element, *path: str) -> None:
     for parent in root.iterfind("/".join(parents)) if parents else [root]:
         for element in parent.findall(tag):
             parent.remove(element)
+
+
+def _name_marks(element: ElementTree.Element) -> None:
+    """Give a line of which `tell` was told, and each of its marks, the titles in place of the id that they stood in."""
+    texts = element.get("id", "").split(TELLS)[1:]
+    if not texts:
+        return
+    del element.attrib["id"]
+    marks = list(element.iter(f"{{{_SVG}}}use"))
+    told = zip(marks, texts[1:], strict=True) if len(marks) == len(texts) - 1 else ()  # outside the figure are none
+    for place, text in [*told, *([(element, texts[0])] if texts[0] else [])]:
+        title = ElementTree.Element(f"{{{_SVG}}}title")
+        title.text = text
+        place.insert(0, title)
 
 
 def _rewrite(element: ElementTree.Element, name: str) -> None:

@@ -11,8 +11,9 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullFormatter, NullLocator
 
+from accelbench.format import read
 from accelbench.report.rows import Group, Row, lines
-from accelbench.report.svg import MARKERS, MUTED, SERIES, SURFACE, WIDTH, inline_svg, plot_style, tick_label
+from accelbench.report.svg import MARKERS, MUTED, SERIES, SURFACE, WIDTH, inline_svg, plot_style, tell, tick_label
 from profiling.machine.sizes import format_bytes
 from profiling.records.environment import Environment
 
@@ -54,7 +55,9 @@ def sweep(group: Group, environment: Environment, name: str) -> Markup | None:
         _mark_caches(axes, group.device, environment)
         for (label, points), color, marker in zip(drawn, cycle(SERIES), cycle(MARKERS), strict=False):
             x, y = zip(*points, strict=True)
-            axes.plot(x, y, color=color, marker=marker, markersize=4.5, markeredgecolor=SURFACE, label=label)
+            (line,) = axes.plot(x, y, color=color, marker=marker, markersize=4.5, markeredgecolor=SURFACE, label=label)
+            marks = [f"{format_bytes(size)}, {read(value, unit).figure}" for size, value in points]
+            tell(line, label or group.benchmark, marks)
         if len(drawn) > 1:
             axes.legend(loc="best")
         axes.set_xlabel("size")

@@ -66,7 +66,7 @@ def work(descriptor: int) -> None:
     job = Job.model_validate(message["job"])
     join(job.world)
     if job.world.size > 1:
-        Thread(target=_beat, args=(parent,), daemon=True).start()
+        Thread(target=_beat, args=(parent,), name="beats", daemon=True).start()
     benchmark = discover()[job.point.benchmark]
     import_s = time.monotonic() - message["began"]
     record = measure(benchmark, job.point, job.environment, job.max_seconds, job.keep, job.brief)

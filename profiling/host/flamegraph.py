@@ -1,7 +1,8 @@
 """A flame graph: one SVG file that any browser opens, without a script and without a network.
 
 Each box is a function, as wide as it was seen often, upon the function that called it (Gregg, "The Flame Graph",
-Communications of the ACM 59 (2016)). The pointer held over a box tells its full name and share.
+Communications of the ACM 59 (2016)). The pointer held over a box tells its full name and share. The suite's own
+threads, which wait most of the time and would fill the graph, are left out, and the graph says so.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from pathlib import Path
 from typing import Literal
 from xml.sax.saxutils import escape, quoteattr
 
+from profiling.host.rules import SUITE_THREADS
 from profiling.host.stacks import Stack, Stacks
 
 WIDTH, ROW, MARGIN, HEAD = 1200.0, 18, 10, 52
@@ -58,8 +60,8 @@ def write_flamegraph(stacks: Stacks, path: Path, title: str) -> None:
 
 
 def draw_flamegraph(stacks: Stacks, title: str) -> str:
-    """Return the SVG document of these stacks."""
-    root = build_tree(stacks)
+    """Return the SVG document of these stacks, all but those of the suite's own threads."""
+    root = build_tree({stack: count for stack, count in stacks.items() if stack.thread_name not in SUITE_THREADS})
     scale = (WIDTH - 2 * MARGIN) / max(1, root.count)
     placed = list(_place(root, 0, 0, NARROWEST / scale))
     height = HEAD + (1 + max(place.depth for place in placed)) * ROW + MARGIN
@@ -69,7 +71,7 @@ def draw_flamegraph(stacks: Stacks, title: str) -> str:
             f'viewBox="0 0 {WIDTH:.0f} {height}" font-family="ui-monospace, monospace" font-size="11">',
             f'<rect width="100%" height="100%" fill="#fff"/><text x="{MARGIN}" y="22" font-size="15">'
             f"{_clean(title)}</text>",
-            *_legend(root.count),
+            *_legend(root.count, _left_out(stacks)),
             *(_draw(place, root.count, scale, height) for place in placed),
             "</svg>\n",
         )
@@ -134,8 +136,16 @@ def _color(box: Box) -> str:
     return f"hsl({hue + shade % 25}, {saturation}%, {72 + shade // 25 % 12}%)"
 
 
-def _legend(total: int) -> Iterator[str]:
-    yield f'<text x="{MARGIN}" y="40" fill="#555">{total:,} stacks; width is how often it was seen</text>'
+def _left_out(stacks: Stacks) -> str:
+    """Say which of the suite's own threads are left out, and what part of all stacks was theirs."""
+    own = {stack.thread_name: 0 for stack in stacks if stack.thread_name in SUITE_THREADS}
+    count = sum(count for stack, count in stacks.items() if stack.thread_name in own)
+    return f"; left out: {', '.join(sorted(own))}, accelbench's own, {count / sum(stacks.values()):.0%}" if own else ""
+
+
+def _legend(total: int, left_out: str) -> Iterator[str]:
+    said = f"{total:,} stacks; width is how often it was seen{left_out}"
+    yield f'<text x="{MARGIN}" y="40" fill="#555">{said}</text>'
     for place, (kind, label) in enumerate(LEGEND.items()):
         hue, saturation = HUES[kind]
         x = WIDTH - MARGIN - 80 * (len(LEGEND) - place)

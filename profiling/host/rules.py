@@ -69,11 +69,14 @@ RUNTIME_CALL = _any(
 )
 """The last Python functions before the framework's own code, for stacks that do not show that."""
 
+SUITE_THREADS = ("host sampler", "host counters", "beats")
+"""The names of the threads that the suite itself has in a worker."""
+
 THREADS: tuple[tuple[Category, re.Pattern[str]], ...] = (
     ("input", re.compile(r"(?i)^(tf_data|input|pt_data|data_?load|prefetch)")),
     ("kernels", re.compile(r"(?i)eigen|blas|^(lib)?[gi]?omp|mkl|dnn|numba|tbb")),
     ("runtime", re.compile(r"(?i)^(tf_|tsl|xla|pjrt|llvm|jax|grpc|cuda|nv|nccl|pt_)")),
-    ("other", re.compile(r"^(host sampler|host counters|telemetry|jemalloc)")),
+    ("other", re.compile(rf"^({'|'.join(SUITE_THREADS)}|jemalloc)")),
 )
 """The names of threads that tell what they do: native ones, of which the kernel keeps 15 characters, or Python's."""
 

@@ -29,6 +29,8 @@ ROWS_IN_TERMINAL = 400
 """The rows that the terminal shows, of each benchmark as many as the others leave."""
 SAMPLES_DRAWN, CURVES_DRAWN = 40, 24
 """The rows of a benchmark whose samples are drawn, and the trainings whose curves are: the page stays small."""
+CURVES_OPEN = 2
+"""The most trainings whose curves are unfolded."""
 ROOMY, ENOUGH = 92, 72
 """The least columns of a terminal for a column of flags, which else stand under the point's name, and for intervals."""
 
@@ -55,6 +57,7 @@ class Article:
 
 def _content(groups: Sequence[Group], run: Run) -> Mapping[str, Any]:
     return {
+        "CURVES_OPEN": CURVES_OPEN,
         "articles": [_article(group, f"benchmark-{number}", run) for number, group in enumerate(groups, start=1)],
         "command": lambda record: reproduce(record, run.info.settings),
         "metrics_by_kind": metrics_by_kind,
@@ -111,8 +114,8 @@ def _notes(group: Group) -> Iterable[str]:
             ("vendor's peak", [row.of_peak for row in group.rows]),
             ("measured ceiling", [row.of_ceiling for row in group.rows]),
         ):
-            for reason in dict.fromkeys(share.reason for share in shares if share.reason is not None):
-                yield f"Share of the {name} unknown: {reason}."
+            if reasons := dict.fromkeys(share.reason for share in shares if share.reason is not None):
+                yield f"Share of the {name} unknown: {'; '.join(reasons)}."
 
 
 def _print(groups: Sequence[Group], console: PlainConsole) -> None:

@@ -15,6 +15,8 @@ MEANINGS_SHOWN = 2
 """The meanings of one flag that the terminal shows; the page has them all."""
 FLAGGED_SHOWN, COURSES_DRAWN = 500, 24
 """The flagged points that the page shows, and the time courses that it draws: it stays small."""
+FEW = 3
+"""The most flagged points whose explanations are unfolded."""
 
 
 def _print(flagged: Sequence[tuple[Group, Row]], console: Console) -> None:
@@ -40,6 +42,7 @@ def _content(flagged: Sequence[tuple[Group, Row]], run: Run) -> Mapping[str, Any
     shown = [row for _, row in flagged[:FLAGGED_SHOWN]]
     drawn = [n for n, row in enumerate(shown) if row.course.kind != "steady"][:COURSES_DRAWN]
     return {
+        "FEW": FEW,
         "FLAGGED_SHOWN": FLAGGED_SHOWN,
         "courses": {n: time_course(shown[n], f"course-{n + 1}") for n in drawn},
     }

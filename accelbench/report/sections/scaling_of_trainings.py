@@ -13,7 +13,7 @@ from rich.text import Text
 
 from accelbench.format import UNKNOWN, digits, seconds
 from accelbench.report.section import InPage, InTerminal, Run, Section, numbers_table
-from accelbench.report.svg import MUTED, SERIES, SURFACE, inline_svg, plot_style, replica_axes
+from accelbench.report.svg import MUTED, SERIES, SURFACE, inline_svg, plot_style, replica_axes, tell
 from profiling.analysis.scaling import (
     LatencyBandwidth,
     Predicted,
@@ -197,7 +197,7 @@ def scaling_plot(table: ScalingTable, name: str) -> Markup:
         axes.plot(every, [count / least for count in every], color=MUTED, linewidth=1, label="ideal")
         if predicted:
             axes.plot(*zip(*predicted, strict=True), color=SERIES[1], linestyle=(0, (5, 2)), label="predicted")
-        axes.errorbar(
+        bars = axes.errorbar(
             counts,
             speedups,
             (below, above),
@@ -207,6 +207,7 @@ def scaling_plot(table: ScalingTable, name: str) -> Markup:
             capsize=2.5,
             label="measured",
         )
+        tell(bars.lines[0], "measured", [f"{step.replicas} replicas, × {digits(step.speedup)}" for step in steps])
         axes.legend(loc="upper left")
         axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
         return inline_svg(figure, name, f"{table.title}: speed-up against replicas")

@@ -13,7 +13,7 @@ from rich.text import Text
 
 from accelbench.format import digits, seconds
 from accelbench.report.section import InPage, InTerminal, Run, Section, numbers_table
-from accelbench.report.svg import MARKERS, SERIES, SURFACE, inline_svg, plot_style, replica_axes
+from accelbench.report.svg import MARKERS, SERIES, SURFACE, inline_svg, plot_style, replica_axes, tell
 from profiling.analysis.scaling import training_of, trainings
 from profiling.records.record import Record
 
@@ -122,7 +122,7 @@ def strategies_plot(comparison: Comparison, name: str) -> Markup:
         axes.set_yscale("log")
         for (label, entries), color, marker in zip(lines.items(), cycle(SERIES), cycle(MARKERS), strict=False):
             line = sorted(entries, key=lambda entry: entry.replicas)
-            axes.errorbar(
+            bars = axes.errorbar(
                 [entry.replicas for entry in line],
                 [entry.rate for entry in line],
                 ([entry.rate - entry.low for entry in line], [entry.high - entry.rate for entry in line]),
@@ -132,6 +132,8 @@ def strategies_plot(comparison: Comparison, name: str) -> Markup:
                 capsize=2.5,
                 label=label,
             )
+            marks = [f"{entry.replicas} replicas, {digits(entry.rate)} {comparison.item}/s" for entry in line]
+            tell(bars.lines[0], label, marks)
         axes.legend(loc="best")
         axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5), numticks=20))
         axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: digits(value, 1)))

@@ -74,7 +74,7 @@ def test_the_page_says_what_the_runs_are_and_draws_them_together(joined_page: st
     assert "cuda.driver" not in text
     assert "every device and framework of these runs in one drawing" in text
     assert "Rooflines of cpu, gpu" in joined_page
-    assert "bilstm-har against units: time of the training and test accuracy, on cpu, gpu" in joined_page
+    assert "bilstm-har against the number of units: time of the training and test accuracy, on cpu, gpu" in joined_page
     assert re.findall(r'<section id="(\w+)"', joined_page) == ["runs", "differences", "ceilings", "studies", "points"]
 
 

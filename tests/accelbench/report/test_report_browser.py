@@ -9,13 +9,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from axe_core_python.selenium import Axe
 from selenium import webdriver
 
 from accelbench.report import write_joined_report, write_report
+from accelbench.report.index import write_index
 from accelbench.report.joined import read_runs
+from accelbench.report.section import Run
+from accelbench.run.store import RunStore
 from tests.browser import open_browser
 from tests.fixtures.report_node import rich_records, study_records
-from tests.fixtures.report_records import HOSTILE, training
+from tests.fixtures.report_profiles import profile
+from tests.fixtures.report_records import HOSTILE, training, unmeasured
 from tests.fixtures.report_runs import make_run
 
 pytestmark = pytest.mark.slow
@@ -34,6 +39,20 @@ TOUCHING = """[...document.querySelectorAll('{}')].flatMap(s => {{
     return texts.flatMap(([a, p], i) => texts.slice(i + 1).filter(([b, q]) => p.left < q.right && q.left < p.right
     && p.top + 2 < q.bottom && q.top + 2 < p.bottom).map(([b]) => a + ' | ' + b)) }})"""
 """The texts that touch within the drawings of that selector."""
+UNFOLD = "document.querySelectorAll('details').forEach(fold => fold.open = true)"
+BROKEN = """[...document.querySelectorAll('thead th, td.figure, .dense td, .phases td')].flatMap(cell => {
+    const texts = document.createTreeWalker(cell, NodeFilter.SHOW_TEXT), broken = [];
+    while (texts.nextNode()) for (const word of texts.currentNode.data.matchAll(/[\\p{L}\\p{N}.,]+/gu)) {
+        const range = document.createRange();
+        range.setStart(texts.currentNode, word.index);
+        range.setEnd(texts.currentNode, word.index + word[0].length);
+        if (range.getClientRects().length > 1) broken.push(word[0]) }
+    return broken })"""
+"""The words of headings, and the numbers, that go on in a second line."""
+UNDER_THE_NEXT = """[...document.querySelectorAll('td[data-label]')].filter(cell => cell.checkVisibility()
+    && parseFloat(getComputedStyle(cell, '::before').height) > cell.getBoundingClientRect().height + 1)
+    .map(cell => cell.dataset.label)"""
+"""The names of cells, on a phone beside them, that are higher than their cell."""
 MINIMUM_CONTRAST = 4.5
 """WCAG 2.2, success criterion 1.4.3, for text of normal size."""
 
@@ -50,7 +69,11 @@ def browser() -> Iterator[webdriver.Chrome]:
 @pytest.fixture(scope="module")
 def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
     hostile = training("gpu", "float32", 0.004, noise=[HOSTILE], curves={f"loss {HOSTILE}": [2.0, 1.0]})
-    records = [*rich_records(), *study_records(), hostile]
+    profiled = [
+        training("gpu", precision, 0.021, profile=profile(), params={"precision": precision, "batch": 128})
+        for precision in ("float32", "bfloat16")
+    ]
+    records = [*rich_records(), *study_records(), *profiled, hostile]
     return write_report(make_run(tmp_path_factory.mktemp("runs") / "rich", records))
 
 
@@ -64,6 +87,18 @@ def joined_page(tmp_path_factory: pytest.TempPathFactory) -> Path:
         for name, device in (("one", "cpu"), ("two", "cpu"), ("three", "gpu"))
     ]
     return write_joined_report(read_runs(stores), folder / "page.html")[0]
+
+
+@pytest.fixture(scope="module")
+def failed_page(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    failed = unmeasured("matmul", "failed", "the worker was killed by SIGKILL")
+    return write_report(make_run(tmp_path_factory.mktemp("failed") / "run", [failed]))
+
+
+@pytest.fixture(scope="module")
+def index_page(page: Path, failed_page: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    runs = [Run.of(RunStore.open(one.parent)) for one in (page, failed_page)]
+    return write_index(runs, tmp_path_factory.mktemp("index"))
 
 
 def show(browser: webdriver.Chrome, page: Path, width: int = 1280, scheme: str = "light", media: str = "") -> None:
@@ -177,3 +212,39 @@ def test_on_paper_the_commands_are_unfolded_and_nothing_is_cut(browser: webdrive
     # What goes to paper is dark on white, whatever the screen's scheme.
     show(browser, page, width=740, scheme="dark", media="print")
     assert ask(browser, "getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+@pytest.mark.parametrize("which", ["page", "joined_page", "failed_page", "index_page"])
+def test_axe_finds_nothing_that_hinders_anybody(
+    browser: webdriver.Chrome, request: pytest.FixtureRequest, which: str, scheme: str
+) -> None:
+    show(browser, request.getfixturevalue(which), scheme=scheme)
+    browser.execute_script(UNFOLD)
+    browser.set_script_timeout(120)
+    found = Axe().run(browser, options={"resultTypes": ["violations"]})["violations"]
+    assert [(rule["impact"], rule["help"], [node["html"][:120] for node in rule["nodes"][:3]]) for rule in found] == []
+
+
+def test_on_paper_no_word_of_a_heading_and_no_number_is_broken(browser: webdriver.Chrome, page: Path) -> None:
+    show(browser, page, width=688, media="print")  # what the margins leave of A4
+    assert ask(browser, "document.documentElement.scrollWidth") <= 688
+    assert ask(browser, BROKEN) == []
+
+
+def test_on_a_phone_no_name_of_a_cell_stands_under_the_next(browser: webdriver.Chrome, page: Path) -> None:
+    show(browser, page, width=400)
+    browser.execute_script(UNFOLD)
+    assert ask(browser, "document.documentElement.scrollWidth") <= 400
+    assert ask(browser, CLIPPED) == []
+    assert ask(browser, UNDER_THE_NEXT) == []
+
+
+def test_what_few_look_for_is_folded_and_a_command_is_chosen_whole(browser: webdriver.Chrome, page: Path) -> None:
+    show(browser, page, width=400)
+    for table in ("#phases table", "#telemetry table"):
+        assert not ask(browser, f"document.querySelector('{table}').checkVisibility()")
+    assert ask(browser, "getComputedStyle(document.querySelector('#method pre code')).userSelect") == "all"
+    show(browser, page, width=688, media="print")
+    for table in ("#phases table", "#telemetry table"):
+        assert ask(browser, f"document.querySelector('{table}').getBoundingClientRect().height") > 200

@@ -85,10 +85,10 @@ def test_kimm2021_is_drawn_against_units_and_layers_for_every_device() -> None:
 
 def test_the_drawing_names_devices_choices_and_values_and_has_every_line_in_both_panels() -> None:
     svg = study_plot(study_of(study_records()).sweeps[0], "study")
-    assert {"cpu", "gpu", "layers=1", "layers=2", "layers=3", "units", *map(str, UNITS)} <= set(texts(svg))
+    assert {"cpu", "gpu", "layers=1", "layers=2", "layers=3", "number of units", *map(str, UNITS)} <= set(texts(svg))
     assert {"time of the training", "test accuracy"} <= set(texts(svg))
     assert drawn_lines(svg).count(len(UNITS)) == 2 * 2 * len(LAYERS)
-    assert "bilstm-har against units: time of the training and test accuracy, on cpu, gpu" in svg
+    assert "bilstm-har against the number of units: time of the training and test accuracy, on cpu, gpu" in svg
 
 
 def test_lines_go_in_order_of_the_axis_whatever_was_measured_first() -> None:
@@ -159,6 +159,15 @@ def steps(batch: int) -> Any:
     return timing(0.01, count=31, seed=batch, timer="steps", stop="epochs done")
 
 
+def test_the_pointer_tells_each_line_and_each_of_its_points() -> None:
+    (sweep,) = study_of([lstm(u) for u in UNITS]).sweeps
+    told = re.findall(r"<title>([^<]*)</title>", study_plot(sweep, "study"))
+    assert told.count("cpu") == 2  # a panel for the time, and one for the quality
+    for units in UNITS:
+        assert any(text.startswith(f"cpu: units={units}, 10.0 s ±") for text in told)
+        assert f"cpu: units={units}, 0.9" in told
+
+
 def test_the_quality_is_the_one_that_the_benchmark_is_judged_by() -> None:
     metrics = {"training": Metric(3.0, "s"), "reconstruction_error": Metric(9.0), "test_loss": Metric(0.4)}
     found = metrics | {"test_map": Metric(0.31), "test_map50": Metric(0.5)}
@@ -186,14 +195,14 @@ def test_bars_are_the_interval_of_the_rate_and_the_deviation_over_repeats() -> N
     assert study_plot(sweep, "study").count("LineCollection") == 2
 
 
-def test_what_was_measured_once_has_no_bar() -> None:
+def test_a_time_measured_once_has_no_bar_and_a_quality_that_of_its_examples() -> None:
     once = [lstm(u, timing=timing(0.01, count=1, timer="steps", stop="epochs done")) for u in UNITS]
     once = [found.model_copy(update={"timing": stepped(found.timing)}) for found in once if found.timing]
     for found in once:
         del found.metrics["test_accuracy_std"]
     (sweep,) = study_of(once).sweeps
-    assert sweep.bars == []
-    assert "LineCollection" not in study_plot(sweep, "study")
+    assert sweep.bars == ["of the test accuracy, the interval that so many examples allow"]
+    assert study_plot(sweep, "study").count("LineCollection") == 1
 
 
 def test_the_time_with_compilation_is_hollow_where_it_was_measured(tmp_path: Path) -> None:
@@ -223,7 +232,7 @@ def test_models_of_the_same_data_share_a_drawing_where_they_share_an_axis() -> N
     assert {key: len(points) for key, points in values(sweep).items()} == {("cpu", "lstm"): 4, ("cpu", "gru"): 4}
     svg = study_plot(sweep, "study")
     assert {"lstm", "gru"} <= set(texts(svg))
-    assert "lstm and gru against units" in svg
+    assert "lstm and gru against the number of units" in svg
 
 
 @pytest.mark.parametrize(
@@ -362,7 +371,8 @@ def test_any_values_can_be_drawn(points: dict[int, tuple[float, float]]) -> None
 def test_the_page_has_the_studies_and_is_the_same_every_time(tmp_path: Path) -> None:
     store = make_run(tmp_path / "run", [*(lstm(u, layers=n) for u in (32, 64) for n in (1, 2)), record("one")])
     page = render_page(Run.of(store))
-    assert page.count("<strong>Against ") == 2
+    for axis in ("units", "layers"):
+        assert f"<strong>Time of the training and test accuracy against the number of {axis}" in page
     assert "the standard deviation over the repeats" in page
     assert page == render_page(Run.of(store))
     ids = re.findall(r' id="([^"]+)"', page)

@@ -141,7 +141,7 @@ def test_the_page_has_published_values_beside_ours_a_drawing_and_the_machines_th
     assert "MCSoC-2021" in text
     assert "25 × × 25.0 (" in text, "the published ratio stands beside ours"
     assert "Not decided: whether the ratio is 25" in text
-    assert "bilstm-har against units" in text
+    assert "bilstm-har against the number of units" in text
     assert "Tesla K80, one of its two GPUs, by its vendor" in text
     assert "Made-up CPU of 2" in text
     assert "http:" not in re.sub(r'xmlns(:\w+)?="[^"]+"', "", page), "the page fetches nothing"

@@ -44,6 +44,22 @@ def test_a_box_is_as_wide_as_it_was_seen_often() -> None:
     assert top_b == top_c < found["a (m.py:1): 100.0% (40 of 40)"][2]  # a callee stands upon its caller
 
 
+def test_the_suites_own_threads_are_left_out_and_it_is_said_how_much_they_took() -> None:
+    stacks = parse_stacks(
+        "thread (1): MainThread;fit (keras.py:1) 30\nthread (2): host sampler;wait (threading.py:1) 30\n"
+        "thread (3): host counters;wait (threading.py:1) 30\nthread (4): loader;read (data.py:1) 10\n"
+    )
+    svg = draw_flamegraph(stacks, "Host time")
+    found = boxes(svg)
+    assert "all: 100.0% (40 of 40)" in found
+    assert {title.partition(":")[0] for title in found} >= {"MainThread (1)", "loader (4)"}
+    assert not any(title.startswith("host ") for title in found)
+    assert (
+        "40 stacks; width is how often it was seen; left out: host counters, host sampler, accelbench's own, 60%" in svg
+    )
+    assert "left out" not in draw_flamegraph(parse_stacks("thread (1): MainThread;fit (keras.py:1) 30\n"), "")
+
+
 @settings(deadline=None, max_examples=30)
 @given(STACKS, ANYTHING)
 def test_whatever_the_names_are_it_is_xml_that_needs_nothing_else(stacks: dict[Stack, int], title: str) -> None:
