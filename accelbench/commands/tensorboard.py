@@ -27,6 +27,7 @@ def command(run: str, port: int) -> int:
     """Open a run's traces and scalars in TensorBoard, on this machine only."""
     from accelbench.find_run import open_run
     from accelbench.plain_console import say
+    from profiling.trace.formats import FORMATS
 
     store = open_run(run)
     traces = store.path / "traces"
@@ -35,14 +36,20 @@ def command(run: str, port: int) -> int:
     if port:
         say("\n".join(["what opens without the internet, once the server is up:", *links(traces, port)]))
     say(f"the other pages of the profile take their charts from the web; their tables are in {store.path}/report.html")
+    for form in FORMATS:
+        if form.no_xprof:
+            for file in sorted(traces.rglob(form.files)):
+                say(f"TensorBoard does not show this trace, {form.viewers} does: {file}", stderr=True)
     return subprocess.run(tensorboard_command(traces, port), check=False, env=SILENT | os.environ).returncode
 
 
 def links(traces: Path, port: int) -> Iterator[str]:
     """Yield the addresses of the curves and of each trace in the Trace Viewer."""
+    from profiling.trace.formats import XPLANE
+
     server = f"http://{LOOPBACK}:{port}"
     yield f"  {server}/#scalars"
-    for file in sorted(traces.glob("*/plugins/profile/*/*.xplane.pb")):
+    for file in sorted(traces.glob(f"*/{XPLANE.files}")):
         session = quote(f"{file.relative_to(traces).parts[0]}/{file.parent.name}")
         yield f"  {server}/?run={session}&tool=trace_viewer@#profile"
 

@@ -20,6 +20,7 @@ from accelbench.report.verdict import verdict, verdict_line
 from profiling.machine.sizes import format_bytes
 from profiling.records.record import Profile
 from profiling.records.trace import Operation, TraceAnalysis
+from profiling.trace.formats import format_of
 
 OPERATIONS, MAX_NAME = 10, 160
 """The operations shown of each kind, and the characters of a name: its end tells it from others."""
@@ -78,7 +79,9 @@ class Profiled:
     missing: tuple[str, ...]
     links: tuple[Link, ...]
     tensorboard: str | None
-    """The command that opens the trace."""
+    """The command that opens what TensorBoard shows."""
+    shows_trace: bool
+    """Whether that is the trace, too, and not the curves only."""
 
     @property
     def on_cpu(self) -> bool:
@@ -110,6 +113,7 @@ def profiled(row: Row, slug: str, run_id: str) -> Profiled | None:
         missing=tuple(dict.fromkeys(_missing(profile))),
         links=tuple(_links(profile)),
         tensorboard=f"make tensorboard RUN={shlex.quote(run_id)}" if _kept_trace(profile) else None,
+        shows_trace=format_of(_kept_trace(profile)).no_xprof is None,
     )
 
 
@@ -180,8 +184,9 @@ def _missing(profile: Profile) -> Iterable[str]:
         yield "the flame graph to open: it was not kept (--host-profile keeps it)"
 
 
-def _kept_trace(profile: Profile) -> bool:
-    return bool(profile.trace_folder and profile.capture and profile.capture.file)
+def _kept_trace(profile: Profile) -> str:
+    """Return the trace's file within its folder; nothing where none was kept."""
+    return (profile.trace_folder and profile.capture and profile.capture.file) or ""
 
 
 def _links(profile: Profile) -> Iterable[Link]:
@@ -189,7 +194,9 @@ def _links(profile: Profile) -> Iterable[Link]:
         for kind, text in FILES.items():
             if kind in profile.host.files:
                 yield from _link(text, profile.host_folder, profile.host.files[kind])
-    if _kept_trace(profile):
+    if trace := _kept_trace(profile):
+        if format_of(trace).no_xprof:
+            yield from _link(f"trace (with {format_of(trace).viewers})", profile.trace_folder or "", trace)
         yield from _link("folder of the trace", profile.trace_folder or "", "", folder=True)
 
 

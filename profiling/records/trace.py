@@ -76,8 +76,6 @@ class Converted(Stored):
     """The verdict of xprof on the input, in its own words."""
     operations: list[Operation] = []
     """The operations that took the most time of their own, those of the device first."""
-    operations_by: str = "xprof"
-    """The source of the operations: `xprof`, or `raw events` where xprof has no table."""
     memory_peak_bytes: int | None = None
     """The most bytes that a device's allocator had given out at a time."""
 
@@ -97,6 +95,10 @@ class Events(Stored):
     """The number of events that ran on accelerators."""
     breakdown: Breakdown | None = None
     """The mean step and its parts; null where no step was marked."""
+    operations: list[Operation] = []
+    """The operations that took the most time of their own, those of the device first."""
+    memory_peak_bytes: int | None = None
+    """The most bytes that a device's allocator had given out at a time; null where the raw events do not say."""
     cut_steps: int | None = None
     """The number of steps, from the first, that were written to CUT because the file is too large for xprof."""
 

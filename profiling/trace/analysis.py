@@ -1,6 +1,7 @@
 """A trace read without TensorBoard: where the time of its steps went, its operations, its verdict on the input.
 
-Two processes read it, each with its memory to itself: one the raw events of the whole file, one xprof's converters.
+Two processes read it, each with its memory to itself: one the raw events of the whole file, one xprof's converters,
+where xprof reads the format.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from profiling.machine.devices import device_kind
 from profiling.records.point import Device
 from profiling.records.stored import Stored
 from profiling.records.trace import Converted, Events, TraceAnalysis
+from profiling.trace.formats import FORMATS, format_of, newest
 
 Answer = TypeVar("Answer", bound=Stored)
 
@@ -32,10 +34,10 @@ INPUT_BOUND = ((0.2, "highly input-bound"), (0.05, "moderately input-bound"), (0
 
 def analyze(folder: Path, device: Device) -> TraceAnalysis:
     """Read the newest trace under the folder of a run that used the device; nothing that is wrong with it raises."""
-    files = sorted(folder.glob("plugins/profile/*/*.xplane.pb"))
-    if not files:
-        return TraceAnalysis(failure=f"no *.xplane.pb in {folder}/plugins/profile: no trace was written")
-    file = files[-1]
+    file = newest(folder)
+    if file is None:
+        patterns = " and no ".join(form.files for form in FORMATS)
+        return TraceAnalysis(failure=f"no {patterns} in {folder}: no trace was written")
     with TemporaryDirectory() as scratch:
         cut = Path(scratch) / file.name
         events = run_reader("profiling.trace.events", [str(file), str(cut)], Events)
@@ -48,6 +50,8 @@ def analyze(folder: Path, device: Device) -> TraceAnalysis:
 
 def read_with_xprof(file: Path, events: Events) -> Converted | str:
     """Return what xprof makes of the file, or why it makes nothing."""
+    if no_xprof := format_of(file.name).no_xprof:
+        return no_xprof
     if find_spec("xprof") is None:
         return "xprof is not installed (it comes with tensorboard-plugin-profile)"
     if not file.exists():
@@ -58,16 +62,21 @@ def read_with_xprof(file: Path, events: Events) -> Converted | str:
 def combine(file: str, device: Device, events: Events, converted: Converted | str) -> TraceAnalysis:
     """Put both readers' findings together."""
     missing: dict[str, str] = {}
+    no_operations = "the trace shows no operation"
+    no_memory = "the trace holds no allocations of a device: a CPU's are not traced"
     if isinstance(converted, str):
-        missing |= dict.fromkeys(("xprof_steps", "xprof_verdict", "operations", "memory_peak_bytes"), converted)
+        missing |= dict.fromkeys(("xprof_steps", "xprof_verdict"), converted)
+        if not format_of(file).no_xprof:
+            no_operations, no_memory = f"{converted}, and {no_operations}", converted
         converted = Converted()
-    else:
-        if converted.steps is None:
-            missing["xprof_steps"] = "xprof found no steps in the trace"
-        if not converted.operations:
-            missing["operations"] = "neither xprof nor the raw events show an operation"
-        if converted.memory_peak_bytes is None:
-            missing["memory_peak_bytes"] = "the trace holds no allocations of a device: a CPU's are not traced"
+    elif converted.steps is None:
+        missing["xprof_steps"] = "xprof found no steps in the trace"
+    operations = converted.operations or events.operations
+    if not operations:
+        missing["operations"] = no_operations
+    memory_peak = events.memory_peak_bytes or converted.memory_peak_bytes
+    if memory_peak is None:
+        missing["memory_peak_bytes"] = no_memory
     if events.breakdown is None:
         missing["breakdown"] = "the trace holds no step marker: no step was traced from its beginning to its end"
     waiting = events.breakdown.share("input_wait") if events.breakdown else None
@@ -78,12 +87,12 @@ def combine(file: str, device: Device, events: Events, converted: Converted | st
         breakdown=events.breakdown,
         xprof_steps=converted.steps,
         xprof_covers=f"the first {events.cut_steps} steps of the trace" if events.cut_steps else None,
-        operations=converted.operations,
-        operations_by=converted.operations_by if converted.operations else None,
+        operations=operations,
+        operations_by=("xprof" if converted.operations else "raw events") if operations else None,
         input_wait_share=waiting,
         input_verdict=None if waiting is None else verdict(waiting),
         xprof_verdict=converted.input_verdict,
-        memory_peak_bytes=converted.memory_peak_bytes,
+        memory_peak_bytes=memory_peak,
         devices=events.devices,
         device_events=events.device_events,
         profiler_errors=events.errors,

@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from profiling.records.trace import PARTS, Breakdown, Part
-from profiling.trace.parts import DEVICE, EPOCH, STEP, STEP_END, STREAM, is_input_in_python, part_of
-from profiling.trace.xplane import Integers, Line, Trace
+from profiling.trace.lines import Integers, Line, Trace
+from profiling.trace.parts import DEVICE, EPOCH, OPERATORS, STEP, STEP_END, STREAM, is_input_in_python, part_of
 
 INPUT_THREAD = re.compile(r"^\$thread\.py:\d+ run$|^\$py_dataset_adapter\w*\.py:\d+ get_index$")
 """The work of a thread of Python's pools, and of one of Keras's that makes batches, as JAX's profiler names it."""
@@ -121,8 +121,12 @@ class Activity:
             part_of_kind[kind] = HOST if part is None else PARTS.index(part)
         parts = part_of_kind[line.kinds]
         begins, ends = line.span(parts != HOST)
-        self._kernels.append(begins[parts[parts != HOST] == PARTS.index("kernel")])
         parts = parts[parts != HOST]
+        kernels = parts == PARTS.index("kernel")
+        started = begins[kernels]
+        if line.name.startswith(OPERATORS):  # they call others: the outermost are those that were started
+            started = Intervals(started, ends[kernels]).begins
+        self._kernels.append(started)
         for number in np.unique(parts).tolist():
             self._parts[PARTS[number]].append(Intervals(begins[parts == number], ends[parts == number]))
 

@@ -15,11 +15,8 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from profiling.records.trace import Converted, Operation, XprofSteps
-from profiling.trace.operations import operations
-from profiling.trace.xplane import Trace
+from profiling.trace.operations import longest
 
-TOP = 20
-"""The number of operations that are kept of each kind."""
 COLUMNS = {
     "deviceComputeTimeMs": "device compute",
     "deviceToDeviceTimeMs": "device to device",
@@ -44,15 +41,12 @@ def convert(file: Path) -> Converted:
         table = table_of_operations(ask("framework_op_stats", link))
         memory = ask("memory_profile", link)
     properties = overview.get("p", {})
-    if not table:
-        table = operations(Trace(file))
     return Converted(
         version=version("xprof"),
         hardware=properties.get("hardware_type"),
         steps=mean_step(overview),
         input_verdict=plain(properties.get("input_conclusion", "")) or None,
-        operations=[o for place in ("device", "host") for o in [o for o in table if o.where == place][:TOP]],
-        operations_by="xprof" if any(o.kind for o in table) else "raw events",
+        operations=longest(table),
         memory_peak_bytes=memory_peak(memory),
     )
 

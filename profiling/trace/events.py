@@ -7,7 +7,10 @@ from pathlib import Path
 
 from profiling.records.trace import Events
 from profiling.trace.breakdown import Activity
-from profiling.trace.xplane import Trace, Unreadable
+from profiling.trace.formats import open_trace
+from profiling.trace.lines import Unreadable
+from profiling.trace.operations import longest, operations
+from profiling.trace.xplane import Trace
 
 CUT_BYTES = 8_000_000
 """The bytes that xprof is given of a larger trace: it takes 37 times a file's size of memory and 0.5 s per megabyte."""
@@ -16,9 +19,10 @@ CUT_BYTES = 8_000_000
 def read_events(file: Path, cut: Path) -> Events:
     """Read the trace; what is wrong with it is in the answer."""
     try:
-        trace = Trace(file)
+        trace = open_trace(file)
         activity = Activity(trace)
         breakdown = activity.breakdown()
+        table = longest(operations(trace))
     except Unreadable as error:
         return Events(unreadable=str(error))
     found = Events(
@@ -27,8 +31,10 @@ def read_events(file: Path, cut: Path) -> Events:
         devices=activity.devices,
         device_events=activity.device_events,
         breakdown=breakdown,
+        operations=table,
+        memory_peak_bytes=trace.memory_peak_bytes,
     )
-    if trace.size <= CUT_BYTES or not breakdown:
+    if not isinstance(trace, Trace) or trace.size <= CUT_BYTES or not breakdown:
         return found
     steps = max(1, breakdown.steps * CUT_BYTES // trace.size)
     trace.cut(int(activity.step_ends[steps - 1]), cut)

@@ -1,24 +1,17 @@
-"""The profilers of TensorFlow and JAX: started, stopped, and asked for their file, whatever goes wrong."""
+"""A framework's profiler, started, stopped, and asked for its file, whatever goes wrong."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import AbstractContextManager, nullcontext
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from time import perf_counter
 from typing import Any
 
-from profiling.trace.parts import STEP
-from profiling.trace.xplane import forget_host
-
-BACKENDS = ("tensorflow", "jax")
-"""The frameworks whose profilers write xplane.pb."""
-NO_PROFILER = {
-    "torch": "PyTorch's profiler writes Chrome traces, which neither TensorBoard's profile plug-in nor xprof reads: "
-    "trace this workload with --backend tensorflow or jax"
-}
+from profiling.trace.frameworks import FRAMEWORKS
 
 
 class Profiler:
@@ -29,6 +22,7 @@ class Profiler:
 
     def __init__(self, folder: Path, backend: str) -> None:
         self._folder, self._backend = folder, backend
+        self._framework = FRAMEWORKS[backend]() if backend in FRAMEWORKS else None
         self._before: set[Path] = set()
         self.running = False
         self.reason: str | None = None
@@ -37,21 +31,19 @@ class Profiler:
     def start(self) -> None:
         begin = perf_counter()
         self.reason = unsupported(self._backend) or unwritable(self._folder)
-        if self.reason is None:
+        if self._framework and self.reason is None:
             self._before = self._files()
-            self.reason = self._attempt("start", self._start)
+            self.reason = self._attempt("start", partial(self._framework.start, self._folder))
             self.running = self.reason is None
         self.start_s = perf_counter() - begin
 
     def stop(self) -> None:
         """Stop and write, if it runs."""
-        if not self.running:
+        if not (self._framework and self.running):
             return
         begin = perf_counter()
         self.running = False
-        self.reason = self._attempt("stop", self._stop)
-        if self.reason and self._backend == "jax":
-            forget_jax_session()
+        self.reason = self._attempt("stop", self._framework.stop)
         self.reason = self.reason or self._attempt("leave out the host's name", self._forget_host)
         self.stop_s = perf_counter() - begin
 
@@ -64,38 +56,23 @@ class Profiler:
             )
         return str(written[-1].relative_to(self._folder)) if written and self.reason is None else None
 
-    def step(self, number: int) -> Any:
+    def step(self, number: int) -> AbstractContextManager[Any]:
         """Return a context manager that marks one step in the trace."""
-        if self._backend == "jax":
-            import jax
-
-            return jax.profiler.StepTraceAnnotation(STEP, step_num=number)
-        import tensorflow as tf
-
-        # _r=1 says that it is a step: without it no tool computes a step time.
-        return tf.profiler.experimental.Trace(STEP, step_num=number, _r=1)
+        return self._framework.step(number) if self._framework else nullcontext()
 
     def mark(self, name: str) -> None:
         """Write an event of no length into the trace."""
-        if not self.running:
-            return
-        if self._backend == "jax":
-            import jax
-
-            with jax.profiler.TraceAnnotation(name):
+        if self.running and self._framework:
+            with self._framework.mark(name):
                 return
-        import tensorflow as tf
-
-        with tf.profiler.experimental.Trace(name):
-            return
 
     def _forget_host(self) -> None:
         for file in self._files() - self._before:
-            if file.stat().st_size:
-                forget_host(file)
+            if self._framework and file.stat().st_size:
+                self._framework.forget_host(file)
 
     def _files(self) -> set[Path]:
-        return set(self._folder.glob("plugins/profile/*/*.xplane.pb"))
+        return set(self._folder.glob(self._framework.format.files)) if self._framework else set()
 
     def _attempt(self, what: str, action: Callable[[], None]) -> str | None:
         try:
@@ -105,44 +82,12 @@ class Profiler:
             return f"the profiler of {self._backend} did not {what}: {said}"
         return None
 
-    def _start(self) -> None:
-        if self._backend == "jax":
-            import jax
-
-            # Python functions are traced: what Keras's JAX trainer waits for input with is one.
-            jax.profiler.start_trace(str(self._folder))
-        else:
-            import tensorflow as tf
-
-            tf.profiler.experimental.start(str(self._folder))
-
-    def _stop(self) -> None:
-        if self._backend == "jax":
-            import jax
-
-            jax.profiler.stop_trace()
-        else:
-            import tensorflow as tf
-
-            tf.profiler.experimental.stop()
-
-
-def forget_jax_session() -> None:
-    """Let JAX start its profiler again: where stopping fails it keeps the ended session, and refuses every later one.
-
-    JAX has no public way to do it (jax/_src/profiler.py: `stop_trace` resets its state only when all went well).
-    """
-    with suppress(ImportError, AttributeError):
-        from jax._src.profiler import _profile_state
-
-        _profile_state.reset()
-
 
 def unsupported(backend: str) -> str | None:
     """Return why that backend cannot be traced."""
-    if backend in BACKENDS:
-        return None if find_spec(backend) else f"{backend} is not installed"
-    return NO_PROFILER.get(backend, f"{backend} has no profiler that writes xplane.pb")
+    if backend not in FRAMEWORKS:
+        return f"no profiler of {backend} is known"
+    return None if find_spec(backend) else f"{backend} is not installed"
 
 
 def unwritable(folder: Path) -> str | None:

@@ -1,7 +1,7 @@
 """The meaning of a trace's events: the part of a training step that each belongs to, by plane, line and name.
 
-The names are those that TensorFlow 2.21 and JAX 0.10 write. What the CPU computes counts as `kernel` where the CPU is
-the device; where there is another device it is the host's work.
+The names are those that TensorFlow 2.21, JAX 0.10 and PyTorch 2.13 write. What the CPU computes counts as `kernel`
+where the CPU is the device; where there is another device it is the host's work.
 """
 
 from __future__ import annotations
@@ -20,15 +20,19 @@ EPOCH = "epoch begins"
 DEVICE = re.compile(r"/device:(?!CPU)\w+:\d+")
 STREAM = re.compile(r"^Stream #|^XLA Ops$|^Async XLA Ops$")
 """The lines of a device plane that hold what ran on it; others group the same time by step, module or scope."""
-COLLECTIVE = re.compile(r"nccl|all-?reduce|all-?gather|reduce-?scatter|all-?to-?all|collective", re.IGNORECASE)
+COLLECTIVE = re.compile(
+    r"nccl|^gloo:|^mpi:|all[-_]?reduce|all[-_]?gather|reduce[-_]?scatter|all[-_]?to[-_]?all|collective", re.IGNORECASE
+)
 TO_DEVICE = re.compile(r"Memcpy ?H(2|to)D|infeed", re.IGNORECASE)
 TO_HOST = re.compile(r"Memcpy ?D(2|to)H|outfeed", re.IGNORECASE)
 
 COMPILE = re.compile(r"^(PjRt\w*Client::Compile|\w*Compiler::(RunBackend|RunHloPasses|Compile\w*)|XlaCompile\w*)$")
 # The Keras functions that wait for the next batch; the profiler of JAX names a Python function `$file.py:line name`.
+# On PyTorch it is a DataLoader, whatever it loads from.
 INPUT = re.compile(
     r"^(IteratorGetNext(Op::DoCompute|AsOptionalOp::DoCompute)?|MultiDeviceIteratorGetNext\w*|Iterator::Root)$"
     r"|:IteratorGetNext\w*$|^\$\w+_adapter\w*\.py:\d+ get_\w*iterator$"
+    r"|^enumerate\(DataLoader\)#\w+\.__next__$"
 )
 INPUT_IN_PYTHON = re.compile(r":(Eager)?PyFunc$")
 WAIT = re.compile(r"^cu(da)?(Stream|Ctx|Event|Device)Synchronize$|BlockHostUntil(Done|Ready)|^\$time sleep$")
@@ -41,6 +45,19 @@ NO_KERNEL = re.compile(
     r"(Stateful)?PartitionedCall|While|If|Case|Iterator\w*|Optional\w*|(Eager)?PyFunc|Xla\w+|_(Send|Recv)"
 )
 """The operations that run others, wait, or call Python."""
+
+OPERATORS = "torch operators"
+"""The beginning of the name of a line that holds the operators of PyTorch which a thread ran, but to make input."""
+OPERATOR = re.compile(r"^(?!autograd::|torch::|profiler::)\w+::\w+(\.\w+)?$|^## Call CompiledFxGraph|^(gloo|mpi):")
+"""An operator of PyTorch's or of another library, a compiled graph, or a CPU's collective until it ends."""
+NO_OPERATION = re.compile(
+    r"aten::(_?(un)?safe_)?(view(_as|_as_real|_as_complex)?|_?reshape(_alias|_as)?|as_strided_?|alias|detach_?|"
+    r"lift(_fresh)?|resolve_(conj|neg)|t_?|numpy_T|transpose_?|swapaxes|permute|movedim|expand(_as)?|broadcast_to|"
+    r"(un)?squeeze_?|flatten|unflatten|select|slice|narrow|split(_with_sizes)?|chunk|unbind|diagonal|unfold|"
+    r"contiguous|to|type_as|item|_local_scalar_dense|is_nonzero|result_type|set_|requires_grad_|"
+    r"(new_)?empty(_like|_strided)?)"
+)
+"""The operators that make a view, allocate, or read a number; what some of them call to copy is an operation."""
 
 
 def part_of(plane: str, line: str, name: str, cpu_is_device: bool) -> Part | None:
@@ -72,9 +89,11 @@ def _device_part(name: str) -> Part:
 
 
 def is_cpu_kernel(line: str, name: str) -> bool:
-    """Return whether it is arithmetic on the CPU: an operation of TensorFlow's or XLA's, not of the input pipeline."""
+    """Return whether it is arithmetic on the CPU: an operation of a framework's, not of the input pipeline."""
     if line.startswith("tf_data"):
         return False
+    if line.startswith(OPERATORS):
+        return bool(OPERATOR.search(name)) and not NO_OPERATION.fullmatch(name)
     if THUNKS.search(name):
         return True
     op = OP.search(name)

@@ -19,14 +19,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from profiling.machine.identity import HOST
+from profiling.trace.lines import Integers, Unreadable
 
 CLOSING_PLANE = "Task Environment"
 """The name of the plane that is written last, when the profiler has stopped."""
 
 SUFFIX = ".xplane.pb"
 """The end of the name of a trace's file, which the profilers put the host's name before."""
-
-Integers = NDArray[np.int64]
 
 INT, MESSAGE, BYTES = 3, 11, 12  # FieldDescriptorProto.Type; names are bytes, too: not all of them are valid UTF-8
 FIELDS = {
@@ -44,10 +43,6 @@ FIELDS = {
 }
 """The fields of each message: number, type, whether repeated."""
 NESTED = {("XLine", "events"): "XEvent", ("XEventMetadataEntry", "value"): "XEventMetadata"}
-
-
-class Unreadable(Exception):
-    """The file is no whole trace; the message says why."""
 
 
 @dataclass(frozen=True)
@@ -74,6 +69,9 @@ class Line:
 
 class Trace:
     """One `*.xplane.pb`, whose lines are taken apart when they are asked for."""
+
+    memory_peak_bytes: int | None = None
+    """Unknown: xprof reads the allocations."""
 
     def __init__(self, path: Path) -> None:
         try:

@@ -191,6 +191,14 @@ def test_links_lead_into_the_run_and_nowhere_else(tmp_path: Path) -> None:
     assert hrefs(4, host_folder=None, trace_folder=None) == []
 
 
+def test_a_trace_of_pytorch_is_opened_by_what_shows_it(tmp_path: Path) -> None:
+    capture = Capture(file="localhost.1.pt.trace.json.gz", first_step=3, steps=50)
+    page = page_of(tmp_path, trained(profile(capture=capture)))
+    assert 'href="./traces/001-cnn-mnist/localhost.1.pt.trace.json.gz"' in page
+    assert "trace (with ui.perfetto.dev)" in page
+    assert "n TensorBoard, the curves only: make tensorboard RUN=" in text_of(page)
+
+
 def test_what_was_read_and_not_kept_is_said_with_the_option_that_keeps_it(tmp_path: Path) -> None:
     text = text_of(page_of(tmp_path, trained(profile(host=None, host_folder=None, trace_folder=None))))
     assert "it was read and not kept (--trace keeps it)" in text

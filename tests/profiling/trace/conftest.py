@@ -50,8 +50,21 @@ def jax_traces(tmp_path_factory: pytest.TempPathFactory) -> Traced:
     return train_traced("jax", tmp_path_factory.mktemp("jax"))
 
 
-@pytest.fixture(params=["tensorflow", "jax"])
+@pytest.fixture(scope="session")
+def torch_traces(tmp_path_factory: pytest.TempPathFactory) -> Traced:
+    pytest.importorskip("torch")
+    return train_traced("torch", tmp_path_factory.mktemp("torch"))
+
+
+@pytest.fixture(params=["tensorflow", "jax", pytest.param("torch", marks=pytest.mark.slow)])
 def traces(request: pytest.FixtureRequest) -> Traced:
     """The traces of each backend in turn."""
+    found: Traced = request.getfixturevalue(f"{request.param}_traces")
+    return found
+
+
+@pytest.fixture(params=["tensorflow", "jax"])
+def xplane_traces(request: pytest.FixtureRequest) -> Traced:
+    """The traces of each backend that writes xplane.pb."""
     found: Traced = request.getfixturevalue(f"{request.param}_traces")
     return found

@@ -45,7 +45,10 @@ def test_a_full_disk_costs_the_trace_only(traces: Traced) -> None:
     outcome = traces.outcomes["full"]
     assert outcome.file is None
     assert f"the profiler of {traces.backend} did not stop" in str(outcome.reason)
-    assert "File too large" in str(outcome.reason)
+    # PyTorch does not say that it could not write.
+    said = "is the disk full?" if traces.backend == "torch" else "File too large"
+    assert said in str(outcome.reason)
+    assert traces.backend != "torch" or not list((traces.folder / "full").iterdir())
 
 
 def test_after_a_trace_that_could_not_be_written_the_next_can_be(traces: Traced) -> None:
@@ -56,12 +59,6 @@ def test_a_folder_that_cannot_be_written_costs_the_trace_only(traces: Traced) ->
     outcome = traces.outcomes["taken"]
     assert outcome.file is None
     assert str(outcome.reason).startswith("the trace folder cannot be written: File exists")
-
-
-def test_pytorch_has_no_trace_and_says_why(traces: Traced) -> None:
-    outcome = traces.outcomes["torch"]
-    assert outcome.file is None
-    assert "--backend tensorflow or jax" in str(outcome.reason)
 
 
 def test_a_training_that_fails_stops_the_profiler_and_the_next_can_be_traced(traces: Traced) -> None:
@@ -75,4 +72,4 @@ def test_a_profiler_that_does_not_start_is_a_reason(tmp_path: Path) -> None:
     profiler.stop()
     assert not profiler.running
     assert profiler.file() is None
-    assert profiler.reason == "no such framework has no profiler that writes xplane.pb"
+    assert profiler.reason == "no profiler of no such framework is known"

@@ -62,13 +62,18 @@ def until(ask: Callable[[], Any], what: str) -> Any:
     pytest.fail(f"{what} did not come within {PATIENCE_S} s: {last}")
 
 
-def test_a_tensorboard_that_is_ended_leaves_no_server_on_its_port(tmp_path: Path) -> None:
-    (tmp_path / "traces").mkdir()
+def test_a_tensorboard_says_what_it_does_not_show_and_ended_leaves_no_server_on_its_port(tmp_path: Path) -> None:
+    (tmp_path / "traces" / "001-cnn-mnist").mkdir(parents=True)
+    (tmp_path / "traces" / "001-cnn-mnist" / "localhost.1.pt.trace.json.gz").touch()
     (tmp_path / "run.json").touch()
-    process = subprocess.Popen([sys.executable, "-m", "accelbench", "tensorboard", str(tmp_path), "--port", "0"])
+    command = [sys.executable, "-m", "accelbench", "tensorboard", str(tmp_path), "--port", "0"]
+    log = tmp_path / "log"
+    with log.open("w") as output:
+        process = subprocess.Popen(command, stderr=output)
     (server,) = until(psutil.Process(process.pid).children, "the server")
     process.terminate()
     assert not psutil.wait_procs([psutil.Process(process.pid), server], timeout=PATIENCE_S)[1]
+    assert "does not show this trace, ui.perfetto.dev does" in " ".join(log.read_text().split())
 
 
 @pytest.fixture(scope="module")

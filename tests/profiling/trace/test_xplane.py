@@ -9,7 +9,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from profiling.trace.events import read_events
-from profiling.trace.xplane import CLOSING_PLANE, Trace, Unreadable, forget_host, messages
+from profiling.trace.lines import Unreadable
+from profiling.trace.xplane import CLOSING_PLANE, Trace, forget_host, messages
 from tests.fixtures.made_traces import write_trace
 from tests.profiling.trace.conftest import Traced
 
@@ -48,8 +49,8 @@ def test_a_flipped_byte_never_ends_in_an_error(tmp_path: Path, data: st.DataObje
     read_events(file, tmp_path / "out")
 
 
-def test_a_real_trace_cut_short_is_refused(traces: Traced, tmp_path: Path) -> None:
-    whole = (traces.folder / "small" / str(traces.outcomes["small"].file)).read_bytes()
+def test_a_real_trace_cut_short_is_refused(xplane_traces: Traced, tmp_path: Path) -> None:
+    whole = (xplane_traces.folder / "small" / str(xplane_traces.outcomes["small"].file)).read_bytes()
     cut = tmp_path / "cut.xplane.pb"
     for size in range(0, len(whole), 1 + len(whole) // 60):
         cut.write_bytes(whole[:size])
@@ -91,8 +92,8 @@ def test_a_trace_is_named_after_no_host_inside_and_outside(tmp_path: Path) -> No
     assert forget_host(new) == new
 
 
-def test_a_profiler_s_trace_names_the_local_host_only(traces: Traced) -> None:
-    file = traces.folder / "small" / str(traces.outcomes["small"].file)
+def test_a_profiler_s_trace_names_the_local_host_only(xplane_traces: Traced) -> None:
+    file = xplane_traces.folder / "small" / str(xplane_traces.outcomes["small"].file)
     assert file.name == "localhost.xplane.pb"
     assert set(messages()["XSpace"].FromString(file.read_bytes()).hostnames) <= {b"localhost"}
     assert {path.name.partition(".")[0] for path in file.parent.iterdir()} == {"localhost"}
