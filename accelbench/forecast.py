@@ -12,6 +12,7 @@ from accelbench.format import counted, seconds
 from accelbench.run.plan import discover
 from accelbench.run.store import RunInfo, RunStore, Settings
 from accelbench.run.suite import Suite
+from accelbench.run.time_left import Took
 from profiling.records.environment import Environment
 from profiling.records.point import Device, Point
 
@@ -64,18 +65,18 @@ class Forecast:
 
 
 def forecast(
-    plan: Iterable[Point], settings: Settings, past: Mapping[str, float], usual_s: float | None = None
+    plan: Iterable[Point], settings: Settings, past: Mapping[str, Took], usual_s: float | None = None
 ) -> Forecast:
     """Return how long the points will take.
 
-    `past` is the seconds that points took, by their names; `usual_s` is the seconds that a point of the suite takes on
+    `past` is what points took, by their names; `usual_s` is the seconds that a point of the suite takes on
     two CPU cores on average, where that is known of this device.
     """
     known: list[float] = []
     usual, kernels, limits = 0, 0, []
     for point in plan:
         if str(point) in past:
-            known.append(past[str(point)])
+            known.append(past[str(point)].wall_s)
         elif usual_s is not None:
             usual += 1
         elif point.backend is None:
@@ -99,15 +100,15 @@ def usual_seconds(suite: Suite | None, points: int, device: Device) -> float | N
     return suite.minutes * 60 / points if suite and suite.minutes and device == "cpu" else None
 
 
-def past_seconds(runs: Sequence[Stored]) -> dict[str, float]:
+def past_seconds(runs: Sequence[Stored]) -> dict[str, Took]:
     """Return the seconds that each point took in the last of these runs that has it, without what is damaged."""
-    found: dict[str, float] = {}
+    found: dict[str, Took] = {}
     for store, _ in runs:
         with damage_met():
             try:
                 for record in store.points():
                     if record.status == "measured":
-                        found[str(record.point)] = record.elapsed_s + record.phases.import_s
+                        found[str(record.point)] = Took.by(record)
             except (UserError, OSError):
                 continue
     return found

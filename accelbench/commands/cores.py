@@ -15,6 +15,7 @@ import click
 
 from accelbench.commands import BACKEND_OPTION, DEVICE_OPTION, OUT_OPTION, console, find_device
 from accelbench.errors import UserError
+from profiling.analysis.core_counts import MIN_COUNTS
 
 if TYPE_CHECKING:
     from accelbench.run.plan import Choice
@@ -60,7 +61,8 @@ def plan_cores(
 ) -> list[Point]:
     """Return one training with each number of host cores, then on all of them with each number of input workers.
 
-    UserError for what is no training, is more than one point, or needs more cores than there are.
+    UserError for what is no training, is more than one point, needs more cores than there are, or takes too few numbers
+    of them for a law.
     """
     from accelbench.run.affinity import require_cores, usable_cores
     from accelbench.run.plan import Choice, discover, make_plan
@@ -85,7 +87,18 @@ def plan_cores(
         points += [replace(point, host_cores=there) for point in fed]
     elif workers is not None:
         raise UserError(f"{name} declares no input workers: its examples need none")
+    if len(counts) < MIN_COUNTS:
+        raise UserError(_too_few(len(counts), there, name, workers_axis))
     return list({str(point): point for point in points}.values())
+
+
+def _too_few(given: int, there: int, name: str, workers_axis: str | None) -> str:
+    """Return why so few numbers of cores would tell nothing, of those that are there, and what to give instead."""
+    needed = f"how many cores {name} needs is told by {MIN_COUNTS} different numbers of them"
+    if there >= MIN_COUNTS:
+        return f"{needed}, and {given} would be measured: give --cores {','.join(map(str, doubling(there)))}"
+    instead = f", or compare input workers: accelbench run {name} --param {workers_axis}=1,2" if workers_axis else ""
+    return f"{needed}, and this process may use {there} in all: take a machine with more{instead}"
 
 
 def parse_counts(option: str, text: str) -> list[int]:

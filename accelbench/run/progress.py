@@ -1,85 +1,102 @@
-"""The user sees here how a run goes on: the point and its round, k of n, elapsed and estimated time."""
+"""The user sees here how a run goes on: the point and its round, k of n, a training's epoch and step, and the time."""
 
 from __future__ import annotations
 
-from collections import Counter
+import sys
 from collections.abc import Iterable, Mapping, Sequence
-from statistics import fmean
 from time import monotonic
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
-from rich.progress import Progress as Bar
+from rich.live import Live
 from rich.text import Text
 
-from accelbench.format import clip, headline
+from accelbench.format import headline
 from accelbench.plain_text import one_line
 from accelbench.run.schedule import Turn
+from accelbench.run.time_left import TimeLeft, Took
 from profiling.records.point import Point
 from profiling.records.record import Record
+from profiling.timing.position import Page, Position
 
-ROOMY = 100
-"""The columns from which on there is room for a bar."""
-BESIDE = 40
-"""The columns that the counts, the elapsed time and the estimate take beside a point's name."""
-LEAST_NAME = 20
+LOOKS_PER_SECOND = 2
+"""The times a second at which the live lines are drawn anew, by the process that waits for what is measured."""
 STYLES = {"measured": "green", "failed": "bold red", "skipped": "yellow"}
 
 
 class Progress:
-    """A live bar on a terminal, and one line per finished turn everywhere."""
+    """Two live lines on a terminal, and one line per finished turn everywhere."""
 
-    def __init__(self, console: Console, past: Mapping[str, float] | None = None) -> None:
-        """Show it on that console; `past` is the seconds that points took on this machine before, by their names."""
+    def __init__(self, console: Console, past: Mapping[str, Took] | None = None) -> None:
+        """Show it on that console; `past` is what points took on this machine before, by their names."""
         self._console, self._past = console, past or {}
-        self._bar = Bar(
-            TextColumn("{task.description}", markup=False),
-            *([BarColumn(bar_width=20)] if console.width >= ROOMY else []),
-            MofNCompleteColumn(),
-            TimeElapsedColumn(),
-            TextColumn("{task.fields[left]}"),
-            console=console,
-            transient=True,
-            disable=not console.is_terminal,
-        )
+        self.page: Page | None = None
+        """Where a training shows how far it is; None where nobody looks."""
 
     def start(self, schedule: Sequence[Turn], left: Sequence[Turn], before: Iterable[Record]) -> None:
         """Begin with what is left of the schedule, and with the records of what was measured before."""
         self._total, self._left = len(schedule), list(left)
-        self._turns = Counter(str(turn.point) for turn in schedule)
         self._names = short_names(turn.point for turn in schedule)
         self._rounds = max((turn.round for turn in schedule), default=1)
-        self._seconds = {str(record.point): _wall(record) for record in before}
+        self._time_left = TimeLeft(self._past, schedule, before)
         self._begin = monotonic()
-        done = self._total - len(self._left)
-        self._task = self._bar.add_task("starting", total=self._total, completed=done, left="")
-        self._bar.start()
+        self._turn: Turn | None = None
+        self._live = Live(
+            get_renderable=self._now, console=self._console, transient=True, refresh_per_second=LOOKS_PER_SECOND
+        )
+        if self._console.is_terminal:
+            self.page = Page.shared() if sys.platform == "linux" else None
+            self._live.start()
 
     def started(self, turn: Turn) -> None:
-        room = self._console.width - BESIDE - (20 if self._console.width >= ROOMY else 0)
-        name = f"{self._name(turn.point)}{self._round(turn.round)}"
-        self._bar.update(self._task, description=clip(name, max(LEAST_NAME, room)))
+        if self.page:
+            self.page.clear()
+        self._time_left.started(turn)
+        self._turn = turn
 
     def finished(self, record: Record) -> None:
         """Show the record, and what is left: the point is not measured again if it failed or was skipped."""
         ended = record.status != "measured"
+        self._turn = None
         self._left = [
             turn
             for turn in self._left
             if str(turn.point) != str(record.point) or (turn.round > record.round and not ended)
         ]
-        self._seconds[str(record.point)] = _wall(record)
-        left, elapsed, done = self._seconds_left(), monotonic() - self._begin, self._total - len(self._left)
-        self._bar.update(self._task, completed=done, left=f"about {_clock(left)} left")
+        self._time_left.finished(record)
+        done = self._total - len(self._left)
         figure = headline(record) if record.status == "measured" else f"{record.status}: {one_line(str(record.reason))}"
+        # Live lines tell the time where there are any.
+        time = "" if self._console.is_terminal else f"; {self._time()}"
         line = Text.assemble(
             (f"[{done:>{len(str(self._total))}}/{self._total}] ", "dim"),
             f"{self._name(record.point)}{self._round(record.round)}  ",
             (figure, STYLES[record.status]),
-            (f"  ({record.elapsed_s:.1f} s; elapsed {_clock(elapsed)}, about {_clock(left)} left)", "dim"),
+            (f"  ({record.elapsed_s:.1f} s{time})", "dim"),
         )
         # A terminal breaks lines between words; what is written to a file has a line for each point.
         self._console.print(line, soft_wrap=not self._console.is_terminal)
+
+    def _now(self) -> Text:
+        """Return the live lines: which point it is, and how far it is."""
+        turn = self._turn  # the live lines are drawn by a thread of their own
+        if turn is None:
+            return Text(self._time())
+        what = "measurement" if self._rounds > 1 else "point"
+        place = f"{what} {self._total - len(self._left) + 1} of {self._total}"
+        found = self.page.read() if self.page else None
+        self._time_left.pace.see(found, monotonic())
+        at = f"epoch {found.epoch} of {found.epochs}, {_step(found)}, " if found else ""
+        name = f"{self._name(turn.point)}{self._round(turn.round)}"
+        return Text(f"{place}: {name}\n{at}{self._time()}")
+
+    def _time(self) -> str:
+        """Return the time since the run began, and the time that is left as far as it can be told."""
+        elapsed = f"elapsed {_clock(monotonic() - self._begin)}"
+        if (left := self._time_left.seconds(self._left)) is not None:
+            return f"{elapsed}, about {_clock(left)} left"
+        if (of_training := self._time_left.pace.left_s) is not None:
+            return f"{elapsed}, about {_clock(of_training)} of training left"
+        return elapsed
 
     def _name(self, point: Point) -> str:
         """Return the point's name, on a terminal by what tells it from the others of this run."""
@@ -89,15 +106,11 @@ class Progress:
         """Return which round it is, where there are several."""
         return f", round {number} of {self._rounds}" if self._rounds > 1 else ""
 
-    def _seconds_left(self) -> float:
-        """Return the seconds of the turns that are left: a point's as in its last round, as before, or the mean."""
-        mean = fmean(self._seconds.values())
-        before = {name: self._past[name] / turns for name, turns in self._turns.items() if name in self._past}
-        names = [str(turn.point) for turn in self._left]
-        return sum(self._seconds.get(name, before.get(name, mean)) for name in names)
-
     def stop(self) -> None:
-        self._bar.stop()
+        self._live.stop()
+        if self.page:
+            self.page.close()
+            self.page = None
 
 
 def short_names(points: Iterable[Point]) -> dict[str, str]:
@@ -119,9 +132,11 @@ def short_names(points: Iterable[Point]) -> dict[str, str]:
     return names
 
 
-def _wall(record: Record) -> float:
-    """Return the wall time of a turn in seconds, the start of its process included."""
-    return record.elapsed_s + record.phases.import_s
+def _step(position: Position) -> str:
+    """Return the step that goes on, of those of an epoch."""
+    if not position.steps:
+        return f"step {position.step + 1}"
+    return f"step {min(position.step + 1, position.steps)} of {position.steps}"
 
 
 def _clock(seconds: float) -> str:

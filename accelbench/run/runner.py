@@ -35,6 +35,7 @@ from profiling.ranks.world import World
 from profiling.records.point import Point
 from profiling.records.record import Record, Status
 from profiling.timing.host import MIN_SECONDS
+from profiling.timing.position import Page
 
 ADVICE = "'accelbench launch --procs {} run …', srun, mpirun or torchrun start them"
 OWN_SIGNAL_SECONDS = 2  # schedulers signal the processes of a job one after the other, in any order
@@ -73,7 +74,7 @@ def run_plan(
                 progress.started(turn)
                 order += 1
                 with _broken_by_the_system(store):
-                    record = measure_turn(store.path, info, turn, ranks, template, Path(scratch))
+                    record = measure_turn(store.path, info, turn, ranks, template, Path(scratch), progress.page)
                 record = record.model_copy(update={"round": turn.round, "order": order})
                 store.append(record)
                 if record.status != "measured":
@@ -133,12 +134,18 @@ def _ended_as_by_ctrl_c() -> Iterator[None]:
 
 
 def measure_turn(
-    path: Path, info: RunInfo, turn: Turn, ranks: Ranks | None, template: Template, scratch: Path
+    path: Path,
+    info: RunInfo,
+    turn: Turn,
+    ranks: Ranks | None,
+    template: Template,
+    scratch: Path,
+    page: Page | None = None,
 ) -> Record:
     """Return the record of one turn, measured by a process that measures nothing else.
 
     `path` is the run's folder, which gets the worker's log and what is kept of profiles; `scratch` holds the machine
-    code that the rounds of a point share.
+    code that the rounds of a point share; `page` is where a training shows how far it is.
     """
     point = turn.point
     benchmark, started = discover()[point.benchmark], datetime.now(UTC)
@@ -152,7 +159,7 @@ def measure_turn(
     log.parent.mkdir(exist_ok=True)
     code = scratch / str(info.plan.index(point)) if info.settings.rounds_of(point) > 1 else None
     try:
-        team = _team(path, info, turn, ranks, log, template if forked else None, code)
+        team = _team(path, info, turn, ranks, log, template if forked else None, code, page)
     except RankLost as lost:
         return failed(point, Trouble(None, str(lost), [], status="skipped"), started, **benchmark.declared(point))
     with team:
@@ -203,6 +210,7 @@ def _team(
     log: Path,
     template: Template | None,
     code: Path | None,
+    page: Page | None,
 ) -> Team:
     """Start workers for this turn, in as many ranks as its point takes; RankLost where one of them is gone."""
     size = layout_of(turn.point).processes
@@ -221,7 +229,8 @@ def _team(
         )
         order = _order(info, turn, world)
         if rank == 0:
-            members.append(WorkerProcess(_job(path, info, turn, order, code), log, turn.point.host_cores, template))
+            job = _job(path, info, turn, order, code, page)
+            members.append(WorkerProcess(job, log, turn.point.host_cores, template))
         else:
             assert ranks is not None
             members.append(RemoteWorker(ranks.peers[rank - 1], order, meeting.nonce))
@@ -245,7 +254,7 @@ def _order(info: RunInfo, turn: Turn, world: World) -> Order:
     )
 
 
-def _job(path: Path, info: RunInfo, turn: Turn, order: Order, code: Path | None) -> Job:
+def _job(path: Path, info: RunInfo, turn: Turn, order: Order, code: Path | None, page: Page | None) -> Job:
     """Return the job of rank 0's worker; the first round's profile is kept in the run's directory."""
     settings = info.settings
     name = f"{info.plan.index(turn.point) + 1:03}-{turn.point.benchmark}"
@@ -256,4 +265,5 @@ def _job(path: Path, info: RunInfo, turn: Turn, order: Order, code: Path | None)
             trace=f"traces/{name}" if settings.trace else None,
             host=f"host/{name}" if settings.host_profile else None,
         )
-    return Job(**dict(order), keep=keep, code=code)
+    descriptor = page.descriptor if page and turn.point.backend else None
+    return Job(**dict(order), keep=keep, code=code, page=descriptor)

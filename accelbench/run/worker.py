@@ -26,6 +26,7 @@ from profiling.ranks.world import DOING, World, join
 from profiling.records.environment import Environment
 from profiling.records.point import Point
 from profiling.records.stored import Stored
+from profiling.timing.position import show_in
 
 BEAT_SECONDS = 1.0
 
@@ -48,6 +49,8 @@ class Job(Order):
     """The parts of the point's profile that are kept; None where nothing is."""
     code: Path | None = None
     """The folder through which the rounds of a point share the machine code of its kernels; None for a single round."""
+    page: int | None = None
+    """The descriptor of the page in which a training shows how far it is; None where nobody looks."""
 
 
 def main() -> None:
@@ -65,6 +68,8 @@ def work(descriptor: int) -> None:
     allow_tracing(message["runner"])  # a worker that hangs is asked for its stacks
     job = Job.model_validate(message["job"])
     join(job.world)
+    if job.page is not None:
+        show_in(job.page)
     if job.world.size > 1:
         Thread(target=_beat, args=(parent,), name="beats", daemon=True).start()
     benchmark = discover()[job.point.benchmark]

@@ -163,7 +163,7 @@ def _fresh(job: Job, output: int, channel: int) -> Started:
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=subprocess.STDOUT,
-            pass_fds=[channel],
+            pass_fds=[channel, *([] if job.page is None else [job.page])],
             start_new_session=True,  # Ctrl-C reaches the runner alone, and the whole group can be killed
             env=os.environ | {"PYTHONUNBUFFERED": "1"} | framework_settings(job),
         )

@@ -16,6 +16,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from profiling.analysis.core_counts import MIN_COUNTS
 from profiling.records.stored import Stored
 from profiling.timing.statistics import CONFIDENCE
 
@@ -24,8 +25,6 @@ Array = NDArray[np.float64]
 
 NEAR = 0.95
 """The share of the saturated rate that the knee reaches: it is the least number of cores that does."""
-MIN_COUNTS = 3
-"""The least number of core counts: two points fit any law."""
 REPLICATES = 400
 EQUAL_FIT = 1e-6
 """The difference of mean squared log residuals, (0.1 %)², below which no measurement tells two laws apart."""

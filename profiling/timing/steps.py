@@ -15,6 +15,7 @@ import numpy as np
 from profiling.benchmark import Training
 from profiling.records.quality import Metric, Verification
 from profiling.records.timing import Timing
+from profiling.timing.position import page, showing
 from profiling.timing.statistics import summarize
 from profiling.timing.steady import steady_steps
 
@@ -219,6 +220,7 @@ def measure_training(training: Training, *watching: Any, seconds: float | None =
     clock = StepClock()
     quality = QualityCurve(training, clock)
     callbacks, enough = [*watching, clock.callback()], None
+    callbacks.append(showing(training.data.trainings))
     if training.target:
         callbacks.append(quality.callback())
     if seconds is not None and training.enough_epochs is not None:
@@ -227,6 +229,7 @@ def measure_training(training: Training, *watching: Any, seconds: float | None =
     begin = clock.now()
     curves = dict(training.fit(callbacks))
     fit_s = (clock.now() - begin) * 1e-9
+    page().clear()
     samples = clock.samples()
     if not samples:
         steps = len(clock.epochs[-1].ends) if clock.epochs else 0

@@ -13,7 +13,8 @@ from accelbench.reproduce.rules.rule import ONE, Rule
 from accelbench.reproduce.times import Pair
 from accelbench.reproduce.verdict import CannotTell, Finding, Part, decided
 from accelbench.run.affinity import granted
-from profiling.analysis.cores_law import MIN_COUNTS, Cores, Law, needed_cores
+from profiling.analysis.core_counts import MIN_COUNTS
+from profiling.analysis.cores_law import Cores, Law, needed_cores
 
 
 class FasterThanCores(Rule):

@@ -10,13 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from accelbench.commands.cores import doubling
+from accelbench.commands.cores import doubling, plan_cores
 from accelbench.errors import UserError
 from accelbench.plain_console import PlainConsole
 from accelbench.report.section import Run as Stored
 from accelbench.report.sections.needed_cores import section
 from accelbench.run.affinity import kept_to, require_cores, usable_cores
 from accelbench.run.store import RunInfo, RunStore
+from profiling.analysis.core_counts import MIN_COUNTS
 from profiling.records.point import Point
 from profiling.records.record import Record
 from profiling.timing.steady import steady_steps
@@ -71,6 +72,18 @@ def fed(point):
     )
 '''
 
+TWO_CORES = """
+description = "A training on one core and two, then with one input worker and two."
+[[benchmark]]
+name = "fed"
+host_cores = [1, 2]
+[[benchmark]]
+name = "fed"
+axes = { feeders = [1, 2] }
+host_cores = [2]
+"""
+"""A run with the points of `accelbench cores`, which itself asks for more cores than each machine has."""
+
 Done = tuple["subprocess.CompletedProcess[str]", Path]
 """The finished command, and its run's directory."""
 
@@ -88,8 +101,10 @@ def own(tmp_path_factory: pytest.TempPathFactory) -> str:
 @pytest.fixture(scope="module")
 def done(own: str, tmp_path_factory: pytest.TempPathFactory) -> Done:
     """A run on one core and two, then with one input worker and two, as on a machine of two cores."""
-    path = tmp_path_factory.mktemp("runs") / "run"
-    arguments = ("cores", "fed", "--device", "cpu", "--cores", "1,2", "--workers", "1,2", "--out", path)
+    folder = tmp_path_factory.mktemp("runs")
+    path, suite = folder / "run", folder / "two-cores.toml"
+    suite.write_text(TWO_CORES, encoding="utf-8")
+    arguments = ("run", "--suite", suite, "--device", "cpu", "--no-ceilings", "--out", path)
     variables = environment(ACCELBENCH_PATH=own)
     with kept_to(2):
         return subprocess.run(command(*arguments), env=variables, capture_output=True, text=True, timeout=240), path
@@ -120,7 +135,7 @@ def test_it_prints_the_rates_and_the_answer(done: Done) -> None:
 @several_cores
 def test_the_report_draws_the_training_against_the_cores(done: Done) -> None:
     page = (done[1] / "report.html").read_text(encoding="utf-8")
-    assert "against host_cores" in page
+    assert "against the number of host cores" in page
 
 
 @pytest.mark.slow
@@ -145,9 +160,12 @@ def test_an_interrupted_run_goes_on_with_what_is_missing(accelbench: Run, own: s
 @pytest.mark.slow
 @several_cores
 def test_a_point_that_fails_costs_the_point_and_no_more(accelbench: Run, own: str, tmp_path: Path) -> None:
-    chosen = ("--param", "fails_on=2", "--cores", "1,2", "--workers", "1", "--out", "run")
+    suite = 'description = "d"\n[[benchmark]]\nname = "fed"\nhost_cores = [1, 2]\naxes = { fails_on = [2] }\n'
+    (tmp_path / "mine.toml").write_text(suite, encoding="utf-8")
     with kept_to(2):
-        ended = accelbench("cores", "fed", "--device", "cpu", *chosen, ACCELBENCH_PATH=own)
+        ended = accelbench(
+            "run", "--suite", "mine.toml", "--device", "cpu", "--no-ceilings", "--out", "run", ACCELBENCH_PATH=own
+        )
     assert ended.returncode == 1
     assert "2 cores are not to its liking" in ended.stdout
     assert "it was measured with 1 of the 3 different numbers of cores" in ended.stdout
@@ -182,6 +200,7 @@ def test_a_suite_names_cores_and_those_that_are_not_here_are_skipped(accelbench:
         (("fed", "--cores", "1,two"), "--cores '1,two' is not of the form 1,2,4"),
         (("fed", "--cores", "1,,2"), "is not of the form 1,2,4"),
         (("fed", "--cores", "-1"), "is not of the form 1,2,4"),
+        (("fed", "--cores", "1"), "how many cores fed needs is told by 3 different numbers of them, and"),
         (("fed", "--cores", "100000"), "100000 host cores are wanted, and this process may use"),
         (("fed", "--workers", "0"), "--workers 0: the least is 1"),
         (("fed", "--workers", "65"), "feeders is at most 64"),
@@ -204,6 +223,36 @@ def test_bad_input_is_one_line_and_leaves_no_run(
 
 def test_cores_double_up_to_all() -> None:
     assert [doubling(most) for most in (1, 2, 3, 8, 12)] == [[1], [1, 2], [1, 2, 3], [1, 2, 4, 8], [1, 2, 4, 8, 12]]
+
+
+@pytest.fixture
+def eight_cores(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("accelbench.run.affinity.usable_cores", lambda: 8)
+
+
+@pytest.mark.usefixtures("eight_cores")
+def test_a_law_that_needs_three_numbers_refuses_two_before_anything_is_trained() -> None:
+    with pytest.raises(UserError, match=r"told by 3 different numbers .* and 2 would be .*: give --cores 1,2,4,8$"):
+        plan_cores("resnet50", "cpu", [], None, cores="1,2")
+    plan = plan_cores("resnet50", "cpu", [], None, cores="1,2,8", workers="1,2")
+    assert [(point.host_cores, point.params["workers"]) for point in plan] == [(1, 4), (2, 4), (8, 4), (8, 1), (8, 2)]
+
+
+def test_a_machine_with_two_cores_is_told_what_it_can_compare(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("accelbench.run.affinity.usable_cores", lambda: 2)
+    with pytest.raises(UserError, match=r"may use 2 in all: .* accelbench run resnet50 --param workers=1,2$"):
+        plan_cores("resnet50", "cpu", [], None)
+    with pytest.raises(UserError, match=r"in all: take a machine with more$"):
+        plan_cores("paradnn-fc", "cpu", [], None)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(usable_cores() < MIN_COUNTS, reason="there are too few cores for a law of them")
+def test_the_command_trains_on_each_number_of_cores(accelbench: Run, own: str, tmp_path: Path) -> None:
+    with kept_to(MIN_COUNTS):
+        ended = accelbench("cores", "fed", "--device", "cpu", "--workers", "1", "--out", "run", ACCELBENCH_PATH=own)
+    assert ended.returncode == 0, ended.stderr
+    assert [record.point.host_cores for record in RunStore.open(tmp_path / "run").records()] == [1, 2, 3]
 
 
 @several_cores

@@ -19,6 +19,7 @@ from profiling.benchmark import Training
 from profiling.measure_training import energy_metrics
 from profiling.records.quality import Data, Metric, Quality, Verification
 from profiling.records.work import Work
+from profiling.timing.position import Page, Position
 from profiling.timing.steps import WARMUP_STEPS, Epoch, StepClock, measure_training, median_absolute_deviation
 
 BATCH = 8
@@ -237,3 +238,24 @@ def test_the_energy_of_a_training_is_per_step_and_per_thousand_items() -> None:
     }
     assert list(energy_metrics(600.0, 30, Work())) == ["energy_per_step"]
     assert energy_metrics(None, 30, Work(items=128)) == {}
+
+
+def test_whoever_looks_sees_the_epoch_and_the_step_of_all_trainings(monkeypatch: pytest.MonkeyPatch) -> None:
+    looked = Page.shared()
+    monkeypatch.setattr("profiling.timing.position._PAGE", [Page(looked.descriptor)])
+    once = small_training(samples=8 * BATCH, epochs=2)
+
+    def fit(callbacks: list[Any]) -> Mapping[str, list[float]]:
+        once.fit(callbacks)
+        return once.fit(callbacks)
+
+    seen: list[Position | None] = []
+
+    class Look(keras.callbacks.Callback):  # type: ignore[misc]
+        def on_train_batch_begin(self, batch: int, logs: Mapping[str, float] | None = None) -> None:
+            seen.append(looked.read())
+
+    measure_training(replace(once, fit=fit, data=replace(once.data, trainings=2)), Look())
+    assert seen == [Position(epoch, 4, step, 8) for epoch in (1, 2, 3, 4) for step in range(8)]
+    assert looked.read() is None, "the training is over"
+    looked.close()
