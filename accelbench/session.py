@@ -21,7 +21,7 @@ from accelbench.run.other_rank import serve as serve_rank_0
 from accelbench.run.progress import Progress
 from accelbench.run.ranks import Ranks
 from accelbench.run.runner import run_plan
-from accelbench.run.store import RUNS, Label, RunInfo, RunStore, Settings, new_run_id
+from accelbench.run.store import RUNS, EarlierCeilings, Label, RunInfo, RunStore, Settings, new_run_id
 from kernels.mpi_process import mpi_process
 from profiling.machine.cpu_probe import probed
 from profiling.machine.environment.collect import collect
@@ -49,6 +49,7 @@ def new_run(
     settings: Settings,
     plan: list[Point],
     label: Label | None = None,
+    earlier: EarlierCeilings | None = None,
 ) -> RunStore:
     """Make the directory of a run that is about to begin: that path, or one under `runs` named by time and word."""
     run_id = new_run_id(word)
@@ -63,6 +64,7 @@ def new_run(
         label=label or Label(),
         plan=[replace(point, seed=settings.seed) for point in plan],
         environment=probed(collect()),
+        earlier_ceilings=earlier,
     )
     return RunStore.create(path or RUNS / run_id, info)
 

@@ -57,7 +57,7 @@ def test_every_command_line_of_the_documentation_has_options_that_there_are(page
 def test_the_suite_and_the_settings_of_the_guide_are_understood(tmp_path: Path) -> None:
     suite, settings = blocks("docs/guide.md", "toml")
     (tmp_path / "mine.toml").write_text(suite, encoding="utf-8")
-    points = make_plan((), load_suite(str(tmp_path / "mine.toml")), "gpu", (), None, with_ceilings=False)
+    points = make_plan((), load_suite(str(tmp_path / "mine.toml")), "gpu", (), None)
     assert {point.benchmark for point in points} == {"matmul", "cnn-mnist"}
     (tmp_path / "accelbench.toml").write_text(settings, encoding="utf-8")
     file, options = read_settings(tmp_path)

@@ -67,7 +67,7 @@ def plan_cores(
     from accelbench.run.affinity import require_cores, usable_cores
     from accelbench.run.plan import Choice, discover, make_plan
 
-    (base, *others) = make_plan((name,), None, device, choices, backend, with_ceilings=False)
+    (base, *others) = make_plan((name,), None, device, choices, backend)
     benchmark = discover()[name]
     if not benchmark.backends:
         raise UserError(f"{name} is no training: 'accelbench cores' needs a workload whose steps the host feeds")
@@ -83,7 +83,7 @@ def plan_cores(
     if workers_axis:
         numbers = doubling(there) if workers is None else parse_counts("--workers", workers)
         feeding = [*choices, Choice(name, workers_axis, tuple(map(str, numbers)))]
-        fed = make_plan((name,), None, device, feeding, backend, with_ceilings=False)
+        fed = make_plan((name,), None, device, feeding, backend)
         points += [replace(point, host_cores=there) for point in fed]
     elif workers is not None:
         raise UserError(f"{name} declares no input workers: its examples need none")

@@ -140,7 +140,7 @@ def measurement(
     from accelbench.forecast import forecast, of_machine, past_seconds, usual_seconds
     from accelbench.plain_console import say
     from accelbench.reproduce.measuring import interrupted
-    from accelbench.run.plan import make_plan
+    from accelbench.run.plan import ceilings_beside, make_plan
     from accelbench.run.store import Settings
     from accelbench.run.suite import load_suite
     from profiling.machine.environment.collect import collect
@@ -148,7 +148,8 @@ def measurement(
     name = paper.small if small else paper.suite
     suite, past = load_suite(name), of_machine(stores, collect())
     trusted = ["--trusted-network"] if trusted_network else []
-    whole = make_plan((), suite, device, (), None, True, paper.processes)
+    asked = make_plan((), suite, device, (), None, paper.processes)
+    whole = [*ceilings_beside(asked), *asked]
     usual_s = usual_seconds(suite, len(whole), device)
     if found := interrupted(past, suite.name, device):
         settings, turns = found.info().settings, found.turns_left(found.lines())

@@ -70,6 +70,7 @@ if TYPE_CHECKING:
 )
 @click.option("--strategy", metavar="NAME", help="How trainings are distributed: short for --param strategy=NAME.")
 @click.option("--no-ceilings", is_flag=True, help="Measure no ceilings of the device, and show no share of one.")
+@click.option("--new-ceilings", is_flag=True, help="Measure the ceilings anew, though a run of the last hour has them.")
 @click.option("--require-quiet", is_flag=True, help="End with status 1 if anything disturbed a point.")
 @click.option("--without", metavar="RUN", help="Leave out the points that RUN has measured, and any it skipped.")
 @TRUSTED_NETWORK_OPTION
@@ -95,6 +96,7 @@ def command(
     rounds: int | None,
     strategy: str | None,
     no_ceilings: bool,
+    new_ceilings: bool,
     require_quiet: bool,
     without: str | None,
     trusted_network: bool,
@@ -111,7 +113,7 @@ def command(
     """Measure benchmarks (all of a suite, or the named ones) and write a run directory."""
     from accelbench.find_run import left_by, open_run
     from accelbench.run.cluster import find_cluster
-    from accelbench.run.plan import Choice, make_plan, refuse_doomed, replaced_backend
+    from accelbench.run.plan import Choice, ceilings_beside, make_plan, refuse_doomed, replaced_backend
     from accelbench.run.store import Label, Settings
     from accelbench.run.suite import load_suite
     from accelbench.session import complete, new_run, serve
@@ -122,10 +124,12 @@ def command(
         choices.append(Choice(None, "strategy", (strategy,)))
     found = find_device(device)
     cluster = find_cluster(os.environ)
-    plan = make_plan(benchmarks, chosen, found, choices, backend, not no_ceilings, cluster.size if cluster else 1)
+    plan = make_plan(benchmarks, chosen, found, choices, backend, cluster.size if cluster else 1)
+    beside = [] if no_ceilings else ceilings_beside(plan)
     if without:
-        plan = left_by(open_run(without), plan)
-    refuse_doomed(plan)
+        left = left_by(open_run(without), [*beside, *plan])
+        beside, plan = ([point for point in left if point in part] for part in (beside, plan))
+    refuse_doomed([*beside, *plan])
     if cluster and cluster.rank > 0:
         return serve(cluster)
     to = console(stderr=form != "table", verbose=verbose, quiet=quiet)
@@ -143,12 +147,25 @@ def command(
         trace=trace,
         host_profile=host_profile,
     )
+    earlier = None
+    if beside and not (new_ceilings or cluster):
+        from accelbench.earlier_ceilings import age, earlier_ceilings
+        from profiling.machine.environment.collect import collect
+
+        earlier = earlier_ceilings(beside, settings, found, collect())
+    if earlier:
+        to.print(
+            f"the ceilings are those of {earlier.run_id}, begun {age(earlier)} ago on this machine as it is now; "
+            "--new-ceilings measures them anew"
+        )
+    else:
+        plan = [*beside, *plan]
     if dry_run:
         show_plan(plan, settings, chosen, found, form)
         return 0
     suite_name = chosen.name if chosen else None
     label = Label(name=name, note=note, tags=tags)
-    store = new_run(out, suite_name or benchmarks[0], suite_name, found, settings, plan, label)
+    store = new_run(out, suite_name or benchmarks[0], suite_name, found, settings, plan, label, earlier)
     status = complete(store, to, cluster)
     if form != "table":
         from accelbench.export.documents import document_of_runs  # what they bring would stand in memory meanwhile

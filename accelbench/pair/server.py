@@ -82,7 +82,7 @@ def plan_of(order: Order) -> Plan:
     """Return the points that are ordered, or the reason why there are none."""
     try:
         device = find_device(order.device)
-        points = make_plan(order.benchmarks, None, device, order.choices, order.backend, with_ceilings=False)
+        points = make_plan(order.benchmarks, None, device, order.choices, order.backend)
     except (UserError, DeviceMissing) as error:
         return Plan(error=str(error))
     seed = order.settings.seed

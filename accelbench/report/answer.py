@@ -120,7 +120,7 @@ def _holds_back(rows: Sequence[Row]) -> Iterator[str]:
         least, row = min(known, key=lambda each: each[0])
         near = sum(share >= NEAR for share, _ in known)
         reach = f"{near} of {len(known)} kernels reach{'es' * (near == 1)}"
-        of = f"{reach} {percent(NEAR)} or more of the ceiling measured in this run"
+        of = f"{reach} {percent(NEAR)} or more of the measured ceiling"
         name = f"{row.record.point.benchmark} {row.point}".strip()
         yield f"{of}; the furthest below it is {name}, with {percent(least)}."
     elif not trainings:
@@ -158,3 +158,5 @@ def _believe(run: Run) -> Iterator[str]:
         whole = f"Yes: nothing was seen to disturb {counted(counts.measured, 'point')}, and every answer was verified."
         rest = f"{alone} figure{'s rest' if alone > 1 else ' rests'} on one process"
         yield whole if not alone else f"{whole} {rest}: a fresh one may differ by some per cent."
+    if run.ceilings_from:
+        yield f"T{run.ceilings_from[1:]}."

@@ -124,13 +124,9 @@ def _names(records: Sequence[Record]) -> dict[str, str]:
 
 def _title(drawn: Sequence[Roofline]) -> str:
     count = sum(len(one.dots) for one in drawn)
-    points = f"{counted(count, 'point')} under the roofs measured in"
+    points = f"{counted(count, 'point')} under the roofs measured"
     places = ", ".join(one.place for one in drawn)
-    return (
-        f"Rooflines of {places}: {points} their runs"
-        if len(drawn) > 1
-        else f"Roofline of the {places}: {points} this run"
-    )
+    return f"Rooflines of {places}: {points} in their runs" if len(drawn) > 1 else f"Roofline of the {places}: {points}"
 
 
 def _legends(drawn: Sequence[Roofline], colors: Colors, markers: Mapping[str, Mark]) -> list[list[Line2D]]:

@@ -9,6 +9,7 @@ from datetime import UTC
 from functools import cached_property
 from typing import Literal
 
+from accelbench.format import seconds
 from accelbench.history.fingerprint import fingerprint
 from accelbench.report.rows import Counts, Group, Row, count_text, counts_of, each_at_most, make_groups, rows_of
 from accelbench.run.store import RunInfo, RunStore
@@ -138,8 +139,21 @@ class Run:
 
     @cached_property
     def ceilings(self) -> Sequence[Ceiling]:
-        """Return the best rates measured in this run; none where it was to measure no ceilings."""
-        return ceilings(self.records, self.courses) if self.info.settings.ceilings else []
+        """Return the best rates measured in this run or taken over from another; none where it was to have none."""
+        if not self.info.settings.ceilings:
+            return []
+        earlier = self.info.earlier_ceilings
+        taken_over = earlier.records if earlier else []
+        return ceilings([*self.records, *taken_over], [*self.courses, *map(course_of, taken_over)])
+
+    @property
+    def ceilings_from(self) -> str:
+        """Return which run the ceilings were taken over from, in words; nothing of one that measured its own."""
+        earlier = self.info.earlier_ceilings
+        if earlier is None or not self.info.settings.ceilings:
+            return ""
+        before = seconds((self.info.created - earlier.created).total_seconds())
+        return f"the ceilings are those of {earlier.run_id}, which was begun {before} before"
 
     @cached_property
     def rows_in_page(self) -> int:

@@ -81,7 +81,7 @@ COLUMNS: Mapping[str, tuple[str, str]] = {
     "share_of_peak_at_clock": ("float", "the same with the peak scaled to the observed clock"),
     "observed_clock_mhz": ("float", "GPU: the median SM clock while the point was measured"),
     "observed_clock_source": ("str", "who read it: NVBench in the samples that were kept, or NVML meanwhile"),
-    "ceiling": ("float", "the best such rate measured in this run, FLOP/s or byte/s"),
+    "ceiling": ("float", "the best such rate measured on this device, FLOP/s or byte/s"),
     "share_of_ceiling": ("float", "rate over ceiling"),
     "share_of_ceiling_reason": ("str", "why that share is unknown"),
     "verified": ("bool", "whether the answer was right; null if it was not checked"),

@@ -99,7 +99,6 @@ def make_plan(
     device: Device,
     choices: Sequence[Choice],
     backend: str | None,
-    with_ceilings: bool = True,
     ranks: int = 1,
 ) -> list[Point]:
     """Return the points to measure, in order and each once; `UserError` for whatever does not exist.
@@ -125,14 +124,20 @@ def make_plan(
     if not combinations:
         raise UserError(f"nothing of this selection runs on {device}: 'accelbench list' shows what does")
     points = _existing(benchmarks, combinations)
-    if with_ceilings and any(benchmark.bound for benchmark in chosen):
-        ceilings = [
-            combination
-            for selection in load_suite(CEILINGS).selections(device)
-            for combination in _combinations(benchmarks[selection.name], selection.axes, device, (), None)
-        ]
-        points = _existing(benchmarks, ceilings) + points
     return list({str(point): point for point in points}.values())
+
+
+def ceilings_beside(points: Sequence[Point]) -> list[Point]:
+    """Return the points that set the ceilings which these are shares of, without those that are among these."""
+    benchmarks, there = discover(), {str(point) for point in points}
+    devices = dict.fromkeys(point.device for point in points if benchmarks[point.benchmark].bound)
+    combinations = [
+        combination
+        for device in devices
+        for selection in load_suite(CEILINGS).selections(device)
+        for combination in _combinations(benchmarks[selection.name], selection.axes, device, (), None)
+    ]
+    return [point for point in _existing(benchmarks, combinations) if str(point) not in there]
 
 
 def _select(

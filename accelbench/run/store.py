@@ -87,6 +87,17 @@ class OtherRank(Stored):
     """The machine that the rank ran on."""
 
 
+class EarlierCeilings(Stored):
+    """The ceilings that a run took over from an earlier one on the same machine, and did not measure anew."""
+
+    run_id: str
+    """The earlier run."""
+    created: Moment
+    """The moment at which that run was begun, with its time zone."""
+    records: list[Record]
+    """The measurements that set them, each with its rounds joined."""
+
+
 class RunInfo(Stored):
     """`run.json`: what was asked for, on which machine, and how the run ended."""
 
@@ -114,6 +125,8 @@ class RunInfo(Stored):
     """The machine of the process that is rank 0, or measures alone."""
     other_ranks: list[OtherRank] = []
     """The other ranks of a run of several, each with its machine."""
+    earlier_ceilings: EarlierCeilings | None = None
+    """The ceilings that were not measured anew; null where this run measured all of its own."""
     wall_s: Seconds = 0.0
     """The wall time of the run so far in seconds, summed over resumptions."""
     worker_s: Seconds = 0.0

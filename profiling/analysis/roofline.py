@@ -29,7 +29,7 @@ NOT_MEASURED = "this run was asked to measure no ceilings"
 
 @dataclass(frozen=True)
 class Ceiling:
-    """The best rate measured on this device in this run, of arithmetic in one dtype or of memory traffic."""
+    """The best rate measured on this device, of arithmetic in one dtype or of memory traffic."""
 
     device: Device
     figure: Bounded
@@ -166,7 +166,7 @@ def find_ceiling(
 
 
 def share_of_ceiling(record: Record, measured: Sequence[Ceiling] | None) -> Share:
-    """Return a rate as a fraction of what this device was seen to do in this run; of a training, its model FLOP/s.
+    """Return a rate as a fraction of what this device was seen to do; of a training, its model FLOP/s.
 
     Several GPUs or TPUs are bounded by so many times the ceiling of the one that was measured. The share is unknown
     where the run was to measure no ceilings (`measured` is None), where the rate is above the ceiling (which is then

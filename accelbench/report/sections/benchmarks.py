@@ -215,7 +215,7 @@ def _print_bounds(groups: Sequence[Group], console: Console) -> None:
     rows = [row for group in groups if group.bounded for row in group.rows]
     for name, meaning, shares in (
         ("peak", "the vendor's figure", [row.of_peak for row in rows]),
-        ("ceiling", "the best of this run", [row.of_ceiling for row in rows]),
+        ("ceiling", "the best that was measured", [row.of_ceiling for row in rows]),
     ):
         bounds = dict.fromkeys(f"{share.of} {bound(share)}" for share in shares if share.value is not None)
         reasons = dict.fromkeys(share.reason for share in shares if share.reason is not None)

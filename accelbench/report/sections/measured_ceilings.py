@@ -18,6 +18,7 @@ from profiling.records.work import UNITS
 def _content(measured: Sequence[tuple[str, Ceiling]], joined: Joined) -> Mapping[str, Any]:
     return {
         "several": not joined.alone,
+        "taken_over": joined.runs[0].ceilings_from,
         "readings": [(place, ceiling, read(ceiling.value, UNITS[ceiling.figure])) for place, ceiling in measured],
         "rooflines": list(_drawings(joined)),
         "share_of_peak": share_of_peak,

@@ -182,7 +182,7 @@ def test_a_suite_may_compare_backends_and_the_command_line_chooses_one(tmp_path:
     suite = load_suite(str(file))
 
     def backends(asked: str | None) -> list[str | None]:
-        return [point.backend for point in make_plan((), suite, "cpu", (), asked, with_ceilings=False)]
+        return [point.backend for point in make_plan((), suite, "cpu", (), asked)]
 
     assert backends(None) == ["torch", "jax"]
     assert backends("tensorflow") == ["tensorflow"]

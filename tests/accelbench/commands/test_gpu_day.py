@@ -230,8 +230,8 @@ def test_where_the_tests_are_not_there_their_stages_say_so(monkeypatch: pytest.M
 
 
 def test_the_first_figures_are_kernels_beside_the_vendors_which_the_rest_need_not_repeat() -> None:
-    first = make_plan((), load_suite("gpu-first"), "gpu", (), None, with_ceilings=False)
-    all_kernels = {str(point) for point in make_plan((), load_suite("kernels"), "gpu", (), None, False)}
+    first = make_plan((), load_suite("gpu-first"), "gpu", (), None)
+    all_kernels = {str(point) for point in make_plan((), load_suite("kernels"), "gpu", (), None)}
     assert {str(point) for point in first} <= all_kernels
     impls = {(p.params.get("impl"), p.params.get("dtype")) for p in first if p.benchmark == "matmul"}
     assert {("vendor", "float32"), ("numba", "float32"), ("vendor", "bfloat16"), ("wgmma", "bfloat16")} <= impls

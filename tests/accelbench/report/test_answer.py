@@ -60,8 +60,7 @@ def test_a_disturbed_figure_is_told_only_where_there_is_no_other_and_as_such(tmp
 def test_the_kernel_furthest_below_its_ceiling_is_what_holds_it_back(tmp_path: Path) -> None:
     told = answered(tmp_path, ceiling(2e11), product(1.8e11), product(0.6e11, params={"n": 64}))
     assert told.holds_back == (
-        "1 of 2 kernels reaches 80 % or more of the ceiling measured in this run; the furthest below it is matmul "
-        "n=64, with 30 %."
+        "1 of 2 kernels reaches 80 % or more of the measured ceiling; the furthest below it is matmul n=64, with 30 %."
     )
 
 

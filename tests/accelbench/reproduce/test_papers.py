@@ -70,9 +70,7 @@ def test_the_points_that_decide_name_axes_that_their_benchmark_declares(points: 
 def test_the_suite_of_a_paper_measures_the_points_that_its_claims_ask_for(name: str) -> None:
     paper = load_paper(name)
     suite = load_suite(paper.suite)
-    planned = {
-        device: make_plan((), suite, device, (), None, False, paper.processes) for device in ("cpu", "gpu", "tpu")
-    }
+    planned = {device: make_plan((), suite, device, (), None, paper.processes) for device in ("cpu", "gpu", "tpu")}
     for claim in paper.claim:
         for points in () if claim.rule.name == "shown" else claim.points:
             found = [point for device in points.devices for point in planned[device] if points.ask_for(point)]

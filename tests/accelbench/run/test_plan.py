@@ -10,7 +10,7 @@ from types import SimpleNamespace
 import pytest
 
 from accelbench.errors import UserError
-from accelbench.run.plan import Choice, discover, make_plan, replaced_backend
+from accelbench.run.plan import Choice, ceilings_beside, discover, make_plan, replaced_backend
 from accelbench.run.runner import too_few
 from accelbench.run.suite import load_suite
 from profiling.analysis.roofline import ceilings
@@ -90,7 +90,7 @@ def test_a_training_refuses_the_strategies_that_are_not_planned(backend: str, st
 
 def plan(*choices: str, suite: str | None = None, names: tuple[str, ...] = (), device: Device = "gpu") -> list[Point]:
     chosen = load_suite(suite) if suite else None
-    planned = make_plan(names, chosen, device, [Choice.parse(text) for text in choices], None, with_ceilings=False)
+    planned = make_plan(names, chosen, device, [Choice.parse(text) for text in choices], None)
     return list(planned)
 
 
@@ -105,7 +105,7 @@ def test_a_suite_leaves_out_what_does_not_exist(suite: str) -> None:
 
 
 def test_the_matrix_ceiling_of_a_gpu_is_the_best_of_several_sizes_for_each_type() -> None:
-    points = make_plan(("gemm",), None, "gpu", (), None)
+    points = ceilings_beside(make_plan(("gemm",), None, "gpu", (), None))
     scans: dict[Scalar, set[Scalar]] = {}
     for point in points:
         if point.benchmark == "matmul":
@@ -161,7 +161,7 @@ def test_what_a_training_is_given_of_gpus_is_planned_on_gpus(choice: str) -> Non
 def test_a_suite_keeps_a_training_to_each_number_of_host_cores(tmp_path: Path) -> None:
     def planned(text: str) -> list[Point]:
         (file := tmp_path / "mine.toml").write_text(f'description = "d"\n{text}\n')
-        return make_plan((), load_suite(str(file)), "cpu", (), None, with_ceilings=False)
+        return make_plan((), load_suite(str(file)), "cpu", (), None)
 
     training = '[[benchmark]]\nname = "cnn-mnist"\n'
     points = planned(f"{training}axes = {{ epochs = [1, 2] }}\nhost_cores = [1, 20]\n{training}")
@@ -223,14 +223,14 @@ def test_a_backend_that_was_asked_for_is_planned_even_where_it_is_not_installed(
     only_installed: Callable[..., None],
 ) -> None:
     only_installed("jax")
-    planned = make_plan(("cnn-mnist",), None, "cpu", (), "torch", with_ceilings=False)
+    planned = make_plan(("cnn-mnist",), None, "cpu", (), "torch")
     assert [point.backend for point in planned] == ["torch"]
     assert replaced_backend(planned, "torch") is None
 
 
 def test_frameworks_that_a_suite_compares_are_all_planned(only_installed: Callable[..., None]) -> None:
     only_installed("jax")
-    planned = make_plan((), load_suite("wang2019"), "cpu", (), None, with_ceilings=False)
+    planned = make_plan((), load_suite("wang2019"), "cpu", (), None)
     assert [point.backend for point in planned] == ["tensorflow", "jax", "torch"]
     assert replaced_backend(planned, None) is None
 

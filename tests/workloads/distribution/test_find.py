@@ -83,7 +83,7 @@ from workloads.bilstm_har import bilstm_har
 from workloads.training import keras_model
 
 keras_model._default_device = lambda backend: "tpu"
-planned = make_plan((), load_suite("kimm2021-strategies"), "tpu", (), None, with_ceilings=False)[0]
+planned = make_plan((), load_suite("kimm2021-strategies"), "tpu", (), None)[0]
 small = {"units": 2, "layers": 1, "epochs": 1, "windows": 4 * planned["batch"]}
 task = bilstm_har(Point(planned.benchmark, "tpu", {**planned.params, **small}, planned.backend))
 passed = task.verify(task.fit([]), task.evaluate()).passed
