@@ -13,12 +13,13 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from accelbench.errors import UserError
-from accelbench.export.document import FORMATS
+from accelbench.export.document import FORMATS, Format
 from profiling.machine.devices import kinds
 from profiling.near_misses import did_you_mean
 
 if TYPE_CHECKING:
     from accelbench.plain_console import PlainConsole
+    from accelbench.run.store import RunStore
     from profiling.records.point import Device
 
 
@@ -96,6 +97,9 @@ FORMAT_OPTION = click.option(
     show_default=True,
     help="For people, or for programs; what is for programs is all that goes to standard output.",
 )
+QUIET_OPTION = click.option(
+    "--quiet", is_flag=True, help="Print only how it ended, what failed, and where the report is."
+)
 VERBOSE_OPTION = click.option("--verbose", is_flag=True, help="Print all there is of each training, not a line.")
 
 
@@ -104,6 +108,17 @@ def console(stderr: bool = False, verbose: bool = False, quiet: bool = False) ->
     from accelbench.plain_console import PlainConsole
 
     return PlainConsole(stderr=stderr, verbose=verbose, quiet=quiet)
+
+
+def say_for_programs(store: RunStore, command: str, form: Format) -> None:
+    """Print what a command measured in a format for programs; nothing more where people have its table already."""
+    if form == "table":
+        return
+    from accelbench.export.documents import document_of_runs
+    from accelbench.plain_console import say
+    from accelbench.report.stored_run import Run
+
+    say(document_of_runs([Run.of(store)], command).write(form))
 
 
 def find_device(name: str) -> Device:

@@ -6,8 +6,18 @@ import os
 
 import click
 
-from accelbench.commands import TRUSTED_NETWORK_OPTION, VERBOSE_OPTION, complete_run, console, find_device
+from accelbench.commands import (
+    FORMAT_OPTION,
+    QUIET_OPTION,
+    TRUSTED_NETWORK_OPTION,
+    VERBOSE_OPTION,
+    complete_run,
+    console,
+    find_device,
+    say_for_programs,
+)
 from accelbench.errors import UserError
+from accelbench.export.document import Format
 
 
 @click.command()
@@ -15,7 +25,9 @@ from accelbench.errors import UserError
 @click.option("--failed", is_flag=True, help="Measure the points that failed or were skipped once more, too.")
 @TRUSTED_NETWORK_OPTION
 @VERBOSE_OPTION
-def command(run: str, failed: bool, trusted_network: bool, verbose: bool) -> int:
+@QUIET_OPTION
+@FORMAT_OPTION
+def command(run: str, failed: bool, trusted_network: bool, verbose: bool, quiet: bool, form: Format) -> int:
     """Go on with an interrupted run: measure only what is missing."""
     from accelbench.differences import same_machine
     from accelbench.find_run import open_directory
@@ -26,6 +38,7 @@ def command(run: str, failed: bool, trusted_network: bool, verbose: bool) -> int
     cluster = find_cluster(os.environ)
     if cluster and cluster.rank > 0:
         return serve(cluster)
+    to = console(stderr=form != "table", verbose=verbose, quiet=quiet)
     store = open_directory(run)
     store.lock()
     info = store.info()
@@ -36,5 +49,7 @@ def command(run: str, failed: bool, trusted_network: bool, verbose: bool) -> int
         settings = info.settings.model_copy(update={"trusted_network": True})
         store.write_info(info.model_copy(update={"settings": settings}))
     for reason in store.set_damage_aside():
-        console().print(f"set aside and measured again: {reason}", style="yellow")
-    return complete(store, console(verbose=verbose), cluster, again=("failed", "skipped") if failed else ())
+        to.print(f"set aside and measured again: {reason}", style="yellow")
+    status = complete(store, to, cluster, again=("failed", "skipped") if failed else ())
+    say_for_programs(store, "resume", form)
+    return status

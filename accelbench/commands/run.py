@@ -14,6 +14,7 @@ from accelbench.commands import (
     DEVICE_OPTION,
     FORMAT_OPTION,
     OUT_OPTION,
+    QUIET_OPTION,
     TRUSTED_NETWORK_OPTION,
     VERBOSE_OPTION,
     Number,
@@ -21,6 +22,7 @@ from accelbench.commands import (
     complete_suite,
     console,
     find_device,
+    say_for_programs,
 )
 from accelbench.export.document import Format
 from accelbench.limits import MOST_ROUNDS, MOST_SECONDS, MOST_SEED
@@ -79,7 +81,7 @@ if TYPE_CHECKING:
 @click.option("--note", default="", help="A sentence on what the run is about.")
 @click.option("--tag", "tags", multiple=True, metavar="WORD", help="A word by which 'accelbench runs' finds it.")
 @VERBOSE_OPTION
-@click.option("--quiet", is_flag=True, help="Print only how it ended, what failed, and where the report is.")
+@QUIET_OPTION
 @FORMAT_OPTION
 @click.option("--dry-run", is_flag=True, help="Only name the points that would be measured, and estimate the time.")
 @click.option("--host-profile", is_flag=True, help="Sample the host while trainings run: flame graph, shares, threads.")
@@ -167,12 +169,7 @@ def command(
     label = Label(name=name, note=note, tags=tags)
     store = new_run(out, suite_name or benchmarks[0], suite_name, found, settings, plan, label, earlier)
     status = complete(store, to, cluster)
-    if form != "table":
-        from accelbench.export.documents import document_of_runs  # what they bring would stand in memory meanwhile
-        from accelbench.plain_console import say
-        from accelbench.report.stored_run import Run
-
-        say(document_of_runs([Run.of(store)], "run").write(form))
+    say_for_programs(store, "run", form)
     return status
 
 

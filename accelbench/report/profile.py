@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
-from operator import attrgetter
 from pathlib import PurePosixPath
 from urllib.parse import quote
 
@@ -19,11 +18,11 @@ from accelbench.report.rows import Row
 from accelbench.report.verdict import verdict, verdict_line
 from profiling.machine.sizes import format_bytes
 from profiling.records.record import Profile
-from profiling.records.trace import Operation, TraceAnalysis
+from profiling.records.trace import Kind, Operation, TraceAnalysis
 from profiling.trace.formats import format_of
 
 OPERATIONS, MAX_NAME = 10, 160
-"""The operations shown of each kind, and the characters of a name: its end tells it from others."""
+"""The operations of a place that are shown, as many kinds, and the characters of a name, whose end tells most."""
 
 MISSING = {
     "breakdown": "the step-time breakdown",
@@ -55,6 +54,17 @@ class TopOperation:
     occurrences: str
     total: str
     each: str
+    share: float | None
+
+
+@dataclass(frozen=True)
+class Operations:
+    """What ran in one place, by kind and one by one."""
+
+    where: str
+    kinds: tuple[tuple[Kind, str], ...]
+    """The kinds, each with its own time in words."""
+    longest: tuple[TopOperation, ...]
 
 
 @dataclass(frozen=True)
@@ -73,7 +83,7 @@ class Profiled:
     bars: tuple[Bar, ...]
     drawing: Markup | None
     facts: tuple[Fact, ...]
-    operations: tuple[tuple[str, tuple[TopOperation, ...]], ...]
+    operations: tuple[Operations, ...]
     operations_by: str
     host: HostPart | None
     missing: tuple[str, ...]
@@ -107,7 +117,7 @@ def profiled(row: Row, slug: str, run_id: str) -> Profiled | None:
         bars=bars,
         drawing=step_bars(bars, f"{slug}-step", str(row.record.point)) if bars else None,
         facts=tuple(_facts(trace)) if trace else (),
-        operations=tuple(_operations(trace.operations)) if trace else (),
+        operations=tuple(_operations(trace)) if trace else (),
         operations_by=(trace and trace.operations_by) or "the trace",
         host=host_part(profile.host) if profile.host else None,
         missing=tuple(dict.fromkeys(_missing(profile))),
@@ -146,12 +156,12 @@ def _facts(trace: TraceAnalysis) -> Iterable[Fact]:
     yield Fact("trace", f"{format_bytes(trace.size)}{events}{version}")
 
 
-def _operations(operations: Sequence[Operation]) -> Iterable[tuple[str, tuple[TopOperation, ...]]]:
+def _operations(trace: TraceAnalysis) -> Iterable[Operations]:
     for where in ("device", "host"):
-        found = [operation for operation in operations if operation.where == where]
-        longest = sorted(found, key=attrgetter("self_s"), reverse=True)[:OPERATIONS]
+        longest = [_operation(operation) for operation in trace.operations if operation.where == where]
+        kinds = [(kind, str(read(kind.self_s, "s"))) for kind in trace.kinds if kind.where == where]
         if longest:
-            yield where, tuple(map(_operation, longest))
+            yield Operations(where, tuple(kinds[:OPERATIONS]), tuple(longest[:OPERATIONS]))
 
 
 def _operation(operation: Operation) -> TopOperation:
@@ -163,6 +173,7 @@ def _operation(operation: Operation) -> TopOperation:
         occurrences=f"{operation.occurrences:,}",
         total=str(read(operation.self_s, "s")),
         each=str(each or ""),
+        share=operation.share,
     )
 
 

@@ -50,6 +50,25 @@ class Operation(Stored):
     """The number of its executions in the traced steps."""
     self_s: float
     """The seconds of all executions without what they called, summed over threads and streams."""
+    share: float | None = None
+    """The part of the own time of all operations there, 0 to 1."""
+
+
+class Kind(Stored):
+    """All operations of one kind in the traced steps."""
+
+    kind: str
+    """The kind: xprof's, or what is left of an operation's name without the number that tells it from its like."""
+    where: Literal["device", "host"]
+    """Whether they ran on the device or on the host."""
+    operations: int
+    """The number of operations of this kind."""
+    occurrences: int
+    """The number of their executions."""
+    self_s: float
+    """The seconds of all executions without what they called, summed over threads and streams."""
+    share: float
+    """The part of the own time of all operations there, 0 to 1."""
 
 
 class XprofSteps(Stored):
@@ -76,6 +95,8 @@ class Converted(Stored):
     """The verdict of xprof on the input, in its own words."""
     operations: list[Operation] = []
     """The operations that took the most time of their own, those of the device first."""
+    kinds: list[Kind] = []
+    """The kinds of all operations that took the most, those of the device first."""
     memory_peak_bytes: int | None = None
     """The most bytes that a device's allocator had given out at a time."""
 
@@ -97,6 +118,8 @@ class Events(Stored):
     """The mean step and its parts; null where no step was marked."""
     operations: list[Operation] = []
     """The operations that took the most time of their own, those of the device first."""
+    kinds: list[Kind] = []
+    """The kinds of all operations that took the most, those of the device first."""
     memory_peak_bytes: int | None = None
     """The most bytes that a device's allocator had given out at a time; null where the raw events do not say."""
     cut_steps: int | None = None
@@ -120,6 +143,8 @@ class TraceAnalysis(Stored):
     """The steps that xprof was given, in words, where the trace is too large for it."""
     operations: list[Operation] = []
     """The operations that took the most time of their own, those of the device first."""
+    kinds: list[Kind] = []
+    """The kinds of all operations that took the most, those of the device first."""
     operations_by: str | None = None
     """The source of the operations: `xprof`, or `raw events` where xprof has no table."""
     input_wait_share: float | None = None

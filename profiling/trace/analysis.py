@@ -71,8 +71,8 @@ def combine(file: str, device: Device, events: Events, converted: Converted | st
         converted = Converted()
     elif converted.steps is None:
         missing["xprof_steps"] = "xprof found no steps in the trace"
-    operations = converted.operations or events.operations
-    if not operations:
+    source = converted if converted.operations else events
+    if not source.operations:
         missing["operations"] = no_operations
     memory_peak = events.memory_peak_bytes or converted.memory_peak_bytes
     if memory_peak is None:
@@ -87,8 +87,9 @@ def combine(file: str, device: Device, events: Events, converted: Converted | st
         breakdown=events.breakdown,
         xprof_steps=converted.steps,
         xprof_covers=f"the first {events.cut_steps} steps of the trace" if events.cut_steps else None,
-        operations=operations,
-        operations_by=("xprof" if converted.operations else "raw events") if operations else None,
+        operations=source.operations,
+        kinds=source.kinds,
+        operations_by=("xprof" if converted.operations else "raw events") if source.operations else None,
         input_wait_share=waiting,
         input_verdict=None if waiting is None else verdict(waiting),
         xprof_verdict=converted.input_verdict,

@@ -46,7 +46,7 @@ def convert(file: Path) -> Converted:
         hardware=properties.get("hardware_type"),
         steps=mean_step(overview),
         input_verdict=plain(properties.get("input_conclusion", "")) or None,
-        operations=longest(table),
+        **longest(table),
         memory_peak_bytes=memory_peak(memory),
     )
 
@@ -78,12 +78,12 @@ def mean_step(overview: dict[str, Any]) -> XprofSteps | None:
 
 
 def table_of_operations(tables: Any) -> list[Operation]:
-    """Return the operations that were run, by descending time of their own; idle time is no operation."""
+    """Return the operations that were run; idle time is none."""
     # The second table is the same without idle time.
     table = tables[-1] if tables else {"cols": [], "rows": []}
     names = [column["id"] for column in table["cols"]]
     rows = (dict(zip(names, (cell["v"] for cell in row["c"]), strict=True)) for row in table["rows"])
-    found = [
+    return [
         Operation(
             name=row["operation"],
             kind=row["type"],
@@ -94,7 +94,6 @@ def table_of_operations(tables: Any) -> list[Operation]:
         for row in rows
         if row["type"] != "IDLE"
     ]
-    return sorted(found, key=lambda operation: -operation.self_s)
 
 
 def memory_peak(profile: Any) -> int | None:

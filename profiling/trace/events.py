@@ -31,7 +31,7 @@ def read_events(file: Path, cut: Path) -> Events:
         devices=activity.devices,
         device_events=activity.device_events,
         breakdown=breakdown,
-        operations=table,
+        **table,
         memory_peak_bytes=trace.memory_peak_bytes,
     )
     if not isinstance(trace, Trace) or trace.size <= CUT_BYTES or not breakdown:

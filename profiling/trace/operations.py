@@ -5,35 +5,71 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from typing import Literal
+from math import inf
+from typing import Literal, TypedDict
 
 import numpy as np
 
-from profiling.records.trace import Operation
+from profiling.records.trace import Kind, Operation
 from profiling.trace.lines import Line, Trace
 from profiling.trace.parts import DEVICE, STREAM, is_cpu_kernel
 
 TOP = 20
-"""The number of operations that are kept of each place."""
+"""The number of operations, and of kinds of them, that are kept of each place."""
+Place = Literal["device", "host"]
+PLACES: tuple[Place, ...] = ("device", "host")
+ARGUMENTS = re.compile(r"[<(].*$", re.DOTALL)
+"""What of a kernel's name is no name: `void gemm<float, 128>(float*)`."""
+NUMBER = re.compile(r"(?:[._]\d+)+$")
+"""The number of an operation of XLA's among its like, as in `fusion.12`, or of a layer of Keras's, as in `dense_1`."""
 WRAPPER = re.compile(r"^(ThunkExecutor::Execute|CpuExecutable::ExecuteAsyncOnStream)$")
 
 
 def operations(trace: Trace) -> list[Operation]:
-    """Return what ran on the devices and, of the frameworks' operations, on the host; the longest first."""
-    totals: dict[tuple[Literal["device", "host"], str], list[float]] = defaultdict(lambda: [0, 0.0])
+    """Return what ran on the devices and, of the frameworks' operations, on the host."""
+    totals: dict[tuple[Place, str], list[float]] = defaultdict(lambda: [0, 0.0])
     for line in trace.lines():
         on_device = bool(DEVICE.search(line.plane))
         for name, seconds in self_times(line, on_device):
             total = totals["device" if on_device else "host", name]
             total[0] += 1
             total[1] += seconds
-    found = [Operation(name=n, where=w, occurrences=int(c), self_s=s) for (w, n), (c, s) in totals.items()]
-    return sorted(found, key=lambda operation: -operation.self_s)
+    return [Operation(name=n, where=w, occurrences=int(c), self_s=s) for (w, n), (c, s) in totals.items()]
 
 
-def longest(found: Sequence[Operation]) -> list[Operation]:
-    """Return the first operations of each place, of those in order."""
-    return [o for place in ("device", "host") for o in [o for o in found if o.where == place][:TOP]]
+class Longest(TypedDict):
+    """The fields of a trace's findings that tell of its operations."""
+
+    operations: list[Operation]
+    kinds: list[Kind]
+
+
+def longest(found: Sequence[Operation]) -> Longest:
+    """Return the operations of each place that took the most time of their own, and the kinds of all that are there."""
+    operations, kinds = list[Operation](), list[Kind]()
+    for place in PLACES:
+        there = sorted((o for o in found if o.where == place), key=lambda operation: -operation.self_s)
+        whole = sum(operation.self_s for operation in there) or inf
+        operations += [o.model_copy(update={"share": o.self_s / whole}) for o in there[:TOP]]
+        by_kind: dict[str, list[Operation]] = {}
+        for operation in there:
+            by_kind.setdefault(operation.kind or without_number(operation.name), []).append(operation)
+        found_kinds = [_kind(kind, place, those, whole) for kind, those in by_kind.items()]
+        kinds += sorted(found_kinds, key=lambda kind: -kind.self_s)[:TOP]
+    return {"operations": operations, "kinds": kinds}
+
+
+def without_number(name: str) -> str:
+    """Return an operation's name without what tells it from its like: a number, or a template's or call's arguments."""
+    return NUMBER.sub("", ARGUMENTS.sub("", name)) or name
+
+
+def _kind(kind: str, where: Place, those: Sequence[Operation], whole: float) -> Kind:
+    self_s = sum(operation.self_s for operation in those)
+    occurrences = sum(operation.occurrences for operation in those)
+    return Kind(
+        kind=kind, where=where, operations=len(those), occurrences=occurrences, self_s=self_s, share=self_s / whole
+    )
 
 
 def self_times(line: Line, on_device: bool) -> Iterator[tuple[str, float]]:

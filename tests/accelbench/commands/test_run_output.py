@@ -32,3 +32,6 @@ def test_what_a_run_hands_to_programs_is_all_of_its_standard_output(accelbench: 
     (row,) = found["rows"]
     assert (found["command"], found["status"], row["outcome"]) == ("run", "finished", "passed")
     assert "report run/report.html" in process.stderr
+    resumed = accelbench("resume", "run", "--format", "json")
+    assert json.loads(resumed.stdout)["rows"] == found["rows"]
+    assert accelbench("resume", "run", "--quiet").stdout.startswith("1 of 1 points measured")

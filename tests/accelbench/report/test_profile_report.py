@@ -23,7 +23,7 @@ from profiling.machine.devices import device_kind
 from profiling.records.bottleneck import Bottleneck, CpuTime
 from profiling.records.host import HostCounters, Sampling, ThreadShare
 from profiling.records.record import Profile, Record
-from profiling.records.trace import Breakdown, Capture, Operation, TraceAnalysis, XprofSteps
+from profiling.records.trace import Breakdown, Capture, Kind, Operation, TraceAnalysis, XprofSteps
 from tests.accelbench.report.test_report_browser import SCHEMES, ask, browser, show
 from tests.fixtures.report_pages import Tags
 from tests.fixtures.report_profiles import host_profile, profile, trace_analysis
@@ -246,6 +246,7 @@ def test_a_host_of_which_nothing_is_known_says_so_everywhere(tmp_path: Path) -> 
 def test_hostile_names_act_on_nobody(tmp_path: Path) -> None:
     trace = trace_analysis(
         operations=[Operation(name=HOSTILE * 2000, kind=HOSTILE, where="host", occurrences=0, self_s=nan)],
+        kinds=[Kind(kind=HOSTILE, where="host", operations=0, occurrences=0, self_s=nan, share=2.0)],
         operations_by=HOSTILE,
         input_verdict=HOSTILE,
         xprof_verdict=HOSTILE,

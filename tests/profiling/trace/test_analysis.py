@@ -59,9 +59,12 @@ def test_tensorflow_s_operations_are_xprof_s_and_jax_s_are_ours(tensorflow_trace
     products, _ = broken_down(tensorflow_traces, "big products")
     assert products.operations_by == "xprof"
     assert "MatMul" in str(products.operations[0].kind)
+    assert "MatMul" in products.kinds[0].kind
+    assert products.kinds[0].share > 0.5
     compiled, _ = broken_down(jax_traces, "big products")
     assert compiled.operations_by == "raw events"
     assert compiled.operations[0].self_s > 0
+    assert sum(kind.share for kind in compiled.kinds) == pytest.approx(1, abs=0.05)
 
 
 def test_what_a_cpu_s_trace_lacks_is_named(traces: Traced) -> None:

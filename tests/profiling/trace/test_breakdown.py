@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from profiling.records.trace import PARTS, Breakdown, Part
 from profiling.trace.breakdown import Activity, Intervals
-from profiling.trace.operations import operations
+from profiling.trace.operations import TOP, longest, operations, without_number
 from profiling.trace.xplane import Trace
 from tests.fixtures.made_traces import Planes, write_trace
 
@@ -157,6 +157,38 @@ def test_an_operation_s_own_time_is_without_what_it_called(tmp_path: Path) -> No
         o.name: (o.occurrences, round(o.self_s * 1e6, 6)) for o in operations(Trace(write_trace(tmp_path, planes)))
     }
     assert found == {"dot.2": (2, 6), "while.1": (1, 4)}
+
+
+def test_operations_are_summed_by_kind_with_the_share_of_all_that_ran_there(tmp_path: Path) -> None:
+    many = [(f"fusion.{number}", 10 * number, 10 * number + 1) for number in range(2, 2 * TOP)]
+    products = [("dot.2", 0, 2), ("dot.14", 4, 6 + 2 * TOP)]
+    planes: Planes = {"/host:CPU": {"tf_XLAEigen/1": products, "tf_XLAEigen/2": many}}
+    found = longest(operations(Trace(write_trace(tmp_path, planes))))
+    assert len(found["operations"]) == TOP
+    whole = 2 * TOP + 4 + 2 * TOP - 2
+    assert [(kind.kind, kind.operations, kind.occurrences) for kind in found["kinds"]] == [
+        ("dot", 2, 2),
+        ("fusion", 2 * TOP - 2, 2 * TOP - 2),
+    ]
+    assert sum(kind.share for kind in found["kinds"]) == pytest.approx(1)
+    assert found["kinds"][0].share == pytest.approx((2 * TOP + 4) / whole)
+    assert found["operations"][0].share == pytest.approx((2 * TOP + 2) / whole)
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        ("fusion.12", "fusion"),
+        ("loop_add_fusion.3.1", "loop_add_fusion"),
+        ("dense_1", "dense"),
+        ("aten::mm", "aten::mm"),
+        ("void gemm<float, 128>(float*, int)", "void gemm"),
+        ("<lambda>", "<lambda>"),
+        (".7", ".7"),
+    ],
+)
+def test_a_kind_is_an_operation_s_name_without_its_number(name: str, kind: str) -> None:
+    assert without_number(name) == kind
 
 
 @given(stretches, stretches)
