@@ -10,6 +10,7 @@ from accelbench.format import counted, percent, read
 from accelbench.report.rows import Row
 from accelbench.report.stored_run import Light, Run
 from accelbench.report.verdict import verdict
+from profiling.analysis.roofline import CONTRADICTED
 from profiling.records.record import Record
 from profiling.records.work import UNITS, Bounded
 
@@ -75,11 +76,15 @@ def _rank(dtype: str) -> tuple[int, str]:
 
 
 def _fastest(rows: Sequence[Row], figure: Bounded, dtype: str | None) -> Row | None:
-    """Return the row with the highest rate of such work, of those that were not disturbed if there are any."""
+    """Return the row with the highest rate of such work; one that was not disturbed is preferred if it is near."""
+
+    def rate(row: Row) -> float:
+        return row.record.rate(figure) or 0.0
+
     wanted = [row for row in rows if (row.record.bound.figure, row.record.bound.dtype) == (figure, dtype)]
-    found = [row for row in wanted if row.record.rate(figure)]
-    quiet = [row for row in found if not row.disturbed]
-    return max(quiet or found, key=lambda row: row.record.rate(figure) or 0.0, default=None)
+    highest = max(map(rate, wanted), default=0.0)
+    near = [row for row in wanted if rate(row) and rate(row) * CONTRADICTED >= highest]
+    return max(near, key=lambda row: (not row.disturbed, rate(row)), default=None)
 
 
 def _best_by_name(rows: Sequence[Row], trained: bool) -> dict[str, Row]:

@@ -128,11 +128,15 @@ class Group:
 
     @property
     def best(self) -> Row:
-        """Return the row nearest its ceiling; without ceilings the one of the highest rate, or of the shortest time."""
+        """Return the row nearest its ceiling, on all cores before one; else that of the highest rate or shortest time.
 
-        def rank(row: Row) -> tuple[float, float]:
-            rate = row.record.rate() or 0.0
-            return row.of_ceiling.value or 0.0, -rate if row.record.figure == "time" else rate
+        What is to set a ceiling is at it, whether it came out the best or was disturbed.
+        """
+
+        def rank(row: Row) -> tuple[float, bool, float]:
+            rate, share = row.record.rate() or 0.0, row.of_ceiling.value or 0.0
+            signed = -rate if row.record.figure == "time" else rate
+            return 1.0 if row.record.ceiling else share, row.record.bound.cores == "all", signed
 
         return max(self.rows, key=rank)
 

@@ -134,7 +134,7 @@ def prepare(point: Point) -> Task:
         clock = observed_clock(threads, point.seed)
         return {
             "clock": Metric(clock / 1e6, "MHz"),
-            "FLOP per cycle per core": Metric(flops / seconds / clock / threads, "FLOP"),
+            "arithmetic per core": Metric(flops / seconds / clock / threads, "FLOP/cycle"),
             "threads": Metric(threads),
         }
 

@@ -123,7 +123,7 @@ def test_the_figures_beside_the_rate_are_those_of_the_whole_board(impl):
     task.run()
     metrics = task.metrics(2.0)
     assert metrics["solutions"].value == 724
-    assert metrics["solutions per second"].value == 362
+    assert metrics["rate by solutions"].value == 362
     assert metrics["nodes"].value == TREES[impl][10]
     assert metrics["threads"].value == 1
 

@@ -115,7 +115,7 @@ def prepare(point: Point) -> Task:
         found = search.counts()
         return {
             "children bounded": Metric(found.nodes),
-            "children bounded per second": Metric(found.nodes / seconds, "1/s"),
+            "rate by children": Metric(found.nodes / seconds, "children/s"),
             "shelves shared": Metric(found.shared),
         }
 

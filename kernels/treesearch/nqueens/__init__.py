@@ -22,5 +22,5 @@ def nqueens() -> None:
 
     `prefix` searches the whole board row by row. `tuned` uses the board's symmetry and looks ahead, so its tree has
     about a sixth of the nodes: the rates of nodes compare searches of the same tree only, and what compares any two is
-    the metric "solutions per second".
+    the metric "rate by solutions".
     """

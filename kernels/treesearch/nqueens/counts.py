@@ -89,12 +89,12 @@ def _verify_sample(cut: Prefixes | Tasks, nodes: Any, solutions: Any, rng: np.ra
 def search_metrics(
     cut: Prefixes | Tasks, nodes: Any, solutions: Any, seconds: float, threads: int | None = None
 ) -> dict[str, Metric]:
-    """Return the figures beside the timing; "solutions per second" is what compares searches of different trees."""
+    """Return the figures beside the timing; "rate by solutions" is what compares searches of different trees."""
     placed, found = totals(cut, nodes, solutions)
     metrics = {
         "solutions": Metric(found),
         "nodes": Metric(placed),
-        "solutions per second": Metric(found / seconds, "1/s"),
+        "rate by solutions": Metric(found / seconds, "solutions/s"),
         "tasks": Metric(len(cut)),
     }
     return metrics if threads is None else metrics | {"threads": Metric(threads)}

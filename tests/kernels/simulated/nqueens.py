@@ -114,7 +114,7 @@ def test_a_prepared_point_is_verified_and_its_figures_are_those_of_the_board(
     outcome = task.verify()
     assert outcome.passed, outcome
     assert task.metrics is not None
-    assert task.metrics(2.0)["solutions per second"].value == SOLUTIONS[queens] / 2
+    assert task.metrics(2.0)["rate by solutions"].value == SOLUTIONS[queens] / 2
 
 
 def test_the_share_of_instruction_issue_is_of_all_schedulers(
