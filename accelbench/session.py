@@ -22,6 +22,7 @@ from accelbench.run.progress import Progress
 from accelbench.run.ranks import Ranks
 from accelbench.run.runner import run_plan
 from accelbench.run.store import RUNS, EarlierCeilings, Label, RunInfo, RunStore, Settings, new_run_id
+from accelbench.run.suite import Suite
 from kernels.mpi_process import mpi_process
 from profiling.machine.cpu_probe import probed
 from profiling.machine.environment.collect import collect
@@ -44,7 +45,7 @@ TRUSTED_NETWORK = (
 def new_run(
     path: Path | None,
     word: str,
-    suite: str | None,
+    suite: Suite | None,
     device: Device,
     settings: Settings,
     plan: list[Point],
@@ -58,7 +59,8 @@ def new_run(
         created=datetime.now().astimezone(),
         status="running",
         command=["accelbench", *map(readable, sys.argv[1:])],
-        suite=suite,
+        suite=suite.name if suite else None,
+        study=bool(suite and suite.study),
         device=device,
         settings=settings,
         label=label or Label(),

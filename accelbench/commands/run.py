@@ -165,9 +165,8 @@ def command(
     if dry_run:
         show_plan(plan, settings, chosen, found, form)
         return 0
-    suite_name = chosen.name if chosen else None
     label = Label(name=name, note=note, tags=tags)
-    store = new_run(out, suite_name or benchmarks[0], suite_name, found, settings, plan, label, earlier)
+    store = new_run(out, chosen.name if chosen else benchmarks[0], chosen, found, settings, plan, label, earlier)
     status = complete(store, to, cluster)
     say_for_programs(store, "run", form)
     return status

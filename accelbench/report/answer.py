@@ -18,6 +18,7 @@ FIRST_TYPES = ("float32", "float64", "bfloat16", "float16")
 """The types whose arithmetic is told first."""
 TYPES_TOLD, TRAININGS_TOLD, OTHERS_TOLD = 3, 3, 2
 """The most types, trainings, and other kernels that the first sentence tells of one device."""
+DISTURBED = " (disturbed)"
 NEAR = 0.8
 """The share of a ceiling from which on a kernel is near to it."""
 
@@ -51,7 +52,9 @@ def answer(run: Run) -> Answer | None:
 def _how_fast(rows: Sequence[Row]) -> str:
     """Return the best rates of arithmetic and of memory of each device, and those of trainings and of other work."""
     devices = dict.fromkeys(row.record.point.device for row in rows)
-    return " ".join(_of_device(device, [r for r in rows if r.record.point.device == device]) for device in devices)
+    told = " ".join(_of_device(device, [r for r in rows if r.record.point.device == device]) for device in devices)
+    everywhere = len(rows) > 1 and all(row.disturbed for row in rows)
+    return f"{told.replace(DISTURBED, '')} All of that was disturbed." if everywhere else told
 
 
 def _of_device(device: str, rows: Sequence[Row]) -> str:
@@ -108,7 +111,7 @@ def _rate(row: Row) -> str:
 
 
 def _doubt(row: Row) -> str:
-    return " (disturbed)" if row.disturbed else ""
+    return DISTURBED if row.disturbed else ""
 
 
 def _holds_back(rows: Sequence[Row]) -> Iterator[str]:

@@ -14,6 +14,9 @@ from accelbench.report.joined import Joined
 from accelbench.report.rows import point_text
 from accelbench.report.section import InPage, Run, sections
 
+BEHIND_ANSWERS = 5
+"""The place of a study, behind the three answers and what tells several runs apart."""
+
 
 def render_page(run: Run) -> str:
     """Return the whole page of a run as HTML text: the frame, and in it each section that has something to say."""
@@ -67,11 +70,17 @@ def _plain(value: object) -> object:
     return plain(value) if isinstance(value, str) and not isinstance(value, Markup) else value
 
 
+def _order(page: InPage, of_study: bool) -> int:
+    """Return the place of a section; that of a study is right behind the answers and what tells runs apart."""
+    return BEHIND_ANSWERS if of_study and page.study else page.order
+
+
 def _parts(joined: Joined, environment: Environment) -> list[tuple[InPage, Markup]]:
     """Return the page's part of each section that finds something, in the order of the page."""
     there = [(section.page, name, section) for name, section in sections().items() if section.page]
     parts = []
-    for page, name, section in sorted(there, key=lambda part: (part[0].order, part[1])):
+    of_study = any(run.info.study for run in joined.runs)
+    for page, name, section in sorted(there, key=lambda part: (_order(part[0], of_study), part[0].order, part[1])):
         if found := section.found(joined):
             inline, beside = page.template, f"{name}.html"
             template = environment.from_string(inline) if inline else environment.get_template(beside)

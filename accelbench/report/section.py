@@ -37,6 +37,8 @@ class InPage:
     content: Callable[[Any, Any], Mapping[str, Any]] = nothing_more
     """The names that the template uses, from what was found and from the run, or the runs, that it was found in; it has
     `found` in any case, and `run` where the section is of one run."""
+    study: bool = False
+    """Whether a study's suite is measured for it: there it stands before what tells of single points."""
     template: str | None = None
     """The Jinja template, where it is not the file of the section's name."""
 

@@ -113,6 +113,8 @@ class RunInfo(Stored):
     """The command line that began the run, word by word."""
     suite: str | None
     """The suite that was measured; null where none was asked for."""
+    study: bool = False
+    """Whether that suite's trainings are a study, with whose drawings the page begins."""
     device: KnownDevice
     """The kind of device that was measured."""
     settings: Settings

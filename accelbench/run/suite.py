@@ -52,6 +52,8 @@ class Suite(Stored):
     description: str
     all: bool = False
     """Whether the suite is every benchmark there is, on its default axes."""
+    study: bool = False
+    """Whether its trainings are a study, with whose drawings the page begins."""
     minutes: Annotated[float, Field(gt=0)] | None = None
     """The minutes that it takes on two CPU cores, where it was timed."""
     max_seconds: dict[KnownDevice, Allowed] = {}

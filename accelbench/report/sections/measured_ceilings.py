@@ -21,7 +21,9 @@ def _content(measured: Sequence[tuple[str, Ceiling]], joined: Joined) -> Mapping
         "taken_over": joined.runs[0].ceilings_from,
         "readings": [(place, ceiling, read(ceiling.value, UNITS[ceiling.figure])) for place, ceiling in measured],
         "rooflines": list(_drawings(joined)),
+        "doubted": [(place, ceiling) for place, ceiling in measured if ceiling.doubt],
         "share_of_peak": share_of_peak,
+        "knows_peak": any(share_of_peak(ceiling.record).value is not None for _, ceiling in measured),
     }
 
 

@@ -228,6 +228,6 @@ def _predicted_speedups(table: ScalingTable) -> list[tuple[int, float]]:
 
 section = Section(
     find=lambda run: scaling_tables(run.records),
-    page=InPage(55, "scaling", "Scaling", _content),
+    page=InPage(55, "scaling", "Scaling", _content, study=True),
     terminal=InTerminal(80, _print),
 )

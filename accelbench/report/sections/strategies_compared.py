@@ -144,6 +144,6 @@ def strategies_plot(comparison: Comparison, name: str) -> Markup:
 
 section = Section(
     find=lambda run: comparisons(run.records),
-    page=InPage(50, "strategies", "Strategies", _content),
+    page=InPage(50, "strategies", "Strategies", _content, study=True),
     terminal=InTerminal(70, _print),
 )

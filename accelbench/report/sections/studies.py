@@ -16,4 +16,6 @@ def _content(studies: Sequence[Study], joined: Joined) -> Mapping[str, Any]:
     return {"these_runs": "this run" if joined.alone else "these runs", "drawn": draw_studies(studies)}
 
 
-section = Section(find_joined=lambda joined: joined.studies, page=InPage(40, "studies", "Studies", _content))
+section = Section(
+    find_joined=lambda joined: joined.studies, page=InPage(40, "studies", "Studies", _content, study=True)
+)

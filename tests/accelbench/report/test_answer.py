@@ -55,6 +55,8 @@ def test_a_disturbed_figure_is_told_only_where_no_other_is_near_and_as_such(tmp_
     assert near.how_fast == "CPU: 180 GFLOP/s in float32."
     far = answered(tmp_path / "far", ceiling(3e11, noise=NOISY), product(1.8e11))
     assert far.how_fast == "CPU: 300 GFLOP/s in float32 (disturbed)."
+    every = answered(tmp_path / "every", ceiling(3e11, noise=NOISY), moved(4.5e10, noise=NOISY))
+    assert every.how_fast == "CPU: 300 GFLOP/s in float32 and 45.0 GB/s of memory. All of that was disturbed."
     alone = answered(tmp_path / "alone", ceiling(3e11, noise=NOISY))
     assert alone.how_fast == "CPU: 300 GFLOP/s in float32 (disturbed)."
 

@@ -18,6 +18,7 @@ from profiling.records.environment import Cuda
 from profiling.records.placement import Placement
 from profiling.records.quality import Metric
 from profiling.records.work import Work
+from tests.fixtures.report_node import study_records
 from tests.fixtures.report_pages import Tags, page_of, printed
 from tests.fixtures.report_records import HOSTILE, record, timing, training, unmeasured
 from tests.fixtures.report_runs import environment, make_run
@@ -196,12 +197,26 @@ def test_a_page_of_disturbed_points_has_no_green_dot(tmp_path: Path) -> None:
     assert '<p class="verdict disturbed">1 of 1 points measured and verified, all of them disturbed' in page
     assert '<a class="card disturbed"' in page
     assert "With doubt: 1 of 1 points was disturbed" in page
-    assert "No share is of this ceiling, which was disturbed. steal: 9%." in " ".join(Tags(page).text.split())
+    text = " ".join(Tags(page).text.split())
+    assert "No share is of a ceiling in doubt memory bandwidth was disturbed: steal: 9%." in text
     quiet = page_of(tmp_path / "quiet", [noisy.model_copy(update={"noise": []})])
     assert '<p class="verdict good">' in quiet
     assert 'class="card disturbed"' not in quiet
     failed = page_of(tmp_path / "failed", [noisy, unmeasured("fma", "failed", "it crashed")])
     assert '<p class="verdict bad">' in failed
+
+
+def test_a_study_stands_first_where_the_suite_is_one(tmp_path: Path) -> None:
+    for study, order in ((True, ["studies", "glance"]), (False, ["glance", "studies"])):
+        page = page_of(tmp_path / str(study), study_records(), study=study)
+        assert sorted(order, key=lambda anchor: page.index(f'<section id="{anchor}"')) == order
+
+
+def test_a_column_that_would_say_unknown_in_every_row_is_not_there(tmp_path: Path, page: str) -> None:
+    ceiling = record("stream", figure="bytes", ceiling=True, work=Work(bytes=1e9))
+    column = '<th scope="col">of vendor\'s peak</th>'
+    assert column in page
+    assert column not in page_of(tmp_path / "cpu", [ceiling])
 
 
 def test_the_cpus_that_a_one_core_point_was_pinned_to_stand_beside_its_figure(tmp_path: Path) -> None:
