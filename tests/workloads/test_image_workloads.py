@@ -157,7 +157,7 @@ print(json.dumps(deep_mnist_embryo(point).fit([])["loss"]))
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("backend", ["tensorflow", "jax"])
+@pytest.mark.parametrize("backend", ["tensorflow", pytest.param("jax", marks=pytest.mark.exhaustive)])
 def test_two_devices_that_share_a_batch_train_as_one(backend: str, tmp_path: Path) -> None:
     losses = []
     for devices in (1, 2):

@@ -130,7 +130,9 @@ def test_the_other_sensors_of_held_out_subjects_are_scaled_as_those_trained_on()
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["bilstm-har", "bilstm-imdb", "bigru-imdb"])
+@pytest.mark.parametrize(
+    "name", ["bilstm-har", "bilstm-imdb", pytest.param("bigru-imdb", marks=pytest.mark.exhaustive)]
+)
 def test_training_passes_and_a_better_claim_than_it_reached_does_not(name: str) -> None:
     task = prepare(name, epochs=2)
     history = task.fit([])

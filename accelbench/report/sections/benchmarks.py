@@ -122,7 +122,7 @@ def _print(groups: Sequence[Group], console: PlainConsole) -> None:
     width = min(WIDTH, console.width)
     console.print(_table(groups, width, console.verbose), width=width)
     console.print()
-    _print_bounds(groups, console)
+    _print_bounds(groups, console, console.verbose)
 
 
 def _table(groups: Sequence[Group], width: int, everything: bool) -> Table:
@@ -210,8 +210,8 @@ def in_short(row: Row) -> str:
     return " · ".join(words) or "no quality is known of it"
 
 
-def _print_bounds(groups: Sequence[Group], console: Console) -> None:
-    """Print what the percentages are percentages of, and why some are unknown."""
+def _print_bounds(groups: Sequence[Group], console: Console, everything: bool) -> None:
+    """Print what the percentages are percentages of, and why some are unknown; of a peak only where one is known."""
     rows = [row for group in groups if group.bounded for row in group.rows]
     for name, meaning, shares in (
         ("peak", "the vendor's figure", [row.of_peak for row in rows]),
@@ -219,6 +219,8 @@ def _print_bounds(groups: Sequence[Group], console: Console) -> None:
     ):
         bounds = dict.fromkeys(f"{share.of} {bound(share)}" for share in shares if share.value is not None)
         reasons = dict.fromkeys(share.reason for share in shares if share.reason is not None)
+        if not bounds and name == "peak" and not everything:
+            continue
         if bounds:
             console.print(Text(f"{name}, {meaning}: {'; '.join(bounds)}", style="dim"))
         for reason in reasons:

@@ -26,12 +26,14 @@ from accelbench.run.store import RunStore
 from accelbench.session import exit_status
 from profiling.records.record import Record
 from profiling.records.work import Work
+from tests.conftest import ROOT
 from tests.fixtures.report_pages import page_of, printed
 from tests.fixtures.report_records import record, timing, unmeasured
 from tests.fixtures.report_runs import make_run
 
 FEW, MANY = 25, 100
-OUR_OWN = str(Path(whole.__file__).parents[2])
+OUR_OWN = tuple(str(ROOT / package) for package in ("accelbench", "profiling"))
+"""The beginnings of our own files' paths: an environment may lie in the repository, too."""
 
 
 def points(count: int) -> list[Record]:

@@ -46,9 +46,10 @@ def test_the_table_is_readable_on_a_narrow_terminal(rich_run: RunStore, width: i
 
 def test_a_column_in_which_nothing_is_known_gives_way_to_its_reason(tmp_path: Path) -> None:
     lone = record("matmul", figure="flops", work=Work(flops=1e9))
-    out = printed(make_run(tmp_path / "run", [lone]))
-    assert "of peak" not in out
-    assert "peak –: no peak is known for this device" in out
+    store = make_run(tmp_path / "run", [lone])
+    out = printed(store)
+    assert "peak" not in out
+    assert "peak –: no peak is known for this device" in printed(store, verbose=True)
     assert "ceiling –: no float32 arithmetic was measured as a ceiling on cpu in this run" in out
 
 

@@ -78,6 +78,7 @@ def test_normalisation_is_over_the_whole_batch_and_every_rank_predicts_everythin
         assert rank["weights"] == pytest.approx(alone["weights"], rel=TOLERANCE, abs=1e-6)
 
 
+@pytest.mark.exhaustive
 def test_launched_ranks_are_compared_with_one_process(accelbench: Run, tmp_path: Path, alone: Found) -> None:
     """Replicas that by intention do not tell each other what they learnt are caught by the very comparison."""
     command = ("run", "learn", "--no-ceilings", "--backend", "jax", "--param", "sync=on,off", "--out", "run")

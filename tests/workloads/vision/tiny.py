@@ -79,4 +79,4 @@ def weights_of(file: Path) -> list[Any]:
 
 
 if __name__ == "__main__":
-    print(json.dumps({name: losses(name, weights_of(Path(sys.argv[1], f"{name}.npz"))) for name in MODELS}))
+    print(json.dumps(losses(sys.argv[1], weights_of(Path(sys.argv[2], f"{sys.argv[1]}.npz")))))
