@@ -1,4 +1,8 @@
-"""Our ceilings beside likwid-bench's (Debian: apt install likwid), and our matrix product beside our ceilings."""
+"""Our ceilings beside likwid-bench's (Debian: apt install likwid), and our matrix product beside our ceilings.
+
+likwid-bench has a kernel for each instruction set: ours are compared with those for the widest vectors that this CPU
+has, and each comparison names its kernel. Where likwid-bench has none of that name, that is said, and nothing compared.
+"""
 
 from __future__ import annotations
 
@@ -6,11 +10,74 @@ import re
 import shutil
 import statistics
 import subprocess
+from collections.abc import Collection
+from dataclasses import asdict, dataclass
+from pathlib import Path
 
 import psutil
 from rich.console import Console
 
+from profiling.machine.environment.cpu import collect_cpu
+from profiling.machine.environment.files import read_int
 from tests.bench_self.bounds import ROUNDS, Bound, rates
+
+
+@dataclass(frozen=True)
+class Kernels:
+    """The names of likwid-bench's kernels for one instruction set."""
+
+    fp64: str
+    fp32: str
+    triad: str
+    triad_past_cache: str
+
+
+def x86(isa: str, past_cache: str) -> Kernels:
+    return Kernels(f"peakflops_{isa}", f"peakflops_sp_{isa}", f"stream_{isa}", f"stream_mem_{past_cache}")
+
+
+def sve(bits: int) -> Kernels:
+    return Kernels(f"peakflops_sve{bits}_fma", f"peakflops_sp_sve{bits}_fma", f"stream_sve{bits}_fma", "")
+
+
+NONE = Kernels("", "", "", "")
+NEON = Kernels("peakflops_neon_fma", "peakflops_sp_neon_fma", "", "")
+
+
+def counterparts(isa: Collection[str], sve_bits: int = 0) -> Kernels | None:
+    """Return the kernels for the widest vectors among those instruction sets (the names of the operating system).
+
+    None where likwid-bench has none. It has no AVX-512 triad with FMA past the cache, so that one has none.
+    """
+    if "avx512f" in isa:
+        return x86("avx512_fma", "avx512")
+    if "avx" in isa:
+        return x86("avx_fma", "avx_fma") if "fma" in isa else x86("avx", "avx")
+    if "sse4_2" in isa:
+        return x86("sse", "sse")
+    if "sve" in isa and sve_bits in (128, 256, 512):
+        return sve(sve_bits)
+    return NEON if "asimd" in isa else None
+
+
+SVE_BYTES = Path("/proc/sys/abi/sve_default_vector_length")
+"""The bytes of a vector of SVE, whose width is the CPU's own choice."""
+
+
+def available(console: Console) -> Kernels:
+    """Return the counterparts that this machine's likwid-bench has; the others are empty, and named on the console."""
+    if shutil.which("likwid-bench") is None:
+        console.print("likwid-bench is not installed (Debian: apt install likwid): its comparisons are left out")
+        return NONE
+    isa = collect_cpu().isa
+    wanted = counterparts(isa, 8 * (read_int(SVE_BYTES) or 0)) or NONE
+    listed = subprocess.run(["likwid-bench", "-a"], capture_output=True, text=True, check=True).stdout
+    names = {line.split(" - ")[0] for line in listed.splitlines()}
+    found = {kind: name if name in names else "" for kind, name in asdict(wanted).items()}
+    missing = ", ".join(f"{kind} ({asdict(wanted)[kind] or 'none'})" for kind, name in found.items() if not name)
+    if missing:
+        console.print(f"likwid-bench has no counterpart on this CPU ({', '.join(isa)}) for: {missing}")
+    return Kernels(**found)
 
 
 def likwid(test: str, workgroup: str) -> float:
@@ -26,36 +93,30 @@ def likwid(test: str, workgroup: str) -> float:
 def against_likwid(console: Console) -> list[Bound]:
     """Our ceilings beside likwid-bench's, and our matmul beside our ceilings."""
     cores = len(psutil.Process().cpu_affinity())
+    against = available(console)
     bounds = {
-        "fp64 one": Bound("FMA ceiling, float64, one core ÷ likwid", "×", 0.95, 1.05),
-        "fp32 one": Bound("FMA ceiling, float32, one core ÷ likwid", "×", 0.95, 1.05),
-        "fp64 all": Bound("FMA ceiling, float64, all cores ÷ likwid", "×", 0.95, 1.05),
-        "fp32 all": Bound("FMA ceiling, float32, all cores ÷ likwid", "×", 0.95, 1.05),
-        "triad": Bound("triad ÷ likwid stream_avx_fma", "×", 0.95),
-        "triad nt": Bound("triad ÷ likwid stream_mem_avx_fma (non-temporal)", "×"),
+        "fp64 one": Bound(f"FMA ceiling, float64, one core ÷ likwid {against.fp64}", "×", 0.95, 1.05),
+        "fp32 one": Bound(f"FMA ceiling, float32, one core ÷ likwid {against.fp32}", "×", 0.95, 1.05),
+        "fp64 all": Bound(f"FMA ceiling, float64, all cores ÷ likwid {against.fp64}", "×", 0.95, 1.05),
+        "fp32 all": Bound(f"FMA ceiling, float32, all cores ÷ likwid {against.fp32}", "×", 0.95, 1.05),
+        "triad": Bound(f"triad ÷ likwid {against.triad}", "×", 0.95),
+        "triad nt": Bound(f"triad ÷ likwid {against.triad_past_cache} (non-temporal)", "×"),
         "vendor": Bound("vendor matmul float32 n=2048 ÷ FMA ceiling", "×", 0.85),
         "numba": Bound("Numba matmul float32 n=2048 ÷ FMA ceiling", "×", 0.50),
     }
-    independent = shutil.which("likwid-bench")
-    if independent is None:
-        console.print("likwid-bench is not installed (Debian: apt install likwid): its comparisons are left out")
     for turn in range(ROUNDS):
-        console.print(f"round {turn + 1} of {ROUNDS}: kernels" + (" and likwid-bench" if independent else ""))
+        console.print(f"round {turn + 1} of {ROUNDS}: kernels" + (" and likwid-bench" if against != NONE else ""))
         ceiling = rates("peak-arith", "--max-seconds", "1")
-        if independent:
-            for dtype, bits, test in (
-                ("float64", "fp64", "peakflops_avx_fma"),
-                ("float32", "fp32", "peakflops_sp_avx_fma"),
-            ):
-                for scope, threads in (("one", 1), ("all", cores)):
-                    # Its 20 kB are shared by the threads of the work group.
-                    ours = ceiling[f"peak-arith {dtype} {scope}"]
-                    bounds[f"{bits} {scope}"].found.append(ours / likwid(test, f"N:{20 * threads}kB:{threads}"))
+        for dtype, bits, test in (("float64", "fp64", against.fp64), ("float32", "fp32", against.fp32)):
+            for scope, threads in (("one", 1), ("all", cores)) if test else ():
+                # Its 20 kB are shared by the threads of the work group.
+                ours = ceiling[f"peak-arith {dtype} {scope}"]
+                bounds[f"{bits} {scope}"].found.append(ours / likwid(test, f"N:{20 * threads}kB:{threads}"))
         stream = rates("stream", "--param", "op=triad", "--param", "dtype=float64", "--max-seconds", "2")
         triad = next(iter(stream.values()))
-        if independent:
-            bounds["triad"].found.append(triad / likwid("stream_avx_fma", f"N:512MB:{cores}"))
-            bounds["triad nt"].found.append(triad / likwid("stream_mem_avx_fma", f"N:512MB:{cores}"))
+        for kind, test in (("triad", against.triad), ("triad nt", against.triad_past_cache)):
+            if test:
+                bounds[kind].found.append(triad / likwid(test, f"N:512MB:{cores}"))
         matmul = rates("matmul", "--param", "dtype=float32", "--param", "n=2048", "--max-seconds", "2")
         after = rates("peak-arith", "--param", "dtype=float32", "--param", "cores=all", "--max-seconds", "1")
         beside = statistics.mean([ceiling["peak-arith float32 all"], after["peak-arith float32 all"]])

@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 
+import llvmlite.binding as llvm
 import numpy as np
 import pytest
 
@@ -58,7 +59,7 @@ def test_the_counts_do_not_depend_on_how_many_states_wait():
 import sys
 from kernels.treesearch.nqueens import cpu_tuned
 cpu_tuned.BLOCK = 8
-cpu_tuned.CAPACITY = 2 * cpu_tuned.BLOCK + cpu_tuned.LANES
+cpu_tuned.CAPACITY = 2 * cpu_tuned.BLOCK + cpu_tuned.SPARE
 cpu_tuned.BUFFER = 4 * cpu_tuned.CAPACITY
 from tests.kernels.test_nqueens_cpu import nqueens, point
 sys.exit(not all(nqueens(point("tuned", queens, "one")).verify().passed for queens in range(1, 13)))
@@ -66,17 +67,31 @@ sys.exit(not all(nqueens(point("tuned", queens, "one")).verify().passed for quee
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
 
 
+def has(needed):
+    present = llvm.get_host_cpu_features()
+    return pytest.param(needed, marks=pytest.mark.skipif(not all(map(present.get, needed)), reason=f"no {needed}"))
+
+
+WIDTHS = {(): (1, 0), ("avx2",): (8, 0), ("avx512f",): (16, 0), ("avx512f", "avx512vbmi2"): (16, 32)}
+"""The words of 32 and of 16 bits in a vector, by the instruction sets that a kernel may use."""
+
+
 @pytest.mark.slow
-def test_without_vector_registers_the_same_search_takes_one_state_at_a_time():
-    program = """
+@pytest.mark.parametrize("isa", [has(isa) for isa in WIDTHS])
+def test_the_counts_do_not_depend_on_the_width_of_vectors(isa):
+    """Every width that this CPU has, with words of 16 bits, two masks in a word of 32, and one in a word of 32."""
+    program = f"""
 import sys
-from kernels.treesearch.nqueens.lanes import LANES
+from kernels.treesearch.nqueens import cpu_tuned, lanes
 from tests.kernels.test_nqueens_cpu import nqueens, point
-assert LANES == 1
-sys.exit(not all(nqueens(point("tuned", queens)).verify().passed for queens in range(1, 13)))
+assert (lanes.LANES, lanes.NARROW_LANES) == {WIDTHS[isa]}
+passed = [nqueens(point("tuned", queens)).verify().passed for queens in range(1, 13)]
+cpu_tuned.HALF = 0
+passed += [nqueens(point("tuned", queens)).verify().passed for queens in (5, 11)]
+sys.exit(not all(passed))
 """
-    plain = os.environ | {"NUMBA_CPU_NAME": "generic", "NUMBA_CPU_FEATURES": ""}
-    assert subprocess.run([sys.executable, "-c", program], env=plain, check=False).returncode == 0
+    only = os.environ | {"NUMBA_CPU_NAME": "generic", "NUMBA_CPU_FEATURES": ",".join(f"+{name}" for name in isa)}
+    assert subprocess.run([sys.executable, "-c", program], env=only, check=False).returncode == 0
 
 
 @pytest.mark.parametrize("impl", MODULES)

@@ -1,12 +1,20 @@
-"""Several 32-bit words at once: vector registers as values inside a Numba kernel, with the operators of one word.
+"""Several words at once: vector registers as values inside a Numba kernel, with the operators of one word.
 
 `load` and `splat` make them; `&`, `|`, `^`, `-`, `<<`, `>>` and `~` combine them lane by lane; `nonzero` tells which
 lanes are not 0, as the bits of a number; `store_chosen` writes some lanes side by side, the others not at all. That
-last one is what a search needs: of eight children, some are kept, and no branch depends on which.
+last one is what a search needs: of as many children as lanes, some are kept, and no branch depends on which.
 
-With AVX2 there are 8 lanes and choosing them is one permutation, its indices looked up in a table of 256 rows. Other
-instruction sets have no such permutation that LLVM offers for all: there is 1 lane there, and the same kernel
-is a search of single words without unpredictable branches.
+The words are those of the array that they are loaded from, and a register holds as many as the CPU can choose among:
+
+| CPU | choosing | 32-bit words | 16-bit words |
+|---|---|---|---|
+| AVX-512 with VBMI2 (Ice Lake, Zen 4) | `vpcompressw`, `vpcompressd` | 16 | 32 |
+| AVX-512 (Skylake-X) | `vpcompressd` | 16 | none |
+| AVX2 | a permutation, its indices looked up in a table of 256 rows | 8 | none |
+| other | LLVM offers no such permutation for all of them | 1 | none |
+
+With 1 lane the same kernel is a search of single words without unpredictable branches. Lanes are compressed in a
+register and then stored whole: compressing into memory (`llvm.masked.compressstore`) is microcode on Zen 4.
 """
 
 from __future__ import annotations
@@ -23,12 +31,14 @@ from numba.core.datamodel import models, register_default
 from numba.extending import intrinsic, overload
 
 from kernels.simd import features
+from kernels.threads import compiled
 
-LANES = 8 if "avx2" in features() else 1
-WORD = ir.IntType(32)
-VECTOR = ir.VectorType(WORD, LANES)
-BYTES = 4
-"""The bytes of a word: vectors are loaded and stored at any word."""
+COMPRESSES = "avx512f" in features()
+LANES = 16 if COMPRESSES else 8 if "avx2" in features() else 1
+"""Words of 32 bits in a vector."""
+NARROW_LANES = 32 if "avx512vbmi2" in features() else 0
+"""Words of 16 bits in a vector; 0 where the CPU cannot choose among them."""
+BIT, WORD = ir.IntType(1), ir.IntType(32)
 
 
 def chosen_lanes() -> Any:
@@ -40,91 +50,144 @@ def chosen_lanes() -> Any:
     return table
 
 
-CHOSEN = chosen_lanes().reshape(-1)
+CHOSEN = None if COMPRESSES else chosen_lanes().reshape(-1)
 
 
 class Words(types.Type):  # type: ignore[misc]
-    """`LANES` words of type uint32."""
+    """As many words of type uint32 or uint16 as `LANES` or `NARROW_LANES` says."""
 
-    def __init__(self) -> None:
-        super().__init__(name=f"words({LANES})")
-
-
-WORDS = Words()
+    def __init__(self, word: types.Integer) -> None:
+        self.bits = word.bitwidth
+        self.vector = ir.VectorType(ir.IntType(self.bits), NARROW_LANES if self.bits == 16 else LANES)
+        super().__init__(name=f"words({self.vector})")
 
 
 @register_default(Words)
 class WordsModel(models.PrimitiveModel):  # type: ignore[misc]
     def __init__(self, manager: Any, kind: Words) -> None:
-        super().__init__(manager, kind, VECTOR)
+        super().__init__(manager, kind, kind.vector)
+
+
+def _words_of(array: Any) -> Words | None:
+    """Return the type of an array's vectors, None unless it is flat, contiguous and of words that can be chosen."""
+    if not (isinstance(array, types.Array) and array.ndim == 1 and array.layout == "C"):
+        return None
+    known = (types.uint32, types.uint16) if NARROW_LANES else (types.uint32,)
+    return Words(array.dtype) if array.dtype in known else None
 
 
 def _pointer(context: Any, builder: Any, kind: Any, array: Any, index: Any) -> Any:
     element = builder.gep(context.make_array(kind)(context, builder, array).data, [index])
-    return builder.bitcast(element, VECTOR.as_pointer())
+    return builder.bitcast(element, Words(kind.dtype).vector.as_pointer())
 
 
-def _is_flat(array: Any) -> bool:
-    return isinstance(array, types.Array) and array.ndim == 1 and array.layout == "C" and array.dtype == types.uint32
+@intrinsic
+def lanes_of(typing: Any, array: Any) -> Any:
+    """Return the words in a vector of an array: a constant of the kernel."""
+    words = _words_of(array)
+    if words is None:
+        return None
+
+    def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return ir.IntType(64)(words.vector.count)
+
+    return types.intp(array), codegen
 
 
 @intrinsic
 def load(typing: Any, array: Any, index: Any) -> Any:
-    """Return the words array[index : index + LANES] of a contiguous uint32 array."""
-    if not (_is_flat(array) and isinstance(index, types.Integer)):
+    """Return the words array[index : index + lanes_of(array)]."""
+    words = _words_of(array)
+    if words is None or not isinstance(index, types.Integer):
         return None
 
     def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        return builder.load(_pointer(context, builder, array, *arguments), align=BYTES)
+        return builder.load(_pointer(context, builder, array, *arguments), align=words.bits // 8)
 
-    return WORDS(array, types.intp), codegen
+    return words(array, types.intp), codegen
 
 
 @intrinsic
-def splat(typing: Any, word: Any) -> Any:
-    """Return that word in every lane."""
-    if not isinstance(word, types.Integer):
+def splat(typing: Any, array: Any, word: Any) -> Any:
+    """Return a uint32, cut off to an array's words, in every lane of a vector of that array."""
+    words = _words_of(array)
+    if words is None or not isinstance(word, types.Integer):
         return None
 
     def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        first = builder.insert_element(ir.Constant(VECTOR, ir.Undefined), arguments[0], WORD(0))
-        return builder.shuffle_vector(first, first, ir.Constant(ir.VectorType(WORD, LANES), [0] * LANES))
+        vector = words.vector
+        word = builder.trunc(arguments[1], vector.element) if words.bits < WORD.width else arguments[1]
+        first = builder.insert_element(ir.Constant(vector, ir.Undefined), word, WORD(0))
+        return builder.shuffle_vector(first, first, ir.Constant(ir.VectorType(WORD, vector.count), [0] * vector.count))
 
-    return WORDS(types.uint32), codegen
+    return words(array, types.uint32), codegen
 
 
 @intrinsic
 def nonzero(typing: Any, words: Any) -> Any:
     """int64: bit i is set where lane i is not 0."""
-    if words != WORDS:
+    if not isinstance(words, Words):
         return None
 
     def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        bits = builder.icmp_unsigned("!=", arguments[0], ir.Constant(VECTOR, None))
-        return builder.zext(builder.bitcast(bits, ir.IntType(LANES)), ir.IntType(64))
+        bits = builder.icmp_unsigned("!=", arguments[0], ir.Constant(words.vector, None))
+        return builder.zext(builder.bitcast(bits, ir.IntType(words.vector.count)), ir.IntType(64))
 
     return types.int64(words), codegen
 
 
-@intrinsic
-def store_chosen(typing: Any, array: Any, index: Any, words: Any, order: Any) -> Any:
-    """Write the lanes that `order`, a row of `CHOSEN`, numbers to array[index:]; what follows them is overwritten too.
+if COMPRESSES:
 
-    Always `LANES` words are written.
+    @compiled
+    def choice(mask: int) -> Any:
+        """Return what `store_chosen` wants to know to choose the lanes whose bits are set in `mask`."""
+        return mask
+
+else:
+
+    @compiled
+    def choice(mask: int) -> Any:
+        """Return what `store_chosen` wants to know to choose the lanes whose bits are set in `mask`."""
+        return load(CHOSEN, mask * LANES)
+
+
+@intrinsic
+def store_chosen(typing: Any, array: Any, index: Any, words: Any, choice: Any) -> Any:
+    """Write the lanes of a `choice` to array[index:]; what follows them is overwritten too.
+
+    Always `lanes_of(array)` words are written.
     """
-    if not (_is_flat(array) and isinstance(index, types.Integer) and words == order == WORDS):
+    kind = _words_of(array)
+    wanted = types.int64 if COMPRESSES else kind
+    if kind is None or words != kind or choice != wanted or not isinstance(index, types.Integer):
         return None
+    choose = _compress if COMPRESSES else _permute if LANES > 1 else _only_lane
 
     def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        chosen = arguments[2]
-        if LANES > 1:
-            kind = ir.FunctionType(VECTOR, [VECTOR, VECTOR])
-            permute = cgutils.get_or_insert_function(builder.module, kind, "llvm.x86.avx2.permd")
-            chosen = builder.call(permute, arguments[2:])
-        builder.store(chosen, _pointer(context, builder, array, *arguments[:2]), align=BYTES)
+        chosen = choose(builder, *arguments[2:])
+        builder.store(chosen, _pointer(context, builder, array, *arguments[:2]), align=kind.bits // 8)
         return context.get_dummy_value()
 
-    return types.void(array, types.intp, words, words), codegen
+    return types.void(array, types.intp, words, choice), codegen
+
+
+def _compress(builder: Any, words: Any, mask: Any) -> Any:
+    vector = words.type
+    bits = builder.bitcast(builder.trunc(mask, ir.IntType(vector.count)), ir.VectorType(BIT, vector.count))
+    kind = ir.FunctionType(vector, [vector, vector, bits.type])
+    name = f"llvm.x86.avx512.mask.compress.v{vector.count}{vector.element}"
+    compress = cgutils.get_or_insert_function(builder.module, kind, name)
+    return builder.call(compress, [words, ir.Constant(vector, None), bits])
+
+
+def _permute(builder: Any, words: Any, order: Any) -> Any:
+    kind = ir.FunctionType(words.type, [words.type] * 2)
+    permute = cgutils.get_or_insert_function(builder.module, kind, "llvm.x86.avx2.permd")
+    return builder.call(permute, [words, order])
+
+
+def _only_lane(builder: Any, words: Any, order: Any) -> Any:
+    return words
 
 
 def _define(symbol: Callable[[Any, Any], Any], instruction: str) -> None:
@@ -135,11 +198,11 @@ def _define(symbol: Callable[[Any, Any], Any], instruction: str) -> None:
         def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
             return getattr(builder, instruction)(*arguments)
 
-        return WORDS(a, b), codegen
+        return a(a, b), codegen
 
     @overload(symbol)
     def of_vectors(a: Any, b: Any) -> Any:
-        return combined if a == b == WORDS else None
+        return combined if isinstance(a, Words) and a == b else None
 
     def combined(a: Any, b: Any) -> Any:
         return combine(a, b)
@@ -161,7 +224,7 @@ def _complement(typing: Any, words: Any) -> Any:
     def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         return builder.not_(arguments[0])
 
-    return WORDS(words), codegen
+    return words(words), codegen
 
 
 def _inverted(words: Any) -> Any:
@@ -170,4 +233,4 @@ def _inverted(words: Any) -> Any:
 
 @overload(operator.invert)
 def _invert(words: Any) -> Any:
-    return _inverted if words == WORDS else None
+    return _inverted if isinstance(words, Words) else None

@@ -1,0 +1,45 @@
+"""The suite's own figures are taken against the right counterparts, with nothing of the caller's in their way."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from tests.bench_self.__main__ import in_the_way
+from tests.bench_self.likwid import counterparts
+
+
+@pytest.mark.parametrize(
+    ("isa", "sve_bits", "kernel"),
+    [
+        (["sse4_2"], 0, "peakflops_sp_sse"),
+        (["sse4_2", "avx"], 0, "peakflops_sp_avx"),
+        (["sse4_2", "avx", "fma", "avx2"], 0, "peakflops_sp_avx_fma"),
+        (["sse4_2", "avx", "fma", "avx2", "avx512f"], 0, "peakflops_sp_avx512_fma"),
+        (["asimd"], 0, "peakflops_sp_neon_fma"),
+        (["asimd", "sve"], 256, "peakflops_sp_sve256_fma"),
+        (["asimd", "sve"], 1024, "peakflops_sp_neon_fma"),
+    ],
+)
+def test_likwids_kernel_is_the_one_for_the_widest_vectors(isa: list[str], sve_bits: int, kernel: str) -> None:
+    found = counterparts(isa, sve_bits)
+    assert found is not None
+    assert found.fp32 == kernel
+    assert found.fp64 == kernel.replace("_sp", "")
+
+
+def test_a_cpu_that_likwid_has_no_kernels_for_has_no_counterparts() -> None:
+    assert counterparts([]) is None
+
+
+def test_what_holds_openblas_or_threads_back_is_taken_out_of_the_way() -> None:
+    held = {"OPENBLAS_CORETYPE": "Haswell", "OMP_NUM_THREADS": "1"}
+    assert in_the_way({"PATH": "/bin", **held}) == sorted(held)
+    command = [sys.executable, "-m", "tests.bench_self", "no-such-part"]
+    done = subprocess.run(command, env=os.environ | held, check=False, capture_output=True, text=True)
+    assert done.returncode == 2
+    assert done.stdout.count("taken out of the way: ") == 1
+    assert "OMP_NUM_THREADS=1, OPENBLAS_CORETYPE=Haswell" in done.stdout
