@@ -44,9 +44,9 @@ def write_joined_report(joined: Joined, out: Path | None = None) -> tuple[Path, 
 
     out = out or REPORTS / f"joined-{_digest(joined)}.html"
     refuse_place(out)
-    page = render_joined(joined)
-    out.parent.mkdir(parents=True, exist_ok=True)
     table = out.with_suffix(".csv")
+    page = render_joined(joined, table.name)
+    out.parent.mkdir(parents=True, exist_ok=True)
     write_joined_table(table, joined.labelled)
     return write_atomically(out, lambda path: path.write_text(page, encoding="utf-8")), table
 

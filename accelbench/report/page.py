@@ -23,10 +23,14 @@ def render_page(run: Run) -> str:
     return render_joined(Joined((run,)))
 
 
-def render_joined(joined: Joined) -> str:
-    """Return the page of several runs, whose head names them; of one run it is the page of that run."""
+def render_joined(joined: Joined, table: str = "") -> str:
+    """Return the page of several runs, whose head names them; of one run it is the page of that run.
+
+    `table` is the file beside the page that has the records as a table, where there is one.
+    """
     environment = _environment(joined)
-    return environment.get_template("report.html").render(joined=joined, parts=_parts(joined, environment))
+    parts = _parts(joined, environment)
+    return environment.get_template("report.html").render(joined=joined, parts=parts, table=table)
 
 
 def templates(*folders: str | Path) -> Environment:

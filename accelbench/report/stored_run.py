@@ -85,6 +85,11 @@ class Run:
         return count_text(self.info, self.counts)
 
     @property
+    def has_logs(self) -> bool:
+        """Return whether what the workers printed lies beside the records."""
+        return bool(self.store and (self.store.path / "logs").is_dir())
+
+    @property
     def created(self) -> str:
         """Return when the run was made, in words: `2026-11-22 14:03 UTC`."""
         return f"{self.info.created.astimezone(UTC):%Y-%m-%d %H:%M} UTC"

@@ -218,7 +218,9 @@ def test_page_and_table_are_written_beside_no_run_and_the_runs_stay_as_they_were
     before = [contents(store.path) for store in stores]
     page, table = write_joined_report(joined)
     assert page.parent == table.parent == Path("reports")
-    assert page.read_text(encoding="utf-8").startswith("<!DOCTYPE html>")
+    text = page.read_text(encoding="utf-8")
+    assert text.startswith("<!DOCTYPE html>")
+    assert f'<a href="./{table.name}">CSV</a>' in text
     found = pd.read_csv(table)
     assert found.columns[0] == "run"
     assert found["run"].tolist() == ["cpu", "cpu", "gpu", "gpu"]

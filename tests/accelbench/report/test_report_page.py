@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from accelbench.report import write_report
 from accelbench.report.page import render_page
 from accelbench.report.rows import make_rows, reproduce
 from accelbench.report.section import Run
@@ -62,7 +63,7 @@ def test_the_page_needs_nothing_from_outside(page: str) -> None:
     for tag, attributes in tags:
         for name in ("src", "href", "xlink:href", "action", "data"):
             target = attributes.get(name) or "#"
-            assert target.startswith(("#", "data:")), f"<{tag} {name}={target}>"
+            assert target.startswith(("#", "data:", "./")), f"<{tag} {name}={target}>"
     style = page[page.index("<style>") : page.index("</style>")]
     assert "@import" not in style
     assert "url(" not in style
@@ -204,6 +205,17 @@ def test_a_page_of_disturbed_points_has_no_green_dot(tmp_path: Path) -> None:
     assert 'class="card disturbed"' not in quiet
     failed = page_of(tmp_path / "failed", [noisy, unmeasured("fma", "failed", "it crashed")])
     assert '<p class="verdict bad">' in failed
+
+
+def test_the_head_links_the_data_and_what_the_workers_printed(tmp_path: Path) -> None:
+    store = make_run(tmp_path / "run", [record("queens")])
+    for logs in (False, True):
+        if logs:
+            (store.path / "logs").mkdir()
+        page = write_report(store).read_text(encoding="utf-8")
+        links = [str(fields["href"]) for tag, fields in Tags(page).tags if tag == "a" and "./" in str(fields["href"])]
+        assert links == ["./records.csv", "./records.parquet", "./records.jsonl"] + ["./logs/"] * logs
+        assert all((store.path / link).exists() for link in links)
 
 
 def test_a_study_stands_first_where_the_suite_is_one(tmp_path: Path) -> None:
