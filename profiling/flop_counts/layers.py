@@ -29,7 +29,7 @@ WITHOUT_PRODUCTS = frozenset(
         *("InputLayer", "Rescaling", "Embedding", "Masking"),
         *("Activation", "ELU", "LeakyReLU", "PReLU", "ReLU", "Softmax"),
         *("Dropout", "GaussianNoise", "SpatialDropout1D", "SpatialDropout2D"),
-        *("BatchNormalization", "LayerNormalization", "GroupNormalization", "UnitNormalization"),
+        *("BatchNormalization", "LayerNormalization", "RMSNormalization", "GroupNormalization", "UnitNormalization"),
         *("MaxPooling1D", "MaxPooling2D", "AveragePooling1D", "AveragePooling2D"),
         *("GlobalMaxPooling1D", "GlobalMaxPooling2D", "GlobalAveragePooling1D", "GlobalAveragePooling2D"),
         *("Flatten", "Reshape", "Permute", "RepeatVector", "ZeroPadding1D", "ZeroPadding2D"),

@@ -178,8 +178,9 @@ class QualityCurve:
         """Return the seconds of training until the end of the first epoch that reached the target; None if none did."""
         assert self.training.target is not None
         name, value = self.training.target
+        lower = any(quality.name == name and quality.better == "lower" for quality in self.training.qualities)
         for done, found in enumerate(self.after, start=1):
-            if found[name].value >= value:
+            if found[name].value <= value if lower else found[name].value >= value:
                 return (epochs[done - 1].ends[-1] - epochs[0].begin) * 1e-9
         return None
 

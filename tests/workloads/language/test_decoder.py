@@ -1,0 +1,136 @@
+"""The decoder computes what its papers say, the same on every backend, and no token sees those behind it."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from importlib.util import find_spec
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from profiling.flop_counts.layers import model_flops
+from profiling.records.point import Point
+from tests.conftest import ROOT
+from tests.workloads.language.small import BATCH, SEQUENCE, SIZE, TOKENS, build, weights
+from workloads.language.sizes import SIZES, VOCABULARY, Size
+from workloads.training.keras_model import use_backend
+
+Array = NDArray[np.float64]
+BACKENDS = ("tensorflow", "jax", "torch")
+
+
+def reference(tokens: NDArray[np.int32]) -> Array:
+    """Return the scores (sequence, vocabulary) of one sequence, token by token and head by head, in float64."""
+    given = {path: value.astype(np.float64) for path, value in weights().items()}
+    stream = given["embedding/embeddings"][tokens]
+    for block in range(SIZE.blocks):
+        of = {path.split("/")[1]: value for path, value in given.items() if path.startswith(f"block_{block}/")}
+        x = normed(stream, of["norm_attention"])
+        query, key, value = (x @ of[name] for name in ("query", "key", "value"))
+        taken = np.zeros_like(stream)
+        for head in range(SIZE.heads):
+            mine = slice(head * SIZE.head, (head + 1) * SIZE.head)
+            shared = head // (SIZE.heads // SIZE.shared_heads)
+            its = slice(shared * SIZE.head, (shared + 1) * SIZE.head)
+            for here in range(len(tokens)):
+                asked = turned(query[here, mine], here)
+                likely = [asked @ turned(key[there, its], there) / SIZE.head**0.5 for there in range(here + 1)]
+                shares = np.exp(likely) / np.exp(likely).sum()
+                taken[here, mine] = shares @ value[: here + 1, its]
+        stream = stream + taken @ of["out"]
+        x = normed(stream, of["norm_network"])
+        gate = x @ of["gate"]
+        stream = stream + (gate / (1 + np.exp(-gate)) * (x @ of["up"])) @ of["down"]
+    return np.asarray(normed(stream, given["norm/scale"]) @ given["embedding/embeddings"].T)
+
+
+def normed(x: Array, scale: Array) -> Array:
+    return np.asarray(x / np.sqrt((x**2).mean(axis=-1, keepdims=True) + 1e-5) * scale)
+
+
+def turned(x: Array, position: int) -> Array:
+    """Return one head of one token, each pair of its numbers as a complex one that is turned."""
+    half = len(x) // 2
+    waves = position * 10_000.0 ** (-2 * np.arange(half) / len(x))
+    pairs = (x[:half] + 1j * x[half:]) * np.exp(1j * waves)
+    return np.concatenate([pairs.real, pairs.imag])
+
+
+@pytest.fixture(scope="module")
+def found() -> dict[str, dict[str, Any]]:
+    """Return what each backend finds, in a process of its own."""
+    quiet = {"TF_CPP_MIN_LOG_LEVEL": "2", "CUDA_VISIBLE_DEVICES": "-1", "JAX_PLATFORMS": "cpu", "PYTHONPATH": str(ROOT)}
+    command = [sys.executable, "-m", "tests.workloads.language.small"]
+    answers = {}
+    for backend in filter(find_spec, BACKENDS):
+        environment = {**os.environ, **quiet, "KERAS_BACKEND": backend}
+        done = subprocess.run(command, env=environment, cwd=ROOT, stdout=subprocess.PIPE, check=True)
+        answers[backend] = json.loads(done.stdout)
+    return answers
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_every_backend_computes_what_the_formulas_say(found: dict[str, dict[str, Any]], backend: str) -> None:
+    if backend not in found:
+        pytest.skip(f"{backend} is not installed")
+    expected = np.stack([reference(row[:-1]) for row in TOKENS])
+    assert np.asarray(found[backend]["scores"]) == pytest.approx(expected, rel=1e-4, abs=1e-4)
+
+
+@pytest.mark.slow
+def test_recomputation_and_backend_change_neither_loss_nor_gradient(found: dict[str, dict[str, Any]]) -> None:
+    loss, after = found["tensorflow"]["step"]
+    for backend, one in found.items():
+        for other in ("step", "recomputed"):
+            assert one[other][0] == pytest.approx(loss, rel=1e-5), (backend, other)
+            assert one[other][1] == pytest.approx(after, rel=1e-3, abs=1e-4), (backend, other)
+
+
+@pytest.mark.slow
+def test_the_operations_are_those_that_pytorch_sees_executed(found: dict[str, dict[str, Any]]) -> None:
+    if "torch" not in found:
+        pytest.skip("torch is not installed")
+    assert found["torch"]["flops"] == pytest.approx(1, abs=0.01)
+
+
+@pytest.mark.slow
+def test_no_token_sees_those_behind_it() -> None:
+    use_backend(Point("transformer", "cpu", {}, "tensorflow"))
+    model = build()
+    changed = TOKENS[:, :-1].copy()
+    changed[:, SEQUENCE // 2] += 1
+    changed %= VOCABULARY
+    before, after = (model.predict(tokens, verbose=0) for tokens in (TOKENS[:, :-1], changed))
+    assert (before[:, : SEQUENCE // 2] == after[:, : SEQUENCE // 2]).all()
+    assert (before[:, SEQUENCE // 2 :] != after[:, SEQUENCE // 2 :]).any(axis=-1).all()
+
+
+@pytest.mark.slow
+def test_parameters_and_operations_are_those_of_the_formulas() -> None:
+    use_backend(Point("transformer", "cpu", {}, "tensorflow"))
+    model = build()
+    assert model.count_params() == SIZE.parameters
+    assert model_flops(model, BATCH).training == BATCH * SEQUENCE * SIZE.flops_per_token(SEQUENCE)
+
+
+@pytest.mark.parametrize(
+    ("name", "millions"), [("tiny", 0.8), ("125m", 126), ("350m", 348), ("1b", 993), ("7b-slice", 437)]
+)
+def test_the_sizes_have_the_parameters_that_they_are_named_by(name: str, millions: float) -> None:
+    assert SIZES[name].parameters / 1e6 == pytest.approx(millions, rel=0.03)
+    # PaLM's convention: 6 operations per weight, and those of attention.
+    size = SIZES[name]
+    beyond = size.flops_per_token(1) - 6 * size.parameters
+    assert abs(beyond) < 0.01 * 6 * size.parameters
+
+
+@pytest.mark.parametrize(("heads", "shared"), [(3, 1), (4, 3), (16, 4)])
+def test_heads_that_do_not_divide_are_refused(heads: int, shared: int) -> None:
+    with pytest.raises(ValueError, match="do not divide"):
+        Size(width=16, blocks=1, heads=heads, shared_heads=shared, hidden=8, rate=1e-3)

@@ -1,0 +1,82 @@
+"""The text: whole files held out, the same ones everywhere, and a bar that is a model of that very text."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from workloads.data.cache import CACHE_VARIABLE, DataError
+from workloads.data.texts import bits_per_byte, is_held_out, load_text, split
+from workloads.transformer import sequences
+
+names = st.text(st.characters(exclude_characters="\0"), min_size=1, max_size=20)
+contents = st.dictionaries(names, st.binary(min_size=1, max_size=30), min_size=1, max_size=40)
+
+
+@given(contents)
+def test_every_file_is_whole_on_one_side(files: dict[str, bytes]) -> None:
+    parts = [[text for name, text in files.items() if is_held_out(name) is side] for side in (False, True)]
+    if not all(parts):
+        with pytest.raises(DataError, match="too few"):
+            split("some files", files.items())
+        return
+    text = split("some files", files.items())
+    assert [text.train.tobytes(), text.held_out.tobytes()] == [b"".join(part) for part in parts]
+
+
+@given(st.binary(min_size=10, max_size=300), st.integers(1, 20), st.integers(1, 8))
+def test_a_sequence_is_followed_by_the_next_byte(data: bytes, count: int, length: int) -> None:
+    text = np.frombuffer(data, np.uint8)
+    x, y = sequences(text, count, length)
+    assert x.shape == y.shape == (count, length)
+    assert (x[:, 1:] == y[:, :-1]).all()
+    for here, after in zip(x, y, strict=True):
+        assert bytes([*here, after[-1]]) in data
+    assert x[0, 0] == data[0]
+    assert count == 1 or y[-1, -1] == data[-1]
+
+
+def test_python_s_own_library_is_there_and_says_so(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv(CACHE_VARIABLE, str(tmp_path))
+    text = load_text()
+    assert "the library of Python 3." in text.source
+    assert len(text.train) > 3e6
+    assert len(text.held_out) > 2e5
+    assert b"def " in text.held_out.tobytes()
+
+
+def test_a_folder_of_ones_own_is_taken_and_called_by_its_name(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv(CACHE_VARIABLE, str(tmp_path))
+    for number in range(40):
+        file = tmp_path / "text" / str(number % 3) / f"{number}.txt"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(f"chapter {number} " * 9, encoding="utf-8")
+    text = load_text()
+    assert "of the folder text" in text.source
+    assert "of 40 files held out" in text.source
+    assert len(text.train) + len(text.held_out) == sum(len(f"chapter {number} " * 9) for number in range(40))
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"), [(None, "too few"), (b"", "too few"), (b"one", "too few"), (b"\x7fELF\0\0", "is no text")]
+)
+def test_a_folder_without_text_is_refused(tmp_path: Path, content: bytes | None, reason: str) -> None:
+    if content is not None:
+        (tmp_path / "file").write_bytes(content)
+    with pytest.raises(DataError, match=reason):
+        load_text(tmp_path)
+
+
+def test_the_bar_is_what_the_byte_before_tells() -> None:
+    draw = np.random.default_rng(2)
+    uniform = draw.integers(0, 256, 400_000).astype(np.uint8)
+    assert bits_per_byte(uniform, uniform[:1000]) == pytest.approx(8, abs=0.4)
+    in_turn = np.tile(np.frombuffer(b"abc", np.uint8), 10_000)
+    assert bits_per_byte(in_turn, in_turn) < 0.01
+    coin = np.where(draw.random(100_000) < 0.5, ord("a"), ord("b")).astype(np.uint8)
+    assert bits_per_byte(coin, coin) == pytest.approx(1, abs=0.01)
+    assert np.isfinite(bits_per_byte(in_turn, np.frombuffer(b"never met", np.uint8)))

@@ -1,0 +1,1 @@
+"""A language model: its sizes, and the network in Keras."""

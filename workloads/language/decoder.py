@@ -1,0 +1,136 @@
+"""A decoder-only transformer in Keras, on any backend, from token numbers to the scores of the next token.
+
+Blocks of causal self-attention and of a gated network, each behind a norm and added to what came in (pre-norm): root
+mean square norms (Zhang and Sennrich, 2019), rotary positions (Su et al., 2021), grouped-query attention (Ainslie et
+al., 2023), SwiGLU (Shazeer, 2020), and the embedding's matrix as the output's (Press and Wolf, 2017).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import keras
+import numpy as np
+from keras import layers, ops
+
+from workloads.language.sizes import VOCABULARY, Size
+from workloads.training.keras_model import embedding
+
+EPSILON = 1e-5
+BASE = 10_000.0
+"""The longest wave of the rotary positions, in tokens over 2π."""
+SPREAD = 0.02
+"""The standard deviation of initial weights."""
+
+
+def decoder(size: Size, sequence: int, attention: str = "math", recomputed: bool = False) -> Any:
+    """Return the model from tokens (batch, sequence) to scores (batch, sequence, vocabulary), in float32.
+
+    `attention` is `math`, of products and a softmax, or `flash`, the framework's fused kernel. Recomputed blocks keep
+    only what comes in, and are computed again when gradients are.
+    """
+    tokens = keras.Input((sequence,), dtype="int32", name="tokens")
+    table = embedding(VOCABULARY, size.width, embeddings_initializer=drawn(SPREAD), name="embedding")
+    found = table(tokens)
+    for number in range(size.blocks):
+        found = Block(size, sequence, attention, recomputed, name=f"block_{number}")(found)
+    found = layers.RMSNormalization(epsilon=EPSILON, name="norm")(found)
+    return keras.Model(tokens, Scores(table, sequence, name="scores")(found))
+
+
+def drawn(spread: float) -> Any:
+    return keras.initializers.RandomNormal(stddev=spread)
+
+
+class Block(layers.Layer):  # type: ignore[misc]
+    """Attention and a gated network; (batch, sequence, width) before and after."""
+
+    def __init__(self, size: Size, sequence: int, attention: str, recomputed: bool, **options: Any) -> None:
+        super().__init__(**options)
+        self.size, self.sequence, self.attention, self.recomputed = size, sequence, attention, recomputed
+        # What is added to the stream is the less the more blocks there are (Radford et al., 2019).
+        last = SPREAD / (2 * size.blocks) ** 0.5
+        self.norm_attention = layers.RMSNormalization(epsilon=EPSILON, name="norm_attention")
+        self.query = matrix("query", size.width)
+        self.key = matrix("key", size.shared_heads * size.head)
+        self.value = matrix("value", size.shared_heads * size.head)
+        self.out = matrix("out", size.width, last)
+        self.norm_network = layers.RMSNormalization(epsilon=EPSILON, name="norm_network")
+        self.gate, self.up = matrix("gate", size.hidden), matrix("up", size.hidden)
+        self.down = matrix("down", size.width, last)
+        self.turns = turns(sequence, size.head)
+
+    def call(self, x: Any) -> Any:
+        # Keras's RematScope, which wraps each inner layer, fails in a graph of TensorFlow's: they take keywords.
+        return keras.remat(self.forward)(x) if self.recomputed else self.forward(x)
+
+    def forward(self, x: Any) -> Any:
+        x = x + self.attend(self.norm_attention(x))
+        y = self.norm_network(x)
+        return x + self.down(ops.silu(self.gate(y)) * self.up(y))
+
+    def attend(self, x: Any) -> Any:
+        """Return what each token takes from those up to itself."""
+        size = self.size
+        query = self.parted(self.query(x), size.heads)
+        key, value = (self.parted(into(x), size.shared_heads) for into in (self.key, self.value))
+        query, key = rotated(query, self.turns), rotated(key, self.turns)
+        if self.attention == "flash":
+            found = ops.dot_product_attention(query, key, value, is_causal=True, flash_attention=True)
+        else:
+            found = attended(query, key, value)
+        return self.out(ops.reshape(found, (-1, self.sequence, size.width)))
+
+    def parted(self, x: Any, heads: int) -> Any:
+        return ops.reshape(x, (-1, self.sequence, heads, self.size.head))
+
+    def products(self) -> int:
+        """Return the multiply-adds of a sequence, for `profiling.flop_counts.layers`."""
+        return self.size.products(self.sequence)
+
+
+class Scores(layers.Layer):  # type: ignore[misc]
+    """The score of each token to be the next, by the embedding's own matrix."""
+
+    def __init__(self, table: Any, sequence: int, **options: Any) -> None:
+        super().__init__(**options)
+        self.table, self.sequence = table, sequence
+
+    def call(self, x: Any) -> Any:
+        table = ops.cast(self.table.embeddings, self.compute_dtype)
+        return ops.cast(ops.matmul(x, ops.transpose(table)), "float32")
+
+    def products(self) -> int:
+        """Return the multiply-adds of a sequence, for `profiling.flop_counts.layers`."""
+        words, width = self.table.embeddings.shape
+        return int(self.sequence * words * width)
+
+
+def matrix(name: str, units: int, spread: float = SPREAD) -> Any:
+    return layers.Dense(units, use_bias=False, kernel_initializer=drawn(spread), name=name)
+
+
+def turns(sequence: int, head: int) -> tuple[Any, Any]:
+    """Return cosine and sine, each (sequence, 1, head / 2), of the angle by which each pair of numbers is turned."""
+    waves = BASE ** (-np.arange(0, head, 2) / head)
+    angles = np.arange(sequence)[:, None, None] * waves
+    return np.cos(angles).astype("float32"), np.sin(angles).astype("float32")
+
+
+def rotated(x: Any, by: tuple[Any, Any]) -> Any:
+    """Return heads (batch, sequence, heads, head) turned by their positions; pairs are of the first and second half."""
+    cosine, sine = (ops.cast(one, x.dtype) for one in by)
+    first, second = ops.split(x, 2, axis=-1)
+    return ops.concatenate([first * cosine - second * sine, second * cosine + first * sine], axis=-1)
+
+
+def attended(query: Any, key: Any, value: Any) -> Any:
+    """Return softmax(q·k / √head)·v of each head over the tokens up to its own, (batch, sequence, heads, head)."""
+    _, sequence, heads, head = query.shape
+    shared = key.shape[2]
+    asked = ops.reshape(query, (-1, sequence, shared, heads // shared, head))
+    scores = ops.cast(ops.einsum("bqsgd,bksd->bsgqk", asked, key), "float32") * head**-0.5
+    before = np.tril(np.ones((sequence, sequence), bool))
+    weights = ops.softmax(ops.where(before, scores, -1e30), axis=-1)
+    found = ops.einsum("bsgqk,bksd->bqsgd", ops.cast(weights, value.dtype), value)
+    return ops.reshape(found, (-1, sequence, heads, head))
