@@ -92,6 +92,14 @@ def test_the_quality_is_followed_to_its_target_and_its_time_is_not_training_time
     assert measured.metrics["target_test_quality"].value == 0.7
 
 
+def test_a_quality_that_is_better_the_lower_reaches_its_target_from_above() -> None:
+    training = small_training(20 * BATCH, epochs=3, qualities=iter([0.9, 0.7, 0.8, 0.8]))
+    falling = tuple(replace(quality, better="lower") for quality in training.qualities)
+    measured = measure_training(replace(training, qualities=falling))
+    first, two = measured.curves["epoch_s"][0], sum(measured.curves["epoch_s"][:2])
+    assert first < two <= measured.metrics["time_to_target"].value
+
+
 def test_a_target_that_was_not_reached_has_no_time() -> None:
     measured = measure_training(small_training(20 * BATCH, epochs=2, qualities=iter([0.5, 0.6, 0.6])))
     assert "time_to_target" not in measured.metrics

@@ -1,0 +1,92 @@
+"""The language model learns real text within a minute, one that learns nothing fails, and what cannot be is skipped."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from profiling.benchmark import Skip, Training
+from profiling.records.point import Point, Scalar
+from workloads.language.sizes import SIZES
+from workloads.transformer import require_flash, require_room, transformer
+
+DEFAULTS: dict[str, Scalar] = {
+    "size": "tiny",
+    "sequence": 128,
+    "batch": 16,
+    "steps": 64,
+    "epochs": 2,
+    "precision": "float32",
+    "jit_compile": "auto",
+}
+
+
+def point(backend: str = "tensorflow", device: str = "cpu", **params: Scalar) -> Point:
+    return Point("transformer", device, DEFAULTS | params, backend)  # type: ignore[arg-type]
+
+
+def trained(of: Point) -> tuple[bool, float]:
+    """Return whether the trained model passed, and its bits per byte."""
+    task = transformer(of)
+    assert isinstance(task, Training)
+    history = task.fit([])
+    found = task.evaluate()
+    return task.verify(history, found).passed, found["test_bits_per_byte"].value
+
+
+@pytest.mark.slow
+def test_it_learns_real_text_in_a_minute() -> None:
+    passed, bits = trained(point())
+    assert passed
+    assert bits < 3.3
+
+
+@pytest.mark.slow
+def test_a_model_that_learns_no_more_than_frequencies_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(SIZES, "tiny", replace(SIZES["tiny"], rate=2e-5))
+    passed, bits = trained(point())
+    assert not passed
+    assert bits > 3.5
+
+
+@pytest.mark.parametrize(
+    ("of", "reason"),
+    [
+        (point(attention="flash"), "TensorFlow has no fused attention"),
+        (point("jax", attention="flash"), "on GPUs and TPUs only"),
+        (point("torch", "gpu", attention="flash"), "takes half precision"),
+    ],
+)
+def test_flash_attention_is_skipped_where_there_is_none(of: Point, reason: str) -> None:
+    with pytest.raises(Skip, match=reason):
+        require_flash(of)
+
+
+def test_flash_attention_is_taken_where_it_may_be() -> None:
+    require_flash(point("jax", "gpu", attention="flash", precision="mixed_bfloat16"))
+
+
+def test_what_does_not_fit_is_skipped_with_the_figure() -> None:
+    with pytest.raises(Skip, match=r"needs [\d.]+ PiB of memory; half of the available"):
+        require_room(point(size="1b", sequence=1 << 17, batch=64), SIZES["1b"])
+    require_room(point(), SIZES["tiny"])
+
+
+def test_recomputation_needs_less_room() -> None:
+    size = SIZES["350m"]
+    kept, recomputed = (size.bytes(8, 2048, half=True, recomputed=once) for once in (False, True))
+    assert recomputed < 0.5 * kept
+    assert size.bytes(8, 2048, half=True, recomputed=False) < size.bytes(8, 2048, half=False, recomputed=False)
+
+
+@pytest.mark.slow
+def test_a_sequence_longer_than_the_text_is_skipped(monkeypatch: pytest.MonkeyPatch) -> None:
+    from workloads.data.texts import Text, split
+
+    def short() -> Text:
+        return split("short files", [(f"{number}", b"word " * 9) for number in range(30)])
+
+    monkeypatch.setattr("workloads.data.texts.load_text", short)
+    with pytest.raises(Skip, match="are more than the 90 bytes"):
+        transformer(point(sequence=512))
