@@ -31,9 +31,9 @@ HELD_OUT = 128
 WARM_UP, LAST_RATE = 0.1, 0.1
 """The share of the steps in which the rate rises, and the share of the highest rate that the last step has."""
 AXES: Mapping[str, Values | Mapping[str, Values]] = {
-    "size": {"cpu": ("tiny",), "gpu": ("350m",), "tpu": ("350m",)},
+    "size": {"cpu": ("tiny",), "gpu": ("125m",), "tpu": ("125m",)},
     "sequence": by_device(128, 1024),
-    "batch": (16,),
+    "batch": by_device(16, 8),
     "steps": (100,),
     "epochs": (3,),
 }
@@ -49,7 +49,6 @@ QUALITIES = (
     choices={"size": tuple(SIZES), "attention": ("math", "flash"), "recompute": ("off", "on")},
     limits={"sequence": (2, 1 << 17), "steps": (1, 1 << 20)},
     optional={"attention": ("math",), "recompute": ("off",)},
-    distributed=True,
 )
 def transformer(point: Point, strategy: Strategy) -> Training:
     """Train a decoder-only transformer on the text of Python's own library, or on a folder of text: tokens per second.
@@ -82,7 +81,7 @@ def transformer(point: Point, strategy: Strategy) -> Training:
         keras.losses.SparseCategoricalCrossentropy(from_logits=True),
         jit_compile=jit_compile(point),
     )
-    bar = bits_per_byte(x.reshape(-1).astype("uint8"), text.held_out)
+    bar = bits_per_byte(*(tokens.reshape(-1).astype("uint8") for tokens in (x, x_test)))
 
     def evaluate() -> dict[str, Metric]:
         scores = strategy.predict(model, x_test, batch_size=min(strategy.batch, HELD_OUT))

@@ -32,6 +32,7 @@ WORKLOADS: dict[str, dict[str, int]] = {
     "deep-mnist-embryo": {"image": 32},
     "resnet50": {"image": 64, "epochs": 3},
     "paradnn-fc": {"epochs": 3},
+    "transformer": {"epochs": 3},
 }
 
 
