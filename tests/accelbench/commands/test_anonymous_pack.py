@@ -217,7 +217,9 @@ def test_a_card_is_told_from_another_of_the_same_run_only(packed: RunStore) -> N
 def test_what_a_profile_links_to_is_left_behind_and_not_linked(packed: RunStore) -> None:
     (profiled,) = [found.profile for found in packed.records() if found.profile]
     assert (profiled.trace_folder, profiled.host_folder) == (None, None)
-    assert 'href="./' not in (packed.path / "report.html").read_text()
+    links = re.findall(r'href="\./([^"]*)"', (packed.path / "report.html").read_text())
+    assert links == ["records.csv", "records.parquet", "records.jsonl"]
+    assert all((packed.path / link).is_file() for link in links)
     assert all(not emptied for emptied in EMPTIED.values())
 
 
