@@ -76,6 +76,10 @@ class Numbers:
         """Return the elements from `begin` to before `end`, PART of them at a time."""
         return (a * b for a, b in self.factors(begin, end))
 
+    def between(self, begin: int, end: int) -> Any:
+        """Return the elements from `begin` to before `end` as one array."""
+        return np.concatenate(list(self.parts(begin, end)))
+
 
 def draw_normal(rng: np.random.Generator, dtype: Any) -> Numbers:
     """Draw standard normal numbers times others between 1 and 2, of both signs."""

@@ -1,4 +1,4 @@
-"""Caches, sums and atomic additions on a real device: every answer is right, on whatever stream they run."""
+"""Caches, sums, passes over memory and atomic additions on a real device: all is right, on whatever stream it runs."""
 
 from __future__ import annotations
 
@@ -51,6 +51,26 @@ def test_the_sum_is_exact(prepared: Prepare, implementation: str, dtype: str) ->
     check(prepared(f"reduce.gpu_{implementation}", dtype=dtype))
 
 
+@pytest.mark.parametrize("implementation", ["numba", "cupy"])
+@pytest.mark.parametrize("width", [1, 3, 1024, 1001, 8192])
+def test_every_row_is_normalized(prepared: Prepare, implementation: str, width: int) -> None:
+    check(prepared(f"norm.gpu_{implementation}", width=width))
+
+
+@pytest.mark.parametrize("implementation", ["numba", "cupy"])
+@pytest.mark.parametrize("vocabulary", [1, 4001, 32_000, 50_257])
+def test_every_row_has_its_loss_and_its_gradient(prepared: Prepare, implementation: str, vocabulary: int) -> None:
+    check(prepared(f"softmax_xent.gpu_{implementation}", vocabulary=vocabulary))
+
+
+@pytest.mark.parametrize("implementation", ["numba", "cupy"])
+def test_every_parameter_takes_one_step(prepared: Prepare, implementation: str) -> None:
+    task = prepared(f"optimizer_step.gpu_{implementation}")
+    check(task)
+    task.run()
+    check(task)
+
+
 @pytest.mark.parametrize("dtype", ["int32", "int64", "float32"])
 @pytest.mark.parametrize("target", TARGETS)
 def test_no_addition_is_lost(prepared: Prepare, target: str, dtype: str) -> None:
@@ -64,6 +84,12 @@ def test_no_addition_is_lost(prepared: Prepare, target: str, dtype: str) -> None
         ("cache.gpu_bandwidth", {"kib": 64, "cores": "all"}),
         ("reduce.gpu_numba", {"dtype": "float32"}),
         ("reduce.gpu_cupy", {"dtype": "float32"}),
+        ("norm.gpu_numba", {"width": 1024}),
+        ("norm.gpu_cupy", {"width": 1024}),
+        ("softmax_xent.gpu_numba", {"vocabulary": 32_000}),
+        ("softmax_xent.gpu_cupy", {"vocabulary": 32_000}),
+        ("optimizer_step.gpu_numba", {}),
+        ("optimizer_step.gpu_cupy", {}),
         ("atomics.gpu_numba", {"target": "random", "dtype": "int32"}),
     ],
 )

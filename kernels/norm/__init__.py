@@ -1,0 +1,19 @@
+"""The root-mean-square norm of the rows of an array far larger than the caches."""
+
+from __future__ import annotations
+
+from profiling.benchmark import benchmark
+
+
+@benchmark(
+    "norm",
+    devices=("cpu", "gpu"),
+    module="kernels.norm.{device}_{impl}",
+    axes={"width": (1024, 8192)},
+    limits={"width": (1, 1 << 20)},
+    figure="bytes",
+    bound="memory",
+    dtype="float32",
+)
+def norm() -> None:
+    """The root-mean-square norm of rows: y = x·scale / √(mean(x²) + ε), each element read once and written once."""

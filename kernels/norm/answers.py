@@ -1,0 +1,58 @@
+"""What the root-mean-square norm is, its bytes, and the check of it (Zhang and Sennrich, "Root Mean Square Layer
+Normalization", 2019)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from kernels.rows import UNIT
+from profiling.records.quality import Verification
+from profiling.records.work import Work
+from profiling.timing.verification import relative_error, verify_close
+
+EPSILON = 1e-5
+DEVIATION = 0.01
+"""The standard deviation of the input: its mean square is so small that a forgotten ε shows."""
+
+
+def work_of(rows: int, width: int) -> Work:
+    """Return the bytes: every element of the input read once and of the output written once, and the scale read once.
+
+    A second reading of a row is not counted, since a cache can hold the row; nor is a line that a cache fetches before
+    it is overwritten.
+    """
+    return Work(bytes=4 * (2 * rows * width + width))
+
+
+def draw_scale(rng: np.random.Generator, width: int) -> Any:
+    """Return the scale of each column, from 0.5 to 1.5."""
+    return rng.random(width, np.float32) + np.float32(0.5)
+
+
+def normalize(library: Any, x: Any, scale: Any, out: Any) -> None:
+    """Write the norm of rows to `out`, as a user writes it in array operations; `library` is NumPy or CuPy."""
+    library.multiply(x, x, out=out)
+    mean = out.mean(axis=1, keepdims=True)
+    library.multiply(x, 1 / library.sqrt(mean + EPSILON), out=out)
+    out *= scale
+
+
+def verify_norm(parts: Iterable[tuple[Any, Any]], scale: Any) -> Verification:
+    """Check every element against float64, given (x, out) in parts of whole rows, relative to the element.
+
+    The mean square adds up squares, all of one sign, in any order: each of the additions errs by at most u of the sum
+    so far, independently of the others, so that the sum errs by about u·√(width/3), and four times that is allowed
+    (Higham and Mary, 2019, on probabilistic bounds). The root halves it. The squares, the division by the width, ε, the
+    root, the division and two products round once each: at most 8u.
+    """
+    largest = 0.0
+    for x, out in parts:
+        wide = x.astype(np.float64)
+        expected = wide / np.sqrt(np.mean(wide**2, axis=1, keepdims=True) + EPSILON) * scale.astype(np.float64)
+        largest = max(largest, relative_error(out, expected))
+    tolerance = (2 * math.sqrt(len(scale) / 3) + 8) * UNIT
+    return verify_close(largest, 0.0, tolerance, "float64, every element", scale=1.0)

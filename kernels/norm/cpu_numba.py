@@ -1,0 +1,77 @@
+"""The norm on all cores, each thread on rows that it touched first: one pass, for a cache holds a row between its sum
+of squares and its division.
+
+Bound: memory; every element is read once and written once, past the cache, so that no line is read to be overwritten.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numba import prange
+
+from kernels.norm.answers import EPSILON
+from kernels.norm.cpu_task import make_task
+from kernels.rows import aligned_part
+from kernels.simd import add_lanes, fence, fma, lanes_of, load, splat, store_past_cache
+from kernels.threads import compiled, parallel
+from profiling.benchmark import Task
+from profiling.records.point import Point
+
+ADDED = np.float32(EPSILON)
+ONE = np.float32(1)
+
+
+@compiled
+def sum_of_squares(x: Any, begin: int, end: int) -> Any:
+    """Return Σ x² from `begin` to before `end`, in four chains so that the latency of the FMA does not bound it."""
+    lanes = lanes_of(x)
+    s0 = s1 = s2 = s3 = splat(ONE - ONE)
+    whole = begin + (end - begin) // (4 * lanes) * (4 * lanes)
+    for i in range(begin, whole, 4 * lanes):
+        s0 = fma(load(x, i), load(x, i), s0)
+        s1 = fma(load(x, i + lanes), load(x, i + lanes), s1)
+        s2 = fma(load(x, i + 2 * lanes), load(x, i + 2 * lanes), s2)
+        s3 = fma(load(x, i + 3 * lanes), load(x, i + 3 * lanes), s3)
+    total = (add_lanes(s0) + add_lanes(s1)) + (add_lanes(s2) + add_lanes(s3))
+    for i in range(whole, end):
+        total += x[i] * x[i]
+    return total
+
+
+@compiled
+def normalize_rows(x: Any, scale: Any, out: Any, first: int, last: int) -> None:
+    """Write the norm of the rows from `first` to before `last`; x and out are flat, and a row is as long as `scale`."""
+    lanes, width = lanes_of(x), len(scale)
+    zero = splat(ONE - ONE)
+    for row in range(first, last):
+        begin, end = row * width, (row + 1) * width
+        factor = ONE / math.sqrt(sum_of_squares(x, begin, end) / np.float32(width) + ADDED)
+        start, stop = aligned_part(begin, end, lanes)
+        for i in range(begin, start):
+            out[i] = x[i] * factor * scale[i - begin]
+        factors = splat(factor)
+        for i in range(start, stop, lanes):
+            store_past_cache(out, i, fma(fma(load(x, i), factors, zero), load(scale, i - begin), zero))
+        for i in range(stop, end):
+            out[i] = x[i] * factor * scale[i - begin]
+    fence()
+
+
+@parallel
+def normalize_on_all(x: Any, scale: Any, out: Any, threads: int) -> None:
+    rows = len(x) // len(scale)
+    for thread in prange(threads):
+        normalize_rows(x, scale, out, rows * thread // threads, rows * (thread + 1) // threads)
+
+
+def normalize(x: Any, scale: Any, out: Any, threads: int) -> None:
+    """Write the norm of the rows of x, of (rows, width), to `out`, whose memory begins at a multiple of a vector."""
+    normalize_on_all(x.reshape(-1), scale, out.reshape(-1), threads)
+
+
+def prepare(point: Point) -> Task:
+    """See `make_task`."""
+    return make_task(point, normalize)

@@ -1,0 +1,79 @@
+"""The norm in Numba-CUDA: a block for each row, which it reads once from memory and once more from a cache.
+
+Bound: device memory. Threads read and write 16 bytes at once, neighbouring threads neighbouring ones; the elements
+before and behind what is aligned go one by one. The sums of squares are added up in shared memory, in one order, so
+that the same inputs give the same bits. Not measured yet on a GPU.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+from kernels.device_code import DeviceKernel, NumbaKernel
+from kernels.norm.answers import EPSILON
+from kernels.norm.gpu_task import make_task
+from kernels.numba_cuda import cuda, float32, int64, numba_stream, void
+from kernels.wide_access import lanes, load_wide, store_wide
+from profiling.benchmark import Task
+from profiling.records.point import Point
+
+THREADS = 256
+LANES = lanes(float32)
+
+
+def normalize_row(x: Any, scale: Any, out: Any, width: int) -> None:
+    """Write the norm of the block's row; x and out are flat and begin at a multiple of 16 bytes."""
+    partial = cuda.shared.array(THREADS, float32)
+    values = cuda.local.array(LANES, float32)
+    thread = cuda.threadIdx.x
+    begin = cuda.blockIdx.x * width
+    end = begin + width
+    first = min((begin + LANES - 1) // LANES * LANES, end)
+    behind = first + (end - first) // LANES * LANES
+    total = float32(0)
+    for i in range(first + thread * LANES, behind, THREADS * LANES):
+        load_wide(values, 0, x, i)
+        for k in range(LANES):
+            total += values[k] * values[k]
+    # Fewer than a vector's elements are left on either side, fewer than there are threads.
+    if thread < first - begin:
+        total += x[begin + thread] * x[begin + thread]
+    if thread < end - behind:
+        total += x[behind + thread] * x[behind + thread]
+    partial[thread] = total
+    half = THREADS // 2
+    while half > 0:
+        cuda.syncthreads()
+        if thread < half:
+            partial[thread] += partial[thread + half]
+        half //= 2
+    cuda.syncthreads()
+    factor = float32(1) / math.sqrt(partial[0] / float32(width) + float32(EPSILON))
+    for i in range(first + thread * LANES, behind, THREADS * LANES):
+        load_wide(values, 0, x, i)
+        for k in range(LANES):
+            values[k] = values[k] * factor * scale[i - begin + k]
+        store_wide(out, i, values, 0)
+    if thread < first - begin:
+        out[begin + thread] = x[begin + thread] * factor * scale[thread]
+    if thread < end - behind:
+        out[behind + thread] = x[behind + thread] * factor * scale[behind - begin + thread]
+
+
+KERNEL = cuda.jit(normalize_row)
+
+
+def device_code() -> list[DeviceKernel]:
+    array = float32[::1]
+    return [NumbaKernel("norm numba", KERNEL, void(array, array, array, int64), tuned=True, unit="16 bytes")]
+
+
+def prepare(point: Point) -> Task:
+    """See `make_task`."""
+
+    def bind(x: Any, scale: Any, out: Any, rows: int) -> Callable[[int], None]:
+        return lambda stream: KERNEL[rows, THREADS, numba_stream(stream)](x, scale, out, len(scale))
+
+    return make_task(point, bind)

@@ -1,0 +1,18 @@
+"""One step of an optimizer over the parameters of a model: what follows every backward pass."""
+
+from __future__ import annotations
+
+from profiling.benchmark import benchmark
+
+
+@benchmark(
+    "optimizer-step",
+    devices=("cpu", "gpu"),
+    module="kernels.optimizer_step.{device}_{impl}",
+    axes={},
+    figure="bytes",
+    bound="memory",
+    dtype="float32",
+)
+def optimizer_step() -> None:
+    """One step of AdamW over float32 parameters: four arrays read and three written, 28 bytes a parameter."""

@@ -1,0 +1,77 @@
+"""What a step of AdamW is, its bytes, and the check of it (Loshchilov and Hutter, "Decoupled Weight Decay
+Regularization", 2019, in the form that PyTorch documents).
+
+m ← β₁·m + (1 − β₁)·g; v ← β₂·v + (1 − β₂)·g²; p ← (1 − η·λ)·p − η·m̂ / (√v̂ + ε), with m̂ = m / (1 − β₁ᵗ) and
+v̂ = v / (1 − β₂ᵗ).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from kernels.rows import UNIT
+from profiling.records.quality import Verification
+from profiling.records.work import Work
+from profiling.timing.verification import relative_error, verify_close
+
+RATE, DECAY, BETA_1, BETA_2, EPSILON = 1e-3, 0.01, 0.9, 0.999, 1e-8
+"""η, λ, β₁, β₂ and ε as PyTorch has them by default."""
+STEP = 3
+"""t: so early that a forgotten correction of the means shows."""
+CORRECTION_1, CORRECTION_2 = 1 - BETA_1**STEP, 1 - BETA_2**STEP
+GRADIENT = 1e-6
+"""The size of the gradients: so small that a forgotten ε shows."""
+TOLERANCE = 16 * UNIT
+
+
+def work_of(length: int) -> Work:
+    """Return the bytes: parameter, gradient and both means read, parameter and both means written, once each."""
+    return Work(bytes=7 * 4 * length)
+
+
+def step(library: Any, parameter: Any, gradient: Any, mean: Any, square: Any, spare: Any) -> None:
+    """Do the step in place, as a user writes it in array operations; `library` is NumPy or CuPy.
+
+    `spare` is an array of the same length for what is between.
+    """
+    mean *= BETA_1
+    library.multiply(gradient, 1 - BETA_1, out=spare)
+    mean += spare
+    square *= BETA_2
+    library.multiply(gradient, gradient, out=spare)
+    spare *= 1 - BETA_2
+    square += spare
+    library.multiply(square, 1 / CORRECTION_2, out=spare)
+    library.sqrt(spare, out=spare)
+    spare += EPSILON
+    library.divide(mean, spare, out=spare)
+    spare *= RATE / CORRECTION_1
+    parameter *= 1 - RATE * DECAY
+    parameter -= spare
+
+
+def verify_step(parts: Iterable[tuple[Any, Any]]) -> Verification:
+    """Check every parameter and both its means against float64, given what they were and what they have become.
+
+    The parts are of ((parameter, gradient, mean, square), (parameter, mean, square)). An error is measured against the
+    magnitudes that were added. The constants are rounded to float32, u each. A mean errs by 3u (constant, product,
+    sum), the mean square by 4u. The root halves the 6u of v̂ and rounds, 4u; ε and its sum 2u, m̂ and its quotient 7u:
+    the update, measured against η·(β₁·|m| + (1 − β₁)·|g|) / (1 − β₁ᵗ) / (√v̂ + ε), errs by at most 14u with
+    its subtraction, and the decayed parameter by 3u. So 16u hold for all.
+    """
+    largest = 0.0
+    for before, after in parts:
+        parameter, gradient, mean, square = (array.astype(np.float64) for array in before)
+        terms = BETA_1 * mean, (1 - BETA_1) * gradient
+        new_mean, magnitude = terms[0] + terms[1], np.abs(terms[0]) + np.abs(terms[1])
+        new_square = BETA_2 * square + (1 - BETA_2) * gradient**2
+        factor = RATE / CORRECTION_1 / (np.sqrt(new_square / CORRECTION_2) + EPSILON)
+        decayed = (1 - RATE * DECAY) * parameter
+        expected = decayed - factor * new_mean, new_mean, new_square
+        scales = np.abs(decayed) + factor * magnitude, magnitude, new_square
+        errors = (relative_error(*found) for found in zip(after, expected, scales, strict=True))
+        largest = max(largest, *errors)
+    return verify_close(largest, 0.0, TOLERANCE, "float64, every parameter and both its means", scale=1.0)

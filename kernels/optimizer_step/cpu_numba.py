@@ -1,0 +1,48 @@
+"""The step of AdamW on all cores, each thread on a contiguous part that it touched first, in one pass.
+
+Bound: memory; what is written was read before, so that ordinary stores cost no reading of their own. LLVM turns the
+loop into vectors by itself: no element depends on another.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numba import prange
+
+from kernels.optimizer_step.answers import BETA_1, BETA_2, CORRECTION_1, CORRECTION_2, DECAY, EPSILON, RATE
+from kernels.optimizer_step.cpu_task import make_task
+from kernels.threads import compiled, parallel
+from profiling.benchmark import Task
+from profiling.records.point import Point
+
+KEEP_1, TAKE_1, KEEP_2, TAKE_2 = (np.float32(x) for x in (BETA_1, 1 - BETA_1, BETA_2, 1 - BETA_2))
+KEPT, STRIDE, UNBIAS, ADDED = (
+    np.float32(x) for x in (1 - RATE * DECAY, RATE / CORRECTION_1, 1 / CORRECTION_2, EPSILON)
+)
+
+
+@compiled
+def step_part(parameter: Any, gradient: Any, mean: Any, square: Any, begin: int, end: int) -> None:
+    for i in range(np.uint64(begin), np.uint64(end)):  # a signed index could count from the end, which bars vectors
+        g = gradient[i]
+        m = KEEP_1 * mean[i] + TAKE_1 * g
+        v = KEEP_2 * square[i] + TAKE_2 * (g * g)
+        mean[i] = m
+        square[i] = v
+        parameter[i] = KEPT * parameter[i] - STRIDE * m / (math.sqrt(UNBIAS * v) + ADDED)
+
+
+@parallel
+def step(parameter: Any, gradient: Any, mean: Any, square: Any, threads: int) -> None:
+    length = len(parameter)
+    for thread in prange(threads):
+        begin, end = length * thread // threads, length * (thread + 1) // threads
+        step_part(parameter, gradient, mean, square, begin, end)
+
+
+def prepare(point: Point) -> Task:
+    """See `make_task`."""
+    return make_task(point, step)

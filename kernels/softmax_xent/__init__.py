@@ -1,0 +1,22 @@
+"""The cross-entropy of a softmax over a vocabulary, and its gradient: the last layer of a language model."""
+
+from __future__ import annotations
+
+from profiling.benchmark import benchmark
+
+
+@benchmark(
+    "softmax-xent",
+    devices=("cpu", "gpu"),
+    module="kernels.softmax_xent.{device}_{impl}",
+    axes={"vocabulary": (32_000, 50_257)},
+    limits={"vocabulary": (1, 1 << 20)},
+    figure="bytes",
+    bound="memory",
+    dtype="float32",
+)
+def softmax_xent() -> None:
+    """Cross-entropy of a softmax over rows of scores and its gradient: scores read once, the gradient written once.
+
+    The vocabularies are those of Llama 2 and of GPT-2; the latter is no multiple of anything that a machine likes.
+    """

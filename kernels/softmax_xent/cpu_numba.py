@@ -1,0 +1,107 @@
+"""Cross-entropy and gradient on all cores, in one pass over memory: the maximum and the sum grow together.
+
+The scores of a row come in blocks that the first-level cache holds. A block's maximum is found first; where it exceeds
+the one so far, the sum so far is multiplied by e to their difference (Milakov and Gimelshein, "Online normalizer
+calculation for softmax", 2018). The second reading of the row, which writes the gradient past the cache, finds it in
+the second-level cache, if that holds a row. Bound: memory where there are many cores to a memory channel; two
+exponentials of each element take as long on few.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numba import prange
+
+from kernels.rows import aligned_part
+from kernels.simd import add_lanes, fence, fma, lanes_of, load, splat, store_past_cache
+from kernels.softmax_xent.cpu_task import make_task
+from kernels.threads import compiled, parallel
+from kernels.vector_math import exponential, larger, largest_lane
+from profiling.benchmark import Task
+from profiling.records.point import Point
+
+BLOCK = 2048
+"""Elements of a block: 8 KiB."""
+ONE = np.float32(1)
+
+
+@compiled
+def maximum_of(x: Any, begin: int, end: int) -> Any:
+    """Return the largest element from `begin` to before `end`, in two chains."""
+    lanes = lanes_of(x)
+    top = x[begin]
+    m0 = m1 = splat(top)
+    whole = begin + (end - begin) // (2 * lanes) * (2 * lanes)
+    for i in range(begin, whole, 2 * lanes):
+        m0 = larger(load(x, i), m0)
+        m1 = larger(load(x, i + lanes), m1)
+    top = max(largest_lane(m0), largest_lane(m1))
+    for i in range(whole, end):
+        top = max(top, x[i])
+    return top
+
+
+@compiled
+def sum_of_exponentials(x: Any, begin: int, end: int, top: Any) -> Any:
+    """Return Σ e^(x − top) from `begin` to before `end`, in two chains; no element exceeds `top`."""
+    lanes = lanes_of(x)
+    one, minus = splat(ONE), splat(-top)
+    s0 = s1 = splat(ONE - ONE)
+    whole = begin + (end - begin) // (2 * lanes) * (2 * lanes)
+    for i in range(begin, whole, 2 * lanes):
+        s0 = fma(one, exponential(fma(one, load(x, i), minus)), s0)
+        s1 = fma(one, exponential(fma(one, load(x, i + lanes), minus)), s1)
+    total = add_lanes(s0) + add_lanes(s1)
+    for i in range(whole, end):
+        total += math.exp(x[i] - top)
+    return total
+
+
+@compiled
+def differentiate_rows(scores: Any, labels: Any, losses: Any, gradient: Any, width: int, first: int, last: int) -> None:
+    """Write losses and gradient of the rows from `first` to before `last`; scores and gradient are flat."""
+    lanes, share = lanes_of(scores), ONE / np.float32(len(labels))
+    one, zero = splat(ONE), splat(ONE - ONE)
+    for row in range(first, last):
+        begin, end = row * width, (row + 1) * width
+        top, total = scores[begin], ONE - ONE
+        for block in range(begin, end, BLOCK):
+            behind = min(block + BLOCK, end)
+            higher = max(top, maximum_of(scores, block, behind))
+            total = total * math.exp(top - higher) + sum_of_exponentials(scores, block, behind, higher)
+            top = higher
+        factor = share / total
+        start, stop = aligned_part(begin, end, lanes)
+        for i in range(begin, start):
+            gradient[i] = math.exp(scores[i] - top) * factor
+        minus, factors = splat(-top), splat(factor)
+        for i in range(start, stop, lanes):
+            store_past_cache(gradient, i, fma(exponential(fma(one, load(scores, i), minus)), factors, zero))
+        for i in range(stop, end):
+            gradient[i] = math.exp(scores[i] - top) * factor
+        at_label = begin + labels[row]
+        losses[row] = math.log(total) - (scores[at_label] - top)
+        gradient[at_label] = math.exp(scores[at_label] - top) * factor - share
+    fence()
+
+
+@parallel
+def differentiate_on_all(scores: Any, labels: Any, losses: Any, gradient: Any, threads: int) -> None:
+    rows = len(labels)
+    width = len(scores) // rows
+    for thread in prange(threads):
+        begin, end = rows * thread // threads, rows * (thread + 1) // threads
+        differentiate_rows(scores, labels, losses, gradient, width, begin, end)
+
+
+def differentiate(scores: Any, labels: Any, losses: Any, gradient: Any, threads: int) -> None:
+    """Write losses and gradient of scores of (rows, width); the gradient begins at a multiple of a vector."""
+    differentiate_on_all(scores.reshape(-1), labels, losses, gradient.reshape(-1), threads)
+
+
+def prepare(point: Point) -> Task:
+    """See `make_task`."""
+    return make_task(point, differentiate)

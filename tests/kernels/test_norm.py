@@ -1,0 +1,102 @@
+"""The root-mean-square norm is right for rows of any length, and a wrong one fails."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kernels.norm import answers, cpu_numba, cpu_task, norm
+from kernels.stream.cpu_numba import aligned_empty
+from kernels.threads import thread_count
+from profiling.benchmark import Skip
+from profiling.records.point import Point
+
+
+def point(impl: str, width: int) -> Point:
+    return Point("norm", "cpu", {"impl": impl, "width": width}, seed=7)
+
+
+@pytest.fixture
+def few_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cpu_task, "rows_per_array", lambda width, threads: 10 * threads)
+
+
+@pytest.mark.parametrize("impl", ["numba", "vendor"])
+@pytest.mark.parametrize("width", [1, 1000, 8192])
+@pytest.mark.usefixtures("few_rows")
+def test_every_implementation_is_verified_and_counts_what_is_read_and_written_once(impl: str, width: int) -> None:
+    task = norm(point(impl, width))
+    task.run()
+    outcome = task.verify()
+    assert outcome.passed, outcome
+    rows = 10 * (thread_count() if impl == "numba" else 1)
+    assert task.work.bytes == 4 * (2 * rows * width + width)
+
+
+@settings(deadline=None, max_examples=60)
+@given(
+    rows=st.integers(1, 5),
+    width=st.integers(1, 40) | st.integers(1, 700),
+    threads=st.integers(1, 3),
+    magnitude=st.sampled_from([1e-9, 1e-3, 1.0, 1e6]),
+    seed=st.integers(0, 2**32 - 1),
+)
+def test_rows_of_any_length_are_normalized_and_nothing_beyond_is_written(
+    rows: int, width: int, threads: int, magnitude: float, seed: int
+) -> None:
+    rng = np.random.default_rng(seed)
+    x = np.float32(magnitude) * rng.standard_normal((rows, width), np.float32)
+    scale = answers.draw_scale(rng, width)
+    whole = aligned_empty(rows * width + 64, np.float32)
+    whole.fill(np.nan)
+    out = whole[: rows * width].reshape(rows, width)
+    cpu_numba.normalize(x, scale, out, threads)
+    outcome = answers.verify_norm([(x, out)], scale)
+    assert outcome.passed, outcome
+    assert np.isnan(whole[rows * width :]).all()
+
+
+def wrong(fault: str, x: Any, scale: Any, out: Any) -> None:
+    mean = np.mean(x.astype(np.float64) ** 2, axis=1, keepdims=True)
+    if fault == "without epsilon":
+        out[:] = x / np.sqrt(mean) * scale
+    elif fault == "the sum for the mean":
+        out[:] = x / np.sqrt(mean * x.shape[1] + answers.EPSILON) * scale
+    elif fault == "without the scale":
+        out[:] = x / np.sqrt(mean + answers.EPSILON)
+    elif fault == "the mean taken off":
+        answers.normalize(np, x - x.mean(axis=1, keepdims=True), scale, out)
+    elif fault == "an element left out of the sum":
+        least = np.mean(np.square(x[:, 1:], dtype=np.float64), axis=1, keepdims=True)
+        out[:] = x / np.sqrt(least + answers.EPSILON) * scale
+    elif fault == "one element not written":
+        answers.normalize(np, x, scale, out)
+        out[-1, -1] = np.nan
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        "nothing written",
+        "without epsilon",
+        "the sum for the mean",
+        "without the scale",
+        "the mean taken off",
+        "an element left out of the sum",
+        "one element not written",
+    ],
+)
+@pytest.mark.usefixtures("few_rows")
+def test_a_wrong_norm_fails(fault: str) -> None:
+    task = cpu_task.make_task(point("own", 8192), lambda x, scale, out, threads: wrong(fault, x, scale, out))
+    assert not task.verify().passed
+
+
+def test_rows_that_do_not_fit_are_skipped(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cpu_task, "rows_per_array", lambda width, threads: 10**12)
+    with pytest.raises(Skip, match="half of the available"):
+        norm(point("numba", 1024))
