@@ -2,6 +2,8 @@
 of squares and its division.
 
 Bound: memory; every element is read once and written once, past the cache, so that no line is read to be overwritten.
+Measured on two cores of a shared AMD virtual machine with AVX-512, in turns with `stream`'s copy in float32, twice:
+0.75 and 1.01 of its rate with a width of 1,024, 0.56 and 0.74 with 8,192; NumPy, on one core, 0.1 of it.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ from kernels.softmax_xent import gpu_numba as softmax_xent
 from kernels.stream import gpu_arrays
 from profiling.benchmark import Task
 
-POINTS: list[tuple[str, dict[str, int]]] = [("norm", {"width": 37}), ("softmax_xent", {"vocabulary": 133})]
+POINTS: list[tuple[str, dict[str, int]]] = [("norm", {"width": 517}), ("softmax_xent", {"vocabulary": 1031})]
 POINTS += [("optimizer_step", {})]
 
 few = settings(max_examples=8, deadline=None)
