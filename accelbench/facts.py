@@ -54,6 +54,11 @@ def _leaves(value: object, path: str = "") -> Iterator[tuple[str, Leaf]]:
             yield from _leaves(item, f"{path}.{name}" if path else name)
 
 
+def short_revision(revision: str) -> str:
+    """Return enough of a commit to be found by, and whether the tree had more than that."""
+    return f"{revision[:12]}{'-dirty' * revision.endswith('-dirty')}"
+
+
 def in_words(fact: str, value: str | float | list[str]) -> str:
     """Return a known value as it is shown: `23.5 GiB`, `1,980 MHz`, `on`."""
     if isinstance(value, bool):
@@ -61,7 +66,7 @@ def in_words(fact: str, value: str | float | list[str]) -> str:
     if isinstance(value, list):
         return ", ".join(value)
     if isinstance(value, str):
-        return value
+        return short_revision(value) if fact.endswith("revision") else value
     if fact.endswith("_bytes"):
         return format_bytes(value)
     unit = next((unit for ending, unit in ENDINGS.items() if fact.endswith(ending)), None)

@@ -22,7 +22,7 @@ from pydantic import BaseModel, Field, FiniteFloat, ValidationError
 
 from profiling.machine.identity import HOST
 from profiling.trace.lines import Integers, Unreadable
-from profiling.trace.parts import INPUT, OPERATORS, STEP
+from profiling.trace.parts import INPUT, INPUT_MADE, OPERATORS, STEP
 
 FILES = "*.pt.trace.json.gz"
 """The names of the files, within the trace's folder: PyTorch's own, which its TensorBoard plug-in looks for, too."""
@@ -168,7 +168,7 @@ def sort_out(events: Sequence[Event]) -> tuple[list[Event], list[Event]]:
     operators, others = list[Event](), list[Event]()
     input_end = -np.inf
     for event in sorted(events, key=lambda event: (event.ts, -event.dur)):
-        if INPUT.search(event.name):
+        if event.name == INPUT_MADE or INPUT.search(event.name):
             input_end = max(input_end, event.ts + event.dur)
         is_operator = event.cat == "cpu_op" or bool(BACKEND.search(event.name))
         (operators if is_operator and event.ts >= input_end else others).append(event)

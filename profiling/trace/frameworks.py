@@ -106,7 +106,8 @@ class Torch:
     """The profiler of PyTorch (Kineto), without the stacks of Python: they take ten times the events.
 
     Where there is a CUDA device its kernels, copies and allocations are traced, too. A CPU's allocations are not:
-    only those since the profiler's start would count, and the weights are older.
+    only those since the profiler's start would count, and the weights are older. All threads are traced, for one
+    of them may make the input.
     """
 
     format = CHROME
@@ -117,12 +118,15 @@ class Torch:
 
     def start(self, folder: Path) -> None:
         import torch
+        from torch._C._profiler import _ExperimentalConfig
         from torch.profiler import ProfilerActivity, profile
 
         cuda = torch.cuda.is_available()
         self._folder = folder
         self._profile = profile(
-            activities=[ProfilerActivity.CPU, *([ProfilerActivity.CUDA] if cuda else [])], profile_memory=cuda
+            activities=[ProfilerActivity.CPU, *([ProfilerActivity.CUDA] if cuda else [])],
+            profile_memory=cuda,
+            experimental_config=_ExperimentalConfig(profile_all_threads=True),
         )
         self._profile.start()
 

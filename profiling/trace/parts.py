@@ -16,6 +16,8 @@ STEP_END = "step ended"
 """The name of the event that stands for the end of the step before the first one traced."""
 EPOCH = "epoch begins"
 """The name of the event at the beginning of an epoch."""
+INPUT_MADE = "input made"
+"""The name of the events in which a thread of the suite's own pipeline makes a batch."""
 
 DEVICE = re.compile(r"/device:(?!CPU)\w+:\d+")
 STREAM = re.compile(r"^Stream #|^XLA Ops$|^Async XLA Ops$")
@@ -77,7 +79,7 @@ def part_of(plane: str, line: str, name: str, cpu_is_device: bool) -> Part | Non
 
 def is_input_in_python(line: str, name: str) -> bool:
     """Return whether it is Python that makes input on a thread of the pipeline, beside the step's own Python."""
-    return line.startswith("tf_data") and bool(INPUT_IN_PYTHON.search(name))
+    return name == INPUT_MADE or (line.startswith("tf_data") and bool(INPUT_IN_PYTHON.search(name)))
 
 
 def _device_part(name: str) -> Part:

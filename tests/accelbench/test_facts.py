@@ -28,6 +28,7 @@ def test_each_fact_has_a_path_and_the_reasons_are_no_facts() -> None:
         ("cpu.isa", ["avx2", "fma"], "avx2, fma"),
         ("cpu.usable", 16, "16"),
         ("cpu.model", "EPYC 9654", "EPYC 9654"),
+        ("software.revision", "0123456789abcdef-dirty", "0123456789ab-dirty"),
     ],
 )
 def test_a_value_is_shown_with_its_unit(fact: str, value: Leaf, words: str) -> None:

@@ -1,4 +1,4 @@
-"""The verdicts on trainings that are held back by a known thing each, on TensorFlow and JAX."""
+"""The verdicts on trainings that are held back by a known thing each, on each framework."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from profiling.records.bottleneck import Bottleneck
 from tests.bench_self.bounds import Bound
 from tests.fixtures.verdict_cases import CASES, Case, Impossible, verdict
 
-BACKENDS = ("tensorflow", "jax")
+BACKENDS = ("tensorflow", "jax", "torch")
 
 
 def verdicts_on_known_cases(console: Console) -> list[Bound]:

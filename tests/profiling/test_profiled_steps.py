@@ -50,6 +50,13 @@ def test_the_verdict_names_what_was_built_in(case: Case, backend: str) -> None:
     assert found.help
 
 
+def test_a_trace_of_pytorch_s_shows_the_threads_that_make_the_input() -> None:
+    pytest.importorskip("torch")
+    (case,) = (case for case in CASES if case.workload == "looping-workers")
+    found = verdict(case, "torch")
+    assert found.bound == "input-bound", found
+
+
 @pytest.mark.timeout(600)
 def test_a_process_stopped_by_its_cpu_quota_is_told_so() -> None:
     (case,) = (case for case in CASES if case.name == THROTTLED)

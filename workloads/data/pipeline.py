@@ -63,6 +63,8 @@ def feed(
     from keras import tree
 
     from profiling.host.rules import count_as_input
+    from profiling.trace.frameworks import FRAMEWORKS
+    from profiling.trace.parts import INPUT_MADE
 
     count_as_input(__package__)
     arrays = examples if isinstance(examples, tuple) else None
@@ -76,7 +78,13 @@ def feed(
     if point.backend == "tensorflow":
         dataset = _tensorflow(arrays, load, order, workers, prefetch)
         return Feed(lambda: dataset, steps)
-    return Feed(lambda: _ahead(load, order, workers, prefetch), steps)
+    mark = FRAMEWORKS[str(point.backend)]().mark
+
+    def marked(indices: Any) -> Any:
+        with mark(INPUT_MADE):
+            return load(indices)
+
+    return Feed(lambda: _ahead(marked, order, workers, prefetch), steps)
 
 
 def _order(count: int, batch: int, passes: int, seed: int, shuffle: bool) -> NDArray[np.int64]:

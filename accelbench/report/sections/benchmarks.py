@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from rich import box
 from rich.console import Console
+from rich.console import Group as Stacked
+from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
@@ -142,8 +144,9 @@ def _table(groups: Sequence[Group], width: int, everything: bool) -> Table:
             table.add_row(heading)
         for row in group.rows[:most]:
             name = heading if single else Text(f"  {group.short(row)}")
-            _add_details(name, row, "flags" not in columns, everything)
-            table.add_row(name, *(_cell(row, column) for column in columns))
+            lines = _below(row, "flags" not in columns, everything)
+            below = [Padding(Text(text, style), (0, 0, 0, 2 if single else 4)) for text, style in lines]
+            table.add_row(Stacked(name, *below), *(_cell(row, column) for column in columns))
         if len(group.rows) > most:
             table.add_row(Text(f"  and {len(group.rows) - most:,} more points, in records.csv", style="dim"))
         table.add_section()
@@ -172,12 +175,11 @@ def _cell(row: Row, column: str) -> Text:
     return Text(share(row.of_peak if column == "of peak" else row.of_ceiling))
 
 
-def _add_details(name: Text, row: Row, with_flags: bool, everything: bool) -> None:
-    """Add under the name what there is to say of the row besides its figure, in a line unless everything is wanted."""
-    for text, style in _details(row, everything):
-        name.append(f"\n  {text}", style=style)
+def _below(row: Row, with_flags: bool, everything: bool) -> Iterator[tuple[str, str]]:
+    """Yield what there is to say of the row besides its figure, in a line unless everything is wanted."""
+    yield from _details(row, everything)
     if with_flags and row.flags:
-        name.append(f"\n  {', '.join(flag.word for flag in row.flags)}", style="yellow")
+        yield ", ".join(flag.word for flag in row.flags), "yellow"
 
 
 def _details(row: Row, everything: bool) -> Iterator[tuple[str, str]]:

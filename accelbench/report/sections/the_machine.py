@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from accelbench.differences import unlike
-from accelbench.facts import Fact, facts, in_words
+from accelbench.facts import Fact, facts, in_words, short_revision
 from accelbench.format import counted
 from accelbench.report.section import InPage, Section
 from accelbench.run.store import RunInfo
@@ -144,9 +144,7 @@ def _container(system: System) -> Iterable[str]:
 
 def _software(environment: Environment, told: Told) -> Iterable[Fact]:
     software = environment.software
-    revision = (
-        f" ({software.revision[:12]}{'-dirty' * software.revision.endswith('-dirty')})" if software.revision else ""
-    )
+    revision = f" ({short_revision(software.revision)})" if software.revision else ""
     yield Fact("accelbench", f"{software.accelbench}{revision}")
     yield Fact("Python", f"{software.implementation} {software.python}")
     yield Fact("libraries", ", ".join(f"{name} {version}" for name, version in software.libraries.items()) or "none")

@@ -120,6 +120,14 @@ def test_counts_of_flops_that_differ_are_named_and_those_that_agree_are_not(tmp_
             assert (sentence in " ".join(text.split())) == told
 
 
+def test_what_stands_under_a_name_is_indented_in_each_of_its_lines(tmp_path: Path) -> None:
+    metrics = {"framework_flops_ratio": Metric(1.12)}
+    out = printed(make_run(tmp_path / "run", [training("cpu", "float32", 0.01, metrics=metrics)]), columns=80)
+    lines = out.splitlines()
+    first = next(number for number, line in enumerate(lines) if "FLOPs: tensorflow" in line)
+    assert [line[:2] + line[2:3].strip()[:1] for line in lines[first : first + 2]] == ["  F", "  l"], lines
+
+
 NOISY = ["other processes used 0.9 of 2 CPUs"]
 
 

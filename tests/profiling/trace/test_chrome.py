@@ -77,6 +77,22 @@ def test_a_collective_of_a_cpu_lasts_until_it_ends_on_its_own_thread(tmp_path: P
     assert broken_down(write_chrome(tmp_path, events))[0] == {"kernel": 20, "collective": 40, "host": 40}
 
 
+@pytest.mark.parametrize(
+    ("works", "expected"), [(98, {"input_wait": 78, "kernel": 20, "host": 2}), (60, {"kernel": 20, "host": 80})]
+)
+def test_a_thread_that_makes_batches_without_a_rest_holds_up_the_step(
+    tmp_path: Path, works: int, expected: dict[Part, float]
+) -> None:
+    """Its operators are no kernels of the step's."""
+    events = [
+        chrome_event("user_annotation", "ProfilerStep#1", 0, 100),
+        chrome_event("cpu_op", "aten::mm", 20, 40),
+        chrome_event("user_annotation", "input made", 0, works, tid=9),
+        chrome_event("cpu_op", "aten::stack", 50, 55, tid=9),
+    ]
+    assert broken_down(write_chrome(tmp_path, events))[0] == expected
+
+
 def test_a_gpu_s_streams_are_what_computes(tmp_path: Path) -> None:
     step = 500.0
     events = [
