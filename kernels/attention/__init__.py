@@ -8,17 +8,18 @@ from profiling.benchmark import axis, benchmark
 
 @benchmark(
     "attention",
-    devices=("cpu",),
+    devices=("cpu", "gpu"),
     module="kernels.attention.{device}_{impl}",
     axes={
-        "dtype": ("float32",),
+        "dtype": {"cpu": ("float32",), "gpu": ("float16", "bfloat16")},
         "head": (64, 128),
-        "sequence": (512, 2048),
-        "heads": (12,),
+        "sequence": {"cpu": (512, 2048), "gpu": (2048, 8192)},
+        "heads": {"cpu": (12,), "gpu": (64,)},
         "mask": ("causal",),
     },
     limits={"head": (1, 512), "sequence": (1, 1 << 17), "heads": (1, 1 << 14)},
     choices={"mask": MASKS},
+    only={"impl": {"vendor": {"dtype": ("float32", "float16")}}},
     figure="flops",
     bound="arithmetic",
     dtype=axis("dtype"),

@@ -22,14 +22,9 @@ BLOCK = 1 << 22
 """Scores of a block of heads: 16 MiB of float32, which last-level caches hold; a single head may have more."""
 
 
-def heads_at_once(size: Attention) -> int:
-    """Return the heads whose scores are held at once."""
-    return min(size.heads, max(1, BLOCK // size.sequence**2))
-
-
 def attender(size: Attention, dtype: Any) -> Attend:
     """Return the function that computes the attention, with its scores and its mask."""
-    step, n = heads_at_once(size), size.sequence
+    step, n = size.heads_within(BLOCK), size.sequence
     scores = np.empty((step, n, n), dtype)
     scale = dtype.type(1 / math.sqrt(size.head))
     mask = np.triu(np.full((n, n), -np.inf, dtype), k=1) if size.causal else None
@@ -51,5 +46,5 @@ def attender(size: Attention, dtype: Any) -> Attend:
 
 def prepare(point: Point) -> Task:
     """See `cpu_task`."""
-    task = cpu_task(point, attender, lambda size: (heads_at_once(size) + size.causal) * size.sequence**2)
+    task = cpu_task(point, attender, lambda size: (size.heads_within(BLOCK) + size.causal) * size.sequence**2)
     return replace(task, library=BLAS)

@@ -39,6 +39,10 @@ class Attention:
         """
         return 4 * self.sequence**2 * self.head * self.heads // (2 if self.causal else 1)
 
+    def heads_within(self, scores: int) -> int:
+        """Return how many heads have at most so many scores together; a single one may have more."""
+        return min(self.heads, max(1, scores // self.sequence**2))
+
     def work(self, itemsize: int) -> Work:
         """Return the operations, and the bytes of Q, K and V read once and of O written once."""
         return Work(flops=self.flops, bytes=4 * self.heads * self.sequence * self.head * itemsize)

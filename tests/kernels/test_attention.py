@@ -148,7 +148,7 @@ def test_the_rows_that_are_checked_are_few_enough_and_the_last_is_among_them(
 def test_a_block_of_heads_that_is_the_last_may_be_smaller(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cpu_vendor, "BLOCK", 2 * 50**2)
     size = Attention(5, 50, 16)
-    assert cpu_vendor.heads_at_once(size) == 2
+    assert size.heads_within(cpu_vendor.BLOCK) == 2
     q, k, v = drawn(size, 3)
     o = np.full_like(q, np.nan)
     cpu_vendor.attender(size, FLOAT32)(q, k, v, o)
