@@ -34,7 +34,8 @@ def tolerance(dtype: str, sequence: int, head: int, largest_score: float) -> flo
     (4·√d + 2)·u·S. The difference to the maximum, at most 2·S, is rounded, and its exponential errs by 4u. A weight p
     divides such a number by the sum of such numbers, so that its relative error is at most twice theirs. Sums of n of
     them err by 4·√n·u, once over the weights and once over the products with V, and are rescaled. Types of 16 bits
-    round the weights and O in addition.
+    round the weights and O in addition; that float16 rounds weights below 2⁻¹⁴ more coarsely, by up to 2⁻²⁵ each, is
+    little beside that.
     """
     unit = ACCUMULATION.get(dtype, 2.0**-23)
     rounded = 0.0 if dtype in ACCUMULATION else 2 * UNIT[dtype]

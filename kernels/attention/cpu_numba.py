@@ -9,6 +9,11 @@ keys need no exchange between lanes, and the weights Pᵀ lie as the second prod
 into the order in which the inner kernel reads its left operand, for all queries of the head. The scores of a block
 begin as the mask, to which the product is added. Keys behind the last query of a tile are left out; those between its
 own queries are computed and masked.
+
+Measured share of the bound with 12 heads, causal, in float32, on two cores of a shared AMD virtual machine with
+AVX-512, in turns with `peak-arith`: 0.49 for 512 queries and heads of 64, 0.64 for heads of 128; 0.55 and 0.65 to 0.73
+for 2,048 queries. NumPy reaches a half to a third of these rates. The copies of Q, K and V take a seventh of the time
+at 512 queries and heads of 64.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Attention as a user writes it in NumPy: both products by its BLAS on all cores, the softmax between them on one.
 
 The scores of a block of heads are written out and passed over four times. Bound: the products' operations in the FMA
-units; in fact the softmax, where one core computes n² exponentials, while the others wait.
+units; in fact the softmax, where one core computes n² exponentials, while the others wait. Measured beside `cpu_numba`:
+0.16 to 0.33 of the bound.
 """
 
 from __future__ import annotations
