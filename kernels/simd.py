@@ -180,6 +180,20 @@ def tile_columns(typing: Any, array: Any) -> Any:
 
 
 @intrinsic
+def store(typing: Any, array: Any, index: Any, value: Any) -> Any:
+    """Write a vector to array[index:], at any alignment."""
+    if not (_is_flat(array) and _index_arguments(index) and value == Vector(array.dtype)):
+        return None
+
+    def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        pointer = _vector_pointer(context, builder, array, *arguments[:2])
+        builder.store(arguments[2], pointer, align=array.dtype.bitwidth // 8)
+        return context.get_dummy_value()
+
+    return types.void(array, types.intp, value), codegen
+
+
+@intrinsic
 def store_past_cache(typing: Any, array: Any, index: Any, value: Any) -> Any:
     """Write a vector to array[index:], aligned to its size, by a non-temporal store: no cache line is read first.
 

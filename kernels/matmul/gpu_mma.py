@@ -39,7 +39,7 @@ from profiling.records.point import Point
 
 CAPABILITY = (8, 0)
 ENTRY = "matmul_mma"
-SOURCE = gpu_parts.SOURCE + Path(__file__).with_name("mma.cu").read_text(encoding="utf-8")
+SOURCE = gpu_parts.SOURCE + gpu_parts.WARP + Path(__file__).with_name("mma.cu").read_text(encoding="utf-8")
 SLICE = 32
 """The depth of a stage in k; this and `Tile` are as in mma.cu, where they are derived."""
 

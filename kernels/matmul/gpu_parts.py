@@ -22,7 +22,11 @@ from kernels.matmul.gpu_task import Operands
 from kernels.matmul.split import ADD_THREADS, adding_blocks
 
 ENTRY = "add_parts"
-SOURCE = Path(__file__).with_name("parts.cu").read_text(encoding="utf-8")
+HALF, ADDITION, WARP = (
+    Path(__file__).with_name(f"{name}.cu").read_text(encoding="utf-8") for name in ("half", "parts", "warp")
+)
+"""The 16-bit types, the addition of parts, and the instructions of a warp."""
+SOURCE = HALF + ADDITION
 """The beginning of both kernels' sources."""
 OPTIONS = {"float16": ("--std=c++17",), "bfloat16": ("--std=c++17", "-DBFLOAT16")}
 PARTS = ("-DPARTS",)

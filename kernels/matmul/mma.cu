@@ -1,5 +1,5 @@
 // C = A*B with the tensor cores of a warp (mma.sync), compute capability 8.0 and later: gpu_mma.py describes it.
-// parts.cu comes before it. -DNARROW makes the tiles of C narrow, for matrices of few columns.
+// half.cu, parts.cu and warp.cu come before it. -DNARROW makes the tiles of C narrow, for matrices of few columns.
 
 #ifdef NARROW
 constexpr int WARPS_M = 4, WARPS_N = 1, BLOCKS = 2;  // on a multiprocessor
@@ -15,47 +15,6 @@ constexpr int ROWS = WARP_M / MMA_M, COLUMNS = WARP_N / MMA_N, STEPS = TILE_K / 
 constexpr int CHUNK = 8;  // elements of 16 bytes, which cp.async, ldmatrix and the stores of C move
 constexpr int BYTES_A = TILE_M * TILE_K * 2, BYTES_B = TILE_K * TILE_N * 2, BYTES_STAGE = BYTES_A + BYTES_B;
 constexpr int GROUP = 8;  // rows of tiles that are walked together: concurrent blocks share both A and B in L2
-
-#ifndef CUDA_ON_HOST
-__device__ __forceinline__ unsigned char* dynamic_shared() {
-    extern __shared__ __align__(128) unsigned char storage[];
-    return storage;
-}
-
-__device__ __forceinline__ unsigned shared_address(const void* pointer) {
-    return (unsigned)__cvta_generic_to_shared(pointer);
-}
-
-// Copy 16 bytes into shared memory, of which the first `bytes` (0 or 16) are read and the others are zeros.
-__device__ __forceinline__ void cp_async_16(unsigned to, const void* from, int bytes) {
-    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(bytes) : "memory");
-}
-
-__device__ __forceinline__ void cp_async_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
-
-// Wait until at most N of this thread's latest groups are unfinished.
-template <int N>
-__device__ __forceinline__ void cp_async_wait() {
-    asm volatile("cp.async.wait_group %0;" ::"n"(N) : "memory");
-}
-
-__device__ __forceinline__ void ldmatrix_x4(unsigned (&r)[4], unsigned address) {
-    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
-                 : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3]) : "r"(address) : "memory");
-}
-
-__device__ __forceinline__ void ldmatrix_x4_trans(unsigned (&r)[4], unsigned address) {
-    asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
-                 : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3]) : "r"(address) : "memory");
-}
-
-__device__ __forceinline__ void mma_m16n8k16(float (&d)[4], const unsigned (&a)[4], unsigned b0, unsigned b1) {
-    asm volatile("mma.sync.aligned.m16n8k16.row.col.f32." OPERAND "." OPERAND ".f32 "
-                 "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
-                 : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
-                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
-}
-#endif
 
 // Where a chunk of a stage lies. ldmatrix reads 8 rows of one column of chunks at once: the exclusive or puts those
 // into different banks. A row of A has 4 chunks, so that two rows fill the 128 bytes of all banks; a row of B has 8 or 32.

@@ -1,15 +1,5 @@
-// What mma.cu and wgmma.cu begin with: the types of A, B and C, how a sum is rounded, and the addition of parts where
-// several blocks share a tile of C, each with its part of k (split.py). -DBFLOAT16 multiplies bfloat16, without it
-// float16. -DPARTS compiles a product for such a part. No header is needed. CUDA_ON_HOST leaves out the inline PTX, for
-// the tests to put an emulation in its place.
-
-#ifdef BFLOAT16
-#define OPERAND "bf16"
-#else
-#define OPERAND "f16"
-#endif
-
-typedef unsigned short element;  // 16 bits of either type
+// What mma.cu and wgmma.cu begin with, after half.cu: the type of C, and the addition of parts where several blocks share
+// a tile of C, each with its part of k (split.py). -DPARTS compiles a product for such a part.
 
 #ifdef PARTS
 constexpr bool IN_PARTS = true;
@@ -17,15 +7,6 @@ typedef float result;  // C is (parts, batch, m, n), sums that are still to be a
 #else
 constexpr bool IN_PARTS = false;
 typedef element result;
-#endif
-
-#ifndef CUDA_ON_HOST
-// Two numbers rounded to 16 bits each, the first in the lower half.
-__device__ __forceinline__ unsigned round_pair(float low, float high) {
-    unsigned pair;
-    asm("cvt.rn." OPERAND "x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(high), "f"(low));
-    return pair;
-}
 #endif
 
 constexpr int ADDERS = 8, LANES = 32;  // warps of a block, each lane with 16 bytes of a part

@@ -1,5 +1,5 @@
 // C = A*B with the tensor cores of a warpgroup (wgmma) and the bulk copy engine (TMA), compute capability 9.0 alone:
-// gpu_wgmma.py describes it. parts.cu comes before it.
+// gpu_wgmma.py describes it. half.cu and parts.cu come before it.
 
 typedef unsigned long long u64;
 

@@ -13,6 +13,7 @@ SMALL: dict[str, dict[str, str | int]] = {
     "matmul.gpu_numba": {"dtype": "float32", "n": 150},
     "matmul.gpu_mma": {"dtype": "float16", "shape": "2x150x90x600"},
     "matmul.gpu_wgmma": {"dtype": "bfloat16", "shape": "70x150x90x70"},
+    "attention.gpu_mma": {"dtype": "bfloat16", "head": 128, "sequence": 300, "heads": 2, "mask": "causal"},
     "stream.gpu_cupy": {"dtype": "float64", "op": "dot"},
     "stream.gpu_numba": {"dtype": "float32", "op": "dot"},
     "reduce.gpu_numba": {"dtype": "float32"},

@@ -119,7 +119,7 @@ class Emulated:
             faulty = "-DBFLOAT16" not in options
             source, program = (self.folder / f"{len(self.programs)}{suffix}" for suffix in (".cu", ""))
             text = KERNELS[kernel].SOURCE
-            source.write_text(SWITCH + with_faults(kernel, text) if faulty else text)
+            source.write_text(with_faults(FAULTS[kernel], text) if faulty else text)
             flags = () if faulty else SANITIZERS
             runner = str(EMULATION / f"run_{kernel}.cpp")
             compile_for_host(*flags, *options, f'-DSOURCE="{source}"', runner, "-o", str(program))
@@ -205,9 +205,9 @@ def compile_for_host(*arguments: str) -> None:
     assert compilation.returncode == 0, compilation.stderr
 
 
-def with_faults(kernel: str, source: str) -> str:
+def with_faults(faults: dict[str, tuple[str, str]], source: str) -> str:
     """The source with every fault in it, each to be switched on by its number."""
-    for number, (right, wrong) in enumerate(FAULTS[kernel].values()):
+    for number, (right, wrong) in enumerate(faults.values()):
         assert right in source, right
         source = source.replace(right, wrong.replace("BROKEN", f"broken({number})"))
-    return source
+    return SWITCH + source

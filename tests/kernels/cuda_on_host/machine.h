@@ -310,6 +310,7 @@ inline uint16_t narrow(float value) {
     if (std::isnan(value)) return 0x7FFF;
     const int sign = std::signbit(value) ? 0x8000 : 0;
     const float magnitude = std::fabs(value);
+    if (magnitude == 0) return static_cast<uint16_t>(sign);  // it has no exponent
     if (magnitude >= 65520) return static_cast<uint16_t>(sign | 0x7C00);
     int exponent;
     std::frexp(magnitude, &exponent);

@@ -1,0 +1,49 @@
+"""The task that the CPU implementations of attention share: random Q, K and V, and the check of O."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from kernels.attention.accuracy import verify_attention
+from kernels.attention.shape import Attention
+from kernels.stream.cpu_numba import aligned_empty
+from profiling.benchmark import Task
+from profiling.machine.free_memory import require_memory
+from profiling.records.point import Point
+from profiling.records.quality import Verification
+
+Attend = Callable[[Any, Any, Any, Any], object]
+"""Writes the attention of Q, K and V into O, contiguous arrays of `Attention.shape`."""
+
+
+def cpu_task(point: Point, attender: Callable[[Attention, Any], Attend], copies: Callable[[Attention], int]) -> Task:
+    """Return the task of what `attender(attention, dtype)` makes on random normal Q, K and V.
+
+    `copies(attention)` are the elements that it keeps beside them. Skip where all would take more than half of the
+    available memory.
+    """
+    size, dtype = Attention.of(point), np.dtype(str(point["dtype"]))
+    elements = size.heads * size.sequence * size.head
+    require_memory((4 * elements + copies(size)) * dtype.itemsize)
+    rng = point.rng()
+    q, k, v, o = (aligned_empty(elements, dtype.type).reshape(size.shape) for _ in range(4))
+    attend = attender(size, dtype)
+
+    def draw() -> None:
+        for array in (q, k, v):
+            rng.standard_normal(dtype=dtype.type, out=array)
+
+    def run() -> None:
+        attend(q, k, v, o)
+
+    def verify() -> Verification:
+        draw()
+        o.fill(np.nan)
+        run()
+        return verify_attention(q, k, v, o, dtype.name, size.causal, rng)
+
+    draw()
+    return Task(run=run, verify=verify, work=size.work(dtype.itemsize))

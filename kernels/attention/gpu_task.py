@@ -1,0 +1,67 @@
+"""The task that the GPU implementations of attention share: Q, K and V on the device, and the check of O."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from kernels.attention.accuracy import verify_attention
+from kernels.attention.shape import Attention
+from kernels.matmul.formats import FORMATS, draw, from_storage, poison_byte
+from profiling.benchmark import Task
+from profiling.machine.nvidia.cuda import library, require_device_memory, synchronize
+from profiling.records.point import Point
+from profiling.records.quality import Verification
+
+
+@dataclass(frozen=True)
+class Operands:
+    """Q, K, V and O in device memory: contiguous CuPy arrays of `size.shape`, as `FORMATS[dtype].storage`."""
+
+    size: Attention
+    dtype: str
+    q: Any
+    k: Any
+    v: Any
+    o: Any
+
+
+def gpu_task(
+    point: Point, bind: Callable[[Operands], Callable[[int], object]], beside: Callable[[Attention], int] = lambda _: 0
+) -> Task:
+    """Return the task of the attention of random normal Q, K and V by what `bind` returns, `run(stream)`.
+
+    `beside(size)` are the bytes that it keeps beside them. Skip where all would take more than half of the free device
+    memory. Units that the device may lack are for the caller to require before this allocates.
+    """
+    cupy = library("cupy")
+    size, dtype = Attention.of(point), str(point["dtype"])
+    kind = FORMATS[dtype]
+    work = size.work(kind.itemsize)
+    require_device_memory(int(work.bytes or 0) + beside(size))
+    rng = point.rng()
+    arrays = q, k, v, o = tuple(cupy.empty(size.shape, kind.storage) for _ in range(4))
+    run_on = bind(Operands(size, dtype, *arrays))
+
+    def load() -> list[Any]:
+        drawn = [draw(rng, size.shape, dtype) for _ in range(3)]
+        for array, numbers in zip((q, k, v), drawn, strict=True):
+            array.set(numbers)
+        return drawn
+
+    loaded = [load()]  # for the first call; its answer is then checked, and these copies are given up
+
+    def run(stream: int = 0) -> None:
+        run_on(stream)
+
+    def verify() -> Verification:
+        drawn = loaded.pop() if loaded else load()
+        o.data.memset(poison_byte(kind.result), o.nbytes)
+        synchronize()
+        run()
+        synchronize()
+        wide_q, wide_k, wide_v, found = (from_storage(array, dtype) for array in (*drawn, o.get()))
+        return verify_attention(wide_q, wide_k, wide_v, found, dtype, size.causal, rng)
+
+    return Task(run=run, verify=verify, work=work)

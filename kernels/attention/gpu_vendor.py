@@ -1,0 +1,84 @@
+"""Attention as a user of CuPy writes it: both products by cuBLAS, the softmax between them by array operations.
+
+Bound: the tensor cores' operations; in fact device memory, through which the scores of a block of heads pass ten times,
+in float32, rounded to 16 bits for the second product. CuPy has no bfloat16. Not measured yet on a GPU.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from kernels.attention.gpu_task import Operands, gpu_task
+from kernels.attention.shape import Attention
+from kernels.matmul.gpu_vendor import ARITHMETIC, CUBLAS_GEMM_DEFAULT, CUBLAS_OP_N
+from profiling.benchmark import Skip, Task
+from profiling.machine.nvidia.cuda import cupy_stream, library, require_compute_capability
+from profiling.records.point import Point
+
+DTYPE = "float16"
+CAPABILITY = (5, 3)
+BLOCK = 1 << 28
+"""Scores of a block of heads: 1 GiB of float32, in which every card's multiprocessors have enough to do."""
+CUBLAS_OP_T = 1
+
+
+def scratch_bytes(size: Attention) -> int:
+    """Return the bytes of the scores and the weights of a block of heads, and of the mask."""
+    return size.sequence**2 * (6 * size.heads_within(BLOCK) + 4 * size.causal)
+
+
+def prepare(point: Point) -> Task:
+    """Return the point's task; Skip for a type that CuPy lacks, or too little memory."""
+    if point["dtype"] != DTYPE:
+        raise Skip(f"CuPy's array operations know {DTYPE}, not {point['dtype']}")
+    require_compute_capability(CAPABILITY, DTYPE)
+    return gpu_task(point, bind, scratch_bytes)
+
+
+def bind(operands: Operands) -> Callable[[int], None]:
+    """Return `run(stream)`, which enqueues the attention, a block of heads after the other."""
+    cupy, cublas = library("cupy"), library("cupy_backends.cuda.libs.cublas")
+    size, handle = operands.size, cupy.cuda.Device().cublas_handle
+    n, d, step = size.sequence, size.head, size.heads_within(BLOCK)
+    half, single = ARITHMETIC["float16"], ARITHMETIC["float32"]
+    scores = cupy.empty((step, n, n), "float32")
+    rounded = cupy.empty((step, n, n), "float16")
+    mask = cupy.triu(cupy.full((n, n), -np.inf, "float32"), k=1) if size.causal else None
+    scale, one, zero = (np.full(1, number, "float32") for number in (1 / math.sqrt(d), 1, 0))
+
+    def multiply(heads: int, sizes: tuple[int, ...], factor: Any, *matrices: tuple[Any, int, int, int]) -> None:
+        """Enqueue C = factor·A·B of cuBLAS's matrices by columns, each (array, operation or type, stride, rows)."""
+        (a, operation, stride_a, rows_a), (b, _, stride_b, rows_b), (c, kind, stride_c, rows_c) = matrices
+        cublas.gemmStridedBatchedEx(
+            handle, operation, CUBLAS_OP_N, *sizes, factor.ctypes.data, a.data.ptr, half.data_type, rows_a, stride_a,
+            b.data.ptr, half.data_type, rows_b, stride_b, zero.ctypes.data, c.data.ptr, kind, rows_c, stride_c, heads,
+            half.compute_type, CUBLAS_GEMM_DEFAULT,
+        )  # fmt: skip
+
+    def run(stream: int) -> None:
+        with cupy_stream(stream):
+            for first in range(0, size.heads, step):
+                q, k, v, o = (x[first : first + step] for x in (operands.q, operands.k, operands.v, operands.o))
+                heads = len(q)
+                weights = scores[:heads]
+                # By columns, as cuBLAS reads them, K is Kᵀ and the scores are K·Qᵀ; so is V Vᵀ, and O is Oᵀ = Vᵀ·Pᵀ.
+                turned = k, CUBLAS_OP_T, n * d, d
+                multiply(
+                    heads, (n, n, d), scale, turned, (q, CUBLAS_OP_N, n * d, d), (weights, single.data_type, n * n, n)
+                )
+                if mask is not None:
+                    weights += mask
+                weights -= weights.max(axis=2, keepdims=True)
+                cupy.exp(weights, out=weights)
+                weights /= weights.sum(axis=2, keepdims=True)
+                rounded[:heads] = weights
+                straight = v, CUBLAS_OP_N, n * d, d
+                multiply(
+                    heads, (d, n, n), one, straight, (rounded, CUBLAS_OP_N, n * n, n), (o, half.data_type, n * d, d)
+                )
+
+    return run
