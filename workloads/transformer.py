@@ -49,6 +49,7 @@ QUALITIES = (
     choices={"size": tuple(SIZES), "attention": ("math", "flash"), "recompute": ("off", "on")},
     limits={"sequence": (2, 1 << 17), "steps": (1, 1 << 20)},
     optional={"attention": ("math",), "recompute": ("off",)},
+    distributed=True,
 )
 def transformer(point: Point, strategy: Strategy) -> Training:
     """Train a decoder-only transformer on the text of Python's own library, or on a folder of text: tokens per second.
@@ -64,7 +65,7 @@ def transformer(point: Point, strategy: Strategy) -> Training:
     from workloads.training.quality import fell
 
     size, sequence, text = SIZES[str(point["size"])], int(point["sequence"]), load_text()
-    require_room(point, size)
+    require_room(strategy, size)
     require_flash(point)
     if (shortest := min(len(text.train), len(text.held_out))) <= sequence:
         raise Skip(
@@ -112,15 +113,19 @@ def transformer(point: Point, strategy: Strategy) -> Training:
     )
 
 
-def require_room(point: Point, size: Size) -> None:
-    """Skip the point if its training takes more than half of the host's memory, or more than the GPU has left."""
+def require_room(strategy: Strategy, size: Size) -> None:
+    """Skip the point if the replicas here take more than half of the host's memory, or one more than its GPU has left.
+
+    Replicas on CPUs share the memory of their host.
+    """
     from profiling.machine.free_memory import SHARE, require_memory
     from profiling.machine.nvidia.cuda import free_memory
 
+    point = strategy.point
     half, recomputed = point["precision"] != "float32", point.params.get("recompute") == "on"
-    needed = size.bytes(int(point["batch"]), int(point["sequence"]), half, recomputed)
+    needed = size.bytes(strategy.batch // strategy.replicas, int(point["sequence"]), half, recomputed)
     if point.device == "cpu":
-        require_memory(needed)
+        require_memory(needed * strategy.devices * strategy.world.local_size)
     elif point.device == "gpu":
         require_memory(needed * SHARE, free_memory())
 

@@ -1,4 +1,4 @@
-"""One rank of a training by JAX or PyTorch: a job as JSON comes in, what was seen goes out as the last line."""
+"""One rank of a training by any framework: a job as JSON comes in, what was seen goes out as the last line."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from profiling.records.point import Point
 def main() -> None:
     job = json.loads(sys.argv[1])
     join(World(**job["world"]))
-    what = {"learn": learn, "normalised": normalised}[job["what"]]
+    what = {"learn": learn, "normalised": normalised, "language": language}[job["what"]]
     try:
         found = what(job["backend"], job["params"])
     except Skip as skip:
@@ -23,11 +23,11 @@ def main() -> None:
     print(json.dumps(found), flush=True)
 
 
-def prepared(backend: str, params: dict[str, Any]) -> Training:
-    """The benchmark `learn` at these values."""
-    benchmark = discover()["learn"]
+def prepared(name: str, backend: str, params: dict[str, Any]) -> Training:
+    """The benchmark at these values."""
+    benchmark = discover()[name]
     values = {axis: values[0] for axis, values in benchmark.axes_on("cpu").items()} | params
-    task = benchmark.prepare(Point("learn", "cpu", values, backend, seed=1))
+    task = benchmark.prepare(Point(name, "cpu", values, backend, seed=1))
     assert isinstance(task, Training)
     return task
 
@@ -38,7 +38,7 @@ def metrics(task: Training) -> dict[str, float]:
 
 def learn(backend: str, params: dict[str, Any]) -> dict[str, Any]:
     """Train together, then exchange alone, then train apart in rank 0 only: if that waited, it would do so for ever."""
-    task = prepared(backend, params)
+    task = prepared("learn", backend, params)
     found: dict[str, Any] = {"history": task.fit([]), "steps": DOING.steps, "stage": DOING.stage}
     found["metrics"] = metrics(task)
     if task.exchange and params.get("sync") != "off":
@@ -49,6 +49,23 @@ def learn(backend: str, params: dict[str, Any]) -> dict[str, Any]:
         if world().rank == 0:
             task.exchange.apart([])
         found["metrics_apart"] = metrics(task)
+    return found
+
+
+def language(backend: str, params: dict[str, Any]) -> dict[str, Any]:
+    """Train a tiny language model for a few steps; return its losses, sums over its weights, and what they predict."""
+    import numpy as np
+
+    few = {"steps": 4, "epochs": 3, "batch": 8, "sequence": 32}
+    task = prepared("transformer", backend, few | params)
+    assert task.layout
+    found = {"history": task.fit([]), "layout": vars(task.layout), "predicted": metrics(task)}
+    weights = np.concatenate([part.ravel() for part in task.model.get_weights()]).astype("float64")
+    found["weights"] = [
+        weights.sum(),
+        np.linalg.norm(weights),
+        weights @ np.random.default_rng(8).normal(size=weights.size),
+    ]
     return found
 
 
