@@ -60,13 +60,33 @@ def language(backend: str, params: dict[str, Any]) -> dict[str, Any]:
     task = prepared("transformer", backend, few | params)
     assert task.layout
     found = {"history": task.fit([]), "layout": vars(task.layout), "predicted": metrics(task)}
-    weights = np.concatenate([part.ravel() for part in task.model.get_weights()]).astype("float64")
-    found["weights"] = [
-        weights.sum(),
-        np.linalg.norm(weights),
-        weights @ np.random.default_rng(8).normal(size=weights.size),
-    ]
+    weights = np.concatenate([whole(part.value).ravel() for part in task.model.trainable_variables]).astype("float64")
+    drawn = np.random.default_rng(8).normal(size=weights.size)
+    found["weights"] = [weights.sum(), np.linalg.norm(weights), weights @ drawn]
+    found["optimizer_bytes"] = sum(here(each.value) for each in task.model.optimizer.variables)
     return found
+
+
+def whole(value: Any) -> Any:
+    """Return all of an array whose parts the ranks may have."""
+    import numpy as np
+    from keras import ops
+
+    if hasattr(value, "full_tensor"):
+        value = value.full_tensor()
+    elif not getattr(value, "is_fully_addressable", True):
+        from jax.experimental.multihost_utils import process_allgather
+
+        return np.asarray(process_allgather(value, tiled=True))
+    return ops.convert_to_numpy(value)
+
+
+def here(value: Any) -> int:
+    """Return the bytes that this rank has of an array."""
+    if hasattr(value, "addressable_shards"):
+        return sum(shard.data.nbytes for shard in value.addressable_shards)
+    local = value.to_local() if hasattr(value, "to_local") else value
+    return int(getattr(local, "nbytes", 0))
 
 
 def normalised(backend: str, params: dict[str, Any]) -> dict[str, Any]:
