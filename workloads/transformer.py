@@ -49,6 +49,8 @@ QUALITIES = (
     choices={"size": tuple(SIZES), "attention": ("math", "flash"), "recompute": ("off", "on")},
     limits={"sequence": (2, 1 << 17), "steps": (1, 1 << 20)},
     optional={"attention": ("math",), "recompute": ("off",)},
+    distributed=True,
+    sharded=True,
 )
 def transformer(point: Point, strategy: Strategy) -> Training:
     """Train a decoder-only transformer on the text of Python's own library, or on a folder of text: tokens per second.
@@ -58,14 +60,15 @@ def transformer(point: Point, strategy: Strategy) -> Training:
     import keras
 
     from workloads.data.texts import bits_per_byte, load_text
-    from workloads.language.decoder import decoder
+    from workloads.language.decoder import decoder, sharding
     from workloads.training.experiment import experiment, seen
     from workloads.training.keras_model import jit_compile
     from workloads.training.quality import fell
 
     size, sequence, text = SIZES[str(point["size"])], int(point["sequence"]), load_text()
-    require_room(point, size)
+    require_room(strategy, size)
     require_flash(point)
+    strategy.shard(sharding(size))
     if (shortest := min(len(text.train), len(text.held_out))) <= sequence:
         raise Skip(
             f"a sequence of {sequence:,} and its next byte are more than the {shortest:,} bytes of {text.source}"
@@ -85,7 +88,8 @@ def transformer(point: Point, strategy: Strategy) -> Training:
 
     def evaluate() -> dict[str, Metric]:
         scores = strategy.predict(model, x_test, batch_size=min(strategy.batch, HELD_OUT))
-        return quality(scores, y_test)
+        held = strategy.held_bytes(model)
+        return quality(scores, y_test) | ({} if held is None else {"held_parameters": Metric(held, "B")})
 
     def verify(history: Mapping[str, list[float]], found: dict[str, Metric]) -> Verification:
         losses, bits, parameters = history["loss"], found["test_bits_per_byte"].value, model.count_params()
@@ -112,15 +116,21 @@ def transformer(point: Point, strategy: Strategy) -> Training:
     )
 
 
-def require_room(point: Point, size: Size) -> None:
-    """Skip the point if its training takes more than half of the host's memory, or more than the GPU has left."""
+def require_room(strategy: Strategy, size: Size) -> None:
+    """Skip the point if the replicas here take more than half of the host's memory, or one more than its GPU has left.
+
+    Replicas on CPUs share the memory of their host. Where parameters are sharded each device has a share of everything.
+    """
     from profiling.machine.free_memory import SHARE, require_memory
     from profiling.machine.nvidia.cuda import free_memory
 
+    point = strategy.point
     half, recomputed = point["precision"] != "float32", point.params.get("recompute") == "on"
-    needed = size.bytes(int(point["batch"]), int(point["sequence"]), half, recomputed)
+    shared = strategy.devices * strategy.world.size if strategy.sharded else 1
+    batch = strategy.batch // (1 if strategy.sharded else strategy.replicas)
+    needed = size.bytes(batch, int(point["sequence"]), half, recomputed) / shared
     if point.device == "cpu":
-        require_memory(needed)
+        require_memory(needed * strategy.devices * strategy.world.local_size)
     elif point.device == "gpu":
         require_memory(needed * SHARE, free_memory())
 

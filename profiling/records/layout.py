@@ -22,6 +22,8 @@ class Layout:
     """The number of devices that each process uses."""
     replicas: int | None = None
     """The number of replicas of the trained model in all processes; None where nothing is trained."""
+    replica_devices: int = 1
+    """The number of devices that compute one replica together, each with a share of its parameters."""
     scaling: Literal["strong", "weak"] = "strong"
     """Whether the replicas share one batch, or each has a batch of its own."""
     strategy: str | None = None
@@ -47,5 +49,5 @@ class Layout:
 
     @property
     def computing_devices(self) -> int:
-        """Return the number of devices that do the work: one for each replica, or else all of all processes."""
-        return self.processes * self.devices if self.replicas is None else self.replicas
+        """Return the number of devices that do the work: those of each replica, or else all of all processes."""
+        return self.processes * self.devices if self.replicas is None else self.replicas * self.replica_devices

@@ -8,6 +8,7 @@ import pytest
 
 from profiling.benchmark import Skip, Training
 from profiling.records.point import Point, Scalar
+from workloads.distribution.find import strategy_of
 from workloads.language.sizes import SIZES
 from workloads.transformer import require_flash, require_room, transformer
 
@@ -69,8 +70,18 @@ def test_flash_attention_is_taken_where_it_may_be() -> None:
 
 def test_what_does_not_fit_is_skipped_with_the_figure() -> None:
     with pytest.raises(Skip, match=r"needs [\d.]+ PiB of memory; half of the available"):
-        require_room(point(size="1b", sequence=1 << 17, batch=64), SIZES["1b"])
-    require_room(point(), SIZES["tiny"])
+        require_room(strategy_of(point(size="1b", sequence=1 << 17, batch=64)), SIZES["1b"])
+    require_room(strategy_of(point()), SIZES["tiny"])
+
+
+def test_each_replica_on_a_cpu_takes_room_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    size = SIZES["tiny"]
+    alone = size.bytes(16, 128, half=False, recomputed=False)
+    monkeypatch.setattr("profiling.machine.free_memory.available_bytes", lambda: int(2.01 * alone))
+    require_room(strategy_of(point()), size)
+    require_room(strategy_of(point(devices=2)), replace(size, blocks=3))  # each of both has half of the batch
+    with pytest.raises(Skip, match="of memory"):
+        require_room(strategy_of(point(devices=2)), size)
 
 
 def test_recomputation_needs_less_room() -> None:

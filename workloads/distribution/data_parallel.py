@@ -43,17 +43,24 @@ class DataParallel(Strategy):
         """The compiled step that exchanges nothing."""
 
     def start(self) -> None:
-        import jax
         import keras
+
+        devices = self.found()
+        self._together = _over([device for own in devices for device in own])
+        self._apart = _over(devices[self.world.rank])
+        keras.distribution.set_distribution(self._together)
+
+    def found(self) -> list[list[Any]]:
+        """Meet the other processes, and return the devices of each.
+
+        They are in the order of the processes, so that a process's share of a batch is that of its devices.
+        """
+        import jax
 
         if self.world.size > 1:
             self._meet()
         require_devices(jax.local_device_count(), self.devices, self.point)
-        # The devices are in the order of the processes, so that a process's share of a batch is that of its devices.
-        devices = [jax.local_devices(process_index=rank)[: self.devices] for rank in range(self.world.size)]
-        self._together = _over([device for own in devices for device in own])
-        self._apart = _over(devices[self.world.rank])
-        keras.distribution.set_distribution(self._together)
+        return [jax.local_devices(process_index=rank)[: self.devices] for rank in range(self.world.size)]
 
     def _meet(self) -> None:
         import jax
@@ -92,7 +99,7 @@ class DataParallel(Strategy):
             [variable.value.addressable_data(0) for variable in variables]
             for variables in (model.trainable_variables, model.non_trainable_variables)
         ]
-        return np.concatenate([np.asarray(compiled(*weights, batch)) for batch in _inputs(data, **how)])
+        return np.concatenate([np.asarray(compiled(*weights, batch)) for batch in inputs_of(data, **how)])
 
     def exchange(self, model: Any, batches: Feed) -> Exchange | None:
         if self.replicas == 1:
@@ -133,8 +140,12 @@ def _over(devices: list[Any]) -> Any:
     """Return Keras's distribution of data over these devices."""
     import keras
 
-    names = [f"{device.platform}:{device.id}" for device in devices]
-    return keras.distribution.DataParallel(devices=names, auto_shard_dataset=False)
+    return keras.distribution.DataParallel(devices=names(devices), auto_shard_dataset=False)
+
+
+def names(devices: list[Any]) -> list[str]:
+    """Return Keras's names of the devices."""
+    return [f"{device.platform}:{device.id}" for device in devices]
 
 
 def _replicate(model: Any, distribution: Any) -> None:
@@ -186,7 +197,7 @@ class _Alone:
         return jax.jit(jax.shard_map(mean, mesh=self._mesh, in_specs=spec, out_specs=spec, check_vma=False))
 
 
-def _inputs(data: Any, batch_size: int | None = None, steps: int | None = None) -> Iterator[Any]:
+def inputs_of(data: Any, batch_size: int | None = None, steps: int | None = None) -> Iterator[Any]:
     """Return the inputs of each batch, of one array or of a generator of batches."""
     if batch_size is None:
         return (batch[0] for batch in islice(data, steps))

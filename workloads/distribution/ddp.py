@@ -58,8 +58,12 @@ class Ddp(Strategy):
         return self._fit(model, batches, epochs, [_together(), *callbacks])
 
     def _fit(self, model: Any, batches: Feed, epochs: int, callbacks: list[Any]) -> dict[str, list[float]]:
-        model.train_step = partial(_train_step, self._replicated(model), model)
+        model.train_step = self._step(model, batches)
         return super().train(model, watched(batches), epochs, callbacks)
+
+    def _step(self, model: Any, batches: Feed) -> Callable[[Any], dict[str, Any]]:
+        """Return what takes the place of Keras's step of the model."""
+        return partial(train_step, self._replicated(model), model)
 
     def _replicated(self, model: Any) -> Any:
         """Return the model in DDP, with the weights of rank 0."""
@@ -86,15 +90,19 @@ class Ddp(Strategy):
             self._fit(model, batches, int(self.point["epochs"]), callbacks)
 
 
-def _train_step(replica: Any, model: Any, data: tuple[Any, Any]) -> dict[str, Any]:
-    """Do the step of Keras's guide `custom_train_step_in_torch`, with the model called through DDP."""
+def train_step(
+    replica: Any, model: Any, data: tuple[Any, Any], *, after_gradients: Callable[[], object] | None = None
+) -> dict[str, Any]:
+    """Do the step of Keras's guide `custom_train_step_in_torch`, with the model called through its replica."""
     import torch
 
     x, y = data
-    model.zero_grad()
+    replica.zero_grad()
     predicted = replica(x, training=True)
     loss = model.compute_loss(x=x, y=y, y_pred=predicted)
     model.optimizer.scale_loss(loss).backward()
+    if after_gradients:
+        after_gradients()
     learning = model.trainable_weights
     with torch.no_grad():
         model.optimizer.apply([variable.value.grad for variable in learning], learning)

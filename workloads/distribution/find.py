@@ -34,11 +34,23 @@ RULES: Mapping[Scalar, Mapping[str, Values]] = {
     name: {"backend": strategy.backends, **strategy.only} for name, strategy in STRATEGIES.items()
 }
 """The values of other axes that each strategy exists with."""
-CHOICES: Mapping[str, Values] = {"strategy": (AUTO, *STRATEGIES), "scaling": ("strong", "weak")}
 LIMITS = {"devices": (1, 64), "processes": (1, 4096)}
-ONLY: Only = {"strategy": RULES}
 CASES = {"device": len(kinds()), **{axis: most for axis, (_, most) in LIMITS.items()}}
 """The number of values that a strategy may exist with, by the axes that `auto` looks at."""
+
+
+def choices(sharded: bool) -> Mapping[str, Values]:
+    """Return the values of the axes of a training that can be distributed, and sharded or not."""
+    return {"strategy": (AUTO, *_names(sharded)), "scaling": ("strong", "weak")}
+
+
+def only(sharded: bool) -> Only:
+    """Return the values of other axes that each of these strategies exists with."""
+    return {"strategy": {name: RULES[name] for name in _names(sharded)}}
+
+
+def _names(sharded: bool) -> list[str]:
+    return [name for name, strategy in STRATEGIES.items() if sharded or not strategy.sharded]
 
 
 def strategy_of(point: Point) -> Strategy:

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager
-from typing import Any
-
 from profiling.benchmark import Skip
 from profiling.records.point import Point
-from workloads.distribution.strategy import Strategy, require_devices
+from workloads.distribution.strategy import require_devices
+from workloads.distribution.tensorflow_fit import OwnFit
 
 
-class Mirrored(Strategy):
+class Mirrored(OwnFit):
     """The devices are the first of those that TensorFlow sees; Skip for XLA on several of them."""
 
     backends = ("tensorflow",)
@@ -31,7 +29,3 @@ class Mirrored(Strategy):
         found = tf.config.list_logical_devices(self.point.device.upper())
         require_devices(len(found), self.devices, self.point)
         self._strategy = tf.distribute.MirroredStrategy([device.name for device in found[: self.devices]])
-
-    def scope(self) -> AbstractContextManager[Any]:
-        scope: AbstractContextManager[Any] = self._strategy.scope()
-        return scope

@@ -13,6 +13,7 @@ from profiling.records.layout import Layout
 from profiling.records.point import Point
 from workloads.data import pipeline
 from workloads.data.pipeline import Examples, Feed
+from workloads.distribution.sharding import Sharding
 
 if TYPE_CHECKING:
     import numpy as np
@@ -39,8 +40,12 @@ class Strategy:
     """The values of other axes, and of the device, that the strategy exists with."""
     automatic: ClassVar[bool] = False
     """Whether `strategy=auto` may choose it."""
+    sharded: ClassVar[bool] = False
+    """Whether a process holds a share of the parameters alone; it is for trainings that say how to share them out."""
     replicas = 1
     """The number of replicas of the model in all processes."""
+    replica_devices = 1
+    """The number of devices that compute one replica together."""
     serving: Serving | None = None
     """The work of a process without a replica, once the strategy has started: it serves those that have one."""
 
@@ -78,6 +83,7 @@ class Strategy:
             processes=self.world.size,
             devices=self.devices,
             replicas=self.replicas,
+            replica_devices=self.replica_devices,
             scaling="weak" if self.weak else "strong",
             strategy=self.name,
             batch=self.batch,
@@ -96,6 +102,13 @@ class Strategy:
         """
         point = self.point if seed is None else replace(self.point, seed=seed)
         return pipeline.feed(point, examples, batch=self.batch, epochs=point["epochs"], passes=passes, share=self.share)
+
+    def shard(self, sharding: Sharding) -> None:
+        """Take note of how the model, which is built next, may be shared out; Skip where it cannot be."""
+
+    def held_bytes(self, model: Any) -> int | None:
+        """Return the bytes of the parameters that this process holds between steps; None where it holds them all."""
+        return None
 
     def scope(self) -> AbstractContextManager[Any]:
         """Return the context in which the model is built and compiled."""

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import os
-from contextlib import AbstractContextManager
-from typing import Any
 
-from workloads.distribution.strategy import Strategy
+from workloads.distribution.tensorflow_fit import OwnFit
 
 LOCAL = "local"
 """The name that TensorFlow has for a TPU of this machine, a Cloud TPU VM or one of Colab's."""
 
 
-class Tpu(Strategy):
+class Tpu(OwnFit):
     """The cores are all that the TPU has; it is found as Kimm, Paik & Kimm (MCSoC-2021) do, by a cluster resolver."""
 
     backends = ("tensorflow",)
@@ -29,7 +27,3 @@ class Tpu(Strategy):
         tf.tpu.experimental.initialize_tpu_system(resolver)
         self._strategy = tf.distribute.TPUStrategy(resolver)
         self.replicas = self._strategy.num_replicas_in_sync
-
-    def scope(self) -> AbstractContextManager[Any]:
-        scope: AbstractContextManager[Any] = self._strategy.scope()
-        return scope

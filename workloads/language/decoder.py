@@ -13,6 +13,7 @@ import keras
 import numpy as np
 from keras import layers, ops
 
+from workloads.distribution.sharding import Sharding
 from workloads.language.sizes import VOCABULARY, Size
 from workloads.training.keras_model import embedding
 
@@ -36,6 +37,21 @@ def decoder(size: Size, sequence: int, attention: str = "math", recomputed: bool
         found = Block(size, sequence, attention, recomputed, name=f"block_{number}")(found)
     found = layers.RMSNormalization(epsilon=EPSILON, name="norm")(found)
     return keras.Model(tokens, Scores(table, sequence, name="scores")(found))
+
+
+def sharding(size: Size) -> Sharding:
+    """Return how the model's parameters may be shared out: by heads, by the network's width, and by tokens."""
+    into = "query|key|value|gate|up"
+    return Sharding(
+        along={f".*/({into})/kernel": 1, ".*/(out|down)/kernel": 0, "embedding/embeddings": 0},
+        parts={
+            "heads": size.heads,
+            "shared heads": size.shared_heads,
+            "hidden units": size.hidden,
+            "tokens": VOCABULARY,
+        },
+        block=r"block_\d+",
+    )
 
 
 def drawn(spread: float) -> Any:
@@ -62,9 +78,10 @@ class Block(layers.Layer):  # type: ignore[misc]
 
     def call(self, x: Any) -> Any:
         # Keras's RematScope, which wraps each inner layer, fails in a graph of TensorFlow's: they take keywords.
-        return keras.remat(self.forward)(x) if self.recomputed else self.forward(x)
+        return keras.remat(self.computed)(x) if self.recomputed else self.computed(x)
 
-    def forward(self, x: Any) -> Any:
+    # Not `forward`, which on PyTorch would take the place of `call`.
+    def computed(self, x: Any) -> Any:
         x = x + self.attend(self.norm_attention(x))
         y = self.norm_network(x)
         return x + self.down(ops.silu(self.gate(y)) * self.up(y))

@@ -40,6 +40,7 @@ def training(
     limits: Mapping[str, tuple[int, int]] | None = None,
     optional: Mapping[str, Values] | None = None,
     distributed: bool = False,
+    sharded: bool = False,
     time_limit_s: float = 7200.0,
 ) -> Callable[[Callable[[Point, Strategy], Training]], Callable[[Point], Prepared]]:
     """Declare the decorated function as the training `name`, on every device and backend.
@@ -47,7 +48,7 @@ def training(
     The function prepares a point, given the strategy by which the point is trained: Keras already runs on the point's
     backend and device, and in the strategy's scope. `axes`, `choices`, `limits` and `optional` are as in `benchmark`,
     and those of every training are added. A `distributed` training may be asked for on several devices and in several
-    processes.
+    processes, and a `sharded` one with a share of its parameters in each: it tells its strategy how (`Strategy.shard`).
     """
 
     def declare(build: Callable[[Point, Strategy], Training]) -> Callable[[Point], Prepared]:
@@ -65,10 +66,10 @@ def training(
             name,
             devices=("cpu", "gpu", "tpu"),
             axes={**axes, **AXES},
-            choices={**(choices or {}), **CHOICES, **given.CHOICES, **(find.CHOICES if distributed else {})},
+            choices={**(choices or {}), **CHOICES, **given.CHOICES, **(find.choices(sharded) if distributed else {})},
             limits={**(limits or {}), **(find.LIMITS if distributed else {})},
             optional={**(optional or {}), **(distribution.AXES if distributed else {}), **given.AXES},
-            only={**(find.ONLY if distributed else {}), **given.ONLY},
+            only={**(find.only(sharded) if distributed else {}), **given.ONLY},
             figure="items",
             bound="arithmetic",
             dtype=arithmetic,

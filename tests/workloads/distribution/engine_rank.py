@@ -1,4 +1,4 @@
-"""One rank of a training by JAX or PyTorch: a job as JSON comes in, what was seen goes out as the last line."""
+"""One rank of a training by any framework: a job as JSON comes in, what was seen goes out as the last line."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from profiling.records.point import Point
 def main() -> None:
     job = json.loads(sys.argv[1])
     join(World(**job["world"]))
-    what = {"learn": learn, "normalised": normalised}[job["what"]]
+    what = {"learn": learn, "normalised": normalised, "language": language}[job["what"]]
     try:
         found = what(job["backend"], job["params"])
     except Skip as skip:
@@ -23,11 +23,11 @@ def main() -> None:
     print(json.dumps(found), flush=True)
 
 
-def prepared(backend: str, params: dict[str, Any]) -> Training:
-    """The benchmark `learn` at these values."""
-    benchmark = discover()["learn"]
+def prepared(name: str, backend: str, params: dict[str, Any]) -> Training:
+    """The benchmark at these values."""
+    benchmark = discover()[name]
     values = {axis: values[0] for axis, values in benchmark.axes_on("cpu").items()} | params
-    task = benchmark.prepare(Point("learn", "cpu", values, backend, seed=1))
+    task = benchmark.prepare(Point(name, "cpu", values, backend, seed=1))
     assert isinstance(task, Training)
     return task
 
@@ -38,7 +38,7 @@ def metrics(task: Training) -> dict[str, float]:
 
 def learn(backend: str, params: dict[str, Any]) -> dict[str, Any]:
     """Train together, then exchange alone, then train apart in rank 0 only: if that waited, it would do so for ever."""
-    task = prepared(backend, params)
+    task = prepared("learn", backend, params)
     found: dict[str, Any] = {"history": task.fit([]), "steps": DOING.steps, "stage": DOING.stage}
     found["metrics"] = metrics(task)
     if task.exchange and params.get("sync") != "off":
@@ -50,6 +50,43 @@ def learn(backend: str, params: dict[str, Any]) -> dict[str, Any]:
             task.exchange.apart([])
         found["metrics_apart"] = metrics(task)
     return found
+
+
+def language(backend: str, params: dict[str, Any]) -> dict[str, Any]:
+    """Train a tiny language model for a few steps; return its losses, sums over its weights, and what they predict."""
+    import numpy as np
+
+    few = {"steps": 4, "epochs": 3, "batch": 8, "sequence": 32}
+    task = prepared("transformer", backend, few | params)
+    assert task.layout
+    found = {"history": task.fit([]), "layout": vars(task.layout), "predicted": metrics(task)}
+    weights = np.concatenate([whole(part.value).ravel() for part in task.model.trainable_variables]).astype("float64")
+    drawn = np.random.default_rng(8).normal(size=weights.size)
+    found["weights"] = [weights.sum(), np.linalg.norm(weights), weights @ drawn]
+    found["optimizer_bytes"] = sum(here(each.value) for each in task.model.optimizer.variables)
+    return found
+
+
+def whole(value: Any) -> Any:
+    """Return all of an array whose parts the ranks may have."""
+    import numpy as np
+    from keras import ops
+
+    if hasattr(value, "full_tensor"):
+        value = value.full_tensor()
+    elif not getattr(value, "is_fully_addressable", True):
+        from jax.experimental.multihost_utils import process_allgather
+
+        return np.asarray(process_allgather(value, tiled=True))
+    return ops.convert_to_numpy(value)
+
+
+def here(value: Any) -> int:
+    """Return the bytes that this rank has of an array."""
+    if hasattr(value, "addressable_shards"):
+        return sum(shard.data.nbytes for shard in value.addressable_shards)
+    local = value.to_local() if hasattr(value, "to_local") else value
+    return int(getattr(local, "nbytes", 0))
 
 
 def normalised(backend: str, params: dict[str, Any]) -> dict[str, Any]:

@@ -105,11 +105,11 @@ def test_a_point_of_the_papers_strategies_would_train_on_a_tpu(tmp_path: Path) -
 @pytest.mark.parametrize(
     ("backend", "params", "layout"),
     [
-        ("torch", {}, Layout(4, 1, 4, "strong", "ddp", 8)),
-        ("torch", {"scaling": "weak"}, Layout(4, 1, 4, "weak", "ddp", 32)),
-        ("jax", {"devices": 2}, Layout(4, 2, 8, "strong", "data-parallel", 8)),
+        ("torch", {}, Layout(4, 1, 4, 1, "strong", "ddp", 8)),
+        ("torch", {"scaling": "weak"}, Layout(4, 1, 4, 1, "weak", "ddp", 32)),
+        ("jax", {"devices": 2}, Layout(4, 2, 8, 1, "strong", "data-parallel", 8)),
         # Rank 0 coordinates and rank 1 keeps the weights; each of the others trains on batches of its own.
-        ("tensorflow", {"strategy": "parameter-server"}, Layout(4, 1, 2, "strong", "parameter-server", 8)),
+        ("tensorflow", {"strategy": "parameter-server"}, Layout(4, 1, 2, 1, "strong", "parameter-server", 8)),
     ],
 )
 def test_a_strategy_says_how_the_replicas_are_laid_out(backend: str, params: dict[str, Scalar], layout: Layout) -> None:

@@ -1,0 +1,102 @@
+"""The language model learns in several processes what it learns in one, replicated on every framework or sharded."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import pytest
+
+from profiling.benchmark import Skip
+from profiling.ranks.world import World, join
+from profiling.records.point import Point
+from tests.workloads.distribution.engines import TOLERANCE, Found, train
+from workloads.distribution.find import strategy_of
+from workloads.language.sizes import SIZES
+
+NORMS = 9 * 128
+"""The scales of the norms, which ModelParallel keeps whole everywhere."""
+BYTES = 4 * SIZES["tiny"].parameters
+
+pytestmark = pytest.mark.slow
+
+
+@cache
+def alone(backend: str) -> Found:
+    (found,) = train("language", backend, 1)
+    return found
+
+
+def assert_the_same(found: Found, backend: str) -> None:
+    """Check the losses, the weights and what they predict: a gradient that is clipped by a wrong norm changes all."""
+    for part in ("loss", "weights", "predicted"):
+        seen, expected = ((one["history"] if part == "loss" else one)[part] for one in (found, alone(backend)))
+        if part == "predicted":
+            seen = {name: seen[name] for name in expected}
+        assert seen == pytest.approx(expected, rel=TOLERANCE), part
+
+
+@pytest.mark.parametrize(
+    ("backend", "strategy"), [("tensorflow", "multiworker"), ("jax", "data-parallel"), ("torch", "ddp")]
+)
+def test_two_processes_learn_what_one_does(backend: str, strategy: str) -> None:
+    pytest.importorskip(backend)
+    first, second = train("language", backend, 2)
+    assert first["layout"]["strategy"] == strategy
+    assert first["weights"] == second["weights"]
+    assert_the_same(first, backend)
+
+
+def test_two_devices_of_one_process_clip_their_gradients_together() -> None:
+    pytest.importorskip("tensorflow")
+    (found,) = train("language", "tensorflow", 1, devices=2)
+    assert found["layout"]["strategy"] == "mirrored"
+    assert_the_same(found, "tensorflow")
+
+
+@pytest.mark.parametrize(
+    ("backend", "strategy", "options", "held"),
+    [
+        ("jax", "model-parallel", {}, BYTES / 2 + 4 * NORMS / 2),
+        ("torch", "fsdp", {"recompute": "on"}, BYTES / 2),
+    ],
+)
+def test_two_processes_hold_half_of_the_parameters_each_and_learn_what_one_does(
+    backend: str, strategy: str, options: dict[str, str], held: float
+) -> None:
+    pytest.importorskip(backend)
+    ranks = train("language", backend, 2, strategy=strategy, **options)
+    assert ranks[0]["weights"] == ranks[1]["weights"]
+    for rank in ranks:
+        assert rank["layout"]["strategy"] == strategy
+        assert rank["predicted"]["held_parameters"] == held
+        # Adam's two means of each parameter, and a number or two.
+        assert 2 * held <= rank["optimizer_bytes"] < 2 * held + 64
+        assert_the_same(rank, backend)
+
+
+def test_heads_that_cannot_be_shared_out_are_a_skip() -> None:
+    from workloads.language.decoder import sharding
+
+    sharding(SIZES["tiny"]).require(2)
+    with pytest.raises(Skip, match="4 heads cannot be shared out evenly to 3 devices"):
+        sharding(SIZES["tiny"]).require(3)
+
+
+@pytest.mark.parametrize(
+    ("backend", "params", "reason"),
+    [
+        ("torch", {"strategy": "fsdp", "batch": 9}, "a batch of 9 cannot be shared out evenly to 2 replicas"),
+        ("jax", {"strategy": "fsdp"}, "strategy=fsdp only with backend=torch"),
+        ("torch", {"strategy": "fsdp", "precision": "mixed_float16"}, "precision=float32,mixed_bfloat16"),
+        ("torch", {"strategy": "model-parallel"}, "strategy=model-parallel only with backend=jax"),
+    ],
+)
+def test_what_cannot_be_sharded_is_skipped_with_the_reason(
+    backend: str, params: dict[str, str | int], reason: str
+) -> None:
+    join(World(rank=0, size=2))
+    try:
+        with pytest.raises(Skip, match=reason):
+            assert strategy_of(Point("transformer", "cpu", {"batch": 8} | params, backend)).batch
+    finally:
+        join(World())

@@ -1,0 +1,37 @@
+"""TensorFlow's strategies that Keras's own `fit` trains by, with several replicas in one process."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager
+from typing import Any
+
+from workloads.data.pipeline import Feed
+from workloads.distribution.strategy import Strategy
+
+
+class OwnFit(Strategy):
+    """One of TensorFlow's strategies that `fit` and `predict` of Keras 3 are made for."""
+
+    _strategy: Any
+
+    def scope(self) -> AbstractContextManager[Any]:
+        scope: AbstractContextManager[Any] = self._strategy.scope()
+        return scope
+
+    def train(self, model: Any, batches: Feed, epochs: int, callbacks: list[Any]) -> dict[str, list[float]]:
+        if model.optimizer.global_clipnorm or model.optimizer.clipnorm:
+            _clip_together(model.optimizer)
+        return super().train(model, batches, epochs, callbacks)
+
+
+def _clip_together(optimizer: Any) -> None:
+    """Have gradients be added up before they are clipped: Keras clips each replica's by the norm of its own part."""
+    add_up, clip = type(optimizer)._all_reduce_sum_gradients, type(optimizer)._clip_gradients
+
+    def clip_sum(gradients: list[Any]) -> list[Any]:
+        pairs = add_up(optimizer, [(gradient, None) for gradient in gradients])
+        clipped: list[Any] = clip(optimizer, [gradient for gradient, _ in pairs])
+        return clipped
+
+    optimizer._clip_gradients = clip_sum
+    optimizer._all_reduce_sum_gradients = lambda pairs: pairs
