@@ -15,11 +15,8 @@ import keras
 from keras import ops
 
 from workloads.language.decoder import Pair, turns
-from workloads.language.generation import Generation
+from workloads.language.generation import SHARPNESS, Generation
 from workloads.language.sizes import VOCABULARY
-
-SHARPNESS = 2.0
-"""The factor of what heads ask, by which they attend to few tokens: among many alike a wrong one would not be seen."""
 
 Cache = list[Pair]
 """The keys and values of each block, (batch, shared heads, length, head)."""

@@ -7,6 +7,9 @@ from dataclasses import dataclass
 from profiling.records.work import Work
 from workloads.language.sizes import VOCABULARY, Size
 
+SHARPNESS = 2.0
+"""The deviation of attention's scores. Heads then attend to few tokens: among many alike a wrong one is not seen."""
+
 
 @dataclass(frozen=True)
 class Generation:
