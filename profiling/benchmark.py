@@ -140,7 +140,7 @@ class Benchmark:
     ceiling: bool = False
     time_limit_s: float = 300.0
     module: str = ""
-    bound: Resource | None = None
+    bound: Fact[Resource] | None = None
     unbounded: str = ""
     dtype: Fact[str] | None = None
     cores: Fact[Cores] = "all"
@@ -158,7 +158,7 @@ class Benchmark:
             )
         if self.bound and self.unbounded:
             raise ValueError(f"{self.name}: its rate has a bound or none: declare one of bound and unbounded")
-        if self.bound == "arithmetic" and self.dtype is None:
+        if (self.bound == "arithmetic" or callable(self.bound)) and self.dtype is None:
             raise ValueError(f"{self.name}: its rate is bounded by arithmetic: declare the dtype of that")
         unknown = {*self.layout.values(), *self.sizes} - self.axis_names
         if unknown:
@@ -166,11 +166,12 @@ class Benchmark:
 
     def declared(self, point: Point) -> dict[str, Any]:
         """Return the facts of a point that are known before it is measured, by the fields of a record."""
+        bound = None if self.bound is None else _fact(self.bound, point)
         dtype = None if self.dtype is None else _fact(self.dtype, point)
         return {
             "figure": self.figure,
             "ceiling": self.ceiling,
-            "bound": Bound(self.bound, self.unbounded or None, dtype, _fact(self.cores, point)),
+            "bound": Bound(bound, self.unbounded or None, dtype, _fact(self.cores, point)),
             "layout": self.layout_of(point),
             "sizes": dict(self.sizes),
         }
@@ -262,7 +263,7 @@ def benchmark(
     ceiling: bool = False,
     time_limit_s: float = 300.0,
     module: str = "",
-    bound: Resource | None = None,
+    bound: Fact[Resource] | None = None,
     unbounded: str = "",
     dtype: Fact[str] | None = None,
     cores: Fact[Cores] = "all",
@@ -292,7 +293,7 @@ def benchmark(
     What follows is declared because nobody guesses it from the names of axes, which may be called anything:
     `bound` says what of the hardware bounds the rate, so that it is shown as a share of that: `arithmetic` in `dtype`,
     by one or all `cores`, or `memory`; `unbounded` is the reason why nothing does. A rate of flops or bytes needs one
-    of the two. `dtype` and `cores` are values, or functions of the point such as `axis("precision")`.
+    of the two. `bound`, `dtype` and `cores` are values, or functions of the point such as `axis("precision")`.
     `layout` names the axes that say how a point is laid out, by the fields of `Layout`: `{"processes": "ranks"}`.
     `sizes` names the axes that are sizes, with their unit in bytes: the report draws the figure against them.
     ValueError where a declaration is missing that another needs.

@@ -7,7 +7,8 @@ al., 2023), SwiGLU (Shazeer, 2020), and the embedding's matrix as the output's (
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeAlias
 
 import keras
 import numpy as np
@@ -22,6 +23,8 @@ BASE = 10_000.0
 """The longest wave of the rotary positions, in tokens over 2π."""
 SPREAD = 0.02
 """The standard deviation of initial weights."""
+Pair: TypeAlias = tuple[Any, Any]
+"""Keys and values, or cosine and sine."""
 
 
 def decoder(size: Size, sequence: int, attention: str = "math", recomputed: bool = False) -> Any:
@@ -82,24 +85,44 @@ class Block(layers.Layer):  # type: ignore[misc]
 
     # Not `forward`, which on PyTorch would take the place of `call`.
     def computed(self, x: Any) -> Any:
-        x = x + self.attend(self.norm_attention(x))
+        return self.with_network(x + self.attend(self.norm_attention(x)))
+
+    def with_network(self, x: Any) -> Any:
         y = self.norm_network(x)
         return x + self.down(ops.silu(self.gate(y)) * self.up(y))
 
     def attend(self, x: Any) -> Any:
         """Return what each token takes from those up to itself."""
-        size = self.size
-        query = self.parted(self.query(x), size.heads)
-        key, value = (self.parted(into(x), size.shared_heads) for into in (self.key, self.value))
-        query, key = rotated(query, self.turns), rotated(key, self.turns)
+        query, key, value = self.heads(x, self.turns)
         if self.attention == "flash":
             found = ops.dot_product_attention(query, key, value, is_causal=True, flash_attention=True)
         else:
-            found = attended(query, key, value)
-        return self.out(ops.reshape(found, (-1, self.sequence, size.width)))
+            before = np.tril(np.ones((self.sequence, self.sequence), bool))
+            found = attended(query, apart(key), apart(value), before)
+        return self.joined(found)
+
+    def cached(self, x: Any, by: Pair, seen: Any, keep: Callable[[Any, Any], Pair]) -> Any:
+        """Return what `call` makes of tokens that follow on others, (batch, tokens, width).
+
+        `keep` is given their keys and values, each (batch, shared heads, tokens, head), and returns those with the ones
+        of the tokens before. `by` are the turns of these tokens, and `seen` (tokens, kept ones) is whom each sees.
+        """
+        query, key, value = self.heads(self.norm_attention(x), by)
+        keys, values = keep(apart(key), apart(value))
+        return self.with_network(x + self.joined(attended(query, keys, values, seen)))
+
+    def heads(self, x: Any, by: Pair) -> tuple[Any, Any, Any]:
+        """Return what each token asks, its keys and its values, (batch, tokens, heads, head); the first two turned."""
+        size = self.size
+        query = self.parted(self.query(x), size.heads)
+        key, value = (self.parted(into(x), size.shared_heads) for into in (self.key, self.value))
+        return rotated(query, by), rotated(key, by), value
 
     def parted(self, x: Any, heads: int) -> Any:
-        return ops.reshape(x, (-1, self.sequence, heads, self.size.head))
+        return ops.reshape(x, (-1, x.shape[1], heads, self.size.head))
+
+    def joined(self, x: Any) -> Any:
+        return self.out(ops.reshape(x, (-1, x.shape[1], self.size.width)))
 
     def products(self) -> int:
         """Return the multiply-adds of a sequence, for `profiling.flop_counts.layers`."""
@@ -127,27 +150,34 @@ def matrix(name: str, units: int, spread: float = SPREAD) -> Any:
     return layers.Dense(units, use_bias=False, kernel_initializer=drawn(spread), name=name)
 
 
-def turns(sequence: int, head: int) -> tuple[Any, Any]:
+def turns(sequence: int, head: int) -> Pair:
     """Return cosine and sine, each (sequence, 1, head / 2), of the angle by which each pair of numbers is turned."""
     waves = BASE ** (-np.arange(0, head, 2) / head)
     angles = np.arange(sequence)[:, None, None] * waves
     return np.cos(angles).astype("float32"), np.sin(angles).astype("float32")
 
 
-def rotated(x: Any, by: tuple[Any, Any]) -> Any:
+def rotated(x: Any, by: Pair) -> Any:
     """Return heads (batch, sequence, heads, head) turned by their positions; pairs are of the first and second half."""
     cosine, sine = (ops.cast(one, x.dtype) for one in by)
     first, second = ops.split(x, 2, axis=-1)
     return ops.concatenate([first * cosine - second * sine, second * cosine + first * sine], axis=-1)
 
 
-def attended(query: Any, key: Any, value: Any) -> Any:
-    """Return softmax(q·k / √head)·v of each head over the tokens up to its own, (batch, sequence, heads, head)."""
-    _, sequence, heads, head = query.shape
-    shared = key.shape[2]
-    asked = ops.reshape(query, (-1, sequence, shared, heads // shared, head))
-    scores = ops.cast(ops.einsum("bqsgd,bksd->bsgqk", asked, key), "float32") * head**-0.5
-    before = np.tril(np.ones((sequence, sequence), bool))
-    weights = ops.softmax(ops.where(before, scores, -1e30), axis=-1)
-    found = ops.einsum("bsgqk,bksd->bqsgd", ops.cast(weights, value.dtype), value)
-    return ops.reshape(found, (-1, sequence, heads, head))
+def apart(x: Any) -> Any:
+    """Return heads (batch, tokens, heads, head) as (batch, heads, tokens, head)."""
+    return ops.transpose(x, (0, 2, 1, 3))
+
+
+def attended(query: Any, keys: Any, values: Any, seen: Any) -> Any:
+    """Return softmax(q·k / √head)·v of each head over the tokens that are seen, (batch, tokens, heads, head).
+
+    `query` is as what is returned, keys and values are (batch, shared heads, length, head), `seen` (tokens, length).
+    """
+    _, tokens, heads, head = query.shape
+    shared = keys.shape[1]
+    asked = ops.reshape(query, (-1, tokens, shared, heads // shared, head))
+    scores = ops.cast(ops.einsum("bqsgd,bskd->bsgqk", asked, keys), "float32") * head**-0.5
+    weights = ops.softmax(ops.where(seen, scores, -1e30), axis=-1)
+    found = ops.einsum("bsgqk,bskd->bqsgd", ops.cast(weights, values.dtype), values)
+    return ops.reshape(found, (-1, tokens, heads, head))

@@ -1,0 +1,236 @@
+"""Generating with a cache gives what the model gives without one; a cache that is wrong in any way fails its check."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from importlib.util import find_spec
+from typing import Any
+
+import numpy as np
+import pytest
+
+from profiling.benchmark import REGISTRY, Skip
+from profiling.records.point import Point, Scalar
+from tests.conftest import ROOT, Run, records
+from workloads.generate import ITEMSIZE, require_room, tolerance, verify_generated
+from workloads.language.generation import Generation
+from workloads.language.sizes import SIZES, Size
+from workloads.training.keras_model import use_backend
+
+BACKENDS = ("tensorflow", "jax", "torch")
+SIZE = Size(width=64, blocks=2, heads=4, shared_heads=2, hidden=96, rate=1e-3)
+DEFAULTS: dict[str, Scalar] = {"phase": "decode", "size": "tiny", "batch": 2, "context": 16, "new": 6}
+
+
+def point(precision: str = "float32", backend: str = "tensorflow", **params: Scalar) -> Point:
+    return Point("generate", "cpu", {**DEFAULTS, "precision": precision, **params}, backend, seed=5)
+
+
+GENERATE = """
+import json, sys
+from profiling.records.point import Point
+from workloads.generate import generate
+found = {}
+for params in json.loads(sys.argv[2]):
+    task = generate(Point("generate", "cpu", params, sys.argv[1], seed=5))
+    task.run(), task.run()  # the second begins with the cache of the first
+    checked = task.verify()
+    task.run()
+    name = f"{params['phase']} {params['precision']}"
+    found[name] = [bool(checked.passed), checked.error, checked.tolerance, sorted(task.metrics(1.0))]
+print(json.dumps(found))
+"""
+"""What generates at several points, one after the other, on one backend."""
+
+
+@pytest.fixture(scope="module")
+def generated() -> dict[str, dict[str, Any]]:
+    """Return what comes of every phase and precision on each backend that is here, in a process of its own."""
+    points = [dict(point(precision).params) for precision in ITEMSIZE] + [dict(point(phase="prefill", batch=3).params)]
+    processes = {
+        backend: subprocess.Popen(
+            [sys.executable, "-c", GENERATE, backend, json.dumps(points)],
+            cwd=ROOT,
+            # One thread each: three frameworks at once would wait for each other's.
+            env=os.environ | {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"},
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        for backend in filter(find_spec, BACKENDS)
+    }
+    return {backend: json.loads(process.communicate()[0]) for backend, process in processes.items()}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_every_backend_generates_what_the_model_without_a_cache_does(
+    generated: dict[str, dict[str, Any]], backend: str
+) -> None:
+    if backend not in generated:
+        pytest.skip(f"{backend} is not installed")
+    found = generated[backend]
+    assert set(found) == {"decode float32", "decode float16", "decode bfloat16", "prefill float32"}
+    for name, (passed, error, tolerated, metrics) in found.items():
+        assert passed, (name, error, tolerated)
+        time = {"decode": "time_per_token", "prefill": "time_to_first_token"}[name.split()[0]]
+        assert metrics == ["cache", time, "weights"]
+
+
+@pytest.fixture
+def policy() -> Iterator[None]:
+    """Leave Keras's precision as it was."""
+    yield
+    import keras
+
+    keras.config.set_dtype_policy("float32")
+
+
+def keys_a_position_late(patch: pytest.MonkeyPatch, generator: Any) -> None:
+    from workloads.language import cached
+
+    own = cached.written
+    patch.setattr(cached, "written", lambda cache, new, begin: own(cache, new, begin + (new.shape[2] == 1)))
+
+
+def keys_of_heads_permuted(patch: pytest.MonkeyPatch, generator: Any) -> None:
+    from keras import ops
+
+    from workloads.language import cached
+
+    own = cached.written
+    patch.setattr(
+        cached, "written", lambda cache, new, begin: own(cache, ops.flip(new, 1) if new.shape[2] == 1 else new, begin)
+    )
+
+
+def turned_a_position_too_far(patch: pytest.MonkeyPatch, generator: Any) -> None:
+    reading(patch, generator, turns=lambda turns: [np.roll(each, -1, axis=0) for each in turns])
+
+
+def a_token_of_another_sequence(patch: pytest.MonkeyPatch, generator: Any) -> None:
+    """Let one token of one block be as it was when the sequences of the batch had changed places."""
+    from keras import ops
+
+    here = (np.arange(generator.of.length) == 20)[None, None, :, None]
+
+    def stale(cache: Any) -> Any:
+        first, *rest = cache
+        return [tuple(ops.where(here, ops.flip(each, 0), each) for each in first), *rest]
+
+    reading(patch, generator, cache=stale)
+
+
+def a_token_too_many_seen(patch: pytest.MonkeyPatch, generator: Any) -> None:
+    looking(patch, lambda seen, ops: ops.logical_or(seen, ops.roll(seen, 1, axis=-1)))
+
+
+def the_own_token_not_seen(patch: pytest.MonkeyPatch, generator: Any) -> None:
+    looking(patch, lambda seen, ops: ops.logical_and(seen, ops.roll(seen, -1, axis=-1)))
+
+
+def the_second_likeliest_token(patch: pytest.MonkeyPatch, generator: Any) -> None:
+    from keras import ops
+
+    from workloads.language import cached
+
+    patch.setattr(cached, "likeliest", lambda scores: ops.cast(ops.argsort(scores, axis=-1)[:, -2], "int32"))
+
+
+def looking(patch: pytest.MonkeyPatch, change: Callable[[Any, Any], Any]) -> None:
+    """Change whom a decoded token sees."""
+    from keras import ops
+
+    from workloads.language.decoder import Block
+
+    own = Block.cached
+
+    def cached(self: Any, x: Any, by: Any, seen: Any, keep: Any) -> Any:
+        return own(self, x, by, change(seen, ops) if seen.shape[0] == 1 else seen, keep)
+
+    patch.setattr(Block, "cached", cached)
+
+
+def reading(patch: pytest.MonkeyPatch, generator: Any, turns: Any = None, cache: Any = None) -> None:
+    """Change the turns or the cache by which a decoded token is read."""
+    own, right = generator._read, generator.turns
+
+    def read(tokens: Any, kept: Any, begin: Any, length: int) -> Any:
+        decoding = tokens.shape[1] == 1
+        generator.turns = turns(right) if turns and decoding else right
+        return own(tokens, cache(kept) if cache and decoding else kept, begin, length)
+
+    patch.setattr(generator, "_read", read)
+
+
+FAULTS = (
+    keys_a_position_late,
+    keys_of_heads_permuted,
+    turned_a_position_too_far,
+    a_token_of_another_sequence,
+    a_token_too_many_seen,
+    the_own_token_not_seen,
+    the_second_likeliest_token,
+)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("precision", ["float32", "bfloat16"])
+def test_a_wrong_cache_is_caught(precision: str, policy: None) -> None:
+    use_backend(point(precision))
+    from workloads.language.cached import Generator, spread_weights
+    from workloads.language.decoder import decoder
+
+    of = Generation(SIZE, batch=2, context=24, new=8, itemsize=ITEMSIZE[precision])
+    model = decoder(SIZE, of.length)
+    spread_weights(model)
+    prompt = np.random.default_rng(6).integers(0, 256, (of.batch, of.context)).astype(np.int32)
+    right = verify_generated(model, Generator(model, of), prompt, precision)
+    assert right.passed, right
+    assert right.error is not None
+    assert right.error < 0.5 * tolerance(SIZE, precision), "the tolerance is near to what rounding does"
+    for fault in FAULTS:
+        with pytest.MonkeyPatch.context() as patch:
+            generator = Generator(model, of)
+            # As they are, for compiling each takes longer than running it.
+            generator.prefill, generator.decode = generator._prefill, generator._decode
+            fault(patch, generator)
+            found = verify_generated(model, generator, prompt, precision)
+        assert found.error is not None
+        assert found.error > 3 * tolerance(SIZE, precision), fault.__name__
+        assert not found.passed, fault.__name__
+
+
+@pytest.mark.slow
+def test_a_run_tells_the_time_to_the_first_token_and_what_bounds_each_phase(accelbench: Run, tmp_path: Any) -> None:
+    small = ("--param", "context=16", "--param", "new=4", "--param", "batch=2")
+    done = accelbench("run", "generate", *small, "--no-ceilings", "--out", "run")
+    assert done.returncode == 0, done.stderr
+    prefill, decode = records(tmp_path / "run")
+    assert prefill["verification"]["passed"]
+    assert decode["verification"]["passed"]
+    assert prefill["metrics"]["time_to_first_token"]["value"] == prefill["timing"]["summary"]["median"]
+    assert decode["metrics"]["time_per_token"]["value"] == decode["timing"]["summary"]["median"] / 4
+    assert [each["bound"]["resource"] for each in (prefill, decode)] == ["arithmetic", "memory"]
+    assert [each["work"]["items"] for each in (prefill, decode)] == [2 * 16, 2 * 4]
+
+
+def test_what_does_not_fit_is_skipped_with_the_figure() -> None:
+    of = Generation(SIZES["1b"], batch=4096, context=1 << 17, new=128, itemsize=4)
+    with pytest.raises(Skip, match=r"needs [\d.]+ PiB of memory; half of the available"):
+        require_room(point(), of)
+    require_room(point(), Generation(SIZES["tiny"], batch=8, context=512, new=32, itemsize=4))
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_rounding_explains_less_than_scores_differ_by(size: str) -> None:
+    errors = {precision: tolerance(SIZES[size], precision) for precision in ITEMSIZE}
+    assert errors["float32"] < 1e-3
+    assert errors["float16"] < errors["bfloat16"] < 0.5
+
+
+def test_every_precision_has_a_rounding_and_a_size() -> None:
+    assert set(REGISTRY["generate"].choices["precision"]) == set(ITEMSIZE)
