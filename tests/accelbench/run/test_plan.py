@@ -71,8 +71,8 @@ def test_a_kernel_refuses_on_every_machine_what_is_not_planned_and_nothing_else(
 @pytest.mark.parametrize("strategy", STRATEGIES)
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_a_training_refuses_the_strategies_that_are_not_planned(backend: str, strategy: str) -> None:
-    training, values = discover()["cnn-mnist"], {"batch": 12, "strategy": strategy}
-    planned, given = 0, {"visible": "all", "held": "nothing"}
+    training, values = discover()["transformer"], {"batch": 12, "strategy": strategy}
+    planned, given = 0, {"precision": "float32", "visible": "all", "held": "nothing"}
     for devices, processes, jit in itertools.product((1, 2), (1, 3), ("auto", "on")):
         params = {**values, "devices": devices, "processes": processes, "jit_compile": jit, **given}
         for device in training.devices:
@@ -80,12 +80,18 @@ def test_a_training_refuses_the_strategies_that_are_not_planned(backend: str, st
             try:
                 if training.exclusion(device, backend, params):
                     with pytest.raises(Skip):
-                        strategy_of(Point("cnn-mnist", device, params, backend))
+                        strategy_of(Point("transformer", device, params, backend))
                 else:
                     planned += 1
             finally:
                 join(World())
     assert bool(planned) == (backend in STRATEGIES[strategy].backends)
+
+
+def test_only_a_training_that_says_how_is_sharded() -> None:
+    for name, there in (("transformer", True), ("cnn-mnist", False)):
+        assert ("fsdp" in discover()[name].choices["strategy"]) == there
+        assert ("fsdp" in str(discover()[name].rules())) == there
 
 
 def plan(*choices: str, suite: str | None = None, names: tuple[str, ...] = (), device: Device = "gpu") -> list[Point]:
