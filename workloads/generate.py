@@ -16,7 +16,6 @@ from profiling.benchmark import Task, Values, axis, benchmark
 from profiling.records.point import Point
 from profiling.records.quality import Metric, Verification
 from profiling.records.work import Resource
-from profiling.timing.verification import verify_close
 from workloads.language.generation import SHARPNESS, Generation
 from workloads.language.sizes import SIZES, VOCABULARY, Size
 from workloads.training.declare import BACKENDS
@@ -123,6 +122,8 @@ def verify_generated(model: Any, generator: Any, prompt: Any, precision: str) ->
     import numpy as np
     from keras import ops
 
+    from profiling.timing.verification import verify_close
+
     first = generator.prefill(ops.convert_to_tensor(prompt), generator.cache(POISON))
     parts = first, generator.decode(first.tokens, first.cache)
     tokens, scores = (np.concatenate([ops.convert_to_numpy(part[of]) for part in parts], axis=1) for of in (0, 1))
@@ -148,7 +149,7 @@ def tolerance(size: Size, precision: str) -> float:
     sum of n terms of random sign errs by u·√n, too (each addition by u of the sum so far, at most); half precision adds
     up in float32. The stream is the sum of all blocks' contributions, so that block l's counts for 1/l of the squares,
     and each addition to it rounds once more. Attention turns an error of its scores, whose deviation is `SHARPNESS`,
-    into one of its shares. The squares add up, and both models err. Measured on CPUs: at most a third of it.
+    into one of its shares. The squares add up, and both models err. Measured on CPUs: at most half of it.
     """
     sums = 6 * size.width + size.hidden if precision == "float32" else 0.0
     shares = sum(1 / number for number in range(1, size.blocks + 1))
