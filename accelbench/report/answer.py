@@ -103,9 +103,9 @@ def _best_by_name(rows: Sequence[Row], trained: bool) -> dict[str, Row]:
 
 
 def _rate(row: Row) -> str:
-    """Return the row's rate without its interval; of a bounded one the rate of the figure that bounds it."""
+    """Return the row's rate without its interval; of a bounded kernel the rate of the figure that bounds it."""
     figure = row.record.bound.figure
-    if row.training or figure is None:
+    if row.record.point.backend or figure is None:
         return row.reading.figure
     return read(row.record.rate(figure) or 0.0, UNITS[figure]).figure
 
