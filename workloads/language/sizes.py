@@ -74,9 +74,11 @@ class Size:
 SIZES = {
     "tiny": Size(width=128, blocks=4, heads=4, shared_heads=2, hidden=384, rate=3e-3),
     "125m": Size(width=768, blocks=20, heads=12, shared_heads=4, hidden=2048, rate=6e-4),
+    "125m-slice": Size(width=768, blocks=2, heads=12, shared_heads=4, hidden=2048, rate=6e-4),
     "350m": Size(width=1024, blocks=32, heads=16, shared_heads=4, hidden=2688, rate=4e-4),
     "1b": Size(width=2048, blocks=22, heads=16, shared_heads=4, hidden=5632, rate=3e-4),
     "7b-slice": Size(width=4096, blocks=2, heads=32, shared_heads=8, hidden=14_336, rate=3e-4),
 }
-"""0.8, 126, 348, 993 and 437 million parameters; the last has two of the 32 blocks of a model of seven billion
-(Jiang et al., "Mistral 7B", 2023). Tokens are bytes, so blocks have the parameters that others have in vocabularies."""
+"""0.8, 126, 13, 348, 993 and 437 million parameters. A slice has two blocks of its model, for devices to which all of
+it is too much; the last is of a model of seven billion with 32 blocks (Jiang et al., "Mistral 7B", 2023). Tokens are
+bytes, so blocks have the parameters that others have in vocabularies."""

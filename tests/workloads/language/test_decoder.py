@@ -120,7 +120,8 @@ def test_parameters_and_operations_are_those_of_the_formulas() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "millions"), [("tiny", 0.8), ("125m", 126), ("350m", 348), ("1b", 993), ("7b-slice", 437)]
+    ("name", "millions"),
+    [("tiny", 0.8), ("125m", 126), ("125m-slice", 12.8), ("350m", 348), ("1b", 993), ("7b-slice", 437)],
 )
 def test_the_sizes_have_the_parameters_that_they_are_named_by(name: str, millions: float) -> None:
     assert SIZES[name].parameters / 1e6 == pytest.approx(millions, rel=0.03)
