@@ -11,12 +11,12 @@ from __future__ import annotations
 
 import os
 from functools import lru_cache
-from importlib import import_module
 from types import ModuleType
 from typing import Any
 
 from kernels.collectives.task import HostArrays, Run, make_task, require_host_memory
 from kernels.lockstep import Lockstep, lockstep
+from kernels.pytorch import pytorch
 from profiling.benchmark import Skip, Task
 from profiling.ranks.channel import Address
 from profiling.ranks.meeting import listen
@@ -26,10 +26,7 @@ from profiling.records.point import Point
 
 def torch_distributed() -> ModuleType:
     """Return PyTorch's distributed package, with gloo; Skip where it is not there."""
-    try:
-        distributed = import_module("torch.distributed")
-    except ImportError as error:
-        raise Skip(f"PyTorch cannot be imported ({error}): install the extra torch") from error
+    distributed = pytorch("torch.distributed")
     if not distributed.is_available() or not distributed.is_gloo_available():
         raise Skip("this build of PyTorch has no gloo")
     return distributed
@@ -72,7 +69,7 @@ class Gloo(HostArrays):
         distributed.init_process_group("gloo", store=store, rank=here.rank, world_size=here.size)
 
     def operation(self, op: str, source: Any, target: Any) -> Run:
-        torch, distributed = import_module("torch"), self._distributed
+        torch, distributed = pytorch(), self._distributed
         give, take = torch.from_numpy(source), torch.from_numpy(target)
         following, before = (self._here.rank + 1) % self._here.size, (self._here.rank - 1) % self._here.size
 

@@ -16,7 +16,7 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from kernels.attention import gpu_mma, gpu_task, gpu_vendor
+from kernels.attention import gpu_mma, gpu_task, gpu_torch, gpu_vendor
 from kernels.attention.accuracy import verify_attention
 from kernels.attention.shape import MASKS, Attention
 from kernels.compilation import compile_kernel
@@ -254,6 +254,32 @@ def test_cublas_and_array_operations_give_the_attention(
     assert outcome.passed, outcome
     (needed,) = on_host
     assert needed == 4 * 5 * 70 * 64 * 2 + 70 * 70 * (6 * at_once + 4 * (mask == "causal"))
+
+
+@pytest.mark.parametrize("mask", MASKS)
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_what_pytorch_returns_is_checked_on_numbers_that_it_has_not_seen(
+    on_host: list[int], dtype: str, mask: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    torch = pytest.importorskip("torch")
+    monkeypatch.setattr(gpu_torch, "require_compute_capability", lambda needed, what: None)
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    task = gpu_torch.prepare(point("torch", dtype, 70, heads=5, mask=mask))
+    for _ in range(2):
+        outcome = task.verify()
+        assert outcome.passed, outcome
+    assert on_host == [5 * 5 * 70 * 64 * 2]
+    stale: list[Any] = []
+    attention = torch.nn.functional.scaled_dot_product_attention
+
+    def remembered(*tensors: Any, **options: Any) -> Any:
+        stale.append(attention(*tensors, **options))
+        return stale[0]
+
+    monkeypatch.setattr(torch.nn.functional, "scaled_dot_product_attention", remembered)
+    task = gpu_torch.prepare(point("torch", dtype, 70, heads=5, mask=mask))
+    task.run()
+    assert not task.verify().passed
 
 
 @pytest.mark.usefixtures("on_host")

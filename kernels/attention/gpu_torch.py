@@ -1,0 +1,51 @@
+"""Attention by PyTorch's fused kernels for GPUs, `scaled_dot_product_attention`: what a framework's user gets.
+
+PyTorch takes cuDNN's or FlashAttention's kernel, whichever it prefers on the card. Bound: the tensor cores' operations.
+Its result is new memory each time, which is checked where it lies. Not measured yet on a GPU.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import nullcontext
+from typing import Any
+
+from kernels.attention.gpu_task import Operands, gpu_task
+from kernels.attention.shape import Attention
+from kernels.matmul.formats import FORMATS
+from kernels.pytorch import pytorch
+from profiling.benchmark import Skip, Task
+from profiling.machine.nvidia.cuda import require_compute_capability
+from profiling.records.point import Point
+
+CAPABILITY = (8, 0)
+"""Older cards have no fused kernel of PyTorch's for both types."""
+
+
+def prepare(point: Point) -> Task:
+    """Return the point's task; Skip where PyTorch or what it needs is missing, or too little memory is left."""
+    require_compute_capability(CAPABILITY, "PyTorch's fused attention")
+    if not pytorch().cuda.is_available():
+        raise Skip("this build of PyTorch reaches no GPU")
+    storage = FORMATS[str(point["dtype"])].storage
+    return gpu_task(point, bind, result_bytes, lambda tensor: tensor.view(pytorch().int16).cpu().numpy().view(storage))
+
+
+def result_bytes(size: Attention) -> int:
+    """Return the bytes of the result, which is not O."""
+    return 2 * size.heads * size.sequence * size.head
+
+
+def bind(operands: Operands) -> Callable[[int], Any]:
+    """Return `run(stream)`, which enqueues the attention and returns its result, a tensor of `size.shape`."""
+    torch, causal = pytorch(), operands.size.causal
+    attention = torch.nn.functional.scaled_dot_product_attention
+    dtype = getattr(torch, operands.dtype)
+    arrays = (operands.q, operands.k, operands.v)
+    q, k, v = (torch.from_dlpack(array.view("int16")).view(dtype)[None] for array in arrays)
+
+    def run(stream: int) -> Any:
+        with torch.cuda.stream(torch.cuda.ExternalStream(stream)) if stream else nullcontext():
+            return attention(q, k, v, is_causal=causal)[0]
+
+    return run

@@ -1,0 +1,16 @@
+"""PyTorch, where a kernel of its is measured: it is optional, and slow to import."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from types import ModuleType
+
+from profiling.benchmark import Skip
+
+
+def pytorch(module: str = "torch") -> ModuleType:
+    """Import PyTorch or one of its modules; Skip where it is not installed."""
+    try:
+        return import_module(module)
+    except ImportError as error:
+        raise Skip(f"PyTorch cannot be imported ({error}): install the extra torch") from error
