@@ -118,11 +118,21 @@ def dot(a: Any, b: Any, partial: Any) -> None:
 
 
 @parallel
-def touch(array: Any, value: Any, threads: int) -> None:
-    """Fill, every thread its own part, so that the pages lie in the memory next to it."""
+def touch_on_all(array: Any, value: Any, threads: int) -> None:
     part = len(array) // threads
     for thread in prange(threads):
         array[thread * part : (thread + 1) * part] = value
+
+
+def touch(array: Any, value: Any, threads: int) -> None:
+    """Fill, every thread its own part, so that the pages lie in the memory next to it.
+
+    What one thread works on alone is filled by the calling one, as any thread of Numba's pool may lie on another node.
+    """
+    if threads == 1:
+        array.fill(value)
+    else:
+        touch_on_all(array, value, threads)
 
 
 def elements_per_array(itemsize: int, threads: int) -> int:
