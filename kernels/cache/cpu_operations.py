@@ -44,7 +44,7 @@ def write_vectors(array: Any, value: Any, passes: int) -> None:
 def copy_vectors(array: Any, value: Any, passes: int) -> None:
     """Write the first half of the array to the second `passes` times, with value + passes added the last time."""
     lanes, half = lanes_of(array), len(array) // 2
-    one = splat(value / value)
+    one = splat(array.dtype.type(1))
     for _ in range(passes):
         value += 1.0
         added = splat(value)

@@ -31,7 +31,7 @@ def suffix(isa: Collection[str]) -> str | None:
 
 
 def sizes() -> dict[str, int]:
-    """Return a working set in KiB for each level: half of L1 and of L2, a quarter of L3, and four times L3 for memory."""
+    """Return a working set in KiB for each level: half of L1 and of L2, a quarter of L3; for memory four times L3."""
     l1, l2, l3 = (cache_bytes(level) >> 10 for level in (1, 2, 3))
     return {"L1": l1 // 2, "L2": l2 // 2, "L3": l3 // 4, "memory": 4 * l3}
 
