@@ -1,8 +1,9 @@
 """A chase of pointers by one core of a node through another's memory; `kernels/cache/cpu_latency.py` has the loop.
 
 Bound: the latency of memory and of the way to it. The lines lie on huge pages where the kernel grants them, and are
-four times what one last-level cache holds, so that three accesses of four at least find nothing there. Between two
-nodes it has not been measured: the machines at hand had one.
+four times what one last-level cache holds, so that three accesses of four at least find nothing there. Measured on a
+shared AMD Zen 4 virtual machine with one node: 153 ns within it. Between two nodes it has not been measured: the
+machines at hand had one.
 """
 
 from __future__ import annotations

@@ -47,7 +47,7 @@ def bind(array: Any, node: int) -> bool:
     mask[node // BITS] = 1 << node % BITS
     # The kernel takes one bit fewer than it is told.
     arguments = (begin, length, MPOL_BIND, ctypes.addressof(mask), len(mask) * BITS + 1, 0)
-    failed: int = ctypes.CDLL(None, use_errno=True).syscall(number, *map(ctypes.c_ulong, arguments))
+    failed: int = ctypes.CDLL(None, use_errno=True).syscall(ctypes.c_long(number), *map(ctypes.c_ulong, arguments))
     return failed == 0
 
 
