@@ -6,8 +6,8 @@ before it is written, which is not counted: `stream` measures memory with stores
 
 Measured on one core of an AMD Zen 3 virtual machine: 63.6 of 64 bytes per cycle read from L1, 31.7 from L2, 24 from L3.
 On one core of a shared Zen 4 machine, beside likwid-bench's `load_avx512`, `store_avx512` and `copy_avx512` on that CPU
-(`make bench-self PART=caches`): 1.07 to 1.42 times their rates in L1, L2 and L3, which are means where ours are medians,
-and 1.36 to 1.65 times in memory. The best of 30 copies in L1 was 1.02 times likwid-bench's best of five.
+(`make bench-self PART=caches`): 1.07 to 1.42 times their rates in L1, L2 and L3, which are means where ours are
+medians, and 1.36 to 1.65 times in memory. The best of 30 copies in L1 was 1.02 times likwid-bench's best of five.
 """
 
 from __future__ import annotations
