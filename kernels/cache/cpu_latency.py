@@ -6,7 +6,8 @@ pages where the kernel grants them, so that the TLB misses little, or with `page
 the more; the share that was on huge pages is reported.
 
 Measured on an AMD Zen 3 virtual machine: 4.1 cycles in L1 (the manual says 4), 12.0 in L2 (12), 46 at the near end of
-L3 (46), 125 to 150 ns in memory.
+L3 (46), 125 to 150 ns in memory. On one core of a shared Zen 4 machine, 128 MiB: 160 ns on huge pages, 216 on small
+ones; 24 and 512 KiB: the same on both.
 """
 
 from __future__ import annotations
