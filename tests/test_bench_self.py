@@ -8,6 +8,7 @@ import sys
 
 import pytest
 
+from tests.bench_self import caches
 from tests.bench_self.__main__ import in_the_way
 from tests.bench_self.likwid import counterparts
 
@@ -29,6 +30,14 @@ def test_likwids_kernel_is_the_one_for_the_widest_vectors(isa: list[str], sve_bi
     assert found is not None
     assert found.fp32 == kernel
     assert found.fp64 == kernel.replace("_sp", "")
+
+
+def test_caches_are_compared_with_the_widest_loads_and_each_level_is_larger_than_the_one_before() -> None:
+    assert caches.suffix(["sse4_2", "avx", "avx512f"]) == "_avx512"
+    assert caches.suffix(["sse4_2", "avx"]) == "_avx"
+    assert caches.suffix([]) is None
+    sizes = list(caches.sizes().values())
+    assert sizes == sorted(set(sizes))
 
 
 def test_a_cpu_that_likwid_has_no_kernels_for_has_no_counterparts() -> None:

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Protocol
 
+from accelbench.run.affinity import one_thread_a_core
 from accelbench.run.child import child_command
 from accelbench.run.process_group import ProcessGroup, kill_group
 from profiling.ranks.channel import Channel
@@ -41,7 +42,7 @@ class Started(Protocol):
 
 
 class Template:
-    """A process that has imported what workers need, and forks them."""
+    """A process that has imported what workers need, and forks them; they are kernels, which have one thread a core."""
 
     def __init__(self) -> None:
         self._process: ProcessGroup | None = None
@@ -69,7 +70,7 @@ class Template:
         self.close()
         self._requests, theirs = socket.socketpair()
         self._answers = Channel(self._requests)
-        with theirs:
+        with theirs, one_thread_a_core():
             self._process = ProcessGroup(
                 subprocess.Popen(
                     child_command("accelbench.run.template", str(theirs.fileno())),

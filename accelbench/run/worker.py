@@ -17,8 +17,10 @@ import time
 from pathlib import Path
 from threading import Thread
 
+from accelbench.run.affinity import with_left_out
 from accelbench.run.plan import discover
 from profiling.host.pyspy import allow_tracing
+from profiling.machine.environment.cpu import collect_affinity
 from profiling.measure import measure
 from profiling.profiled_steps import Keep
 from profiling.ranks.channel import Channel
@@ -61,6 +63,7 @@ def main() -> None:
 def work(descriptor: int) -> None:
     """Measure what the parent asks for; its record says what the imports took."""
     faulthandler.enable()
+    begun_on = collect_affinity()
     parent = Channel(socket.socket(fileno=descriptor))
     message = parent.receive()
     if message is None:
@@ -75,6 +78,7 @@ def work(descriptor: int) -> None:
     benchmark = discover()[job.point.benchmark]
     import_s = time.monotonic() - message["began"]
     record = measure(benchmark, job.point, job.environment, job.max_seconds, job.keep, job.brief)
+    record = with_left_out(record, job.environment.cpu.affinity, begun_on)
     phases = record.phases.model_copy(update={"import_s": import_s})
     parent.send(record=record.model_copy(update={"phases": phases}).model_dump(mode="json"))
 

@@ -14,7 +14,7 @@ from time import monotonic
 from pydantic import ValidationError
 from pydantic_core import PydanticSerializationError
 
-from accelbench.run.affinity import kept_to
+from accelbench.run.affinity import kept_to, one_thread_a_core
 from accelbench.run.child import child_command
 from accelbench.run.plan import discover
 from accelbench.run.process_group import ProcessGroup
@@ -39,7 +39,10 @@ class WorkerProcess:
     """A worker process and the channel to it; everything it started is killed with it."""
 
     def __init__(self, job: Job, log: Path, cores: int | None = None, template: Template | None = None) -> None:
-        """Start it, on so many host cores (None: on all), or have it forked by the template."""
+        """Start it, on so many host cores (None: on all), or have it forked by the template.
+
+        A kernel has one thread a core.
+        """
         began = monotonic()
         self._point = job.point
         self._output = os.open(log, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o666)
@@ -50,7 +53,9 @@ class WorkerProcess:
             if template:
                 self._process = _forked(template, job, self._output, its_end.fileno())
             else:
-                with kept_to(cores):
+                # A framework shares its threads out itself, among the preparing of batches and the arithmetic.
+                kernel = cores is None and not discover()[job.point.benchmark].backends
+                with one_thread_a_core() if kernel else kept_to(cores):
                     self._process = _fresh(job, self._output, its_end.fileno())
         self._channel = Channel(own_end)
         self._news = DefaultSelector()

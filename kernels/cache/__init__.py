@@ -22,6 +22,9 @@ LARGEST_KIB = 1 << 24
     devices=("cpu", "gpu"),
     module="kernels.cache.{device}_bandwidth",
     axes={"cores": {"cpu": ("one", "all"), "gpu": ("all",)}, "kib": {"cpu": CPU_KIB, "gpu": GPU_KIB}},
+    optional={"op": ("read",)},
+    choices={"op": ("read", "write", "copy")},
+    only={"device": {"gpu": {"op": ("read",)}}},
     limits={"kib": (1, LARGEST_KIB)},
     figure="bytes",
     unbounded="a working set may lie in a cache, which memory's peak and ceiling do not bound",
@@ -31,8 +34,10 @@ LARGEST_KIB = 1 << 24
 def cache_bandwidth() -> None:
     """The rate of reading a working set again and again: each cache level is a step.
 
-    The size is that which each core (CPU) or multiprocessor (GPU) reads. On a CPU every core has a working set of its
-    own, so that `all` of them share the last level; on a GPU all read the same one, which L2 then serves to all.
+    On a CPU `op=write` and `op=copy` write it, or copy its first half to its second; what is read and what is written
+    are both counted. The size is all that each core (CPU) or multiprocessor (GPU) moves. On a CPU every core has a
+    working set of its own, so that `all` of them share the last level; on a GPU all read the same one, which L2 then
+    serves to all.
     """
 
 
@@ -41,10 +46,16 @@ def cache_bandwidth() -> None:
     devices=("cpu", "gpu"),
     module="kernels.cache.{device}_latency",
     axes={"kib": {"cpu": CPU_KIB, "gpu": GPU_KIB}},
+    optional={"pages": ("huge",)},
+    choices={"pages": ("huge", "small")},
+    only={"device": {"gpu": {"pages": ("huge",)}}},
     limits={"kib": (1, LARGEST_KIB)},
     figure="time",
     cores=lambda point: "one" if point.device == "cpu" else "all",
     sizes={"kib": 1024},
 )
 def cache_latency() -> None:
-    """The time of one access whose address is what the access before it has read: each cache level is a step."""
+    """The time of one access whose address is what the access before it has read: each cache level is a step.
+
+    On a CPU `pages=small` keeps the set off huge pages, so that what the TLB misses is added.
+    """

@@ -16,3 +16,7 @@ class Placement(Stored):
     """The numbers of the CPUs that the thread could be on meanwhile; null where the system does not tell."""
     pinned: bool = False
     """Whether the thread was kept to one CPU, as the threads of points that work on one core are."""
+    left_out: list[int] = []
+    """The numbers of the CPUs that the run may use and this point was kept from."""
+    left_out_because: str | None = None
+    """Why they were left out; null where none was."""

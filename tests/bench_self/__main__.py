@@ -16,6 +16,7 @@ from rich.console import Console
 from rich.table import Table
 
 from profiling.machine.environment.settings import THREADS
+from tests.bench_self.caches import against_likwid_by_level
 from tests.bench_self.harness import quick_suite, start_up
 from tests.bench_self.likwid import against_likwid
 from tests.bench_self.network import gloo_beside_bare_loop, pingpong_beside_netpipe
@@ -37,6 +38,7 @@ REPORT_WIDTH = 120
 PARTS = {
     "statistics": (coverage_within, coverage_over_rounds, stopping, false_alarms, told_between_runs),
     "likwid": (against_likwid,),
+    "caches": (against_likwid_by_level,),
     "treesearch": (nqueens, uts),
     "training": (against_bare_fit,),
     "probes": (probes_beside_work,),

@@ -80,9 +80,10 @@ def available(console: Console) -> Kernels:
     return Kernels(**found)
 
 
-def likwid(test: str, workgroup: str) -> float:
+def likwid(test: str, workgroup: str, *options: str) -> float:
     """FLOP/s or byte/s as likwid-bench counts them."""
-    output = subprocess.run(["likwid-bench", "-t", test, "-W", workgroup], capture_output=True, text=True, check=True)
+    command = ["likwid-bench", "-t", test, "-W", workgroup, *options]
+    output = subprocess.run(command, capture_output=True, text=True, check=True)
     unit = "MFlops/s" if "peakflops" in test else "MByte/s"
     found = re.search(rf"^{unit}:\s+([\d.]+)", output.stdout, re.MULTILINE)
     if found is None:

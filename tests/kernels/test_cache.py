@@ -12,19 +12,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from accelbench.run.plan import discover
-from kernels.cache import cache_bandwidth, cache_latency, cpu_bandwidth, cpu_latency, pages
+from kernels.cache import cache_bandwidth, cache_latency, cpu_bandwidth, cpu_latency, cpu_operations, pages
 from kernels.cache.cycle import Cycle
 from kernels.threads import thread_count
 from profiling.benchmark import Skip, Task
 from profiling.records.point import Point
 
 
-def latency(kib: int) -> Task:
-    return cache_latency(Point("cache-latency", "cpu", {"kib": kib}, seed=7))
+def latency(kib: int, **optional: str) -> Task:
+    return cache_latency(Point("cache-latency", "cpu", {"kib": kib, **optional}, seed=7))
 
 
-def bandwidth(kib: int, cores: str = "one") -> Task:
-    return cache_bandwidth(Point("cache-bandwidth", "cpu", {"cores": cores, "kib": kib}, seed=7))
+def bandwidth(kib: int, cores: str = "one", **optional: str) -> Task:
+    return cache_bandwidth(Point("cache-bandwidth", "cpu", {"cores": cores, "kib": kib, **optional}, seed=7))
 
 
 @settings(deadline=None)
@@ -71,11 +71,12 @@ def test_latency_counts_its_accesses_and_says_the_cycles_of_one(kib: int) -> Non
     assert metrics["cycles per access"].value == pytest.approx(1e-3 / cpu_latency.STEPS * metrics["clock"].value * 1e6)
 
 
+@pytest.mark.parametrize("op", cpu_operations.OPERATIONS)
 @pytest.mark.parametrize("cores", ["one", "all"])
 @pytest.mark.parametrize("kib", [1, 8, 33, 700])
-def test_bandwidth_counts_the_bytes_that_each_core_reads(kib: int, cores: str, monkeypatch: Any) -> None:
-    monkeypatch.setattr(cpu_bandwidth, "READ", 3 << 20)
-    task = bandwidth(kib, cores)
+def test_bandwidth_counts_the_bytes_that_each_core_moves(kib: int, cores: str, op: str, monkeypatch: Any) -> None:
+    monkeypatch.setattr(cpu_bandwidth, "MOVED", 3 << 20)
+    task = bandwidth(kib, cores, op=op)
     task.run()
     assert task.verify().passed
     threads = thread_count() if cores == "all" else 1
@@ -83,7 +84,7 @@ def test_bandwidth_counts_the_bytes_that_each_core_reads(kib: int, cores: str, m
 
 
 def test_a_set_larger_than_what_an_execution_reads_is_read_once(monkeypatch: Any) -> None:
-    monkeypatch.setattr(cpu_bandwidth, "READ", 1 << 20)
+    monkeypatch.setattr(cpu_bandwidth, "MOVED", 1 << 20)
     task = bandwidth(4096)
     assert task.work.bytes == 4096 << 10
     assert task.verify().passed
@@ -91,8 +92,8 @@ def test_a_set_larger_than_what_an_execution_reads_is_read_once(monkeypatch: Any
 
 @pytest.mark.parametrize("fault", ["a pass too few", "a part left out", "nothing written"])
 def test_a_sum_that_is_not_exact_fails(fault: str, monkeypatch: Any) -> None:
-    monkeypatch.setattr(cpu_bandwidth, "READ", 1 << 20)
-    honest = cpu_bandwidth.sum_vectors
+    monkeypatch.setattr(cpu_bandwidth, "MOVED", 1 << 20)
+    honest = cpu_operations.sum_vectors
 
     def faulty(array: Any, begin: int, end: int, passes: int) -> float:
         if fault == "nothing written":
@@ -101,8 +102,34 @@ def test_a_sum_that_is_not_exact_fails(fault: str, monkeypatch: Any) -> None:
             honest(array, begin, end - 512 * (fault == "a part left out"), passes - (fault == "a pass too few"))
         )
 
-    monkeypatch.setattr(cpu_bandwidth, "sum_vectors", faulty)
+    monkeypatch.setattr(cpu_operations, "sum_vectors", faulty)
     assert not bandwidth(64).verify().passed
+
+
+@pytest.mark.parametrize("op", ["write", "copy"])
+@pytest.mark.parametrize("fault", ["a pass too few", "an element wrong", "nothing written"])
+def test_a_set_that_was_not_written_as_often_as_it_counts_fails(fault: str, op: str, monkeypatch: Any) -> None:
+    monkeypatch.setattr(cpu_bandwidth, "MOVED", 1 << 20)
+    kernel = f"{op}_vectors"
+    honest = getattr(cpu_operations, kernel)
+
+    def faulty(array: Any, value: float, passes: int) -> None:
+        if fault != "nothing written":
+            honest(array, value, passes - (fault == "a pass too few"))
+        if fault == "an element wrong":
+            array[-1] += 1
+
+    assert bandwidth(64, op=op).verify().passed
+    monkeypatch.setattr(cpu_operations, kernel, faulty)
+    assert not bandwidth(64, op=op).verify().passed
+
+
+def test_small_pages_are_small_and_the_record_says_the_share_of_huge_ones() -> None:
+    task = latency(8192, pages="small")
+    assert task.verify().passed
+    assert task.metrics is not None
+    share = task.metrics(1e-3).get("on huge pages")
+    assert share is None or share.value == 0
 
 
 def test_a_working_set_that_does_not_fit_is_skipped() -> None:

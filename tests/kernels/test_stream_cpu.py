@@ -45,6 +45,34 @@ def test_arrays_are_four_times_the_caches_and_whole_parts_for_any_number_of_thre
             assert n * itemsize >= max(4 * (last_level_bytes() or 0), cpu_numba.SMALLEST)
 
 
+@pytest.mark.parametrize(
+    ("l3_mib", "cores_each", "array_mib"), [(32, 8, 3072), (384, 96, 3072), (1152, 96, 9216)], ids=str
+)
+def test_on_192_cores_arrays_are_four_times_all_l3_in_one_part_for_each(
+    l3_mib, cores_each, array_mib, tmp_path, monkeypatch
+):
+    for cpu in range(192):
+        folder = tmp_path / f"cpu{cpu}/cache/index3"
+        folder.mkdir(parents=True)
+        first = cpu // cores_each * cores_each
+        shared = f"{first}-{first + cores_each - 1}"
+        for name, text in {"type": "Unified", "level": "3", "shared_cpu_list": shared, "size": f"{l3_mib}M"}.items():
+            (folder / name).write_text(text + "\n")
+    monkeypatch.setattr(cpu_numba, "last_level_bytes", lambda: last_level_bytes(tmp_path))
+    for itemsize in (4, 8):
+        n = cpu_numba.elements_per_array(itemsize, 192)
+        assert n % (192 * cpu_numba.CHUNK) == 0
+        assert 0 <= n * itemsize - (array_mib << 20) < 192 * cpu_numba.CHUNK * itemsize
+
+
+@pytest.mark.parametrize("threads", [1, 2, 3])
+def test_every_part_is_touched(threads):
+    array = cpu_numba.aligned_empty(6 * cpu_numba.CHUNK, "float64")
+    array.fill(np.nan)
+    cpu_numba.touch(array, 2.0, threads)
+    assert (array == 2).all()
+
+
 @pytest.mark.parametrize("fault", ["nothing written", "one element left out", "one element wrong"])
 @pytest.mark.parametrize("op", ["copy", "mul", "add", "triad"])
 def test_a_wrong_element_fails(op, fault):

@@ -147,13 +147,24 @@ def cores_before_threads(cpus: Iterable[int], root: Path = Path("/")) -> list[in
 
     A CPU of which the kernel does not say what it shares is a core.
     """
+    return [number for _, number in _turns(cpus, root)]
+
+
+def one_thread_per_core(cpus: Iterable[int], root: Path = Path("/")) -> list[int]:
+    """Return one of these logical CPUs for each physical core that they belong to, the lowest of each."""
+    return [number for turn, number in _turns(cpus, root) if turn == 0]
+
+
+def _turns(cpus: Iterable[int], root: Path) -> list[tuple[int, int]]:
+    """Return these logical CPUs, each after how many of its physical core come before it, in that order."""
     taken: Counter[str | int] = Counter()
     turns = []
     for number in sorted(cpus):
-        core = read_text(root / CPUS / f"cpu{number}/topology/thread_siblings_list") or number
+        topology = root / CPUS / f"cpu{number}/topology"
+        core = read_text(topology / "core_cpus_list") or read_text(topology / "thread_siblings_list") or number
         turns.append((taken[core], number))
         taken[core] += 1
-    return [number for _, number in sorted(turns)]
+    return sorted(turns)
 
 
 def collect_caches(root: Path = Path("/")) -> list[Cache]:

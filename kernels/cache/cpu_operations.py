@@ -1,0 +1,176 @@
+"""What cache-bandwidth does with each core's working set: reads it, writes it, or copies its first half to its second.
+
+Every operation moves each byte of the set once in a pass, by whole vectors and ordinary loads and stores, eight in a
+row. Each pass of writing and copying adds one to what the pass before has written: the addition takes the place of a
+plain load, costs no time beside a store, and leaves in the set how many passes there were. Numbers are whole and small
+enough to be exact.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+import numpy as np
+from numba import prange
+
+from kernels.reduce.vectors import sum_vectors
+from kernels.simd import fma, lanes_of, load, splat, store
+from kernels.threads import compiled, parallel
+from profiling.records.quality import Verification
+
+LARGEST = 15
+"""Whole numbers up to this: their sums are exact in float64, whatever their order."""
+
+
+@compiled
+def write_vectors(array: Any, value: Any, passes: int) -> None:
+    """Fill the array `passes` times, the last time with value + passes."""
+    lanes = lanes_of(array)
+    for _ in range(passes):
+        value += 1.0
+        vector = splat(value)
+        for i in range(0, len(array), 8 * lanes):
+            store(array, i, vector)
+            store(array, i + lanes, vector)
+            store(array, i + 2 * lanes, vector)
+            store(array, i + 3 * lanes, vector)
+            store(array, i + 4 * lanes, vector)
+            store(array, i + 5 * lanes, vector)
+            store(array, i + 6 * lanes, vector)
+            store(array, i + 7 * lanes, vector)
+
+
+@compiled
+def copy_vectors(array: Any, value: Any, passes: int) -> None:
+    """Write the first half of the array to the second `passes` times, with value + passes added the last time."""
+    lanes, half = lanes_of(array), len(array) // 2
+    one = splat(array.dtype.type(1))
+    for _ in range(passes):
+        value += 1.0
+        added = splat(value)
+        for i in range(0, half, 8 * lanes):
+            store(array, half + i, fma(one, load(array, i), added))
+            store(array, half + i + lanes, fma(one, load(array, i + lanes), added))
+            store(array, half + i + 2 * lanes, fma(one, load(array, i + 2 * lanes), added))
+            store(array, half + i + 3 * lanes, fma(one, load(array, i + 3 * lanes), added))
+            store(array, half + i + 4 * lanes, fma(one, load(array, i + 4 * lanes), added))
+            store(array, half + i + 5 * lanes, fma(one, load(array, i + 5 * lanes), added))
+            store(array, half + i + 6 * lanes, fma(one, load(array, i + 6 * lanes), added))
+            store(array, half + i + 7 * lanes, fma(one, load(array, i + 7 * lanes), added))
+
+
+@parallel
+def sum_on_all(arrays: Any, sums: Any, passes: int) -> None:
+    """Write the sum of each row of `arrays`, every thread its own."""
+    for thread in prange(len(sums)):
+        sums[thread] = sum_vectors(arrays[thread], 0, arrays.shape[1], passes)
+
+
+@parallel
+def write_on_all(arrays: Any, value: Any, passes: int) -> None:
+    for thread in prange(len(arrays)):
+        write_vectors(arrays[thread], value, passes)
+
+
+@parallel
+def copy_on_all(arrays: Any, value: Any, passes: int) -> None:
+    for thread in prange(len(arrays)):
+        copy_vectors(arrays[thread], value, passes)
+
+
+def whole_numbers(rng: np.random.Generator, array: Any) -> None:
+    """Fill an array with random whole numbers of at most LARGEST."""
+    array[:] = rng.integers(-LARGEST, LARGEST, array.shape, np.int8, endpoint=True)
+
+
+class Operation(Protocol):
+    """What is done with the rows of an array, one for each core."""
+
+    def draw(self, rng: np.random.Generator) -> None:
+        """Draw fresh numbers, and spoil what is to be written."""
+
+    def run(self, passes: int) -> None:
+        """Move every byte of each row `passes` times."""
+
+    def verify(self, passes: int) -> Verification:
+        """Check what one `run` since the last `draw` has left."""
+
+
+class Read:
+    """Sums of the rows in vector registers."""
+
+    def __init__(self, arrays: Any) -> None:
+        self.arrays, self.sums = arrays, np.empty(len(arrays))
+
+    def draw(self, rng: np.random.Generator) -> None:
+        for row in self.arrays:
+            whole_numbers(rng, row)
+        self.sums.fill(np.nan)
+
+    def run(self, passes: int) -> None:
+        if len(self.arrays) == 1:
+            self.sums[0] = sum_vectors(self.arrays[0], 0, self.arrays.shape[1], passes)
+        else:
+            sum_on_all(self.arrays, self.sums, passes)
+
+    def verify(self, passes: int) -> Verification:
+        expected = [passes * int(row.sum()) for row in self.arrays]
+        return Verification(
+            passed=bool(np.array_equal(self.sums, expected)),
+            method="each core's sum of whole numbers, exactly",
+            expected=str(sum(expected)),
+            found=f"{self.sums.sum():.17g}",
+        )
+
+
+class Write:
+    """Rows that are filled with one number, which every pass increases."""
+
+    def __init__(self, arrays: Any) -> None:
+        self.arrays, self.value = arrays, 1.0
+
+    def draw(self, rng: np.random.Generator) -> None:
+        self.value = float(rng.integers(1, LARGEST, endpoint=True))
+        self.arrays.fill(np.nan)
+
+    def run(self, passes: int) -> None:
+        if len(self.arrays) == 1:
+            write_vectors(self.arrays[0], self.value, passes)
+        else:
+            write_on_all(self.arrays, self.value, passes)
+
+    def verify(self, passes: int) -> Verification:
+        wrong = int(np.count_nonzero(self.arrays != self.value + passes))
+        return no_element_wrong(wrong, f"the number {self.value + passes:g} everywhere, exactly")
+
+
+class Copy:
+    """Rows whose second half becomes the first, plus a number that every pass increases."""
+
+    def __init__(self, arrays: Any) -> None:
+        self.arrays, self.value = arrays, 1.0
+        self.half = arrays.shape[1] // 2
+
+    def draw(self, rng: np.random.Generator) -> None:
+        self.value = float(rng.integers(1, LARGEST, endpoint=True))
+        for row in self.arrays:
+            whole_numbers(rng, row[: self.half])
+            row[self.half :] = np.nan
+
+    def run(self, passes: int) -> None:
+        if len(self.arrays) == 1:
+            copy_vectors(self.arrays[0], self.value, passes)
+        else:
+            copy_on_all(self.arrays, self.value, passes)
+
+    def verify(self, passes: int) -> Verification:
+        first, second = self.arrays[:, : self.half], self.arrays[:, self.half :]
+        wrong = int(np.count_nonzero(second != first + (self.value + passes)))
+        return no_element_wrong(wrong, f"each copied number plus {self.value + passes:g}, exactly")
+
+
+def no_element_wrong(wrong: int, method: str) -> Verification:
+    return Verification(passed=wrong == 0, method=method, expected="0 wrong elements", found=f"{wrong} wrong elements")
+
+
+OPERATIONS: dict[str, type[Read] | type[Write] | type[Copy]] = {"read": Read, "write": Write, "copy": Copy}

@@ -1,0 +1,65 @@
+"""Reading one node's memory by all cores of another: sums in vector registers, a thread and a part for each core.
+
+Bound: the memory channels of the node that is read or, between two nodes, the links of their sockets. The part of a
+thread is read once in an execution, and all parts together are four times the last-level caches, as in `stream`.
+Measured on two cores of a shared AMD Zen 4 virtual machine with one node: 52 GB/s within it. Between two nodes it has
+not been measured: the machines at hand had one.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from kernels.cache.cpu_operations import whole_numbers
+from kernels.cache.pages import huge_empty
+from kernels.numa.pinned import PinnedThreads
+from kernels.numa.placing import fill_on_node, share_on_node
+from kernels.numa.topology import route
+from kernels.reduce.vectors import sum_vectors
+from kernels.stream.cpu_numba import elements_per_array
+from profiling.benchmark import Task
+from profiling.machine.free_memory import require_memory
+from profiling.records.point import Point
+from profiling.records.quality import Metric, Verification
+from profiling.records.work import Work
+
+
+def prepare(point: Point) -> Task:
+    """Prepare memory on the node `to` and threads on the node `from`; Skip where there is no such node."""
+    way = route(int(point["from"]), int(point["to"]))
+    count = len(way.cpus)
+    length = elements_per_array(8, count)
+    require_memory(8 * length)
+    memory = huge_empty(length, np.float64)
+    fill_on_node(memory, 1.0, way)
+    parts = memory.reshape(count, -1)
+    threads, sums, rng = PinnedThreads(way.cpus), np.empty(count), point.rng()
+
+    def add_up(thread: int) -> None:
+        sums[thread] = sum_vectors(parts[thread], 0, parts.shape[1], 1)
+
+    def run() -> None:
+        threads.run(add_up)
+
+    def draw() -> None:
+        for part in parts:
+            whole_numbers(rng, part)
+        sums.fill(np.nan)
+
+    def verify() -> Verification:
+        draw()
+        run()
+        expected = [int(part.sum()) for part in parts]
+        return Verification(
+            passed=bool(np.array_equal(sums, expected)),
+            method="each core's sum of whole numbers, exactly",
+            expected=str(sum(expected)),
+            found=f"{sums.sum():.17g}",
+        )
+
+    share = share_on_node(memory, way.to)
+    metrics = {"array": Metric(memory.nbytes / 2**20, "MiB"), "threads": Metric(count)}
+    metrics |= {} if way.distance is None else {"distance": Metric(way.distance)}
+    metrics |= {} if share is None else {"on the node": Metric(100 * share, "%")}
+    draw()
+    return Task(run=run, verify=verify, work=Work(bytes=memory.nbytes), metrics=lambda _seconds: metrics)

@@ -1,0 +1,62 @@
+"""A chase of pointers by one core of a node through another's memory; `kernels/cache/cpu_latency.py` has the loop.
+
+Bound: the latency of memory and of the way to it. The lines lie on huge pages where the kernel grants them, and are
+four times what one last-level cache holds, so that three accesses of four at least find nothing there. Measured on a
+shared AMD Zen 4 virtual machine with one node: 153 ns within it. Between two nodes it has not been measured: the
+machines at hand had one.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from kernels.cache.cpu_latency import LINE, STEPS, chase
+from kernels.cache.cycle import Cycle
+from kernels.cache.pages import huge_empty, huge_share
+from kernels.caches import cache_bytes
+from kernels.numa.pinned import PinnedThreads
+from kernels.numa.placing import fill_on_node, share_on_node
+from kernels.numa.topology import route
+from profiling.benchmark import Task
+from profiling.machine.free_memory import require_memory
+from profiling.records.point import Point
+from profiling.records.quality import Metric, Verification
+from profiling.records.work import Work
+
+SMALLEST = 128 << 20
+"""Bytes of the set where the last-level cache is small, or is not listed."""
+
+
+def prepare(point: Point) -> Task:
+    """Prepare a random cycle in memory of the node `to`; Skip where there is no such node."""
+    way = route(int(point["from"]), int(point["to"]))
+    size = max(4 * cache_bytes(3), SMALLEST) // LINE * LINE
+    require_memory(2 * size)  # the cycle's order, and what drawing it takes, are less than the lines
+    pointers = huge_empty(size // 8, np.uint64)
+    fill_on_node(pointers, 0, way)
+    cycle = Cycle(pointers.ctypes.data, size // LINE, LINE, point.rng())
+    thread, position = PinnedThreads(way.cpus[:1]), np.uint64(0)
+
+    def go_on(_thread: int) -> None:
+        nonlocal position
+        position = np.uint64(chase(position, STEPS))
+
+    def run() -> None:
+        thread.run(go_on)
+
+    def draw() -> None:
+        nonlocal position
+        cycle.draw(pointers)
+        position = np.uint64(cycle.after(0))
+
+    def verify() -> Verification:
+        draw()
+        run()
+        return cycle.verify(STEPS, int(position))
+
+    shares = {"on the node": share_on_node(pointers, way.to), "on huge pages": huge_share(pointers)}
+    metrics = {"set": Metric(size / 2**20, "MiB"), "CPU": Metric(way.cpus[0])}
+    metrics |= {} if way.distance is None else {"distance": Metric(way.distance)}
+    metrics |= {name: Metric(100 * share, "%") for name, share in shares.items() if share is not None}
+    draw()
+    return Task(run=run, verify=verify, work=Work(items=STEPS, item="accesses"), metrics=lambda _seconds: metrics)

@@ -1,0 +1,64 @@
+"""Memory on a chosen node: asked of the kernel by mbind(2), or touched first from a CPU beside it."""
+
+from __future__ import annotations
+
+import ctypes
+import mmap
+import platform
+import re
+from pathlib import Path
+from typing import Any
+
+from kernels.numa.pinned import PinnedThreads
+from kernels.numa.topology import Route
+from profiling.benchmark import Skip
+
+MBIND = {"x86_64": 237, "aarch64": 235, "ppc64le": 259}
+"""The number of the system call, which the C library itself has no function for (Linux, syscall tables)."""
+MPOL_BIND = 2
+"""The policy that takes memory from the given nodes, and from no other (linux/mempolicy.h)."""
+BITS = 8 * ctypes.sizeof(ctypes.c_ulong)
+NUMA_MAPS = Path("/proc/self/numa_maps")
+
+
+def fill_on_node(array: Any, value: float, route: Route) -> None:
+    """Fill an untouched array so that its pages lie on the route's node; Skip where that cannot be had.
+
+    The array has its mapping to itself, as those of `kernels.cache.pages` have. In a container mbind may be forbidden:
+    then a thread on that node touches the memory first, which the kernel's own policy answers with memory beside it.
+    """
+    if bind(array, route.to):
+        array.fill(value)
+    elif route.cpus_there:
+        with PinnedThreads(route.cpus_there[:1]) as threads:
+            threads.run(lambda _: array.fill(value))
+    else:
+        raise Skip(f"memory of node {route.to} can neither be asked for (mbind) nor touched from a CPU beside it")
+
+
+def bind(array: Any, node: int) -> bool:
+    """Tell the kernel to take the array's pages from that node, and return whether it agreed."""
+    number = MBIND.get(platform.machine())
+    if number is None:
+        return False
+    begin = array.ctypes.data // mmap.PAGESIZE * mmap.PAGESIZE
+    length = array.ctypes.data + array.nbytes - begin
+    mask = (ctypes.c_ulong * (node // BITS + 1))()
+    mask[node // BITS] = 1 << node % BITS
+    # The kernel takes one bit fewer than it is told.
+    arguments = (begin, length, MPOL_BIND, ctypes.addressof(mask), len(mask) * BITS + 1, 0)
+    failed: int = ctypes.CDLL(None, use_errno=True).syscall(ctypes.c_long(number), *map(ctypes.c_ulong, arguments))
+    return failed == 0
+
+
+def share_on_node(array: Any, node: int, numa_maps: Path = NUMA_MAPS) -> float | None:
+    """Return the part of the array's touched pages that lie on the node; None where the kernel does not say."""
+    try:
+        lines = numa_maps.read_text(encoding="ascii", errors="replace").splitlines()
+    except OSError:
+        return None
+    # A line names the beginning of a mapping, which reaches at most to the next.
+    mappings = sorted((int(line.split()[0], 16), line) for line in lines)
+    below = [line for begin, line in mappings if begin <= array.ctypes.data]
+    pages = {int(number): int(count) for number, count in re.findall(r" N(\d+)=(\d+)", below[-1])} if below else {}
+    return pages.get(node, 0) / sum(pages.values()) if pages else None
