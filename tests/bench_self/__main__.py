@@ -31,7 +31,7 @@ from tests.bench_self.statistics import (
 )
 from tests.bench_self.strategies import strategy_beside_none
 from tests.bench_self.training import against_bare_fit
-from tests.bench_self.treesearch import nqueens, uts
+from tests.bench_self.treesearch import flowshop, nqueens, uts
 from tests.bench_self.verdicts import verdicts_on_known_cases
 
 REPORT_WIDTH = 120
@@ -39,7 +39,7 @@ PARTS = {
     "statistics": (coverage_within, coverage_over_rounds, stopping, false_alarms, told_between_runs),
     "likwid": (against_likwid,),
     "caches": (against_likwid_by_level,),
-    "treesearch": (nqueens, uts),
+    "treesearch": (nqueens, uts, flowshop),
     "training": (against_bare_fit,),
     "probes": (probes_beside_work,),
     "strategies": (strategy_beside_none,),

@@ -1,7 +1,12 @@
-"""Our tree searches beside plain ones: N-Queens against the same Numba, UTS against C, and two threads against one."""
+"""Our tree searches beside plain ones: N-Queens against the same Numba, all against C, and two threads against one.
+
+Whoever has another N-Queens program gives its command in `NQUEENS_PROGRAM`; the number of queens is added to it.
+"""
 
 from __future__ import annotations
 
+import os
+import shlex
 import shutil
 import subprocess
 import tempfile
@@ -13,6 +18,7 @@ from time import perf_counter
 import numba
 from rich.console import Console
 
+from kernels.treesearch.flowshop.instances import find_instance
 from profiling.benchmark import Task
 from profiling.records.point import Point
 from tests.bench_self.bounds import ROUNDS, Bound
@@ -21,6 +27,8 @@ from tests.nqueens_baselines import half_board, textbook
 BASELINES = Path(__file__).parents[1] / "baselines"
 QUEENS = 16
 TREE = "T1L"
+INSTANCE = 14
+OWN = "NQUEENS_PROGRAM"
 
 
 def seconds(run: Callable[[], object]) -> float:
@@ -39,8 +47,23 @@ def prepared(benchmark: str, **params: str | int) -> Task:
     return task
 
 
+def built(name: str, folder: str, console: Console) -> str | None:
+    """The path of a C baseline, compiled for this CPU; None where there is no gcc."""
+    compiler = shutil.which("gcc")
+    if compiler is None:
+        console.print(f"gcc is not installed: {name} is not compared with C")
+        return None
+    program = str(Path(folder) / name)
+    subprocess.run([compiler, "-O3", "-march=native", str(BASELINES / f"{name}.c"), "-o", program, "-lm"], check=True)
+    return program
+
+
+def seconds_of(command: list[str]) -> float:
+    return seconds(lambda: subprocess.run(command, check=True, stdout=subprocess.DEVNULL))
+
+
 def nqueens(console: Console) -> list[Bound]:
-    """One thread of the tuned search against two plain ones, and against all threads."""
+    """One thread of the tuned search against plain ones in Numba and C, a program of the user's, and all threads."""
     one, every, prefix = (
         prepared("nqueens", impl=impl, cores=cores, queens=QUEENS)
         for impl, cores in (("tuned", "one"), ("tuned", "all"), ("prefix", "one"))
@@ -53,40 +76,57 @@ def nqueens(console: Console) -> list[Bound]:
         "prefix": Bound(f"nqueens N={QUEENS}, tuned ÷ prefix, one thread", "×"),
         "threads": Bound(f"nqueens N={QUEENS}, tuned, {threads} threads ÷ one", "×", 1.85 if threads == 2 else None),
     }
-    for turn in range(ROUNDS):
-        console.print(f"round {turn + 1} of {ROUNDS}: N-Queens")
-        alone = min(seconds(one.run) for _ in range(3))
-        bounds["threads"].found.append(alone / min(seconds(every.run) for _ in range(3)))
-        bounds["prefix"].found.append(seconds(prefix.run) / alone)
-        bounds["half"].found.append(seconds(lambda: half_board(QUEENS)) / alone)
-        bounds["textbook"].found.append(seconds(lambda: textbook(QUEENS)) / alone)
+    with tempfile.TemporaryDirectory() as folder:
+        programs = {}
+        if program := built("nqueens", folder, console):
+            programs["c"] = [program, str(QUEENS)]
+            bounds["c"] = Bound(f"nqueens N={QUEENS}, tuned, one thread ÷ C by symmetry (gcc)", "×", 2.6)
+        if own := shlex.split(os.environ.get(OWN, "")):
+            programs["own"] = [*own, str(QUEENS)]
+            bounds["own"] = Bound(f"nqueens N={QUEENS}, tuned, one thread ÷ {Path(own[0]).name}", "×")
+        for turn in range(ROUNDS):
+            console.print(f"round {turn + 1} of {ROUNDS}: N-Queens")
+            alone = min(seconds(one.run) for _ in range(3))
+            bounds["threads"].found.append(alone / min(seconds(every.run) for _ in range(3)))
+            bounds["prefix"].found.append(seconds(prefix.run) / alone)
+            bounds["half"].found.append(seconds(lambda: half_board(QUEENS)) / alone)
+            bounds["textbook"].found.append(seconds(lambda: textbook(QUEENS)) / alone)
+            for name, command in programs.items():
+                bounds[name].found.append(seconds_of(command) / alone)
     return list(bounds.values())
+
+
+def beside_c(
+    console: Console, benchmark: str, params: dict[str, str | int], given: list[str], at_least: float | None
+) -> list[Bound]:
+    """One thread of a search on all cores against its C baseline, and against all threads."""
+    threads = numba.get_num_threads()
+    every = prepared(benchmark, impl="sharing", **params)
+    numba.set_num_threads(1)
+    one = prepared(benchmark, impl="sharing", **params)
+    name = f"{benchmark} {' '.join(map(str, params.values()))}"
+    against_c = Bound(f"{name}, one thread ÷ C (gcc -O3 -march=native)", "×", at_least)
+    scaling = Bound(f"{name}, {threads} threads ÷ one", "×")
+    with tempfile.TemporaryDirectory() as folder:
+        program = built(benchmark, folder, console)
+        for turn in range(ROUNDS):
+            console.print(f"round {turn + 1} of {ROUNDS}: {benchmark}")
+            numba.set_num_threads(1)
+            alone = seconds(one.run)
+            if program:
+                against_c.found.append(seconds_of([program, *given]) / alone)
+            numba.set_num_threads(threads)
+            scaling.found.append(alone / seconds(every.run))
+    return [against_c, scaling]
 
 
 def uts(console: Console) -> list[Bound]:
     """One thread against a straightforward C program, and against all threads."""
-    compiler = shutil.which("gcc")
-    if compiler is None:
-        console.print("gcc is not installed: UTS is not compared with C")
-    threads = numba.get_num_threads()
-    every = prepared("uts", impl="sharing", tree=TREE)
-    numba.set_num_threads(1)
-    one = prepared("uts", impl="sharing", tree=TREE)
-    against_c = Bound(f"uts {TREE}, one thread ÷ C (gcc -O3 -march=native)", "×", 0.8)
-    scaling = Bound(f"uts {TREE}, {threads} threads ÷ one", "×")
-    with tempfile.TemporaryDirectory() as folder:
-        program = Path(folder) / "uts"
-        if compiler:
-            build = [compiler, "-O3", "-march=native", str(BASELINES / "uts.c"), "-o", str(program), "-lm"]
-            subprocess.run(build, check=True)
-        for turn in range(ROUNDS):
-            console.print(f"round {turn + 1} of {ROUNDS}: UTS")
-            numba.set_num_threads(1)
-            alone = seconds(one.run)
-            if compiler:
-                command = [str(program), TREE]
-                plain = seconds(lambda: subprocess.run(command, check=True, stdout=subprocess.DEVNULL))  # noqa: B023
-                against_c.found.append(plain / alone)
-            numba.set_num_threads(threads)
-            scaling.found.append(alone / seconds(every.run))
-    return [against_c, scaling]
+    return beside_c(console, "uts", {"tree": TREE}, [TREE], at_least=0.8)
+
+
+def flowshop(console: Console) -> list[Bound]:
+    """One thread against a straightforward C program, and against all threads."""
+    instance = find_instance(INSTANCE)
+    given = [str(number) for number in (instance.machines, instance.seed, instance.optimum)]
+    return beside_c(console, "flowshop", {"instance": INSTANCE}, given, at_least=None)

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import itertools
+import shutil
+import subprocess
 import threading
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -141,6 +144,17 @@ def test_known_trees_are_counted_by_plain_recursion_too(number):
     unscheduled, idle = np.zeros(instance.jobs, np.bool_), np.zeros(instance.machines, np.int64)
     times, tails = (x.astype(np.int64) for x in (instance.times, instance.tails))
     assert plain_count(times, tails, instance.optimum, unscheduled, idle) == NODES[number]
+
+
+@pytest.mark.skipif(shutil.which("gcc") is None, reason="the C version is built with gcc")
+def test_the_c_version_that_the_search_is_compared_with_counts_the_same(tmp_path):
+    source = Path(__file__).parents[1] / "baselines" / "flowshop.c"
+    subprocess.run(["gcc", "-O3", "-march=native", source, "-o", tmp_path / "flowshop"], check=True)
+    for number in (3, 14, 19):
+        instance = find_instance(number)
+        given = map(str, (instance.machines, instance.seed, instance.optimum))
+        output = subprocess.run([tmp_path / "flowshop", *given], check=True, capture_output=True, text=True)
+        assert int(output.stdout.split()[0]) == NODES[number]
 
 
 @pytest.mark.parametrize("number", [n for n in NODES if NODES[n] < 1000])

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
+from pathlib import Path
 
 import llvmlite.binding as llvm
 import numpy as np
@@ -146,3 +148,12 @@ def test_the_figures_beside_the_rate_are_those_of_the_whole_board(impl):
 @pytest.mark.parametrize("queens", range(3, 12))
 def test_the_searches_that_ours_is_compared_with_count_right(queens):
     assert textbook(queens) == half_board(queens) == SOLUTIONS[queens]
+
+
+@pytest.mark.skipif(shutil.which("gcc") is None, reason="the C version is built with gcc")
+def test_the_c_version_that_the_search_is_compared_with_counts_the_same(tmp_path):
+    source = Path(__file__).parents[1] / "baselines" / "nqueens.c"
+    subprocess.run(["gcc", "-O3", "-march=native", source, "-o", tmp_path / "nqueens"], check=True)
+    for queens in range(4, 14):
+        output = subprocess.run([tmp_path / "nqueens", str(queens)], check=True, capture_output=True, text=True)
+        assert int(output.stdout.split()[0]) == SOLUTIONS[queens]

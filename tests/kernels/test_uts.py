@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import shutil
 import subprocess
+import sys
 import threading
 from pathlib import Path
 
@@ -13,11 +15,24 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from kernels.simd import features
 from kernels.threads import compiled
 from kernels.treesearch import sharing
 from kernels.treesearch.uts import cpu_sharing, trees, uts
-from kernels.treesearch.uts.sha1 import LANES, hash_child, hash_children
-from kernels.treesearch.uts.trees import RANDOM_VALUES, TREES, Binomial, Geometric, Tree, thresholds_of
+from kernels.treesearch.uts.sha1 import (
+    DEPTH,
+    FERTILE_FROM,
+    HASHED,
+    HASHED_DEPTH,
+    LANES,
+    NUMBER,
+    RANDOM,
+    WORDS,
+    count_reached,
+    hash_child,
+    hash_nodes,
+)
+from kernels.treesearch.uts.trees import RANDOM_VALUES, STATE_WORDS, TREES, Binomial, Geometric, Tree, thresholds_of
 from profiling.benchmark import REGISTRY
 from profiling.records.point import Point
 
@@ -55,8 +70,13 @@ def run_hash_child(a, b, c, d, e, child):
 
 
 @compiled
-def run_hash_children(nodes, column, digests):
-    hash_children(nodes, column, digests)
+def run_hash_nodes(nodes, column, flip, hashed, first):
+    return hash_nodes(nodes, column, flip, hashed, first)
+
+
+@compiled
+def run_count_reached(table, row, column, value):
+    return count_reached(table, row, column, value)
 
 
 @given(message=st.lists(words, min_size=6, max_size=6))
@@ -67,16 +87,37 @@ def test_one_child_s_state_is_sha1_of_its_parent_s_and_its_number(message):
     assert np.array(found, ">u4").tobytes() == expected
 
 
-@given(seed=words, column=st.integers(0, 5))
+@given(
+    seed=words,
+    column=st.integers(0, 5),
+    flip=st.sampled_from([0, RANDOM_VALUES - 1]),
+    first=st.sampled_from([0, HASHED]),
+)
 @settings(deadline=None)
-def test_every_lane_holds_its_own_child(seed, column):
-    nodes = np.random.default_rng(seed).integers(0, 2**32, (7, column + LANES + 3), np.uint32)
-    digests = np.zeros((6, LANES), np.uint32)
-    run_hash_children(nodes, column, digests)
+def test_every_lane_holds_its_own_node_and_tells_whether_it_has_children(seed, column, flip, first):
+    rng = np.random.default_rng(seed)
+    nodes = rng.integers(0, 2**32, (WORDS, column + LANES + 3), np.uint32)
+    nodes[FERTILE_FROM] = rng.integers(0, RANDOM_VALUES, nodes.shape[1], endpoint=True)
+    hashed = np.zeros((2 * HASHED + 1, LANES), np.uint32)
+    fertile = run_hash_nodes(nodes, column, np.uint32(flip), hashed, first)
     for lane in range(LANES):
-        message = nodes[:6, column + lane].astype(">u4").tobytes()
-        assert digests[:5, lane].astype(">u4").tobytes() == hashlib.sha1(message).digest()
-    assert not digests[5].any()
+        digest = hashlib.sha1(nodes[: NUMBER + 1, column + lane].astype(">u4").tobytes()).digest()
+        assert hashed[first : first + STATE_WORDS, lane].astype(">u4").tobytes() == digest
+        random = (int.from_bytes(digest[-4:], "big") % RANDOM_VALUES) ^ flip
+        assert hashed[first + RANDOM, lane] == random
+        assert hashed[first + HASHED_DEPTH, lane] == nodes[DEPTH, column + lane]
+        assert bool(fertile >> lane & 1) == (random >= nodes[FERTILE_FROM, column + lane])
+    assert fertile >> LANES == 0
+    assert not np.delete(hashed, range(first, first + HASHED), axis=0).any()
+
+
+@given(seed=words, column=st.integers(0, 5), value=words)
+@settings(deadline=None)
+def test_elements_up_to_a_value_are_counted(seed, column, value):
+    table = np.random.default_rng(seed).integers(0, 2**32, (3, column + LANES + 1), np.uint32)
+    table[1, column + 1] = value
+    expected = (table[1, column : column + LANES] <= value).sum()
+    assert run_count_reached(table, 1, column, np.uint32(value)) == expected
 
 
 def test_the_words_that_may_be_asked_for_are_the_trees():
@@ -90,6 +131,26 @@ def test_the_published_counts_are_reproduced(name):
     assert verification.passed, verification
     tree = TREES[name]
     assert verification.found == f"{tree.nodes} nodes, {tree.leaves} leaves, depth {tree.depth}"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("isa", "lanes"),
+    [
+        pytest.param(isa, lanes, marks=pytest.mark.skipif(isa not in {"", *features()}, reason=f"this CPU lacks {isa}"))
+        for isa, lanes in {"": 4, "avx2": 8, "avx512f": 16}.items()
+    ],
+)
+def test_the_counts_do_not_depend_on_the_width_of_vectors(isa, lanes):
+    program = f"""
+import sys
+from kernels.treesearch.uts import sha1
+from tests.kernels.test_uts import point, uts
+assert sha1.LANES == {lanes}
+sys.exit(not all(uts(point(tree)).verify().passed for tree in ("T1", "T3")))
+"""
+    only = os.environ | {"NUMBA_CPU_NAME": "generic", "NUMBA_CPU_FEATURES": isa and f"+avx,+{isa}"}
+    assert subprocess.run([sys.executable, "-c", program], env=only, check=False).returncode == 0
 
 
 @pytest.mark.slow
@@ -158,7 +219,7 @@ def test_a_node_a_leaf_or_a_level_more_or_less_fails():
 
 def test_a_lost_subtree_fails(monkeypatch):
     honest = cpu_sharing.root_children
-    monkeypatch.setattr(cpu_sharing, "root_children", lambda tree: honest(tree)[:, :-1].copy())
+    monkeypatch.setattr(cpu_sharing, "root_children", lambda *known: honest(*known)[:, :-1].copy())
     assert not uts(point("T1")).verify().passed
 
 
@@ -175,9 +236,9 @@ def test_a_thread_that_leaves_no_counts_fails(monkeypatch):
 def searchers(tree: Tree, threads: int, capacity: int = cpu_sharing.CAPACITY):
     """One function per thread that does its part of the search, and where the parts' counts will be."""
     table, flip = cpu_sharing.table_of(tree)
-    first = cpu_sharing.root_children(tree)
+    first = cpu_sharing.root_children(tree, table)
     pool, control = sharing.new_pool(first), sharing.new_control()
-    stacks = np.zeros((threads, cpu_sharing.WORDS, capacity), np.uint32)
+    stacks = np.zeros((threads, WORDS, capacity), np.uint32)
     results = np.full((threads, cpu_sharing.PAD), -1)
     sharing.begin(first, pool, control)
 

@@ -16,10 +16,16 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 
 from kernels import simd
+from kernels.treesearch.uts.trees import RANDOM_VALUES, STATE_WORDS
 
 WORD = ir.IntType(32)
 LANES = simd.lanes(4)
 """Nodes that are hashed in lockstep: the 32-bit words of a vector register."""
+NUMBER, DEPTH, FERTILE_FROM, WORDS = range(STATE_WORDS, STATE_WORDS + 4)
+"""Rows of a table of nodes: after the parent's state, the node's number among its siblings, its depth, and the random
+number from which on it has children."""
+RANDOM, HASHED_DEPTH, HASHED = range(STATE_WORDS, STATE_WORDS + 3)
+"""Rows of a table of hashed nodes: after the node's own state, its random number and its depth."""
 MESSAGE_BITS = 24 * 8
 INITIAL = (0x67452301, 0xEFCDAB89, 0x98BADCFE, 0x10325476, 0xC3D2E1F0)
 ROUND_CONSTANTS = (0x5A827999, 0x6ED9EBA1, 0x8F1BBCDC, 0xCA62C1D6)
@@ -28,6 +34,17 @@ ROUND_CONSTANTS = (0x5A827999, 0x6ED9EBA1, 0x8F1BBCDC, 0xCA62C1D6)
 def constant(kind: ir.Type, value: int) -> Any:
     """Return that number, in every lane if `kind` is a vector."""
     return ir.Constant(kind, [value] * kind.count if isinstance(kind, ir.VectorType) else value)
+
+
+def everywhere(builder: Any, vector: ir.VectorType, value: Any) -> Any:
+    """Return a vector with that word in every lane."""
+    one = builder.insert_element(ir.Constant(vector, ir.Undefined), value, WORD(0))
+    return builder.shuffle_vector(one, one, constant(vector, 0))
+
+
+def lanes_as_bits(builder: Any, truths: Any) -> Any:
+    """Return a vector of truth values as a word, lane 0 in the lowest bit."""
+    return builder.zext(builder.bitcast(truths, ir.IntType(LANES)), WORD)
 
 
 def emit_sha1(builder: Any, message: list[Any]) -> list[Any]:
@@ -76,25 +93,49 @@ class _Table:
 
 
 @intrinsic
-def hash_children(typing: Any, nodes: Any, column: Any, digests: Any) -> Any:
-    """Do digests[:, i] = SHA-1(nodes[:6, column + i]) for `LANES` columns: rows 0–4 the parent's state, 5 the number.
+def hash_nodes(typing: Any, nodes: Any, column: Any, flip: Any, hashed: Any, first: Any) -> Any:
+    """Hash `LANES` nodes from nodes[:, column] on into hashed[first:]; return the lanes with children, one bit each.
 
-    `nodes` is uint32[≥6, ≥column + LANES], `digests` uint32[5, ≥LANES].
+    `nodes` is uint32[WORDS, ≥column + LANES]: parent's state, number, depth, and the random number from which on the
+    node has children. `hashed` is uint32[≥first + HASHED, ≥LANES]: the node's state, its random ^ `flip`, its depth.
     """
-    if not (_is_table(nodes) and _is_table(digests) and isinstance(column, types.Integer)):
+    if not (_is_table(nodes) and _is_table(hashed) and all(isinstance(x, types.Integer) for x in (column, first))):
         return None
 
     def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         vector = ir.VectorType(WORD, LANES)
         source = _Table(context, builder, nodes, arguments[0])
-        target = _Table(context, builder, digests, arguments[2])
-        rows = [simd.INDEX(row) for row in range(6)]
-        message = [builder.load(source.pointer(row, arguments[1], vector), align=4) for row in rows]
-        for row, word in zip(rows, emit_sha1(builder, message), strict=False):
-            builder.store(word, target.pointer(row, simd.INDEX(0), vector), align=4)
-        return context.get_dummy_value()
+        target = _Table(context, builder, hashed, arguments[3])
+        *message, depth, fertile_from = (
+            builder.load(source.pointer(simd.INDEX(row), arguments[1], vector), align=4) for row in range(WORDS)
+        )
+        state = emit_sha1(builder, message)
+        random = builder.and_(state[-1], constant(vector, RANDOM_VALUES - 1))
+        random = builder.xor(random, everywhere(builder, vector, arguments[2]))
+        for row, word in enumerate((*state, random, depth)):
+            place = builder.add(arguments[4], simd.INDEX(row))
+            builder.store(word, target.pointer(place, simd.INDEX(0), vector), align=4)
+        return lanes_as_bits(builder, builder.icmp_unsigned(">=", random, fertile_from))
 
-    return types.void(nodes, types.intp, digests), codegen
+    return types.uint32(nodes, types.intp, types.uint32, hashed, types.intp), codegen
+
+
+@intrinsic
+def count_reached(typing: Any, table: Any, row: Any, column: Any, value: Any) -> Any:
+    """Return how many of the `LANES` elements from table[row, column] on are ≤ value."""
+    if not (_is_table(table) and all(isinstance(x, types.Integer) for x in (row, column, value))):
+        return None
+
+    def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        array, at_row, at_column, value = arguments
+        vector = ir.VectorType(WORD, LANES)
+        elements = builder.load(_Table(context, builder, table, array).pointer(at_row, at_column, vector), align=4)
+        reached = lanes_as_bits(builder, builder.icmp_unsigned("<=", elements, everywhere(builder, vector, value)))
+        kind = ir.FunctionType(WORD, [WORD])
+        count = cgutils.get_or_insert_function(builder.module, kind, "llvm.ctpop.i32")
+        return builder.zext(builder.call(count, [reached]), simd.INDEX)
+
+    return types.int64(table, types.intp, types.intp, types.uint32), codegen
 
 
 @intrinsic
@@ -120,12 +161,9 @@ def store_lanes(typing: Any, table: Any, row: Any, column: Any, first: Any, step
         array, at_row, at_column, start, stride = arguments
         vector = ir.VectorType(WORD, LANES)
 
-        def everywhere(value: Any) -> Any:
-            one = builder.insert_element(ir.Constant(vector, ir.Undefined), value, WORD(0))
-            return builder.shuffle_vector(one, one, constant(vector, 0))
-
         numbers = ir.Constant(vector, list(range(LANES)))
-        values = builder.add(everywhere(start), builder.mul(everywhere(stride), numbers))
+        steps = builder.mul(everywhere(builder, vector, stride), numbers)
+        values = builder.add(everywhere(builder, vector, start), steps)
         target = _Table(context, builder, table, array).pointer(at_row, at_column, vector)
         builder.store(values, target, align=4)
         return context.get_dummy_value()
