@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import os
+import platform
+import shutil
 import subprocess
 import sys
+from dataclasses import asdict
 
 import pytest
 
@@ -29,6 +32,18 @@ def test_likwids_kernel_is_the_one_for_the_widest_vectors(isa: list[str], sve_bi
     assert found is not None
     assert found.fp32 == kernel
     assert found.fp64 == kernel.replace("_sp", "")
+
+
+@pytest.mark.skipif(shutil.which("likwid-bench") is None, reason="likwid-bench is not installed")
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="likwid-bench lists its kernels for this architecture only")
+@pytest.mark.parametrize(
+    "isa", [["sse4_2"], ["avx"], ["avx", "fma"], ["avx", "fma", "avx512f"]], ids=lambda isa: isa[-1]
+)
+def test_likwid_has_the_kernels_that_are_named(isa: list[str]) -> None:
+    listed = subprocess.run(["likwid-bench", "-a"], capture_output=True, text=True, check=True).stdout
+    found = counterparts(isa)
+    assert found is not None
+    assert {*asdict(found).values()} <= {line.split(" - ")[0] for line in listed.splitlines()}
 
 
 def test_a_cpu_that_likwid_has_no_kernels_for_has_no_counterparts() -> None:
