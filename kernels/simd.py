@@ -8,41 +8,35 @@ work on every CPU that LLVM knows; only the speed depends on the registers that 
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cache, reduce
+from functools import reduce
 from typing import Any
 
-import llvmlite.binding as llvm
 from llvmlite import ir
-from numba import config, types
+from numba import types
 from numba.core import cgutils
 from numba.core.datamodel import models, register_default
 from numba.extending import intrinsic
+
+from kernels.target import this_cpu
 
 INDEX = ir.IntType(64)
 VECTORS_WIDE = 2
 """Vectors in a row of the matrix product's tile: each broadcast element of A is used twice."""
 
 
-@cache
 def features() -> frozenset[str]:
-    """Return the instruction-set extensions that Numba compiles for: NUMBA_CPU_FEATURES if set, else this CPU's."""
-    if config.CPU_FEATURES is not None:
-        named = config.CPU_FEATURES.split(",")
-        return frozenset(name.strip().removeprefix("+") for name in named if not name.strip().startswith("-"))
-    return frozenset(name for name, present in llvm.get_host_cpu_features().items() if present)
+    """Return the instruction-set extensions that Numba compiles for; see `kernels.target`."""
+    return this_cpu().features
 
 
 def vector_bytes() -> int:
-    """Return the bytes of one vector register: 64 with AVX-512, 32 with AVX, else 16 (SSE2, NEON, the least of SVE)."""
-    if "avx512f" in features():
-        return 64
-    return 32 if "avx" in features() else 16
+    """Return the bytes of one vector register: 64 with AVX-512, 32 with AVX, SVE's own, else 16 (SSE2, NEON)."""
+    return this_cpu().vector_bytes
 
 
 def vector_registers() -> int:
     """Return how many vector registers there are to keep sums in."""
-    many = "avx512f" in features() or llvm.get_process_triple().startswith(("aarch64", "arm64", "powerpc64"))
-    return 32 if many else 16
+    return this_cpu().vector_registers
 
 
 def lanes(itemsize: int) -> int:
@@ -64,9 +58,11 @@ def tile_shape(itemsize: int) -> tuple[int, int]:
 
     Two vectors wide; as many rows as leave registers for two vectors of B and two broadcasts of A: 6 rows of 16
     registers, 14 of 32. With 6 rows a step is 12 FMAs for 2 + 6 loads, within the two loads and two FMAs per cycle of
-    every x86-64 CPU since Haswell.
+    every x86-64 CPU since Haswell. On ARM, whose FMAs take no operand from memory, LLVM loads elements of A in pairs
+    ahead of their use, and spills a sum if there are 14 rows: it gets 12.
     """
-    return (vector_registers() - VECTORS_WIDE - 2) // VECTORS_WIDE, VECTORS_WIDE * lanes(itemsize)
+    operands = VECTORS_WIDE + (6 if this_cpu().is_arm else 2)
+    return (vector_registers() - operands) // VECTORS_WIDE, VECTORS_WIDE * lanes(itemsize)
 
 
 class Vector(types.Type):  # type: ignore[misc]

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import os
+import platform
+import shutil
 import subprocess
 import sys
+from dataclasses import asdict
 
 import pytest
 
@@ -38,6 +41,18 @@ def test_caches_are_compared_with_the_widest_loads_and_each_level_is_larger_than
     assert caches.suffix([]) is None
     sizes = list(caches.sizes().values())
     assert sizes == sorted(set(sizes))
+
+
+@pytest.mark.skipif(shutil.which("likwid-bench") is None, reason="likwid-bench is not installed")
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="likwid-bench lists its kernels for this architecture only")
+@pytest.mark.parametrize(
+    "isa", [["sse4_2"], ["avx"], ["avx", "fma"], ["avx", "fma", "avx512f"]], ids=lambda isa: isa[-1]
+)
+def test_likwid_has_the_kernels_that_are_named(isa: list[str]) -> None:
+    listed = subprocess.run(["likwid-bench", "-a"], capture_output=True, text=True, check=True).stdout
+    found = counterparts(isa)
+    assert found is not None
+    assert {*asdict(found).values()} <= {line.split(" - ")[0] for line in listed.splitlines()}
 
 
 def test_a_cpu_that_likwid_has_no_kernels_for_has_no_counterparts() -> None:

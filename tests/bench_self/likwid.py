@@ -2,6 +2,9 @@
 
 likwid-bench has a kernel for each instruction set: ours are compared with those for the widest vectors that this CPU
 has, and each comparison names its kernel. Where likwid-bench has none of that name, that is said, and nothing compared.
+
+Both need the machine for themselves. Ours is the median of executions of milliseconds, whose threads the system may
+move. likwid-bench gives the mean of seconds and ties its threads to CPUs, so that other work slows it more.
 """
 
 from __future__ import annotations

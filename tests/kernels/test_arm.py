@@ -1,0 +1,139 @@
+"""Every CPU kernel compiles for ARM's vectors, and its loops hold the instructions that they should.
+
+No such CPU was at hand: `tests.kernels.cross` compiles for three of them, and what LLVM made is looked at. Whether the
+answers are right is asked in `test_arm_emulated`. Nothing here says how fast they are.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.slow
+
+FMA_CHAINS = 28
+"""As many sums as `fma_chains` says where there are 32 registers."""
+TRIPLE = "aarch64-unknown-linux-gnu"
+
+
+@dataclass(frozen=True)
+class Arm:
+    """A CPU by LLVM's name, its extensions beyond those of its name, and the bytes of an SVE register, 0 without."""
+
+    name: str
+    features: str
+    sve_bytes: int
+
+    @property
+    def registers(self) -> str:
+        """Return the letter of the vector registers: `z` where SVE is wider than NEON."""
+        return "z" if self.sve_bytes > 16 else "v"
+
+
+CPUS = (
+    Arm("neoverse-n1", "+neon", 0),
+    Arm("neoverse-v1", "+neon,+sve", 32),
+    Arm("a64fx", "+neon,+sve", 64),
+)
+
+
+@dataclass(frozen=True)
+class Code:
+    """What the compiler made for one CPU, in a folder."""
+
+    cpu: Arm
+    folder: Path
+
+    @cached_property
+    def symbols(self) -> list[tuple[str, str, str, str]]:
+        """Return module, name, types and symbol of each kernel; its files are called by its place in this list."""
+        return [(*symbol,) for symbol in json.loads((self.folder / "symbols.json").read_text())]
+
+    def number(self, module: str, name: str, types: str) -> int:
+        """Return the place of the only kernel of that name whose types have those words in them."""
+        (found,) = (i for i, (m, n, t, _) in enumerate(self.symbols) if (m, n) == (module, name) and types in t)
+        return found
+
+    def function(self, number: int) -> list[str]:
+        """Return the instructions and labels of a kernel's own function, without those that call it from Python."""
+        symbol = re.escape(self.symbols[number][3])
+        text = (self.folder / f"{number}.s").read_text()
+        (body,) = re.findall(rf'^"?{symbol}"?:\n(.*?)^\.Lfunc_end', text, re.MULTILINE | re.DOTALL)
+        return [line.strip() for line in body.splitlines() if line.strip()]
+
+
+def loops(lines: list[str]) -> list[list[str]]:
+    """Return what each backward branch spans, the shortest first."""
+    places = {line.removesuffix(":"): i for i, line in enumerate(lines) if line.endswith(":")}
+    found = []
+    for i, line in enumerate(lines):
+        target = re.match(r"(?:b|b\.\w+|cbn?z|tbn?z)\s.*?(\.LBB\w+)$", line)
+        if target and places.get(target[1], i) < i:
+            found.append(lines[places[target[1]] : i + 1])
+    return sorted(found, key=len)
+
+
+@pytest.fixture(scope="module")
+def called(tmp_path_factory):
+    """The file of all kernels with the types that the benchmarks call them with."""
+    file = tmp_path_factory.mktemp("signatures") / "signatures"
+    command = [sys.executable, "-m", "tests.kernels.cross", "signatures", str(file)]
+    # With the least of x86-64, so that the types are those of any CPU: one lane where this one might have 32.
+    plain = {"NUMBA_CPU_NAME": "generic", "NUMBA_CPU_FEATURES": "", "NUMBA_NUM_THREADS": "2"}
+    subprocess.run(command, env=os.environ | plain, check=True)
+    return file
+
+
+@pytest.fixture(scope="module", params=CPUS, ids=lambda cpu: f"{cpu.name}-{8 * cpu.sve_bytes}")
+def code(request, called, tmp_path_factory):
+    """All kernels compiled for one CPU."""
+    cpu = request.param
+    folder = tmp_path_factory.mktemp(cpu.name)
+    command = [sys.executable, "-m", "tests.kernels.cross", "compile", str(called), str(folder), TRIPLE]
+    there = os.environ | {"NUMBA_CPU_NAME": cpu.name, "NUMBA_CPU_FEATURES": cpu.features}
+    subprocess.run([*command, str(cpu.sve_bytes)], env=there, check=True)
+    return Code(cpu, folder)
+
+
+def test_every_kernel_compiles_and_calls_nothing_of_another_architecture(code):
+    for number in range(len(code.symbols)):
+        text = (code.folder / f"{number}.s").read_text()
+        assert "llvm." not in re.sub(r"^\s*\..*$", "", text, flags=re.MULTILINE), code.symbols[number]
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_the_arithmetic_ceiling_is_one_loop_of_fmas_on_registers(code, dtype):
+    lines = code.function(code.number("kernels.peak_arith.cpu_fma", "run_rounds", f"Array({dtype}"))
+    fma = re.compile(rf"fmla\s+{code.cpu.registers}\d")
+    multiplying = [loop for loop in loops(lines) if any(map(fma.match, loop))]
+    chains = multiplying[0]  # the shortest: LLVM may have unrolled another
+    assert sum(bool(fma.match(line)) for line in chains) == FMA_CHAINS
+    assert len(chains) <= FMA_CHAINS + 4  # a label, a counter, a branch
+    assert not [line for line in chains if re.match("ld|st", line)]
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_the_tile_of_the_matrix_product_keeps_its_sums_in_registers(code, dtype):
+    lines = code.function(code.number("kernels.matmul.cpu_numba", "multiply_block", f"Array({dtype}"))
+    fma = re.compile(rf"(fmla|fmad)\s+{code.cpu.registers}\d")
+    multiplying = [loop for loop in loops(lines) if any(map(fma.match, loop))]
+    inner = multiplying[0]
+    assert sum(bool(fma.match(line)) for line in inner) >= 16
+    assert not [line for line in inner if line.startswith("st") or "[sp" in line]
+
+
+@pytest.mark.parametrize("operation", ["copy_part", "mul_part", "add_part", "triad_part"])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_stream_writes_past_the_cache_where_one_register_can(code, operation, dtype):
+    """NEON has such stores for pairs of registers only, and LLVM makes ordinary ones of those of single registers."""
+    lines = code.function(code.number("kernels.stream.cpu_numba", operation, f"Array({dtype}"))
+    past, ordinary = (any(re.match(pattern, line) for line in lines) for pattern in ("stnt1[wd]", "str\\s+q|stp\\s+q"))
+    assert (past, ordinary) == (code.cpu.sve_bytes > 16, code.cpu.sve_bytes <= 16)

@@ -1,0 +1,117 @@
+"""Kernels that were compiled for ARM answer right under QEMU's emulation, with NEON and with SVE of three widths.
+
+QEMU emulates what instructions do, and not how long they take: nothing here says how fast they are.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import pickle
+import subprocess
+import sys
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+from numba import typeof
+
+from kernels.target import Target, named
+from tests.kernels.emulated import call, missing
+from tests.kernels.test_arm import TRIPLE
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(bool(missing()), reason=f"{missing()} not installed (Debian: qemu-user, gcc-aarch64-linux-gnu)"),
+]
+
+
+@dataclass(frozen=True)
+class Emulated:
+    """A CPU by LLVM's name, its extensions, the bytes of an SVE register, and QEMU's name for such a CPU."""
+
+    name: str
+    features: str
+    sve_bytes: int
+    qemu: str
+
+    @property
+    def target(self) -> Target:
+        return Target(TRIPLE, named(self.features), self.sve_bytes)
+
+
+CPUS = (
+    Emulated("neoverse-n1", "+neon", 0, "neoverse-n1"),
+    Emulated("neoverse-v2", "+neon,+sve,+sve2", 16, "max,sve-max-vq=1"),
+    Emulated("neoverse-v1", "+neon,+sve", 32, "max,sve-max-vq=2"),
+    Emulated("a64fx", "+neon,+sve", 64, "a64fx"),
+)
+CAPTURE = """
+import pickle, sys
+import numpy as np
+from kernels.treesearch.nqueens import cpu_prefix, cpu_tuned, nqueens
+from profiling.records.point import Point
+calls = []
+for impl, module in (("prefix", cpu_prefix), ("tuned", cpu_tuned)):
+    def captured(*arguments, module=module, search=module.search_tasks):
+        given = [np.copy(a) if isinstance(a, np.ndarray) else a for a in arguments]
+        search(*arguments)
+        calls.append((module.__name__, "search_tasks", given, [a.copy() for a in arguments[-2:]]))
+    module.search_tasks = captured
+    nqueens(Point("nqueens", "cpu", {"impl": impl, "cores": "one", "queens": 8})).run()
+pickle.dump(calls, open(sys.argv[1], "wb"))
+"""
+"""Searches of a small board with one lane, as ARM has it: the arguments, and the nodes and solutions they must find."""
+
+
+def vector_cases(cpu):
+    """Calls of `test_simd`'s kernels, each with the array that must come out, and its place among the arrays."""
+    rng, vector_bytes = np.random.default_rng(22), cpu.target.vector_bytes
+    cases = []
+    for dtype in (np.dtype("float32"), np.dtype("float64")):
+        width, chains = vector_bytes // dtype.itemsize, cpu.target.vector_registers - 4
+        sums, factors = (rng.integers(-11, 12, n).astype(dtype) for n in (chains * width, 2 * width))
+        added = sums + 37 * np.tile(factors[:width] * factors[width:], chains)
+        cases.append(("run_chains", [sums, factors, 37], added, 0))
+        a, b, c = (rng.integers(-9, 9, 256).astype(dtype) for _ in range(3))
+        out = np.full(256, np.nan, dtype)
+        cases.append(("run_vector_fma", [a, b, c, out, dtype.type(0.75)], 0.75 * (a * b + c) + c, 3))
+    return cases
+
+
+def compiled(cpu, calls, folder):
+    """Compile those calls' kernels into a folder; return their symbols, in the same order."""
+    wanted = [(module, name, tuple(map(typeof, given))) for module, name, given in calls]
+    (folder / "wanted").write_bytes(pickle.dumps(wanted))
+    command = [sys.executable, "-m", "tests.kernels.cross", "compile", str(folder / "wanted"), str(folder), TRIPLE]
+    there = os.environ | {"NUMBA_CPU_NAME": cpu.name, "NUMBA_CPU_FEATURES": cpu.features}
+    subprocess.run([*command, str(cpu.sve_bytes)], env=there, check=True)
+    return [symbol for *_, symbol in json.loads((folder / "symbols.json").read_text())]
+
+
+@pytest.fixture(scope="module")
+def searches(tmp_path_factory):
+    file = tmp_path_factory.mktemp("searches") / "calls"
+    one_lane = os.environ | {"NUMBA_CPU_NAME": "generic", "NUMBA_CPU_FEATURES": ""}
+    subprocess.run([sys.executable, "-c", CAPTURE, str(file)], env=one_lane, check=True)
+    return pickle.loads(file.read_bytes())
+
+
+@pytest.mark.parametrize("cpu", CPUS, ids=lambda cpu: f"{cpu.name}-{8 * cpu.sve_bytes}")
+def test_kernels_answer_right_on_an_emulated_cpu(cpu, searches, tmp_path):
+    calls = [("tests.kernels.test_simd", name, given, {place: out}) for name, given, out, place in vector_cases(cpu)]
+    calls += [(module, name, given, {-2: nodes, -1: solutions}) for module, name, given, (nodes, solutions) in searches]
+    symbols = compiled(cpu, [(module, name, given) for module, name, given, _ in calls], tmp_path)
+    for number, (module, name, given, expected) in enumerate(calls):
+        found = call(tmp_path / f"{number}.o", symbols[number], tuple(given), cpu.qemu, tmp_path)
+        for place, right in expected.items():
+            np.testing.assert_array_equal(found[place], right, err_msg=f"{module}.{name} on {cpu.name}")
+
+
+def test_registers_narrower_than_the_code_was_told_give_wrong_answers(tmp_path):
+    """So the emulation does tell the widths apart, and a width that the CPU has not would show."""
+    wide, narrow = CPUS[-1], CPUS[1]
+    name, given, right, place = vector_cases(wide)[0]
+    (symbol,) = compiled(wide, [("tests.kernels.test_simd", name, given)], tmp_path)
+    found = call(tmp_path / "0.o", symbol, tuple(given), narrow.qemu, tmp_path)
+    assert not np.array_equal(found[place], right)
