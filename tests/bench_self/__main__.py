@@ -18,6 +18,7 @@ from rich.table import Table
 from profiling.machine.environment.settings import THREADS
 from tests.bench_self.harness import quick_suite, start_up
 from tests.bench_self.likwid import against_likwid
+from tests.bench_self.matmul import matmul_beside_vendor
 from tests.bench_self.network import gloo_beside_bare_loop, pingpong_beside_netpipe
 from tests.bench_self.pairs_of_runs import compared_with_itself, compared_with_more_work
 from tests.bench_self.probes import probes_beside_work
@@ -37,6 +38,7 @@ REPORT_WIDTH = 120
 PARTS = {
     "statistics": (coverage_within, coverage_over_rounds, stopping, false_alarms, told_between_runs),
     "likwid": (against_likwid,),
+    "matmul": (matmul_beside_vendor,),
     "treesearch": (nqueens, uts),
     "training": (against_bare_fit,),
     "probes": (probes_beside_work,),
