@@ -1,8 +1,8 @@
 """Vector instructions for Numba kernels: what automatic vectorisation does not give.
 
-Loads, non-temporal stores and fused multiply-adds of whole vector registers, a block of independent FMA chains, and the
-inner kernel of a matrix product with its sums in registers. They are written as LLVM IR, not as assembly, so that they
-work on every CPU that LLVM knows; only the speed depends on the registers that this CPU has.
+Loads, non-temporal stores and fused multiply-adds of whole vector registers, and a block of independent FMA chains.
+They are written as LLVM IR, not as assembly, so that they work on every CPU that LLVM knows; only the speed depends on
+the registers that this CPU has. The inner kernel of a matrix product, in `kernels.tile`, is made of them.
 """
 
 from __future__ import annotations
@@ -112,15 +112,6 @@ def _fma_function(builder: Any, vector: ir.VectorType) -> Any:
     suffix = f"v{vector.count}f{32 if isinstance(vector.element, ir.FloatType) else 64}"
     kind = ir.FunctionType(vector, [vector] * 3)
     return cgutils.get_or_insert_function(builder.module, kind, f"llvm.fmuladd.{suffix}")
-
-
-def _prefetch_for_writing(builder: Any, pointer: Any) -> None:
-    flags = [ir.IntType(32)] * 3
-    kind = ir.FunctionType(ir.VoidType(), [ir.IntType(8).as_pointer(), *flags])
-    prefetch = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0")
-    write, keep_in_all_caches, data = 1, 3, 1
-    options = [ir.Constant(ir.IntType(32), value) for value in (write, keep_in_all_caches, data)]
-    builder.call(prefetch, [builder.bitcast(pointer, ir.IntType(8).as_pointer()), *options])
 
 
 def _splat(builder: Any, vector: ir.VectorType, element: Any) -> Any:
@@ -300,59 +291,3 @@ def run_fma_chains(typing: Any, sums: Any, start: Any, factor: Any, other: Any, 
         return context.get_dummy_value()
 
     return types.void(sums, types.intp, factor, other, types.intp), codegen
-
-
-@intrinsic
-def multiply_tile(
-    typing: Any, depth: Any, a: Any, a_start: Any, b: Any, b_start: Any, c: Any, c_start: Any, c_stride: Any
-) -> Any:
-    """Do C += A·B for one tile of `tile_shape`, its sums in registers.
-
-    `a` holds the tile's rows of A as `depth` ≥ 1 columns of MR elements one after the other, `b` its columns of B as
-    `depth` rows of NR; row i of the tile of C begins at c[c_start + i·c_stride].
-    """
-    if not (all(_is_flat(x) and x.dtype == c.dtype for x in (a, b, c)) and _index_arguments(depth, c_stride)):
-        return None
-
-    def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        steps, a_array, a_first, b_array, b_first, c_array, c_first, stride = arguments
-        vector = _vector_ir(c.dtype)
-        itemsize = c.dtype.bitwidth // 8
-        rows, columns = tile_shape(itemsize)
-        multiply_add = _fma_function(builder, vector)
-        a_pointer = _element_pointer(context, builder, a, a_array, a_first)
-        b_pointer = _element_pointer(context, builder, b, b_array, b_first)
-
-        def step(index: Any, sums: list[Any]) -> list[Any]:
-            a_column = builder.gep(a_pointer, [builder.mul(index, INDEX(rows))])
-            b_row = builder.gep(b_pointer, [builder.mul(index, INDEX(columns))])
-            b_vectors = []
-            for j in range(VECTORS_WIDE):
-                place = builder.gep(b_row, [INDEX(j * vector.count)])
-                b_vectors.append(builder.load(builder.bitcast(place, vector.as_pointer()), align=itemsize))
-            results = []
-            for i in range(rows):
-                element = _splat(builder, vector, builder.load(builder.gep(a_column, [INDEX(i)])))
-                for j in range(VECTORS_WIDE):
-                    call = [element, b_vectors[j], sums[i * VECTORS_WIDE + j]]
-                    results.append(builder.call(multiply_add, call))
-            return results
-
-        def row_of_c(i: int, column: int) -> Any:
-            place = builder.add(builder.add(c_first, builder.mul(stride, INDEX(i))), INDEX(column))
-            return _vector_pointer(context, builder, c, c_array, place)
-
-        # The tile of C comes from far away: it is asked for now, and needed when the sums are done.
-        for i in range(rows):
-            _prefetch_for_writing(builder, row_of_c(i, 0))
-            _prefetch_for_writing(builder, row_of_c(i, columns - 1))
-        zeros = [ir.Constant(vector, None)] * (rows * VECTORS_WIDE)
-        sums = _counted_loop(builder, steps, zeros, step)
-        for i in range(rows):
-            for j in range(VECTORS_WIDE):
-                pointer = row_of_c(i, j * vector.count)
-                total = builder.fadd(builder.load(pointer, align=itemsize), sums[i * VECTORS_WIDE + j])
-                builder.store(total, pointer, align=itemsize)
-        return context.get_dummy_value()
-
-    return types.void(types.intp, a, types.intp, b, types.intp, c, types.intp, types.intp), codegen

@@ -3,7 +3,7 @@
 Dao et al., "FlashAttention", 2022, and Milakov and Gimelshein, "Online normalizer calculation for softmax", 2018.
 Bound: the operations of both products in the FMA units.
 
-A thread takes as many queries as a tile of the matrix product is wide (`kernels.simd.multiply_tile`), and works on the
+A thread takes as many queries as a tile of the matrix product is wide (`kernels.tile.multiply_tile`), and works on the
 transposes: scores Sᵀ = K·Qᵀ and output Oᵀ += Vᵀ·Pᵀ. So queries lie in the lanes of vectors, maximum and sum over the
 keys need no exchange between lanes, and the weights Pᵀ lie as the second product reads them. K and V are copied once
 into the order in which the inner kernel reads its left operand, for all queries of the head. The scores of a block
@@ -27,8 +27,9 @@ from numba import prange
 from kernels.attention.cpu_task import cpu_task
 from kernels.attention.shape import Attention
 from kernels.matmul.cpu_numba import even
-from kernels.simd import fma, lanes_of, load, multiply_tile, splat, store, tile_columns, tile_rows, tile_shape
+from kernels.simd import fma, lanes_of, load, splat, store, tile_columns, tile_rows, tile_shape
 from kernels.threads import compiled, parallel, take_next, thread_count
+from kernels.tile import multiply_tile
 from kernels.vector_math import exponential, larger
 from profiling.benchmark import Task
 from profiling.records.point import Point
@@ -132,10 +133,12 @@ def attend_tile(
         panels = (count + mr - 1) // mr
         begin_as_mask(scores, panels * mr, first - k0 if causal else sequence)
         for i in range(0, panels * mr, mr):
-            multiply_tile(head, keys, at_keys + (k0 + i) * head, packed, 0, scores, i * nr, nr)
+            multiply_tile(head, keys, at_keys + (k0 + i) * head, packed, 0, scores, i * nr, nr, False, packed, 0, 0)
         weigh(scores, count, top, total, output, head)
         for d in range(0, head, mr):
-            multiply_tile(count, values, at_values + d * sequence + k0 * mr, scores, 0, output, d * nr, nr)
+            multiply_tile(
+                count, values, at_values + d * sequence + k0 * mr, scores, 0, output, d * nr, nr, False, scores, 0, 0
+            )
     for j in range(queries):
         share = ONE / total[j]
         for d in range(head):

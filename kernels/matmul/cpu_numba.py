@@ -1,23 +1,27 @@
 """C = A·B by our own blocked Numba kernel on all cores (Goto and van de Geijn, "Anatomy of high-performance matrix
 multiplication", ACM TOMS 34(3), 2008).
 
-Bound: 2·m·n·k floating-point operations by the FMA units. The inner kernel (`kernels.simd.multiply_tile`) keeps an
-MR×NR tile of C in vector registers; what remains is to have its operands always in the nearest cache:
+Bound: 2·m·n·k floating-point operations by the FMA units. The inner kernel (`kernels.tile.multiply_tile`) keeps an
+MR×NR tile of C in vector registers; what remains is to have its operands always near:
 
-- a panel of B, kc×NR, fits L1 while all tiles of a block of A pass by: kc·NR·itemsize ≤ L1. What A and C push out of it
-  comes back from L2, which has the time: a step of 6 cycles needs 64 bytes of B. Half of L1 would add a pass over C for
-  each that is saved here, and is 3 % slower on Zen 3,
-- the block of A, mc×kc, stays in L2 while all panels of B pass by: mc·kc·itemsize ≤ half of L2,
+- a panel of B, kc×NR, and the tile's panel of A, MR×kc, stream from L2: kc·NR·itemsize ≤ L2/10. A step of MR·2 FMAs
+  needs two vectors of B, which L2 has the time for. The deeper the panel, the fewer passes over C: with one that fits
+  L1 there are three times as many on Zen 4, and the product is 5 to 6 % slower,
+- the block of A, mc×kc, stays in L2 while all panels of B pass by: mc·kc·itemsize ≤ L2/2,
 - the slab of B, kc×nc, stays in the last-level cache while all blocks of A pass by: kc·nc·itemsize ≤ half of one.
+  While a panel of it is multiplied, the inner kernel asks for the next one, a line a step.
 
 A and B are copied ("packed") into the order in which the inner kernel reads them, B once and A once per slab, by all
 threads; blocks of A are handed out one by one, several per thread, so that all threads end together. Where A has too
-few rows for that, the slab is shared out too. Of a large batch, each thread multiplies whole matrices by itself, with
-its part of the last-level cache. A product that is no wider than a tile goes to `kernels.matmul.narrow`.
+few rows for that, the slab is shared out too.
 
-Measured share of the bound at n=2048 on two cores of an AMD Zen 3: 0.80 to 0.84 in float32, 0.84 to 0.86 in float64;
-the inner kernel alone, its operands in L1, reaches 0.99 and 0.97. Against OpenBLAS 0.3.31 on one core, in float32:
-0.9 of its rate for 2048×1024×1024 and 24 products of 512×512×64, 0.7 for 35×700×2048 and for 7680×64×2560.
+Where all rows of A are one block, a slab would be packed to be read once. So each thread multiplies by itself, whole
+matrices of a batch or an equal part of the columns, and packs a panel of B just before it is used, having asked memory
+for it while the one before was multiplied. A product that is no wider than a tile goes to `kernels.matmul.narrow`.
+
+Measured on one core of an AMD Zen 4 with AVX-512, n=2048: 0.91 of the bound in float32, 0.89 in float64. Beside
+OpenBLAS 0.3.31 in turns: 1.02 to 1.06 of its rate at n=1024 and 2048, 1.3 for 35×700×2048; with AVX2 1.00 to 1.18 at
+n=1024 and 2048.
 """
 
 from __future__ import annotations
@@ -31,14 +35,20 @@ from numba import prange
 from kernels.caches import cache_bytes
 from kernels.matmul.cpu_task import cpu_task
 from kernels.matmul.narrow import multiply_narrow
+from kernels.matmul.packing import pack_a, pack_b
 from kernels.matmul.shapes import Product
-from kernels.simd import multiply_tile, tile_columns, tile_rows, tile_shape
+from kernels.simd import lanes, tile_columns, tile_rows, tile_shape
 from kernels.threads import compiled, parallel, take_next, thread_count
+from kernels.tile import multiply_half_tile, multiply_tile
 from profiling.benchmark import Task
 from profiling.records.point import Point
 
 BLOCKS_PER_THREAD = 6
 """The fewest blocks of A per thread: one that is held up leaves at most a sixth of its part to wait for."""
+
+
+LINE_BYTES = 64
+"""The bytes of a cache line: a vector that lies across two takes two loads."""
 
 
 @dataclass(frozen=True)
@@ -51,23 +61,27 @@ class Blocking:
     mc: int
     nc: int
     columns: int
-    """The columns of the slab that a thread multiplies with a block of A: all unless there are too few blocks."""
+    """The columns that a thread multiplies with a block of A: of the slab, or of all where threads work alone."""
     alone: bool
-    """Whether each thread multiplies whole matrices of the batch by itself."""
+    """Whether each thread packs for itself what it multiplies: all rows of A are one block."""
 
 
 def blocking(product: Product, itemsize: int, threads: int) -> Blocking:
     """Return the blocks that the caches of this CPU hold, cut evenly so that none is left small."""
     mr, nr = tile_shape(itemsize)
-    alone = product.batch >= BLOCKS_PER_THREAD * threads
-    kc = even(product.k, cache_bytes(1) // (nr * itemsize), 1)
+    deepest = max(cache_bytes(1), cache_bytes(2) // 10) // (nr * itemsize)
+    kc = min(product.k, even(product.k, deepest, lanes(itemsize)))
     mc_in_cache = cache_bytes(2) // 2 // (kc * itemsize)
-    fair = product.m if alone else product.m // (BLOCKS_PER_THREAD * threads)
+    panels = -(-product.n // nr)
+    many = product.batch >= BLOCKS_PER_THREAD * threads
+    if product.m <= mc_in_cache and (many or panels >= BLOCKS_PER_THREAD * threads):
+        columns = panels if many else panels // threads
+        return Blocking(mr, nr, kc, even(product.m, product.m, mr), nr, columns * nr, alone=True)
+    fair = product.m // (BLOCKS_PER_THREAD * threads)
     mc = even(product.m, min(mc_in_cache, max(mr, fair)), mr)
-    nc = even(product.n, cache_bytes(3) // (2 * threads if alone else 2) // (kc * itemsize), nr)
+    nc = even(product.n, cache_bytes(3) // 2 // (kc * itemsize), nr)
     shares = -(-BLOCKS_PER_THREAD * threads // -(-product.m // mc))
-    columns = nc if alone else even(nc, -(-nc // shares), nr)
-    return Blocking(mr, nr, kc, mc, nc, columns, alone)
+    return Blocking(mr, nr, kc, mc, nc, even(nc, -(-nc // shares), nr), alone=False)
 
 
 def even(n: int, at_most: int, multiple: int) -> int:
@@ -76,68 +90,65 @@ def even(n: int, at_most: int, multiple: int) -> int:
     return -(-n // (parts * multiple)) * multiple
 
 
-@compiled
-def pack_b(b: Any, packed: Any, target: int, n: int, source: int, depth: int, width: int) -> None:
-    """Pack `width` ≤ NR columns as rows of NR elements, with zeros beyond the matrix."""
-    nr = tile_columns(packed)
-    for _ in range(depth):
-        if width == nr:
-            for j in range(nr):
-                packed[target + j] = b[source + j]
-        else:
-            for j in range(nr):
-                packed[target + j] = b[source + j] if j < width else 0
-        source += n
-        target += nr
+def whole_lines(rows: int, columns: int, dtype: Any) -> Any:
+    """Return an array of that many rows, of so many columns or a few more, each of which begins with a cache line."""
+    per_line = LINE_BYTES // np.dtype(dtype).itemsize
+    columns = even(columns, columns, per_line)
+    memory = np.empty(rows * columns + per_line, dtype)
+    first = -memory.ctypes.data % LINE_BYTES // memory.itemsize
+    return memory[first : first + rows * columns].reshape(rows, columns)
 
 
 @compiled
-def pack_a(a: Any, packed: Any, k: int, first: int, rows: int, depth: int) -> None:
-    """Pack panels of MR rows as columns of MR elements, with zeros beyond the matrix."""
-    mr = tile_rows(packed)
-    for panel in range(0, rows, mr):
-        for i in range(mr):
-            target = panel * depth + i
-            if panel + i < rows:
-                source = first + (panel + i) * k
-                for d in range(depth):
-                    packed[target + d * mr] = a[source + d]
-            else:
-                for d in range(depth):
-                    packed[target + d * mr] = 0
+def copy_part(
+    source: Any, first: int, stride: int, target: Any, place: int, spacing: int, rows: int, columns: int
+) -> None:
+    """Copy rows which are `stride` apart in the source and `spacing` apart in the target."""
+    for y in range(rows):
+        for x in range(columns):
+            target[place + y * spacing + x] = source[first + y * stride + x]
 
 
 @compiled
 def multiply_block(
-    packed_a: Any, packed_b: Any, c: Any, scratch: Any, n: int, first: int, rows: int, columns: int, depth: int
-) -> None:
-    """Add a block of A times the slab of B to C, tile by tile; tiles that stick out of C go by way of `scratch`."""
+    packed_a: Any, packed_b: Any, first_b: int, c: Any, scratch: Any, n: int, first: int, rows: int, columns: int,
+    depth: int, begins: bool, later: Any, ahead: int, ahead_shift: int, ahead_step: int,
+) -> None:  # fmt: skip
+    """Add a block of A times panels of B to C, tile by tile; tiles that stick out of C go by way of `scratch`.
+
+    While a panel is multiplied, the next one is brought nearer: step d of tile i asks for `later` at
+    ahead + i·ahead_shift + d·ahead_step, where `ahead` moves on by as much as the panel.
+    """
     mr, nr = tile_rows(c), tile_columns(c)
     for j in range(0, columns, nr):
+        width = min(nr, columns - j)
         for i in range(0, rows, mr):
+            height = min(mr, rows - i)
             start = first + i * n + j
-            height, width = min(mr, rows - i), min(nr, columns - j)
-            if height == mr and width == nr:
-                multiply_tile(depth, packed_a, i * depth, packed_b, j * depth, c, start, n)
+            at_a, at_b, soon = i * depth, first_b + j * depth, ahead + j * depth + i // mr * ahead_shift
+            fits = height == mr and width == nr
+            target, place, stride = (c, start, n) if fits else (scratch, 0, nr)
+            if not (fits or begins):
+                copy_part(c, start, n, scratch, 0, nr, height, width)
+            if height > mr // 2:
+                multiply_tile(
+                    depth, packed_a, at_a, packed_b, at_b, target, place, stride, begins, later, soon, ahead_step
+                )
             else:
-                scratch[:] = 0
-                multiply_tile(depth, packed_a, i * depth, packed_b, j * depth, scratch, 0, nr)
-                for y in range(height):
-                    for x in range(width):
-                        c[start + y * n + x] += scratch[y * nr + x]
+                multiply_half_tile(
+                    depth, packed_a, at_a, packed_b, at_b, target, place, stride, begins, later, soon, ahead_step
+                )
+            if not fits:
+                copy_part(scratch, 0, nr, c, start, n, height, width)
 
 
 @compiled
-def do_block(
-    a: Any, c: Any, n: int, k: int, a_first: int, c_first: int, rows: int, columns: int, depth: int, begins: bool,
-    packed_a: Any, packed_b: Any, scratch: Any,
-) -> None:  # fmt: skip
-    """Pack one block of A and multiply it; `begins` where C holds no sums yet."""
-    if begins:
-        for i in range(rows):
-            c[c_first + i * n : c_first + i * n + columns] = 0
-    pack_a(a, packed_a, k, a_first, rows, depth)
-    multiply_block(packed_a, packed_b, c, scratch, n, c_first, rows, columns, depth)
+def pack_block(a: Any, first: int, k: int, rows: int, depth: int, packed: Any) -> None:
+    """Pack a block of A as panels of MR rows, or of half as many where no more are left."""
+    mr = tile_rows(a)
+    for i in range(0, rows, mr):
+        height = min(mr, rows - i)
+        pack_a(a, first + i * k, k, height, depth, packed, i * depth, mr if height > mr // 2 else mr // 2)
 
 
 @parallel
@@ -146,7 +157,7 @@ def multiply_together(
     packed_a: Any, packed_b: Any, scratch: Any, counter: Any,
 ) -> None:  # fmt: skip
     """Multiply matrix after matrix, all threads at each."""
-    nr = tile_columns(c)
+    mr, nr = tile_rows(c), tile_columns(c)
     threads = len(packed_a)
     blocks = (m + mc - 1) // mc
     for matrix in range(len(c) // (m * n)):
@@ -158,7 +169,7 @@ def multiply_together(
                 for panel in prange(panels):
                     j = panel * nr
                     source = (matrix * k + k0) * n + j0 + j
-                    pack_b(b, packed_b[0], j * depth, n, source, depth, min(nr, columns - j))
+                    pack_b(b, packed_b[0], j * depth, n, source, depth)
                 shares = (columns + share - 1) // share
                 counter[0] = 0
                 for thread in prange(threads):
@@ -166,9 +177,13 @@ def multiply_together(
                     while task < blocks * shares:
                         i0, j = task // shares * mc, task % shares * share
                         i = matrix * m + i0
-                        do_block(
-                            a, c, n, k, i * k + k0, i * n + j0 + j, min(mc, m - i0), min(share, columns - j), depth,
-                            k0 == 0, packed_a[thread], packed_b[0][j * depth :], scratch[thread],
+                        rows = min(mc, m - i0)
+                        part = nr * mr // rows + 1
+                        pack_block(a, i * k + k0, k, rows, depth, packed_a[thread])
+                        multiply_block(
+                            packed_a[thread], packed_b[0], j * depth, c, scratch[thread], n, i * n + j0 + j, rows,
+                            min(share, columns - j), depth, k0 == 0,
+                            packed_b[0], (j + nr) * depth, part * depth, part,
                         )  # fmt: skip
                         task = take_next(counter)
 
@@ -178,27 +193,27 @@ def multiply_alone(
     a: Any, b: Any, c: Any, m: int, n: int, k: int, kc: int, mc: int, nc: int, share: int,
     packed_a: Any, packed_b: Any, scratch: Any, counter: Any,
 ) -> None:  # fmt: skip
-    """Multiply one matrix at a time in each thread."""
-    nr = tile_columns(c)
-    batch = len(c) // (m * n)
+    """Multiply one matrix, or `share` of its columns, at a time in each thread; all rows of A are one block."""
+    mr, nr = tile_rows(c), tile_columns(c)
+    part = nr * mr // m + 1
+    shares = (n + share - 1) // share
+    tasks = len(c) // (m * n) * shares
     counter[0] = 0
     for thread in prange(len(packed_a)):
-        matrix = take_next(counter)
-        while matrix < batch:
-            for j0 in range(0, n, nc):
-                columns = min(nc, n - j0)
-                for k0 in range(0, k, kc):
-                    depth = min(kc, k - k0)
-                    for j in range(0, columns, nr):
-                        source = (matrix * k + k0) * n + j0 + j
-                        pack_b(b, packed_b[thread], j * depth, n, source, depth, min(nr, columns - j))
-                    for i0 in range(0, m, mc):
-                        i = matrix * m + i0
-                        do_block(
-                            a, c, n, k, i * k + k0, i * n + j0, min(mc, m - i0), columns, depth, k0 == 0,
-                            packed_a[thread], packed_b[thread], scratch[thread],
-                        )  # fmt: skip
-            matrix = take_next(counter)
+        task = take_next(counter)
+        while task < tasks:
+            matrix, first = task // shares, task % shares * share
+            for k0 in range(0, k, kc):
+                depth = min(kc, k - k0)
+                pack_block(a, matrix * m * k + k0, k, m, depth, packed_a[thread])
+                for j in range(first, min(first + share, n), nr):
+                    source = (matrix * k + k0) * n + j
+                    pack_b(b, packed_b[thread], 0, n, source, depth)
+                    multiply_block(
+                        packed_a[thread], packed_b[thread], 0, c, scratch[thread], n, matrix * m * n + j, m,
+                        min(nr, n - j), depth, k0 == 0, b, source + nr, part, n,
+                    )  # fmt: skip
+            task = take_next(counter)
 
 
 class Multiplier:
@@ -216,9 +231,9 @@ class Multiplier:
             self.kernel = multiply_narrow
             self.arguments += (rows, piece, transposed, threads, counter)
         else:
-            packed_a = np.empty((threads, cut.mc * cut.kc), dtype)
-            packed_b = np.empty((threads if cut.alone else 1, cut.nc * cut.kc), dtype)
-            scratch = np.empty((threads, cut.mr * cut.nr), dtype)
+            packed_a = whole_lines(threads, cut.mc * cut.kc + lanes(itemsize), dtype)
+            packed_b = whole_lines(threads if cut.alone else 1, cut.nc * cut.kc, dtype)
+            scratch = whole_lines(threads, cut.mr * cut.nr, dtype)
             self.kernel = multiply_alone if cut.alone else multiply_together
             self.arguments += (cut.kc, cut.mc, cut.nc, cut.columns, packed_a, packed_b, scratch, counter)
 

@@ -19,6 +19,7 @@ from profiling.machine.environment.settings import THREADS
 from tests.bench_self.caches import against_likwid_by_level
 from tests.bench_self.harness import quick_suite, start_up
 from tests.bench_self.likwid import against_likwid
+from tests.bench_self.matmul import matmul_beside_vendor
 from tests.bench_self.network import gloo_beside_bare_loop, pingpong_beside_netpipe
 from tests.bench_self.pairs_of_runs import compared_with_itself, compared_with_more_work
 from tests.bench_self.probes import probes_beside_work
@@ -39,6 +40,7 @@ PARTS = {
     "statistics": (coverage_within, coverage_over_rounds, stopping, false_alarms, told_between_runs),
     "likwid": (against_likwid,),
     "caches": (against_likwid_by_level,),
+    "matmul": (matmul_beside_vendor,),
     "treesearch": (nqueens, uts, flowshop),
     "training": (against_bare_fit,),
     "probes": (probes_beside_work,),

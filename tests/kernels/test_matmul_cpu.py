@@ -10,7 +10,9 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from kernels.matmul import cpu_numba, gemm, matmul
+from kernels.matmul.packing import pack_b
 from kernels.matmul.shapes import Product
+from kernels.simd import tile_shape
 from profiling.benchmark import Skip
 from profiling.records.point import Point
 
@@ -67,6 +69,30 @@ def test_few_columns_are_dot_products_that_change_no_answer(
     check(Product(m, n, k, batch), dtype, threads, seed)
 
 
+@pytest.mark.parametrize("dtype", DTYPES)
+@given(
+    rows=st.integers(1, 40), beyond=st.integers(0, 9), depth=st.integers(1, 70), columns=st.integers(1, 70),
+    seed=st.integers(0, 2**32 - 1),
+)  # fmt: skip
+@settings(max_examples=25, deadline=None)
+def test_packed_panels_hold_the_rows_of_a_and_the_columns_of_b(
+    dtype: str, rows: int, beyond: int, depth: int, columns: int, seed: int
+) -> None:
+    rng = np.random.default_rng(seed)
+    k, (mr, nr) = depth + beyond, tile_shape(np.dtype(dtype).itemsize)
+    a, b = rng.standard_normal((rows, k)).astype(dtype), rng.standard_normal((k, columns)).astype(dtype)
+    packed_a, packed_b = np.full(rows * k + 100 * k, np.nan, dtype), np.full(depth * nr, np.nan, dtype)
+    cpu_numba.pack_block(a.reshape(-1), beyond, k, rows, depth, packed_a)
+    for i in range(0, rows, mr):
+        here = min(mr, rows - i)
+        height = mr if here > mr // 2 else mr // 2
+        panel = packed_a[i * depth : (i + height) * depth].reshape(depth, height)
+        np.testing.assert_array_equal(panel[:, :here].T, a[i : i + here, beyond:])
+    pack_b(b.reshape(-1), packed_b, 0, columns, beyond * columns, depth)
+    width = min(nr, columns)
+    np.testing.assert_array_equal(packed_b.reshape(depth, nr)[:, :width], b[beyond:, :width])
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("cache", [256, 4096])
 @pytest.mark.parametrize("product", [Product(97, 97, 97), Product(97, 3, 97), Product(31, 29, 97, 30)], ids=str)
@@ -90,19 +116,19 @@ def test_blocks_are_whole_tiles_that_fit_their_caches(
     assert cut.nc % cut.nr == 0
     assert cut.columns % cut.nr == 0
     assert 1 <= cut.kc <= k
-    assert cut.kc * cut.nr * itemsize <= cpu_numba.cache_bytes(1)
+    panel = cut.nr * cut.kc * itemsize
+    assert panel <= max(cpu_numba.cache_bytes(1), cpu_numba.cache_bytes(2) // 8)
     assert cut.mc * cut.kc * itemsize <= cpu_numba.cache_bytes(2)
-    sharing = threads if cut.alone else 1
-    tile = cut.nr * cut.kc * itemsize
-    assert cut.nc * cut.kc * itemsize <= max(cpu_numba.cache_bytes(3) // sharing, tile)
+    assert cut.nc * cut.kc * itemsize <= max(cpu_numba.cache_bytes(3), panel)
 
 
 @given(m=st.integers(1, 5000), n=st.integers(500, 5000), threads=st.integers(1, 64))
 @settings(deadline=None)
 def test_every_thread_gets_a_part_of_a_product_that_has_enough_tiles(m: int, n: int, threads: int) -> None:
     cut = cpu_numba.blocking(Product(m, n, 64), 4, threads)
-    parts = -(-m // cut.mc) * -(-min(n, cut.nc) // cut.columns)
-    assert parts >= min(threads, -(-m // cut.mr) * (min(n, cut.nc) // cut.nr))
+    whole = n if cut.alone else min(n, cut.nc)
+    parts = -(-m // cut.mc) * -(-whole // cut.columns)
+    assert parts >= min(threads, -(-m // cut.mr) * (whole // cut.nr))
 
 
 @pytest.mark.slow

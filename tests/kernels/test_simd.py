@@ -11,6 +11,7 @@ from numba.core.errors import TypingError
 
 from kernels import simd
 from kernels.threads import compiled, parallel, take_next, thread_count
+from kernels.tile import multiply_half_tile, multiply_tile
 
 DTYPES = ("float32", "float64")
 
@@ -35,8 +36,13 @@ def run_chains(sums, factors, steps):
 
 
 @compiled
-def run_tile(depth, a, b, c, start, stride):
-    simd.multiply_tile(depth, a, 0, b, 0, c, start, stride)
+def run_tile(depth, a, b, c, start, stride, begins):
+    multiply_tile(depth, a, 0, b, 0, c, start, stride, begins, b, 5, 7)
+
+
+@compiled
+def run_half_tile(depth, a, b, c, start, stride, begins):
+    multiply_half_tile(depth, a, 0, b, 0, c, start, stride, begins, b, 5, 7)
 
 
 @compiled
@@ -89,17 +95,21 @@ def test_every_chain_makes_exactly_the_steps_asked_for(dtype, steps, seed):
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-@given(depth=st.integers(1, 70), beyond=st.integers(0, 9), seed=st.integers(0, 2**32 - 1))
+@pytest.mark.parametrize("half", [False, True])
+@given(depth=st.integers(1, 70), beyond=st.integers(0, 9), begins=st.booleans(), seed=st.integers(0, 2**32 - 1))
 @settings(max_examples=25, deadline=None)
-def test_a_tile_is_added_to_c_and_nothing_beside_it_is_touched(dtype, depth, beyond, seed):
+def test_a_tile_begins_c_or_is_added_to_it_and_nothing_beside_it_is_touched(dtype, half, depth, beyond, begins, seed):
     rng = np.random.default_rng(seed)
     rows, columns = simd.tile_shape(np.dtype(dtype).itemsize)
+    rows = rows // 2 if half else rows
     a = rng.integers(-4, 5, (depth, rows)).astype(dtype)
     b = rng.integers(-4, 5, (depth, columns)).astype(dtype)
     c = rng.integers(-9, 9, (rows + 2, columns + beyond)).astype(dtype)
     expected = c.copy()
+    expected[1 : 1 + rows, :columns] *= not begins
     expected[1 : 1 + rows, :columns] += a.T @ b
-    run_tile(depth, a.reshape(-1), b.reshape(-1), c.reshape(-1), c.shape[1], c.shape[1])
+    run = run_half_tile if half else run_tile
+    run(depth, a.reshape(-1), b.reshape(-1), c.reshape(-1), c.shape[1], c.shape[1], begins)
     np.testing.assert_array_equal(c, expected)
 
 

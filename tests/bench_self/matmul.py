@@ -1,0 +1,84 @@
+"""Our matrix product beside the vendor's, on one core and on all: squares, and the shapes of deep learning.
+
+Both multiply the same matrices in one process. They take turns, theirs, ours, ours, theirs, so that each ratio is of
+neighbours in time. Run as a program, this measures the products that its arguments name, and prints each round's ratio.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+from rich.console import Console
+
+from kernels.matmul import cpu_numba, cpu_vendor
+from kernels.matmul.shapes import CPU_SHAPES
+from profiling.benchmark import Task
+from profiling.records.point import Point
+from profiling.timing.host import sample_seconds
+from tests.bench_self.bounds import ROUNDS, Bound
+
+DTYPES = ("float32", "float64")
+SQUARES = ("1024x1024x1024", "2048x2048x2048", "4096x4096x4096")
+TURN_SECONDS = 0.1
+"""The least time of a turn: several products of the small shapes, one of the largest."""
+SQUARE_AT_LEAST, SHAPE_AT_LEAST = 1.0, 0.9
+
+
+def matmul_beside_vendor(console: Console) -> list[Bound]:
+    """The rate of our product as a ratio to that of NumPy's library."""
+    cpus = sorted(os.sched_getaffinity(0))
+    places = {"one core": cpus[:1], "all cores": cpus} if len(cpus) > 1 else {"one core": cpus}
+    bounds = []
+    for place, chosen in places.items():
+        for dtype in DTYPES:
+            bounds += measured(place, chosen, dtype, console)
+    return bounds
+
+
+def measured(place: str, cpus: list[int], dtype: str, console: Console) -> list[Bound]:
+    """Return the bounds for one type, found by a fresh process: a library counts its CPUs when it is loaded."""
+    command = [
+        "taskset",
+        "--cpu-list",
+        ",".join(map(str, cpus)),
+        sys.executable,
+        "-m",
+        "tests.bench_self.matmul",
+        dtype,
+    ]
+    output = subprocess.run([*command, *SQUARES, *CPU_SHAPES], stdout=subprocess.PIPE, text=True, check=True).stdout
+    bounds = []
+    for line in output.splitlines():
+        shape, *found = line.split()
+        name = f"matmul {dtype} {shape}, {place}: Numba ÷ vendor"
+        least = SQUARE_AT_LEAST if shape in SQUARES else SHAPE_AT_LEAST
+        bounds.append(Bound(name, "×", at_least=least, found=[float(ratio) for ratio in found]))
+        console.print(f"{name}: {' '.join(found)}")
+    return bounds
+
+
+def ratios(dtype: str, shape: str) -> list[float]:
+    """Return the vendor's time as a ratio to ours, round by round; both answers are checked first."""
+    point = Point("gemm", "cpu", {"dtype": dtype, "shape": shape}, seed=1)
+    theirs, ours = cpu_vendor.prepare(point), cpu_numba.prepare(point)
+    for task in (theirs, ours):
+        assert task.verify().passed
+    return [round(_ratio(theirs, ours), 3) for _ in range(ROUNDS)]
+
+
+def _ratio(theirs: Task, ours: Task) -> float:
+    first, second, third, fourth = (_turn(task) for task in (theirs, ours, ours, theirs))
+    return (first + fourth) / (second + third)
+
+
+def _turn(task: Task) -> float:
+    once = sample_seconds(task.run, 1)
+    return sample_seconds(task.run, round(TURN_SECONDS / once)) if once < TURN_SECONDS else once
+
+
+if __name__ == "__main__":
+    kind, *asked = sys.argv[1:]
+    for each in asked:
+        print(each, *ratios(kind, each), flush=True)
