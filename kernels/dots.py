@@ -278,10 +278,45 @@ def dot_columns(typing: Any, c: Any) -> Any:
 
 
 @intrinsic
+def pack_words(typing: Any, b: Any, source: Any, n: Any, packed: Any, target: Any, start: Any, at: Any) -> Any:
+    """Pack one word of each of NR columns, from as many whole rows of B, of uint8 or uint16, as a word has numbers.
+
+    For int8 whose other factor is unsigned, take 128 times each number off start[at:], where the columns' sums begin.
+    """
+    dot = _dot_of(start, matrix=False)
+    if dot is None:
+        return None
+
+    def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        b_array, first, stride, packed_array, place, start_array, start_at = arguments
+        columns, bits = dot_tile(dot)[1], 32 // dot.products
+        narrow, wide = (ir.VectorType(ir.IntType(size), columns) for size in (bits, 32))
+
+        def every(value: int) -> Any:
+            return ir.Constant(wide, [value] * columns)
+
+        words, total = every(0), every(0)
+        for e in range(dot.products):
+            row = builder.add(first, builder.mul(stride, INDEX(e)))
+            numbers = builder.load(_pointer(context, builder, b, b_array, row, narrow), align=1)
+            words = builder.or_(words, builder.shl(builder.zext(numbers, wide), every(bits * e)))
+            total = builder.add(total, builder.sext(numbers, wide))
+        builder.store(words, _pointer(context, builder, packed, packed_array, place, wide), align=4)
+        if dot.unsigned:
+            begins = _pointer(context, builder, start, start_array, start_at, wide)
+            builder.store(builder.sub(builder.load(begins, align=4), builder.shl(total, every(7))), begins, align=4)
+        return context.get_dummy_value()
+
+    whole = types.intp
+    return types.void(b, whole, whole, packed, whole, start, whole), codegen
+
+
+@intrinsic
 def word_at(typing: Any, array: Any, index: Any) -> Any:
     """Return the 32 bits at array[index:] of uint8 or uint16, at any alignment."""
 
     def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        return builder.load(_pointer(context, builder, array, *arguments, ir.IntType(32)), align=1)
+        data, place = arguments
+        return builder.load(_pointer(context, builder, array, data, place, ir.IntType(32)), align=1)
 
     return types.uint32(array, types.intp), codegen

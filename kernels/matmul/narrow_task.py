@@ -43,6 +43,7 @@ def narrow_task(point: Point, multiplier: Callable[[Product, str], Multiply]) ->
             array[:] = draw(rng, shape, dtype)
         c.view(np.uint8).fill(poison_byte(kind.result))
         run()
-        return verify_product(*(from_storage(x, dtype) for x in (a, b)), from_storage(c, kind.result), dtype, rng)
+        read = from_storage(a, dtype), from_storage(b, dtype), from_storage(c, kind.result)
+        return verify_product(read[0], read[1], read[2], dtype, rng)
 
     return Task(run=run, verify=verify, work=Work(flops=product.flops, bytes=size))
