@@ -22,6 +22,7 @@ from profiling.modules import modules_of
 from profiling.near_misses import did_you_mean, suggest
 from profiling.records.layout import Layout
 from profiling.records.point import Device, Point, Scalar
+from profiling.records.work import Bound
 
 OWN_BENCHMARKS = "ACCELBENCH_PATH"
 CEILINGS = "ceilings"
@@ -128,7 +129,10 @@ def make_plan(
 
 
 def ceilings_beside(points: Sequence[Point]) -> list[Point]:
-    """Return the points that set the ceilings which these are shares of, without those that are among these."""
+    """Return the points that set the ceilings which these are shares of, without those that are among these.
+
+    The ceiling of a type that its benchmark does not measure by default joins only where one of these is of that type.
+    """
     benchmarks, there = discover(), {str(point) for point in points}
     devices = dict.fromkeys(point.device for point in points if benchmarks[point.benchmark].bound)
     combinations = [
@@ -137,7 +141,19 @@ def ceilings_beside(points: Sequence[Point]) -> list[Point]:
         for selection in load_suite(CEILINGS).selections(device)
         for combination in _combinations(benchmarks[selection.name], selection.axes, device, (), None)
     ]
-    return [point for point in _existing(benchmarks, combinations) if str(point) not in there]
+    declared = {_dtype(benchmarks, point) for point in points}
+
+    def needed(point: Point) -> bool:
+        usual = _combinations(benchmarks[point.benchmark], {}, point.device, (), None)
+        dtype = _dtype(benchmarks, point)
+        return dtype in declared or dtype in {_dtype(benchmarks, other) for other in usual}
+
+    return [point for point in _existing(benchmarks, combinations) if str(point) not in there and needed(point)]
+
+
+def _dtype(benchmarks: Mapping[str, Benchmark], point: Point) -> str | None:
+    bound: Bound = benchmarks[point.benchmark].declared(point)["bound"]
+    return bound.dtype
 
 
 def _select(

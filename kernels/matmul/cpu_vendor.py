@@ -12,13 +12,17 @@ from dataclasses import replace
 
 import numpy as np
 
+from kernels.matmul import onednn
 from kernels.matmul.cpu_task import cpu_task
+from kernels.matmul.narrow_task import NARROW
 from profiling.benchmark import Task
 from profiling.machine.held_back import BLAS
 from profiling.records.point import Point
 
 
 def prepare(point: Point) -> Task:
-    """Prepare random normal matrices, which `numpy.matmul` multiplies."""
+    """Prepare random matrices, which `numpy.matmul` multiplies, or oneDNN where NumPy has no such type."""
+    if point["dtype"] in NARROW:
+        return onednn.prepare(point)
     task = cpu_task(point, lambda _product, _dtype: lambda a, b, c: np.matmul(a, b, out=c))
     return replace(task, library=BLAS)

@@ -13,6 +13,8 @@ from profiling.benchmark import axis, benchmark
         "dtype": {"cpu": ("float32", "float64"), "gpu": ("float32", "float64", "float16", "bfloat16")},
         "cores": {"cpu": ("one", "all"), "gpu": ("all",)},
     },
+    choices={"dtype": ("float32", "float64", "float16", "bfloat16", "int8")},
+    only={"dtype": {"int8": {"device": ("cpu",)}}},
     figure="flops",
     bound="arithmetic",
     dtype=axis("dtype"),
@@ -20,4 +22,7 @@ from profiling.benchmark import axis, benchmark
     ceiling=True,
 )
 def peak_arith() -> None:
-    """The rate of independent fused multiply-adds in registers: the ceiling of all but matrix instructions."""
+    """The rate of independent fused multiply-adds in registers: the ceiling of all but matrix instructions.
+
+    CPUs measure int8, bfloat16 and float16 by their dot-product instructions, if asked for.
+    """

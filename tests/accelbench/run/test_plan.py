@@ -293,3 +293,19 @@ def test_kernels_of_the_suites_are_measured_in_several_processes_and_trainings_i
     suite = load_suite(name)
     assert suite.rounds["cpu"] >= 3
     assert suite.training_rounds == {}
+
+
+def test_the_ceiling_of_a_narrow_type_is_measured_on_a_cpu_where_a_point_is_of_that_type() -> None:
+    def types(choices: tuple[Choice, ...]) -> set[Scalar]:
+        beside = ceilings_beside(make_plan(("matmul",), None, "cpu", choices, None))
+        return {point["dtype"] for point in beside if point.benchmark == "peak-arith"}
+
+    assert types(()) == {"float32", "float64"}
+    assert types((Choice.parse("dtype=int8"),)) == {"float32", "float64", "int8"}
+
+
+def test_a_cpu_multiplies_narrow_numbers_if_asked() -> None:
+    points = make_plan(("matmul",), None, "cpu", (Choice.parse("dtype=int8,bfloat16"),), None)
+    assert {point["impl"] for point in points} == {"vendor", "dots"}
+    with pytest.raises(UserError):
+        make_plan(("matmul",), None, "cpu", (Choice.parse("dtype=fp8"),), None)

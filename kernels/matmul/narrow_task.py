@@ -1,0 +1,49 @@
+"""The task of a product of int8 or bfloat16 on the CPU: its matrices as they are stored, and the answer's check."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from kernels.matmul.accuracy import verify_product
+from kernels.matmul.cpu_task import Multiply
+from kernels.matmul.formats import FORMATS, draw, from_storage, poison_byte
+from kernels.matmul.shapes import Product
+from profiling.benchmark import Task
+from profiling.machine.free_memory import require_memory
+from profiling.records.point import Point
+from profiling.records.quality import Verification
+from profiling.records.work import Work
+
+NARROW = ("bfloat16", "int8")
+
+
+def narrow_task(point: Point, multiplier: Callable[[Product, str], Multiply]) -> Task:
+    """Return the task of multiplying random matrices by what `multiplier(product, dtype)` makes.
+
+    Skip where the matrices, and C once more in 32 bits, would take more than half of the available memory.
+    """
+    product, dtype = Product.of(point), str(point["dtype"])
+    kind = FORMATS[dtype]
+    result = FORMATS[kind.result]
+    size = product.bytes(kind.itemsize, kind.result_itemsize)
+    require_memory(size + 4 * product.batch * product.m * product.n)
+    rng = point.rng()
+    multiply = multiplier(product, dtype)
+    shapes = (product.batch, product.m, product.k), (product.batch, product.k, product.n)
+    a, b = (draw(rng, shape, dtype) for shape in shapes)
+    c = np.empty((product.batch, product.m, product.n), result.storage)
+
+    def run() -> None:
+        multiply(a, b, c)
+
+    def verify() -> Verification:
+        for array, shape in zip((a, b), shapes, strict=True):
+            array[:] = draw(rng, shape, dtype)
+        c.view(np.uint8).fill(poison_byte(kind.result))
+        run()
+        read = from_storage(a, dtype), from_storage(b, dtype), from_storage(c, kind.result)
+        return verify_product(read[0], read[1], read[2], dtype, rng)
+
+    return Task(run=run, verify=verify, work=Work(flops=product.flops, bytes=size))
