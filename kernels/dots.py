@@ -19,8 +19,7 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from kernels.simd import INDEX, features, vector_registers
-from kernels.simd import _counted_loop as counted_loop
+from kernels.simd import INDEX, counted_loop, features, vector_registers
 
 VECTORS_WIDE = 2
 """Vectors in a row of the product's tile: each broadcast word of A is used twice."""

@@ -76,18 +76,19 @@ class Vector(types.Type):  # type: ignore[misc]
 @register_default(Vector)
 class VectorModel(models.PrimitiveModel):  # type: ignore[misc]
     def __init__(self, manager: Any, kind: Vector) -> None:
-        super().__init__(manager, kind, _vector_ir(kind.dtype))
+        super().__init__(manager, kind, vector_ir(kind.dtype))
 
 
 def _element_ir(dtype: types.Float) -> ir.Type:
     return ir.FloatType() if dtype.bitwidth == 32 else ir.DoubleType()
 
 
-def _vector_ir(dtype: types.Float) -> ir.VectorType:
+def vector_ir(dtype: types.Float) -> ir.VectorType:
+    """Return the type of a vector register of such numbers."""
     return ir.VectorType(_element_ir(dtype), lanes(dtype.bitwidth // 8))
 
 
-def _is_flat(array: types.Type) -> bool:
+def is_flat(array: types.Type) -> bool:
     """Return whether an array is what the memory operations below accept: flat, contiguous, of float32 or float64."""
     return (
         isinstance(array, types.Array)
@@ -97,41 +98,45 @@ def _is_flat(array: types.Type) -> bool:
     )
 
 
-def _element_pointer(context: Any, builder: Any, array_type: Any, array: Any, index: Any) -> Any:
+def element_pointer(context: Any, builder: Any, array_type: Any, array: Any, index: Any) -> Any:
+    """Emit the address of an element."""
     data = context.make_array(array_type)(context, builder, array).data
     return builder.gep(data, [index])
 
 
-def _vector_pointer(context: Any, builder: Any, array_type: Any, array: Any, index: Any) -> Any:
-    pointer = _element_pointer(context, builder, array_type, array, index)
-    return builder.bitcast(pointer, _vector_ir(array_type.dtype).as_pointer())
+def vector_pointer(context: Any, builder: Any, array_type: Any, array: Any, index: Any) -> Any:
+    """Emit the address of the vector that begins with an element."""
+    pointer = element_pointer(context, builder, array_type, array, index)
+    return builder.bitcast(pointer, vector_ir(array_type.dtype).as_pointer())
 
 
-def _fma_function(builder: Any, vector: ir.VectorType) -> Any:
+def fma_function(builder: Any, vector: ir.VectorType) -> Any:
     """Return LLVM's `fmuladd`: one FMA where the CPU has it, a multiplication and an addition where it has not."""
     suffix = f"v{vector.count}f{32 if isinstance(vector.element, ir.FloatType) else 64}"
     kind = ir.FunctionType(vector, [vector] * 3)
     return cgutils.get_or_insert_function(builder.module, kind, f"llvm.fmuladd.{suffix}")
 
 
-def _splat(builder: Any, vector: ir.VectorType, element: Any) -> Any:
+def splat_ir(builder: Any, vector: ir.VectorType, element: Any) -> Any:
+    """Emit a vector of that one number."""
     first = builder.insert_element(ir.Constant(vector, ir.Undefined), element, ir.Constant(ir.IntType(32), 0))
     zeros = ir.Constant(ir.VectorType(ir.IntType(32), vector.count), [0] * vector.count)
     return builder.shuffle_vector(first, first, zeros)
 
 
-def _index_arguments(*indices: types.Type) -> bool:
+def index_arguments(*indices: types.Type) -> bool:
+    """Return whether all of these are whole numbers."""
     return all(isinstance(index, types.Integer) for index in indices)
 
 
 @intrinsic
 def load(typing: Any, array: Any, index: Any) -> Any:
     """Return the vector at array[index:], at any alignment."""
-    if not (_is_flat(array) and _index_arguments(index)):
+    if not (is_flat(array) and index_arguments(index)):
         return None
 
     def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        pointer = _vector_pointer(context, builder, array, *arguments)
+        pointer = vector_pointer(context, builder, array, *arguments)
         return builder.load(pointer, align=array.dtype.bitwidth // 8)
 
     return Vector(array.dtype)(array, types.intp), codegen
@@ -139,7 +144,7 @@ def load(typing: Any, array: Any, index: Any) -> Any:
 
 def _constant_of_type(size: Callable[[int], int], array: Any) -> Any:
     """Return an intrinsic's signature and code for a constant that depends on the bytes of an array's element."""
-    if not _is_flat(array):
+    if not is_flat(array):
         return None
 
     def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
@@ -169,11 +174,11 @@ def tile_columns(typing: Any, array: Any) -> Any:
 @intrinsic
 def store(typing: Any, array: Any, index: Any, value: Any) -> Any:
     """Write a vector to array[index:], at any alignment."""
-    if not (_is_flat(array) and _index_arguments(index) and value == Vector(array.dtype)):
+    if not (is_flat(array) and index_arguments(index) and value == Vector(array.dtype)):
         return None
 
     def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        pointer = _vector_pointer(context, builder, array, *arguments[:2])
+        pointer = vector_pointer(context, builder, array, *arguments[:2])
         builder.store(arguments[2], pointer, align=array.dtype.bitwidth // 8)
         return context.get_dummy_value()
 
@@ -186,11 +191,11 @@ def store_past_cache(typing: Any, array: Any, index: Any, value: Any) -> Any:
 
     End with `fence` before another thread reads the array.
     """
-    if not (_is_flat(array) and _index_arguments(index) and value == Vector(array.dtype)):
+    if not (is_flat(array) and index_arguments(index) and value == Vector(array.dtype)):
         return None
 
     def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        pointer = _vector_pointer(context, builder, array, *arguments[:2])
+        pointer = vector_pointer(context, builder, array, *arguments[:2])
         written = builder.store(arguments[2], pointer, align=vector_bytes())
         written.set_metadata("nontemporal", builder.module.add_metadata([ir.Constant(ir.IntType(32), 1)]))
         return context.get_dummy_value()
@@ -216,7 +221,7 @@ def splat(typing: Any, value: Any) -> Any:
         return None
 
     def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        return _splat(builder, _vector_ir(value), arguments[0])
+        return splat_ir(builder, vector_ir(value), arguments[0])
 
     return Vector(value)(value), codegen
 
@@ -228,7 +233,7 @@ def fma(typing: Any, a: Any, b: Any, c: Any) -> Any:
         return None
 
     def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        return builder.call(_fma_function(builder, _vector_ir(a.dtype)), arguments)
+        return builder.call(fma_function(builder, vector_ir(a.dtype)), arguments)
 
     return a(a, b, c), codegen
 
@@ -242,14 +247,14 @@ def add_lanes(typing: Any, vector: Any) -> Any:
     def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         elements = [
             builder.extract_element(arguments[0], ir.Constant(ir.IntType(32), i))
-            for i in range(_vector_ir(vector.dtype).count)
+            for i in range(vector_ir(vector.dtype).count)
         ]
         return reduce(builder.fadd, elements)
 
     return vector.dtype(vector), codegen
 
 
-def _counted_loop(builder: Any, steps: Any, initial: list[Any], step: Any) -> list[Any]:
+def counted_loop(builder: Any, steps: Any, initial: list[Any], step: Any) -> list[Any]:
     """Emit `for i in range(steps): values = step(i, values)` with the values in registers; steps ≥ 1."""
     before = builder.block
     loop = builder.append_basic_block("loop")
@@ -272,21 +277,21 @@ def _counted_loop(builder: Any, steps: Any, initial: list[Any], step: Any) -> li
 @intrinsic
 def run_fma_chains(typing: Any, sums: Any, start: Any, factor: Any, other: Any, steps: Any) -> Any:
     """Do sums[start:] += factor·other, `steps` ≥ 1 times, for `fma_chains()` vectors, which stay in registers."""
-    if not (_is_flat(sums) and factor == other == Vector(sums.dtype) and _index_arguments(start, steps)):
+    if not (is_flat(sums) and factor == other == Vector(sums.dtype) and index_arguments(start, steps)):
         return None
 
     def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         array, first, a, b, count = arguments
-        vector = _vector_ir(sums.dtype)
-        multiply_add = _fma_function(builder, vector)
+        vector = vector_ir(sums.dtype)
+        multiply_add = fma_function(builder, vector)
         places = [builder.add(first, INDEX(i * vector.count)) for i in range(fma_chains())]
-        pointers = [_vector_pointer(context, builder, sums, array, place) for place in places]
+        pointers = [vector_pointer(context, builder, sums, array, place) for place in places]
         initial = [builder.load(pointer, align=sums.dtype.bitwidth // 8) for pointer in pointers]
 
         def step(index: Any, values: list[Any]) -> list[Any]:
             return [builder.call(multiply_add, [a, b, value]) for value in values]
 
-        for pointer, value in zip(pointers, _counted_loop(builder, count, initial, step), strict=True):
+        for pointer, value in zip(pointers, counted_loop(builder, count, initial, step), strict=True):
             builder.store(value, pointer, align=sums.dtype.bitwidth // 8)
         return context.get_dummy_value()
 

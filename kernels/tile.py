@@ -18,15 +18,15 @@ from numba.extending import intrinsic
 from kernels.simd import (
     INDEX,
     VECTORS_WIDE,
-    _counted_loop,
-    _element_pointer,
-    _fma_function,
-    _index_arguments,
-    _is_flat,
-    _splat,
-    _vector_ir,
-    _vector_pointer,
+    counted_loop,
+    element_pointer,
+    fma_function,
+    index_arguments,
+    is_flat,
+    splat_ir,
     tile_shape,
+    vector_ir,
+    vector_pointer,
 )
 
 
@@ -45,21 +45,21 @@ def _multiply_rows(
     c_stride: Any, begins: Any, later: Any, ahead: Any, ahead_step: Any,
 ) -> Any:  # fmt: skip
     """Return the signature and code of a tile's product with `rows_of(itemsize)` rows."""
-    flat = all(_is_flat(x) and x.dtype == c.dtype for x in (a, b, c, later))
-    if not (flat and _index_arguments(depth, a_start, b_start, c_start, c_stride, ahead, ahead_step)):
+    flat = all(is_flat(x) and x.dtype == c.dtype for x in (a, b, c, later))
+    if not (flat and index_arguments(depth, a_start, b_start, c_start, c_stride, ahead, ahead_step)):
         return None
 
     def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         steps, a_array, a_first, b_array, b_first, c_array, c_first, stride, empty, next_array, following, next_step = (
             arguments
         )
-        vector = _vector_ir(c.dtype)
+        vector = vector_ir(c.dtype)
         itemsize = c.dtype.bitwidth // 8
         rows, columns = rows_of(itemsize), tile_shape(itemsize)[1]
-        multiply_add = _fma_function(builder, vector)
-        a_pointer = _element_pointer(context, builder, a, a_array, a_first)
-        b_pointer = _element_pointer(context, builder, b, b_array, b_first)
-        ahead_pointer = _element_pointer(context, builder, later, next_array, following)
+        multiply_add = fma_function(builder, vector)
+        a_pointer = element_pointer(context, builder, a, a_array, a_first)
+        b_pointer = element_pointer(context, builder, b, b_array, b_first)
+        ahead_pointer = element_pointer(context, builder, later, next_array, following)
 
         def step(index: Any, sums: list[Any]) -> list[Any]:
             _prefetch(builder, builder.gep(ahead_pointer, [builder.mul(index, next_step)]), write=0, level=2)
@@ -71,7 +71,7 @@ def _multiply_rows(
                 b_vectors.append(builder.load(builder.bitcast(place, vector.as_pointer()), align=itemsize))
             results = []
             for i in range(rows):
-                element = _splat(builder, vector, builder.load(builder.gep(a_column, [INDEX(i)])))
+                element = splat_ir(builder, vector, builder.load(builder.gep(a_column, [INDEX(i)])))
                 for j in range(VECTORS_WIDE):
                     call = [element, b_vectors[j], sums[i * VECTORS_WIDE + j]]
                     results.append(builder.call(multiply_add, call))
@@ -79,7 +79,7 @@ def _multiply_rows(
 
         def row_of_c(i: int, column: int) -> Any:
             place = builder.add(builder.add(c_first, builder.mul(stride, INDEX(i))), INDEX(column))
-            return _vector_pointer(context, builder, c, c_array, place)
+            return vector_pointer(context, builder, c, c_array, place)
 
         # The tile of C comes from far away: it is asked for now, and needed when the sums are done. A row of it begins
         # anywhere in a cache line.
@@ -87,7 +87,7 @@ def _multiply_rows(
             for column in (*range(0, columns, vector.count), columns - 1):
                 _prefetch(builder, row_of_c(i, column), write=1, level=1)
         zeros = [ir.Constant(vector, None)] * (rows * VECTORS_WIDE)
-        sums = _counted_loop(builder, steps, zeros, step)
+        sums = counted_loop(builder, steps, zeros, step)
         places = [row_of_c(i, j * vector.count) for i in range(rows) for j in range(VECTORS_WIDE)]
         with builder.if_else(builder.trunc(empty, ir.IntType(1))) as (as_first, as_next):
             with as_first:

@@ -9,7 +9,7 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
-from kernels.simd import Vector, _fma_function, _vector_ir
+from kernels.simd import Vector, fma_function, vector_ir
 
 SMALLEST = -86.0
 """The exponent below which `exponential` returns e⁻⁸⁶ = 4·10⁻³⁸, which is still a normal number."""
@@ -45,7 +45,7 @@ def largest_lane(typing: Any, vector: Any) -> Any:
         return None
 
     def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        places = [ir.Constant(ir.IntType(32), i) for i in range(_vector_ir(vector.dtype).count)]
+        places = [ir.Constant(ir.IntType(32), i) for i in range(vector_ir(vector.dtype).count)]
         elements = [builder.extract_element(arguments[0], place) for place in places]
         return reduce(lambda a, b: _larger(builder, a, b), elements)
 
@@ -62,9 +62,9 @@ def exponential(typing: Any, x: Any) -> Any:
         return None
 
     def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        vector = _vector_ir(types.float32)
+        vector = vector_ir(types.float32)
         bits = ir.VectorType(ir.IntType(32), vector.count)
-        multiply_add = _fma_function(builder, vector)
+        multiply_add = fma_function(builder, vector)
 
         def constant(number: float) -> Any:
             return ir.Constant(vector, [number] * vector.count)

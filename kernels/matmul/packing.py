@@ -14,14 +14,14 @@ from numba.extending import intrinsic
 
 from kernels.simd import (
     INDEX,
-    _index_arguments,
-    _is_flat,
-    _vector_ir,
-    _vector_pointer,
+    index_arguments,
+    is_flat,
     lanes_of,
     load,
     store,
     tile_columns,
+    vector_ir,
+    vector_pointer,
 )
 from kernels.threads import compiled
 
@@ -47,24 +47,24 @@ def transpose(
     Row i of the square begins at source[start + min(i, last)·stride]. The vectors are written in order, so that where
     they overlap the later one stays.
     """
-    flat = _is_flat(source) and source == target
-    if not (flat and _index_arguments(start, stride, last, first, spacing)):
+    flat = is_flat(source) and source == target
+    if not (flat and index_arguments(start, stride, last, first, spacing)):
         return None
 
     def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         array, begin, step, end, packed, place, distance = arguments
         align = source.dtype.bitwidth // 8
         vectors = []
-        for i in range(_vector_ir(source.dtype).count):
+        for i in range(vector_ir(source.dtype).count):
             row = builder.select(builder.icmp_signed("<", INDEX(i), end), INDEX(i), end)
-            pointer = _vector_pointer(context, builder, source, array, builder.add(begin, builder.mul(row, step)))
+            pointer = vector_pointer(context, builder, source, array, builder.add(begin, builder.mul(row, step)))
             vectors.append(builder.load(pointer, align=align))
         width = len(vectors)
         while width > 1:
             vectors, width = _interleaved(builder, vectors), width // 2
         for i, vector in enumerate(vectors):
             at = builder.add(place, builder.mul(distance, INDEX(i)))
-            builder.store(vector, _vector_pointer(context, builder, target, packed, at), align=align)
+            builder.store(vector, vector_pointer(context, builder, target, packed, at), align=align)
         return context.get_dummy_value()
 
     index = types.intp

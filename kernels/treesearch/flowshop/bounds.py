@@ -21,7 +21,7 @@ HALF = ir.IntType(16)
 VECTOR = ir.VectorType(HALF, LANES)
 
 
-def _is_flat(array: types.Type, dtype: types.Type) -> bool:
+def is_flat(array: types.Type, dtype: types.Type) -> bool:
     return isinstance(array, types.Array) and array.ndim == 1 and array.layout == "C" and array.dtype == dtype
 
 
@@ -34,7 +34,7 @@ def bound_children(typing: Any, times: Any, tails: Any, state: Any, optimum: Any
     scheduled already, or that do not exist, mean nothing.
     """
     given = (times, types.int16), (tails, types.int16), (state, types.uint32), (ends, types.int16)
-    if not (all(_is_flat(*pair) for pair in given) and optimum == types.int16):
+    if not (all(is_flat(*pair) for pair in given) and optimum == types.int16):
         return None
 
     def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
