@@ -92,7 +92,11 @@ def called(tmp_path_factory):
     return file
 
 
-@pytest.fixture(scope="module", params=CPUS, ids=lambda cpu: f"{cpu.name}-{8 * cpu.sve_bytes}")
+# Compiling all kernels takes minutes: continuous integration does it for NEON.
+VARIANTS = [pytest.param(cpu, marks=[pytest.mark.exhaustive] if cpu.sve_bytes else []) for cpu in CPUS]
+
+
+@pytest.fixture(scope="module", params=VARIANTS, ids=lambda cpu: f"{cpu.name}-{8 * cpu.sve_bytes}")
 def code(request, called, tmp_path_factory):
     """All kernels compiled for one CPU."""
     cpu = request.param

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kernels import mpi_process
+from kernels import mpi_process, pytorch
 from kernels.collectives import OPERATIONS, answers, cpu_gloo, cpu_mpi
 from kernels.collectives.answers import expected, numbers, tolerance
 from kernels.collectives.messages import ITEMSIZE, PARTED, bus_factor, message
@@ -288,7 +288,7 @@ def test_a_missing_pytorch_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     def missing(name: str) -> None:
         raise ImportError(f"No module named {name!r}")
 
-    monkeypatch.setattr(cpu_gloo, "import_module", missing)
+    monkeypatch.setattr(pytorch, "import_module", missing)
     with pytest.raises(Skip, match="install the extra torch"):
         cpu_gloo.prepare(point("all-reduce", 8))
 
