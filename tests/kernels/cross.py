@@ -29,6 +29,8 @@ import kernels
 
 CHECKS = "kernels.treesearch.nqueens.borders", "kernels.treesearch.nqueens.recount"
 """Modules whose kernels count boards beyond the published table again, and take no part in what is measured."""
+OTHERS = "vendor", "torch", "mpi", "gloo"
+"""What implements a benchmark by a library's code."""
 Signatures = list[tuple[str, str, Any]]
 """The module and the name of each kernel, with the types of its arguments."""
 
@@ -42,7 +44,10 @@ def dispatchers() -> Iterator[tuple[str, str, Any]]:
 
 
 def smallest_points() -> Iterator[Any]:
-    """Yield points of all CPU benchmarks that Numba's kernels implement: each word of each axis, the least number."""
+    """Yield points of all CPU benchmarks that Numba's kernels implement: each word of each axis, the least number.
+
+    An axis that a point may leave out is given with all of its words.
+    """
     from profiling.benchmark import REGISTRY
     from profiling.records.point import Point
 
@@ -53,14 +58,14 @@ def smallest_points() -> Iterator[Any]:
         axes = benchmark.axes_on("cpu") if "cpu" in benchmark.devices else {"processes": ()}
         if "processes" in axes:
             continue  # links between processes are no matter of the CPU's instructions
+        axes = {**axes, **{axis: benchmark.choices[axis] for axis in benchmark.optional if axis in benchmark.choices}}
         values = [(min(v),) if all(isinstance(x, int) for x in v) else v for v in axes.values()]
         for chosen in product(*values):
             params = dict(zip(axes, chosen, strict=True))
             module = benchmark.implementation("cpu", params)
-            if benchmark.exclusion("cpu", None, params) or module is None or module.endswith(("vendor", "mpi")):
+            if benchmark.exclusion("cpu", None, params) or module is None or module.endswith(OTHERS):
                 continue
-            if any(isinstance(found, Dispatcher) for found in vars(import_module(module)).values()):
-                yield Point(name, "cpu", params)
+            yield Point(name, "cpu", params)
 
 
 def signatures() -> Signatures:
