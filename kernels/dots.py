@@ -5,7 +5,7 @@ which lie side by side: a *word* of 32 bits has four int8 or two bfloat16. They 
 features of this CPU. float16 has no such instruction: its FMA adds one product to each number of 16 bits.
 
 What has run: `vpdpbusd` and `vdpbf16ps` of 512 bits, on AMD Zen 4. All others have never run on a CPU that has them;
-tests inspect the code that LLVM makes of them. AMX is not used: its tiles are no vectors.
+tests inspect the code that LLVM makes of them. The tiles of AMX, which are no vectors, are in `kernels.tiles`.
 """
 
 from __future__ import annotations

@@ -15,7 +15,8 @@ because all is computed modulo 2³², and the result is below 2³¹ for k < 131,
 bits would need no correction, and twice the instructions and bytes.
 
 bfloat16 is summed in float32 over all of k, in a buffer beside C, and rounded once. On ARM the kernel uses `sdot` and
-`bfdot`, of which the instructions on matrices do twice the work; it has never run there.
+`bfdot`, of which the instructions on matrices do twice the work; it has never run there. On a CPU with AMX it uses
+vectors, too, and its share of the ceiling, which is that of the tiles, is an eighth at most if it has two such units.
 """
 
 from __future__ import annotations

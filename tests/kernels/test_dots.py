@@ -77,6 +77,7 @@ def test_the_ceiling_is_exact_also_after_many_executions(dtype: str) -> None:
 
 def test_a_chain_that_is_one_instruction_short_fails(monkeypatch: pytest.MonkeyPatch) -> None:
     needs("int8")
+    monkeypatch.setattr(peak_dots, "find_tile_dot", lambda dtype: None)
     honest = peak_dots.run_rounds
     monkeypatch.setattr(peak_dots, "run_rounds", lambda sums, f, steps, stride: honest(sums, f, steps - 1, stride))
     assert not peak_arith(Point("peak-arith", "cpu", {"dtype": "int8", "cores": "one"}, seed=3)).verify().passed
@@ -97,6 +98,7 @@ def test_a_product_runs_verifies_and_counts_its_work(impl: str, dtype: str) -> N
 @pytest.mark.parametrize("prepare", [cpu_dots.prepare, peak_dots.prepare])
 def test_a_cpu_without_the_instruction_skips_with_the_reason(prepare: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(dots, "features", lambda: frozenset({"avx2"}))
+    monkeypatch.setattr(peak_dots, "find_tile_dot", lambda dtype: None)
     with pytest.raises(Skip, match=r"no .*instruction for int8"):
         prepare(Point("any", "cpu", {"dtype": "int8", "cores": "one", "n": 8}, seed=1))
 

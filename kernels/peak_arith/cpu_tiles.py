@@ -1,0 +1,71 @@
+"""Independent chains of tile instructions of AMX: the ceiling of int8 and bfloat16 on CPUs that have it.
+
+Bound: the core's one unit that multiplies tiles. It starts an instruction every 16 cycles (Intel's optimisation manual,
+for Sapphire Rapids), which is 2,048 operations per cycle in int8 and 1,024 in bfloat16: eight times what two units do
+that multiply vectors of 512 bits. Two tiles of A, two of B and four of sums stay in registers for all steps of a round.
+
+Measured share of the bound: none, for this has never run on such a CPU; see `kernels.tiles`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numba import prange
+
+from kernels.peak_arith.narrow_task import Numbers, Unit, to_bytes
+from kernels.threads import compiled, parallel
+from kernels.tiles import (
+    COLUMNS,
+    HELD,
+    ROWS,
+    TILE_BYTES,
+    TILE_CHAINS,
+    TILE_SUMS,
+    TileDot,
+    configure_tiles,
+    interleaved,
+    release_tiles,
+    run_tile_chains,
+)
+
+# |start| + steps·32·largest_factor² is at most 2²³ + 2¹⁴·32·4² = 2²⁴ in float32. 16·16,384 steps of four instructions
+# are 17 million cycles, some 6 ms, so that waking threads does not show.
+NUMBERS = {"int8": Numbers(1 << 30, 127, 1 << 14, 16), "bfloat16": Numbers(1 << 23, 4, 1 << 14, 16)}
+
+
+@compiled
+def run_rounds(sums: Any, factors: Any, steps: int, stride: int) -> None:
+    """Advance every round's sums by `steps` instructions for each of its tiles; the thread has tiles meanwhile."""
+    configure_tiles()
+    for start in range(0, len(sums), stride):
+        run_tile_chains(sums, start, factors, steps)
+    release_tiles()
+
+
+@parallel
+def run_on_all(sums: Any, factors: Any, steps: int, stride: int) -> None:
+    """Do `run_rounds` on every thread: row t of `sums` and `factors` is thread t's."""
+    for thread in prange(len(sums)):
+        run_rounds(sums[thread], factors[thread], steps, stride)
+
+
+def unit(dot: TileDot) -> Unit:
+    """Return the ceiling's unit for an instruction, of `TILE_CHAINS` tiles of sums."""
+    numbers = NUMBERS[dot.dtype]
+
+    def draw(rng: np.random.Generator, threads: int) -> tuple[Any, Any, Any]:
+        a = numbers.draw_factors(rng, (threads, HELD, ROWS, dot.depth))
+        b = numbers.draw_factors(rng, (threads, HELD, dot.depth, COLUMNS))
+        stored = (to_bytes(x.reshape(threads, -1), dot.dtype) for x in (a, interleaved(b, dot.group)))
+        return *stored, np.einsum("timk,tjkn->tijmn", a, b).reshape(threads, -1)
+
+    return Unit(
+        *(dot.name, dot.dtype, numbers, dot.flops, TILE_CHAINS),
+        sums=TILE_CHAINS * TILE_SUMS,
+        factor_bytes=HELD * TILE_BYTES,
+        draw=draw,
+        run_rounds=run_rounds,
+        run_on_all=run_on_all,
+    )

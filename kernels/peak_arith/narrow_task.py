@@ -1,0 +1,133 @@
+"""The task of the ceiling of narrow numbers: whole numbers that keep its sums exact, and the check of each sum.
+
+The answers are exact. int32 sums wrap around as NumPy's do, whatever the factors; those of floating-point types are
+whole numbers of at most 2²⁴ in float32 and 2¹¹ in float16, so that no kind of rounding changes one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from kernels.matmul.formats import to_storage
+from kernels.peak_arith.cpu_fma import observed_clock
+from kernels.threads import thread_count
+from profiling.benchmark import Task
+from profiling.records.point import Point
+from profiling.records.quality import Metric, Verification
+from profiling.records.work import Work
+
+KEPT = {"int8": np.int32, "bfloat16": np.float32, "float16": np.float16}
+"""The types of the sums."""
+
+
+@dataclass(frozen=True)
+class Numbers:
+    """The whole numbers that keep a type's sums exact, and how often they are added."""
+
+    largest_start: int
+    largest_factor: int
+    steps: int
+    """Instructions of each chain in one round."""
+    rounds: int
+    """Rounds of one execution, each with starting values of its own."""
+
+    def draw_factors(self, rng: np.random.Generator, shape: tuple[int, ...]) -> Any:
+        """Return random whole factors, never 0, of both signs."""
+        return rng.integers(1, self.largest_factor, shape, endpoint=True) * rng.choice((-1, 1), shape)
+
+
+@dataclass(frozen=True)
+class Unit:
+    """An instruction and the kernels that repeat it, of whose sums each step of a round advances every one."""
+
+    instruction: str
+    dtype: str
+    numbers: Numbers
+    flops: int
+    """The operations of one instruction."""
+    chains: int
+    """The instructions of a step."""
+    sums: int
+    """The sums of a round."""
+    factor_bytes: int
+    """The bytes of the first factors in registers, and those of the second."""
+    draw: Callable[[np.random.Generator, int], tuple[Any, Any, Any]]
+    """Return the bytes of the first and of the second factors of so many threads, and what a step adds to each sum."""
+    run_rounds: Callable[[Any, Any, int, int], None]
+    """Advance the sums of every round of one thread by so many steps; the last number is the sums of a round."""
+    run_on_all: Callable[[Any, Any, int, int], None]
+    """Do so on every thread, with a row of sums and factors for each."""
+
+
+def to_bytes(numbers: Any, dtype: str, unsigned: bool = False) -> Any:
+    """Return whole numbers (…, n) as the bytes of registers."""
+    stored = (
+        numbers.astype(np.uint8) if unsigned else np.ascontiguousarray(to_storage(numbers.astype(np.float32), dtype))
+    )
+    return stored.view(np.uint8)
+
+
+def narrow_task(point: Point, unit: Unit, beside: Mapping[str, Metric]) -> Task:
+    """Return the task that measures the rate of an instruction; its metrics name it, beside those given."""
+    dtype, numbers = unit.dtype, unit.numbers
+    threads = thread_count() if point["cores"] == "all" else 1
+    rng = point.rng()
+    kept = KEPT[dtype]
+    sums = np.empty((threads, numbers.rounds * unit.sums), kept)
+    words = sums.view(np.uint16) if dtype == "float16" else sums
+    half = unit.factor_bytes
+    factors = np.empty((threads, 2 * half), np.uint8)
+
+    def draw() -> Any:
+        """Fill sums and factors and return what a step adds to the sums of a round."""
+        sums[:] = rng.integers(-numbers.largest_start, numbers.largest_start, sums.shape, endpoint=True)
+        factors[:, :half], factors[:, half:], each = unit.draw(rng, threads)
+        return each
+
+    def execute() -> None:
+        if threads == 1:
+            unit.run_rounds(words[0], factors[0], numbers.steps, unit.sums)
+        else:
+            unit.run_on_all(words, factors, numbers.steps, unit.sums)
+
+    def run() -> None:
+        # The second factors' sign is turned each time, so that repetition brings the sums back instead of ever further.
+        execute()
+        turned = factors[:, half:]
+        if dtype == "int8":
+            np.negative(turned.view(np.int8), out=turned.view(np.int8))
+        else:
+            turned[:, 1::2] ^= 0x80
+
+    def verify() -> Verification:
+        change = numbers.steps * np.tile(draw(), numbers.rounds)
+        expected = (sums + change).astype(kept)
+        if dtype == "int8":
+            expected = (sums.astype(np.int64) + change).astype(np.int32)  # wraps around, as the instruction does
+        execute()
+        wrong = int(np.count_nonzero(sums != expected))
+        return Verification(
+            passed=wrong == 0,
+            method="closed form of every sum, exact in whole numbers",
+            expected=f"all {sums.size:,} sums",
+            found=f"{wrong:,} of them wrong",
+        )
+
+    flops = threads * numbers.rounds * numbers.steps * unit.chains * unit.flops
+
+    def metrics(seconds: float) -> dict[str, Metric]:
+        clock = observed_clock(threads, point.seed)
+        return {
+            "clock": Metric(clock / 1e6, "MHz"),
+            "arithmetic per core": Metric(flops / seconds / clock / threads, "FLOP/cycle"),
+            f"arithmetic of one {unit.instruction}": Metric(unit.flops, "FLOP"),
+            "threads": Metric(threads),
+            **beside,
+        }
+
+    draw()
+    return Task(run=run, verify=verify, work=Work(flops=flops), metrics=metrics)
