@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from time import sleep
 
 from rich.console import Console
 
@@ -23,6 +24,8 @@ DTYPES = ("float32", "float64")
 SQUARES = ("1024x1024x1024", "2048x2048x2048", "4096x4096x4096")
 TURN_SECONDS = 0.1
 """The least time of a turn: several products of the small shapes, one of the largest."""
+PAUSE_SECONDS = 0.1
+"""The time in which a library's threads, which spin for a while when their work is done, go to sleep."""
 SQUARE_AT_LEAST, SHAPE_AT_LEAST = 1.0, 0.9
 
 
@@ -74,6 +77,8 @@ def _ratio(theirs: Task, ours: Task) -> float:
 
 
 def _turn(task: Task) -> float:
+    sleep(PAUSE_SECONDS)
+    task.run()  # wakes this library's threads
     once = sample_seconds(task.run, 1)
     return sample_seconds(task.run, round(TURN_SECONDS / once)) if once < TURN_SECONDS else once
 
