@@ -19,9 +19,9 @@ class Node:
     """One memory node."""
 
     cpus: tuple[int, ...]
-    """Its logical CPUs; none where it is memory alone, as that of a GPU or of CXL is."""
+    """The logical CPUs of the node; none where it is memory alone, as that of a GPU or of CXL is."""
     memory_bytes: int
-    """Its memory; 0 where it has none, as a node may whose slots are empty."""
+    """The memory of the node; 0 where its slots are empty."""
     distances: tuple[int, ...]
     """How far each node's memory is by the firmware, in the order of their numbers: 10 is its own."""
 

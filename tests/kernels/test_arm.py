@@ -20,9 +20,9 @@ import pytest
 pytestmark = pytest.mark.slow
 
 FMA_CHAINS = 28
-"""As many sums as `fma_chains` says where there are 32 registers."""
+"""The sums that `fma_chains` keeps where there are 32 registers."""
 TILE_FMAS = 24
-"""Those of a step of a tile of 12 rows by two vectors."""
+"""The FMAs in a step of a tile of 12 rows by two vectors."""
 TRIPLE = "aarch64-unknown-linux-gnu"
 
 
