@@ -12,6 +12,7 @@ ones; 24 and 512 KiB: the same on both.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -55,27 +56,36 @@ def chase(address: Any, steps: int) -> Any:
     return address
 
 
+class Chaser:
+    """A chase along a random cycle through the lines of an array of pointers; each run goes on where the last ended."""
+
+    def __init__(self, pointers: Any, rng: np.random.Generator) -> None:
+        self.pointers = pointers
+        self.cycle = Cycle(pointers.ctypes.data, pointers.nbytes // LINE, LINE, rng)
+        self.draw()
+
+    def draw(self) -> None:
+        """Draw another cycle, and go back to its first line."""
+        self.cycle.draw(self.pointers)
+        self.position = np.uint64(self.cycle.after(0))
+
+    def run(self) -> None:
+        """Follow STEPS pointers."""
+        self.position = np.uint64(chase(self.position, STEPS))
+
+    def verify(self, run: Callable[[], None]) -> Verification:
+        """Check where `run`, which calls this one's `run` once, comes to on a fresh cycle."""
+        self.draw()
+        run()
+        return self.cycle.verify(STEPS, int(self.position))
+
+
 def prepare(point: Point) -> Task:
     """Prepare a random cycle through the working set; Skip where it takes more than half of the available memory."""
     lines = int(point["kib"]) * 1024 // LINE
     require_memory(2 * lines * LINE)  # the cycle's order, and what drawing it takes, are less than the lines
     pointers = EMPTY[str(point.params.get("pages", "huge"))](lines * LINE // 8, np.uint64)
-    cycle = Cycle(pointers.ctypes.data, lines, LINE, point.rng())
-    position = np.uint64(0)
-
-    def run() -> None:
-        nonlocal position
-        position = np.uint64(chase(position, STEPS))
-
-    def draw() -> None:
-        nonlocal position
-        cycle.draw(pointers)
-        position = np.uint64(cycle.after(0))
-
-    def verify() -> Verification:
-        draw()
-        run()
-        return cycle.verify(STEPS, int(position))
+    chaser = Chaser(pointers, point.rng())
 
     def metrics(seconds: float) -> dict[str, Metric]:
         clock, huge = observed_clock(1, point.seed), huge_share(pointers)
@@ -84,5 +94,9 @@ def prepare(point: Point) -> Task:
             "clock": Metric(clock / 1e6, "MHz"),
         } | ({} if huge is None else {"on huge pages": Metric(100 * huge, "%")})
 
-    draw()
-    return Task(run=run, verify=verify, work=Work(items=STEPS, item="accesses"), metrics=metrics)
+    return Task(
+        run=chaser.run,
+        verify=lambda: chaser.verify(chaser.run),
+        work=Work(items=STEPS, item="accesses"),
+        metrics=metrics,
+    )

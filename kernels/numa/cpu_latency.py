@@ -10,8 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from kernels.cache.cpu_latency import LINE, STEPS, chase
-from kernels.cache.cycle import Cycle
+from kernels.cache.cpu_latency import LINE, STEPS, Chaser
 from kernels.cache.pages import huge_empty, huge_share
 from kernels.caches import cache_bytes
 from kernels.numa.pinned import PinnedThreads
@@ -20,7 +19,7 @@ from kernels.numa.topology import route
 from profiling.benchmark import Task
 from profiling.machine.free_memory import require_memory
 from profiling.records.point import Point
-from profiling.records.quality import Metric, Verification
+from profiling.records.quality import Metric
 from profiling.records.work import Work
 
 SMALLEST = 128 << 20
@@ -34,29 +33,18 @@ def prepare(point: Point) -> Task:
     require_memory(2 * size)  # the cycle's order, and what drawing it takes, are less than the lines
     pointers = huge_empty(size // 8, np.uint64)
     fill_on_node(pointers, 0, way)
-    cycle = Cycle(pointers.ctypes.data, size // LINE, LINE, point.rng())
-    thread, position = PinnedThreads(way.cpus[:1]), np.uint64(0)
-
-    def go_on(_thread: int) -> None:
-        nonlocal position
-        position = np.uint64(chase(position, STEPS))
+    chaser, thread = Chaser(pointers, point.rng()), PinnedThreads(way.cpus[:1])
 
     def run() -> None:
-        thread.run(go_on)
-
-    def draw() -> None:
-        nonlocal position
-        cycle.draw(pointers)
-        position = np.uint64(cycle.after(0))
-
-    def verify() -> Verification:
-        draw()
-        run()
-        return cycle.verify(STEPS, int(position))
+        thread.run(lambda _thread: chaser.run())
 
     shares = {"on the node": share_on_node(pointers, way.to), "on huge pages": huge_share(pointers)}
     metrics = {"set": Metric(size / 2**20, "MiB"), "CPU": Metric(way.cpus[0])}
     metrics |= {} if way.distance is None else {"distance": Metric(way.distance)}
     metrics |= {name: Metric(100 * share, "%") for name, share in shares.items() if share is not None}
-    draw()
-    return Task(run=run, verify=verify, work=Work(items=STEPS, item="accesses"), metrics=lambda _seconds: metrics)
+    return Task(
+        run=run,
+        verify=lambda: chaser.verify(run),
+        work=Work(items=STEPS, item="accesses"),
+        metrics=lambda _seconds: metrics,
+    )
