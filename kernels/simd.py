@@ -274,6 +274,16 @@ def counted_loop(builder: Any, steps: Any, initial: list[Any], step: Any) -> lis
     return list(results)
 
 
+def emit_prefetch(builder: Any, pointer: Any, write: int, level: int) -> None:
+    """Emit the request for a cache line to be brought to the cache of that level, for writing (1) or reading (0)."""
+    flags = [ir.IntType(32)] * 3
+    kind = ir.FunctionType(ir.VoidType(), [ir.IntType(8).as_pointer(), *flags])
+    prefetch = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0")
+    locality, data = 4 - level, 1
+    options = [ir.Constant(ir.IntType(32), value) for value in (write, locality, data)]
+    builder.call(prefetch, [builder.bitcast(pointer, ir.IntType(8).as_pointer()), *options])
+
+
 @intrinsic
 def run_fma_chains(typing: Any, sums: Any, start: Any, factor: Any, other: Any, steps: Any) -> Any:
     """Do sums[start:] += factor·other, `steps` ≥ 1 times, for `fma_chains()` vectors, which stay in registers."""

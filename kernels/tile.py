@@ -12,7 +12,6 @@ from typing import Any
 
 from llvmlite import ir
 from numba import types
-from numba.core import cgutils
 from numba.extending import intrinsic
 
 from kernels.simd import (
@@ -20,6 +19,7 @@ from kernels.simd import (
     VECTORS_WIDE,
     counted_loop,
     element_pointer,
+    emit_prefetch,
     fma_function,
     index_arguments,
     is_flat,
@@ -28,16 +28,6 @@ from kernels.simd import (
     vector_ir,
     vector_pointer,
 )
-
-
-def _prefetch(builder: Any, pointer: Any, write: int, level: int) -> None:
-    """Ask for a cache line to be brought to the cache of that level, for writing (1) or reading (0)."""
-    flags = [ir.IntType(32)] * 3
-    kind = ir.FunctionType(ir.VoidType(), [ir.IntType(8).as_pointer(), *flags])
-    prefetch = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0")
-    locality, data = 4 - level, 1
-    options = [ir.Constant(ir.IntType(32), value) for value in (write, locality, data)]
-    builder.call(prefetch, [builder.bitcast(pointer, ir.IntType(8).as_pointer()), *options])
 
 
 def _multiply_rows(
@@ -62,7 +52,7 @@ def _multiply_rows(
         ahead_pointer = element_pointer(context, builder, later, next_array, following)
 
         def step(index: Any, sums: list[Any]) -> list[Any]:
-            _prefetch(builder, builder.gep(ahead_pointer, [builder.mul(index, next_step)]), write=0, level=2)
+            emit_prefetch(builder, builder.gep(ahead_pointer, [builder.mul(index, next_step)]), write=0, level=2)
             a_column = builder.gep(a_pointer, [builder.mul(index, INDEX(rows))])
             b_row = builder.gep(b_pointer, [builder.mul(index, INDEX(columns))])
             b_vectors = []
@@ -85,7 +75,7 @@ def _multiply_rows(
         # anywhere in a cache line.
         for i in range(rows):
             for column in (*range(0, columns, vector.count), columns - 1):
-                _prefetch(builder, row_of_c(i, column), write=1, level=1)
+                emit_prefetch(builder, row_of_c(i, column), write=1, level=1)
         zeros = [ir.Constant(vector, None)] * (rows * VECTORS_WIDE)
         sums = counted_loop(builder, steps, zeros, step)
         places = [row_of_c(i, j * vector.count) for i in range(rows) for j in range(VECTORS_WIDE)]
