@@ -73,7 +73,9 @@ class Task:
     together: Together | None = None
     """The way in which several ranks execute the task together; None where one process does."""
     library: str | None = None
-    """The library that does the work on the CPU, where settings of its own choose how: `BLAS` for that of NumPy."""
+    """The library that does the work on the CPU, where settings of its own choose how, by the words that
+    `profiling.machine.held_back` has: `BLAS` for that of NumPy, `ONEDNN`, or a backend.
+    """
     layout: Layout | None = None
     """The layout of the work over devices, where it is known only now; None for what the benchmark declares."""
 

@@ -6,6 +6,7 @@ bfloat16, and `_int_mm` sums int8 into int32, just as our own kernel does.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from importlib.util import find_spec
 from typing import Any
 
@@ -16,6 +17,7 @@ from kernels.matmul.narrow_task import narrow_task
 from kernels.matmul.shapes import Product
 from kernels.threads import thread_count
 from profiling.benchmark import Skip, Task
+from profiling.machine.held_back import ONEDNN
 from profiling.records.point import Point
 
 
@@ -44,4 +46,4 @@ def prepare(point: Point) -> Task:
     """Prepare random matrices, which oneDNN multiplies; Skip without PyTorch, which brings it."""
     if find_spec("torch") is None:
         raise Skip(f"NumPy's BLAS does not multiply {point['dtype']}, and PyTorch, whose oneDNN does, is not installed")
-    return narrow_task(point, onednn)
+    return replace(narrow_task(point, onednn), library=ONEDNN)

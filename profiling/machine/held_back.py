@@ -20,6 +20,8 @@ POOLS = ("openblas", "mkl", "blis")
 """The thread pools of BLAS libraries, by the names that threadpoolctl gives them."""
 BLAS = "BLAS"
 """The word by which a task says that the BLAS of NumPy does its work."""
+ONEDNN = "oneDNN"
+"""The word by which a task says that oneDNN does its work, and nothing else of the backend that brings it."""
 
 
 @dataclass(frozen=True)
@@ -29,7 +31,7 @@ class Setting:
     variable: str
     library: str
     users: frozenset[str]
-    """What the library works for: the BLAS of NumPy, or backends by their names."""
+    """What the library works for: the BLAS of NumPy, tasks that name the library itself, or backends by their names."""
     levels: Mapping[str, int]
     """The level of each value, in capitals; another value holds nothing back, as far as is known."""
     most: int = 4
@@ -55,8 +57,8 @@ SETTINGS = (
         frozenset({BLAS, "torch"}),
         {"SSE4_2": 1, "AVX": 2, "AVX2": 3, "AVX2_E1": 3},
     ),
-    Setting("ONEDNN_MAX_CPU_ISA", "oneDNN", frozenset({"tensorflow", "torch"}), _ONEDNN, most=5),
-    Setting("DNNL_MAX_CPU_ISA", "oneDNN", frozenset({"tensorflow", "torch"}), _ONEDNN, most=5),
+    Setting("ONEDNN_MAX_CPU_ISA", "oneDNN", frozenset({ONEDNN, "tensorflow", "torch"}), _ONEDNN, most=5),
+    Setting("DNNL_MAX_CPU_ISA", "oneDNN", frozenset({ONEDNN, "tensorflow", "torch"}), _ONEDNN, most=5),
     Setting("ATEN_CPU_CAPABILITY", "PyTorch", frozenset({"torch"}), {"DEFAULT": 1, "AVX2": 3}),
     Setting(
         "XLA_FLAGS",
@@ -72,7 +74,7 @@ VARIABLES = tuple(setting.variable for setting in SETTINGS)
 
 
 def held_back(environment: Environment, users: Collection[str]) -> list[str]:
-    """Return in words what keeps the libraries of these users (`BLAS`, backends) below what the CPU and its cores can.
+    """Return in words what keeps the libraries of these users (`BLAS`, `ONEDNN`, backends) below what the CPU can.
 
     Empty where nothing does, or the CPU's instruction sets are not of x86-64.
     """

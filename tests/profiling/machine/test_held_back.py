@@ -9,7 +9,7 @@ from accelbench.run.plan import discover
 from profiling.benchmark import Benchmark, Task
 from profiling.machine.environment.collect import collect
 from profiling.machine.environment.software import SETTINGS
-from profiling.machine.held_back import BLAS, VARIABLES, held_back
+from profiling.machine.held_back import BLAS, ONEDNN, VARIABLES, held_back
 from profiling.measure import measure
 from profiling.records.environment import Environment
 from profiling.records.point import Point
@@ -32,6 +32,7 @@ def machine(isa: list[str], threads: dict[str, str] | None = None, usable: int =
         (BLAS, {"OPENBLAS_CORETYPE": "Haswell"}, "OPENBLAS_CORETYPE=Haswell keeps OpenBLAS to AVX2"),
         (BLAS, {"MKL_ENABLE_INSTRUCTIONS": "AVX2"}, "MKL_ENABLE_INSTRUCTIONS=AVX2 keeps MKL to AVX2"),
         ("tensorflow", {"ONEDNN_MAX_CPU_ISA": "avx2"}, "ONEDNN_MAX_CPU_ISA=avx2 keeps oneDNN to AVX2"),
+        (ONEDNN, {"ONEDNN_MAX_CPU_ISA": "AVX"}, "ONEDNN_MAX_CPU_ISA=AVX keeps oneDNN to AVX"),
         ("torch", {"DNNL_MAX_CPU_ISA": "SSE41"}, "DNNL_MAX_CPU_ISA=SSE41 keeps oneDNN to SSE 4.2"),
         ("torch", {"ATEN_CPU_CAPABILITY": "default"}, "ATEN_CPU_CAPABILITY=default keeps PyTorch to SSE 4.2"),
         ("jax", {"XLA_FLAGS": "--xla_a=1 --xla_cpu_max_isa=AVX"}, "--xla_cpu_max_isa=AVX keeps XLA to AVX"),
@@ -57,6 +58,7 @@ def test_a_setting_of_a_library_that_does_not_do_the_work_is_not_named() -> None
     there = machine(AVX512, OPENBLAS_CORETYPE="Haswell", ATEN_CPU_CAPABILITY="avx2")
     assert held_back(there, set()) == []
     assert held_back(there, {"jax"}) == []
+    assert held_back(there, {ONEDNN}) == []
 
 
 def test_a_blas_with_fewer_threads_than_cpus_is_named() -> None:
@@ -77,6 +79,15 @@ def test_the_vendors_product_says_that_a_library_does_its_work() -> None:
     assert found.held_back == ["OPENBLAS_CORETYPE=Haswell keeps OpenBLAS to AVX2, and this CPU has AVX-512"]
     (row,) = make_rows([found.model_copy(update={"noise": []})])
     assert "held back" in [flag.word for flag in row.flags]
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "int8"])
+def test_the_vendors_product_of_narrow_numbers_says_that_onednn_does_its_work(dtype: str) -> None:
+    pytest.importorskip("torch")
+    held = machine(AVX512, OPENBLAS_CORETYPE="Haswell", ATEN_CPU_CAPABILITY="avx2", ONEDNN_MAX_CPU_ISA="AVX2")
+    point = Point("matmul", "cpu", {"impl": "vendor", "dtype": dtype, "n": 64})
+    found = measure(discover()["matmul"], point, held, 0.1)
+    assert found.held_back == ["ONEDNN_MAX_CPU_ISA=AVX2 keeps oneDNN to AVX2, and this CPU has AVX-512"]
 
 
 def test_our_own_kernels_are_not_held_back_by_the_settings_of_a_library() -> None:
