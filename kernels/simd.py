@@ -20,6 +20,8 @@ from numba.extending import intrinsic
 from kernels.target import this_cpu
 
 INDEX = ir.IntType(64)
+LINE_BYTES = 64
+"""The bytes of a cache line: a vector that lies across two takes two loads."""
 VECTORS_WIDE = 2
 """Vectors in a row of the matrix product's tile: each broadcast element of A is used twice."""
 
@@ -272,6 +274,19 @@ def counted_loop(builder: Any, steps: Any, initial: list[Any], step: Any) -> lis
     builder.cbranch(builder.icmp_signed("<", following, steps), loop, after)
     builder.position_at_end(after)
     return list(results)
+
+
+def counted_loop_if_any(builder: Any, steps: Any, initial: list[Any], step: Any) -> list[Any]:
+    """Emit the same loop for steps ≥ 0."""
+    before = builder.block
+    with builder.if_then(builder.icmp_signed("<", INDEX(0), steps)):
+        results = counted_loop(builder, steps, initial, step)
+        end = builder.block
+    merged = [builder.phi(value.type) for value in initial]
+    for phi, first, later in zip(merged, initial, results, strict=True):
+        phi.add_incoming(first, before)
+        phi.add_incoming(later, end)
+    return merged
 
 
 def emit_prefetch(builder: Any, pointer: Any, write: int, level: int) -> None:

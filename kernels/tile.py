@@ -16,8 +16,10 @@ from numba.extending import intrinsic
 
 from kernels.simd import (
     INDEX,
+    LINE_BYTES,
     VECTORS_WIDE,
     counted_loop,
+    counted_loop_if_any,
     element_pointer,
     emit_prefetch,
     fma_function,
@@ -71,13 +73,24 @@ def _multiply_rows(
             place = builder.add(builder.add(c_first, builder.mul(stride, INDEX(i))), INDEX(column))
             return vector_pointer(context, builder, c, c_array, place)
 
-        # The tile of C comes from far away: it is asked for now, and needed when the sums are done. A row of it begins
-        # anywhere in a cache line.
-        for i in range(rows):
-            for column in (*range(0, columns, vector.count), columns - 1):
-                emit_prefetch(builder, row_of_c(i, column), write=1, level=1)
+        # The tile of C comes from far away. Its lines are asked for one a step, since all at once would keep A and B
+        # waiting, and long before the sums are done. A row of it begins anywhere in a line: its end is asked for, too.
+        first_of_c = element_pointer(context, builder, c, c_array, c_first)
+        per_line, last = LINE_BYTES // itemsize, INDEX(columns - 1)
+        lines = INDEX(rows * (-(-columns // per_line) + 1))
+        asking = builder.select(builder.icmp_signed("<", steps, lines), steps, lines)
+
+        def ask_and_step(index: Any, sums: list[Any]) -> list[Any]:
+            row = builder.mul(stride, builder.urem(index, INDEX(rows)))
+            column = builder.mul(builder.udiv(index, INDEX(rows)), INDEX(per_line))
+            column = builder.select(builder.icmp_signed("<", column, last), column, last)
+            emit_prefetch(builder, builder.gep(first_of_c, [builder.add(row, column)]), write=1, level=1)
+            return step(index, sums)
+
         zeros = [ir.Constant(vector, None)] * (rows * VECTORS_WIDE)
-        sums = counted_loop(builder, steps, zeros, step)
+        sums = counted_loop(builder, asking, zeros, ask_and_step)
+        rest = builder.sub(steps, asking)
+        sums = counted_loop_if_any(builder, rest, sums, lambda index, sums: step(builder.add(index, asking), sums))
         places = [row_of_c(i, j * vector.count) for i in range(rows) for j in range(VECTORS_WIDE)]
         with builder.if_else(builder.trunc(empty, ir.IntType(1))) as (as_first, as_next):
             with as_first:

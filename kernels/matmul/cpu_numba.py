@@ -37,7 +37,7 @@ from kernels.matmul.cpu_task import cpu_task
 from kernels.matmul.narrow import multiply_narrow
 from kernels.matmul.packing import pack_a, pack_b
 from kernels.matmul.shapes import Product
-from kernels.simd import lanes, tile_columns, tile_rows, tile_shape
+from kernels.simd import LINE_BYTES, lanes, tile_columns, tile_rows, tile_shape
 from kernels.threads import compiled, parallel, take_next, thread_count
 from kernels.tile import multiply_half_tile, multiply_tile
 from profiling.benchmark import Task
@@ -45,10 +45,6 @@ from profiling.records.point import Point
 
 BLOCKS_PER_THREAD = 6
 """The fewest blocks of A per thread: one that is held up leaves at most a sixth of its part to wait for."""
-
-
-LINE_BYTES = 64
-"""The bytes of a cache line: a vector that lies across two takes two loads."""
 
 
 @dataclass(frozen=True)
