@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 import traceback
-from collections.abc import Mapping
-from contextlib import closing
+from collections.abc import Callable, Mapping
+from contextlib import closing, suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from time import perf_counter
@@ -47,16 +47,22 @@ def measure(
     max_seconds: float,
     keep: Keep | None = None,
     brief: bool = False,
+    tell: Callable[[Record], None] | None = None,
 ) -> Record:
     """Measure one point; whatever goes wrong is in the record, and only Ctrl-C and death are not.
 
     `max_seconds` bounds the sampling of a kernel. A training experiment runs for its epochs, and is then profiled:
-    `keep` says what of that is kept. A `brief` one is not, and may end after that sampling time: another round of the
-    point tells its quality.
+    `keep` says what of that is kept, and `tell` is given its record before, without the profile. A `brief` one is not
+    profiled, and may end after that sampling time: another round of the point tells its quality.
     """
     started, begin, phase = datetime.now(UTC), perf_counter(), PhaseClock()
     declared = benchmark.declared(point)
     readings: Readings = {}
+
+    def record(outcome: Outcome) -> Record:
+        elapsed_s, phases = max(0.0, perf_counter() - begin), Phases(**phase.seconds)
+        return Record(point=point, started=started, elapsed_s=elapsed_s, phases=phases, **declared, **outcome)
+
     try:
         with phase("prepare_s"):
             task = benchmark.prepare(point)
@@ -71,23 +77,28 @@ def measure(
         else:
             declared["layout"] = layout = _layout(declared["layout"], task.layout)
             with closing(Observer(point, environment, layout, declared["bound"])) as observer:
+                around = {
+                    "held_back": held_back(environment, _libraries(task, point)) if layout.processes == 1 else [],
+                    "peak": observer.peak(declared["bound"], task.work.unit_kind),
+                }
                 if isinstance(task, Training):
-                    outcome = train(task, point, phase, observer, keep, max_seconds if brief else None)
+
+                    def tell_so_far(fields: Outcome) -> None:
+                        with suppress(ValidationError):  # the record at the end says what cannot be stored
+                            if tell:
+                                tell(record(fields | around))
+
+                    outcome = train(task, point, phase, observer, keep, tell_so_far, max_seconds if brief else None)
                     readings = observer.sampler.series(begin)
                 else:
                     outcome = _sample(task, point.device, phase, observer, max_seconds)
-            outcome["held_back"] = held_back(environment, _libraries(task, point)) if layout.processes == 1 else []
-            outcome["peak"] = observer.peak(declared["bound"], task.work.unit_kind)
+            outcome |= around
     except Skip as skip:
         outcome = {"status": "skipped", "reason": readable(str(skip))}
     except KeyboardInterrupt:
         raise
     except BaseException as error:  # noqa: BLE001 - whatever a benchmark does wrong is that point's failed record
         outcome = _failure(f"{type(error).__name__}: {error}", _memory_left(error, point.device))
-
-    def record(outcome: Outcome) -> Record:
-        elapsed_s, phases = max(0.0, perf_counter() - begin), Phases(**phase.seconds)
-        return Record(point=point, started=started, elapsed_s=elapsed_s, phases=phases, **declared, **outcome)
 
     try:
         found = record(outcome)

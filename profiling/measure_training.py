@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from statistics import fmean
 from typing import Any
 
@@ -29,12 +30,14 @@ def train(
     phase: PhaseClock,
     observer: Observer,
     keep: Keep | None,
+    tell: Callable[[dict[str, Any]], None],
     brief_s: float | None = None,
 ) -> dict[str, Any]:
     """Train, evaluate and verify, then profile some more steps; return the fields of the record.
 
-    With `brief_s` the training may end once its steps have taken so long, and is not profiled. Ranks that train
-    together go on to the end: they would not agree on when that is.
+    What was measured is told before the profilers begin, since one of them can end the process. With `brief_s` the
+    training may end once its steps have taken so long, and is not profiled. Ranks that train together go on to the end:
+    they would not agree on when that is.
     """
     cpu = StepsCpu()
     with observer.place, observer:
@@ -51,6 +54,7 @@ def train(
     if training.verification.passed:
         fields["timing"] = training.timing
     if training.verification.passed and brief_s is None:
+        tell(fields)
         with phase("profile_s"):
             fields["profile"] = _profile(task, point, fmean(training.timing.samples), cpu.result(), keep)
             fields["seen"] = see_apart(task)

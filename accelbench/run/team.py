@@ -1,11 +1,13 @@
 """The workers that measure one point together, one in each rank, and what becomes of the point if one of them fails.
 
 A point of one process has a team of one. Its record is that of rank 0, with what the others saw beside it. The first
-rank that dies, fails or falls silent ends the others: a rank alone would wait for it for ever.
+rank that dies, fails or falls silent ends the others: a rank alone would wait for it for ever. If that happens while a
+training is profiled, after all ranks have measured it, it costs the profile and not the figures.
 """
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from selectors import EVENT_READ, DefaultSelector
@@ -17,9 +19,10 @@ from pydantic import ValidationError
 from profiling.analysis.step_parts import take_apart, with_exchange
 from profiling.machine.devices import device_kind
 from profiling.ranks.channel import Message
+from profiling.records.bottleneck import Bottleneck
 from profiling.records.point import Device, Point
 from profiling.records.quality import Metric
-from profiling.records.record import RankRecord, Record, Status
+from profiling.records.record import Profile, RankRecord, Record, Status
 from profiling.records.stored import first_fault
 from profiling.records.trace import LAUNCHING, Breakdown
 
@@ -30,6 +33,8 @@ SILENCE_SECONDS, SILENCE_BEFORE_STEPS = 30.0, 120.0
 
 Before the first step it may be longer: a framework that is loaded, or compiles, can hold Python's lock for a while.
 """
+ENDED_ON_PURPOSE = (signal.SIGTERM, signal.SIGINT)
+"""The signals by which a whole job is ended: what it was about to measure is measured when it goes on."""
 
 
 class Member(Protocol):
@@ -92,7 +97,13 @@ class Team:
                         if "ended" in message:
                             selector.unregister(key.fileobj)
         trouble = watch.trouble() or self._hung(watch, time_limit)
-        return (None, self._named(trouble)) if trouble else (self._together(watch.records), None)
+        if trouble is None:
+            return self._together(watch.records), None
+        trouble, measured = self._named(trouble), watch.measured()
+        if len(measured) < len(self._members) or trouble.lost or trouble.signal in ENDED_ON_PURPOSE:
+            return None, trouble
+        unprofiled = Profile(bottleneck=Bottleneck(reason=f"profiling failed: {trouble.reason}"))
+        return self._together(measured).model_copy(update={"profile": unprofiled}), None
 
     def _hung(self, watch: _Watch, time_limit: float) -> Trouble | None:
         """Return who did not come to an end, and where it stands."""
@@ -189,6 +200,7 @@ class _Watch:
         self._size, self._deadline = size, deadline
         self._begin = monotonic()
         self.records: dict[int, Record] = {}
+        self._before_profiling: dict[int, Record] = {}
         self._troubles: list[Trouble] = []
         self._beats: dict[int, dict[str, Any]] = {}
         self._heard: dict[int, float] = {}
@@ -198,11 +210,14 @@ class _Watch:
         match message:
             case {"beat": {"stage": str(), "steps": int()} as beat}:
                 self._beats[rank] = beat
-            case {"record": found}:
+            case {"record": found} | {"measured": found}:
                 try:
                     record = Record.model_validate(found)
                 except ValidationError as error:
                     self._await_others(Trouble(rank, f"its record is damaged: {first_fault(error)}", []))
+                    return
+                if "measured" in message:
+                    self._before_profiling[rank] = record
                     return
                 self.records[rank] = record
                 # A team of one is told all by its record; in a larger one the others now wait in vain.
@@ -215,6 +230,11 @@ class _Watch:
     def _await_others(self, trouble: Trouble) -> None:
         self._troubles.append(trouble)
         self._deadline = min(self._deadline, monotonic() + (GRACE_SECONDS if self._size > 1 else 0.0))
+
+    def measured(self) -> dict[int, Record]:
+        """Return the records with figures, of the ranks that told theirs, with or without a profile."""
+        last = {rank: record for rank, record in self.records.items() if record.status == "measured"}
+        return self._before_profiling | last
 
     def over(self) -> bool:
         heard_of_all = len(self.records.keys() | {trouble.rank for trouble in self._troubles}) == self._size

@@ -3,8 +3,9 @@
 It is a fresh interpreter with the argument FD (`accelbench.run.child`), or was forked by one that had imported what it
 needs (`accelbench.run.template`). FD is its end of the channel to its parent. From there it receives
 `{"job": …, "began": …, "runner": …}`: the `Job`, since when it pays for imports, by the clock that all processes of a
-machine share, and the number of the process that may trace it. There it sends `{"record": …}` when it is done and,
-where several ranks measure together, a sign of life every second. Standard output and error stay free for whatever the
+machine share, and the number of the process that may trace it. There it sends `{"record": …}` when it is done,
+`{"measured": …}` before it profiles a training, which is that record without the profile, and, where several ranks
+measure together, a sign of life every second. Standard output and error stay free for whatever the
 frameworks print.
 """
 
@@ -16,6 +17,7 @@ import sys
 import time
 from pathlib import Path
 from threading import Thread
+from typing import Any
 
 from accelbench.run.affinity import with_left_out
 from accelbench.run.plan import discover
@@ -27,6 +29,7 @@ from profiling.ranks.channel import Channel
 from profiling.ranks.world import DOING, World, join
 from profiling.records.environment import Environment
 from profiling.records.point import Point
+from profiling.records.record import Record
 from profiling.records.stored import Stored
 from profiling.timing.position import show_in
 
@@ -77,10 +80,17 @@ def work(descriptor: int) -> None:
         Thread(target=_beat, args=(parent,), name="beats", daemon=True).start()
     benchmark = discover()[job.point.benchmark]
     import_s = time.monotonic() - message["began"]
-    record = measure(benchmark, job.point, job.environment, job.max_seconds, job.keep, job.brief)
-    record = with_left_out(record, job.environment.cpu.affinity, begun_on)
-    phases = record.phases.model_copy(update={"import_s": import_s})
-    parent.send(record=record.model_copy(update={"phases": phases}).model_dump(mode="json"))
+
+    def whole(record: Record) -> dict[str, Any]:
+        record = with_left_out(record, job.environment.cpu.affinity, begun_on)
+        phases = record.phases.model_copy(update={"import_s": import_s})
+        return record.model_copy(update={"phases": phases}).model_dump(mode="json")
+
+    def tell(measured: Record) -> None:
+        parent.send(measured=whole(measured))
+
+    record = measure(benchmark, job.point, job.environment, job.max_seconds, job.keep, job.brief, tell)
+    parent.send(record=whole(record))
 
 
 def _beat(parent: Channel) -> None:

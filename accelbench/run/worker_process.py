@@ -139,12 +139,12 @@ class WorkerProcess:
 
 def fault_in(messages: Sequence[Message], point: Point) -> str | None:
     """Return, in words, what among these messages no worker of the point says; None where all is well."""
-    records = 0
+    said: list[str] = []
     for message in messages:
         match message:
             case {"beat": {"stage": str(), "steps": int()}, **rest} if not rest:
                 pass
-            case {"record": found, **rest} if not rest:
+            case {"record": found, **rest} | {"measured": found, **rest} if not rest:
                 try:
                     record = Record.model_validate(found)
                     record.model_dump_json()
@@ -154,10 +154,10 @@ def fault_in(messages: Sequence[Message], point: Point) -> str | None:
                     return "the worker's record cannot be stored: a text in it is no Unicode"
                 if record.point != point:
                     return f"the worker's record is of another point: {record.point}"
-                records += 1
+                said += message
             case _:
                 return f"the worker sent what is neither a record nor a sign of life: {str(message)[:MOST_QUOTED]!r}"
-    return "the worker sent more than one record" if records > 1 else None
+    return "the worker sent more than one record" if len(said) > len(set(said)) else None
 
 
 def _fresh(job: Job, output: int, channel: int) -> Started:

@@ -184,6 +184,21 @@ def test_a_training_is_profiled_in_its_first_round_only(accelbench: Run, tmp_pat
 
 
 @pytest.mark.slow
+def test_a_profiler_that_ends_the_process_costs_the_profile_and_not_the_figures(
+    accelbench: Run, tmp_path: Path
+) -> None:
+    process = accelbench(
+        *("run", "learn-once", "--device", "cpu", "--no-ceilings", "--backend", "jax", "--out", "out", "--trace")
+    )
+    assert process.returncode == 0, process.stdout + process.stderr
+    (record,) = RunStore.open(tmp_path / "out").records()
+    assert record.timing is not None
+    assert record.profile is not None
+    assert record.profile.bottleneck.reason == "profiling failed: the worker was killed by SIGABRT"
+    assert record.phases.import_s > 0
+
+
+@pytest.mark.slow
 def test_later_rounds_of_a_training_end_when_its_speed_is_known_and_the_first_tells_its_quality(
     accelbench: Run, tmp_path: Path
 ) -> None:

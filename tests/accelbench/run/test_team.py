@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import socket
 from datetime import UTC, datetime
 from threading import Timer
@@ -125,6 +126,62 @@ def test_a_rank_that_is_gone_is_blamed_and_not_the_one_that_complains_of_it() ->
     _, trouble = team.measure(10.0)
     assert trouble is not None
     assert trouble.reason == "rank 1 on node 0: its connection was lost"
+
+
+def tell(worker: Channel) -> None:
+    """Send the figures, before the profile."""
+    worker.send(measured=record().model_dump(mode="json"))
+
+
+def end(worker: Channel, reason: str, signal: int) -> None:
+    """Say that the worker has ended without a record, which was to have a profile."""
+    worker.send(ended=reason, signal=signal, tail=[])
+
+
+def test_a_rank_that_dies_while_it_is_profiled_costs_the_profile_and_not_the_figures() -> None:
+    team, (first, other) = team_of(2)
+    tell(first), tell(other)
+    end(other, "the worker was killed by SIGABRT", signal.SIGABRT)
+    complaint = {"status": "failed", "reason": "ConnectionError: rank 1 has ended"}
+    first.send(record=record().model_copy(update=complaint).model_dump(mode="json"))
+    found, trouble = team.measure(10.0)
+    assert trouble is None
+    assert found is not None
+    assert found.status == "measured"
+    assert found.profile is not None
+    assert found.profile.bottleneck.reason == "profiling failed: rank 1 on node 0: the worker was killed by SIGABRT"
+    assert [rank.rank for rank in found.ranks] == [0, 1]
+
+
+def test_figures_that_only_one_rank_told_are_none() -> None:
+    team, (first, other) = team_of(2)
+    tell(first)
+    end(other, "the worker was killed by SIGABRT", signal.SIGABRT)
+    Timer(0.1, first.close).start()
+    found, trouble = team.measure(10.0)
+    assert found is None
+    assert trouble is not None
+
+
+def test_a_job_that_is_ended_while_it_is_profiled_has_not_measured_the_point() -> None:
+    team, (worker,) = team_of(1)
+    tell(worker)
+    end(worker, "the worker was killed by SIGTERM", signal.SIGTERM)
+    found, trouble = team.measure(10.0)
+    assert found is None
+    assert trouble is not None
+    assert trouble.signal == signal.SIGTERM
+
+
+def test_a_profile_that_takes_too_long_costs_itself() -> None:
+    team, (worker,) = team_of(1)
+    tell(worker)
+    found, trouble = team.measure(0.3)
+    worker.close()
+    assert trouble is None
+    assert found is not None
+    assert found.profile is not None
+    assert str(found.profile.bottleneck.reason).startswith("profiling failed: hung: no result within 0.3 s")
 
 
 def test_a_rank_without_a_sign_of_life_is_lost_though_its_worker_was_never_heard(
