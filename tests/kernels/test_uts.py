@@ -135,22 +135,22 @@ def test_the_published_counts_are_reproduced(name):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("isa", "lanes"),
-    [
-        pytest.param(isa, lanes, marks=pytest.mark.skipif(isa not in {"", *features()}, reason=f"this CPU lacks {isa}"))
-        for isa, lanes in {"": 4, "avx2": 8, "avx512f": 16}.items()
-    ],
+    ("isa", "lanes"), [("", 4), ("sha", 4), ("avx avx2", 8), ("avx avx2 sha", 8), ("avx avx512f", 16)]
 )
-def test_the_counts_do_not_depend_on_the_width_of_vectors(isa, lanes):
+def test_the_counts_do_not_depend_on_the_vectors_nor_on_sha_ni(isa, lanes):
+    if lacking := set(isa.split()) - features():
+        pytest.skip(f"this CPU lacks {', '.join(lacking)}")
     program = f"""
 import sys
-from kernels.treesearch.uts import sha1
+from kernels.treesearch.uts import sha1, sha_ni
 from tests.kernels.test_uts import point, uts
 assert sha1.LANES == {lanes}
+assert (sha1.emit_nodes is sha_ni.emit_sha1) is {"sha" in isa.split()}
 sys.exit(not all(uts(point(tree)).verify().passed for tree in ("T1", "T3")))
 """
-    only = os.environ | {"NUMBA_CPU_NAME": "generic", "NUMBA_CPU_FEATURES": isa and f"+avx,+{isa}"}
-    assert subprocess.run([sys.executable, "-c", program], env=only, check=False).returncode == 0
+    only = ",".join(f"+{name}" for name in isa.split())
+    environment = os.environ | {"NUMBA_CPU_NAME": "generic", "NUMBA_CPU_FEATURES": only}
+    assert subprocess.run([sys.executable, "-c", program], env=environment, check=False).returncode == 0
 
 
 @pytest.mark.slow

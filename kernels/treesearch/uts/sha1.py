@@ -1,9 +1,6 @@
-"""SHA-1 of a UTS node's children as a Numba intrinsic: one child in every lane of a vector register.
+"""SHA-1 of UTS nodes as Numba intrinsics, and what the search does besides with one node in each lane of a vector.
 
-The message is 24 bytes, the parent's state and the child's number: one block, whose last ten words are constants that
-LLVM folds into the 80 rounds. Written as LLVM IR, not as assembly, so that it works on every CPU that LLVM knows.
-
-Source: FIPS 180-4, "Secure Hash Standard", section 6.1.
+The hash is that of `sha1_rounds`, or that of `sha_ni` on CPUs where its instructions are faster.
 """
 
 from __future__ import annotations
@@ -16,9 +13,10 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 
 from kernels import simd
+from kernels.treesearch.uts import sha_ni
+from kernels.treesearch.uts.sha1_rounds import WORD, constant, emit_sha1
 from kernels.treesearch.uts.trees import RANDOM_VALUES, STATE_WORDS
 
-WORD = ir.IntType(32)
 LANES = simd.lanes(4)
 """Nodes that are hashed in lockstep: the 32-bit words of a vector register."""
 NUMBER, DEPTH, FERTILE_FROM, WORDS = range(STATE_WORDS, STATE_WORDS + 4)
@@ -26,14 +24,8 @@ NUMBER, DEPTH, FERTILE_FROM, WORDS = range(STATE_WORDS, STATE_WORDS + 4)
 number from which on it has children."""
 RANDOM, HASHED_DEPTH, HASHED = range(STATE_WORDS, STATE_WORDS + 3)
 """Rows of a table of hashed nodes: after the node's own state, its random number and its depth."""
-MESSAGE_BITS = 24 * 8
-INITIAL = (0x67452301, 0xEFCDAB89, 0x98BADCFE, 0x10325476, 0xC3D2E1F0)
-ROUND_CONSTANTS = (0x5A827999, 0x6ED9EBA1, 0x8F1BBCDC, 0xCA62C1D6)
-
-
-def constant(kind: ir.Type, value: int) -> Any:
-    """Return that number, in every lane if `kind` is a vector."""
-    return ir.Constant(kind, [value] * kind.count if isinstance(kind, ir.VectorType) else value)
+emit_nodes = sha_ni.emit_sha1 if sha_ni.is_faster(simd.features()) else emit_sha1
+"""Emits the hash of a node in each lane, as this CPU does it faster."""
 
 
 def everywhere(builder: Any, vector: ir.VectorType, value: Any) -> Any:
@@ -45,34 +37,6 @@ def everywhere(builder: Any, vector: ir.VectorType, value: Any) -> Any:
 def lanes_as_bits(builder: Any, truths: Any) -> Any:
     """Return a vector of truth values as a word, lane 0 in the lowest bit."""
     return builder.zext(builder.bitcast(truths, ir.IntType(LANES)), WORD)
-
-
-def emit_sha1(builder: Any, message: list[Any]) -> list[Any]:
-    """Return the five words of the SHA-1 digest of a message of six words: i32 or vectors of i32 alike."""
-    kind = message[0].type
-    suffix = f"v{kind.count}i32" if isinstance(kind, ir.VectorType) else "i32"
-    funnel = cgutils.get_or_insert_function(builder.module, ir.FunctionType(kind, [kind] * 3), f"llvm.fshl.{suffix}")
-
-    def rotate(word: Any, bits: int) -> Any:
-        return builder.call(funnel, [word, word, constant(kind, bits)])
-
-    words = [*message, constant(kind, 1 << 31), *[constant(kind, 0)] * 8, constant(kind, MESSAGE_BITS)]
-    for t in range(16, 80):
-        mixed = builder.xor(builder.xor(words[t - 3], words[t - 8]), builder.xor(words[t - 14], words[t - 16]))
-        words.append(rotate(mixed, 1))
-
-    a, b, c, d, e = initial = [constant(kind, value) for value in INITIAL]
-    for t in range(80):
-        if t < 20:
-            f = builder.xor(d, builder.and_(b, builder.xor(c, d)))
-        elif 40 <= t < 60:
-            f = builder.or_(builder.and_(b, c), builder.and_(d, builder.or_(b, c)))
-        else:
-            f = builder.xor(builder.xor(b, c), d)
-        added = builder.add(words[t], constant(kind, ROUND_CONSTANTS[t // 20]))
-        added = builder.add(builder.add(added, e), f)
-        a, b, c, d, e = builder.add(added, rotate(a, 5)), a, rotate(b, 30), c, d
-    return [builder.add(first, last) for first, last in zip(initial, (a, b, c, d, e), strict=True)]
 
 
 def _is_table(array: types.Type) -> bool:
@@ -109,7 +73,7 @@ def hash_nodes(typing: Any, nodes: Any, column: Any, flip: Any, hashed: Any, fir
         *message, depth, fertile_from = (
             builder.load(source.pointer(simd.INDEX(row), arguments[1], vector), align=4) for row in range(WORDS)
         )
-        state = emit_sha1(builder, message)
+        state = emit_nodes(builder, message)
         random = builder.and_(state[-1], constant(vector, RANDOM_VALUES - 1))
         random = builder.xor(random, everywhere(builder, vector, arguments[2]))
         for row, word in enumerate((*state, random, depth)):
