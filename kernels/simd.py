@@ -280,17 +280,23 @@ def counted_loop(builder: Any, steps: Any, initial: list[Any], step: Any) -> lis
     return list(results)
 
 
-def counted_loop_if_any(builder: Any, steps: Any, initial: list[Any], step: Any) -> list[Any]:
-    """Emit the same loop for steps ≥ 0."""
+def changed_if(builder: Any, condition: Any, initial: list[Any], change: Callable[[list[Any]], list[Any]]) -> list[Any]:
+    """Emit `if condition: values = change(values)` with the values in registers."""
     before = builder.block
-    with builder.if_then(builder.icmp_signed("<", INDEX(0), steps)):
-        results = counted_loop(builder, steps, initial, step)
+    with builder.if_then(condition):
+        results = change(initial)
         end = builder.block
     merged = [builder.phi(value.type) for value in initial]
     for phi, first, later in zip(merged, initial, results, strict=True):
         phi.add_incoming(first, before)
         phi.add_incoming(later, end)
     return merged
+
+
+def counted_loop_if_any(builder: Any, steps: Any, initial: list[Any], step: Any) -> list[Any]:
+    """Emit the same loop as `counted_loop` does, for steps ≥ 0."""
+    any_steps = builder.icmp_signed("<", INDEX(0), steps)
+    return changed_if(builder, any_steps, initial, lambda values: counted_loop(builder, steps, values, step))
 
 
 def emit_prefetch(builder: Any, pointer: Any, write: int, level: int) -> None:
