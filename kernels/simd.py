@@ -7,7 +7,7 @@ the registers that this CPU has. The inner kernel of a matrix product, in `kerne
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from functools import reduce
 from typing import Any
 
@@ -20,6 +20,9 @@ from numba.extending import intrinsic
 from kernels.target import this_cpu
 
 INDEX = ir.IntType(64)
+FLOATS = types.float32, types.float64
+WORDS = (types.uint32,)
+"""The numbers that stand for 32 bits of several narrower numbers, which vectors only move."""
 LINE_BYTES = 64
 """The bytes of a cache line: a vector that lies across two takes two loads."""
 VECTORS_WIDE = 2
@@ -81,23 +84,20 @@ class VectorModel(models.PrimitiveModel):  # type: ignore[misc]
         super().__init__(manager, kind, vector_ir(kind.dtype))
 
 
-def _element_ir(dtype: types.Float) -> ir.Type:
+def _element_ir(dtype: types.Number) -> ir.Type:
+    if dtype in WORDS:
+        return ir.IntType(dtype.bitwidth)
     return ir.FloatType() if dtype.bitwidth == 32 else ir.DoubleType()
 
 
-def vector_ir(dtype: types.Float) -> ir.VectorType:
+def vector_ir(dtype: types.Number) -> ir.VectorType:
     """Return the type of a vector register of such numbers."""
     return ir.VectorType(_element_ir(dtype), lanes(dtype.bitwidth // 8))
 
 
-def is_flat(array: types.Type) -> bool:
-    """Return whether an array is what the memory operations below accept: flat, contiguous, of float32 or float64."""
-    return (
-        isinstance(array, types.Array)
-        and array.ndim == 1
-        and array.layout == "C"
-        and array.dtype in (types.float32, types.float64)
-    )
+def is_flat(array: types.Type, dtypes: Collection[types.Number] = FLOATS) -> bool:
+    """Return whether an array is flat, contiguous and of one of those types: by default what vectors compute with."""
+    return isinstance(array, types.Array) and array.ndim == 1 and array.layout == "C" and array.dtype in dtypes
 
 
 def element_pointer(context: Any, builder: Any, array_type: Any, array: Any, index: Any) -> Any:
@@ -106,10 +106,14 @@ def element_pointer(context: Any, builder: Any, array_type: Any, array: Any, ind
     return builder.gep(data, [index])
 
 
+def pointer_as(kind: ir.Type, context: Any, builder: Any, array_type: Any, array: Any, index: Any) -> Any:
+    """Emit the address of what begins with an element and is of another type."""
+    return builder.bitcast(element_pointer(context, builder, array_type, array, index), kind.as_pointer())
+
+
 def vector_pointer(context: Any, builder: Any, array_type: Any, array: Any, index: Any) -> Any:
     """Emit the address of the vector that begins with an element."""
-    pointer = element_pointer(context, builder, array_type, array, index)
-    return builder.bitcast(pointer, vector_ir(array_type.dtype).as_pointer())
+    return pointer_as(vector_ir(array_type.dtype), context, builder, array_type, array, index)
 
 
 def fma_function(builder: Any, vector: ir.VectorType) -> Any:
@@ -144,9 +148,9 @@ def load(typing: Any, array: Any, index: Any) -> Any:
     return Vector(array.dtype)(array, types.intp), codegen
 
 
-def _constant_of_type(size: Callable[[int], int], array: Any) -> Any:
+def _constant_of_type(size: Callable[[int], int], array: Any, dtypes: Collection[types.Number] = FLOATS) -> Any:
     """Return an intrinsic's signature and code for a constant that depends on the bytes of an array's element."""
-    if not is_flat(array):
+    if not is_flat(array, dtypes):
         return None
 
     def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
@@ -158,7 +162,7 @@ def _constant_of_type(size: Callable[[int], int], array: Any) -> Any:
 @intrinsic
 def lanes_of(typing: Any, array: Any) -> Any:
     """Return the elements in a vector of an array's type: a constant of the kernel, so that loops can be unrolled."""
-    return _constant_of_type(lanes, array)
+    return _constant_of_type(lanes, array, FLOATS + WORDS)
 
 
 @intrinsic
@@ -276,17 +280,23 @@ def counted_loop(builder: Any, steps: Any, initial: list[Any], step: Any) -> lis
     return list(results)
 
 
-def counted_loop_if_any(builder: Any, steps: Any, initial: list[Any], step: Any) -> list[Any]:
-    """Emit the same loop for steps ≥ 0."""
+def changed_if(builder: Any, condition: Any, initial: list[Any], change: Callable[[list[Any]], list[Any]]) -> list[Any]:
+    """Emit `if condition: values = change(values)` with the values in registers."""
     before = builder.block
-    with builder.if_then(builder.icmp_signed("<", INDEX(0), steps)):
-        results = counted_loop(builder, steps, initial, step)
+    with builder.if_then(condition):
+        results = change(initial)
         end = builder.block
     merged = [builder.phi(value.type) for value in initial]
     for phi, first, later in zip(merged, initial, results, strict=True):
         phi.add_incoming(first, before)
         phi.add_incoming(later, end)
     return merged
+
+
+def counted_loop_if_any(builder: Any, steps: Any, initial: list[Any], step: Any) -> list[Any]:
+    """Emit the same loop as `counted_loop` does, for steps ≥ 0."""
+    any_steps = builder.icmp_signed("<", INDEX(0), steps)
+    return changed_if(builder, any_steps, initial, lambda values: counted_loop(builder, steps, values, step))
 
 
 def emit_prefetch(builder: Any, pointer: Any, write: int, level: int) -> None:

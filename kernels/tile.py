@@ -25,11 +25,60 @@ from kernels.simd import (
     fma_function,
     index_arguments,
     is_flat,
+    pointer_as,
     splat_ir,
     tile_shape,
     vector_ir,
     vector_pointer,
 )
+
+
+def emit_tile_loop(
+    builder: Any, steps: Any, a: Any, b: Any, later: Any, later_step: Any, tile: tuple[Any, Any, Any], sums: list[Any],
+    kind: ir.VectorType, multiply: Callable[[Any, Any, Any], Any],
+) -> list[Any]:  # fmt: skip
+    """Emit `steps` ≥ 1 steps of a tile: each adds a column of A times a row of B to its sums, which are returned.
+
+    `a`, `b` and `later` point to elements, of which a vector of B has the type `kind`; there are `VECTORS_WIDE` sums a
+    row. `multiply(sum, element, vector)` emits an element of A times a vector of B, for a register full of that
+    element. A step asks for a line at `later`, which moves on by `later_step`, to be brought to the L2 cache.
+
+    `tile` is where the sums will go: a pointer to bytes, the bytes between its rows, and the bytes of a row. It comes
+    from far away. Its lines are asked for one a step, since all at once would keep A and B waiting, and long before
+    the sums are done. A row of it begins anywhere in a line: its end is asked for, too.
+    """
+    rows, itemsize = len(sums) // VECTORS_WIDE, 8 if isinstance(kind.element, ir.DoubleType) else 4
+    first, spacing, row_bytes = tile
+
+    def step(index: Any, values: list[Any]) -> list[Any]:
+        emit_prefetch(builder, builder.gep(later, [builder.mul(index, later_step)]), write=0, level=2)
+        a_column = builder.gep(a, [builder.mul(index, INDEX(rows))])
+        b_row = builder.gep(b, [builder.mul(index, INDEX(VECTORS_WIDE * kind.count))])
+        wide = []
+        for j in range(VECTORS_WIDE):
+            place = builder.gep(b_row, [INDEX(j * kind.count)])
+            wide.append(builder.load(builder.bitcast(place, kind.as_pointer()), align=itemsize))
+        results = []
+        for i in range(rows):
+            element = splat_ir(builder, kind, builder.load(builder.gep(a_column, [INDEX(i)]), align=itemsize))
+            for j in range(VECTORS_WIDE):
+                results.append(multiply(values[i * VECTORS_WIDE + j], element, wide[j]))
+        return results
+
+    lines = rows * (-(-VECTORS_WIDE * kind.count * itemsize // LINE_BYTES) + 1)
+    asking = builder.select(builder.icmp_signed("<", steps, INDEX(lines)), steps, INDEX(lines))
+    last = builder.sub(row_bytes, INDEX(1))
+
+    def ask_and_step(index: Any, values: list[Any]) -> list[Any]:
+        row = builder.mul(spacing, builder.urem(index, INDEX(rows)))
+        column = builder.mul(builder.udiv(index, INDEX(rows)), INDEX(LINE_BYTES))
+        column = builder.select(builder.icmp_signed("<", column, last), column, last)
+        emit_prefetch(builder, builder.gep(first, [builder.add(row, column)]), write=1, level=1)
+        return step(index, values)
+
+    sums = counted_loop(builder, asking, sums, ask_and_step)
+    rest = builder.sub(steps, asking)
+    return counted_loop_if_any(builder, rest, sums, lambda index, values: step(builder.add(index, asking), values))
 
 
 def _multiply_rows(
@@ -49,48 +98,25 @@ def _multiply_rows(
         itemsize = c.dtype.bitwidth // 8
         rows, columns = rows_of(itemsize), tile_shape(itemsize)[1]
         multiply_add = fma_function(builder, vector)
-        a_pointer = element_pointer(context, builder, a, a_array, a_first)
-        b_pointer = element_pointer(context, builder, b, b_array, b_first)
-        ahead_pointer = element_pointer(context, builder, later, next_array, following)
-
-        def step(index: Any, sums: list[Any]) -> list[Any]:
-            emit_prefetch(builder, builder.gep(ahead_pointer, [builder.mul(index, next_step)]), write=0, level=2)
-            a_column = builder.gep(a_pointer, [builder.mul(index, INDEX(rows))])
-            b_row = builder.gep(b_pointer, [builder.mul(index, INDEX(columns))])
-            b_vectors = []
-            for j in range(VECTORS_WIDE):
-                place = builder.gep(b_row, [INDEX(j * vector.count)])
-                b_vectors.append(builder.load(builder.bitcast(place, vector.as_pointer()), align=itemsize))
-            results = []
-            for i in range(rows):
-                element = splat_ir(builder, vector, builder.load(builder.gep(a_column, [INDEX(i)])))
-                for j in range(VECTORS_WIDE):
-                    call = [element, b_vectors[j], sums[i * VECTORS_WIDE + j]]
-                    results.append(builder.call(multiply_add, call))
-            return results
 
         def row_of_c(i: int, column: int) -> Any:
             place = builder.add(builder.add(c_first, builder.mul(stride, INDEX(i))), INDEX(column))
             return vector_pointer(context, builder, c, c_array, place)
 
-        # The tile of C comes from far away. Its lines are asked for one a step, since all at once would keep A and B
-        # waiting, and long before the sums are done. A row of it begins anywhere in a line: its end is asked for, too.
-        first_of_c = element_pointer(context, builder, c, c_array, c_first)
-        per_line, last = LINE_BYTES // itemsize, INDEX(columns - 1)
-        lines = INDEX(rows * (-(-columns // per_line) + 1))
-        asking = builder.select(builder.icmp_signed("<", steps, lines), steps, lines)
-
-        def ask_and_step(index: Any, sums: list[Any]) -> list[Any]:
-            row = builder.mul(stride, builder.urem(index, INDEX(rows)))
-            column = builder.mul(builder.udiv(index, INDEX(rows)), INDEX(per_line))
-            column = builder.select(builder.icmp_signed("<", column, last), column, last)
-            emit_prefetch(builder, builder.gep(first_of_c, [builder.add(row, column)]), write=1, level=1)
-            return step(index, sums)
-
-        zeros = [ir.Constant(vector, None)] * (rows * VECTORS_WIDE)
-        sums = counted_loop(builder, asking, zeros, ask_and_step)
-        rest = builder.sub(steps, asking)
-        sums = counted_loop_if_any(builder, rest, sums, lambda index, sums: step(builder.add(index, asking), sums))
+        tile = (
+            pointer_as(ir.IntType(8), context, builder, c, c_array, c_first),
+            builder.mul(stride, INDEX(itemsize)),
+            INDEX(columns * itemsize),
+        )
+        sums = emit_tile_loop(
+            builder,
+            steps,
+            element_pointer(context, builder, a, a_array, a_first),
+            element_pointer(context, builder, b, b_array, b_first),
+            element_pointer(context, builder, later, next_array, following),
+            *(next_step, tile, [ir.Constant(vector, None)] * (rows * VECTORS_WIDE), vector),
+            lambda total, element, of_b: builder.call(multiply_add, [element, of_b, total]),
+        )
         places = [row_of_c(i, j * vector.count) for i in range(rows) for j in range(VECTORS_WIDE)]
         with builder.if_else(builder.trunc(empty, ir.IntType(1))) as (as_first, as_next):
             with as_first:

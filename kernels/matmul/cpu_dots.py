@@ -5,18 +5,22 @@ that of `kernels.matmul.cpu_numba`, whose element is here a word of 32 bits: fou
 other along k, which an instruction multiplies with another such word and adds to a sum of 32 bits. Packing puts them
 side by side, with zeros beyond the end of k.
 
-Measured share of the bound on one core of an AMD Zen 4 (virtual machine), at n=1024 and 2048: 0.84 and 0.82 in int8,
-0.77 and 0.81 in bfloat16; oneDNN reaches 0.89 and 0.92, 0.87 and 0.89 beside it. Packing B by vectors (`pack_words`)
-rather than by the compiler brought int8 there from 0.53 and 0.58.
+Measured beside oneDNN in turns on one core of an AMD Zen 4 (virtual machine), at n=1024, 2048 and 4096: 1.03, 1.00 and
+0.98 of its rate in int8, 1.07, 1.05 and 1.13 in bfloat16. At n=2048 that is about 0.92 of the bound in int8. Panels of
+B that are deeper than L1, rows of A packed by vectors, C written once, and lines of it asked for one a step brought it
+there from 0.86 to 0.95 of oneDNN's rate.
 
 `vpdpbusd` multiplies unsigned numbers with signed ones. The a of int8 are packed as a + 128, which flips their highest
 bit, and since Σ (a + 128)·b = Σ a·b + 128·Σ b, the sums of column j begin with −128·Σ b of that column. That is exact,
 because all is computed modulo 2³², and the result is below 2³¹ for k < 131,072. `vpdpwssd` on numbers widened to 16
 bits would need no correction, and twice the instructions and bytes.
 
-bfloat16 is summed in float32 over all of k, in a buffer beside C, and rounded once. On ARM the kernel uses `sdot` and
-`bfdot`, of which the instructions on matrices do twice the work; it has never run there. On a CPU with AMX it uses
-vectors, too, and its share of the ceiling, which is that of the tiles, is an eighth at most if it has two such units.
+bfloat16 is summed in float32 over all of k and rounded once, in registers. Where k is longer than a panel is deep, the
+sums of both types wait between its parts in a buffer beside C, tile by tile, so that C is written once.
+
+On ARM the kernel uses `sdot` and `bfdot`, of which the instructions on matrices do twice the work. It answers right
+under QEMU's emulation; nothing is known of its speed. On a CPU with AMX it uses vectors, too, and its share of the
+ceiling, which is that of the tiles, is an eighth at most if it has two such units.
 """
 
 from __future__ import annotations
@@ -27,90 +31,103 @@ import numpy as np
 from numba import prange
 
 from kernels.caches import cache_bytes
-from kernels.dots import dot_columns, dot_rows, dot_tile, find_dot, multiply_dot_tile, pack_words, word_at
-from kernels.matmul.cpu_numba import BLOCKS_PER_THREAD, even
+from kernels.dot_tile import WORD_BYTES, dot_columns, dot_rows, dot_tile, multiply_dot_tile, pack_words
+from kernels.dots import find_dot
+from kernels.matmul.cpu_numba import BLOCKS_PER_THREAD, copy_part, even, whole_lines
+from kernels.matmul.formats import FORMATS
 from kernels.matmul.narrow_task import narrow_task
+from kernels.matmul.packing import pack_a
 from kernels.matmul.shapes import Product
+from kernels.simd import lanes
 from kernels.threads import compiled, parallel, take_next, thread_count
 from profiling.benchmark import Skip, Task
 from profiling.records.point import Point
 
-WORD_BYTES = 4
 SIGN_BITS = 0x80808080
 
 
 @compiled
-def pack_b(b: Any, packed: Any, start: Any, n: int, source: int, deep: int, width: int, at: int, flip: int) -> None:
-    """Pack `width` columns of `deep` numbers as rows of NR words at packed[at·words:], and where their sums begin."""
-    nr, group = dot_columns(start), WORD_BYTES // b.itemsize
+def pack_panel(
+    b: Any, packed: Any, offsets: Any, edges: Any, n: int, source: int, deep: int, width: int, at: int
+) -> None:
+    """Pack `width` columns of `deep` numbers as rows of NR words at packed[at·words:], with zeros beyond both.
+
+    Numbers that fill no row of words are first copied to edges[at·group:], between zeros.
+    """
+    nr, group = dot_columns(offsets), WORD_BYTES // b.itemsize
     words = (deep + group - 1) // group
-    target = at * words
-    start[at : at + nr] = 0
     whole = deep // group if width == nr else 0
-    for word in range(whole):
-        pack_words(b, source + word * group * n, n, packed, target + word * nr, start, at)
-    packed[target + nr * whole : target + nr * words] = 0
+    offsets[at : at + nr] = 0
+    if whole > 0:
+        pack_words(b, source, n, packed, at * words, whole, offsets, at)
     for word in range(whole, words):
-        row, place = source + word * group * n, target + word * nr
-        for e in range(min(group, deep - word * group)):
-            shift = np.uint32(8 * b.itemsize * e)
-            for j in range(width):
-                packed[place + j] |= np.uint32(b[row + e * n + j]) << shift
-            if flip != 0:
-                for j in range(width):
-                    # Flipping the highest bit and taking 128 off gives the signed number of these 8 bits.
-                    start[at + j] -= 128 * (np.int32(b[row + e * n + j] ^ 0x80) - 128)
+        edges[at * group : (at + nr) * group] = 0
+        copy_part(b, source + word * group * n, n, edges, at * group, nr, min(group, deep - word * group), width)
+        pack_words(edges, at * group, nr, packed, at * words + word * nr, 1, offsets, at)
 
 
 @compiled
-def pack_a(a: Any, packed: Any, c: Any, k: int, first: int, rows: int, deep: int, flip: int) -> None:
-    """Pack panels of MR rows as columns of MR words, with zeros beyond the matrix, turning the bits of `flip`."""
-    mr, group, turned = dot_rows(c), WORD_BYTES // a.itemsize, np.uint32(flip)
+def pack_block(a: Any, first: int, k: int, rows: int, deep: int, packed: Any, sums: Any, flip: int) -> None:
+    """Pack panels of MR rows, or of half as many where no more are left, as columns of words; turn the bits of `flip`.
+
+    A word that k does not fill has zeros beyond.
+    """
+    mr, group, turned = dot_rows(sums), WORD_BYTES // a.itemsize, np.uint32(flip)
     whole, words = deep // group, (deep + group - 1) // group
-    for panel in range(0, rows, mr):
-        for i in range(mr):
-            target, source = panel * words + i, first + (panel + i) * k
-            if panel + i >= rows:
-                for word in range(words):
-                    packed[target + word * mr] = 0
-                continue
-            for word in range(whole):
-                packed[target + word * mr] = word_at(a, source + word * group) ^ turned
-            if whole < words:
+    for i in range(0, rows, mr):
+        source, target, height = first + i * k, i * words, min(mr, rows - i)
+        wide = mr if height > mr // 2 else mr // 2
+        pack_a(a, source, k, height, whole, packed, target, wide)
+        if whole < words:
+            for y in range(height):
                 last = np.uint32(0)
                 for e in range(deep - whole * group):
-                    last |= np.uint32(a[source + whole * group + e]) << np.uint32(8 * a.itemsize * e)
-                packed[target + whole * mr] = last ^ turned
+                    number = np.uint32(a[source + y * k + whole * group + e])
+                    last |= number << np.uint32(8 * a.itemsize * e)
+                packed[target + whole * wide + y] = last
+        if flip != 0:
+            panel = packed[target : target + words * wide]
+            for x in range(len(panel)):  # from 0 on, since a start that might be negative keeps vectors out of the loop
+                panel[x] ^= turned
 
 
 @compiled
 def multiply_block(
-    packed_a: Any, packed_b: Any, start: Any, c: Any, scratch: Any, n: int, first: int, rows: int, j0: int,
-    columns: int, words: int,
+    packed_a: Any, packed_b: Any, first_b: int, offsets: Any, offset: int, held: Any, first_held: int, held_rows: int,
+    c: Any, scratch: Any, n: int, first: int, rows: int, columns: int, words: int, begins: bool, ends: bool,
 ) -> None:  # fmt: skip
-    """Add a block of A times columns [j0, j0 + columns) of the slab of B to C, whose tile at j0 begins at c[first]."""
-    mr, nr = dot_rows(c), dot_columns(c)
+    """Multiply a block of A by panels of B, tile by tile; tiles that stick out of C go by way of `scratch`.
+
+    While a panel is multiplied, the next one is brought nearer, an equal part by each step of each tile. The sums
+    between parts of k are held tile by tile, `held_rows` rows of them for a panel.
+    """
+    mr, nr = dot_rows(held), dot_columns(held)
+    part = nr * mr // rows + 1
     for j in range(0, columns, nr):
+        width = min(nr, columns - j)
+        at_b = first_b + j * words
         for i in range(0, rows, mr):
-            height, width = min(mr, rows - i), min(nr, columns - j)
-            at_b, place = (j0 + j) * words, first + i * n + j
-            if height == mr and width == nr:
-                multiply_dot_tile(words, packed_a, i * words, packed_b, at_b, c, place, n, start, j0 + j)
-            else:
-                scratch[:] = 0
-                multiply_dot_tile(words, packed_a, i * words, packed_b, at_b, scratch, 0, nr, start, j0 + j)
-                for y in range(height):
-                    for x in range(width):
-                        c[place + y * n + x] += scratch[y * nr + x]
+            height = min(mr, rows - i)
+            start = first + i * n + j
+            at_held = first_held + j * held_rows + i * nr
+            soon = at_b + (nr + i // mr * part) * words
+            fits = height == mr and width == nr
+            target, place, stride = (c, start, n) if fits else (scratch, 0, nr)
+            multiply_dot_tile(
+                height, words, packed_a, i * words, packed_b, at_b, soon, part, offsets, offset + j, held, at_held,
+                target, place, stride, begins, ends,
+            )  # fmt: skip
+            if ends and not fits:
+                copy_part(scratch, 0, nr, c, start, n, height, width)
 
 
 @parallel
 def multiply_all(
     a: Any, b: Any, c: Any, m: int, n: int, k: int, kc: int, mc: int, nc: int, share: int, flip: int,
-    packed_a: Any, packed_b: Any, start: Any, scratch: Any, counter: Any,
+    packed_a: Any, packed_b: Any, offsets: Any, edges: Any, held: Any, held_rows: int, scratch: Any, counter: Any,
 ) -> None:  # fmt: skip
     """Multiply matrix after matrix, all threads at each; kc counts numbers, not words."""
-    nr, group = dot_columns(c), WORD_BYTES // a.itemsize
+    nr, group = dot_columns(held), WORD_BYTES // a.itemsize
     blocks = (m + mc - 1) // mc
     for matrix in range(len(c) // (m * n)):
         for j0 in range(0, n, nc):
@@ -122,33 +139,20 @@ def multiply_all(
                 for panel in prange((columns + nr - 1) // nr):
                     j = panel * nr
                     source = (matrix * k + k0) * n + j0 + j
-                    pack_b(b, packed_b, start, n, source, deep, min(nr, columns - j), j, flip)
+                    pack_panel(b, packed_b[0], offsets, edges, n, source, deep, min(nr, columns - j), j)
                 counter[0] = 0
                 for thread in prange(len(packed_a)):
                     task = take_next(counter)
                     while task < blocks * shares:
                         i0, j = task // shares * mc, task % shares * share
                         rows, wide, i = min(mc, m - i0), min(share, columns - j), matrix * m + i0
-                        first = i * n + j0 + j
-                        if k0 == 0:
-                            for y in range(rows):
-                                c[first + y * n : first + y * n + wide] = 0
-                        pack_a(a, packed_a[thread], c, k, i * k + k0, rows, deep, flip)
+                        pack_block(a, i * k + k0, k, rows, deep, packed_a[thread], held, flip)
                         multiply_block(
-                            packed_a[thread], packed_b, start, c, scratch[thread], n, first, rows, j, wide, words
+                            packed_a[thread], packed_b[0], j * words, offsets, j, held, j * held_rows + i0 * nr,
+                            held_rows, c, scratch[thread], n, i * n + j0 + j, rows, wide, words,
+                            k0 == 0, k0 + kc >= k,
                         )  # fmt: skip
                         task = take_next(counter)
-
-
-@parallel
-def round_to_bfloat16(bits: Any, rounded: Any) -> None:
-    """Round float32, given as its bits, to the nearest bfloat16, ties to even; infinity stays, NaN stays NaN."""
-    for i in prange(len(bits)):
-        x = bits[i]
-        if (x & np.uint32(0x7FFFFFFF)) > np.uint32(0x7F800000):
-            rounded[i] = 0x7FC0
-        else:
-            rounded[i] = (x + np.uint32(0x7FFF) + ((x >> np.uint32(16)) & np.uint32(1))) >> np.uint32(16)
 
 
 class Multiplier:
@@ -160,29 +164,32 @@ class Multiplier:
             raise Skip(f"this CPU has no dot-product instruction for {dtype} that is known here")
         mr, nr = dot_tile(dot)
         m, n, group = product.m, product.n, dot.products
-        words = even(-(-product.k // group), cache_bytes(1) // (nr * WORD_BYTES), 1)
+        deepest = max(cache_bytes(1), cache_bytes(2) // 10) // (nr * WORD_BYTES)
+        all_words = -(-product.k // group)
+        words = min(all_words, even(all_words, deepest, lanes(WORD_BYTES)))
         mc_in_cache = cache_bytes(2) // 2 // (words * WORD_BYTES)
         mc = even(m, min(mc_in_cache, max(mr, m // (BLOCKS_PER_THREAD * threads))), mr)
         nc = even(n, cache_bytes(3) // 2 // (words * WORD_BYTES), nr)
         share = even(nc, -(-nc // -(-BLOCKS_PER_THREAD * threads // -(-m // mc))), nr)
-        kept = np.dtype(np.int32 if dtype == "int8" else np.float32)
-        self.sums = None if dtype == "int8" else np.empty(product.batch * m * n, kept)
+        sums = np.dtype(np.int32 if dtype == "int8" else np.float32)
+        held_rows = even(m, m, mr) if words < all_words else 0
+        self.numbers, self.results = (np.dtype(f"u{FORMATS[dtype].itemsize}"), FORMATS[FORMATS[dtype].result].storage)
         self.arguments = (
             *(m, n, product.k, words * group, mc, nc, share, SIGN_BITS if dot.unsigned else 0),
-            np.empty((threads, mc * words), np.uint32),
-            np.empty(nc * words, np.uint32),
-            np.empty(nc, kept),
-            np.empty((threads, mr * nr), kept),
+            whole_lines(threads, mc * words + lanes(WORD_BYTES), np.uint32),
+            whole_lines(1, nc * words, np.uint32),
+            np.empty(nc, sums),
+            np.empty(nc * group, self.numbers),
+            whole_lines(1, nc * held_rows + mr * nr, sums)[0],
+            held_rows,
+            whole_lines(threads, mr * nr, self.results),
             np.zeros(1, np.int64),
         )
 
     def __call__(self, a: Any, b: Any, c: Any) -> None:
         """Compute C = A·B for contiguous arrays as `kernels.matmul.formats` stores them."""
-        unsigned = np.uint8 if a.itemsize == 1 else np.uint16
-        sums = c.reshape(-1) if self.sums is None else self.sums
-        multiply_all(a.reshape(-1).view(unsigned), b.reshape(-1).view(unsigned), sums, *self.arguments)
-        if self.sums is not None:
-            round_to_bfloat16(self.sums.view(np.uint32), c.reshape(-1))
+        a, b = (x.reshape(-1).view(self.numbers) for x in (a, b))
+        multiply_all(a, b, c.reshape(-1), *self.arguments)
 
 
 def prepare(point: Point) -> Task:

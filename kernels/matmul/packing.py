@@ -14,16 +14,27 @@ from numba.extending import intrinsic
 
 from kernels.simd import (
     INDEX,
+    WORDS,
     index_arguments,
     is_flat,
     lanes_of,
     load,
+    pointer_as,
     store,
     tile_columns,
     vector_ir,
     vector_pointer,
 )
 from kernels.threads import compiled
+
+NARROW = types.uint8, types.uint16
+"""The bits of numbers of which several make a word."""
+
+
+def _fits(source: types.Type, target: types.Type) -> bool:
+    """Return whether elements of the target can be read from the source: the same, or words of narrower numbers."""
+    same = is_flat(source) and source == target
+    return same or (is_flat(source, NARROW) and is_flat(target, WORDS))
 
 
 def _interleaved(builder: Any, vectors: list[Any]) -> list[Any]:
@@ -42,52 +53,68 @@ def _interleaved(builder: Any, vectors: list[Any]) -> list[Any]:
 def transpose(
     typing: Any, source: Any, start: Any, stride: Any, last: Any, target: Any, first: Any, spacing: Any
 ) -> Any:
-    """Write the columns of a square of `lanes_of(source)` rows as vectors, `spacing` apart from target[first] on.
+    """Write the columns of a square of `lanes_of(target)` rows as vectors, `spacing` apart from target[first] on.
 
-    Row i of the square begins at source[start + min(i, last)·stride]. The vectors are written in order, so that where
-    they overlap the later one stays.
+    Row i of the square begins at source[start + min(i, last)·stride]. An element of the target may be a word of
+    several numbers of the source. The vectors are written in order, so that where they overlap the later one stays.
     """
-    flat = is_flat(source) and source == target
-    if not (flat and index_arguments(start, stride, last, first, spacing)):
+    if not (_fits(source, target) and index_arguments(start, stride, last, first, spacing)):
         return None
 
     def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         array, begin, step, end, packed, place, distance = arguments
-        align = source.dtype.bitwidth // 8
+        vector = vector_ir(target.dtype)
         vectors = []
-        for i in range(vector_ir(source.dtype).count):
+        for i in range(vector.count):
             row = builder.select(builder.icmp_signed("<", INDEX(i), end), INDEX(i), end)
-            pointer = vector_pointer(context, builder, source, array, builder.add(begin, builder.mul(row, step)))
-            vectors.append(builder.load(pointer, align=align))
+            at = builder.add(begin, builder.mul(row, step))
+            pointer = pointer_as(vector, context, builder, source, array, at)
+            vectors.append(builder.load(pointer, align=source.dtype.bitwidth // 8))
         width = len(vectors)
         while width > 1:
             vectors, width = _interleaved(builder, vectors), width // 2
-        for i, vector in enumerate(vectors):
+        for i, column in enumerate(vectors):
             at = builder.add(place, builder.mul(distance, INDEX(i)))
-            builder.store(vector, vector_pointer(context, builder, target, packed, at), align=align)
+            pointer = vector_pointer(context, builder, target, packed, at)
+            builder.store(column, pointer, align=target.dtype.bitwidth // 8)
         return context.get_dummy_value()
 
     index = types.intp
     return types.void(source, index, index, index, target, index, index), codegen
 
 
+@intrinsic
+def element_at(typing: Any, source: Any, index: Any, target: Any) -> Any:
+    """Return the element of the target's type whose bits begin at source[index], as `transpose` reads it."""
+    if not (_fits(source, target) and index_arguments(index)):
+        return None
+
+    def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        pointer = pointer_as(vector_ir(target.dtype).element, context, builder, source, *arguments[:2])
+        return builder.load(pointer, align=source.dtype.bitwidth // 8)
+
+    return target.dtype(source, types.intp, target), codegen
+
+
 @compiled
 def pack_a(a: Any, first: int, k: int, rows: int, depth: int, packed: Any, target: int, height: int) -> None:
     """Pack `rows` ≤ `height` rows as columns of `height` elements; what lies in the rows beyond is not used.
 
+    An element of the panel is one of A, or a word of several; `first` and `k` count those of A.
+
     A column ends within a vector, which is written whole: the next column covers what is too much, so the last vector
     of a column goes first. Past the panel up to a vector is written.
     """
-    lanes = lanes_of(a)
+    lanes, group = lanes_of(packed), packed.itemsize // a.itemsize
     whole = depth // lanes * lanes
     for d in range(0, whole, lanes):
         for i in range((height - 1) // lanes * lanes, -1, -lanes):
             row = min(i, rows - 1)
-            transpose(a, first + row * k + d, k, rows - 1 - row, packed, target + d * height + i, height)
+            transpose(a, first + row * k + d * group, k, rows - 1 - row, packed, target + d * height + i, height)
     for i in range(height):
         source = first + min(i, rows - 1) * k
         for d in range(whole, depth):
-            packed[target + d * height + i] = a[source + d]
+            packed[target + d * height + i] = element_at(a, source + d * group, packed)
 
 
 @compiled

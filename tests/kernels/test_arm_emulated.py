@@ -16,7 +16,10 @@ import numpy as np
 import pytest
 from numba import typeof
 
+from kernels.dot_tile import dot_columns
+from kernels.matmul import cpu_dots, formats
 from kernels.target import Target, named
+from kernels.threads import compiled as compiled_here
 from tests.kernels.emulated import call, missing
 from tests.kernels.test_arm import TRIPLE
 
@@ -106,6 +109,42 @@ def test_kernels_answer_right_on_an_emulated_cpu(cpu, searches, tmp_path):
         found = call(tmp_path / f"{number}.o", symbols[number], tuple(given), cpu.qemu, tmp_path)
         for place, right in expected.items():
             np.testing.assert_array_equal(found[place], right, err_msg=f"{module}.{name} on {cpu.name}")
+
+
+@compiled_here
+def multiply_dots(a, b, c, m, n, k, kc, packed_a, packed_b, offsets, edges, held, held_rows, scratch):
+    """Do on one thread what `cpu_dots.multiply_all` does, where all rows are one block."""
+    nr, group = dot_columns(held), 4 // a.itemsize
+    for k0 in range(0, k, kc):
+        deep = min(kc, k - k0)
+        words = (deep + group - 1) // group
+        for j in range(0, n, nr):
+            cpu_dots.pack_panel(b, packed_b, offsets, edges, n, k0 * n + j, deep, min(nr, n - j), j)
+        cpu_dots.pack_block(a, k0, k, m, deep, packed_a, held, 0)
+        cpu_dots.multiply_block(
+            packed_a, packed_b, 0, offsets, 0, held, 0, held_rows, c, scratch, n, 0, m, n, words, k0 == 0, k0 + kc >= k
+        )
+
+
+@pytest.mark.parametrize("dtype", ["int8", "bfloat16"])
+def test_narrow_numbers_are_multiplied_exactly_on_an_emulated_cpu(dtype, tmp_path):
+    """With the instruction of that CPU's vectors, whole tiles, half ones and parts, in one part of k and in several."""
+    cpu, sums = Emulated("neoverse-n2", "+neon,+dotprod,+bf16", 0, "max"), "int32" if dtype == "int8" else "float32"
+    m, n, k, few = 41, 29, 95, 9 if dtype == "bfloat16" else 128
+    rng, numbers = np.random.default_rng(23), formats.FORMATS[dtype]
+    a, b = (rng.integers(-few, few, shape).astype(np.float32) for shape in ((m, k), (k, n)))
+    result = formats.FORMATS[numbers.result].storage
+    right = formats.to_storage(a @ b, dtype) if dtype == "bfloat16" else (a @ b).astype(result)
+    factors = [formats.to_storage(x, dtype).reshape(-1).view(f"u{numbers.itemsize}") for x in (a, b)]
+    room = [np.empty(10_000, kind) for kind in ("uint32", "uint32", sums, factors[0].dtype, sums)]
+
+    def given(kc):
+        return [*factors, np.empty(m * n, result), m, n, k, kc, *room, 2 * m, np.empty(1000, result)]
+
+    (symbol,) = compiled(cpu, [(__name__, "multiply_dots", given(k))], tmp_path)
+    for kc in (k, 16, 32):
+        found = call(tmp_path / "0.o", symbol, tuple(given(kc)), cpu.qemu, tmp_path)
+        np.testing.assert_array_equal(found[2].reshape(m, n), right)
 
 
 def test_registers_narrower_than_the_code_was_told_give_wrong_answers(tmp_path):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from dataclasses import replace
 from typing import Any
 
 import llvmlite.binding as llvm
@@ -11,12 +13,14 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from llvmlite import ir
 
-from kernels import dots
-from kernels.dots import INSTRUCTIONS, dot_chains, dot_tile, emit_chains, emit_tile, find_dot
+from kernels import dots, simd
+from kernels.dot_tile import dot_tile, emit_tile
+from kernels.dots import INSTRUCTIONS, dot_chains, emit_chains, find_dot, words_of
 from kernels.matmul import cpu_dots, formats, matmul
 from kernels.matmul.shapes import Product
 from kernels.peak_arith import cpu_dots as peak_dots
 from kernels.peak_arith import peak_arith
+from kernels.target import this_cpu
 from profiling.benchmark import Skip
 from profiling.records.point import Point
 
@@ -26,6 +30,65 @@ DTYPES = ("int8", "bfloat16")
 def needs(dtype: str) -> None:
     if find_dot(dtype, matrix=False) is None:
         pytest.skip(f"this CPU has no dot-product instruction for {dtype}")
+
+
+def whole_numbers(dtype: str, seed: int, *shapes: tuple[int, ...]) -> list[Any]:
+    """Return random whole numbers whose products the sums hold exactly: all of int8, few of bfloat16."""
+    rng = np.random.default_rng(seed)
+    low, high = (-128, 128) if dtype == "int8" else (-8, 9)
+    return [rng.integers(low, high, shape) for shape in shapes]
+
+
+def check(product: Product, dtype: str, threads: int, seed: int = 0) -> None:
+    m, n, k, batch = product.m, product.n, product.k, product.batch
+    a, b = whole_numbers(dtype, seed, (batch, m, k), (batch, k, n))
+    kind = formats.FORMATS[formats.FORMATS[dtype].result]
+    c = np.full((batch, m, n), 0x7F, kind.storage)
+    stored = [formats.to_storage(x.astype(np.float32), dtype) for x in (a, b)]
+    cpu_dots.Multiplier(product, dtype, threads)(*stored, c)
+    exact = a @ b
+    expected = exact if dtype == "int8" else formats.to_storage(exact.astype(np.float32), dtype)
+    np.testing.assert_array_equal(c, expected)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@given(
+    rows=st.integers(1, 40), beyond=st.integers(0, 9), deep=st.integers(1, 150), columns=st.integers(1, 40),
+    seed=st.integers(0, 2**32 - 1),
+)  # fmt: skip
+@settings(max_examples=25, deadline=None)
+def test_packed_panels_hold_words_of_a_and_of_b_with_zeros_beyond(
+    dtype: str, rows: int, beyond: int, deep: int, columns: int, seed: int
+) -> None:
+    needs(dtype)
+    dot = find_dot(dtype, matrix=False)
+    assert dot is not None
+    (mr, nr), k, group = dot_tile(dot), deep + beyond, dot.products
+    words = -(-deep // group)
+    numbers = np.dtype(f"u{4 // group}")
+    rng = np.random.default_rng(seed)
+    a, b = (rng.integers(0, 256**numbers.itemsize, shape).astype(numbers) for shape in ((rows, k), (k, columns)))
+    sums = np.zeros(nr, "int32" if dtype == "int8" else "float32")
+
+    packed = np.empty((rows + mr) * (words + 9) + 64, np.uint32)
+    cpu_dots.pack_block(a.reshape(-1), beyond, k, rows, deep, packed, sums, cpu_dots.SIGN_BITS)
+    filled = np.zeros((rows, words * group), numbers)
+    filled[:, :deep] = a[:, beyond:]
+    expected = filled.view(np.uint32) ^ cpu_dots.SIGN_BITS
+    for i in range(0, rows, mr):
+        here = min(mr, rows - i)
+        height = mr if here > mr // 2 else mr // 2
+        panel = packed[i * words : (i + height) * words].reshape(words, height)
+        np.testing.assert_array_equal(panel[:, :here].T, expected[i : i + here])
+
+    panel, width = np.full(words * nr, 7, np.uint32), min(nr, columns)
+    edges = np.full(nr * group, 7, numbers)
+    cpu_dots.pack_panel(b.reshape(-1), panel, sums, edges, columns, beyond * columns, deep, width, 0)
+    filled = np.zeros((nr, words * group), numbers)
+    filled[:width, :deep] = b[beyond:, :width].T
+    np.testing.assert_array_equal(panel.reshape(words, nr).T, filled.view(np.uint32))
+    if dot.unsigned:
+        np.testing.assert_array_equal(sums, 128 * filled.view(np.int8).sum(axis=1, dtype=np.int32))
 
 
 @pytest.mark.slow
@@ -41,29 +104,48 @@ def test_whole_numbers_are_multiplied_exactly_at_any_size(
     dtype: str, m: int, n: int, k: int, batch: int, threads: int, seed: int
 ) -> None:
     needs(dtype)
-    rng = np.random.default_rng(seed)
-    low, high = (-128, 128) if dtype == "int8" else (-8, 9)
-    a, b = (rng.integers(low, high, shape) for shape in ((batch, m, k), (batch, k, n)))
-    kind = formats.FORMATS[formats.FORMATS[dtype].result]
-    c = np.full((batch, m, n), 0x7F, kind.storage)
-    stored = [formats.to_storage(x.astype(np.float32), dtype) for x in (a, b)]
-    cpu_dots.Multiplier(Product(m, n, k, batch), dtype, threads)(*stored, c)
-    exact = a @ b
-    expected = exact if dtype == "int8" else formats.to_storage(exact.astype(np.float32), dtype)
-    np.testing.assert_array_equal(c, expected)
+    check(Product(m, n, k, batch), dtype, threads, seed)
 
 
+def as_three_bfloat16(x: Any) -> Any:
+    """Return three bfloat16 numbers along a last axis whose sum is each float32: its significand's bytes."""
+    parts = []
+    for _ in range(3):
+        parts.append((x.view(np.uint32) & np.uint32(0xFFFF0000)).view(np.float32))
+        x = x - parts[-1]
+    return np.stack(parts, axis=-1)
+
+
+@pytest.mark.slow
 @given(st.lists(st.integers(0, 2**32 - 1), min_size=1, max_size=50))
-@example([0x7F800000, 0xFF800000, 0x7FFFFFFF, 0x3F808000, 0x3F818000, 0x7F7FFFFF])
+@example([0x7F800000, 0xFF800000, 0x3F808000, 0x3F818000, 0x7F7FFFFF, 0x3F807FFF, 0x3F808001])
 @settings(deadline=None)
 def test_sums_are_rounded_to_bfloat16_as_ml_dtypes_does(bits: list[int]) -> None:
-    drawn = np.array(bits, np.uint32)
-    rounded = np.empty(len(drawn), np.uint16)
-    cpu_dots.round_to_bfloat16(drawn, rounded)
-    found = formats.from_storage(rounded, "bfloat16")
+    needs("bfloat16")
+    drawn = np.array(bits, np.uint32).view(np.float32)
     with np.errstate(invalid="ignore", over="ignore"):
-        expected = formats.from_storage(formats.to_storage(drawn.view(np.float32), "bfloat16"), "bfloat16")
-    np.testing.assert_array_equal(found, expected)
+        drawn = drawn[np.isinf(drawn) | (np.abs(drawn) >= 2.0**-100)]  # the instruction takes denormals for zero
+        a = np.where(np.isinf(drawn)[:, None], np.array([1, 0, 0]) * drawn[:, None], as_three_bfloat16(drawn))
+        a[np.isnan(a)] = 0
+        expected = formats.to_storage(drawn, "bfloat16")
+    found = np.empty((1, len(drawn), 1), np.uint16)
+    if len(drawn):
+        ones = np.ones((1, 3, 1), np.float32)
+        stored = [formats.to_storage(x.astype(np.float32), "bfloat16") for x in (a[None], ones)]
+        cpu_dots.Multiplier(Product(len(drawn), 1, 3), "bfloat16", 1)(*stored, found)
+    np.testing.assert_array_equal(found.reshape(-1), expected)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("cache", [256, 4096])
+@pytest.mark.parametrize("product", [Product(97, 97, 401), Product(13, 150, 700, 2)], ids=str)
+def test_caches_too_small_for_one_tile_change_the_parts_of_k_and_not_the_answer(
+    dtype: str, cache: int, product: Product, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    needs(dtype)
+    monkeypatch.setattr(cpu_dots, "cache_bytes", lambda level: cache)
+    check(product, dtype, 2)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -119,14 +201,16 @@ def test_each_cpu_gets_its_widest_instruction() -> None:
     assert without.name == "sdot"
 
 
+def triple_of(dot: dots.Dot) -> str:
+    return "aarch64-unknown-linux-gnu" if "neon" in dot.needs else "x86_64-unknown-linux-gnu"
+
+
 def assembly(dot: dots.Dot, emit: Any) -> str:
     """Return the code for a CPU that has the instruction, of a function of pointers and one whole number."""
     llvm.initialize_all_targets()
     llvm.initialize_all_asmprinters()
-    arm = "neon" in dot.needs
-    triple = "aarch64-unknown-linux-gnu" if arm else "x86_64-unknown-linux-gnu"
     module = ir.Module()
-    module.triple = triple
+    module.triple = triple_of(dot)
     pointers = [ir.IntType(32).as_pointer(), ir.IntType(32).as_pointer(), dot.sum_ir.element.as_pointer()]
     function = ir.Function(module, ir.FunctionType(ir.VoidType(), [*pointers, ir.IntType(64)]), "kernel")
     builder = ir.IRBuilder(function.append_basic_block())
@@ -134,7 +218,7 @@ def assembly(dot: dots.Dot, emit: Any) -> str:
     builder.ret_void()
     parsed = llvm.parse_assembly(str(module))
     names = ",".join(f"+{name}" for name in sorted(dot.needs))
-    machine = llvm.Target.from_triple(triple).create_target_machine(features=names, opt=3)
+    machine = llvm.Target.from_triple(module.triple).create_target_machine(features=names, opt=3)
     return str(machine.emit_assembly(parsed))
 
 
@@ -145,7 +229,7 @@ def test_the_chains_are_of_that_instruction_on_a_cpu_that_has_it(
     monkeypatch.setattr(dots, "vector_registers", lambda: 16 if dot.bytes == 32 else 32)
 
     def emit(builder: Any, a: Any, b: Any, c: Any, steps: Any) -> None:
-        factors = [builder.bitcast(pointer, dots._words(dot).as_pointer()) for pointer in (a, b)]
+        factors = [builder.bitcast(pointer, words_of(dot).as_pointer()) for pointer in (a, b)]
         first = builder.bitcast(c, dot.sum_ir.as_pointer())
         sums = [builder.gep(first, [ir.IntType(64)(i)]) for i in range(dot_chains())]
         emit_chains(dot, builder, sums, factors, steps)
@@ -163,13 +247,20 @@ def test_the_chains_are_of_that_instruction_on_a_cpu_that_has_it(
     [dot for dot in INSTRUCTIONS if dot.dtype != "float16" and not dot.matrix],
     ids=lambda dot: f"{dot.name}-{dot.bytes}",
 )
-def test_the_tile_is_of_that_instruction_on_a_cpu_that_has_it(dot: dots.Dot, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(dots, "vector_registers", lambda: 16 if dot.bytes == 32 else 32)
+def test_the_tile_is_of_that_instruction_and_stays_in_registers_on_a_cpu_that_has_it(
+    dot: dots.Dot, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cpu = replace(this_cpu(), triple=triple_of(dot), features=dot.needs)
+    monkeypatch.setattr(simd, "this_cpu", lambda: cpu)
+    rows, _columns = dot_tile(dot)
 
-    def emit(builder: Any, a: Any, b: Any, c: Any, steps: Any) -> None:
-        emit_tile(dot, builder, steps, a, b, c, ir.IntType(64)(100), c)
+    def emit(builder: Any, a: Any, b: Any, sums: Any, steps: Any) -> None:
+        one, no, yes = ir.IntType(64)(1), ir.IntType(1)(0), ir.IntType(1)(1)
+        emit_tile(dot, rows, builder, steps, a, b, b, one, sums, sums, sums, one, no, yes)
 
     code = assembly(dot, emit)
-    rows, _columns = dot_tile(dot)
     made = sum(dot.name in line.split()[:2] for line in code.splitlines())
-    assert made == 2 * rows
+    assert made == 2 * 2 * rows  # two vectors wide, in the loop that asks for the lines of C and in the one after it
+    rounding = sum(name in code for name in ("vcvtneps2bf16", "bfcvt"))
+    assert rounding == (dot.dtype == "bfloat16")
+    assert not re.findall(r"^.*(?:[yz]mm\d.*%rsp|%rsp.*[yz]mm\d|\bq\d.*\[sp).*$", code, re.MULTILINE)
