@@ -6,9 +6,9 @@ other along k, which an instruction multiplies with another such word and adds t
 side by side, with zeros beyond the end of k.
 
 Measured beside oneDNN in turns on one core of an AMD Zen 4 (virtual machine), at n=1024, 2048 and 4096: 1.03, 1.00 and
-0.98 of its rate in int8, 1.07, 1.05 and 1.13 in bfloat16. At n=2048 that is about 0.92 of the bound in int8. Panels of
-B that are deeper than L1, rows of A packed by vectors, C written once, and lines of it asked for one a step brought it
-there from 0.86 to 0.95 of oneDNN's rate.
+0.98 of its rate in int8, 1.07, 1.05 and 1.13 in bfloat16. Panels of B that are deeper than L1, rows of A packed by
+vectors, C written once, and lines of it asked for one a step brought it there from 0.86 to 0.95 of oneDNN's rate.
+Before the last of these it had 0.86 and 0.91 of the bound in int8 at n=1024 and 2048, 0.90 and 0.92 in bfloat16.
 
 `vpdpbusd` multiplies unsigned numbers with signed ones. The a of int8 are packed as a + 128, which flips their highest
 bit, and since Σ (a + 128)·b = Σ a·b + 128·Σ b, the sums of column j begin with −128·Σ b of that column. That is exact,
