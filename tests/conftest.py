@@ -16,6 +16,7 @@ from hypothesis import settings
 
 ROOT = Path(__file__).parents[1]
 SLOW_FIXTURES = {"browser", "done", "jax_traces", "newest", "tensorflow_traces", "together", "traces", "two_runs"}
+SLOW_FIXTURES |= {"xplane_traces"}
 """The fixtures that take seconds, so that every test is slow that asks for one."""
 OWN_BENCHMARKS = ROOT / "tests" / "fixtures" / "own_benchmarks"
 

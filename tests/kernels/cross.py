@@ -3,10 +3,11 @@
 `python -m tests.kernels.cross signatures FILE` runs each benchmark's smallest points on this CPU and writes which
 kernels were called with which types: no list of kernels is kept, and a new benchmark is covered when it is declared.
 
-`python -m tests.kernels.cross compile FILE FOLDER TRIPLE SVE_BYTES` compiles those, with NUMBA_CPU_NAME and
-NUMBA_CPU_FEATURES in its environment naming the CPU. Two answers of this machine are replaced by that CPU's: LLVM's
-for the architecture, which Numba asks for, and Linux' for the width of SVE. All else is what runs there: the choice by
-feature, Numba's passes, LLVM's optimisation and its AArch64 backend. Nothing is loaded, so nothing has to run here.
+`python -m tests.kernels.cross compile FILE FOLDER TRIPLE SVE_BYTES` compiles those into assembly, and with `object` for
+`compile` into object code, too, with NUMBA_CPU_NAME and NUMBA_CPU_FEATURES in its environment naming the CPU. Two
+answers of this machine are replaced by that CPU's: LLVM's for the architecture, which Numba asks for, and Linux' for
+the width of SVE. All else is what runs there: the choice by feature, Numba's passes, LLVM's optimisation and its
+AArch64 backend. Nothing is loaded, so nothing has to run here.
 """
 
 from __future__ import annotations
@@ -108,13 +109,14 @@ def object_code(library: Any) -> bytes:
     return bytes(library.codegen._tm.emit_object(library._final_module))
 
 
-def compile_all(wanted: Signatures, folder: Path) -> None:
-    """Write the assembly and the object code of each kernel, and `symbols.json`: which file has which function."""
+def compile_all(wanted: Signatures, folder: Path, linked: bool) -> None:
+    """Write each kernel's assembly, its object code if it is to be linked, and `symbols.json`: which file has which."""
     symbols = []
     for number, (module, name, types) in enumerate(wanted):
         compiled = compile_kernel(getattr(import_module(module), name), types)
         (folder / f"{number}.s").write_text(compiled.library.get_asm_str())
-        (folder / f"{number}.o").write_bytes(object_code(compiled.library))
+        if linked:
+            (folder / f"{number}.o").write_bytes(object_code(compiled.library))
         symbols.append([module, name, str(types), compiled.fndesc.llvm_func_name])
     (folder / "symbols.json").write_text(json.dumps(symbols))
 
@@ -127,7 +129,7 @@ def main() -> None:
         return
     folder, triple, sve_bytes = rest
     pretend(triple, int(sve_bytes))
-    compile_all(pickle.loads(Path(file).read_bytes()), Path(folder))
+    compile_all(pickle.loads(Path(file).read_bytes()), Path(folder), linked=command == "object")
 
 
 if __name__ == "__main__":

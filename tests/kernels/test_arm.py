@@ -92,8 +92,9 @@ def called(tmp_path_factory):
     """The file of all kernels with the types that the benchmarks call them with."""
     file = tmp_path_factory.mktemp("signatures") / "signatures"
     command = [sys.executable, "-m", "tests.kernels.cross", "signatures", str(file)]
-    # With the least of x86-64, so that the types are those of any CPU: one lane where this one might have 32.
-    plain = {"NUMBA_CPU_NAME": "generic", "NUMBA_CPU_FEATURES": "", "NUMBA_NUM_THREADS": "2"}
+    # With the least of x86-64, so that the types are those of any CPU: one lane where this one might have 32. Code that
+    # is only called once is not worth optimising.
+    plain = {"NUMBA_CPU_NAME": "generic", "NUMBA_CPU_FEATURES": "", "NUMBA_NUM_THREADS": "2", "NUMBA_OPT": "0"}
     subprocess.run(command, env=os.environ | plain, check=True)
     return file
 

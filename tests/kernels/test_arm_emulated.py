@@ -86,7 +86,7 @@ def compiled(cpu, calls, folder):
     """Compile those calls' kernels into a folder; return their symbols, in the same order."""
     wanted = [(module, name, tuple(map(typeof, given))) for module, name, given in calls]
     (folder / "wanted").write_bytes(pickle.dumps(wanted))
-    command = [sys.executable, "-m", "tests.kernels.cross", "compile", str(folder / "wanted"), str(folder), TRIPLE]
+    command = [sys.executable, "-m", "tests.kernels.cross", "object", str(folder / "wanted"), str(folder), TRIPLE]
     there = os.environ | {"NUMBA_CPU_NAME": cpu.name, "NUMBA_CPU_FEATURES": cpu.features}
     subprocess.run([*command, str(cpu.sve_bytes)], env=there, check=True)
     return [symbol for *_, symbol in json.loads((folder / "symbols.json").read_text())]

@@ -45,7 +45,7 @@ def test_it_learns_real_text_in_a_minute() -> None:
 
 @pytest.mark.slow
 def test_a_model_that_learns_no_more_than_frequencies_fails(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(SIZES, "tiny", replace(SIZES["tiny"], rate=2e-5))
+    monkeypatch.setitem(SIZES, "tiny", replace(SIZES["tiny"], blocks=1, hidden=16, rate=2e-5))
     passed, bits = trained(point())
     assert not passed
     assert bits > 3.5

@@ -61,26 +61,24 @@ def test_two_ranks_measure_a_point_into_one_run(accelbench: Run, tmp_path: Path)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("how", "reason", "printed"),
-    [
-        ("crash", "rank 1 on node 0: the worker was killed by SIGSEGV", "rank 1 of 2 is about to fail"),
-        ("vanish", "rank 1 on node 0: the worker ended without a result, exit status 7", "about to vanish"),
-        ("fill-memory", "rank 1 on node 0: MemoryError: cannot allocate 1 EB", "fill_memory"),
-        ("raise", "rank 1 on node 0: ValueError: the input is odd", "break_off"),
-    ],
-)
-def test_a_rank_that_dies_ends_the_point_and_is_named(
-    accelbench: Run, tmp_path: Path, how: str, reason: str, printed: str
-) -> None:
+def test_a_rank_that_dies_ends_the_point_and_is_named(accelbench: Run, tmp_path: Path) -> None:
     """The others would wait for it for ever; the next point is measured by new workers."""
-    process = accelbench("launch", "--procs", "2", "run", "together", "--param", f"how={how},well", "--out", "run")
+    deaths = {
+        "crash": ("the worker was killed by SIGSEGV", "rank 1 of 2 is about to fail"),
+        "vanish": ("the worker ended without a result, exit status 7", "about to vanish"),
+        "fill-memory": ("MemoryError: cannot allocate 1 EB", "fill_memory"),
+        "raise": ("ValueError: the input is odd", "break_off"),
+    }
+    each = "how=" + ",".join((*deaths, "well"))
+    process = accelbench("launch", "--procs", "2", "run", "together", "--param", each, "--out", "run")
     assert process.returncode == 1, process.stdout + process.stderr
-    failed, well = records(tmp_path / "run")
-    assert failed["status"] == "failed"
-    assert failed["reason"].startswith(reason)
-    assert any(printed in line for line in failed["output_tail"])
-    assert failed["elapsed_s"] < 60  # far from the time limit of 300 s
+    *failed, well = records(tmp_path / "run")
+    assert [record["point"]["params"]["how"] for record in failed] == list(deaths)
+    for record, (reason, printed) in zip(failed, deaths.values(), strict=True):
+        assert record["status"] == "failed"
+        assert record["reason"].startswith(f"rank 1 on node 0: {reason}")
+        assert any(printed in line for line in record["output_tail"])
+        assert record["elapsed_s"] < 60  # far from the time limit of 300 s
     assert well["status"] == "measured"
 
 

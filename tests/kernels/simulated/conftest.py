@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import importlib
+import os
 import sys
+import threading
+import time
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
-from numba.cuda.simulator import kernelapi
+from numba.cuda.simulator import kernel, kernelapi
 
 from kernels.numba_cuda import cuda, simulated
 from kernels.stream import gpu_arrays
@@ -17,6 +20,10 @@ from profiling.benchmark import Task
 from profiling.records.point import Point
 
 assert simulated, "run with NUMBA_ENABLE_CUDASIM=1"
+
+if hasattr(os, "sched_setaffinity"):
+    # Python runs one of the simulated threads at a time, and hands its lock over faster within a CPU than between two.
+    os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
 
 ATTRIBUTES = {
     "MultiProcessorCount": 2,
@@ -30,6 +37,17 @@ ATTRIBUTES = {
 }
 
 Prepare = Callable[..., Task]
+
+
+@pytest.fixture(autouse=True)
+def threads_that_take_turns(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The simulator asks in a loop whether its threads live, and would keep them waiting for 5 ms whenever it may."""
+
+    def is_alive(thread: threading.Thread) -> bool:
+        time.sleep(0)
+        return threading.Thread.is_alive(thread)
+
+    monkeypatch.setattr(kernel.BlockThread, "is_alive", is_alive)
 
 
 @pytest.fixture(autouse=True)

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import json
 import sys
+from dataclasses import replace
 from typing import Any
 
 from accelbench.run.plan import discover
 from profiling.benchmark import Skip, Training
 from profiling.ranks.world import DOING, World, join, world
 from profiling.records.point import Point
+from workloads.language.sizes import SIZES
+
+FEW_BLOCKS = replace(SIZES["tiny"], blocks=2)
+"""The language model that `language` trains: every further block is compiled for seconds, and shares nothing else."""
 
 
 def main() -> None:
@@ -56,6 +61,7 @@ def language(backend: str, params: dict[str, Any]) -> dict[str, Any]:
     """Train a tiny language model for a few steps; return its losses, sums over its weights, and what they predict."""
     import numpy as np
 
+    SIZES["tiny"] = FEW_BLOCKS
     few = {"steps": 4, "epochs": 3, "batch": 8, "sequence": 32}
     task = prepared("transformer", backend, few | params)
     assert task.layout

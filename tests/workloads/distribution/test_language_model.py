@@ -9,13 +9,14 @@ import pytest
 from profiling.benchmark import Skip
 from profiling.ranks.world import World, join
 from profiling.records.point import Point
+from tests.workloads.distribution.engine_rank import FEW_BLOCKS
 from tests.workloads.distribution.engines import TOLERANCE, Found, train
 from workloads.distribution.find import strategy_of
 from workloads.language.sizes import SIZES
 
-NORMS = 9 * 128
+NORMS = (2 * FEW_BLOCKS.blocks + 1) * FEW_BLOCKS.width
 """The scales of the norms, which ModelParallel keeps whole everywhere."""
-BYTES = 4 * SIZES["tiny"].parameters
+BYTES = 4 * FEW_BLOCKS.parameters
 
 pytestmark = pytest.mark.slow
 

@@ -139,7 +139,9 @@ def test_a_rank_whose_peer_died_does_not_wait_for_it() -> None:
     assert "UnavailableError" in said + complaint
 
 
+# What a worker learns with a parameter server is in the record of ranks that serve, too.
 @pytest.mark.slow
+@pytest.mark.exhaustive
 def test_a_worker_with_a_parameter_server_learns_what_one_process_does(alone: Found) -> None:
     coordinator, *others = train("learn", "tensorflow", 3, strategy="parameter-server")
     assert_same(coordinator, alone)
