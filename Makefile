@@ -45,7 +45,7 @@ CUDA12 = $(if $(VENV),$(VENV)/cuda12/.installed)
 
 .DEFAULT_GOAL := help
 .PHONY: device-there gpu-tests
-.PHONY: help bench list resume report reproduce tensorboard doctor install test test-all test-together test-alone test-gpu sanitize gpu-day kernels-report lint format bench-self schema records-page pins clean image sif sbom container-bench container-test
+.PHONY: help bench list resume report reproduce tensorboard doctor install test test-all test-slow test-alone test-gpu sanitize gpu-day kernels-report lint format bench-self schema records-page pins clean image sif sbom container-bench container-test
 
 help:  ## list every target
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -131,13 +131,12 @@ SHARED = --numprocesses $(or $(JOBS),2) --dist loadfile
 test: $(DEVELOPMENT)  ## run the tests that are fast, in five minutes (PYTEST="-k matmul" for a part, JOBS=1 one after the other)
 	$(RUN_PYTEST) -m "not slow and not alone and not gpu and not container" $(SHARED) || $(NONE_CHOSEN)
 
-test-all: test $(if $(CI),,$(CUDA12))  ## run these, and then all others that need neither a GPU nor container engines
-	$(RUN_PYTEST) -m "slow and not alone and not gpu and not container$(KEPT)" $(SHARED) || $(NONE_CHOSEN)
+test-all: test  ## run these, and then all others that need neither a GPU nor container engines
+	@$(MAKE) --no-print-directory test-slow
 	@$(MAKE) --no-print-directory test-alone
 
-# Where nobody waits for the fast tests, all are found once, and no process is idle at the end of the fast ones.
-test-together: $(DEVELOPMENT)  ## run the fast tests and the slow ones, without those that measure
-	$(RUN_PYTEST) -m "not alone and not gpu and not container$(KEPT)" $(SHARED) || $(NONE_CHOSEN)
+test-slow: $(DEVELOPMENT) $(if $(CI),,$(CUDA12))  ## run the tests that take seconds or minutes, and measure nothing
+	$(RUN_PYTEST) -m "slow and not alone and not gpu and not container$(KEPT)" $(SHARED) || $(NONE_CHOSEN)
 
 test-alone: $(DEVELOPMENT)  ## run the tests that measure, one after the other
 	$(RUN_PYTEST) -m "alone and not gpu and not container$(KEPT)" || $(NONE_CHOSEN)
