@@ -128,7 +128,7 @@ def multiply_dots(a, b, c, m, n, k, kc, packed_a, packed_b, offsets, edges, held
 
 @pytest.mark.parametrize("dtype", ["int8", "bfloat16"])
 def test_narrow_numbers_are_multiplied_exactly_on_an_emulated_cpu(dtype, tmp_path):
-    """With the instruction of that CPU's vectors, whole tiles, half ones and parts, in one part of k and in several."""
+    """Whole tiles, half ones and parts come out right by that CPU's vectors, in one part of k and in several."""
     cpu, sums = Emulated("neoverse-n2", "+neon,+dotprod,+bf16", 0, "max"), "int32" if dtype == "int8" else "float32"
     m, n, k, few = 41, 29, 95, 9 if dtype == "bfloat16" else 128
     rng, numbers = np.random.default_rng(23), formats.FORMATS[dtype]

@@ -32,7 +32,7 @@ CHECKED = {
 }
 """The workloads that are judged here, as the machine is; `make bench-self PART=verdicts` judges all."""
 FURTHER = {"hungry-input", "waiting-at-begin"}
-"""Those of them that CI leaves out: input is made slowly by `looping-input`, too, and steps wait for a `held-lock`."""
+"""CI leaves these of them out: input is made slowly by `looping-input`, too, and steps wait for a `held-lock`."""
 JUDGED = [
     pytest.param(case, id=case.workload, marks=[pytest.mark.exhaustive] if case.workload in FURTHER else [])
     for case in CASES
