@@ -9,8 +9,7 @@ import numpy as np
 
 from kernels.attention.accuracy import verify_attention
 from kernels.attention.shape import Attention
-from kernels.stream.cpu_numba import aligned_empty, touch
-from kernels.threads import thread_count
+from kernels.stream.cpu_numba import spread
 from profiling.benchmark import Task
 from profiling.machine.free_memory import require_memory
 from profiling.records.point import Point
@@ -30,10 +29,7 @@ def cpu_task(point: Point, attender: Callable[[Attention, Any], Attend], copies:
     elements = size.heads * size.sequence * size.head
     require_memory((4 * elements + copies(size)) * dtype.itemsize)
     rng = point.rng()
-    flat = [aligned_empty(elements, dtype.type) for _ in range(4)]
-    for array in flat:
-        touch(array, dtype.type(1), thread_count())  # so that they lie on all memory nodes, and not on that which draws
-    q, k, v, o = (array.reshape(size.shape) for array in flat)
+    q, k, v, o = (spread(size.shape, dtype) for _ in range(4))
     attend = attender(size, dtype)
 
     def draw() -> None:

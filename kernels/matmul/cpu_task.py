@@ -9,6 +9,7 @@ import numpy as np
 
 from kernels.matmul.accuracy import verify_product
 from kernels.matmul.shapes import Product
+from kernels.stream.cpu_numba import spread
 from profiling.benchmark import Task
 from profiling.machine.free_memory import require_memory
 from profiling.records.point import Point
@@ -29,7 +30,7 @@ def cpu_task(point: Point, multiplier: Callable[[Product, Any], Multiply]) -> Ta
     size = product.bytes(dtype.itemsize)
     require_memory(size)
     rng = point.rng()
-    a, b, c = (np.empty((batch, *shape), dtype) for shape in ((m, k), (k, n), (m, n)))
+    a, b, c = (spread((batch, *shape), dtype) for shape in ((m, k), (k, n), (m, n)))
     multiply = multiplier(product, dtype)
 
     def draw() -> None:

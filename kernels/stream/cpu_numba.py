@@ -151,6 +151,13 @@ def aligned_empty(count: int, dtype: Any) -> Any:
     return memory[offset : offset + size].view(dtype)
 
 
+def spread(shape: tuple[int, ...], dtype: Any) -> Any:
+    """Return an array that all threads have touched, so that it does not lie on the node of the one that draws it."""
+    flat = aligned_empty(math.prod(shape), dtype)
+    touch(flat, dtype.type(1), thread_count())
+    return flat.reshape(shape)
+
+
 def prepare(point: Point) -> Task:
     """Prepare three arrays; Skip where they would take more than half of the available memory."""
     op, dtype = str(point["op"]), np.dtype(str(point["dtype"]))
