@@ -127,7 +127,7 @@ def test_sides_without_a_common_point_are_refused(accelbench: Run, tmp_path: Pat
     assert "no point in common: A has labour cpu extra=0; B has labour cpu more=1 extra=0" in process.stderr
 
 
-@pytest.mark.slow
+@pytest.mark.alone
 def test_a_slower_side_is_found_and_both_are_runs_that_open(accelbench: Run, tmp_path: Path) -> None:
     process = accelbench(
         *("pair", ".", ".", "behave", "--b", "env:TEST_SLOWDOWN=2", "--within", "60%"),
