@@ -33,7 +33,7 @@ from numba import prange
 from kernels.caches import cache_bytes
 from kernels.dot_tile import WORD_BYTES, dot_columns, dot_rows, dot_tile, multiply_dot_tile, pack_words
 from kernels.dots import find_dot
-from kernels.matmul.cpu_numba import BLOCKS_PER_THREAD, copy_part, even, whole_lines
+from kernels.matmul.cpu_numba import BLOCKS_PER_THREAD, copy_part, even, panel_depth, whole_lines
 from kernels.matmul.formats import FORMATS
 from kernels.matmul.narrow_task import narrow_task
 from kernels.matmul.packing import pack_a
@@ -164,9 +164,8 @@ class Multiplier:
             raise Skip(f"this CPU has no dot-product instruction for {dtype} that is known here")
         mr, nr = dot_tile(dot)
         m, n, group = product.m, product.n, dot.products
-        deepest = max(cache_bytes(1), cache_bytes(2) // 10) // (nr * WORD_BYTES)
         all_words = -(-product.k // group)
-        words = min(all_words, even(all_words, deepest, lanes(WORD_BYTES)))
+        words = panel_depth(all_words, nr, WORD_BYTES)
         mc_in_cache = cache_bytes(2) // 2 // (words * WORD_BYTES)
         mc = even(m, min(mc_in_cache, max(mr, m // (BLOCKS_PER_THREAD * threads))), mr)
         nc = even(n, cache_bytes(3) // 2 // (words * WORD_BYTES), nr)

@@ -65,8 +65,7 @@ class Blocking:
 def blocking(product: Product, itemsize: int, threads: int) -> Blocking:
     """Return the blocks that the caches of this CPU hold, cut evenly so that none is left small."""
     mr, nr = tile_shape(itemsize)
-    deepest = max(cache_bytes(1), cache_bytes(2) // 10) // (nr * itemsize)
-    kc = min(product.k, even(product.k, deepest, lanes(itemsize)))
+    kc = panel_depth(product.k, nr, itemsize)
     mc_in_cache = cache_bytes(2) // 2 // (kc * itemsize)
     panels = -(-product.n // nr)
     many = product.batch >= BLOCKS_PER_THREAD * threads
@@ -78,6 +77,12 @@ def blocking(product: Product, itemsize: int, threads: int) -> Blocking:
     nc = even(product.n, cache_bytes(3) // 2 // (kc * itemsize), nr)
     shares = -(-BLOCKS_PER_THREAD * threads // -(-product.m // mc))
     return Blocking(mr, nr, kc, mc, nc, even(nc, -(-nc // shares), nr), alone=False)
+
+
+def panel_depth(k: int, nr: int, itemsize: int) -> int:
+    """Return the equal parts of k in which a panel of NR elements wide streams from L2, or lies in a larger L1."""
+    deepest = max(cache_bytes(1), cache_bytes(2) // 10) // (nr * itemsize)
+    return min(k, even(k, deepest, lanes(itemsize)))
 
 
 def even(n: int, at_most: int, multiple: int) -> int:
