@@ -20,6 +20,7 @@ SMALL ?=
 TRACE ?=
 HOST_PROFILE ?=
 KERNELS ?=
+MINUTES ?= 10
 CUDA ?= 13
 PYTEST ?=
 ENGINE ?=
@@ -45,7 +46,7 @@ CUDA12 = $(if $(VENV),$(VENV)/cuda12/.installed)
 
 .DEFAULT_GOAL := help
 .PHONY: device-there gpu-tests
-.PHONY: help bench list resume report reproduce tensorboard doctor install test test-all test-slow test-alone test-gpu sanitize gpu-day kernels-report lint format bench-self schema records-page pins clean image sif sbom container-bench container-test
+.PHONY: help bench list resume report reproduce tensorboard doctor install test test-all test-slow test-alone fuzz test-gpu sanitize gpu-day kernels-report lint format bench-self schema records-page pins clean image sif sbom container-bench container-test
 
 help:  ## list every target
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -78,7 +79,7 @@ define NEWLINE
 endef
 ON_COMMAND_LINE := $(foreach name,PYTHON VENV SET,$(if $(findstring command,$(origin $(name))),$(name)))
 NAMES = DEVICE PYTHON VENV SET CUDA JOBS
-OTHERS = $(BENCH_VARIABLES) RUN STAGES BUDGET PART PAPER SMALL KERNELS PYTEST ENGINE BASE SIF FLAGS
+OTHERS = $(BENCH_VARIABLES) RUN STAGES BUDGET PART PAPER SMALL KERNELS MINUTES PYTEST ENGINE BASE SIF FLAGS
 # A variable that is misspelt on the command line would be ignored, and something else be measured than was asked for.
 MISTYPED := $(foreach name,$(filter-out $(NAMES) $(OTHERS) SHELL MAKE%,$(.VARIABLES)),$(if $(filter command,$(firstword $(origin $(name)))),$(name)))
 $(if $(strip $(MISTYPED)),$(error no variable is called $(strip $(MISTYPED)): there is $(sort $(NAMES) $(OTHERS))))
@@ -140,6 +141,9 @@ test-slow: $(DEVELOPMENT) $(if $(CI),,$(CUDA12))  ## run the tests that take sec
 
 test-alone: $(DEVELOPMENT)  ## run the tests that measure, one after the other
 	$(RUN_PYTEST) -m "alone and not gpu and not container$(KEPT)" || $(NONE_CHOSEN)
+
+fuzz: $(DEVELOPMENT)  ## repeat the property-based tests with new seeds (MINUTES=60, PYTEST="-k statistics" for a part)
+	$(if $(PYTEST),PYTEST_ADDOPTS=$(call quoted,$(PYTEST)) )$(PY) -m tests.fuzz $(call quoted,$(MINUTES)) $(SHARED)
 
 # As many processes as the card's memory, the host's and its CPUs hold (JOBS=auto), several contexts on one card.
 test-gpu:  ## verify every GPU kernel on the device, JOBS=n at a time; fails where there is none
@@ -209,25 +213,11 @@ clean:  ## remove the environment and caches, never the runs
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis *.egg-info
 
 $(VENV)/bin/python:
-	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 15))' || \
-	  { echo 'accelbench needs Python 3.11 to 3.14: make PYTHON=python3.12 …' >&2; exit 2; }
-	@$(PYTHON) -m venv $(VENV) 2>/dev/null || \
-	  { rm -rf $(VENV); $(PYTHON) -m venv --without-pip $(VENV) && \
-	    $(PYTHON) -m pip --python $(VENV)/bin/python install --quiet pip; } || \
-	  { rm -rf $(VENV); echo 'this Python cannot create environments: on Debian, apt install python3-venv' >&2; exit 2; }
+	@$(PYTHON) requirements/install.py $(VENV)
 
-$(VENV)/.installed-%: pyproject.toml requirements/%.txt | $(VENV)/bin/python
-	@echo 'installing the $* set into $(VENV) (once, some minutes)'
-	@$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check \
-	  --constraint requirements/$*.txt --editable '.[$*]'
-	@touch $@
-
-# The tests run the CPU's kernels and compile the GPU's, whatever the device.
-$(VENV)/.installed-dev: pyproject.toml requirements/dev.txt | $(VENV)/bin/python
-	@echo 'installing the development set into $(VENV) (once, some minutes)'
-	@$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check \
-	  --constraint requirements/dev.txt --editable '.[cpu,dev]'
-	@touch $@ $(VENV)/.installed-cpu
+# The set `dev` has the CPU's packages, too: the tests run the CPU's kernels and compile the GPU's, whatever the device.
+$(VENV)/.installed-%: pyproject.toml requirements/%.txt
+	@$(PYTHON) requirements/install.py $(VENV) $*
 
 $(VENV)/cuda12/.installed: requirements/gpu.txt requirements/dev.txt | $(VENV)/bin/python
 	@echo 'installing the compilers of CUDA 12 into $(VENV)/cuda12 (once, a minute)'

@@ -22,8 +22,10 @@ OWN_BENCHMARKS = ROOT / "tests" / "fixtures" / "own_benchmarks"
 
 os.environ.pop("PYTEST_ADDOPTS", None)  # what chooses among these tests is not for those that they start
 
-settings.register_profile("accelbench", deadline=None)  # no test asserts a time: machines are shared
-settings.load_profile("accelbench")
+# No test asserts a time: machines are shared. The examples are the same in each session, but for `make fuzz`.
+settings.register_profile("accelbench", deadline=None, derandomize=True)
+settings.register_profile("fuzz", deadline=None, print_blob=True)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "accelbench"))
 
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
 

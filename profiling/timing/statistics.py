@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import floor
+from math import floor, log2
 from typing import TypeAlias
 
 import numpy as np
@@ -131,15 +131,30 @@ def effective_size(samples: Samples) -> float:
     size = 1 << (2 * n - 1).bit_length()  # padded with zeros, so that the end does not meet the beginning
     covariance = np.fft.irfft(np.abs(np.fft.rfft(ranks, size)) ** 2, size)[:n]
     rho = covariance / covariance[0]
-    missing = min(MOST_MISSING, _correlation_time(rho) / n)
-    tau = _correlation_time((1 - missing) * rho + missing * (1 - np.arange(n) / n))
+    zero = _rounding_of_pairs(size)
+    missing = min(MOST_MISSING, _correlation_time(rho, zero) / n)
+    tau = _correlation_time((1 - missing) * rho + missing * (1 - np.arange(n) / n), zero)
     return float(n / min(n, tau))
 
 
-def _correlation_time(rho: NDArray[np.float64]) -> float:
-    """Return 1 + 2·Σ ρₖ, ended at the first pair of neighbours that is not positive; 1 at least."""
+def _rounding_of_pairs(size: int) -> float:
+    """Return the bound of the rounding error of a pair of autocorrelations computed by FFTs of `size` points.
+
+    Ranks have many pairs that are exactly zero; without a tolerance, rounding decides whether the sum ends there.
+    One FFT has the relative error e = 7·u·log₂(size) in the 2-norm (Higham, "Accuracy and Stability of Numerical
+    Algorithms", 2nd ed., theorem 24.2, with u the unit roundoff). It enters the power spectrum twice, and the inverse
+    FFT adds e times the 2-norm of the covariances, at most √size·c₀: a ρₖ is off by at most (2 + √size)·e. The share
+    of variance that is put back is 1/n of the sum of n ρₖ, twice: 2 more of these errors, times |1 − k/n − ρₖ| ≤ 2.
+    """
+    unit_roundoff = float(np.finfo(np.float64).eps) / 2
+    error = (2 + size**0.5) * 7 * unit_roundoff * log2(size)
+    return 2 * (1 + 2 * 2) * error
+
+
+def _correlation_time(rho: NDArray[np.float64], zero: float) -> float:
+    """Return 1 + 2·Σ ρₖ, ended at the first pair of neighbours that is not above `zero`; at least 1."""
     pairs = rho[: len(rho) // 2 * 2].reshape(-1, 2).sum(axis=1)
-    ends = np.flatnonzero(pairs <= 0)
+    ends = np.flatnonzero(pairs <= zero)
     return max(1.0, float(2 * pairs[: ends[0] if len(ends) else len(pairs)].sum() - 1))
 
 

@@ -1,11 +1,12 @@
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy import stats
@@ -166,6 +167,13 @@ def test_rounds_without_durations_are_refused(wrong: list[list[float]]) -> None:
         summarize_rounds(wrong)
 
 
+@pytest.mark.parametrize("n", range(1, 9))
+def test_reversed_samples_have_the_same_effective_size(n: int) -> None:
+    """All orders of up to 7 ranks and every seventh of 8, many of which have pairs that are exactly zero."""
+    for order in itertools.islice(itertools.permutations(map(float, range(n))), None, None, 1 if n < 8 else 7):
+        assert effective_size(order[::-1]) == pytest.approx(effective_size(order), rel=1e-12)
+
+
 # The summary.
 def test_a_summary_of_a_known_set() -> None:
     assert summarize([3.0, 10.0, 1.0, 4.0, 2.0]) == Summary(
@@ -205,6 +213,7 @@ def test_a_summary_in_another_unit_is_the_same_summary(samples: list[float], pow
 
 
 @given(sample_sets)
+@example([5.0, 3.0, 6.0, 4.0, 7.0, 2.0, 1.0, 8.0])  # a pair of autocorrelations is exactly zero
 def test_the_order_of_the_samples_changes_nothing(samples: list[float]) -> None:
     backwards = summarize(samples[::-1])
     assert backwards.model_dump() == pytest.approx(summarize(samples).model_dump(), rel=1e-9, abs=1e-12)

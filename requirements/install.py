@@ -1,0 +1,154 @@
+"""Create an environment and install one dependency set of this checkout into it, with its pinned versions.
+
+Usage: python3 requirements/install.py FOLDER [SET]. Without a set, only the environment is created.
+
+uv downloads and unpacks in parallel, with pip's own settings (index, certificates, proxy). If uv is missing or fails,
+pip installs the same versions. A file lock makes a second installation into the same environment wait for the first.
+The script runs on the system's Python before anything is installed: the standard library only.
+"""
+
+from __future__ import annotations
+
+import ast
+import fcntl
+import os
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+OLDEST, NEWEST = (3, 11), (3, 14)
+UV_VARIABLES = {
+    "index-url": "UV_DEFAULT_INDEX",
+    "extra-index-url": "UV_INDEX",
+    "find-links": "UV_FIND_LINKS",
+    "no-index": "UV_NO_INDEX",
+    "cert": "SSL_CERT_FILE",
+    "proxy": "ALL_PROXY",
+    "trusted-host": "UV_INSECURE_HOST",
+}
+"""pip's settings, and the environment variables that give them to uv, which does not read pip's."""
+
+
+class InstallError(Exception):
+    """An installation that cannot succeed, with the reason and the remedy as text."""
+
+
+def create_environment(folder: Path) -> Path:
+    """Create a virtual environment unless there is one; return its interpreter."""
+    python = folder / "bin" / "python"
+    if python.exists():
+        return python
+    if not OLDEST <= sys.version_info[:2] <= NEWEST:
+        raise InstallError(
+            f"accelbench needs Python {'.'.join(map(str, OLDEST))} to {'.'.join(map(str, NEWEST))}, and {sys.executable} "
+            f"is {sys.version.split()[0]}: make PYTHON=python3.12 ..."
+        )
+    for commands in (
+        [[sys.executable, "-m", "venv", str(folder)]],
+        # Without Debian's python3-venv: the pip of the system installs one into the environment.
+        [
+            [sys.executable, "-m", "venv", "--without-pip", str(folder)],
+            [sys.executable, "-m", "pip", "--python", str(python), "install", "--quiet", "pip"],
+        ],
+    ):
+        if all(subprocess.run(command, capture_output=True).returncode == 0 for command in commands):
+            return python
+    python.unlink(missing_ok=True)  # it would pass for an environment
+    raise InstallError(f"{sys.executable} cannot create virtual environments: on Debian, apt install python3-venv")
+
+
+def install(python: Path, dependencies: str) -> None:
+    """Install the checkout with one dependency set, such as `cpu` or `dev`, into the environment of `python`."""
+    extras = "cpu,dev" if dependencies == "dev" else dependencies
+    what = ["--quiet", "--constraint", f"requirements/{dependencies}.txt", "--editable", f".[{extras}]"]
+    pip = [str(python), "-m", "pip", "--disable-pip-version-check"]
+    failure = _install_by_uv(python, pip, what)
+    if not failure:
+        return
+    print(f"installing with pip, which takes longer, because uv failed: {failure}", file=sys.stderr)
+    failure = _run([*pip, "install", *what])
+    if failure:
+        raise InstallError(f"the {dependencies} set cannot be installed: {failure}")
+
+
+def _install_by_uv(python: Path, pip: list[str], what: list[str]) -> str:
+    """Install by uv; return the reason of a failure, or an empty text."""
+    failure = _run([*pip, "install", "--quiet", "--constraint", "requirements/dev.txt", "uv"])
+    if failure:
+        return failure
+    settings = subprocess.run([*pip, "config", "list"], capture_output=True, text=True).stdout
+    uv = [str(python), "-m", "uv", "pip", "install", "--python", str(python)]
+    return _run([*uv, *what], {**uv_variables(settings), **os.environ})
+
+
+def uv_variables(settings: str) -> dict[str, str]:
+    """Return the environment variables that give pip's settings to uv, from the output of `pip config list`."""
+    found = {}
+    # "global.timeout='60'", "install.no-index='1'", ":env:.cert='...'": the later of these overrides the earlier.
+    for section in ("global.", "install.", ":env:."):
+        for line in settings.splitlines():
+            name, _, value = line.partition("=")
+            if name.startswith(section) and name[len(section) :] in UV_VARIABLES:
+                found[name[len(section) :]] = " ".join(ast.literal_eval(value).split())
+    variables = {UV_VARIABLES[name]: value for name, value in found.items()}
+    if "UV_FIND_LINKS" in variables:
+        variables["UV_FIND_LINKS"] = variables["UV_FIND_LINKS"].replace(" ", ",")
+    if "UV_INDEX" in variables:
+        variables["UV_INDEX_STRATEGY"] = "unsafe-best-match"  # the best version of all indexes, as pip takes it
+    return variables
+
+
+def _run(command: list[str], environment: Mapping[str, str] | None = None) -> str:
+    """Run a command in the checkout; return the error line of a failure, or an empty text."""
+    process = subprocess.run(command, cwd=ROOT, env=environment, stderr=subprocess.PIPE, text=True, errors="replace")
+    if process.returncode == 0:
+        sys.stderr.write(process.stderr)
+        return ""
+    lines = [line.strip() for line in process.stderr.splitlines() if line.strip()]
+    errors = [line for line in lines if line.lower().startswith("error:")]
+    return (errors or lines or [f"exit status {process.returncode}"])[-1]
+
+
+@contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """Hold the lock of an environment, after waiting for its other holder."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with open(folder / ".installing.lock", "w") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            print(f"waiting for another installation into {folder}", file=sys.stderr)
+            fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def is_current(stamp: Path, dependencies: str) -> bool:
+    """Return whether the stamp of a set is newer than what the set is made of."""
+    sources = [ROOT / "pyproject.toml", ROOT / "requirements" / f"{dependencies}.txt"]
+    return stamp.exists() and all(stamp.stat().st_mtime >= source.stat().st_mtime for source in sources)
+
+
+def main(folder: Path, dependencies: str = "") -> None:
+    """Create the environment, install the set unless it is current, and leave a stamp `.installed-SET`."""
+    with locked(folder):
+        python = create_environment(folder)
+        stamp = folder / f".installed-{dependencies}"
+        if not dependencies or is_current(stamp, dependencies):
+            return
+        print(f"installing the {dependencies} set into {folder} (once; it downloads about a gigabyte)", flush=True)
+        install(python, dependencies)
+        stamp.touch()
+        if dependencies == "dev":  # it contains the CPU set
+            (folder / ".installed-cpu").touch()
+
+
+if __name__ == "__main__":
+    try:
+        main(Path(sys.argv[1]), *sys.argv[2:])
+    except InstallError as error:
+        sys.exit(f"accelbench: {error}\naccelbench: nothing was measured")
+    except OSError as error:
+        sys.exit(f"accelbench: the environment cannot be created: {error}\naccelbench: nothing was measured")
