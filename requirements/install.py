@@ -42,10 +42,9 @@ def create_environment(folder: Path) -> Path:
     if python.exists():
         return python
     if not OLDEST <= sys.version_info[:2] <= NEWEST:
-        raise InstallError(
-            f"accelbench needs Python {'.'.join(map(str, OLDEST))} to {'.'.join(map(str, NEWEST))}, and {sys.executable} "
-            f"is {sys.version.split()[0]}: make PYTHON=python3.12 ..."
-        )
+        needed = " to ".join(".".join(map(str, version)) for version in (OLDEST, NEWEST))
+        found = f"{sys.executable} is Python {sys.version.split()[0]}"
+        raise InstallError(f"accelbench needs Python {needed}, but {found}: make PYTHON=python3.12 ...")
     for commands in (
         [[sys.executable, "-m", "venv", str(folder)]],
         # Without Debian's python3-venv: the pip of the system installs one into the environment.
@@ -69,14 +68,14 @@ def install(python: Path, dependencies: str) -> None:
     if not failure:
         return
     print(f"installing with pip, which takes longer, because uv failed: {failure}", file=sys.stderr)
-    failure = _run([*pip, "install", *what])
-    if failure:
-        raise InstallError(f"the {dependencies} set cannot be installed: {failure}")
+    if subprocess.run([*pip, "install", *what], cwd=ROOT).returncode:
+        raise InstallError(f"the {dependencies} set cannot be installed: pip's error is above")
 
 
 def _install_by_uv(python: Path, pip: list[str], what: list[str]) -> str:
     """Install by uv; return the reason of a failure, or an empty text."""
-    failure = _run([*pip, "install", "--quiet", "--constraint", "requirements/dev.txt", "uv"])
+    pinned = [line for line in (ROOT / "requirements" / "dev.txt").read_text().splitlines() if line.startswith("uv==")]
+    failure = _run([*pip, "install", "--quiet", *pinned])
     if failure:
         return failure
     settings = subprocess.run([*pip, "config", "list"], capture_output=True, text=True).stdout
@@ -102,14 +101,14 @@ def uv_variables(settings: str) -> dict[str, str]:
 
 
 def _run(command: list[str], environment: Mapping[str, str] | None = None) -> str:
-    """Run a command in the checkout; return the error line of a failure, or an empty text."""
+    """Run a command in the checkout; return the error of a failure as one line, or an empty text."""
     process = subprocess.run(command, cwd=ROOT, env=environment, stderr=subprocess.PIPE, text=True, errors="replace")
     if process.returncode == 0:
         sys.stderr.write(process.stderr)
         return ""
     lines = [line.strip() for line in process.stderr.splitlines() if line.strip()]
-    errors = [line for line in lines if line.lower().startswith("error:")]
-    return (errors or lines or [f"exit status {process.returncode}"])[-1]
+    first = next((number for number, line in enumerate(lines) if line.lower().startswith("error:")), 0)
+    return " ".join(lines[first:]) or f"exit status {process.returncode}"
 
 
 @contextmanager

@@ -1,0 +1,170 @@
+"""requirements/install.py with real pip and uv, on a small project and packages that lie in a folder: no network."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import shutil
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+from uv import find_uv_bin
+
+from tests.conftest import ROOT
+
+SCRIPT = ROOT / "requirements" / "install.py"
+PYPROJECT = """
+[build-system]
+requires = []
+build-backend = "backend"
+backend-path = ["."]
+[project]
+name = "project"
+version = "1"
+[project.optional-dependencies]
+cpu = ["part"]
+"""
+BACKEND = """
+import pathlib, shutil
+def build_editable(folder, config_settings=None, metadata_directory=None):
+    return shutil.copy(pathlib.Path(__file__).with_name("project-1-py3-none-any.whl"), folder).split("/")[-1]
+"""
+WORKING_UV = f"import os, sys; os.execv({find_uv_bin()!r}, ['uv', *sys.argv[1:]])"
+BROKEN_UV = "import sys; sys.exit('error: this uv is broken')"
+
+
+def write_wheel(folder: Path, name: str, version: str, program: str = "", metadata: str = "") -> None:
+    """Write the wheel of a package that runs as `python -m NAME`."""
+    info = f"{name}-{version}.dist-info"
+    with zipfile.ZipFile(folder / f"{name}-{version}-py3-none-any.whl", "w") as wheel:
+        wheel.writestr(f"{name}/__main__.py", program)
+        wheel.writestr(f"{info}/METADATA", f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n{metadata}")
+        wheel.writestr(f"{info}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
+        wheel.writestr(f"{info}/RECORD", "")
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    """A checkout with one dependency set of one pinned package, in a path with a space and a letter beyond ASCII."""
+    folder = tmp_path / "a clône"
+    (folder / "requirements").mkdir(parents=True)
+    shutil.copy(SCRIPT, folder / "requirements")
+    (folder / "pyproject.toml").write_text(PYPROJECT)
+    (folder / "backend.py").write_text(BACKEND)
+    write_wheel(folder, "project", "1", metadata="Provides-Extra: cpu\nRequires-Dist: part; extra == 'cpu'\n")
+    (folder / "requirements" / "cpu.txt").write_text("part==1\n")
+    (folder / "requirements" / "dev.txt").write_text("uv==1\n")
+    return folder
+
+
+@pytest.fixture
+def packages(tmp_path: Path) -> Path:
+    """A folder with the pinned version of a package, and a newer one."""
+    folder = tmp_path / "packages"
+    folder.mkdir()
+    for version in ("1", "2"):
+        write_wheel(folder, "part", version)
+    return folder
+
+
+def start(project: Path, **variables: str) -> subprocess.Popen[str]:
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("PIP_", "UV_", "PYTHON"))}
+    return subprocess.Popen(
+        [sys.executable, "requirements/install.py", ".venv", "cpu"],
+        cwd=project,
+        env={**kept, "PIP_CONFIG_FILE": os.devnull, "UV_NO_CACHE": "1", **variables},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def from_folder(packages: Path) -> dict[str, str]:
+    return {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": str(packages)}
+
+
+def installed(project: Path) -> set[str]:
+    return {path.name for path in project.glob(".venv/lib/python*/site-packages/*.dist-info")}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("uv", ["working", "broken", "missing"])
+def test_the_pinned_version_is_installed_with_and_without_uv(project: Path, packages: Path, uv: str) -> None:
+    if uv != "missing":
+        write_wheel(packages, "uv", "1", BROKEN_UV if uv == "broken" else WORKING_UV)
+    process = start(project, **from_folder(packages))
+    _, errors = process.communicate(timeout=120)
+    assert process.returncode == 0, errors
+    assert {"part-1.dist-info", "project-1.dist-info"} < installed(project)
+    assert (project / ".venv" / ".installed-cpu").exists()
+    assert len(errors.splitlines()) == (0 if uv == "working" else 1), errors
+    assert ("this uv is broken" in errors) == (uv == "broken")
+
+
+@pytest.mark.slow
+def test_two_installations_into_one_environment_wait_for_each_other(project: Path, packages: Path) -> None:
+    write_wheel(packages, "uv", "1", WORKING_UV)
+    processes = [start(project, **from_folder(packages)) for _ in range(2)]
+    outputs = [process.communicate(timeout=120)[0] for process in processes]
+    assert [process.returncode for process in processes] == [0, 0]
+    assert sorted(map(bool, outputs)) == [False, True], "one of them finds the set installed"
+
+
+@pytest.mark.slow
+def test_a_package_that_cannot_be_had_is_named(project: Path, packages: Path) -> None:
+    write_wheel(packages, "uv", "1", WORKING_UV)
+    (packages / "part-1-py3-none-any.whl").unlink()
+    process = start(project, **from_folder(packages))
+    _, errors = process.communicate(timeout=120)
+    assert process.returncode == 1
+    assert "part==1" in errors
+    assert not list(project.glob(".venv/.installed-*"))
+
+
+@pytest.mark.slow
+def test_an_index_that_does_not_answer_is_an_error_without_a_traceback(project: Path) -> None:
+    process = start(project, PIP_INDEX_URL="http://127.0.0.1:9/simple", PIP_RETRIES="0")
+    _, errors = process.communicate(timeout=120)
+    assert process.returncode == 1
+    assert "uv==1" in errors
+    assert "Traceback" not in errors
+
+
+def script() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("install", SCRIPT)
+    assert spec
+    assert spec.loader
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_an_interpreter_that_is_too_old_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    module = script()
+    monkeypatch.setattr(module, "OLDEST", (3, 99))
+    with pytest.raises(module.InstallError, match=r"3\.99"):
+        module.create_environment(tmp_path / "venv")
+    assert not (tmp_path / "venv").exists()
+
+
+@pytest.mark.parametrize(
+    ("settings", "variables"),
+    [
+        ("", {}),
+        ("global.timeout='60'", {}),
+        ("global.cert='/etc/ca.pem'", {"SSL_CERT_FILE": "/etc/ca.pem"}),
+        (":env:.index-url='http://a'\nglobal.index-url='http://b'", {"UV_DEFAULT_INDEX": "http://a"}),
+        ("install.index-url='http://a'\nglobal.index-url='http://b'", {"UV_DEFAULT_INDEX": "http://a"}),
+        ("global.find-links='/a\\n/b'", {"UV_FIND_LINKS": "/a,/b"}),
+        (
+            "global.extra-index-url='http://a http://b'",
+            {"UV_INDEX": "http://a http://b", "UV_INDEX_STRATEGY": "unsafe-best-match"},
+        ),
+    ],
+)
+def test_settings_of_pip_become_variables_of_uv(settings: str, variables: dict[str, str]) -> None:
+    assert script().uv_variables(settings) == variables
