@@ -333,7 +333,7 @@ def test_only_the_ceilings_of_what_may_bound_a_point_join_it(
     assert {(point.benchmark, point["dtype"], point.params.get("cores", "all")) for point in points} == kinds
 
 
-def test_the_memory_ceiling_of_a_gpu_drags_no_matrix_product_along() -> None:
+def test_a_memory_bound_kernel_of_a_gpu_needs_no_ceiling_of_matrix_products() -> None:
     points = ceilings_beside(make_plan(("norm",), None, "gpu", (), None))
     assert {point.benchmark for point in points} == {"stream"}
 
