@@ -132,7 +132,7 @@ def _run(argv: list[str] | None) -> int:
         if package in OWN_PACKAGES:
             raise
         lacks = f"this Python ({sys.executable}) lacks the package {package}, which accelbench needs"
-        return _complain(f"{lacks}: 'pip install .[cpu]' in its folder brings all", UserError.exit_status)
+        return _complain(f"{lacks}: pip install '.[cpu]' in its folder brings all", UserError.exit_status)
     except OSError as error:
         return _complain(f"the system refused it: {error}", RunBroken.exit_status)
 

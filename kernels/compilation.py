@@ -24,6 +24,7 @@ from types import ModuleType, SimpleNamespace
 from typing import Any
 
 from kernels.device_code import CudaKernel, DeviceKernel, NumbaKernel
+from profiling.install import install_extra
 
 TENSOR_CORE = re.compile(r"\b(?:[HIDQ]|HG|IG|QG|UTCH|UTCQ)MMA\b")
 """A multiplication of matrices: mma.sync, wgmma, and the fifth generation's own."""
@@ -221,7 +222,7 @@ def _tool(name: str) -> str:
     wheels = [path for root in nvidia.__path__ for path in Path(root).glob(f"*/bin/{name}")]
     found = str(wheels[0]) if wheels else shutil.which(name)
     if found is None:
-        raise RuntimeError(f"{name} is not installed: the extra dev brings it")
+        raise RuntimeError(f"{name} is not installed: {install_extra('dev')}")
     return found
 
 

@@ -31,6 +31,7 @@ from typing import Any, cast
 
 from kernels.lockstep import leave
 from profiling.benchmark import Skip, Task, Together
+from profiling.install import install_extra
 from profiling.ranks.channel import Channel, Message
 from profiling.ranks.world import World, join, world
 from profiling.records.point import Point
@@ -84,7 +85,7 @@ def in_mpi_process(module: str, point: Point) -> Task:
     Skip where mpi4py is missing, or no MPI launcher started the ranks.
     """
     if find_spec("mpi4py") is None:
-        raise Skip("mpi4py is not installed: install the extra mpi")
+        raise Skip(f"mpi4py is not installed: {install_extra('mpi')}")
     if ADDRESS not in os.environ:
         command = f"mpirun -n {world().size} accelbench run {point.benchmark} --param impl=mpi"
         raise Skip(f"the ranks were not started by an MPI launcher: '{command}' does")

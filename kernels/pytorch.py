@@ -6,6 +6,7 @@ from importlib import import_module
 from types import ModuleType
 
 from profiling.benchmark import Skip
+from profiling.install import install_extra
 
 
 def pytorch(module: str = "torch") -> ModuleType:
@@ -13,4 +14,4 @@ def pytorch(module: str = "torch") -> ModuleType:
     try:
         return import_module(module)
     except ImportError as error:
-        raise Skip(f"PyTorch cannot be imported ({error}): install the extra torch") from error
+        raise Skip(f"PyTorch cannot be imported ({error}): {install_extra('torch')}") from error

@@ -25,7 +25,7 @@ SETS = {
 
 
 def resolve(extras: str) -> list[str]:
-    """The exact versions that `pip install accelbench[extras]` takes today, sorted by name."""
+    """The exact versions that `pip install accelbench[EXTRA,…]` takes today, sorted by name."""
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder) / "report.json"
         pip = [sys.executable, "-m", "pip", "install", "--quiet", "--dry-run", "--ignore-installed"]

@@ -178,18 +178,31 @@ def show_plan(plan: Sequence[Point], settings: Settings, suite: Suite | None, de
     from accelbench.find_run import stored_runs
     from accelbench.forecast import forecast, of_machine, past_seconds, usual_seconds
     from accelbench.plain_console import say
+    from accelbench.run.plan import missing_frameworks
     from accelbench.run.store import RUNS
     from profiling.machine.environment.collect import collect
 
-    rounds = {str(point): settings.rounds_of(point) for point in plan}
+    missing = missing_frameworks(plan)
+    possible = [point for point in plan if point.backend not in missing]
     past = past_seconds(of_machine(stored_runs(RUNS), collect()))
-    estimate = forecast(plan, settings, past, usual_seconds(suite, len(plan), device)).sentence
+    estimate = forecast(possible, settings, past, usual_seconds(suite, len(plan), device)).sentence
     if form != "table":
         rows = [
-            Row(point, {"rounds": count}, "skipped", "a dry run measures nothing") for point, count in rounds.items()
+            Row(
+                str(point),
+                {"rounds": settings.rounds_of(point)},
+                "skipped",
+                missing.get(point.backend or "", "a dry run measures nothing"),
+            )
+            for point in plan
         ]
         say(Document("run", {"dry_run": True, "estimate": estimate}, rows).write(form))
         return
-    for point, count in rounds.items():
-        say(f"{point}, {count} rounds" if count > 1 else point)
-    say(f"{len(plan)} points; {estimate}; nothing was measured")
+    for point in plan:
+        count = settings.rounds_of(point)
+        skipped = ", would be skipped" * (point.backend in missing)
+        say(f"{point}{f', {count} rounds' if count > 1 else ''}{skipped}")
+    for reason in missing.values():
+        say(f"would be skipped: {reason}")
+    without = f", {len(plan) - len(possible)} of them skipped" * (len(possible) < len(plan))
+    say(f"{len(plan)} points{without}; {estimate}; nothing was measured")

@@ -54,7 +54,7 @@ def checks(root: Path = Path("/"), runs: Path = Path("runs")) -> list[Check]:
         *check_nvml(root),
         *check_cupti(root),
         *filter(None, [check_toolkit(root)]),
-        *check_frameworks(),
+        *check_frameworks(root),
         *(check for check in found if check),
         *(check_home(), check_cache(), check_temporary(), check_runs(runs)),
     ]

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from accelbench.doctor.check import Check
+from profiling.install import FRAMEWORKS, PackageSet, install_extra, install_framework
 from profiling.machine.devices import DeviceMissing, is_installed
 from profiling.machine.devices.nvidia import LIBRARIES, Nvidia
 from profiling.machine.nvidia.toolkit import toolkit, toolkit_version
@@ -23,7 +24,6 @@ HUNG = "no answer within"
 # Without these the first framework takes most of the card's memory, and the trials beside it fail for want of it.
 SHARING = {"XLA_PYTHON_CLIENT_PREALLOCATE": "false", "TF_FORCE_GPU_ALLOW_GROWTH": "true"}
 DEVICE = "device gpu"
-INSTALL = "make install DEVICE=gpu, or pip install 'accelbench[{extra}]'"
 
 
 @dataclass(frozen=True)
@@ -45,19 +45,19 @@ def _trial(name: str, short: str, modules: tuple[str, ...], cost: str, install: 
     return Trial(name, command, modules, install, cost, needed)
 
 
-def gpu_trials(extra: str) -> tuple[Trial, ...]:
-    """Return the trials of the GPU path's libraries; `extra` is the set of packages that suits the driver."""
-    set_of_packages = INSTALL.format(extra=extra)
-    cuda = "cuda13" if extra == "gpu13" else "cuda12"
+def gpu_trials(packages: PackageSet) -> tuple[Trial, ...]:
+    """Return the trials of the GPU path's libraries; `packages` is the set that suits the driver."""
+    set_of_packages = f"make install DEVICE=gpu, or {install_extra(packages)}"
     none, no_training = "nothing can be measured on the GPU", "no training is measured on the GPU with it"
     return (
         _trial("Numba", "numba", ("numba.cuda",), none, set_of_packages, needed=True),
         _trial("CuPy", "cupy", ("cupy",), none, set_of_packages, needed=True),
         _trial("NVBench", "nvbench", ("cuda.bench",), none, set_of_packages, needed=True),
         _trial("cuBLASLt", "cublaslt", ("cupy", "cuda.pathfinder"), "no int8 and fp8 products", set_of_packages),
-        _trial("JAX", "jax", ("jax",), no_training, f"pip install 'jax[{cuda}]'"),
-        _trial("PyTorch", "torch", ("torch",), no_training, "pip install 'accelbench[torch]'"),
-        _trial("TensorFlow", "tensorflow", ("tensorflow",), no_training, "pip install 'tensorflow[and-cuda]'"),
+        *(
+            _trial(title, name, (name,), no_training, install_framework(name, packages) or "")
+            for name, title in FRAMEWORKS.items()
+        ),
     )
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Literal
 
 from accelbench.doctor.check import Check
+from profiling.install import PackageSet, install_framework
 from profiling.machine.devices import DeviceMissing, kinds
 from profiling.machine.environment import cpu, limits, memory, software, system
 from profiling.machine.environment.files import format_cpu_list, read_text
@@ -22,11 +23,6 @@ FRAMEWORKS = {
     "torch": ("torch",),
 }
 """The distributions that bring each backend, any one of which will do."""
-INSTALL = {
-    "tensorflow": "make install, or pip install 'accelbench[cpu]' ('accelbench[gpu]' for a GPU)",
-    "jax": "pip install 'accelbench[jax]'",
-    "torch": "pip install 'accelbench[torch]'",
-}
 
 BUSY_CPUS = 0.25  # an idle desktop's load average stays below this
 SHARED_MEMORY_BYTES = 1 << 30  # data loaders and NCCL exchange batches there; Docker gives 64 MiB
@@ -55,13 +51,26 @@ def check_persistence() -> Iterator[Check]:
             yield Check(f"gpu {gpu.index} persistence mode", "ok" if gpu.persistence else "warn", state, advice)
 
 
-def check_frameworks() -> Iterator[Check]:
+def check_frameworks(root: Path) -> Iterator[Check]:
+    packages = _packages(root)
     for backend, distributions in FRAMEWORKS.items():
         versions = [f"{name} {found}" for name in distributions if (found := software.installed_version(name))]
         if versions:
             yield Check(f"backend {backend}", "ok", ", ".join(versions))
         else:
-            yield Check(f"backend {backend}", "missing", "not installed", INSTALL[backend])
+            yield Check(f"backend {backend}", "missing", "not installed", install_framework(backend, packages) or "")
+
+
+def _packages(root: Path) -> PackageSet:
+    """Return the package set of the machine's accelerator, or of its CPU where it has none."""
+    for device, kind in kinds().items():
+        if device != "cpu":
+            try:
+                kind.find(root)
+            except DeviceMissing:
+                continue
+            return kind.packages(root)
+    return "cpu"
 
 
 def check_governor(root: Path) -> Check | None:

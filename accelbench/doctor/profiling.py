@@ -10,6 +10,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from accelbench.doctor.check import Check
+from profiling.install import install_extra
 from profiling.machine.environment import container
 from profiling.machine.environment.files import read_int
 from profiling.machine.environment.permissions import (
@@ -76,7 +77,7 @@ def check_cupti(root: Path) -> Iterator[Check]:
         yield Check("CUPTI", "ok", f"{path}, API version {version.value}")
         return
     cost = "the trace of a training on the GPU shows no kernel"
-    yield Check("CUPTI", "missing", f"{CUPTI[0]} cannot be loaded", "pip install 'accelbench[gpu]'", cost)
+    yield Check("CUPTI", "missing", f"{CUPTI[0]} cannot be loaded", install_extra("gpu"), cost)
 
 
 def _cupti_paths(root: Path) -> Iterator[str]:

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from accelbench.format import counted, percent, read
+from accelbench.report.causes import NOISY, NOISY_MARK
 from accelbench.report.rows import Row
 from accelbench.report.stored_run import Light, Run
 from accelbench.report.verdict import verdict
@@ -18,7 +19,8 @@ FIRST_TYPES = ("float32", "float64", "bfloat16", "float16")
 """The types whose arithmetic is told first."""
 TYPES_TOLD, TRAININGS_TOLD, OTHERS_TOLD = 3, 3, 2
 """The most types, trainings, and other kernels that the first sentence tells of one device."""
-DISTURBED = " (disturbed)"
+CAUSES_TOLD = 3
+"""The most causes of noise that are named."""
 NEAR = 0.8
 """The share of a ceiling from which on a kernel is near to it."""
 
@@ -52,9 +54,7 @@ def answer(run: Run) -> Answer | None:
 def _how_fast(rows: Sequence[Row]) -> str:
     """Return the best rates of arithmetic and of memory of each device, and those of trainings and of other work."""
     devices = dict.fromkeys(row.record.point.device for row in rows)
-    told = " ".join(_of_device(device, [r for r in rows if r.record.point.device == device]) for device in devices)
-    everywhere = len(rows) > 1 and all(row.disturbed for row in rows)
-    return f"{told.replace(DISTURBED, '')} All of that was disturbed." if everywhere else told
+    return " ".join(_of_device(device, [r for r in rows if r.record.point.device == device]) for device in devices)
 
 
 def _of_device(device: str, rows: Sequence[Row]) -> str:
@@ -63,10 +63,10 @@ def _of_device(device: str, rows: Sequence[Row]) -> str:
     types = sorted({str(row.record.bound.dtype) for row in bounded if row.record.bound.figure == "flops"}, key=_rank)
     computed = [(_fastest(bounded, "flops", dtype), f" in {dtype}") for dtype in types[:TYPES_TOLD]]
     moved = [(_fastest(bounded, "bytes", None), " of memory")]
-    reached = [f"{_rate(row)}{of}{_doubt(row)}" for row, of in computed + moved if row]
-    trained = [f"{name} trains {_rate(row)}{_doubt(row)}" for name, row in _best_by_name(rows, True).items()]
+    reached = [f"{_rate(row)}{of}" for row, of in computed + moved if row]
+    trained = [f"{name} trains {_rate(row)}" for name, row in _best_by_name(rows, True).items()]
     unbounded = [row for row in kernels if row.record.figure == "items"]
-    others = [f"{name} does {_rate(row)}{_doubt(row)}" for name, row in _best_by_name(unbounded, False).items()]
+    others = [f"{name} does {_rate(row)}" for name, row in _best_by_name(unbounded, False).items()]
     first = [f"{device.upper()}: {' and '.join([', '.join(reached[:-1])] * (len(reached) > 1) + reached[-1:])}"]
     parts = first * bool(reached) + trained[:TRAININGS_TOLD] + others[:OTHERS_TOLD]
     if not parts:
@@ -104,14 +104,10 @@ def _best_by_name(rows: Sequence[Row], trained: bool) -> dict[str, Row]:
 
 def _rate(row: Row) -> str:
     """Return the row's rate without its interval; of a bounded kernel the rate of the figure that bounds it."""
-    figure = row.record.bound.figure
+    figure, mark = row.record.bound.figure, NOISY_MARK * bool(row.disturbed)
     if row.record.point.backend or figure is None:
-        return row.reading.figure
-    return read(row.record.rate(figure) or 0.0, UNITS[figure]).figure
-
-
-def _doubt(row: Row) -> str:
-    return DISTURBED if row.disturbed else ""
+        return mark + row.reading.figure
+    return mark + read(row.record.rate(figure) or 0.0, UNITS[figure]).figure
 
 
 def _holds_back(rows: Sequence[Row]) -> Iterator[str]:
@@ -133,6 +129,8 @@ def _holds_back(rows: Sequence[Row]) -> Iterator[str]:
         yield f"{of}; the furthest below it is {name}, with {percent(least)}."
     elif not trainings:
         reason = next((row.of_ceiling.reason for row in rows if row.of_ceiling.reason), "")
+        if any(row.of_ceiling.noisy for row in rows):
+            reason = "the measured ceilings are noisy"
         yield f"No share of a ceiling is known{': ' * bool(reason)}{reason}."
 
 
@@ -155,12 +153,10 @@ def _believe(run: Run) -> Iterator[str]:
     if counts.failed:
         yield f"Not all: {counted(counts.failed, 'point')} failed, and have no figure."
     if counts.disturbed:
-        words = Counter(flag.word for row in run.rows if row.disturbed for flag in row.flags)
-        kinds = ", ".join(f"{word} {count}" for word, count in words.most_common())
-        were = "was" if counts.disturbed == 1 else "were"
-        some = f"{counts.disturbed} of {counts.measured} points"
-        yield f"With doubt: {some} {were} disturbed ({kinds}) and may come out otherwise."
-        yield "'accelbench doctor' tells how to quieten this machine."
+        are = "is" if counts.disturbed == 1 else "are"
+        reasons = "; ".join(_reasons(run))
+        yield f"Low confidence: {counts.disturbed} of {counts.measured} results {are} noisy: {reasons}."
+        yield "Repeat them on a quieter machine (see 'accelbench doctor')."
     elif not counts.failed:
         alone = sum(len(row.record.rounds) <= 1 for row in run.rows)
         whole = f"Yes: nothing was seen to disturb {counted(counts.measured, 'point')}, and every answer was verified."
@@ -168,3 +164,13 @@ def _believe(run: Run) -> Iterator[str]:
         yield whole if not alone else f"{whole} {rest}: a fresh one may differ by some per cent."
     if run.ceilings_from:
         yield f"T{run.ceilings_from[1:]}."
+
+
+def _reasons(run: Run) -> Iterator[str]:
+    """Yield what disturbed the results, each cause with their number where it did not disturb all the noisy ones."""
+    found = [cause for cause in run.causes if cause.word == NOISY]
+    courses = Counter(row.course.kind for row in run.rows if row.course.kind != "steady")
+    for reason, count in [*((cause.sentence, len(cause.rows)) for cause in found[:CAUSES_TOLD]), *courses.items()]:
+        yield reason if count == run.counts.disturbed else f"{reason} ({counted(count, 'result')})"
+    if (more := len(found) - CAUSES_TOLD) > 0:
+        yield f"{more} more causes" if more > 1 else "1 more cause"

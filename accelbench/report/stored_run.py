@@ -11,6 +11,7 @@ from typing import Literal
 
 from accelbench.format import seconds
 from accelbench.history.fingerprint import fingerprint
+from accelbench.report.causes import Cause, causes
 from accelbench.report.rows import Counts, Group, Row, count_text, counts_of, each_at_most, make_groups, rows_of
 from accelbench.run.store import RunInfo, RunStore
 from profiling.analysis.course import Course, course_of, disturbances
@@ -141,6 +142,11 @@ class Run:
     def groups(self) -> list[Group]:
         """Return the rows by benchmark, device and backend."""
         return make_groups(self.rows)
+
+    @cached_property
+    def causes(self) -> list[Cause]:
+        """Return the causes of the rows' flags."""
+        return causes(self.rows)
 
     @cached_property
     def ceilings(self) -> Sequence[Ceiling]:

@@ -12,23 +12,26 @@ from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from types import ModuleType
+from typing import TYPE_CHECKING
 
 from accelbench.errors import UserError
 from accelbench.limits import MOST_VALUE
 from accelbench.run.suite import Selection, Suite, load_suite, suite_names
 from profiling.benchmark import REGISTRY, Benchmark, Values
-from profiling.machine.devices import is_installed
+from profiling.install import FRAMEWORKS, not_installed
+from profiling.machine.devices import device_kind, is_installed
 from profiling.modules import modules_of
 from profiling.near_misses import did_you_mean, suggest
 from profiling.records.layout import Layout
 from profiling.records.point import Device, Point, Scalar
-from profiling.records.work import Bound
+from profiling.records.work import Bound, Bounded
+
+if TYPE_CHECKING:
+    from profiling.analysis.roofline import Kind  # which brings SciPy along
 
 OWN_BENCHMARKS = "ACCELBENCH_PATH"
 CEILINGS = "ceilings"
 """The suite that joins every run whose figures are shares of a ceiling."""
-FRAMEWORKS = {"tensorflow": "TensorFlow", "jax": "JAX", "torch": "PyTorch"}
-"""The names of the backends in a sentence."""
 
 
 @cache
@@ -131,29 +134,29 @@ def make_plan(
 def ceilings_beside(points: Sequence[Point]) -> list[Point]:
     """Return the points that set the ceilings which these are shares of, without those that are among these.
 
-    The ceiling of a type that its benchmark does not measure by default joins only where one of these is of that type.
+    A kernel is a share of what bounds it: arithmetic of its dtype and cores, or memory. The layers of a model are
+    bounded by either, so that both are measured for it.
     """
     benchmarks, there = discover(), {str(point) for point in points}
-    devices = dict.fromkeys(point.device for point in points if benchmarks[point.benchmark].bound)
+    needed = {kind: None for point in points for kind in _bounds(benchmarks, point)}
+    devices = dict.fromkeys(device for device, *_ in needed)
     combinations = [
         combination
         for device in devices
         for selection in load_suite(CEILINGS).selections(device)
         for combination in _combinations(benchmarks[selection.name], selection.axes, device, (), None)
     ]
-    declared = {_dtype(benchmarks, point) for point in points}
-
-    def needed(point: Point) -> bool:
-        usual = _combinations(benchmarks[point.benchmark], {}, point.device, (), None)
-        dtype = _dtype(benchmarks, point)
-        return dtype in declared or dtype in {_dtype(benchmarks, other) for other in usual}
-
-    return [point for point in _existing(benchmarks, combinations) if str(point) not in there and needed(point)]
+    ceilings = [point for point in _existing(benchmarks, combinations) if str(point) not in there]
+    return [point for point in ceilings if any(kind in needed for kind in _bounds(benchmarks, point))]
 
 
-def _dtype(benchmarks: Mapping[str, Benchmark], point: Point) -> str | None:
+def _bounds(benchmarks: Mapping[str, Benchmark], point: Point) -> list[Kind]:
+    """Return the kinds of work that may bound the point's rate."""
     bound: Bound = benchmarks[point.benchmark].declared(point)["bound"]
-    return bound.dtype
+    if bound.figure is None:
+        return []
+    figures: tuple[Bounded, ...] = ("flops", "bytes") if point.backend else (bound.figure,)
+    return [(point.device, figure, bound.dtype if figure == "flops" else None, bound.cores) for figure in figures]
 
 
 def _select(
@@ -262,18 +265,19 @@ def _first_installed(backends: Sequence[str]) -> str:
     return next(filter(is_installed, backends), backends[0])
 
 
+def missing_frameworks(points: Iterable[Point]) -> dict[str, str]:
+    """Return each backend of the points that is not installed, with the sentence that names what installs it."""
+    needed = {point.backend: point.device for point in points if point.backend and not is_installed(point.backend)}
+    return {backend: not_installed(backend, device_kind(device).packages()) for backend, device in needed.items()}
+
+
 def refuse_doomed(points: Iterable[Point]) -> None:
     """Raise `UserError` where the points that are no ceilings are all trainings whose framework is not installed."""
     benchmarks = discover()
     asked = [point for point in points if not benchmarks[point.benchmark].ceiling]
-    missing = dict.fromkeys(point.backend for point in asked if point.backend and not is_installed(point.backend))
+    missing = missing_frameworks(asked)
     if asked and all(point.backend in missing for point in asked):
-        names = " nor ".join(FRAMEWORKS.get(backend, backend) for backend in missing if backend)
-        extras = ",".join(backend for backend in missing if backend)
-        neither = "neither " * (len(missing) > 1)
-        raise UserError(
-            f"{neither}{names} is installed, so nothing of this could be measured: install the extra {extras}"
-        )
+        raise UserError("; ".join(missing.values()))
 
 
 def replaced_backend(points: Iterable[Point], asked: str | None) -> str | None:

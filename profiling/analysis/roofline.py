@@ -70,6 +70,8 @@ class Share:
     """The bound itself, in FLOP/s or byte/s."""
     figure: Bounded | None = None
     """Whether the bound is one of flops or of bytes."""
+    noisy: bool = False
+    """Whether the fraction is unknown because the bound was measured while something disturbed it."""
 
 
 def arithmetic_intensity(record: Record) -> float | None:
@@ -190,7 +192,8 @@ def share_of_ceiling(record: Record, measured: Sequence[Ceiling] | None) -> Shar
     if share > BEYOND:
         return Share(None, f"this was {share:.3g} times as fast as the ceiling of {of}", of, most, figure)
     if ceiling.doubt:
-        return Share(None, f"the ceiling of {ceiling.kind} {ceiling.doubt}")
+        reason = f"the ceiling of {ceiling.kind} {ceiling.doubt}"
+        return Share(None, reason, of=ceiling.kind, noisy=ceiling.doubt == DISTURBED)
     return Share(share, of=of, bound=most, figure=figure)
 
 

@@ -143,4 +143,4 @@ def test_a_second_run_measures_no_ceilings_again_and_says_whose_its_shares_are_o
     assert run.rows[0].of_ceiling.value == pytest.approx((run.records[0].rate() or 0) / 1e15, rel=0.01)
     assert f"T{said}" in (answer(run) or pytest.fail("nothing was measured")).believe
     assert f"t{said}" in (tmp_path / "after" / "report.html").read_text(encoding="utf-8")
-    assert "peak-arith" in accelbench(*words, "--new-ceilings", "--dry-run").stdout
+    assert "op=triad" in accelbench(*words, "--new-ceilings", "--dry-run").stdout

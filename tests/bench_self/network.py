@@ -21,6 +21,7 @@ from rich.console import Console
 from accelbench.run.plan import discover
 from kernels.pingpong.cpu_tcp import connection
 from profiling.benchmark import Task
+from profiling.install import not_installed
 from profiling.ranks.channel import Address, free_port
 from profiling.ranks.world import World, join, world
 from profiling.records.point import Point
@@ -130,7 +131,7 @@ def pingpong_beside_netpipe(console: Console) -> list[Bound]:
 def gloo_beside_bare_loop(console: Console) -> list[Bound]:
     """The bus bandwidth of gloo's all-reduce as a ratio to that of a bare loop."""
     if find_spec("torch") is None:
-        console.print("PyTorch is not installed: install the extra torch")
+        console.print(not_installed("torch", "cpu"))
         return []
     bounds, place = [], Place("loopback")
     for size in GLOO_BYTES:

@@ -61,7 +61,7 @@ def test_two_epochs_on_real_digits_learn(accelbench: Run, tmp_path: Path) -> Non
 
 def test_a_missing_framework_is_skipped_with_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(keras_model, "find_spec", lambda name: None)
-    with pytest.raises(Skip, match="torch is not installed: install the extra torch, or choose another --backend"):
+    with pytest.raises(Skip, match=r"PyTorch is not installed: .*\[torch\].*, or choose another --backend"):
         cnn_mnist(Point("cnn-mnist", "cpu", {"batch": 32, "epochs": 1}, "torch"))
 
 

@@ -8,13 +8,14 @@ from types import SimpleNamespace
 from typing import Any
 
 from profiling.benchmark import Skip
+from profiling.install import not_installed
+from profiling.machine.devices import device_kind
 from profiling.machine.environment.cpu import count_usable
 from profiling.records.point import Point
 from workloads.distribution.find import strategy_of
 from workloads.distribution.strategy import Strategy
 from workloads.training.given import give
 
-INSTALL = {"tensorflow": "the set cpu, gpu or tpu", "jax": "the extra jax", "torch": "the extra torch"}
 ONLY_CPU = {"CUDA_VISIBLE_DEVICES": "-1", "JAX_PLATFORMS": "cpu"}
 """Frameworks take a GPU wherever they see one, and would train there in the CPU's name."""
 QUIET = {"TF_CPP_MIN_LOG_LEVEL": "2", "TF_FORCE_GPU_ALLOW_GROWTH": "true"}
@@ -29,7 +30,8 @@ def use_backend(point: Point) -> Strategy:
     """
     backend = str(point.backend)
     if find_spec(backend) is None:
-        raise Skip(f"{backend} is not installed: install {INSTALL[backend]}, or choose another --backend")
+        hint = not_installed(backend, device_kind(point.device).packages())
+        raise Skip(f"{hint}, or choose another --backend")
     os.environ["KERAS_BACKEND"] = backend
     for variable, value in QUIET.items():
         os.environ.setdefault(variable, value)

@@ -16,6 +16,7 @@ from rich.text import Text
 
 from accelbench.format import UNKNOWN, bound, quality_in_short, share, told_metrics
 from accelbench.plain_console import PlainConsole
+from accelbench.report.causes import NOISY, NOISY_MARK
 from accelbench.report.rows import Group, Row, each_at_most, reproduce, trained_on
 from accelbench.report.section import InPage, InTerminal, Run, Section
 from accelbench.report.verdict import shares_text, verdict, verdict_in_short, verdict_line
@@ -131,11 +132,13 @@ def _table(groups: Sequence[Group], width: int, everything: bool) -> Table:
     table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, header_style="bold", padding=(0, 1, 0, 0))
     table.add_column("benchmark and point", overflow="fold", ratio=1)
     columns = _columns([row for group in groups for row in group.rows], width)
+    noisy = any(row.disturbed for group in groups for row in group.rows)
     for column in columns:
         if column == "flags":
             table.add_column(column, max_width=9)
         else:
-            table.add_column(column, justify="right", no_wrap=True)
+            marked = f" ({NOISY_MARK} noisy)" if noisy and column == "figure" else ""
+            table.add_column(column + marked, justify="right", no_wrap=True)
     most = each_at_most((len(group.rows) for group in groups), ROWS_IN_TERMINAL)
     for group in groups:
         heading = Text.assemble((f"{group.benchmark} {group.device}", "bold"), f" {group.common}")
@@ -160,26 +163,31 @@ def _columns(rows: Sequence[Row], width: int) -> list[str]:
         "interval": width >= ENOUGH,
         "of peak": any(row.of_peak.value is not None for row in rows),
         "of ceiling": any(row.of_ceiling.value is not None for row in rows),
-        "flags": width >= ROOMY and any(row.flags for row in rows),
+        "flags": width >= ROOMY and any(_words(row) for row in rows),
     }
     return [column for column, something in says.items() if something]
 
 
 def _cell(row: Row, column: str) -> Text:
     if column == "figure":
-        return Text(row.reading.figure)
+        return Text(NOISY_MARK * bool(row.disturbed) + row.reading.figure)
     if column == "interval":
         return Text(row.reading.interval, style="dim")
     if column == "flags":
-        return Text(", ".join(flag.word for flag in row.flags), style="yellow")
+        return Text(_words(row), style="yellow")
     return Text(share(row.of_peak if column == "of peak" else row.of_ceiling))
 
 
 def _below(row: Row, with_flags: bool, everything: bool) -> Iterator[tuple[str, str]]:
     """Yield what there is to say of the row besides its figure, in a line unless everything is wanted."""
     yield from _details(row, everything)
-    if with_flags and row.flags:
-        yield ", ".join(flag.word for flag in row.flags), "yellow"
+    if with_flags and (words := _words(row)):
+        yield words, "yellow"
+
+
+def _words(row: Row) -> str:
+    """Return the row's flags that no mark at its figure stands for."""
+    return ", ".join(flag.word for flag in row.flags if flag.word != NOISY)
 
 
 def _details(row: Row, everything: bool) -> Iterator[tuple[str, str]]:
@@ -220,11 +228,14 @@ def _print_bounds(groups: Sequence[Group], console: Console, everything: bool) -
         ("ceiling", "the best that was measured", [row.of_ceiling for row in rows]),
     ):
         bounds = dict.fromkeys(f"{share.of} {bound(share)}" for share in shares if share.value is not None)
-        reasons = dict.fromkeys(share.reason for share in shares if share.reason is not None)
+        noisy = dict.fromkeys(share.of for share in shares if share.noisy)
+        reasons = dict.fromkeys(share.reason for share in shares if share.reason is not None and not share.noisy)
         if not bounds and name == "peak" and not everything:
             continue
         if bounds:
             console.print(Text(f"{name}, {meaning}: {'; '.join(bounds)}", style="dim"))
+        if noisy:
+            console.print(Text(f"{name} {UNKNOWN}: its measurement is noisy ({', '.join(noisy)})", style="dim"))
         for reason in reasons:
             console.print(Text(f"{name} {UNKNOWN}: {reason}", style="dim"))
 

@@ -1,55 +1,53 @@
-"""The flags: figures that something disturbed, or that rest on less than they should."""
+"""The flags: figures that something disturbed, or that rest on less than they should, grouped by cause."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import groupby
 from typing import Any
 
 from rich.console import Console
 from rich.text import Text
 
-from accelbench.report.rows import Group, Row
+from accelbench.format import counted
+from accelbench.report.causes import NOISY, Cause
 from accelbench.report.section import InPage, InTerminal, Run, Section
 
-MEANINGS_SHOWN = 2
-"""The meanings of one flag that the terminal shows; the page has them all."""
+CAUSES_SHOWN = 2
+"""The causes of one flag that the terminal shows; the page has them all."""
 FLAGGED_SHOWN, COURSES_DRAWN = 500, 24
-"""The flagged points that the page shows, and the time courses that it draws: it stays small."""
+"""The points of one cause that the page shows, and the time courses that it draws: it stays small."""
 FEW = 3
-"""The most flagged points whose explanations are unfolded."""
+"""The most causes whose points are unfolded."""
 
 
-def _print(flagged: Sequence[tuple[Group, Row]], console: Console) -> None:
-    """Print what each flag means, with the points it concerns; the page has what is too long for the terminal."""
-    meanings: dict[str, dict[str, list[str]]] = {}
-    for group, row in flagged:
-        for flag in row.flags:
-            meanings.setdefault(flag.word, {}).setdefault(flag.meaning, []).append(f"{group.benchmark} {row.point}")
-    for word, by_meaning in meanings.items():
-        shown = list(by_meaning.items())[:MEANINGS_SHOWN]
-        for meaning, points in shown:
-            where = points[0].strip() if len(points) == 1 else f"{len(points)} points"
-            console.print(Text.assemble((word, "yellow"), (f": {meaning} ({where})", "dim")))
-        more = sum(map(len, by_meaning.values())) - sum(len(points) for _, points in shown)
-        if more:
-            rest = "1 more point" if more == 1 else f"{more} more points"
-            console.print(Text.assemble((word, "yellow"), (f": {rest}, each explained in the report", "dim")))
+def _print(found: Sequence[Cause], console: Console) -> None:
+    """Print the causes of each flag; those of noise are in the answer to whether the figures can be believed."""
+    for word, of_word in groupby((cause for cause in found if cause.word != NOISY), key=lambda cause: cause.word):
+        shown = list(of_word)
+        for cause in shown[:CAUSES_SHOWN]:
+            point, count = cause.rows[0].record.point, len(cause.rows)
+            where = f"{count} points" if count > 1 else f"{point.benchmark} {point.details}".strip()
+            console.print(Text.assemble((word, "yellow"), (f": {cause.sentence} ({where})", "dim")))
+        if more := sum(len(cause.rows) for cause in shown[CAUSES_SHOWN:]):
+            rest = f"{counted(more, 'more point')}, explained in the report"
+            console.print(Text.assemble((word, "yellow"), (f": {rest}", "dim")))
 
 
-def _content(flagged: Sequence[tuple[Group, Row]], run: Run) -> Mapping[str, Any]:
+def _content(found: Sequence[Cause], run: Run) -> Mapping[str, Any]:
     from accelbench.report.course_plot import time_course
 
-    shown = [row for _, row in flagged[:FLAGGED_SHOWN]]
-    drawn = [n for n, row in enumerate(shown) if row.course.kind != "steady"][:COURSES_DRAWN]
+    courses = {str(row.record.point): row for cause in found for row in cause.rows if row.course.kind == cause.word}
+    drawn = list(courses.items())[:COURSES_DRAWN]
     return {
         "FEW": FEW,
         "FLAGGED_SHOWN": FLAGGED_SHOWN,
-        "courses": {n: time_course(shown[n], f"course-{n + 1}") for n in drawn},
+        "courses": {point: time_course(row, f"course-{n}") for n, (point, row) in enumerate(drawn, start=1)},
     }
 
 
 section = Section(
-    find=lambda run: [(group, row) for group in run.groups for row in group.rows if row.flags],
+    find=lambda run: run.causes,
     page=InPage(80, "flags", "Flags", _content),
     terminal=InTerminal(20, _print),
 )

@@ -10,6 +10,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Protocol
 
+from profiling.install import PackageSet
 from profiling.modules import modules_of
 from profiling.records.point import Device
 from profiling.records.work import Bounded
@@ -71,6 +72,10 @@ class DeviceKind(ABC):
     def require(self, root: Path = Path("/")) -> None:
         """Raise `DeviceMissing` unless the device is here, and Python has the libraries that measure it."""
         self.find(root)
+
+    def packages(self, root: Path = Path("/")) -> PackageSet:
+        """Return the extra that brings the device's libraries and TensorFlow; `DeviceMissing` where there is none."""
+        return "cpu"
 
     def synchronize(self) -> None:  # noqa: B027 - a kind whose calls return when they are done has nothing to wait for
         """Wait until the device has done all its work."""

@@ -6,8 +6,9 @@ import os
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
+from profiling.install import PackageSet, install_extra
 from profiling.machine.devices import CardSensors, DeviceKind, DeviceMissing, is_installed
 from profiling.machine.environment.container import collect_container
 from profiling.machine.environment.files import read_text
@@ -73,10 +74,10 @@ class Nvidia(DeviceKind):
             install = "make install DEVICE=gpu" if extra == "gpu" else f"make install DEVICE=gpu SET={extra}"
             raise DeviceMissing(
                 f"no usable GPU: {here}, but Python has no {', no '.join(missing)}",
-                f"{install}, or pip install 'accelbench[{extra}]'",
+                f"{install}, or {install_extra(extra)}",
             )
 
-    def packages(self, root: Path = Path("/")) -> Literal["gpu", "gpu13"]:
+    def packages(self, root: Path = Path("/")) -> PackageSet:
         """Return the name of the set of packages that suits the driver; raise `DeviceMissing` without a GPU."""
         return "gpu13" if self._first_card(root)[1] >= (13, 0) else "gpu"
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from profiling.install import PackageSet, install_extra
 from profiling.machine.devices import DeviceKind, DeviceMissing, is_installed
 from profiling.machine.environment.container import collect_container
 from profiling.machine.environment.pci import has_pci_device
@@ -45,8 +46,12 @@ class Tpu(DeviceKind):
             lacking = "no libtpu" if frameworks else f"neither {' nor '.join(FRAMEWORKS)}"
             raise DeviceMissing(
                 f"no usable TPU: {here}, but Python has {lacking}",
-                "make install DEVICE=tpu, or pip install 'accelbench[tpu]'",
+                f"make install DEVICE=tpu, or {install_extra('tpu')}",
             )
+
+    def packages(self, root: Path = Path("/")) -> PackageSet:
+        """Return the name of the set of packages with the TPU's libraries."""
+        return "tpu"
 
 
 def _address() -> str | None:

@@ -9,6 +9,7 @@ from types import ModuleType
 from typing import Any
 
 from profiling.benchmark import Skip
+from profiling.install import install_extra
 from profiling.machine.sizes import format_bytes
 
 DISTRIBUTIONS = {
@@ -25,9 +26,8 @@ def library(module: str) -> ModuleType:
         return import_module(module)
     except ImportError as error:
         name = DISTRIBUTIONS.get(module, module)
-        raise Skip(
-            f"{name} cannot be imported ({error}): install the extra gpu (CUDA 12) or gpu13 (CUDA 13)"
-        ) from error
+        install = f"{install_extra('gpu')} (CUDA 12) or {install_extra('gpu13')} (CUDA 13)"
+        raise Skip(f"{name} cannot be imported ({error}): {install}") from error
 
 
 def call(function: str, *args: Any) -> Any:

@@ -141,6 +141,25 @@ def test_a_dry_run_for_programs_names_every_point(capsys: Captured) -> None:
     assert all((row["rounds"], row["outcome"]) == (2, "skipped") for row in found["rows"])
 
 
+def test_a_dry_run_names_the_trainings_that_would_be_skipped_and_leaves_out_their_time(
+    capsys: Captured, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words = ["run", "norm", "cnn-mnist", "--backend", "torch", "--device", "cpu", "--no-ceilings", "--dry-run"]
+    monkeypatch.setattr("accelbench.run.plan.is_installed", lambda name: name == "torch")
+    assert main(words) == 0
+    assert "1 training " in capsys.readouterr().out
+    monkeypatch.setattr("accelbench.run.plan.is_installed", lambda name: False)
+    assert main(words) == 0
+    *points, reason, total = capsys.readouterr().out.splitlines()
+    assert [point.split()[0] for point in points if point.endswith("skipped")] == ["cnn-mnist"]
+    assert reason.endswith("PyTorch is not installed: pip install 'accelbench[torch]'")
+    assert "1 of them skipped" in total
+    assert "training" not in total
+    assert main([*words, "--format", "json"]) == 0
+    rows = json.loads(capsys.readouterr().out)["rows"]
+    assert ["accelbench[torch]" in row["reason"] for row in rows] == [row["name"][0] == "c" for row in rows]
+
+
 def test_a_format_that_is_none_is_told_with_what_was_meant(capsys: Captured, run: str) -> None:
     assert main(["report", run, "--format", "jsn"]) == 2
     assert "did you mean 'json'?" in capsys.readouterr().err

@@ -54,11 +54,11 @@ def test_a_disturbed_figure_is_told_only_where_no_other_is_near_and_as_such(tmp_
     near = answered(tmp_path / "near", ceiling(1.88e11, noise=NOISY), product(1.8e11))
     assert near.how_fast == "CPU: 180 GFLOP/s in float32."
     far = answered(tmp_path / "far", ceiling(3e11, noise=NOISY), product(1.8e11))
-    assert far.how_fast == "CPU: 300 GFLOP/s in float32 (disturbed)."
+    assert far.how_fast == "CPU: ~300 GFLOP/s in float32."
     every = answered(tmp_path / "every", ceiling(3e11, noise=NOISY), moved(4.5e10, noise=NOISY))
-    assert every.how_fast == "CPU: 300 GFLOP/s in float32 and 45.0 GB/s of memory. All of that was disturbed."
+    assert every.how_fast == "CPU: ~300 GFLOP/s in float32 and ~45.0 GB/s of memory."
     alone = answered(tmp_path / "alone", ceiling(3e11, noise=NOISY))
-    assert alone.how_fast == "CPU: 300 GFLOP/s in float32 (disturbed)."
+    assert alone.how_fast == "CPU: ~300 GFLOP/s in float32."
 
 
 def test_the_kernel_furthest_below_its_ceiling_is_what_holds_it_back(tmp_path: Path) -> None:
@@ -78,8 +78,8 @@ def test_what_cannot_be_told_is_said(tmp_path: Path) -> None:
     ("records", "light", "sentence"),
     [
         ([product(1e11)], "good", "Yes: nothing was seen to disturb 1 point"),
-        ([product(1e11), product(2e11, noise=NOISY, params={"n": 5})], "disturbed", "With doubt: 1 of 2 points"),
-        ([product(1e11, noise=NOISY)], "disturbed", "With doubt: 1 of 1 points was disturbed (noisy 1)"),
+        ([product(1e11), product(2e11, noise=NOISY, params={"n": 5})], "disturbed", "Low confidence: 1 of 2 results"),
+        ([product(1e11, noise=NOISY)], "disturbed", "Low confidence: 1 of 1 results"),
         ([product(1e11), unmeasured("launch", "failed", "crash")], "bad", "Not all: 1 point failed"),
     ],
 )

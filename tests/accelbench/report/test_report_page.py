@@ -197,7 +197,7 @@ def test_a_page_of_disturbed_points_has_no_green_dot(tmp_path: Path) -> None:
     page = page_of(tmp_path / "noisy", [noisy])
     assert '<p class="verdict disturbed">1 of 1 points measured and verified, all of them disturbed' in page
     assert '<a class="card disturbed"' in page
-    assert "With doubt: 1 of 1 points was disturbed" in page
+    assert "Low confidence: 1 of 1 results is noisy" in page
     text = " ".join(Tags(page).text.split())
     assert "No share is of a ceiling in doubt memory bandwidth was disturbed: steal: 9%." in text
     quiet = page_of(tmp_path / "quiet", [noisy.model_copy(update={"noise": []})])

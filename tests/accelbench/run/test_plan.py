@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -10,7 +11,7 @@ from types import SimpleNamespace
 import pytest
 
 from accelbench.errors import UserError
-from accelbench.run.plan import Choice, ceilings_beside, discover, make_plan, replaced_backend
+from accelbench.run.plan import Choice, ceilings_beside, discover, make_plan, refuse_doomed, replaced_backend
 from accelbench.run.runner import too_few
 from accelbench.run.suite import load_suite
 from profiling.analysis.roofline import ceilings
@@ -117,7 +118,7 @@ def test_the_matrix_ceiling_of_a_gpu_is_the_best_of_several_sizes_for_each_type(
         if point.benchmark == "matmul":
             assert point["impl"] == "vendor"
             scans.setdefault(point["dtype"], set()).add(point["n"])
-    assert set(scans) == set(discover()["matmul"].axes_on("gpu")["dtype"])
+    assert set(scans) == set(discover()["gemm"].axes_on("gpu")["dtype"])
     assert all(len(sizes) >= 3 for sizes in scans.values())
     fields = {"figure": "flops", "ceiling": True}
     scanned = [point.params for point in points if point.benchmark == "matmul"]
@@ -241,6 +242,21 @@ def test_frameworks_that_a_suite_compares_are_all_planned(only_installed: Callab
     assert replaced_backend(planned, None) is None
 
 
+@pytest.mark.parametrize(
+    ("backends", "extras"),
+    [(("torch",), ["torch"]), (("jax",), ["jax"]), (("tensorflow",), ["cpu"]), (("jax", "torch"), ["jax", "torch"])],
+)
+def test_trainings_whose_frameworks_are_not_installed_are_refused_with_what_installs_each(
+    only_installed: Callable[..., None], backends: tuple[str, ...], extras: list[str]
+) -> None:
+    only_installed()
+    planned = [point for backend in backends for point in make_plan(("cnn-mnist",), None, "cpu", (), backend)]
+    with pytest.raises(UserError) as raised:
+        refuse_doomed(planned)
+    assert re.findall(r"is not installed: pip install 'accelbench\[(\w+)\]'", str(raised.value)) == extras
+    refuse_doomed([*planned, *make_plan(("norm",), None, "cpu", (), None)])
+
+
 ON_AN_ABSENT_BACKEND = '''
 """A benchmark whose first backend nobody has."""
 
@@ -295,13 +311,31 @@ def test_kernels_of_the_suites_are_measured_in_several_processes_and_trainings_i
     assert suite.training_rounds == {}
 
 
-def test_the_ceiling_of_a_narrow_type_is_measured_on_a_cpu_where_a_point_is_of_that_type() -> None:
-    def types(choices: tuple[Choice, ...]) -> set[Scalar]:
-        beside = ceilings_beside(make_plan(("matmul",), None, "cpu", choices, None))
-        return {point["dtype"] for point in beside if point.benchmark == "peak-arith"}
+STREAMS = {("stream", "float64", "all")}
 
-    assert types(()) == {"float32", "float64"}
-    assert types((Choice.parse("dtype=int8"),)) == {"float32", "float64", "int8"}
+
+@pytest.mark.parametrize(
+    ("name", "choices", "kinds"),
+    [
+        ("norm", (), STREAMS),
+        ("stream", ("op=dot",), STREAMS),
+        ("matmul", (), {("peak-arith", "float32", "all"), ("peak-arith", "float64", "all")}),
+        ("matmul", ("dtype=int8",), {("peak-arith", "int8", "all")}),
+        ("peak-arith", ("cores=one",), set()),
+        ("cnn-mnist", (), {("peak-arith", "float32", "all"), *STREAMS}),
+        ("nqueens", (), set()),
+    ],
+)
+def test_only_the_ceilings_of_what_may_bound_a_point_join_it(
+    name: str, choices: tuple[str, ...], kinds: set[tuple[str, str, str]]
+) -> None:
+    points = ceilings_beside(make_plan((name,), None, "cpu", [Choice.parse(text) for text in choices], None))
+    assert {(point.benchmark, point["dtype"], point.params.get("cores", "all")) for point in points} == kinds
+
+
+def test_a_memory_bound_kernel_of_a_gpu_needs_no_ceiling_of_matrix_products() -> None:
+    points = ceilings_beside(make_plan(("norm",), None, "gpu", (), None))
+    assert {point.benchmark for point in points} == {"stream"}
 
 
 def test_a_cpu_multiplies_narrow_numbers_if_asked() -> None:

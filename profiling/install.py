@@ -1,0 +1,36 @@
+"""The commands that install the optional packages: the extras of this package, and the frameworks by device."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+Extra = Literal["cpu", "gpu", "gpu13", "tpu", "jax", "torch", "mpi", "dev"]
+"""The extras of pyproject.toml."""
+PackageSet = Literal["cpu", "gpu", "gpu13", "tpu"]
+"""The extras that bring a device's libraries and TensorFlow."""
+FRAMEWORKS = {"tensorflow": "TensorFlow", "jax": "JAX", "torch": "PyTorch"}
+"""The backends' names in a sentence."""
+_JAX: dict[PackageSet, str] = {"gpu": "jax[cuda12]", "gpu13": "jax[cuda13]", "tpu": "jax[tpu]"}
+"""The requirement that brings JAX for an accelerator; the extra `jax` brings it for CPUs."""
+
+
+def install_extra(extra: Extra) -> str:
+    """Return the command that installs an extra.
+
+    pip resolves the name against the installed package, so that it works for one that came from no index, too.
+    """
+    return f"pip install 'accelbench[{extra}]'"
+
+
+def install_framework(backend: str, packages: PackageSet) -> str | None:
+    """Return the command that installs a backend's framework for a device's package set; None for a foreign backend."""
+    if backend == "jax" and packages in _JAX:
+        return f"pip install '{_JAX[packages]}'"
+    extras: dict[str, Extra] = {"tensorflow": packages, "jax": "jax", "torch": "torch"}
+    return install_extra(extras[backend]) if backend in extras else None
+
+
+def not_installed(backend: str, packages: PackageSet) -> str:
+    """Return that a backend's framework is not installed, with the command that installs it where that is known."""
+    command = install_framework(backend, packages)
+    return f"{FRAMEWORKS.get(backend, backend)} is not installed{f': {command}' if command else ''}"
