@@ -256,12 +256,14 @@ def test_cublas_and_array_operations_give_the_attention(
     assert needed == 4 * 5 * 70 * 64 * 2 + 70 * 70 * (6 * at_once + 4 * (mask == "causal"))
 
 
+@pytest.mark.needs("torch")
 @pytest.mark.parametrize("mask", MASKS)
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_what_pytorch_returns_is_checked_on_numbers_that_it_has_not_seen(
     on_host: list[int], dtype: str, mask: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    torch = pytest.importorskip("torch")
+    import torch
+
     monkeypatch.setattr(gpu_torch, "require_compute_capability", lambda needed, what: None)
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     task = gpu_torch.prepare(point("torch", dtype, 70, heads=5, mask=mask))

@@ -136,8 +136,8 @@ gpu_trials.main()
 """
 
 
+@pytest.mark.needs("gcc")
 def test_the_trial_of_numba_names_libnvvm_where_it_is_missing() -> None:
-    pytest.importorskip("cuda.pathfinder")
     *_, last = run_with_driver(LIBNVVM).splitlines()
     assert last.startswith("RuntimeError: libNVVM, with which Numba compiles, is not found: ")
     assert last.endswith("no such file")

@@ -160,7 +160,7 @@ def test_cupti_of_the_toolkit_is_found_and_asked_its_version(tmp_path: Path) -> 
     folder.mkdir(parents=True)
     (folder / "libcupti.so.99").write_text("no library")
     library = folder / "libcupti.so.12"
-    command = ["cc", "-shared", "-fPIC", "-x", "c", "-", "-o", str(library)]
+    command = ["gcc", "-shared", "-fPIC", "-x", "c", "-", "-o", str(library)]
     subprocess.run(command, input=CUPTI_SOURCE, text=True, check=True)
     status, found, *_ = gpu_checks(tmp_path)["CUPTI"]
     assert status == "ok"

@@ -41,7 +41,7 @@ def test_own_time_is_that_of_the_process_and_of_its_children() -> None:
     assert counters["wall_s"] > 0
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="counts from /proc")
+@pytest.mark.needs("linux")
 def test_a_strangers_time_is_that_of_others(tmp_path: Path) -> None:
     said = tmp_path / "said"
     said.touch()
@@ -54,7 +54,7 @@ def test_a_strangers_time_is_that_of_others(tmp_path: Path) -> None:
     assert counters["cpu.other_s"] >= 0.8 * float(said.read_text())
 
 
-@pytest.mark.skipif(not hasattr(os, "sched_getaffinity"), reason="pins the process")
+@pytest.mark.needs("linux")
 def test_of_a_process_kept_to_one_cpu_others_are_those_who_ran_there(tmp_path: Path) -> None:
     cpus, kept = range(os.cpu_count() or 1), max(os.sched_getaffinity(0))
     said = tmp_path / "said"
@@ -72,7 +72,7 @@ def test_of_a_process_kept_to_one_cpu_others_are_those_who_ran_there(tmp_path: P
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(not hasattr(os, "sched_getaffinity"), reason="pins the process")
+@pytest.mark.needs("linux")
 def test_threads_that_share_a_cpu_wait_for_it() -> None:
     """Two processes on one CPU: the one observed waits for about as long as it runs."""
     cpu = min(os.sched_getaffinity(0))
@@ -168,7 +168,7 @@ os.kill(os.getpid(), signal.SIGKILL)
 """
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="forks")
+@pytest.mark.needs("linux")
 @pytest.mark.parametrize("stage", ["begun", "not begun"])
 def test_the_sensors_process_ends_with_the_measured_one_however_that_ends(stage: str) -> None:
     command = [sys.executable, "-c", ABANDON, stage]
@@ -220,7 +220,7 @@ def test_a_sampler_that_is_closed_unused_leaves_no_process() -> None:
     assert sensors_processes() == []
 
 
-@pytest.mark.skipif(not hasattr(os, "sched_getaffinity"), reason="pins the process")
+@pytest.mark.needs("linux")
 def test_the_sensors_are_read_on_the_cpus_that_the_measurement_leaves_free() -> None:
     place = max(os.sched_getaffinity(0))
     with TelemetrySampler("cpu", place=[place]):
