@@ -26,6 +26,7 @@ FIXTURE_NEEDS = {
     "docker": ("docker", "root"),
     "podman": ("podman",),
     "prepared": ("gpu-unit",),
+    "rehearse": ("gcc",),
     "sif": ("apptainer",),
     "torch_traces": ("torch",),
 }
@@ -87,7 +88,7 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
     """Fail a test that is skipped and does not declare what it needs: `pytest -m needs` would not run it again."""
     report = yield
     if report.skipped and not hasattr(report, "wasxfail") and item.get_closest_marker("needs") is None:
-        report.outcome, report.longrepr = "failed", f"skipped without the marker `needs`: {report.longrepr}"
+        report.outcome, report.longrepr = "failed", f"skipped without the marker `needs`: {report.longrepr[2]}"
     return report
 
 

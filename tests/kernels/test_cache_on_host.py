@@ -77,6 +77,7 @@ def pointer(array: Any) -> ctypes.c_void_p:
     return ctypes.c_void_p(array.ctypes.data)
 
 
+@pytest.mark.needs("g++")
 @settings(deadline=None, max_examples=25)
 @given(blocks=st.integers(1, 150), steps=st.integers(1, 9), passes=st.integers(1, 4), seed=st.integers(0, 2**32 - 1))
 def test_every_block_reads_all_of_the_set_in_each_pass(
@@ -101,6 +102,7 @@ def chase(
     return counts, order.tolist()
 
 
+@pytest.mark.needs("g++")
 @settings(deadline=None, max_examples=25)
 @given(lines=st.integers(1, 3000), steps=st.integers(1, 5000), share=st.floats(0, 1), seed=st.integers(0, 2**32 - 1))
 def test_one_thread_chases_after_the_block_has_filled_the_caches(
@@ -140,6 +142,7 @@ class Cache:
 L2_LINES, CHASED = 4096, 512
 
 
+@pytest.mark.needs("g++")
 @pytest.mark.parametrize("emptied", [True, False], ids=["isolated", "batch"])
 @pytest.mark.parametrize("size", [0.25, 0.5, 0.75, 1, 1.02, 1.25, 2, 2.5, 10])
 def test_a_chase_finds_all_of_a_set_that_fits_into_l2_and_nothing_of_a_larger_one(
@@ -162,6 +165,7 @@ def test_a_chase_finds_all_of_a_set_that_fits_into_l2_and_nothing_of_a_larger_on
     assert found == (chased if size <= 1 else 0)
 
 
+@pytest.mark.needs("g++")
 @pytest.mark.parametrize("l1_lines", [1024, 2048])
 @pytest.mark.parametrize("size", [1.1, 2, 4, 16])
 def test_of_what_the_block_reads_before_a_chase_finds_little_in_l1(

@@ -90,6 +90,7 @@ seeds = st.integers(0, 2**31)
 dtypes = st.sampled_from(["float32", "float64"])
 
 
+@pytest.mark.needs("g++")
 @settings(deadline=None, max_examples=40)
 @given(vectors=vector_counts, op=st.sampled_from(ELEMENTWISE), dtype=dtypes, blocks=st.integers(1, 3), seed=seeds)
 def test_every_element_is_written_and_none_beyond(
@@ -103,6 +104,7 @@ def test_every_element_is_written_and_none_beyond(
     assert np.isnan(whole[len(out) :]).all()
 
 
+@pytest.mark.needs("g++")
 @settings(deadline=None, max_examples=30)
 @given(vectors=vector_counts, dtype=dtypes, blocks=st.integers(1, 3), seed=seeds)
 def test_every_product_is_summed_once(

@@ -82,6 +82,7 @@ def test_a_toolkits_version_is_in_its_name_or_in_its_header(tmp_path: Path) -> N
     assert toolkit_version(tmp_path / "unknown") is None
 
 
+@pytest.mark.needs("gcc")
 @pytest.mark.parametrize(("driver", "expected"), [("13000", "13.0"), ("12080", "12.4"), ("13040", "13.1")])
 def test_no_toolkit_is_newer_than_what_the_driver_serves(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, driver: str, expected: str
