@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from tempfile import TemporaryDirectory
 
-import pytest
 from selenium import webdriver
 from selenium.webdriver.chrome.service import Service
+
+from tests.requirements import find_chromium
 
 SWITCHES = (
     "--headless",
@@ -28,23 +28,15 @@ SWITCHES = (
 
 @contextmanager
 def open_browser(logs: bool = False) -> Iterator[webdriver.Chrome]:
-    """Headless Chromium, on request with the logs of its network and console; where there is none the test is skipped,
-    and fails in continuous integration."""
-    chromium = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-    driver = shutil.which("chromedriver")
-    if chromium is None or driver is None:
-        message = "this test needs chromium and chromedriver (Debian: chromium, chromium-driver)"
-        if os.environ.get("CI"):
-            pytest.fail(message)
-        pytest.skip(message)
+    """Headless Chromium, on request with the logs of its network and console."""
     with TemporaryDirectory(ignore_cleanup_errors=True) as profile:  # Chromium may still write as it ends
         options = webdriver.ChromeOptions()
-        options.binary_location = chromium
+        options.binary_location = str(find_chromium())
         for switch in (*SWITCHES, f"--user-data-dir={profile}"):
             options.add_argument(switch)
         if logs:
             options.set_capability("goog:loggingPrefs", {"performance": "ALL", "browser": "ALL"})
-        chrome = webdriver.Chrome(options=options, service=Service(driver))
+        chrome = webdriver.Chrome(options=options, service=Service(shutil.which("chromedriver")))
         try:
             yield chrome
         finally:

@@ -7,17 +7,30 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import settings
 
+from tests.requirements import require, summarize
+
 ROOT = Path(__file__).parents[1]
 SLOW_FIXTURES = {"browser", "done", "jax_traces", "newest", "tensorflow_traces", "together", "traces", "two_runs"}
 SLOW_FIXTURES |= {"xplane_traces"}
 """The fixtures that take seconds, so that every test is slow that asks for one."""
+FIXTURE_NEEDS = {
+    "browser": ("chromium",),
+    "cluster": ("slurm", "root"),
+    "docker": ("docker", "root"),
+    "podman": ("podman",),
+    "prepared": ("gpu-unit",),
+    "rehearse": ("gcc",),
+    "sif": ("apptainer",),
+    "torch_traces": ("torch",),
+}
+"""What each of these fixtures needs beyond the development set, and so every test that requests one."""
 OWN_BENCHMARKS = ROOT / "tests" / "fixtures" / "own_benchmarks"
 
 os.environ.pop("PYTEST_ADDOPTS", None)  # what chooses among these tests is not for those that they start
@@ -57,10 +70,35 @@ def info(run: Path) -> dict[str, Any]:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark every test as slow that asks for a slow fixture."""
+    """Mark every test as slow that asks for a slow fixture, and by what its fixtures need."""
     for item in items:
-        if isinstance(item, pytest.Function) and SLOW_FIXTURES.intersection(item.fixturenames):
+        fixtures = item.fixturenames if isinstance(item, pytest.Function) else ()
+        if SLOW_FIXTURES.intersection(fixtures):
             item.add_marker(pytest.mark.slow)
+        for name in FIXTURE_NEEDS.keys() & set(fixtures):
+            item.add_marker(pytest.mark.needs(*FIXTURE_NEEDS[name]))
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Skip a test before its fixtures are made if a requirement that it declares is not met."""
+    require(*(key for marker in item.iter_markers("needs") for key in marker.args))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Fail a test that is skipped and does not declare what it needs: `pytest -m needs` would not run it again."""
+    report = yield
+    if report.skipped and not hasattr(report, "wasxfail") and item.get_closest_marker("needs") is None:
+        report.outcome, report.longrepr = "failed", f"skipped without the marker `needs`: {report.longrepr[2]}"
+    return report
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Print in one line what was not tested, and what would provide it."""
+    skipped = terminalreporter.stats.get("skipped", [])
+    if line := summarize(report.longrepr[2] for report in skipped if isinstance(report.longrepr, tuple)):
+        terminalreporter.write_line(line)
 
 
 @pytest.fixture(autouse=True, scope="session")

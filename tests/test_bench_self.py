@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import platform
-import shutil
 import subprocess
 import sys
 from dataclasses import asdict
@@ -43,8 +41,7 @@ def test_caches_are_compared_with_the_widest_loads_and_each_level_is_larger_than
     assert sizes == sorted(set(sizes))
 
 
-@pytest.mark.skipif(shutil.which("likwid-bench") is None, reason="likwid-bench is not installed")
-@pytest.mark.skipif(platform.machine() != "x86_64", reason="likwid-bench lists its kernels for this architecture only")
+@pytest.mark.needs("likwid", "x86-64")
 @pytest.mark.parametrize(
     "isa", [["sse4_2"], ["avx"], ["avx", "fma"], ["avx", "fma", "avx512f"]], ids=lambda isa: isa[-1]
 )

@@ -11,20 +11,18 @@ import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 import pytest
 
 from tests.conftest import ROOT, info
 from tests.conftest import records as written
+from tests.requirements import ENGINES_PATH, not_tested
 
 BASE = "debian:bookworm-slim"
 """The base of the images that these tests build, which needs no registry: `containers/ci/base.sh` makes it."""
 ENGINES_S = 60
 """The time that a daemon may take to answer, in seconds."""
-
-PATH = os.pathsep.join(("/usr/sbin:/usr/bin:/sbin:/bin", os.environ.get("PATH", os.defpath)))
-"""Debian's own engines come first: another `docker` on the path may not build with BuildKit."""
 
 SHORT = """
 description = "A second of each benchmark"
@@ -74,20 +72,6 @@ CALLER = pwd.getpwnam("nobody")
 """The user who measures: an ordinary one, with neither rights nor a home."""
 
 Finished = subprocess.CompletedProcess[str]
-
-
-def not_tested(reason: str) -> NoReturn:
-    """Skip, and say so: an engine that cannot run on this machine is no failure of the project, also not in CI."""
-    pytest.skip(f"NOT TESTED: {reason}")
-
-
-def require(*programs: str) -> None:
-    """The one rule for every engine: a program that is missing, or that the tests may not start, is not tested."""
-    missing = [program for program in programs if shutil.which(program, path=PATH) is None]
-    if missing:
-        not_tested(f"{', '.join(missing)} not installed: containers/ci/engines.sh installs the engines")
-    if os.geteuid() != 0:
-        not_tested("only root can start a daemon and images' file systems")
 
 
 def run(
@@ -167,7 +151,7 @@ def variables(workshop: Path) -> dict[str, str]:
     home.mkdir()
     os.chown(home, CALLER.pw_uid, CALLER.pw_gid)
     return os.environ | {
-        "PATH": PATH,
+        "PATH": ENGINES_PATH,
         "BASE": BASE,
         "HOME": str(home),
         "DOCKER_HOST": os.environ.get("DOCKER_HOST", f"unix://{workshop}/docker.sock"),
@@ -179,7 +163,6 @@ def variables(workshop: Path) -> dict[str, str]:
 @pytest.fixture(scope="session")
 def docker(workshop: Path, variables: dict[str, str]) -> Iterator[dict[str, str]]:
     """The environment that reaches a Docker daemon of these tests' own, or the one that DOCKER_HOST names."""
-    require("dockerd", "docker", "mmdebstrap")
     with ExitStack() as stack:
         if "DOCKER_HOST" not in os.environ:
             stack.enter_context(docker_daemon(workshop, variables))
@@ -207,7 +190,7 @@ def docker_daemon(workshop: Path, variables: dict[str, str]) -> Iterator[None]:
         deadline = time.monotonic() + ENGINES_S
         while run("docker", "info", check=False, env=variables).returncode:
             if daemon.poll() is not None or time.monotonic() > deadline:
-                not_tested(f"Docker's daemon does not run here: {log.read_text()[-300:]}")
+                not_tested("docker", f"its daemon does not run here: {log.read_text()[-300:]}")
             time.sleep(0.5)
         (workshop / "docker.sock").chmod(0o666)  # as membership of its group would
         yield
@@ -239,7 +222,6 @@ def cpu_image(docker: dict[str, str], checkout: Checkout) -> str:
 @pytest.fixture(scope="session")
 def sif(cpu_image: str, docker: dict[str, str], checkout: Checkout) -> Path:
     """`make sif DEVICE=cpu` from that very image, where `make container-bench` in the same checkout looks for it."""
-    require("apptainer")
     run("make", "sif", "DEVICE=cpu", "ENGINE=docker", cwd=checkout.path, env=docker)
     return checkout.path / "containers" / "build" / "accelbench-cpu.sif"
 

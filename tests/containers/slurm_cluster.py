@@ -17,10 +17,8 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from tests.containers.conftest import PATH, not_tested, require
+from tests.requirements import ENGINES_PATH, not_tested
 
-DAEMONS = ("munged", "slurmctld", "slurmd")
-COMMANDS = ("sbatch", "scontrol", "sinfo", "squeue", "srun")
 NODES = ("n1", "n2")
 START_SECONDS, STOP_SECONDS = 60, 20
 
@@ -67,7 +65,7 @@ class Cluster:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.environment = {"SLURM_CONF": str(folder / "slurm.conf"), "PATH": PATH}
+        self.environment = {"SLURM_CONF": str(folder / "slurm.conf"), "PATH": ENGINES_PATH}
 
     def command(self, *arguments: str | Path, **changes: str | None) -> subprocess.CompletedProcess[str]:
         """Run one of Slurm's commands with these changes to the environment; None removes a variable."""
@@ -107,7 +105,6 @@ def wait_until(happened: Callable[[], bool], what: str, seconds: float = 60) -> 
 @contextmanager
 def running_cluster() -> Iterator[Cluster]:
     """Start the cluster in a folder of its own, and stop and remove all of it, jobs included, at the end."""
-    require(*DAEMONS, *COMMANDS)
     with TemporaryDirectory(prefix="accelbench-slurm-", ignore_cleanup_errors=True) as name:
         folder = Path(name)
         folder.chmod(0o755)  # munged wants its socket to be in everybody's reach
@@ -129,7 +126,7 @@ def _started(folder: Path, happened: Callable[[], bool], what: str) -> None:
         wait_until(happened, what, START_SECONDS)
     except AssertionError as error:
         logs = "".join(f"\n{log.name}:\n{log.read_text()[-300:]}" for log in folder.glob("*.log"))
-        not_tested(f"Slurm does not run here: {error}{logs}")
+        not_tested("slurm", f"it does not run here: {error}{logs}")
 
 
 @contextmanager
@@ -163,7 +160,7 @@ def _daemons(folder: Path) -> Iterator[None]:
 @contextmanager
 def _daemon(folder: Path, name: str, *arguments: str) -> Iterator[None]:
     """A daemon that stays our child, so that no other of its name is ever ended in its place."""
-    program = shutil.which(name, path=PATH)
+    program = shutil.which(name, path=ENGINES_PATH)
     assert program is not None
     with (folder / f"{name}.log").open("ab") as log:
         process = subprocess.Popen([program, *arguments], stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=folder)

@@ -11,13 +11,11 @@ import zipfile
 from pathlib import Path
 from typing import Any
 
+import nbclient
+import nbformat
 import pytest
 
 from tests.conftest import ROOT
-
-nbformat = pytest.importorskip("nbformat", reason="NOT TESTED: nbformat is not installed")
-nbclient = pytest.importorskip("nbclient", reason="NOT TESTED: nbclient is not installed")
-pytest.importorskip("ipykernel", reason="NOT TESTED: ipykernel is not installed")
 
 pytestmark = pytest.mark.container
 

@@ -22,7 +22,6 @@ from tests.containers.conftest import (
     environment_of,
     info,
     measured,
-    not_tested,
     owners,
     records,
     run,
@@ -198,9 +197,8 @@ def test_the_gpu_images_packages_can_be_had(checkout: Checkout) -> None:
         assert version in re.split(r"[,\s]+", done.stdout), (name, version)
 
 
+@pytest.mark.needs("gpu-image")
 def test_the_gpu_image_is_built_and_looks_for_a_gpu(checkout: Checkout, docker: dict[str, str]) -> None:
-    if "ACCELBENCH_GPU_IMAGE" not in os.environ:
-        not_tested("the gpu image was not built, it takes long and 20 GB of disk: ACCELBENCH_GPU_IMAGE=1 builds it")
     checkout.make("image", "DEVICE=gpu", "ENGINE=docker")
     done = run("docker", "run", "--rm", "accelbench:gpu", "make", "bench", "DEVICE=gpu", check=False, env=docker)
     assert done.returncode == 2

@@ -85,7 +85,7 @@ def test_a_link_is_not_followed(shared: Path, leads: str) -> None:
     assert not elsewhere.exists() or list(elsewhere.iterdir()) == []
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="NOT TESTED: only root can make a folder for another user")
+@pytest.mark.needs("root")
 @pytest.mark.parametrize("mode", [0o700, 0o755, 0o777])
 def test_a_folder_that_another_user_made_beforehand_is_not_used(shared: Path, mode: int) -> None:
     planted = own(shared, NOBODY)

@@ -14,11 +14,10 @@ from tests.containers.conftest import (
     Checkout,
     environment_of,
     measured,
-    not_tested,
     owners,
-    require,
     run,
 )
+from tests.requirements import not_tested
 
 pytestmark = [pytest.mark.container, pytest.mark.exhaustive, pytest.mark.timeout(1500)]
 
@@ -43,7 +42,6 @@ runroot = "{folder}/run"
 @pytest.fixture(scope="session")
 def podman(workshop: Path, cpu_image: str, docker: dict[str, str]) -> Iterator[dict[str, str]]:
     """The environment in which Podman has the cpu image, and nothing else."""
-    require("podman", "runc")
     folder = workshop / "podman"
     folder.mkdir()
     (folder / "containers.conf").write_text(CONTAINERS)
@@ -54,7 +52,7 @@ def podman(workshop: Path, cpu_image: str, docker: dict[str, str]) -> Iterator[d
     }
     answer = run("podman", "info", check=False, env=variables)
     if answer.returncode:
-        not_tested(f"Podman does not run here: {answer.stderr[-300:]}")
+        not_tested("podman", f"it does not run here: {answer.stderr[-300:]}")
     run("bash", "-c", "set -o pipefail; docker save accelbench:cpu | podman load --quiet", env=variables)
     yield variables
     run("podman", "system", "reset", "--force", check=False, env=variables)

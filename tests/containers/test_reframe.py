@@ -13,8 +13,6 @@ from tests.conftest import ROOT, environment
 from tests.containers.conftest import environment_of
 from tests.containers.slurm_cluster import running_cluster
 
-pytest.importorskip("reframe", reason="NOT TESTED: ReFrame is not installed (pip install reframe-hpc)")
-
 pytestmark = pytest.mark.container
 
 CHECK = ROOT / "containers" / "reframe" / "accelbench_check.py"
@@ -127,6 +125,7 @@ def test_what_is_wrong_is_said(tmp_path: Path, option: str, message: str) -> Non
     assert message in process.stdout + process.stderr
 
 
+@pytest.mark.needs("slurm", "root")
 def test_the_check_runs_through_slurm(tmp_path: Path, suite: Path) -> None:
     (tmp_path / "site.py").write_text(SITE)
     with running_cluster() as cluster:

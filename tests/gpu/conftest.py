@@ -13,6 +13,7 @@ from profiling.machine.nvidia.cuda import compute_capability, synchronize
 from profiling.machine.nvidia.libcuda import CudaDevice, CudaError, Driver, NoDriver
 from profiling.machine.nvidia.nvml import open_card, read
 from profiling.records.point import Point
+from tests.requirements import not_tested
 
 Prepare = Callable[..., Task]
 Enqueued = Callable[[Task], None]
@@ -24,6 +25,7 @@ JOB_BYTES = 8 << 30
 """Room on the card, and on the host, for the test that takes most: three arrays of 2 GiB, and checking them."""
 
 
+@pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers() -> int:
     """Return how many processes `--numprocesses auto` starts: half as many as CPUs, as far as memory holds them."""
     try:
@@ -78,7 +80,7 @@ def prepared() -> Prepare:
         try:
             task: Task = importlib.import_module(f"kernels.{module}").prepare(point)
         except Skip as skip:
-            pytest.skip(str(skip))
+            not_tested("gpu-unit", str(skip))
         return task
 
     return prepare

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -14,10 +13,12 @@ from profiling.records.point import Point
 from tests.conftest import Run, records
 from tests.kernels.in_ranks import worlds
 from tests.kernels.test_collectives_nccl import FLOAT32, SUM, UINT8, Group
+from tests.requirements import not_tested
 
 pytestmark = pytest.mark.gpu
 
 
+@pytest.mark.needs("gpu-unit")
 @pytest.mark.parametrize("op", OPERATIONS)
 @pytest.mark.parametrize("size", [8, 1000, 3 << 20])
 def test_a_rank_by_itself_ends_up_with_what_it_gave(op: str, size: int, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -27,7 +28,7 @@ def test_a_rank_by_itself_ends_up_with_what_it_gave(op: str, size: int, monkeypa
     try:
         task = gpu_nccl.prepare(point)
     except Skip as skip:
-        pytest.skip(str(skip))
+        not_tested("gpu-unit", str(skip))
     task.run()
     outcome = task.verify()
     assert outcome.passed, outcome
@@ -35,10 +36,10 @@ def test_a_rank_by_itself_ends_up_with_what_it_gave(op: str, size: int, monkeypa
     assert task.sample(3) > 0
 
 
+@pytest.mark.needs("nccl")
 def test_the_simulated_nccl_takes_what_cupy_takes() -> None:
-    nccl: Any = pytest.importorskip("cupy.cuda.nccl")
-    if not nccl.available:
-        pytest.skip("CuPy finds no NCCL")
+    from cupy.cuda import nccl
+
     assert (nccl.NCCL_FLOAT32, nccl.NCCL_UINT8, nccl.NCCL_SUM) == (FLOAT32, UINT8, SUM)
     for name in ("allReduce", "allGather", "reduceScatter", "broadcast", "send", "recv"):
         simulated: Callable[..., None] = getattr(Group, name)
@@ -46,11 +47,8 @@ def test_the_simulated_nccl_takes_what_cupy_takes() -> None:
         assert said.count(",") == simulated.__code__.co_argcount - 1, said
 
 
+@pytest.mark.needs("two-gpus")
 def test_two_gpus_measure_every_operation(accelbench: Run, tmp_path: Path) -> None:
-    import cupy
-
-    if cupy.cuda.runtime.getDeviceCount() < 2:
-        pytest.skip("NCCL between ranks takes two GPUs, and here is one")
     process = accelbench(
         *("launch", "--procs", "2", "run", "collectives", "pingpong", "--device", "gpu", "--no-ceilings"),
         *("--out", "run", "--max-seconds", "1", "--param", "bytes=8,1048576"),

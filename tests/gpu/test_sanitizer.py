@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -12,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import environment
+from tests.requirements import find_sanitizer
 
 pytestmark = pytest.mark.gpu
 
@@ -21,14 +21,11 @@ SECONDS = 240
 """Allowed to one tool: both, beside each other, end within the ten minutes that some machines give a command."""
 
 
+@pytest.mark.needs("sanitizer")
 @pytest.mark.timeout(SECONDS + 30)
 @pytest.mark.parametrize("tool", ["memcheck", "racecheck"])
 def test_the_sanitizer_finds_nothing(tool: str) -> None:
-    toolkit = os.environ.get("CUDA_HOME", "/usr/local/cuda")
-    sanitizer = shutil.which("compute-sanitizer") or shutil.which("compute-sanitizer", path=f"{toolkit}/bin")
-    if sanitizer is None:
-        pytest.skip("compute-sanitizer is not installed (it comes with the CUDA toolkit)")
-    command = [sanitizer, "--tool", tool, "--error-exitcode", str(FOUND), sys.executable, str(SCRIPT)]
+    command = [str(find_sanitizer()), "--tool", tool, "--error-exitcode", str(FOUND), sys.executable, str(SCRIPT)]
     # Bindings newer than the driver ask it for functions that it lacks, and take the refusal: that is no stray access.
     command[3:3] = ["--report-api-errors", "no"] if tool == "memcheck" else []
     with subprocess.Popen(

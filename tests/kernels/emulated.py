@@ -6,7 +6,6 @@ result, one for what is raised, then each array as the fields of Numba's structu
 
 from __future__ import annotations
 
-import shutil
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -37,11 +36,6 @@ int main(void) {{
     return 0;
 }}
 """
-
-
-def missing() -> str:
-    """Return which program is not installed, or nothing."""
-    return " and ".join(name for name in (QEMU, COMPILER) if shutil.which(name) is None)
 
 
 def source(symbol: str, arguments: tuple[Any, ...]) -> str:

@@ -1,7 +1,7 @@
 """Our tensor-core kernels on the host: the same source against an emulation of the instructions that it is made of.
 
 `cuda_on_host/` emulates threads, copies, barriers and matrix instructions as the PTX ISA defines them. What is still on
-its way reads as NaN, and threads take turns in an order drawn from a seed. g++ compiles it: it is required.
+its way reads as NaN, and threads take turns in an order drawn from a seed. g++ compiles it.
 """
 
 from __future__ import annotations

@@ -20,13 +20,10 @@ from kernels.dot_tile import dot_columns
 from kernels.matmul import cpu_dots, formats
 from kernels.target import Target, named
 from kernels.threads import compiled as compiled_here
-from tests.kernels.emulated import call, missing
+from tests.kernels.emulated import call
 from tests.kernels.test_arm import TRIPLE
 
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.skipif(bool(missing()), reason=f"{missing()} not installed (Debian: qemu-user, gcc-aarch64-linux-gnu)"),
-]
+pytestmark = [pytest.mark.slow, pytest.mark.needs("qemu-arm")]
 
 
 @dataclass(frozen=True)

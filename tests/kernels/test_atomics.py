@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
@@ -71,7 +70,8 @@ TARGETS = ("one", "warp", "own", "random", "block")
 
 @pytest.mark.parametrize("target", TARGETS)
 def test_the_gpu_counters_are_expected_as_one_by_one_addition_leaves_them(target: str) -> None:
-    gpu = pytest.importorskip("kernels.atomics.gpu_numba", exc_type=ImportError)
+    from kernels.atomics import gpu_numba as gpu
+
     rng = np.random.default_rng(4)
     threads, additions = 512, 5
     count = 1 << gpu.RANDOM_BITS if target == "random" else threads
@@ -92,7 +92,6 @@ def test_the_gpu_counters_are_expected_as_one_by_one_addition_leaves_them(target
     assert not gpu.verify_counters(expected, counters).passed
 
 
-@pytest.mark.skipif(find_spec("numba_cuda") is None, reason="the CUDA compilers come with the extra dev on Linux")
 @pytest.mark.parametrize("target", TARGETS)
 def test_additions_to_gpu_memory_are_not_waited_for(target: str) -> None:
     from kernels.atomics import gpu_numba
@@ -104,7 +103,6 @@ def test_additions_to_gpu_memory_are_not_waited_for(target: str) -> None:
     assert not any("ATOMG" in line for line in loop)
 
 
-@pytest.mark.skipif(find_spec("numba_cuda") is None, reason="the CUDA compilers come with the extra dev on Linux")
 @pytest.mark.parametrize("capability", [(8, 0), (9, 0), (10, 0)], ids=str)
 @pytest.mark.parametrize("target", TARGETS)
 def test_additions_in_float32_are_instructions_that_no_version_of_the_compiler_refuses(
@@ -120,7 +118,6 @@ def test_additions_in_float32_are_instructions_that_no_version_of_the_compiler_r
     assert "atom." not in ptx
 
 
-@pytest.mark.skipif(find_spec("numba_cuda") is None, reason="the CUDA compilers come with the extra dev on Linux")
 @pytest.mark.parametrize("wrong", ["float64", "two dimensions", "another type"])
 def test_only_what_the_device_adds_atomically_is_accepted(wrong: str) -> None:
     from kernels.atomics.additions import add_to_memory
@@ -137,7 +134,8 @@ def test_only_what_the_device_adds_atomically_is_accepted(wrong: str) -> None:
 
 
 def test_no_counter_of_float32_can_leave_the_whole_numbers() -> None:
-    gpu = pytest.importorskip("kernels.atomics.gpu_numba", exc_type=ImportError)
+    from kernels.atomics import gpu_numba as gpu
+
     multiprocessors = 1024  # six times the largest card there is
     assert gpu.LARGEST * (multiprocessors * gpu.BLOCKS_PER_MULTIPROCESSOR * gpu.THREADS + 1) < 2**24
     assert gpu.ADDITIONS % 2 == 1

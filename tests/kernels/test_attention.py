@@ -29,11 +29,9 @@ def drawn(size: Attention, seed: int) -> list[Any]:
     return [rng.standard_normal(size.shape, np.float32) for _ in range(3)]
 
 
-@pytest.mark.parametrize("impl", ["numba", "vendor", "torch"])
+@pytest.mark.parametrize("impl", ["numba", "vendor", pytest.param("torch", marks=pytest.mark.needs("torch"))])
 @pytest.mark.parametrize("mask", MASKS)
 def test_a_prepared_point_runs_verifies_and_counts_its_work(impl: str, mask: str) -> None:
-    if impl == "torch":
-        pytest.importorskip("torch")
     task = attention(point(impl, sequence=130, head=64, mask=mask))
     task.run()
     outcome = task.verify()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from importlib.util import find_spec
 from itertools import pairwise
 from typing import Any
 
@@ -174,7 +173,6 @@ def test_the_share_of_huge_pages_is_that_of_the_arrays_own_mapping(tmp_path: Any
     assert pages.huge_share(array, tmp_path / "none") is None
 
 
-@pytest.mark.skipif(find_spec("numba_cuda") is None, reason="the CUDA compilers come with the extra dev on Linux")
 @pytest.mark.parametrize("capability", [(8, 0), (9, 0), (10, 0)], ids=str)
 def test_the_gpu_kernels_loops_are_loads(capability: tuple[int, int]) -> None:
     from kernels.cache import gpu_bandwidth, gpu_latency
@@ -192,7 +190,8 @@ def test_the_gpu_kernels_loops_are_loads(capability: tuple[int, int]) -> None:
 
 
 def test_a_gpu_block_expects_the_sum_of_all_passes() -> None:
-    gpu_bandwidth = pytest.importorskip("kernels.cache.gpu_bandwidth", exc_type=ImportError)
+    from kernels.cache import gpu_bandwidth
+
     words = np.random.default_rng(2).integers(0, 1 << 32, 4096, np.uint32)
     expected = sum((int(x) ^ int(y)) + (int(z) ^ int(w)) for x, y, z, w in words.reshape(-1, 4)) * 5 % 2**32
     assert gpu_bandwidth.expected_sum(words, 5) == expected

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import ctypes
 import re
-import shutil
 import subprocess
 from collections import OrderedDict
 from pathlib import Path
@@ -19,7 +18,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-pytest.importorskip("numba_cuda", reason="numba-cuda is not installed (extra dev on Linux has it)")
 from kernels.cache import gpu_bandwidth, gpu_latency
 from kernels.cache.cycle import Cycle
 
@@ -65,14 +63,11 @@ extern "C" void launch_chase(unsigned long long first, unsigned filling, unsigne
 
 @pytest.fixture(scope="module")
 def library(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
-    compiler = shutil.which("g++") or shutil.which("c++")
-    if compiler is None:
-        pytest.skip("the host's version needs a C++ compiler")
     folder: Path = tmp_path_factory.mktemp("cache")
     source = folder / "cache.cpp"
     source.write_text(HOST + gpu_bandwidth.SOURCE + gpu_latency.SOURCE + LAUNCHES)
     defined = sorted({option for option in (*gpu_bandwidth.OPTIONS, *gpu_latency.OPTIONS) if option.startswith("-D")})
-    command = [compiler, "-shared", "-fPIC", "-O1", *defined, "-o", str(folder / "cache.so"), str(source)]
+    command = ["g++", "-shared", "-fPIC", "-O1", *defined, "-o", str(folder / "cache.so"), str(source)]
     outcome = subprocess.run(command, capture_output=True, text=True)
     assert outcome.returncode == 0, outcome.stderr
     return ctypes.CDLL(str(folder / "cache.so"))
@@ -82,6 +77,7 @@ def pointer(array: Any) -> ctypes.c_void_p:
     return ctypes.c_void_p(array.ctypes.data)
 
 
+@pytest.mark.needs("g++")
 @settings(deadline=None, max_examples=25)
 @given(blocks=st.integers(1, 150), steps=st.integers(1, 9), passes=st.integers(1, 4), seed=st.integers(0, 2**32 - 1))
 def test_every_block_reads_all_of_the_set_in_each_pass(
@@ -106,6 +102,7 @@ def chase(
     return counts, order.tolist()
 
 
+@pytest.mark.needs("g++")
 @settings(deadline=None, max_examples=25)
 @given(lines=st.integers(1, 3000), steps=st.integers(1, 5000), share=st.floats(0, 1), seed=st.integers(0, 2**32 - 1))
 def test_one_thread_chases_after_the_block_has_filled_the_caches(
@@ -145,6 +142,7 @@ class Cache:
 L2_LINES, CHASED = 4096, 512
 
 
+@pytest.mark.needs("g++")
 @pytest.mark.parametrize("emptied", [True, False], ids=["isolated", "batch"])
 @pytest.mark.parametrize("size", [0.25, 0.5, 0.75, 1, 1.02, 1.25, 2, 2.5, 10])
 def test_a_chase_finds_all_of_a_set_that_fits_into_l2_and_nothing_of_a_larger_one(
@@ -167,6 +165,7 @@ def test_a_chase_finds_all_of_a_set_that_fits_into_l2_and_nothing_of_a_larger_on
     assert found == (chased if size <= 1 else 0)
 
 
+@pytest.mark.needs("g++")
 @pytest.mark.parametrize("l1_lines", [1024, 2048])
 @pytest.mark.parametrize("size", [1.1, 2, 4, 16])
 def test_of_what_the_block_reads_before_a_chase_finds_little_in_l1(

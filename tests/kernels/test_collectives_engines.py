@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 import time
 from contextlib import suppress
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -36,10 +34,9 @@ def check_records(found: list[dict[str, Any]], ranks: int) -> None:
         assert ("latency" in record["metrics"]) == (record["work"]["bytes"] <= 1024)
 
 
+@pytest.mark.needs("torch")
 @pytest.mark.parametrize("ranks", [2, pytest.param(3, marks=pytest.mark.exhaustive)])
 def test_gloo_moves_and_sums_what_it_is_given(accelbench: Command, tmp_path: Path, ranks: int) -> None:
-    if find_spec("torch") is None:
-        pytest.skip("NOT TESTED: gloo, PyTorch is not installed")
     process = accelbench(
         *("launch", "--procs", str(ranks), "run", "collectives", "--no-ceilings", "--max-seconds", "0.1"),
         *("--param", "impl=gloo", "--param", "bytes=8,1000000", "--out", "run"),
@@ -52,8 +49,6 @@ def test_gloo_moves_and_sums_what_it_is_given(accelbench: Command, tmp_path: Pat
 
 def mpirun(folder: Path, ranks: int, *arguments: str) -> subprocess.Popen[str]:
     """Ranks started by MPI's own launcher."""
-    if shutil.which("mpirun") is None or find_spec("mpi4py") is None:
-        pytest.skip("NOT TESTED: MPI, containers/ci/network.sh installs it and the extra mpi its binding")
     as_root = ["--allow-run-as-root"] if os.geteuid() == 0 else []
     common = ("--device", "cpu", "--no-ceilings", "--param", "impl=mpi", "--out", "run")
     return subprocess.Popen(
@@ -67,6 +62,7 @@ def mpirun(folder: Path, ranks: int, *arguments: str) -> subprocess.Popen[str]:
     )
 
 
+@pytest.mark.needs("mpirun")
 def test_mpi_is_there_for_one_benchmark_after_the_other(tmp_path: Path) -> None:
     """Each has workers of its own, and a process that MPI's launcher started can enter MPI only once."""
     process = mpirun(tmp_path, 2, "pingpong", "collectives", "--max-seconds", "0.1", "--param", "bytes=8,1000000")
@@ -77,6 +73,7 @@ def test_mpi_is_there_for_one_benchmark_after_the_other(tmp_path: Path) -> None:
     check_records(found, 2)
 
 
+@pytest.mark.needs("mpirun")
 def test_mpi_takes_all_of_its_processes(tmp_path: Path) -> None:
     point_ = ("--param", "op=all-reduce", "--param", "bytes=8", "--param", "processes=2,3")
     process = mpirun(tmp_path, 3, "collectives", "--max-seconds", "0.1", *point_)
@@ -88,6 +85,7 @@ def test_mpi_takes_all_of_its_processes(tmp_path: Path) -> None:
     check_records([all_], 3)
 
 
+@pytest.mark.needs("mpirun")
 def test_a_worker_that_dies_leaves_mpi_to_the_next(tmp_path: Path) -> None:
     process = mpirun(
         tmp_path, 2, "collectives", "--max-seconds", "6", "--param", "op=all-reduce", "--param", "bytes=8,9"

@@ -25,11 +25,7 @@ from profiling.benchmark import Skip
 from profiling.records.point import Point
 
 DTYPES = ("int8", "bfloat16")
-
-
-def needs(dtype: str) -> None:
-    if find_dot(dtype, matrix=False) is None:
-        pytest.skip(f"this CPU has no dot-product instruction for {dtype}")
+WITH_DOTS = [pytest.param(dtype, marks=pytest.mark.needs(f"dot-{dtype}")) for dtype in DTYPES]
 
 
 def whole_numbers(dtype: str, seed: int, *shapes: tuple[int, ...]) -> list[Any]:
@@ -51,7 +47,7 @@ def check(product: Product, dtype: str, threads: int, seed: int = 0) -> None:
     np.testing.assert_array_equal(c, expected)
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("dtype", WITH_DOTS)
 @given(
     rows=st.integers(1, 40), beyond=st.integers(0, 9), deep=st.integers(1, 150), columns=st.integers(1, 40),
     seed=st.integers(0, 2**32 - 1),
@@ -60,7 +56,6 @@ def check(product: Product, dtype: str, threads: int, seed: int = 0) -> None:
 def test_packed_panels_hold_words_of_a_and_of_b_with_zeros_beyond(
     dtype: str, rows: int, beyond: int, deep: int, columns: int, seed: int
 ) -> None:
-    needs(dtype)
     dot = find_dot(dtype, matrix=False)
     assert dot is not None
     (mr, nr), k, group = dot_tile(dot), deep + beyond, dot.products
@@ -92,7 +87,7 @@ def test_packed_panels_hold_words_of_a_and_of_b_with_zeros_beyond(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("dtype", WITH_DOTS)
 @given(
     m=st.integers(1, 100), n=st.integers(1, 100), k=st.integers(1, 700), batch=st.integers(1, 3),
     threads=st.integers(1, 3), seed=st.integers(0, 2**32 - 1),
@@ -103,7 +98,6 @@ def test_packed_panels_hold_words_of_a_and_of_b_with_zeros_beyond(
 def test_whole_numbers_are_multiplied_exactly_at_any_size(
     dtype: str, m: int, n: int, k: int, batch: int, threads: int, seed: int
 ) -> None:
-    needs(dtype)
     check(Product(m, n, k, batch), dtype, threads, seed)
 
 
@@ -117,11 +111,11 @@ def as_three_bfloat16(x: Any) -> Any:
 
 
 @pytest.mark.slow
+@pytest.mark.needs("dot-bfloat16")
 @given(st.lists(st.integers(0, 2**32 - 1), min_size=1, max_size=50))
 @example([0x7F800000, 0xFF800000, 0x3F808000, 0x3F818000, 0x7F7FFFFF, 0x3F807FFF, 0x3F808001])
 @settings(deadline=None)
 def test_sums_are_rounded_to_bfloat16_as_ml_dtypes_does(bits: list[int]) -> None:
-    needs("bfloat16")
     drawn = np.array(bits, np.uint32).view(np.float32)
     with np.errstate(invalid="ignore", over="ignore"):
         drawn = drawn[np.isinf(drawn) | (np.abs(drawn) >= 2.0**-100)]  # the instruction takes denormals for zero
@@ -137,41 +131,41 @@ def test_sums_are_rounded_to_bfloat16_as_ml_dtypes_does(bits: list[int]) -> None
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("dtype", WITH_DOTS)
 @pytest.mark.parametrize("cache", [256, 4096])
 @pytest.mark.parametrize("product", [Product(97, 97, 401), Product(13, 150, 700, 2)], ids=str)
 def test_caches_too_small_for_one_tile_change_the_parts_of_k_and_not_the_answer(
     dtype: str, cache: int, product: Product, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    needs(dtype)
     monkeypatch.setattr(cpu_dots, "cache_bytes", lambda level: cache)
     check(product, dtype, 2)
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("dtype", WITH_DOTS)
 def test_the_ceiling_is_exact_also_after_many_executions(dtype: str) -> None:
-    needs(dtype)
     task = peak_arith(Point("peak-arith", "cpu", {"dtype": dtype, "cores": "one"}, seed=3))
     for _ in range(3):
         task.run()
     assert task.verify().passed
 
 
+@pytest.mark.needs("dot-int8")
 def test_a_chain_that_is_one_instruction_short_fails(monkeypatch: pytest.MonkeyPatch) -> None:
-    needs("int8")
     monkeypatch.setattr(peak_dots, "find_tile_dot", lambda dtype: None)
     honest = peak_dots.run_rounds
     monkeypatch.setattr(peak_dots, "run_rounds", lambda sums, f, steps, stride: honest(sums, f, steps - 1, stride))
     assert not peak_arith(Point("peak-arith", "cpu", {"dtype": "int8", "cores": "one"}, seed=3)).verify().passed
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("impl", ["vendor", "dots"])
+@pytest.mark.parametrize(
+    ("impl", "dtype"),
+    [
+        *(pytest.param("vendor", dtype, marks=pytest.mark.needs("torch")) for dtype in DTYPES),
+        *(pytest.param("dots", dtype, marks=pytest.mark.needs(f"dot-{dtype}")) for dtype in DTYPES),
+    ],
+)
 def test_a_product_runs_verifies_and_counts_its_work(impl: str, dtype: str) -> None:
-    try:
-        task = matmul(Point("matmul", "cpu", {"impl": impl, "dtype": dtype, "n": 97}, seed=11))
-    except Skip as skip:
-        pytest.skip(str(skip))
+    task = matmul(Point("matmul", "cpu", {"impl": impl, "dtype": dtype, "n": 97}, seed=11))
     task.run()
     assert task.verify().passed
     assert task.work.flops == 2 * 97**3

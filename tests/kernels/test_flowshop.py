@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import shutil
 import subprocess
 import threading
 from pathlib import Path
@@ -146,7 +145,7 @@ def test_known_trees_are_counted_by_plain_recursion_too(number):
     assert plain_count(times, tails, instance.optimum, unscheduled, idle) == NODES[number]
 
 
-@pytest.mark.skipif(shutil.which("gcc") is None, reason="the C version is built with gcc")
+@pytest.mark.needs("gcc")
 def test_the_c_version_that_the_search_is_compared_with_counts_the_same(tmp_path):
     source = Path(__file__).parents[1] / "baselines" / "flowshop.c"
     subprocess.run(["gcc", "-O3", "-march=native", source, "-o", tmp_path / "flowshop"], check=True)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
-from importlib.util import find_spec
 from pathlib import Path
 from tempfile import NamedTemporaryFile
 from types import SimpleNamespace
@@ -13,28 +12,21 @@ from types import SimpleNamespace
 import pytest
 
 import kernels
-from kernels.device_code import CudaKernel, DeviceKernel, NumbaKernel
-
-pytestmark = pytest.mark.skipif(
-    find_spec("numba_cuda") is None, reason="numba-cuda is not installed (extra dev on Linux has it)"
+from kernels.compilation import (
+    _architecture,
+    _tool,
+    architectures,
+    compile_kernel,
+    device_kernels,
+    disassemble,
+    main_loop,
+    to_ptx,
 )
-if find_spec("numba_cuda") is not None:
-    from kernels.compilation import (
-        _architecture,
-        _tool,
-        architectures,
-        compile_kernel,
-        device_kernels,
-        disassemble,
-        main_loop,
-        to_ptx,
-    )
-    from kernels.numba_cuda import cuda, float32, void
+from kernels.device_code import CudaKernel, DeviceKernel, NumbaKernel
+from kernels.numba_cuda import cuda, float32, void
+from tests.requirements import CUDA12
 
-    KERNELS = device_kernels()
-else:
-    KERNELS = []
-
+KERNELS = device_kernels()
 JOBS = [
     pytest.param(kernel, capability, id=f"{kernel.name}-{capability[0]}.{capability[1]}")
     for kernel in KERNELS
@@ -236,13 +228,9 @@ def test_a_tuned_kernel_that_spills_is_a_failure(monkeypatch: pytest.MonkeyPatch
     assert "spilled: greedy" in capsys.readouterr().out
 
 
-CUDA12 = Path(sys.prefix, "cuda12", "bin", "python")
-"""An environment of its own, which `make test-all` makes, and CI does not: both CUDAs have files of the same names."""
-
-
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-@pytest.mark.skipif(not CUDA12.exists(), reason="NOT TESTED: `make kernels-report CUDA=12` installs its compilers")
+@pytest.mark.needs("cuda-12")
 def test_every_kernel_compiles_without_spills_by_cuda_12() -> None:
     report = [CUDA12, "-m", "kernels.report", "--capability", "9.0"]
     outcome = subprocess.run(report, cwd=Path(kernels.__path__[0]).parent, capture_output=True, text=True)

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 import sys
 from pathlib import Path
 
-import llvmlite.binding as llvm
 import numpy as np
 import pytest
 
@@ -69,17 +67,12 @@ sys.exit(not all(nqueens(point("tuned", queens, "one")).verify().passed for quee
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
 
 
-def has(needed):
-    present = llvm.get_host_cpu_features()
-    return pytest.param(needed, marks=pytest.mark.skipif(not all(map(present.get, needed)), reason=f"no {needed}"))
-
-
 WIDTHS = {(): (1, 0), ("avx2",): (8, 0), ("avx512f",): (16, 0), ("avx512f", "avx512vbmi2"): (16, 32)}
 """The words of 32 and of 16 bits in a vector, by the instruction sets that a kernel may use."""
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("isa", [has(isa) for isa in WIDTHS])
+@pytest.mark.parametrize("isa", [pytest.param(isa, marks=pytest.mark.needs(*isa)) for isa in WIDTHS])
 def test_the_counts_do_not_depend_on_the_width_of_vectors(isa):
     """Every width that this CPU has, with words of 16 bits, two masks in a word of 32, and one in a word of 32."""
     program = f"""
@@ -150,7 +143,7 @@ def test_the_searches_that_ours_is_compared_with_count_right(queens):
     assert textbook(queens) == half_board(queens) == SOLUTIONS[queens]
 
 
-@pytest.mark.skipif(shutil.which("gcc") is None, reason="the C version is built with gcc")
+@pytest.mark.needs("gcc")
 def test_the_c_version_that_the_search_is_compared_with_counts_the_same(tmp_path):
     source = Path(__file__).parents[1] / "baselines" / "nqueens.c"
     subprocess.run(["gcc", "-O3", "-march=native", source, "-o", tmp_path / "nqueens"], check=True)

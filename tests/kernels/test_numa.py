@@ -22,7 +22,6 @@ from tests.fixtures.machines import topology as cpus_of
 TWO_SOCKETS = cpus_of(packages=2, cores_each=32, threads=2)
 TWO_NODES = memory_nodes(["0-31,64-95", "32-63,96-127"], [256, 256], ["10 21", "21 10"])
 HERE = min(os.sched_getaffinity(0))
-listed = pytest.mark.skipif(not read_nodes(), reason="this kernel lists no memory nodes")
 
 
 def allow(monkeypatch: pytest.MonkeyPatch, cpus: range) -> None:
@@ -86,7 +85,7 @@ def test_pinned_threads_run_on_their_cpus_and_their_errors_are_raised() -> None:
     assert set(threading.enumerate()) <= before
 
 
-@listed
+@pytest.mark.needs("memory-nodes")
 @pytest.mark.parametrize("bound", [True, False], ids=["by mbind", "by first touch"])
 def test_memory_lies_where_it_was_asked_for(bound: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     node = next(number for number, node in read_nodes().items() if HERE in node.cpus)
@@ -121,7 +120,7 @@ def test_the_share_on_a_node_is_that_of_the_arrays_own_mapping(tmp_path: Path) -
     assert placing.share_on_node(array, 0, tmp_path / "none") is None
 
 
-@listed
+@pytest.mark.needs("memory-nodes")
 def test_both_benchmarks_work_within_a_node(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cpu_bandwidth, "elements_per_array", lambda itemsize, threads: 4096 * threads)
     monkeypatch.setattr(cpu_latency, "cache_bytes", lambda level: 1 << 20)

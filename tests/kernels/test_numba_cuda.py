@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
-from itertools import chain
 from pathlib import Path
 
 import pytest
+from _pytest.mark import ParameterSet
 
 from profiling.benchmark import Skip
 from profiling.records.point import Point
 from tests.conftest import ROOT
+from tests.fixtures.interpreters import find_python
 from tests.fixtures.stub_driver import compile_library
+from tests.requirements import not_tested
 
 PACKAGES = ("pydantic", "numba", "numba-cuda", "numpy", "nvidia-nvvm", "nvidia-cuda-nvrtc")
 SUCCESSOR = ("numba-cuda-mlir==0.6.0", "filelock", "psutil", "scipy")
@@ -47,27 +48,9 @@ for kernel in [*gpu_numba.device_code(), *gpu_tuned.device_code()]:
 """
 
 
-def find_python(version: str) -> Path | None:
-    """An interpreter of that version: beside the running one, among pyenv's, or on PATH."""
-    name, pyenv = f"python{version}", os.environ.get("PYENV_ROOT")
-    folders = [Path(sys.base_prefix).parent, *([Path(pyenv) / "versions"] if pyenv else []), Path.home() / ".pyenv"]
-    found = chain.from_iterable(folder.glob(f"{version}*/bin/{name}") for folder in folders)
-    named = [Path(sys.base_prefix) / "bin" / name, *found, *map(Path, filter(None, [shutil.which(name)]))]
-    return next((python for python in named if python.exists() and _is_version(python, version)), None)
-
-
-def _is_version(python: Path, version: str) -> bool:
-    """Whether it starts: pyenv puts a launcher on PATH for versions that are not chosen, too."""
-    told = subprocess.run([python, "--version"], capture_output=True, text=True)
-    return told.returncode == 0 and told.stdout.startswith(f"Python {version}.")
-
-
 def make_environment(folder: Path, version: str) -> Path:
-    """The interpreter of a new virtual environment without packages; skips the test where it cannot be made."""
-    base = find_python(version)
-    if base is None:
-        pytest.skip(f"NOT TESTED: no Python {version} was found on this machine")
-    subprocess.run([base, "-m", "venv", "--without-pip", folder], check=True)
+    """Return the interpreter of a new virtual environment without packages."""
+    subprocess.run([str(find_python(version)), "-m", "venv", "--without-pip", folder], check=True)
     return folder / "bin" / "python"
 
 
@@ -76,10 +59,14 @@ def install(python: Path, *packages: str) -> None:
     pip = [sys.executable, "-m", "pip", "--python", str(python), "install", "--no-compile", "--quiet"]
     installed = subprocess.run([*pip, "--disable-pip-version-check", *packages], capture_output=True, text=True)
     if installed.returncode != 0:
-        pytest.skip(f"NOT TESTED: pip could not install {' '.join(packages)}: {installed.stderr.splitlines()[-1]}")
+        not_tested("package-index", f"pip could not install {' '.join(packages)}: {installed.stderr.splitlines()[-1]}")
 
 
-@pytest.fixture(scope="module", params=["3.12", "3.13"])
+def of(version: str) -> ParameterSet:
+    return pytest.param(version, marks=pytest.mark.needs(f"python{version}", "package-index"))
+
+
+@pytest.fixture(scope="module", params=[of("3.12"), of("3.13")])
 def newest(request: pytest.FixtureRequest) -> Iterator[Path]:
     """Python of that version with the newest Numba, Numba-CUDA and NumPy: half a gigabyte, removed afterwards."""
     with tempfile.TemporaryDirectory() as folder:
@@ -105,7 +92,8 @@ def test_kernels_compile_with_the_newest_numpy(newest: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.exhaustive
-@pytest.mark.parametrize("newest", ["3.12"], indirect=True)
+@pytest.mark.needs("gcc")
+@pytest.mark.parametrize("newest", [of("3.12")], indirect=True)
 def test_the_successor_compiles_what_the_table_says(newest: Path, tmp_path: Path) -> None:
     install(newest, *SUCCESSOR)
     compile_library(tmp_path / "libcuda.so.1", DRIVER)
@@ -134,7 +122,6 @@ def test_the_successor_compiles_what_the_table_says(newest: Path, tmp_path: Path
 def test_the_successor_is_taken_where_numba_cuda_is_missing_or_it_is_asked_for(
     monkeypatch: pytest.MonkeyPatch, installed: tuple[str, ...], asked: str, successor: bool
 ) -> None:
-    pytest.importorskip("numba_cuda", reason="numba-cuda is not installed (extra dev on Linux has it)")
     from kernels import numba_cuda
 
     monkeypatch.setattr(numba_cuda, "is_installed", installed.__contains__)
@@ -143,7 +130,6 @@ def test_the_successor_is_taken_where_numba_cuda_is_missing_or_it_is_asked_for(
 
 
 def test_a_compiler_of_another_name_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    pytest.importorskip("numba_cuda", reason="numba-cuda is not installed (extra dev on Linux has it)")
     from kernels import numba_cuda
 
     monkeypatch.setenv(numba_cuda.CHOICE, "nvcc")
@@ -152,7 +138,6 @@ def test_a_compiler_of_another_name_is_refused(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_what_the_successor_lacks_is_skipped_under_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    pytest.importorskip("numba_cuda", reason="numba-cuda is not installed (extra dev on Linux has it)")
     from kernels import numba_cuda
     from kernels.atomics import gpu_numba
     from kernels.treesearch.device_search import whole_device

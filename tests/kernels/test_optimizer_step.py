@@ -55,8 +55,10 @@ def test_any_number_of_parameters_takes_one_step(length: int, threads: int, size
     assert outcome.passed, outcome
 
 
+@pytest.mark.needs("torch")
 def test_the_step_is_that_of_pytorch() -> None:
-    torch = pytest.importorskip("torch")
+    import torch
+
     rng = np.random.default_rng(5)
     parameter, gradients = rng.standard_normal(1000), rng.standard_normal((answers.STEP, 1000))
     theirs = torch.nn.Parameter(torch.tensor(parameter))

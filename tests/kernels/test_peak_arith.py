@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import re
-import shutil
 import subprocess
-from importlib.util import find_spec
 
 import numpy as np
 import pytest
@@ -16,6 +14,7 @@ from kernels.peak_arith import cpu_fma, gpu_fma, peak_arith
 from kernels.simd import fma_chains, lanes
 from kernels.threads import thread_count
 from profiling.records.point import Point
+from tests.requirements import not_tested
 
 CASES = [(dtype, cores) for dtype in ("float32", "float64") for cores in ("one", "all")]
 
@@ -136,9 +135,6 @@ BLOCKS, HOST_THREADS = 2, 64
 @pytest.fixture(scope="module")
 def run_on_host(tmp_path_factory):
     """`run(dtype, starts, factors, turns, left_out)`: each thread's answer, each block's cycles, and the FMAs made."""
-    compiler = shutil.which("g++")
-    if compiler is None:
-        pytest.skip("the host's version needs g++")
     folder = tmp_path_factory.mktemp("peak-arith")
     libraries = {}
 
@@ -148,10 +144,10 @@ def run_on_host(tmp_path_factory):
         source = folder / f"{dtype}.cpp"
         source.write_text(HOST + fma + LAUNCH + gpu_fma.SOURCE + ALL_THREADS)
         defined = [option for option in kind.options if not option.startswith("-DTHREADS")]
-        command = [compiler, "-shared", "-fPIC", "-O2", *defined, f"-DTHREADS={HOST_THREADS}"]
+        command = ["g++", "-shared", "-fPIC", "-O2", *defined, f"-DTHREADS={HOST_THREADS}"]
         outcome = subprocess.run([*command, "-o", f"{source}.so", source], capture_output=True, text=True)
         if outcome.returncode != 0 and "_Float16" in outcome.stderr:
-            pytest.skip("this g++ has no _Float16")
+            not_tested("g++", "this one has no _Float16")
         assert outcome.returncode == 0, outcome.stderr
         return ctypes.CDLL(f"{source}.so")
 
@@ -169,6 +165,7 @@ def run_on_host(tmp_path_factory):
     return run
 
 
+@pytest.mark.needs("g++")
 @pytest.mark.parametrize("turns", [0, 1, 2, 5])
 @pytest.mark.parametrize("dtype", list(gpu_fma.FORMATS))
 def test_every_thread_of_the_device_answers_for_every_sum_after_every_turn(run_on_host, dtype, turns):
@@ -180,6 +177,7 @@ def test_every_thread_of_the_device_answers_for_every_sum_after_every_turn(run_o
     assert (cycles > 0).all()
 
 
+@pytest.mark.needs("g++")
 @pytest.mark.parametrize("dtype", list(gpu_fma.FORMATS))
 def test_a_single_fma_left_out_on_the_device_shows(run_on_host, dtype):
     starts, factors = gpu_fma.draw(np.random.default_rng(1), BLOCKS * HOST_THREADS, dtype)
@@ -213,7 +211,6 @@ def test_the_device_packs_numbers_as_the_hardware_does():
     assert signs == [1 << 63, 1 << 31, 0x80008000]
 
 
-@pytest.mark.skipif(find_spec("cuda") is None, reason="NVRTC is not installed (extra dev on Linux has it)")
 @pytest.mark.parametrize("capability", CAPABILITIES, ids=str)
 @pytest.mark.parametrize("dtype", list(gpu_fma.FORMATS))
 def test_the_loop_on_the_device_is_of_little_but_fma(dtype, capability):

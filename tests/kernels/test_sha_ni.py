@@ -18,7 +18,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from llvmlite import ir
 
-from kernels.simd import features
 from kernels.treesearch.uts import sha_ni
 from kernels.treesearch.uts.sha1_rounds import WORD
 from kernels.treesearch.uts.trees import STATE_WORDS
@@ -59,7 +58,7 @@ def hash_lanes(lanes: int) -> Callable[[Any], Any]:
     return run
 
 
-@pytest.mark.skipif("sha" not in features(), reason="this CPU lacks SHA-NI")
+@pytest.mark.needs("sha")
 @pytest.mark.parametrize("lanes", [4, 8])
 @given(data=st.data())
 @settings(deadline=None)

@@ -115,6 +115,7 @@ def emulated(tmp_path_factory: pytest.TempPathFactory) -> Emulated:
     return Emulated(tmp_path_factory.mktemp("attention_on_host"))
 
 
+@pytest.mark.needs("g++")
 @pytest.mark.slow
 @pytest.mark.parametrize("head", gpu_mma.HEADS)
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -129,6 +130,7 @@ def test_heads_of_any_length_are_attended_to(
     assert emulated.is_right(dtype, Attention(heads, sequence, head, causal), seed)
 
 
+@pytest.mark.needs("g++")
 @pytest.mark.slow
 @pytest.mark.parametrize("fault", FAULTS)
 def test_a_fault_in_the_kernel_is_found(emulated: Emulated, fault: str) -> None:
@@ -143,6 +145,7 @@ def test_a_fault_in_the_kernel_is_found(emulated: Emulated, fault: str) -> None:
     pytest.fail("every order of the threads gave the right attention")
 
 
+@pytest.mark.needs("g++")
 @pytest.mark.slow
 def test_the_same_input_gives_the_same_bits_in_any_order_of_the_threads(emulated: Emulated) -> None:
     size, rng = Attention(1, 150, 64), np.random.default_rng(5)
@@ -151,6 +154,7 @@ def test_the_same_input_gives_the_same_bits_in_any_order_of_the_threads(emulated
     assert first.tobytes() == second.tobytes()
 
 
+@pytest.mark.needs("g++")
 @pytest.mark.parametrize("head", gpu_mma.HEADS)
 def test_the_launches_are_of_the_sizes_that_the_source_is_written_for(emulated: Emulated, head: int) -> None:
     printed = subprocess.run([emulated.program("float16", head)], capture_output=True, check=True, text=True)
@@ -192,6 +196,7 @@ def on_host(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return needed
 
 
+@pytest.mark.needs("g++")
 @pytest.mark.slow
 @pytest.mark.parametrize("mask", MASKS)
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -256,12 +261,14 @@ def test_cublas_and_array_operations_give_the_attention(
     assert needed == 4 * 5 * 70 * 64 * 2 + 70 * 70 * (6 * at_once + 4 * (mask == "causal"))
 
 
+@pytest.mark.needs("torch")
 @pytest.mark.parametrize("mask", MASKS)
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_what_pytorch_returns_is_checked_on_numbers_that_it_has_not_seen(
     on_host: list[int], dtype: str, mask: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    torch = pytest.importorskip("torch")
+    import torch
+
     monkeypatch.setattr(gpu_torch, "require_compute_capability", lambda needed, what: None)
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     task = gpu_torch.prepare(point("torch", dtype, 70, heads=5, mask=mask))

@@ -33,6 +33,7 @@ def emulated(tmp_path_factory: pytest.TempPathFactory) -> Emulated:
 sizes = st.tuples(st.integers(1, 140), st.integers(1, 264), st.integers(1, 100), st.integers(1, 2))
 
 
+@pytest.mark.needs("g++")
 @pytest.mark.slow
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("kernel", KERNELS)
@@ -47,6 +48,7 @@ def test_any_sizes_are_multiplied_right(
     assert emulated.is_right(kernel, dtype, sizes, seed)
 
 
+@pytest.mark.needs("g++")
 @pytest.mark.slow
 @pytest.mark.parametrize(("k", "parts"), [(70, 1), (33, 1), (200, 1), (130, 3)])
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -56,6 +58,7 @@ def test_clusters_walk_more_tiles_than_there_are_of_them(emulated: Emulated, dty
     assert emulated.is_right("wgmma", dtype, (257, 513, k, 2), seed=3, parts=parts)
 
 
+@pytest.mark.needs("g++")
 @pytest.mark.slow
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("kernel", KERNELS)
@@ -70,6 +73,7 @@ def test_parts_of_k_are_added_right(
     assert emulated.is_right(kernel, dtype, sizes, seed=4, parts=parts)
 
 
+@pytest.mark.needs("g++")
 @pytest.mark.slow
 @pytest.mark.parametrize("parts", [1, 9])
 @pytest.mark.parametrize("kernel", KERNELS)
@@ -82,6 +86,7 @@ def test_the_same_input_gives_the_same_bits_in_any_order_of_the_threads(
     assert first.tobytes() == second.tobytes()
 
 
+@pytest.mark.needs("g++")
 @pytest.mark.slow
 @pytest.mark.parametrize(("kernel", "fault"), [(kernel, fault) for kernel in FAULTS for fault in FAULTS[kernel]])
 def test_a_fault_in_a_kernel_is_found(emulated: Emulated, kernel: str, fault: str) -> None:
@@ -169,6 +174,7 @@ class Kernel:
         self.launch(self, *arguments, **named)
 
 
+@pytest.mark.needs("g++")
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("shape", "launches"),
@@ -222,6 +228,7 @@ def test_a_task_hands_the_kernel_what_it_expects(
     assert task.work.flops == Product.parse(shape).flops
 
 
+@pytest.mark.needs("g++")
 def test_the_launches_are_of_the_sizes_that_the_sources_are_written_for(emulated: Emulated) -> None:
     options = gpu_parts.options("float16", parts=1)
     for tile in (gpu_mma.WIDE, gpu_mma.NARROW):
@@ -234,6 +241,7 @@ def test_the_launches_are_of_the_sizes_that_the_sources_are_written_for(emulated
     assert max(gpu_mma.WIDE.shared_bytes, gpu_mma.NARROW.shared_bytes) <= 99 * 1024
 
 
+@pytest.mark.needs("g++")
 def test_a_tensor_map_that_the_driver_refuses_is_an_error(emulated: Emulated) -> None:
     assert tensor_map(1 << 20, (1, 3, 8), 64, emulated.driver).ctypes.data % 128 == 0
     for address, shape, rows in [(8, (1, 3, 8), 64), (1 << 20, (1, 3, 9), 64), (1 << 20, (1, 3, 8), 257)]:

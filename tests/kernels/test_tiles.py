@@ -27,7 +27,6 @@ from kernels import tiles
 from kernels.matmul.formats import from_storage
 from kernels.peak_arith import cpu_dots, cpu_tiles, peak_arith
 from kernels.peak_arith.narrow_task import to_bytes
-from kernels.simd import features
 from kernels.threads import compiled, parallel
 from kernels.tiles import INSTRUCTIONS, TileDot, find_tile_dot, interleaved, refusal, tile_configuration
 from profiling.benchmark import Skip, Task
@@ -233,8 +232,7 @@ def test_a_cpu_with_neither_tiles_nor_vectors_skips(monkeypatch: pytest.MonkeyPa
         ceiling("int8")
 
 
-@pytest.mark.skipif(sys.platform != "linux" or platform.machine() != "x86_64", reason="Linux on x86-64 is asked")
-@pytest.mark.skipif("amx-tile" in features(), reason="this CPU has tiles")
+@pytest.mark.needs("linux", "x86-64", "no-amx")
 def test_linux_gives_no_tiles_where_the_cpu_has_none() -> None:
     assert re.fullmatch("Linux refuses the registers of AMX: .+", str(refusal()))
 

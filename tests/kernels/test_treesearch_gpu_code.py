@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from importlib.util import find_spec
 from itertools import takewhile
 from typing import Any
 
 import pytest
-
-if find_spec("numba_cuda") is None:
-    pytest.skip("numba-cuda is not installed (extra dev on Linux has it)", allow_module_level=True)
 
 from kernels.compilation import compile_kernel, to_ptx
 from kernels.device_code import NumbaKernel
@@ -109,8 +105,9 @@ HOPPER = Multiprocessor(shared_bytes=228 << 10, reserved_bytes=1 << 10, register
 
 
 def test_a_multiprocessor_is_described_by_attributes_that_cuda_has(monkeypatch: pytest.MonkeyPatch) -> None:
-    known = pytest.importorskip("cuda.bindings.runtime").cudaDeviceAttr
-    monkeypatch.setattr(residency, "attribute", lambda name: int(getattr(known, f"cudaDevAttr{name}")))
+    from cuda.bindings.runtime import cudaDeviceAttr
+
+    monkeypatch.setattr(residency, "attribute", lambda name: int(getattr(cudaDeviceAttr, f"cudaDevAttr{name}")))
     assert len(set(vars(residency.this_device()).values())) == 5
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import shutil
 import subprocess
 import sys
 import threading
@@ -15,7 +14,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kernels.simd import features
 from kernels.threads import compiled
 from kernels.treesearch import sharing
 from kernels.treesearch.uts import cpu_sharing, trees, uts
@@ -135,11 +133,13 @@ def test_the_published_counts_are_reproduced(name):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("isa", "lanes"), [("", 4), ("sha", 4), ("avx avx2", 8), ("avx avx2 sha", 8), ("avx avx512f", 16)]
+    ("isa", "lanes"),
+    [
+        pytest.param(isa, lanes, marks=pytest.mark.needs(*isa.split()))
+        for isa, lanes in [("", 4), ("sha", 4), ("avx avx2", 8), ("avx avx2 sha", 8), ("avx avx512f", 16)]
+    ],
 )
 def test_the_counts_do_not_depend_on_the_vectors_nor_on_sha_ni(isa, lanes):
-    if lacking := set(isa.split()) - features():
-        pytest.skip(f"this CPU lacks {', '.join(lacking)}")
     program = f"""
 import sys
 from kernels.treesearch.uts import sha1, sha_ni
@@ -280,7 +280,7 @@ def test_a_stack_that_is_too_small_grows():
     assert is_complete(TREES["T3"], results)
 
 
-@pytest.mark.skipif(shutil.which("gcc") is None, reason="the C version is built with gcc")
+@pytest.mark.needs("gcc")
 def test_the_c_version_that_the_search_is_compared_with_counts_the_same(tmp_path):
     source = Path(__file__).parents[1] / "baselines" / "uts.c"
     subprocess.run(["gcc", "-O3", "-march=native", source, "-o", tmp_path / "uts", "-lm"], check=True)

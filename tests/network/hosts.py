@@ -14,15 +14,13 @@ from __future__ import annotations
 
 import itertools
 import os
-import shutil
 import subprocess
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from math import inf
-from typing import NoReturn
 
-import pytest
+from tests.requirements import not_tested
 
 LATE_SECONDS = 2e-3
 WAKES = 4
@@ -30,6 +28,8 @@ WAKES = 4
 (the second half of an all-reduce, which waits for the first), and by its end."""
 QUEUE_BYTES = 16 << 20
 """The queue's bytes, more than a socket may have on its way (`tcp_wmem`, 4 MiB): no drop ever slows TCP down."""
+HOSTS = ("root", "iproute2", "namespaces")
+"""What two hosts need, as tests declare it."""
 FRAME, PAYLOAD = 1514, 1448
 """A full Ethernet frame as the bucket counts it (14 bytes of header and the MTU of 1,500), and what TCP carries in it:
 without 20 bytes of IP's header, 20 of TCP's, and 12 of the time stamps."""
@@ -78,19 +78,6 @@ class Link:
         return size / (frames / self.rate + WAKES * LATE_SECONDS)
 
 
-def not_tested(reason: str) -> NoReturn:
-    pytest.skip(f"NOT TESTED: {reason}")
-
-
-def require(*programs: str) -> None:
-    """Skip, and say so, where the programs are missing or a host cannot be made."""
-    missing = [program for program in ("ip", "tc", "unshare", *programs) if shutil.which(program) is None]
-    if missing:
-        not_tested(f"{', '.join(missing)} not installed: containers/ci/network.sh installs what these tests take")
-    if os.geteuid() != 0:
-        not_tested("only root can make network namespaces")
-
-
 def run(*words: str) -> None:
     """Run a command; RuntimeError with what it said."""
     done = subprocess.run(words, capture_output=True, text=True)
@@ -100,15 +87,14 @@ def run(*words: str) -> None:
 
 @contextmanager
 def link(mbit_per_s: float = inf) -> Iterator[Link]:
-    """Two hosts with a link of that rate each way, by default as fast as it is; skipped where none can be made here."""
-    require()
+    """Two hosts with a link of that rate each way, by default as fast as it is; a skip where none can be made."""
     one, other = ADDRESSES
     found = Link((Host(next(NAMES), one), Host(next(NAMES), other)), rate=mbit_per_s * 1e6 / 8)
     with ExitStack() as undo:
         try:
             _make(found, undo)
-        except RuntimeError as error:
-            not_tested(f"this machine cannot make a pair of hosts: {error}")
+        except (RuntimeError, FileNotFoundError) as error:
+            not_tested("namespaces", str(error))
         yield found
 
 

@@ -7,7 +7,6 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from importlib.util import find_spec
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -17,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.conftest import environment, records
-from tests.network.hosts import FRAME, PAYLOAD, Host, Link, link, not_tested, require
+from tests.network.hosts import FRAME, HOSTS, PAYLOAD, Host, Link, link
 from tests.network.netpipe import netpipe
 
 pytestmark = pytest.mark.alone
@@ -87,17 +86,17 @@ def measured(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
         yield Measured(made, size, records(out))
 
 
+@pytest.mark.needs(*HOSTS)
 def test_a_message_there_and_back_takes_as_long_as_the_link_dictates(measured: Measured) -> None:
     (record,) = (record for record in measured.records if record["point"]["benchmark"] == "pingpong")
     assert [rank["node"] for rank in record["ranks"]] == [0, 1]
     _is_that_of_the_link(measured, measured.size / (median(record["timing"]["samples"]) / 2), record, both_ways=False)
 
 
+@pytest.mark.needs(*HOSTS, "torch")
 @pytest.mark.parametrize("op", GLOO)
 def test_the_bus_bandwidth_of_gloo_is_that_of_the_link(measured: Measured, op: str) -> None:
     """Each link of two ranks carries the message once each way, or one way where it is a broadcast."""
-    if find_spec("torch") is None:
-        not_tested("gloo, PyTorch is not installed")
     (record,) = (record for record in measured.records if record["point"]["params"].get("op") == op)
     bandwidth = record["metrics"]["bus_bandwidth"]["value"]
     _is_that_of_the_link(measured, bandwidth, record, both_ways=op != "broadcast")
@@ -114,8 +113,8 @@ def _is_that_of_the_link(measured: Measured, bandwidth: float, record: dict[str,
     assert fastest >= measured.link.least(measured.size, both_ways)
 
 
+@pytest.mark.needs(*HOSTS, "netpipe")
 def test_netpipe_says_the_same(measured: Measured) -> None:
-    require("NPtcp")
     (record,) = (record for record in measured.records if record["point"]["benchmark"] == "pingpong")
     server, client = measured.link.hosts
     theirs = netpipe(measured.size, server.address, server.command, client.command, first=1, repeats=1)
@@ -124,6 +123,7 @@ def test_netpipe_says_the_same(measured: Measured) -> None:
     assert min(record["timing"]["samples"]) / 2 == pytest.approx(theirs, rel=0.1)
 
 
+@pytest.mark.needs(*HOSTS)
 def test_nothing_is_left_of_the_hosts() -> None:
     with link(1000) as made:
         assert all((NAMESPACES / host.name).exists() for host in made.hosts)

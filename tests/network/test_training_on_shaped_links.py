@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.conftest import records
-from tests.network.hosts import Link, link
+from tests.network.hosts import HOSTS, Link, link
 from tests.network.test_shaped_links import ranks
 
 GRADIENTS = 4 * 1_199_882
@@ -27,6 +27,7 @@ def train(on: Link, out: Path) -> dict[str, Any]:
 
 
 @pytest.mark.alone
+@pytest.mark.needs(*HOSTS)
 @pytest.mark.exhaustive
 @pytest.mark.timeout(600)
 def test_the_exposed_exchange_is_what_the_link_dictates(tmp_path: Path) -> None:

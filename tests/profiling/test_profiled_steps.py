@@ -17,6 +17,7 @@ from profiling.timing.steps import train_until
 from profiling.trace import framework_profiler as profiler
 from tests.fixtures.bound_workloads import BATCH, SLEEP_S, large_products, slow_input
 from tests.fixtures.verdict_cases import CASES, Case, Impossible, as_it_is, verdict
+from tests.requirements import not_tested
 
 pytestmark = pytest.mark.alone
 
@@ -52,20 +53,21 @@ def test_the_verdict_names_what_was_built_in(case: Case, backend: str) -> None:
     assert found.help
 
 
+@pytest.mark.needs("torch")
 def test_a_trace_of_pytorch_s_shows_the_threads_that_make_the_input() -> None:
-    pytest.importorskip("torch")
     (case,) = (case for case in CASES if case.workload == "looping-workers")
     found = verdict(case, "torch")
     assert found.bound == "input-bound", found
 
 
+@pytest.mark.needs("cpu-quota")
 @pytest.mark.timeout(600)
 def test_a_process_stopped_by_its_cpu_quota_is_told_so() -> None:
     (case,) = (case for case in CASES if case.name == THROTTLED)
     try:
         found = verdict(case, "tensorflow")
     except Impossible as reason:
-        pytest.skip(f"no control group with a CPU quota can be made here: {reason}")
+        not_tested("cpu-quota", str(reason))
     assert found.bound == "cpu-quota-bound", found
     assert "quota" in (found.quota_text or "")
     assert found.shares["device"] > 0, "what it was stopped in is still shown"

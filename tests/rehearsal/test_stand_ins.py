@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import ROOT
+from tests.requirements import not_tested
 
 PINS = ROOT / "requirements" / "gpu13.txt"
 STAND_IN = Path(__file__).parent / "stand_ins" / "cuda" / "bench" / "__init__.py"
@@ -31,11 +32,12 @@ def signatures(source: Path) -> Signatures:
     return found
 
 
+@pytest.mark.needs("package-index")
 def test_nvbenchs_stand_in_takes_what_nvbench_takes(tmp_path: Path) -> None:
     (pinned,) = re.findall(r"^cuda-bench==.+$", PINS.read_text(encoding="utf-8"), re.MULTILINE)
     pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target", str(tmp_path), pinned]
     fetched = subprocess.run(pip, capture_output=True, text=True)
     if fetched.returncode != 0:
-        pytest.skip(f"NOT TESTED: pip could not install {pinned}: {fetched.stderr.splitlines()[-1]}")
+        not_tested("package-index", f"pip could not install {pinned}: {fetched.stderr.splitlines()[-1]}")
     real, ours = signatures(tmp_path / "cuda" / "bench" / "__init__.pyi"), signatures(STAND_IN)
     assert ours == {name: real.get(name) for name in ours}

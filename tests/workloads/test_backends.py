@@ -6,12 +6,12 @@ import json
 import os
 import subprocess
 import sys
-from importlib.util import find_spec
 from typing import Any
 
 import pytest
 
 from tests.conftest import ROOT
+from tests.requirements import BACKENDS, installed_backends
 
 pytestmark = pytest.mark.slow
 
@@ -82,8 +82,7 @@ def trained(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
             stderr=subprocess.PIPE,
             text=True,
         )
-        for backend in ("tensorflow", "jax", "torch")
-        if find_spec(backend)
+        for backend in installed_backends()
     }
     found = {}
     for backend, process in processes.items():
@@ -94,10 +93,7 @@ def trained(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
 
 
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize(
-    "backend",
-    ["jax", pytest.param("torch", marks=pytest.mark.skipif(find_spec("torch") is None, reason="no PyTorch here"))],
-)
+@pytest.mark.parametrize("backend", BACKENDS[1:])
 @pytest.mark.parametrize(
     "name", [pytest.param(name, marks=[pytest.mark.exhaustive] if name in LARGE else []) for name in WORKLOADS]
 )

@@ -54,8 +54,6 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def run(home: Path) -> Path:
     """A traced and profiled training, and a point that fails, of a user with a name on a host with a name."""
-    if os.geteuid() or subprocess.run(["unshare", "--uts", "hostname", HOST], check=False).returncode:
-        pytest.skip("only root gives a process a host's name of its own")
     project = home / PROJECT
     project.mkdir(parents=True)
     (home / "own").mkdir()
@@ -96,6 +94,7 @@ def contents(pack: Path) -> Iterator[tuple[str, bytes]]:
 
 
 @pytest.mark.slow
+@pytest.mark.needs("host-names")
 def test_no_file_of_an_anonymous_pack_names_host_user_or_place(run: Path, home: Path) -> None:
     files = dict(contents(home / "anonymous"))
     assert {name.rpartition("/")[2] for name in files} == {
@@ -113,6 +112,7 @@ def test_no_file_of_an_anonymous_pack_names_host_user_or_place(run: Path, home: 
 
 
 @pytest.mark.slow
+@pytest.mark.needs("host-names")
 def test_what_a_run_stores_names_neither_the_home_nor_the_host(run: Path, home: Path) -> None:
     told = "".join((run / name).read_text() for name in ("run.json", "records.jsonl", "report.html", "records.csv"))
     assert str(home) not in told
@@ -123,6 +123,7 @@ def test_what_a_run_stores_names_neither_the_home_nor_the_host(run: Path, home: 
 
 
 @pytest.mark.slow
+@pytest.mark.needs("host-names")
 def test_a_trace_is_called_after_no_host_and_names_none(run: Path) -> None:
     traces = [path for path in (run / "traces").rglob("*") if path.is_file()]
     assert [path.name for path in traces if path.name.endswith(".xplane.pb")] == ["localhost.xplane.pb"]
@@ -224,6 +225,7 @@ def test_what_a_profile_links_to_is_left_behind_and_not_linked(packed: RunStore)
 
 
 @pytest.mark.slow
+@pytest.mark.needs("host-names")
 def test_an_ordinary_pack_still_has_everything(run: Path, tmp_path: Path, accelbench: Run) -> None:
     assert accelbench("pack", run, "--out", tmp_path / "whole").returncode == 0
     names = [name for name, _ in contents(tmp_path / "whole")]

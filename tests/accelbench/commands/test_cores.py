@@ -87,8 +87,6 @@ host_cores = [2]
 Done = tuple["subprocess.CompletedProcess[str]", Path]
 """The finished command, and its run's directory."""
 
-several_cores = pytest.mark.skipif(usable_cores() < 2, reason="there is one core only")
-
 
 @pytest.fixture(scope="module")
 def own(tmp_path_factory: pytest.TempPathFactory) -> str:
@@ -110,7 +108,7 @@ def done(own: str, tmp_path_factory: pytest.TempPathFactory) -> Done:
         return subprocess.run(command(*arguments), env=variables, capture_output=True, text=True, timeout=240), path
 
 
-@several_cores
+@pytest.mark.needs("two-cpus")
 def test_each_point_ran_on_its_cores_and_no_more(done: Done) -> None:
     process, path = done
     assert process.returncode == 0, process.stderr + process.stdout
@@ -124,7 +122,7 @@ def test_each_point_ran_on_its_cores_and_no_more(done: Done) -> None:
         assert record.metrics["threads"].value <= cores
 
 
-@several_cores
+@pytest.mark.needs("two-cpus")
 def test_it_prints_the_rates_and_the_answer(done: Done) -> None:
     printed = done[0].stdout
     assert "rows/s" in printed
@@ -132,14 +130,14 @@ def test_it_prints_the_rates_and_the_answer(done: Done) -> None:
     assert "on all cores: no number that was measured is over 5% faster" in printed
 
 
-@several_cores
+@pytest.mark.needs("two-cpus")
 def test_the_report_draws_the_training_against_the_cores(done: Done) -> None:
     page = (done[1] / "report.html").read_text(encoding="utf-8")
     assert "against the number of host cores" in page
 
 
 @pytest.mark.slow
-@several_cores
+@pytest.mark.needs("two-cpus")
 def test_an_interrupted_run_goes_on_with_what_is_missing(accelbench: Run, own: str, done: Done, tmp_path: Path) -> None:
     store = RunStore.open(done[1])
     again = RunStore.create(tmp_path / "again", store.info().model_copy(update={"status": "interrupted"}))
@@ -158,7 +156,7 @@ def test_an_interrupted_run_goes_on_with_what_is_missing(accelbench: Run, own: s
 
 
 @pytest.mark.slow
-@several_cores
+@pytest.mark.needs("two-cpus")
 def test_a_point_that_fails_costs_the_point_and_no_more(accelbench: Run, own: str, tmp_path: Path) -> None:
     suite = 'description = "d"\n[[benchmark]]\nname = "fed"\nhost_cores = [1, 2]\naxes = { fails_on = [2] }\n'
     (tmp_path / "mine.toml").write_text(suite, encoding="utf-8")
@@ -174,7 +172,7 @@ def test_a_point_that_fails_costs_the_point_and_no_more(accelbench: Run, own: st
 
 
 @pytest.mark.slow
-@several_cores
+@pytest.mark.needs("two-cpus")
 def test_a_suite_names_cores_and_those_that_are_not_here_are_skipped(accelbench: Run, own: str, tmp_path: Path) -> None:
     (tmp_path / "mine.toml").write_text(
         'description = "d"\n[[benchmark]]\nname = "fed"\nhost_cores = [1, 2, 100000]\n', encoding="utf-8"
@@ -247,7 +245,7 @@ def test_a_machine_with_two_cores_is_told_what_it_can_compare(monkeypatch: pytes
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(usable_cores() < MIN_COUNTS, reason="there are too few cores for a law of them")
+@pytest.mark.needs("three-cpus")
 def test_the_command_trains_on_each_number_of_cores(accelbench: Run, own: str, tmp_path: Path) -> None:
     with kept_to(MIN_COUNTS):
         ended = accelbench("cores", "fed", "--device", "cpu", "--workers", "1", "--out", "run", ACCELBENCH_PATH=own)
@@ -255,7 +253,7 @@ def test_the_command_trains_on_each_number_of_cores(accelbench: Run, own: str, t
     assert [record.point.host_cores for record in RunStore.open(tmp_path / "run").records()] == [1, 2, 3]
 
 
-@several_cores
+@pytest.mark.needs("two-cpus")
 def test_only_what_is_started_inside_is_kept_to_its_cores() -> None:
     before = os.sched_getaffinity(0)
     with kept_to(1):
@@ -294,7 +292,7 @@ def at(record: Record, cores: int, seconds: float) -> Record:
     return record.model_copy(update={"point": replace(record.point, host_cores=cores), "timing": timing})
 
 
-@several_cores
+@pytest.mark.needs("two-cpus")
 def test_the_loss_is_that_of_the_cores_the_machine_has(
     done: Done,
 ) -> None:
@@ -307,7 +305,7 @@ def test_the_loss_is_that_of_the_cores_the_machine_has(
     assert "fed from 6 cores on; the runtime has 1: 83% of its speed is lost" in shown(throttled, records)
 
 
-@several_cores
+@pytest.mark.needs("two-cpus")
 def test_nothing_measured_and_other_runs_are_told_apart(
     done: Done,
 ) -> None:

@@ -108,6 +108,7 @@ def test_a_backend_is_installed_or_told_how_to(tmp_path: Path) -> None:
         assert (check.status == "ok") != ("pip install" in check.advice)
 
 
+@pytest.mark.needs("gcc")
 def test_a_gpu_whose_driver_unloads_is_told_the_command() -> None:
     script = (
         "from accelbench.doctor import checks\nfor check in checks(): print(check.name, check.status, check.advice)"
@@ -151,6 +152,7 @@ def test_the_table_shows_every_check_and_takes_brackets_literally() -> None:
         assert f"unknown: {fact}: {reason}" in text
 
 
+@pytest.mark.needs("gcc")
 def test_a_machine_with_a_gpu_is_described() -> None:
     text = run_with_driver(
         "from profiling.machine.environment.collect import collect; print(collect().model_dump_json())"

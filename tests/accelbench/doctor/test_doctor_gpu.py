@@ -136,8 +136,8 @@ gpu_trials.main()
 """
 
 
+@pytest.mark.needs("gcc")
 def test_the_trial_of_numba_names_libnvvm_where_it_is_missing() -> None:
-    pytest.importorskip("cuda.pathfinder")
     *_, last = run_with_driver(LIBNVVM).splitlines()
     assert last.startswith("RuntimeError: libNVVM, with which Numba compiles, is not found: ")
     assert last.endswith("no such file")
@@ -152,6 +152,7 @@ for trial in gpu_trials("gpu13"):
 """
 
 
+@pytest.mark.needs("gcc")
 @pytest.mark.slow
 def test_the_real_trials_find_that_a_stub_of_the_driver_runs_no_kernel() -> None:
     found = dict(line.split("|", 1) for line in run_with_driver(REAL).splitlines())
@@ -167,6 +168,7 @@ print(check.status, check.found, sep="|")
 """
 
 
+@pytest.mark.needs("gcc")
 def test_the_toolkit_and_its_libnvvm_are_shown(tmp_path: Path) -> None:
     shown = TOOLKIT.format(root=str(tmp_path))
     libnvvm = tmp_path / "usr/local/cuda-12.8/nvvm/lib64/libnvvm.so.4"

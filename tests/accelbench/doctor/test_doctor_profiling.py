@@ -145,6 +145,7 @@ def test_a_machine_without_a_gpu_is_asked_for_neither_cupti_nor_nvml(tmp_path: P
     assert not [*check_cupti(tmp_path), *check_nvml(tmp_path)]
 
 
+@pytest.mark.needs("gcc")
 def test_a_gpu_without_cupti_shows_no_kernel_in_its_traces(tmp_path: Path) -> None:
     found = gpu_checks(tmp_path)
     assert found["gpu 0 NVML"][:2] == ["ok", "answers"]
@@ -155,18 +156,20 @@ def test_a_gpu_without_cupti_shows_no_kernel_in_its_traces(tmp_path: Path) -> No
         ]
 
 
+@pytest.mark.needs("gcc")
 def test_cupti_of_the_toolkit_is_found_and_asked_its_version(tmp_path: Path) -> None:
     folder = tmp_path / "usr/local/cuda/extras/CUPTI/lib64"
     folder.mkdir(parents=True)
     (folder / "libcupti.so.99").write_text("no library")
     library = folder / "libcupti.so.12"
-    command = ["cc", "-shared", "-fPIC", "-x", "c", "-", "-o", str(library)]
+    command = ["gcc", "-shared", "-fPIC", "-x", "c", "-", "-o", str(library)]
     subprocess.run(command, input=CUPTI_SOURCE, text=True, check=True)
     status, found, *_ = gpu_checks(tmp_path)["CUPTI"]
     assert status == "ok"
     assert found == f"{library}, API version 26" or "site-packages" in found
 
 
+@pytest.mark.needs("gcc")
 def test_a_card_that_nvml_does_not_know_is_told_the_containers_flag(tmp_path: Path) -> None:
     """The stub's management library knows the first card only."""
     found = gpu_checks(build(tmp_path, {".dockerenv": ""}), STUB_COUNT="2")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +11,7 @@ import pytest
 from tests.conftest import Run, records
 from tests.fixtures.processes import living, marked
 
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.skipif(sys.platform != "linux", reason="the accidents are made with Linux's calls"),
-]
+pytestmark = [pytest.mark.slow, pytest.mark.needs("linux")]
 
 LIMIT = 15
 HARMLESS = {

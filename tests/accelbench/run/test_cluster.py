@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 import sys
 
@@ -161,7 +160,7 @@ def test_ranges_are_as_long_and_as_wide_as_written(parts: list[tuple[str, int, i
     assert expand_hosts(text) == expected
 
 
-@pytest.mark.skipif(shutil.which("mpirun") is None, reason="NOT TESTED with a real mpirun: Debian's openmpi-bin")
+@pytest.mark.needs("mpirun")
 def test_a_real_mpirun_is_understood() -> None:
     show = "import os; from accelbench.run.cluster import find_cluster; c = find_cluster(os.environ); "
     show += "print(c.rank, c.size, c.host)"

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import shutil
 import subprocess
 import sys
-from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -20,16 +18,8 @@ TORCHRUN = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--np
 @pytest.mark.parametrize(
     ("name", "launcher"),
     [
-        pytest.param(
-            "mpirun",
-            MPIRUN,
-            marks=pytest.mark.skipif(shutil.which("mpirun") is None, reason="NOT TESTED under mpirun: openmpi-bin"),
-        ),
-        pytest.param(
-            "torchrun",
-            TORCHRUN,
-            marks=pytest.mark.skipif(find_spec("torch") is None, reason="NOT TESTED under torchrun: torch"),
-        ),
+        pytest.param("mpirun", MPIRUN, marks=pytest.mark.needs("mpirun")),
+        pytest.param("torchrun", TORCHRUN, marks=pytest.mark.needs("torch")),
     ],
 )
 def test_a_launcher_starts_the_ranks_of_one_run(tmp_path: Path, name: str, launcher: list[str]) -> None:

@@ -9,6 +9,7 @@ import sys
 import pytest
 
 from tests.conftest import environment
+from tests.requirements import not_tested
 
 LISTEN = """
 import os, socket, sys
@@ -22,6 +23,7 @@ sys.stdin.read()
 """
 
 
+@pytest.mark.needs("namespaces")
 def test_what_listens_in_a_network_of_its_own_is_reached_by_itself_alone() -> None:
     process = subprocess.Popen(
         [sys.executable, "-c", LISTEN],
@@ -35,7 +37,7 @@ def test_what_listens_in_a_network_of_its_own_is_reached_by_itself_alone() -> No
         left, port, _ = process.stdout.readline().split()
         if left == "False":
             process.communicate()
-            pytest.skip("NOT TESTED: this system allows no network of its own")
+            not_tested("namespaces", "this system allows no network of its own")
         with pytest.raises(ConnectionRefusedError):
             socket.create_connection(("127.0.0.1", int(port)))
         process.communicate()

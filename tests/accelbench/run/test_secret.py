@@ -64,7 +64,7 @@ def test_a_file_that_others_may_read_or_change_is_refused(tmp_path: Path, mode: 
         find_secret(variables(tmp_path))
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="NOT TESTED: only root can give a file to another user")
+@pytest.mark.needs("root")
 def test_a_file_of_another_user_is_refused(tmp_path: Path) -> None:
     find_secret(variables(tmp_path))
     os.chown(kept(tmp_path), 12345, 12345)

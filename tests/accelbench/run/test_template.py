@@ -20,10 +20,7 @@ from tests.fixtures.stub_driver import run_with_driver, stub_driver
 ENOUGH, SOON = 120, 10
 """Seconds allowed to a point: where none hangs, and where one does, long enough for the imports before."""
 
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.skipif(sys.platform != "linux", reason="workers are forked on Linux only"),
-]
+pytestmark = [pytest.mark.slow, pytest.mark.needs("linux", "gcc")]
 
 Records = list[dict[str, Any]]
 

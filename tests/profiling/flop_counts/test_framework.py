@@ -6,15 +6,12 @@ import json
 import os
 import subprocess
 import sys
-from importlib.util import find_spec
 
 import pytest
 
 from tests.conftest import ROOT
 
 pytestmark = pytest.mark.slow
-
-WITH_TORCH = pytest.mark.skipif(find_spec("torch") is None, reason="no PyTorch here")
 
 COUNT = """
 import json, keras
@@ -39,7 +36,7 @@ print(json.dumps([
     [
         ("tensorflow", (1.0, 1.7), (0.0, 0.2)),  # its gradient of a convolution counts more; a loop's body counts once
         ("jax", (1.0, 1.1), (0.0, 0.2)),
-        pytest.param("torch", (1.0, 1.0), (0.99, 1.01), marks=WITH_TORCH),
+        pytest.param("torch", (1.0, 1.0), (0.99, 1.01), marks=pytest.mark.needs("torch")),
     ],
 )
 def test_the_frameworks_count_agrees_where_it_can(

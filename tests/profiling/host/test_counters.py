@@ -15,7 +15,7 @@ from profiling.records.host import HostCounters
 from tests.fixtures.machines import CGROUP_V2, build
 from tests.fixtures.programs import BUSY, SLEEPING, running
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="counts from /proc")
+pytestmark = pytest.mark.needs("linux")
 
 NETWORK = """\
 Inter-|   Receive                                                |  Transmit

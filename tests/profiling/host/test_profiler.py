@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import sys
 import time
 from pathlib import Path
 from xml.etree import ElementTree
@@ -21,7 +20,7 @@ from tests.fixtures.programs import (
     running,
 )
 
-pytestmark = [pytest.mark.alone, pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")]
+pytestmark = [pytest.mark.alone, pytest.mark.needs("linux")]
 
 
 def profile(program: str, folder: Path, windows: int, budget: float = 0.03) -> HostProfile:
@@ -67,7 +66,6 @@ def test_a_product_of_matrices_is_kernels(tmp_path: Path) -> None:
 
 
 def test_a_slow_generator_is_data_input(tmp_path: Path) -> None:
-    pytest.importorskip("tensorflow")
     found = profile(SLOW_GENERATOR, tmp_path, windows=2)
     assert found.cpu is not None
     assert max(found.cpu, key=lambda category: found.cpu[category] if found.cpu else 0) == "input"

@@ -27,7 +27,7 @@ from profiling.host.stacks import threads_of
 from tests.fixtures.machines import build
 from tests.fixtures.programs import BUSY, BUSY_WHILE_MAIN_SLEEPS, MATRIX_PRODUCT, running
 
-pytestmark = [pytest.mark.slow, pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")]
+pytestmark = [pytest.mark.slow, pytest.mark.needs("linux")]
 UNBOUNDED = 1.0
 """The budget with which native frames are read at once."""
 
@@ -151,9 +151,7 @@ def test_a_pyspy_that_is_not_there_is_a_reason(tmp_path: Path, monkeypatch: pyte
     assert sampler.result().missing == ["py-spy is not installed for this interpreter: pip install py-spy"]
 
 
-@pytest.mark.skipif(
-    os.name != "posix" or os.geteuid() != 0 or shutil.which("setpriv") is None, reason="changes its user"
-)
+@pytest.mark.needs("root")
 def test_no_right_to_trace_is_a_reason_with_what_grants_it(monkeypatch: pytest.MonkeyPatch) -> None:
     with tempfile.TemporaryDirectory() as name, running(BUSY) as process:
         folder = Path(name)

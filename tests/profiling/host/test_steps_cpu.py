@@ -19,6 +19,7 @@ from profiling.records.bottleneck import CpuTime
 from profiling.timing.steps import WARMUP_STEPS
 from tests.fixtures.machines import CGROUP_V2, build
 from tests.fixtures.verdict_cases import Impossible, quota
+from tests.requirements import not_tested
 
 GROUP = Path("job")
 BURN_S = 4.0
@@ -83,6 +84,7 @@ def burn() -> CpuTime | None:
 
 
 @pytest.mark.slow
+@pytest.mark.needs("cpu-quota")
 @pytest.mark.parametrize(
     ("quota_us", "period_us", "above"), [(5_000, 100_000, False), (50_000, 1_000_000, False), (1_000, 20_000, True)]
 )
@@ -96,7 +98,7 @@ def test_a_real_quota_is_seen_whatever_its_period_and_whosever_group_has_it(
         ):
             found = pool.submit(burn).result()
     except Impossible as reason:
-        pytest.skip(str(reason))
+        not_tested("cpu-quota", str(reason))
     assert found is not None
     assert found.stopped is not None
     assert found.stopped > QUOTA_SHARE, found

@@ -133,31 +133,37 @@ def find_with_driver(root: Path, device: str = "gpu", library: str = "json", **s
     return run_with_driver(FIND % (library, device, root), **settings).strip()
 
 
+@pytest.mark.needs("gcc")
 def test_a_driver_a_device_and_the_libraries_make_a_gpu(tmp_path: Path) -> None:
     assert find_with_driver(tmp_path) == "gpu"
     assert find_with_driver(tmp_path, "auto") == "gpu"
 
 
+@pytest.mark.needs("gcc")
 def test_a_driver_without_a_device_gives_the_cuda_error(tmp_path: Path) -> None:
     said = find_with_driver(tmp_path, STUB_CUINIT="100")
     assert "cuInit answered CUDA_ERROR_NO_DEVICE; found no /dev/nvidia*" in said
     assert "nvidia-smi" in said
 
 
+@pytest.mark.needs("gcc")
 def test_a_driver_that_counts_no_devices_says_so(tmp_path: Path) -> None:
     assert "cuDeviceGetCount answered 0 devices" in find_with_driver(tmp_path, STUB_COUNT="0")
 
 
+@pytest.mark.needs("gcc")
 def test_an_error_with_a_known_remedy_names_it(tmp_path: Path) -> None:
     said = find_with_driver(tmp_path, STUB_CUINIT="802")
     assert "CUDA_ERROR_SYSTEM_NOT_READY" in said
     assert "nvidia-fabricmanager" in said
 
 
+@pytest.mark.needs("gcc")
 def test_an_unnamed_error_gives_its_number(tmp_path: Path) -> None:
     assert "cuInit answered CUDA error 12345" in find_with_driver(tmp_path, STUB_CUINIT="12345")
 
 
+@pytest.mark.needs("gcc")
 @pytest.mark.parametrize("value", ["", "7", "-1"])
 def test_cards_hidden_by_the_variable_are_told_so(tmp_path: Path, value: str) -> None:
     root = build(tmp_path, {"dev/nvidia0": "", "dev/nvidia1": "", "dev/nvidiactl": ""})
@@ -166,17 +172,20 @@ def test_cards_hidden_by_the_variable_are_told_so(tmp_path: Path, value: str) ->
     assert f"CUDA_VISIBLE_DEVICES={value!r} hides every card" in said
 
 
+@pytest.mark.needs("gcc")
 def test_a_container_with_the_library_but_without_nodes_names_the_flag(tmp_path: Path) -> None:
     said = find_with_driver(build(tmp_path, {".singularity.d/runscript": ""}), STUB_CUINIT="100")
     assert "inside this apptainer container" in said
     assert said.endswith("start the container with --nv")
 
 
+@pytest.mark.needs("gcc")
 def test_slurm_without_a_gpu_is_asked_for_one(tmp_path: Path) -> None:
     assert "--gres=gpu:1" in find_with_driver(tmp_path, STUB_CUINIT="100", SLURM_JOB_ID="9")
     assert "--gres=gpu:1" not in find_with_driver(tmp_path, STUB_CUINIT="100", SLURM_JOB_ID="9", SLURM_JOB_GPUS="0")
 
 
+@pytest.mark.needs("gcc")
 def test_a_missing_library_names_the_extra_that_fits_the_driver(tmp_path: Path) -> None:
     said = find_with_driver(tmp_path, library="no_such_library")
     assert "Stub GPU 0 is here (driver for CUDA 12.8), but Python has no cupy" in said
@@ -186,6 +195,7 @@ def test_a_missing_library_names_the_extra_that_fits_the_driver(tmp_path: Path) 
     assert find_with_driver(tmp_path, "auto", library="no_such_library") == "cpu"
 
 
+@pytest.mark.needs("gcc")
 def test_a_driver_too_old_for_the_libraries_says_which_is_needed(tmp_path: Path) -> None:
     said = find_with_driver(tmp_path, STUB_VERSION="11040")
     assert "its driver serves CUDA 11.4 at most" in said

@@ -81,9 +81,9 @@ def test_the_vendors_product_says_that_a_library_does_its_work() -> None:
     assert "held back" in [flag.word for flag in row.flags]
 
 
+@pytest.mark.needs("torch")
 @pytest.mark.parametrize("dtype", ["bfloat16", "int8"])
 def test_the_vendors_product_of_narrow_numbers_says_that_onednn_does_its_work(dtype: str) -> None:
-    pytest.importorskip("torch")
     held = machine(AVX512, OPENBLAS_CORETYPE="Haswell", ATEN_CPU_CAPABILITY="avx2", ONEDNN_MAX_CPU_ISA="AVX2")
     point = Point("matmul", "cpu", {"impl": "vendor", "dtype": dtype, "n": 64})
     found = measure(discover()["matmul"], point, held, 0.1)

@@ -177,7 +177,7 @@ for cores in (None, 1):
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="needs two CPUs")
+@pytest.mark.needs("two-cpus")
 def test_a_measured_point_that_was_kept_to_one_core_is_observed_on_that_one() -> None:
     done = subprocess.run([sys.executable, "-c", IDLE], capture_output=True, text=True, check=True, cwd=ROOT)
     everywhere, kept = done.stdout.splitlines()

@@ -20,7 +20,6 @@ from profiling.records.record import Record
 from profiling.records.work import Cores, Work
 
 EVERYWHERE = sorted(os.sched_getaffinity(0))
-several_cpus = pytest.mark.skipif(len(EVERYWHERE) < 2, reason="this process may use one CPU only")
 
 
 @pytest.fixture(autouse=True)
@@ -66,7 +65,7 @@ def test_a_point_of_all_cores_is_left_where_it_may_run() -> None:
     assert masks == {frozenset(EVERYWHERE)}
 
 
-@several_cpus
+@pytest.mark.needs("two-cpus")
 @pytest.mark.parametrize("slow", EVERYWHERE[:2])
 def test_a_one_core_point_keeps_off_a_cpu_that_the_probe_named_slower(slow: int) -> None:
     record, _ = measured("one", {cpu: 1e11 if cpu == slow else 2e11 for cpu in EVERYWHERE[:2]})

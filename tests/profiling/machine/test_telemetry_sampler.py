@@ -41,7 +41,7 @@ def test_own_time_is_that_of_the_process_and_of_its_children() -> None:
     assert counters["wall_s"] > 0
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="counts from /proc")
+@pytest.mark.needs("linux")
 def test_a_strangers_time_is_that_of_others(tmp_path: Path) -> None:
     said = tmp_path / "said"
     said.touch()
@@ -54,7 +54,7 @@ def test_a_strangers_time_is_that_of_others(tmp_path: Path) -> None:
     assert counters["cpu.other_s"] >= 0.8 * float(said.read_text())
 
 
-@pytest.mark.skipif(not hasattr(os, "sched_getaffinity"), reason="pins the process")
+@pytest.mark.needs("linux")
 def test_of_a_process_kept_to_one_cpu_others_are_those_who_ran_there(tmp_path: Path) -> None:
     cpus, kept = range(os.cpu_count() or 1), max(os.sched_getaffinity(0))
     said = tmp_path / "said"
@@ -72,7 +72,7 @@ def test_of_a_process_kept_to_one_cpu_others_are_those_who_ran_there(tmp_path: P
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(not hasattr(os, "sched_getaffinity"), reason="pins the process")
+@pytest.mark.needs("linux")
 def test_threads_that_share_a_cpu_wait_for_it() -> None:
     """Two processes on one CPU: the one observed waits for about as long as it runs."""
     cpu = min(os.sched_getaffinity(0))
@@ -146,6 +146,7 @@ print(json.dumps([end - begin, sampler.series(begin)]))
 """
 
 
+@pytest.mark.needs("gcc")
 @pytest.mark.parametrize("sensor", ["gpu.power", "gpu.sm_clock", "process.rss"])
 def test_sensors_are_read_while_pythons_lock_is_held(sensor: str) -> None:
     held, series = json.loads(run_with_driver(HOLD))
@@ -168,7 +169,7 @@ os.kill(os.getpid(), signal.SIGKILL)
 """
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="forks")
+@pytest.mark.needs("linux")
 @pytest.mark.parametrize("stage", ["begun", "not begun"])
 def test_the_sensors_process_ends_with_the_measured_one_however_that_ends(stage: str) -> None:
     command = [sys.executable, "-c", ABANDON, stage]
@@ -220,7 +221,7 @@ def test_a_sampler_that_is_closed_unused_leaves_no_process() -> None:
     assert sensors_processes() == []
 
 
-@pytest.mark.skipif(not hasattr(os, "sched_getaffinity"), reason="pins the process")
+@pytest.mark.needs("linux")
 def test_the_sensors_are_read_on_the_cpus_that_the_measurement_leaves_free() -> None:
     place = max(os.sched_getaffinity(0))
     with TelemetrySampler("cpu", place=[place]):
@@ -249,6 +250,7 @@ print(sampler.result().model_dump_json())
 """
 
 
+@pytest.mark.needs("gcc")
 def test_a_gpu_is_sampled_with_its_energy_and_its_throttling() -> None:
     telemetry = Telemetry.model_validate(json.loads(run_with_driver(SAMPLE)))
     read = {name: (gauge.median, gauge.unit) for name, gauge in telemetry.gauges.items() if name.startswith("gpu.")}
@@ -275,6 +277,7 @@ def sampled(cards: int, **settings: str) -> Telemetry:
     return Telemetry.model_validate(json.loads(run_with_driver(script, **settings)))
 
 
+@pytest.mark.needs("gcc")
 def test_of_several_cards_each_is_read_and_their_energy_is_added_up() -> None:
     telemetry = sampled(2, **TWO)
     power = {name: gauge.median for name, gauge in telemetry.gauges.items() if "power" in name}
@@ -285,12 +288,14 @@ def test_of_several_cards_each_is_read_and_their_energy_is_added_up() -> None:
     assert "GPU 1 shared: 2 processes held a context on it" in flags
 
 
+@pytest.mark.needs("gcc")
 def test_a_card_that_is_visible_and_not_used_is_not_read() -> None:
     telemetry = sampled(1, **TWO)
     assert telemetry.gauges["gpu.power"].median == 650.5
     assert telemetry.counters["gpu.energy_j"] == 25
 
 
+@pytest.mark.needs("gcc")
 def test_the_energy_of_cards_of_which_one_does_not_answer_is_unknown_and_says_why() -> None:
     telemetry = sampled(2, STUB_COUNT="2")
     assert "gpu.power.0" in telemetry.gauges
@@ -298,6 +303,7 @@ def test_the_energy_of_cards_of_which_one_does_not_answer_is_unknown_and_says_wh
     assert telemetry.missing == ["sensors of the GPU at 0000:41:00.0: NVML does not answer for it"]
 
 
+@pytest.mark.needs("gcc")
 def test_the_power_of_a_divided_card_is_not_taken_for_that_of_a_part() -> None:
     telemetry = sampled(1, STUB_MIG="1")
     assert "gpu.sm_clock" in telemetry.gauges
@@ -306,6 +312,7 @@ def test_the_power_of_a_divided_card_is_not_taken_for_that_of_a_part() -> None:
     assert telemetry.missing == ["GPU power and energy: the card is divided (MIG), and they are those of all its parts"]
 
 
+@pytest.mark.needs("gcc")
 def test_a_gpus_readings_over_time_are_kept_for_the_chart() -> None:
     script = SAMPLE.replace("sampler.result().model_dump_json()", "json.dumps(sampler.series(begin))")
     found = json.loads(run_with_driver("import json, time\nbegin = time.perf_counter()\n" + script))
@@ -331,6 +338,7 @@ def test_however_long_it_was_a_sensor_has_no_more_points_than_a_chart_shows(monk
     assert few[0] == every["process.rss"][0]
 
 
+@pytest.mark.needs("gcc")
 def test_a_gpu_that_cannot_be_read_leaves_its_gauges_out() -> None:
     telemetry = Telemetry.model_validate(json.loads(run_with_driver(SAMPLE, STUB_CUINIT="100")))
     assert not any(name.startswith("gpu") for name in [*telemetry.gauges, *telemetry.counters])

@@ -15,6 +15,7 @@ from filelock import FileLock
 
 from profiling.records.trace import Capture
 from tests.conftest import ROOT
+from tests.requirements import BACKENDS
 
 OUTCOMES = "outcomes.json"
 
@@ -30,7 +31,6 @@ class Traced:
 
 def traced(backend: str, factory: pytest.TempPathFactory) -> Traced:
     """Return a copy of that backend's traces; the first process of pytest that asks for them captures them for all."""
-    pytest.importorskip(backend)
     own = factory.getbasetemp()
     shared = (own.parent if "PYTEST_XDIST_WORKER" in os.environ else own) / f"traces-of-{backend}"
     with FileLock(shared.with_suffix(".lock")):
@@ -72,7 +72,7 @@ def torch_traces(tmp_path_factory: pytest.TempPathFactory) -> Traced:
     return traced("torch", tmp_path_factory)
 
 
-@pytest.fixture(params=["tensorflow", "jax", pytest.param("torch", marks=pytest.mark.slow)])
+@pytest.fixture(params=BACKENDS)
 def traces(request: pytest.FixtureRequest) -> Traced:
     """The traces of each backend in turn."""
     found: Traced = request.getfixturevalue(f"{request.param}_traces")

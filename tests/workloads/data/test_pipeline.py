@@ -6,7 +6,7 @@ import json
 import subprocess
 import sys
 import threading
-from importlib.util import find_spec
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -19,6 +19,7 @@ from profiling.host.rules import classify
 from profiling.host.stacks import parse_stack
 from profiling.records.point import Point
 from tests.conftest import ROOT
+from tests.requirements import BACKENDS
 from workloads.data.pipeline import feed
 
 
@@ -66,30 +67,32 @@ def test_every_epoch_shows_full_batches_of_different_examples(
     assert all((y == 2 * x).all() for x, y in batches)
 
 
+@pytest.mark.parametrize("backend", BACKENDS[1:])
 @pytest.mark.parametrize("workers", [1, 3])
-def test_backends_and_kinds_of_examples_agree_on_the_order(workers: int) -> None:
+def test_backends_and_kinds_of_examples_agree_on_the_order(workers: int, backend: str) -> None:
     numbers = np.arange(20)
     arrays = ({"number": np.stack([numbers, numbers], axis=1).astype(np.float32)}, numbers * numbers)
     orders = []
-    for backend in ("tensorflow", "torch"):
+    for framework in ("tensorflow", backend):
         for examples in (arrays, Squares(20)):
-            fed = feed(point(backend, workers=workers, prefetch=4), examples, batch=4, epochs=2)
+            fed = feed(point(framework, workers=workers, prefetch=4), examples, batch=4, epochs=2)
             orders.append([np.asarray(y).tolist() for _, y in fed.data])
     assert orders[0] == orders[1] == orders[2] == orders[3]
     assert orders[0][:5] != orders[0][5:], "both epochs have one order"
-    other = feed(point("torch", seed=4), arrays, batch=4, epochs=2)
+    other = feed(point(backend, seed=4), arrays, batch=4, epochs=2)
     assert [np.asarray(y).tolist() for _, y in other.data] != orders[0]
 
 
 def test_time_spent_in_the_pipeline_is_counted_as_input() -> None:
     stack = parse_stack("thread (1): a;_ahead (workloads/data/pipeline.py:7);result (concurrent/futures/_base.py:451)")
-    feed(point("torch"), (np.arange(4), np.arange(4)), batch=2, epochs=1)
+    feed(point("jax"), (np.arange(4), np.arange(4)), batch=2, epochs=1)
     assert classify(stack) == "input"
 
 
-def test_workers_are_threads_that_make_batches() -> None:
+@pytest.mark.parametrize("backend", BACKENDS[1:])
+def test_workers_are_threads_that_make_batches(backend: str) -> None:
     examples = Squares(32)
-    list(feed(point("torch", workers=3, prefetch=6), examples, batch=2, epochs=2).data)
+    list(feed(point(backend, workers=3, prefetch=6), examples, batch=2, epochs=2).data)
     assert len(examples.threads) > 1
     assert threading.current_thread().name not in examples.threads
 
@@ -119,15 +122,18 @@ print(json.dumps(strategy.train(model, feed(point, (x, y), batch=8, epochs=3), 3
 """
 
 
+@cache
+def losses(backend: str) -> list[float]:
+    process = subprocess.run(
+        [sys.executable, "-c", TRAIN, backend], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    found: list[float] = json.loads(process.stdout)
+    return found
+
+
 @pytest.mark.slow
-def test_the_same_seed_trains_alike_on_every_backend() -> None:
-    losses = []
-    for backend in filter(find_spec, ("tensorflow", "jax", "torch")):
-        process = subprocess.run(
-            [sys.executable, "-c", TRAIN, backend], cwd=ROOT, capture_output=True, text=True, check=True
-        )
-        losses.append(json.loads(process.stdout))
-    assert len(losses) > 1
-    for found in losses[1:]:
-        assert found == pytest.approx(losses[0], rel=1e-4)
-    assert losses[0][2] < losses[0][0]
+@pytest.mark.parametrize("backend", BACKENDS[1:])
+def test_the_same_seed_trains_alike_on_every_backend(backend: str) -> None:
+    reference = losses("tensorflow")
+    assert losses(backend) == pytest.approx(reference, rel=1e-4)
+    assert reference[2] < reference[0]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -16,13 +15,11 @@ from tests.workloads.distribution.engines import (
     train,
 )
 
-INSTALLED = find_spec("horovod") is not None
-
 pytestmark = pytest.mark.timeout(600)
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(INSTALLED, reason="Horovod is here")
+@pytest.mark.needs("no-horovod")
 def test_where_horovod_is_missing_the_record_says_how_to_get_it(accelbench: Run, tmp_path: Path) -> None:
     process = accelbench("run", "learn", "--strategy", "horovod", "--no-ceilings", "--device", "cpu", "--out", "run")
     assert process.returncode == 1, process.stdout + process.stderr
@@ -38,7 +35,7 @@ def alone() -> Found:
     return found
 
 
-@pytest.mark.skipif(not INSTALLED, reason="Horovod is not here")
+@pytest.mark.needs("horovod")
 def test_two_processes_of_horovod_learn_what_one_does(alone: Found) -> None:
     together = train("learn and variants", "tensorflow", 2, script="tensorflow_rank", strategy="horovod")
     for rank in together:
@@ -52,7 +49,7 @@ def test_two_processes_of_horovod_learn_what_one_does(alone: Found) -> None:
         assert one["weights"] == other["weights"]
 
 
-@pytest.mark.skipif(not INSTALLED, reason="Horovod is not here")
+@pytest.mark.needs("horovod")
 def test_horovod_of_one_process_learns_as_without_it(alone: Found) -> None:
     (found,) = train("learn", "tensorflow", 1, script="tensorflow_rank", strategy="horovod")
     assert_learnt_alike(found["metrics"], alone["metrics"])

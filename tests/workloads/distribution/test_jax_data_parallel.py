@@ -21,8 +21,6 @@ from workloads.distribution.find import strategy_of
 
 pytestmark = pytest.mark.slow
 
-pytest.importorskip("jax")
-
 
 @pytest.fixture(scope="module")
 def alone() -> Found:

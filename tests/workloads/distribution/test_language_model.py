@@ -37,10 +37,14 @@ def assert_the_same(found: Found, backend: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("backend", "strategy"), [("tensorflow", "multiworker"), ("jax", "data-parallel"), ("torch", "ddp")]
+    ("backend", "strategy"),
+    [
+        ("tensorflow", "multiworker"),
+        ("jax", "data-parallel"),
+        pytest.param("torch", "ddp", marks=pytest.mark.needs("torch")),
+    ],
 )
 def test_two_processes_learn_what_one_does(backend: str, strategy: str) -> None:
-    pytest.importorskip(backend)
     first, second = train("language", backend, 2)
     assert first["layout"]["strategy"] == strategy
     assert first["weights"] == second["weights"]
@@ -48,7 +52,6 @@ def test_two_processes_learn_what_one_does(backend: str, strategy: str) -> None:
 
 
 def test_two_devices_of_one_process_clip_their_gradients_together() -> None:
-    pytest.importorskip("tensorflow")
     (found,) = train("language", "tensorflow", 1, devices=2)
     assert found["layout"]["strategy"] == "mirrored"
     assert_the_same(found, "tensorflow")
@@ -58,13 +61,12 @@ def test_two_devices_of_one_process_clip_their_gradients_together() -> None:
     ("backend", "strategy", "options", "held"),
     [
         ("jax", "model-parallel", {}, BYTES / 2 + 4 * NORMS / 2),
-        ("torch", "fsdp", {"recompute": "on"}, BYTES / 2),
+        pytest.param("torch", "fsdp", {"recompute": "on"}, BYTES / 2, marks=pytest.mark.needs("torch")),
     ],
 )
 def test_two_processes_hold_half_of_the_parameters_each_and_learn_what_one_does(
     backend: str, strategy: str, options: dict[str, str], held: float
 ) -> None:
-    pytest.importorskip(backend)
     ranks = train("language", backend, 2, strategy=strategy, **options)
     assert ranks[0]["weights"] == ranks[1]["weights"]
     for rank in ranks:

@@ -12,6 +12,7 @@ from profiling.benchmark import Skip
 from profiling.ranks.world import World, join
 from profiling.records.point import Point
 from tests.conftest import environment
+from tests.requirements import not_tested
 from workloads.distribution import sockets
 from workloads.distribution.parameter_server import ParameterServer
 
@@ -48,10 +49,11 @@ def test_where_others_reach_this_host_its_user_must_trust_them() -> None:
     sockets.require_trusted_network()
 
 
+@pytest.mark.needs("namespaces")
 def test_in_a_network_of_their_own_processes_need_trust_nobody() -> None:
     found = subprocess.run(
         [sys.executable, "-c", ALONE], env=environment(), capture_output=True, encoding="utf-8", check=True
     )
     if not found.stdout:
-        pytest.skip("NOT TESTED: this system allows no network of its own")
+        not_tested("namespaces", "this system allows no network of its own")
     assert found.stdout == "nobody else is there\n"

@@ -25,8 +25,6 @@ from workloads.distribution.sockets import meet_directly
 
 pytestmark = pytest.mark.slow
 
-pytest.importorskip("torch")
-
 
 @pytest.fixture(scope="module")
 def alone() -> Found:
@@ -39,6 +37,7 @@ def together() -> list[Found]:
     return train("learn", "torch", 2)
 
 
+@pytest.mark.needs("torch")
 def test_two_processes_learn_what_one_does(alone: Found, together: list[Found]) -> None:
     for rank in together:
         assert rank["history"]["loss"] == pytest.approx(alone["history"]["loss"], rel=TOLERANCE)
@@ -47,10 +46,12 @@ def test_two_processes_learn_what_one_does(alone: Found, together: list[Found]) 
     assert_shared_out([rank["metrics"] for rank in together], alone["metrics"])
 
 
+@pytest.mark.needs("torch")
 def test_every_rank_says_which_step_it_is_at(together: list[Found]) -> None:
     assert [(rank["steps"], rank["stage"]) for rank in together] == [(24, "step")] * 2
 
 
+@pytest.mark.needs("torch")
 def test_the_exchange_alone_changes_nothing_and_training_apart_waits_for_nobody(
     alone: Found, together: list[Found]
 ) -> None:
@@ -62,19 +63,24 @@ def test_the_exchange_alone_changes_nothing_and_training_apart_waits_for_nobody(
         assert_learnt_alike(together[0]["metrics_apart"], together[1]["metrics_apart"])
 
 
-@pytest.mark.parametrize("options", [{}, pytest.param({"jit_compile": "on"}, marks=pytest.mark.exhaustive)])
+@pytest.mark.needs("torch")
+@pytest.mark.parametrize(
+    "options", [{}, pytest.param({"jit_compile": "on"}, marks=[pytest.mark.exhaustive, pytest.mark.needs("g++")])]
+)
 def test_in_one_process_the_strategy_learns_what_none_does(alone: Found, options: dict[str, str]) -> None:
     (found,) = train("learn", "torch", 1, strategy="ddp", **options)
     assert_learnt_alike(found["metrics"], alone["metrics"])
     assert "bytes" not in found  # there is nothing to exchange
 
 
+@pytest.mark.needs("torch")
 def test_replicas_normalise_by_themselves_and_are_alike_after_an_epoch() -> None:
     first, second = train("normalised", "torch", 2)
     for name in ("weights", "history", "predicted", "predicted_of_generator"):
         assert first[name] == second[name]
 
 
+@pytest.mark.needs("torch")
 def test_launched_ranks_are_compared_with_one_process(accelbench: Run, tmp_path: Path, alone: Found) -> None:
     """Replicas that by intention do not tell each other what they learnt are caught by the very comparison."""
     command = ("run", "learn", "--no-ceilings", "--backend", "torch", "--param", "sync=on,off", "--out", "run")

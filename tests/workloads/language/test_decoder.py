@@ -6,7 +6,6 @@ import json
 import os
 import subprocess
 import sys
-from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
@@ -16,12 +15,12 @@ from numpy.typing import NDArray
 from profiling.flop_counts.layers import model_flops
 from profiling.records.point import Point
 from tests.conftest import ROOT
+from tests.requirements import BACKENDS, installed_backends
 from tests.workloads.language.small import BATCH, SEQUENCE, SIZE, TOKENS, build, weights
 from workloads.language.sizes import SIZES, VOCABULARY, Size
 from workloads.training.keras_model import use_backend
 
 Array = NDArray[np.float64]
-BACKENDS = ("tensorflow", "jax", "torch")
 
 
 def reference(tokens: NDArray[np.int32]) -> Array:
@@ -67,7 +66,7 @@ def found() -> dict[str, dict[str, Any]]:
     quiet = {"TF_CPP_MIN_LOG_LEVEL": "2", "CUDA_VISIBLE_DEVICES": "-1", "JAX_PLATFORMS": "cpu", "PYTHONPATH": str(ROOT)}
     command = [sys.executable, "-m", "tests.workloads.language.small"]
     answers = {}
-    for backend in filter(find_spec, BACKENDS):
+    for backend in installed_backends():
         environment = {**os.environ, **quiet, "KERAS_BACKEND": backend}
         done = subprocess.run(command, env=environment, cwd=ROOT, stdout=subprocess.PIPE, check=True)
         answers[backend] = json.loads(done.stdout)
@@ -77,25 +76,24 @@ def found() -> dict[str, dict[str, Any]]:
 @pytest.mark.slow
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_every_backend_computes_what_the_formulas_say(found: dict[str, dict[str, Any]], backend: str) -> None:
-    if backend not in found:
-        pytest.skip(f"{backend} is not installed")
     expected = np.stack([reference(row[:-1]) for row in TOKENS])
     assert np.asarray(found[backend]["scores"]) == pytest.approx(expected, rel=1e-4, abs=1e-4)
 
 
 @pytest.mark.slow
-def test_recomputation_and_backend_change_neither_loss_nor_gradient(found: dict[str, dict[str, Any]]) -> None:
-    loss, after = found["tensorflow"]["step"]
-    for backend, one in found.items():
-        for other in ("step", "recomputed"):
-            assert one[other][0] == pytest.approx(loss, rel=1e-5), (backend, other)
-            assert one[other][1] == pytest.approx(after, rel=1e-3, abs=1e-4), (backend, other)
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("step", ["step", "recomputed"])
+def test_recomputation_and_backend_change_neither_loss_nor_gradient(
+    found: dict[str, dict[str, Any]], backend: str, step: str
+) -> None:
+    (expected_loss, expected), (loss, after) = found["tensorflow"]["step"], found[backend][step]
+    assert loss == pytest.approx(expected_loss, rel=1e-5)
+    assert after == pytest.approx(expected, rel=1e-3, abs=1e-4)
 
 
 @pytest.mark.slow
+@pytest.mark.needs("torch")
 def test_the_operations_are_those_that_pytorch_sees_executed(found: dict[str, dict[str, Any]]) -> None:
-    if "torch" not in found:
-        pytest.skip("torch is not installed")
     assert found["torch"]["flops"] == pytest.approx(1, abs=0.01)
 
 

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import re
 
+import pytest
+
 from profiling.records.environment import Environment
 from tests.fixtures.stub_driver import run_with_driver
 
 COLLECT = "from profiling.machine.environment.collect import collect; print(collect().model_dump_json())"
 
 
+@pytest.mark.needs("gcc")
 def test_a_gpu_is_described_without_naming_it() -> None:
     text = run_with_driver(COLLECT)
     environment = Environment.model_validate_json(text)
@@ -25,6 +28,7 @@ def test_a_gpu_is_described_without_naming_it() -> None:
     assert (environment.cuda.driver, environment.cuda.driver_cuda) == ("580.95.05", "12.8")
 
 
+@pytest.mark.needs("gcc")
 def test_two_cards_have_two_hashes_and_cudas_order() -> None:
     first, second = Environment.model_validate_json(run_with_driver(COLLECT, STUB_COUNT="2")).gpus
     assert (first.index, second.index) == (0, 1)
@@ -32,6 +36,7 @@ def test_two_cards_have_two_hashes_and_cudas_order() -> None:
     assert (first.power_limit_w, second.power_limit_w) == (700, None)  # NVML does not know the second
 
 
+@pytest.mark.needs("gcc")
 def test_a_driver_that_refuses_leaves_its_reason() -> None:
     environment = Environment.model_validate_json(run_with_driver(COLLECT, STUB_CUINIT="802"))
     assert environment.gpus == []

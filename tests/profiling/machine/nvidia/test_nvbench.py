@@ -6,12 +6,11 @@ summaries by tag, 64-bit numbers as strings, samples and clocks as float32 files
 
 from __future__ import annotations
 
-import ctypes.util
 import json
 import math
 import struct
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
 from hypothesis import given
@@ -159,7 +158,12 @@ def test_a_truncated_sample_file_is_an_error(tmp_path: Path) -> None:
         read_timing(write(tmp_path, [0.5, 0.25, 0.125], size=4), LIMIT)
 
 
-@pytest.mark.skipif(ctypes.util.find_library("cuda") is not None, reason="this machine has the NVIDIA driver")
-def test_without_a_driver_the_error_names_the_library_and_the_container_flags() -> None:
+def test_without_a_driver_the_error_names_the_library_and_the_container_flags(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def missing(name: str) -> NoReturn:
+        raise OSError(f"{name}: cannot open shared object file")
+
+    monkeypatch.setattr("ctypes.CDLL", missing)
     with pytest.raises(RuntimeError, match=r"libcuda\.so\.1 was not found.*--gpus all"):
         time_nvbench(lambda stream: None, 1.0)

@@ -82,6 +82,7 @@ def test_a_toolkits_version_is_in_its_name_or_in_its_header(tmp_path: Path) -> N
     assert toolkit_version(tmp_path / "unknown") is None
 
 
+@pytest.mark.needs("gcc")
 @pytest.mark.parametrize(("driver", "expected"), [("13000", "13.0"), ("12080", "12.4"), ("13040", "13.1")])
 def test_no_toolkit_is_newer_than_what_the_driver_serves(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, driver: str, expected: str
@@ -108,8 +109,10 @@ except pathfinder.DynamicLibNotFoundError:
 """
 
 
+@pytest.mark.needs("gcc", "no-toolkit")
 def test_cudas_packages_find_libnvvm_once_the_toolkit_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    pathfinder = pytest.importorskip("cuda.pathfinder", reason="cuda-pathfinder is not installed (extra dev has it)")
+    from cuda import pathfinder
+
     monkeypatch.undo()
     # No wheels, and a loader that fails where this machine's own toolkit is known to it.
     packages, broken, home = tmp_path / "packages", tmp_path / "broken", tmp_path / "cuda"
@@ -130,14 +133,11 @@ def test_cudas_packages_find_libnvvm_once_the_toolkit_is_named(tmp_path: Path, m
         command = [python, "-S", "-c", FIND_LIBNVVM, how]
         return subprocess.run(command, env=variables, capture_output=True, text=True, check=True).stdout.strip()
 
-    if toolkit() is not None:
-        pytest.skip("NOT TESTED: this machine has a toolkit in its usual place, which is found first")
     assert libnvvm("unnamed") == "not found"
     assert libnvvm("named") == str(home / LIBNVVM)
 
 
 def test_the_kernels_compiler_names_the_toolkit_to_its_process(tmp_path: Path) -> None:
-    pytest.importorskip("numba_cuda", reason="numba-cuda is not installed (extra dev on Linux has it)")
     build(tmp_path, installed("cuda"), {"cuda/bin/nvcc": ""})
     (tmp_path / "cuda/bin/nvcc").chmod(0o755)
     program = "import os, kernels.numba_cuda; print(os.environ['CUDA_HOME'])"

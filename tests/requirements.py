@@ -1,0 +1,233 @@
+"""What tests need beyond the development set, how it is declared, and how it is reported where it is missing.
+
+A test declares it by `@pytest.mark.needs("torch")`; `tests/conftest.py` skips the test where a requirement is not met.
+What shows only while a test runs, such as a daemon that does not start, is reported by `not_tested`.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import shutil
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import cache, partial
+from importlib.util import find_spec
+from pathlib import Path
+from typing import NoReturn
+
+import pytest
+
+NEEDS, DETAIL = "needs ", ": "
+"""How each reason for a skip begins, and what separates a requirement from the detail behind it."""
+OTHER = "for other reasons (pytest -rs)"
+ENGINES_PATH = os.pathsep.join(("/usr/sbin:/usr/bin:/sbin:/bin", os.environ.get("PATH", os.defpath)))
+"""PATH for container engines and Slurm. Debian's own come first: another `docker` may not build with BuildKit."""
+CUDA12 = Path(sys.prefix, "cuda12", "bin", "python")
+"""The interpreter of the environment with the compilers of CUDA 12: both CUDAs have files of the same names."""
+REQUIRED_IN_CI = {"chromium"}
+"""A test that needs one of these fails in continuous integration where it is missing."""
+
+
+@dataclass(frozen=True)
+class Requirement:
+    """A program, a package or a property of the machine. Some show only while a test runs, and count as met before."""
+
+    label: str
+    is_met: Callable[[], bool] = lambda: True
+    install: str = ""
+    """The command that provides it; empty for a property of the machine."""
+
+    def __str__(self) -> str:
+        return f"{self.label} ({self.install})" if self.install else self.label
+
+
+def module(name: str) -> Callable[[], bool]:
+    return lambda: find_spec(name) is not None
+
+
+def programs(*names: str, path: str | None = None) -> Callable[[], bool]:
+    return lambda: all(shutil.which(name, path=path) for name in names)
+
+
+def find_chromium() -> str | None:
+    return next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+
+
+def find_sanitizer() -> str | None:
+    toolkit = os.environ.get("CUDA_HOME", "/usr/local/cuda")
+    return shutil.which("compute-sanitizer") or shutil.which("compute-sanitizer", path=f"{toolkit}/bin")
+
+
+def has_cpus(number: int) -> bool:
+    from accelbench.run.affinity import usable_cores
+
+    return usable_cores() >= number
+
+
+def has_cpu_feature(name: str) -> bool:
+    from kernels.simd import features
+
+    return name in features()
+
+
+def has_dot_product(dtype: str) -> bool:
+    from kernels.dots import find_dot
+
+    return find_dot(dtype, matrix=False) is not None
+
+
+def has_memory_nodes() -> bool:
+    from kernels.numa.topology import read_nodes
+
+    return bool(read_nodes())
+
+
+def has_toolkit() -> bool:
+    from profiling.machine.nvidia.toolkit import toolkit
+
+    return toolkit() is not None
+
+
+def has_python(version: str) -> bool:
+    from tests.fixtures.interpreters import find_python
+
+    return find_python(version) is not None
+
+
+def is_root() -> bool:
+    return hasattr(os, "geteuid") and os.geteuid() == 0
+
+
+def names_hosts() -> bool:
+    command = ["unshare", "--uts", "hostname", "another"]
+    return is_root() and subprocess.run(command, check=False, capture_output=True).returncode == 0
+
+
+def has_nccl() -> bool:
+    if find_spec("cupy") is None:
+        return False
+    from cupy.cuda import nccl
+
+    return bool(nccl.available)
+
+
+def count_gpus() -> int:
+    from profiling.machine.nvidia.libcuda import CudaError, Driver, NoDriver
+
+    try:
+        return len(Driver().devices())
+    except (NoDriver, CudaError):
+        return 0
+
+
+ENGINES = "containers/ci/engines.sh"
+REQUIREMENTS = {
+    # Packages
+    "torch": Requirement("PyTorch", module("torch"), "pip install 'accelbench[torch]'"),
+    "horovod": Requirement("Horovod", module("horovod"), "HOROVOD_WITH_TENSORFLOW=1 pip install horovod"),
+    "no-horovod": Requirement("an environment without Horovod", lambda: find_spec("horovod") is None),
+    "cuda-12": Requirement("the compilers of CUDA 12", CUDA12.exists, "make kernels-report CUDA=12"),
+    "package-index": Requirement("a package index"),
+    # Programs
+    "gcc": Requirement("gcc", programs("gcc"), "apt install gcc"),
+    "g++": Requirement("g++", programs("g++"), "apt install g++"),
+    "chromium": Requirement(
+        "Chromium",
+        lambda: find_chromium() is not None and shutil.which("chromedriver") is not None,
+        "apt install chromium chromium-driver",
+    ),
+    "mpirun": Requirement("Open MPI", programs("mpirun"), "apt install openmpi-bin"),
+    "netpipe": Requirement("NetPIPE", programs("NPtcp"), "apt install netpipe-tcp"),
+    "iproute2": Requirement("iproute2", programs("ip", "tc"), "apt install iproute2"),
+    "likwid": Requirement("likwid", programs("likwid-bench"), "apt install likwid"),
+    "qemu-arm": Requirement(
+        "QEMU and a compiler for ARM",
+        programs("qemu-aarch64", "aarch64-linux-gnu-gcc"),
+        "apt install qemu-user gcc-aarch64-linux-gnu",
+    ),
+    "python3.12": Requirement("Python 3.12", partial(has_python, "3.12"), "pyenv install 3.12"),
+    "python3.13": Requirement("Python 3.13", partial(has_python, "3.13"), "pyenv install 3.13"),
+    "docker": Requirement("Docker", programs("dockerd", "docker", "mmdebstrap", path=ENGINES_PATH), ENGINES),
+    "podman": Requirement("Podman", programs("podman", "runc", path=ENGINES_PATH), ENGINES),
+    "apptainer": Requirement("Apptainer", programs("apptainer", path=ENGINES_PATH), ENGINES),
+    "slurm": Requirement(
+        "Slurm",
+        programs("munged", "slurmctld", "slurmd", "sbatch", "scontrol", "sinfo", "squeue", "srun", path=ENGINES_PATH),
+        ENGINES,
+    ),
+    "gpu-image": Requirement(
+        "the gpu image, 20 GB", lambda: "ACCELBENCH_GPU_IMAGE" in os.environ, "ACCELBENCH_GPU_IMAGE=1"
+    ),
+    "sanitizer": Requirement("compute-sanitizer", lambda: find_sanitizer() is not None, "NVIDIA's CUDA toolkit"),
+    # Properties of the system
+    "linux": Requirement("Linux", lambda: sys.platform == "linux"),
+    "root": Requirement("root", is_root),
+    "namespaces": Requirement("network namespaces"),
+    "host-names": Requirement("hosts' names of their own (unshare --uts)", names_hosts),
+    "cpu-quota": Requirement("control groups with a CPU quota"),
+    "no-toolkit": Requirement("a machine without a CUDA toolkit", lambda: not has_toolkit()),
+    # Properties of the hardware
+    "two-cpus": Requirement("two CPUs", partial(has_cpus, 2)),
+    "three-cpus": Requirement("three CPUs", partial(has_cpus, 3)),
+    "memory-nodes": Requirement("memory nodes that the kernel lists", has_memory_nodes),
+    "x86-64": Requirement("an x86-64 CPU", lambda: platform.machine() == "x86_64"),
+    "no-amx": Requirement("a CPU without AMX", lambda: not has_cpu_feature("amx-tile")),
+    **{
+        name: Requirement(f"a CPU with {name}", partial(has_cpu_feature, name))
+        for name in ("avx", "avx2", "avx512f", "avx512vbmi2", "sha")
+    },
+    **{
+        f"dot-{dtype}": Requirement(f"a CPU with dot products of {dtype}", partial(has_dot_product, dtype))
+        for dtype in ("int8", "bfloat16")
+    },
+    "gpu-unit": Requirement("another GPU"),
+    "two-gpus": Requirement("two GPUs", lambda: count_gpus() >= 2),
+    "nccl": Requirement("NCCL", has_nccl, "pip install nvidia-nccl-cu12"),
+}
+"""Each requirement by the key under which tests declare it."""
+
+
+@cache
+def is_met(key: str) -> bool:
+    return REQUIREMENTS[key].is_met()
+
+
+BACKENDS = ("tensorflow", "jax", pytest.param("torch", marks=pytest.mark.needs("torch")))
+"""The parameters of a test on every backend: TensorFlow and JAX are in the development set."""
+
+
+def installed_backends() -> list[str]:
+    return ["tensorflow", "jax", *(["torch"] if is_met("torch") else [])]
+
+
+def require(*keys: str) -> None:
+    """Skip the test unless all of these requirements are met; KeyError for a key that is not in `REQUIREMENTS`."""
+    missing = [key for key in dict.fromkeys(keys) if not is_met(key)]
+    if not missing:
+        return
+    reason = NEEDS + " and ".join(str(REQUIREMENTS[key]) for key in missing)
+    if os.environ.get("CI") and REQUIRED_IN_CI.intersection(missing):
+        pytest.fail(reason, pytrace=False)
+    pytest.skip(reason)
+
+
+def not_tested(key: str, detail: str) -> NoReturn:
+    """Skip the test for a requirement that turned out not to be met while it ran."""
+    pytest.skip(f"{NEEDS}{REQUIREMENTS[key]}{DETAIL}{detail}")
+
+
+def summarize(reasons: Iterable[str]) -> str:
+    """Return the line that names what the skipped tests need, the most frequent first; empty without a reason."""
+    counts: Counter[str] = Counter()
+    for reason in reasons:
+        text = reason.removeprefix("Skipped: ")
+        counts[text.removeprefix(NEEDS).split(DETAIL)[0] if text.startswith(NEEDS) else OTHER] += 1
+    if not counts:
+        return ""
+    (first, number), *others = counts.most_common()
+    verb = first if first == OTHER else f"need{'s' if number == 1 else ''} {first}"
+    return ", ".join([f"Not tested: {number} test{'s' * (number > 1)} {verb}", *(f"{n} {what}" for what, n in others)])
