@@ -128,6 +128,8 @@ RUN_PYTEST = $(if $(PYTEST),PYTEST_ADDOPTS=$(call quoted,$(PYTEST)) )$(PY) -m py
 NONE_CHOSEN = [ $$? = 5 ]
 # Continuous integration leaves out further variants, and the compilers of CUDA 12, which take minutes to install and use.
 KEPT = $(if $(CI), and not exhaustive)
+# It runs the fast tests before it installs what some of them need: these run again with the slow ones.
+AGAIN = $(if $(CI), or needs)
 SHARED = --numprocesses $(or $(JOBS),2) --dist loadfile
 test: $(DEVELOPMENT)  ## run the tests that are fast, in five minutes (PYTEST="-k matmul" for a part, JOBS=1 one after the other)
 	$(RUN_PYTEST) -m "not slow and not alone and not gpu and not container" $(SHARED) || $(NONE_CHOSEN)
@@ -137,7 +139,7 @@ test-all: test  ## run these, and then all others that need neither a GPU nor co
 	@$(MAKE) --no-print-directory test-alone
 
 test-slow: $(DEVELOPMENT) $(if $(CI),,$(CUDA12))  ## run the tests that take seconds or minutes, and measure nothing
-	$(RUN_PYTEST) -m "slow and not alone and not gpu and not container$(KEPT)" $(SHARED) || $(NONE_CHOSEN)
+	$(RUN_PYTEST) -m "(slow$(AGAIN)) and not alone and not gpu and not container$(KEPT)" $(SHARED) || $(NONE_CHOSEN)
 
 test-alone: $(DEVELOPMENT)  ## run the tests that measure, one after the other
 	$(RUN_PYTEST) -m "alone and not gpu and not container$(KEPT)" || $(NONE_CHOSEN)

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 from tests.requirements import require, summarize
 
@@ -35,9 +35,10 @@ OWN_BENCHMARKS = ROOT / "tests" / "fixtures" / "own_benchmarks"
 
 os.environ.pop("PYTEST_ADDOPTS", None)  # what chooses among these tests is not for those that they start
 
-# No test asserts a time: machines are shared. The examples are the same in each session, but for `make fuzz`.
-settings.register_profile("accelbench", deadline=None, derandomize=True)
-settings.register_profile("fuzz", deadline=None, print_blob=True)
+# No test asserts a time, because machines are shared. Only `make fuzz` draws new examples.
+settings.register_profile("timeless", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("accelbench", settings.get_profile("timeless"), derandomize=True)
+settings.register_profile("fuzz", settings.get_profile("timeless"), print_blob=True)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "accelbench"))
 
 Run = Callable[..., "subprocess.CompletedProcess[str]"]

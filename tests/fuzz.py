@@ -13,7 +13,7 @@ import subprocess
 import sys
 import time
 
-PYTEST = (sys.executable, "-m", "pytest", "-q", "-m", "hypothesis and not gpu and not container")
+PYTEST = (sys.executable, "-m", "pytest", "-q", "-o", "timeout=3600", "-m", "hypothesis and not gpu and not container")
 
 
 def main(minutes: float, options: list[str]) -> int:

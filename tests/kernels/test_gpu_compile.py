@@ -27,8 +27,15 @@ from kernels.numba_cuda import cuda, float32, void
 from tests.requirements import CUDA12
 
 KERNELS = device_kernels()
+HOPPER = (9, 0)
+"""The architecture for which continuous integration compiles every kernel."""
 JOBS = [
-    pytest.param(kernel, capability, id=f"{kernel.name}-{capability[0]}.{capability[1]}")
+    pytest.param(
+        kernel,
+        capability,
+        id=f"{kernel.name}-{capability[0]}.{capability[1]}",
+        marks=[] if capability == HOPPER else pytest.mark.exhaustive,
+    )
     for kernel in KERNELS
     for capability in architectures(kernel)
 ]

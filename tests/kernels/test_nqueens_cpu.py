@@ -72,7 +72,13 @@ WIDTHS = {(): (1, 0), ("avx2",): (8, 0), ("avx512f",): (16, 0), ("avx512f", "avx
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("isa", [pytest.param(isa, marks=pytest.mark.needs(*isa)) for isa in WIDTHS])
+@pytest.mark.parametrize(
+    "isa",
+    [
+        pytest.param(isa, marks=[pytest.mark.needs(*isa), *([pytest.mark.exhaustive] if isa == ("avx512f",) else [])])
+        for isa in WIDTHS
+    ],
+)
 def test_the_counts_do_not_depend_on_the_width_of_vectors(isa):
     """Every width that this CPU has, with words of 16 bits, two masks in a word of 32, and one in a word of 32."""
     program = f"""

@@ -92,11 +92,11 @@ print(compile_kernel(search, (table, uint32, table, flat, table, flat)).library.
     ("cpu", "extensions", "nodes"),
     [
         ("znver3", f"{AVX2},+sha", 8),
-        ("alderlake", f"{AVX2},+sha", 8),
+        pytest.param("alderlake", f"{AVX2},+sha", 8, marks=pytest.mark.exhaustive),
         ("goldmont", "+sse4.2,+sha", 4),
-        ("haswell", AVX2, 0),
+        pytest.param("haswell", AVX2, 0, marks=pytest.mark.exhaustive),
         ("skylake-avx512", f"{AVX2},{AVX512}", 0),
-        ("znver4", f"{AVX2},{AVX512},+sha", 0),
+        pytest.param("znver4", f"{AVX2},{AVX512},+sha", 0, marks=pytest.mark.exhaustive),
         ("znver4", f"{AVX2},{AVX512},+sha,+prefer-256-bit", 0),
     ],
 )

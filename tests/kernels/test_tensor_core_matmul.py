@@ -50,7 +50,15 @@ def test_any_sizes_are_multiplied_right(
 
 @pytest.mark.needs("g++")
 @pytest.mark.slow
-@pytest.mark.parametrize(("k", "parts"), [(70, 1), (33, 1), (200, 1), (130, 3)])
+@pytest.mark.parametrize(
+    ("k", "parts"),
+    [
+        (33, 1),
+        pytest.param(70, 1, marks=pytest.mark.exhaustive),
+        pytest.param(200, 1, marks=pytest.mark.exhaustive),
+        (130, 3),
+    ],
+)
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_clusters_walk_more_tiles_than_there_are_of_them(emulated: Emulated, dtype: str, k: int, parts: int) -> None:
     """One stage per tile is among them: the next tile then begins and ends while the one before is stored."""
@@ -64,7 +72,12 @@ def test_clusters_walk_more_tiles_than_there_are_of_them(emulated: Emulated, dty
 @pytest.mark.parametrize("kernel", KERNELS)
 @pytest.mark.parametrize(
     ("sizes", "parts"),
-    [((129, 257, 97, 1), 2), ((40, 8, 1000, 1), 16), ((9, 17, 640, 2), 10), ((260, 65, 129, 2), 3)],
+    [
+        ((129, 257, 97, 1), 2),
+        pytest.param((40, 8, 1000, 1), 16, marks=pytest.mark.exhaustive),
+        ((9, 17, 640, 2), 10),
+        pytest.param((260, 65, 129, 2), 3, marks=pytest.mark.exhaustive),
+    ],
     ids=str,
 )
 def test_parts_of_k_are_added_right(

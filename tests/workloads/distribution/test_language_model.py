@@ -39,7 +39,8 @@ def assert_the_same(found: Found, backend: str) -> None:
 @pytest.mark.parametrize(
     ("backend", "strategy"),
     [
-        ("tensorflow", "multiworker"),
+        # test_tensorflow_strategies has two such processes, and the next test the same model on two devices.
+        pytest.param("tensorflow", "multiworker", marks=pytest.mark.exhaustive),
         ("jax", "data-parallel"),
         pytest.param("torch", "ddp", marks=pytest.mark.needs("torch")),
     ],
