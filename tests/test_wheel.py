@@ -16,7 +16,6 @@ from tests.conftest import ROOT, records
 from tests.fixtures.compare_runs import in_rounds
 from tests.fixtures.report_runs import make_run
 
-pytest.importorskip("uv", reason="NOT TESTED: the wheel, which uv of the extra dev builds and installs")
 
 pytestmark = pytest.mark.slow
 
