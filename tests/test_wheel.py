@@ -16,7 +16,6 @@ from tests.conftest import ROOT, records
 from tests.fixtures.compare_runs import in_rounds
 from tests.fixtures.report_runs import make_run
 
-
 pytestmark = pytest.mark.slow
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
