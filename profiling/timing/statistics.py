@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import floor, log2
+from math import floor, log2, sqrt
 from typing import TypeAlias
 
 import numpy as np
@@ -147,7 +147,7 @@ def _rounding_of_pairs(size: int) -> float:
     of variance that is put back is 1/n of the sum of n ρₖ, twice: 2 more of these errors, times |1 − k/n − ρₖ| ≤ 2.
     """
     unit_roundoff = float(np.finfo(np.float64).eps) / 2
-    error = (2 + size**0.5) * 7 * unit_roundoff * log2(size)
+    error = (2 + sqrt(size)) * 7 * unit_roundoff * log2(size)
     return 2 * (1 + 2 * 2) * error
 
 
