@@ -132,6 +132,8 @@ def is_current(stamp: Path, dependencies: str) -> bool:
 
 def main(folder: Path, dependencies: str = "") -> None:
     """Create the environment, install the set unless it is current, and leave a stamp `.installed-SET`."""
+    if not os.access(ROOT, os.W_OK):  # the build of an editable package writes there
+        raise InstallError(f"{ROOT} cannot be written: copy it to a folder of your own")
     with locked(folder):
         python = create_environment(folder)
         stamp = folder / f".installed-{dependencies}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -57,3 +58,27 @@ def test_in_a_network_of_their_own_processes_need_trust_nobody() -> None:
     if not found.stdout:
         not_tested("namespaces", "this system allows no network of its own")
     assert found.stdout == "nobody else is there\n"
+
+
+@pytest.fixture
+def of_two_here(monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
+    """The environment of a rank whose fellow is on another host."""
+    found = {"http_proxy": "http://proxy:3128", "no_proxy": "localhost"}
+    monkeypatch.setattr(os, "environ", found)
+    join(World(rank=0, size=2, addresses=["127.0.0.1:1000", "10.1.2.3:1000"]))
+    return found
+
+
+def test_ranks_meet_by_their_own_addresses_and_by_no_proxy(of_two_here: dict[str, str]) -> None:
+    sockets.meet_directly()
+    assert of_two_here["GLOO_SOCKET_IFNAME"] == "lo"
+    assert of_two_here["NCCL_SOCKET_IFNAME"] == "=lo"
+    assert of_two_here["no_grpc_proxy"] == "10.1.2.3,127.0.0.1,localhost"
+
+
+def test_an_interface_that_the_user_named_is_left_alone(of_two_here: dict[str, str]) -> None:
+    of_two_here["GLOO_SOCKET_IFNAME"] = "ib0"
+    del of_two_here["http_proxy"]
+    sockets.meet_directly()
+    assert of_two_here["GLOO_SOCKET_IFNAME"] == "ib0"
+    assert "no_grpc_proxy" not in of_two_here
