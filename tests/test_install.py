@@ -92,7 +92,7 @@ def installed(project: Path) -> set[str]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("uv", ["working", "broken", "missing"])
+@pytest.mark.parametrize("uv", ["working", "broken", pytest.param("missing", marks=pytest.mark.exhaustive)])
 def test_the_pinned_version_is_installed_with_and_without_uv(project: Path, packages: Path, uv: str) -> None:
     if uv != "missing":
         write_wheel(packages, "uv", "1", BROKEN_UV if uv == "broken" else WORKING_UV)

@@ -64,8 +64,9 @@ print(json.dumps(found))
 
 TOLERANCE = {"resnet50": 0.02, "paradnn-cnn": 0.01}
 """Relative. Batch normalisation over few tiny images magnifies rounding."""
-LARGE = {"resnet50"}
-"""Half of the time of all together; its normalised convolutions beside a shortcut are those of paradnn-cnn, too."""
+COVERED = {"resnet50", "bigru-imdb"}
+"""Left out in continuous integration: resnet50 takes half of the time of all, and `paradnn-cnn` has normalised
+convolutions with a shortcut, too; `bigru-imdb` differs from `bilstm-imdb` by its cell."""
 
 
 @pytest.fixture(scope="module")
@@ -95,7 +96,7 @@ def trained(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("backend", BACKENDS[1:])
 @pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=[pytest.mark.exhaustive] if name in LARGE else []) for name in WORKLOADS]
+    "name", [pytest.param(name, marks=[pytest.mark.exhaustive] if name in COVERED else []) for name in WORKLOADS]
 )
 def test_the_same_steps_lose_alike_on_every_backend(
     trained: dict[str, dict[str, Any]], name: str, backend: str

@@ -156,8 +156,9 @@ print(json.dumps(deep_mnist_embryo(point).fit([])["loss"]))
 """
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
-@pytest.mark.parametrize("backend", ["tensorflow", pytest.param("jax", marks=pytest.mark.exhaustive)])
+@pytest.mark.parametrize("backend", ["tensorflow", "jax"])
 def test_two_devices_that_share_a_batch_train_as_one(backend: str, tmp_path: Path) -> None:
     losses = []
     for devices in (1, 2):

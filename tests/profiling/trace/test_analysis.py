@@ -24,6 +24,7 @@ def broken_down(traces: Traced, name: str) -> tuple[TraceAnalysis, analysis.Brea
     return found, found.breakdown
 
 
+@pytest.mark.alone
 def test_a_slow_generator_is_input_wait(traces: Traced) -> None:
     found, steps = broken_down(traces, "slow input")
     assert steps.steps == 8
@@ -31,6 +32,7 @@ def test_a_slow_generator_is_input_wait(traces: Traced) -> None:
     assert str(found.input_verdict).startswith("highly input-bound")
 
 
+@pytest.mark.alone
 def test_big_products_are_compute(traces: Traced) -> None:
     found, steps = broken_down(traces, "big products")
     assert steps.share("kernel") > 0.6
@@ -38,6 +40,7 @@ def test_big_products_are_compute(traces: Traced) -> None:
     assert found.operations
 
 
+@pytest.mark.alone
 def test_small_steps_are_the_host_s(traces: Traced) -> None:
     """The next batch alone takes a good part of 0.2 ms, now more, now less than half."""
     _, steps = broken_down(traces, "small")

@@ -63,6 +63,7 @@ def test_two_processes_learn_what_one_does(alone: Found, together: list[Found]) 
     assert_shared_out([rank["metrics"] for rank in together], alone["metrics"])
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_multiworker_of_one_process_learns_as_without_a_strategy(alone: Found, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TF_CONFIG", json.dumps({"cluster": {"worker": ["127.0.0.1:1", "127.0.0.1:2"]}}))
