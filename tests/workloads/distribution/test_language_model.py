@@ -39,8 +39,7 @@ def assert_the_same(found: Found, backend: str) -> None:
 @pytest.mark.parametrize(
     ("backend", "strategy"),
     [
-        # test_tensorflow_strategies and test_two_processes have two such processes with another model, and the next tests
-        # this model on two devices and in two processes.
+        # Other tests have such two processes with another model, and this model on two devices and in two processes.
         pytest.param("tensorflow", "multiworker", marks=pytest.mark.exhaustive),
         pytest.param("jax", "data-parallel", marks=pytest.mark.exhaustive),
         pytest.param("torch", "ddp", marks=pytest.mark.needs("torch")),
