@@ -122,7 +122,8 @@ doctor: $(INSTALLED)  ## tell what this machine has and lacks
 install: $(INSTALLED)  ## only create the environment (VENV=.venv)
 
 # pytest splits its own options, quotes and all: PYTEST="-k 'matmul or stream'".
-RUN_PYTEST = $(if $(PYTEST),PYTEST_ADDOPTS=$(call quoted,$(PYTEST)) )$(PY) -m pytest
+WITH_OPTIONS = $(if $(PYTEST),PYTEST_ADDOPTS=$(call quoted,$(PYTEST)) )
+RUN_PYTEST = $(WITH_OPTIONS)$(PY) -m pytest
 
 # Most tests wait much, so that two at a time take half as long; those that measure have the machine for themselves.
 NONE_CHOSEN = [ $$? = 5 ]
@@ -145,7 +146,7 @@ test-alone: $(DEVELOPMENT)  ## run the tests that measure, one after the other
 	$(RUN_PYTEST) -m "alone and not gpu and not container$(KEPT)" || $(NONE_CHOSEN)
 
 fuzz: $(DEVELOPMENT)  ## repeat the property-based tests with new seeds (MINUTES=60, PYTEST="-k statistics" for a part)
-	$(if $(PYTEST),PYTEST_ADDOPTS=$(call quoted,$(PYTEST)) )$(PY) -m tests.fuzz $(call quoted,$(MINUTES)) $(SHARED)
+	$(WITH_OPTIONS)$(PY) -m tests.fuzz $(call quoted,$(MINUTES)) $(SHARED)
 
 # As many processes as the card's memory, the host's and its CPUs hold (JOBS=auto), several contexts on one card.
 test-gpu:  ## verify every GPU kernel on the device, JOBS=n at a time; fails where there is none

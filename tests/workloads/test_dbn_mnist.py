@@ -110,7 +110,6 @@ def test_a_step_of_contrastive_divergence_is_the_enumerated_one(k: int) -> None:
 SAME_EVERYWHERE = """
 import json, sys
 from dataclasses import replace
-from functools import cache
 from profiling.records.point import Point
 from workloads import data, dbn_mnist
 from workloads.data import load_mnist
