@@ -114,7 +114,9 @@ def main(argv: list[str] | None = None) -> int:
 
 def _run(argv: list[str] | None) -> int:
     try:
-        return cli.main(argv, prog_name="accelbench", standalone_mode=False) or 0
+        status = cli.main(argv, prog_name="accelbench", standalone_mode=False) or 0
+        sys.stdout.flush()  # an output that fits the buffer meets its reader here
+        return status
     except click.NoSuchOption as error:
         return _complain(f"{error.format_message()}{_as_axis(error.option_name)}", UserError.exit_status)
     except click.ClickException as error:
@@ -126,7 +128,7 @@ def _run(argv: list[str] | None) -> int:
     except BrokenPipeError:
         # The reader (head, less) has seen enough; keep Python from complaining about it at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
+        return 1  # as click does where the pipe breaks in a command
     except ModuleNotFoundError as error:
         package = str(error.name).partition(".")[0]
         if package in OWN_PACKAGES:

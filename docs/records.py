@@ -102,6 +102,7 @@ def _in_words(kind: Any) -> tuple[str, list[type]]:
     text = kind.__name__ if isinstance(kind, type) and not get_args(kind) else str(kind)
     text = re.sub(r"(?:\w+\.)+(?=\w)", "", text).replace("Mapping[", "dict[").replace("NoneType", "None")
     text = re.sub(r"Literal\[([^\]]*)\]", lambda found: found[1].replace("'", '"').replace(", ", " | "), text)
+    text = re.sub(r"Optional\[([^\]]*)\]", r"\1 | None", text)  # as Python 3.14 writes it
     text = text.replace("None", "null")
     return re.sub(r"\w+", lambda word: names.get(word[0], word[0]), text), models
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Literal
 
 Extra = Literal["cpu", "gpu", "gpu13", "tpu", "jax", "torch", "mpi", "dev"]
@@ -10,6 +11,8 @@ PackageSet = Literal["cpu", "gpu", "gpu13", "tpu"]
 """The extras that bring a device's libraries and TensorFlow."""
 FRAMEWORKS = {"tensorflow": "TensorFlow", "jax": "JAX", "torch": "PyTorch"}
 """The backends' names in a sentence."""
+TENSORFLOW_BELOW = (3, 14)
+"""The first Python version that TensorFlow has no wheel for; pyproject.toml installs JAX from there on."""
 _JAX: dict[PackageSet, str] = {"gpu": "jax[cuda12]", "gpu13": "jax[cuda13]", "tpu": "jax[tpu]"}
 """The requirement that brings JAX for an accelerator; the extra `jax` brings it for CPUs."""
 
@@ -23,7 +26,12 @@ def install_extra(extra: Extra) -> str:
 
 
 def install_framework(backend: str, packages: PackageSet) -> str | None:
-    """Return the command that installs a backend's framework for a device's package set; None for a foreign backend."""
+    """Return the command that installs a backend's framework for a device's package set.
+
+    None: the backend is a foreign one, or its framework has no package for this Python.
+    """
+    if backend == "tensorflow" and sys.version_info >= TENSORFLOW_BELOW:
+        return None
     if backend == "jax" and packages in _JAX:
         return f"pip install '{_JAX[packages]}'"
     extras: dict[str, Extra] = {"tensorflow": packages, "jax": "jax", "torch": "torch"}
@@ -33,4 +41,6 @@ def install_framework(backend: str, packages: PackageSet) -> str | None:
 def not_installed(backend: str, packages: PackageSet) -> str:
     """Return that a backend's framework is not installed, with the command that installs it where that is known."""
     command = install_framework(backend, packages)
+    if backend == "tensorflow" and command is None:
+        command = "it has no package for Python {}.{}".format(*sys.version_info)
     return f"{FRAMEWORKS.get(backend, backend)} is not installed{f': {command}' if command else ''}"

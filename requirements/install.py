@@ -68,7 +68,8 @@ def install(python: Path, dependencies: str) -> None:
     if not failure:
         return
     print(f"installing with pip, which takes longer, because uv failed: {failure}", file=sys.stderr)
-    if subprocess.run([*pip, "install", *what], cwd=ROOT).returncode:
+    newer_pip = [*pip, "install", "--quiet", "pip>=21.3"]  # an older one installs no editable package without setup.py
+    if any(subprocess.run(command, cwd=ROOT).returncode for command in (newer_pip, [*pip, "install", *what])):
         raise InstallError(f"the {dependencies} set cannot be installed: pip's error is above")
 
 

@@ -1,17 +1,20 @@
 """Resolve the pinned dependency sets: one file of `name==version` lines per set, without addresses.
 
-pip's resolver is asked what it would install (`--dry-run`) into an empty environment; nothing is installed.
+uv resolves for every supported Python version on Linux and installs nothing. A package that only some of them need, or
+that they need in different versions, has a marker.
 """
 
 from __future__ import annotations
 
-import json
+import re
 import subprocess
 import sys
-import tempfile
 from pathlib import Path
 
+from packaging.requirements import Requirement
+
 HERE = Path(__file__).parent
+PYTHONS = ("3.11", "3.12", "3.13", "3.14")
 SETS = {
     "cpu": "cpu",
     "gpu": "gpu",
@@ -22,18 +25,37 @@ SETS = {
     "mpi": "mpi",
     "dev": "cpu,dev",
 }
+COMPILE = (
+    *(sys.executable, "-m", "uv", "pip", "compile", "--quiet", "--no-header", "--no-annotate"),
+    *("--universal", "--fork-strategy", "fewest", "--python-version", PYTHONS[0], "pyproject.toml"),
+)
 
 
 def resolve(extras: str) -> list[str]:
-    """The exact versions that `pip install accelbench[EXTRA,…]` takes today, sorted by name."""
-    with tempfile.TemporaryDirectory() as folder:
-        report = Path(folder) / "report.json"
-        pip = [sys.executable, "-m", "pip", "install", "--quiet", "--dry-run", "--ignore-installed"]
-        subprocess.run([*pip, "--report", str(report), f"{HERE.parent}[{extras}]"], check=True)
-        found = [item["metadata"] for item in json.loads(report.read_text())["install"]]
-    names = {item["name"].lower().replace("_", "-"): item["version"].partition("+")[0] for item in found}
-    names.pop("accelbench")
-    return [f"{name}=={version}" for name, version in sorted(names.items())]
+    """Return the newest versions that `accelbench[EXTRA,...]` can have today, sorted by name."""
+    options = [option for extra in extras.split(",") for option in ("--extra", extra)]
+    found = subprocess.run([*COMPILE, *options], check=True, stdout=subprocess.PIPE, text=True, cwd=HERE.parent).stdout
+    return [pin for line in found.splitlines() if (pin := pinned(line))]
+
+
+def pinned(line: str) -> str:
+    """Return a line of uv's output with no more of its marker than the supported Python versions need.
+
+    The text is empty for a package of other systems.
+    """
+    requirement = Requirement(line)
+    name = f"{re.sub('[-_.]+', '-', requirement.name).lower()}{requirement.specifier}"
+    marker = requirement.marker
+    needing = [
+        python
+        for python in PYTHONS
+        if marker is None or marker.evaluate({"python_version": python, "python_full_version": f"{python}.0"})
+    ]
+    if len(needing) in (0, len(PYTHONS)):
+        return name if needing else ""
+    if needing[0] == PYTHONS[0]:
+        return f'{name} ; python_version <= "{needing[-1]}"'
+    return f'{name} ; python_version >= "{needing[0]}"'
 
 
 def main() -> None:

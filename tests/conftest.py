@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 
-from tests.requirements import require, summarize
+from tests.requirements import ANY_BACKEND, is_met, require, summarize
 
 ROOT = Path(__file__).parents[1]
 SLOW_FIXTURES = {"browser", "done", "jax_traces", "newest", "tensorflow_traces", "together", "traces", "two_runs"}
@@ -33,6 +33,8 @@ FIXTURE_NEEDS = {
 """What each of these fixtures needs beyond the development set, and so every test that requests one."""
 OWN_BENCHMARKS = ROOT / "tests" / "fixtures" / "own_benchmarks"
 
+if not is_met("tensorflow"):
+    os.environ.setdefault("KERAS_BACKEND", ANY_BACKEND)  # Keras takes TensorFlow otherwise
 os.environ.pop("PYTEST_ADDOPTS", None)  # what chooses among these tests is not for those that they start
 
 # No test asserts a time, because machines are shared. Only `make fuzz` draws new examples.

@@ -127,6 +127,7 @@ def count_gpus() -> int:
 ENGINES = "containers/ci/engines.sh"
 REQUIREMENTS = {
     # Packages
+    "tensorflow": Requirement("TensorFlow", module("tensorflow"), "pip install 'accelbench[cpu]'"),
     "torch": Requirement("PyTorch", module("torch"), "pip install 'accelbench[torch]'"),
     "horovod": Requirement("Horovod", module("horovod"), "HOROVOD_WITH_TENSORFLOW=1 pip install horovod"),
     "no-horovod": Requirement("an environment without Horovod", lambda: find_spec("horovod") is None),
@@ -196,12 +197,20 @@ def is_met(key: str) -> bool:
     return REQUIREMENTS[key].is_met()
 
 
-BACKENDS = ("tensorflow", "jax", pytest.param("torch", marks=pytest.mark.needs("torch")))
-"""The parameters of a test on every backend: TensorFlow and JAX are in the development set."""
+BACKENDS = (
+    pytest.param("tensorflow", marks=pytest.mark.needs("tensorflow")),
+    "jax",
+    pytest.param("torch", marks=pytest.mark.needs("torch")),
+)
+"""The parameters of a test on every backend: JAX is in the development set of every Python version."""
 
 
 def installed_backends() -> list[str]:
-    return ["tensorflow", "jax", *(["torch"] if is_met("torch") else [])]
+    return [backend for backend in ("tensorflow", "jax", "torch") if backend == "jax" or is_met(backend)]
+
+
+ANY_BACKEND = installed_backends()[0]
+"""The backend of a test that would pass on each of them."""
 
 
 def require(*keys: str) -> None:

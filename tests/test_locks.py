@@ -14,13 +14,20 @@ from tests.conftest import ROOT
 IMAGES = ("cpu", "gpu", "tpu")
 UNUSED = {"libclang", "duckdb"}
 """The packages that no image has: nothing that measures loads them."""
+IMAGE_PYTHON = {"python_version": "3.11", "python_full_version": "3.11.2"}
+"""The interpreter of the images, for which markers are evaluated."""
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 
 
 def pins(name: str) -> dict[str, str]:
-    """Each package of a pinned set, and its version."""
+    """The version of each package of a pinned set, on the images' Python."""
     lines = (ROOT / "requirements" / f"{name}.txt").read_text(encoding="utf-8").splitlines()
-    return {canonicalize_name(package): version for package, _, version in (line.partition("==") for line in lines[1:])}
+    found = map(Requirement, lines[1:])
+    return {
+        canonicalize_name(one.name): str(one.specifier).removeprefix("==")
+        for one in found
+        if one.marker is None or one.marker.evaluate(IMAGE_PYTHON)
+    }
 
 
 def locked(name: str) -> dict[str, tuple[str, int]]:
@@ -33,7 +40,7 @@ def locked(name: str) -> dict[str, tuple[str, int]]:
 
 
 def missing(asked: list[str], versions: dict[str, str]) -> list[str]:
-    found = [Requirement(line) for line in asked]
+    found = [one for one in map(Requirement, asked) if one.marker is None or one.marker.evaluate(IMAGE_PYTHON)]
     return [
         str(one)
         for one in found

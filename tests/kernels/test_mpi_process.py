@@ -87,9 +87,10 @@ def test_an_operation_that_never_ends_is_told(tmp_path: Path, monkeypatch: pytes
 
 def test_it_ends_with_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OMPI_COMM_WORLD_SIZE", "2")
+    before = psutil.Process().children()
     with mpi_process.mpi_process():
         address = Path(os.environ[ADDRESS])
-        (process,) = psutil.Process().children()
+        (process,) = set(psutil.Process().children()).difference(before)
     assert not process.is_running()
     assert not address.exists()
     assert ADDRESS not in os.environ

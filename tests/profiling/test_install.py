@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
+import sys
 import tomllib
 from typing import get_args
 
 import pytest
+from packaging.requirements import Requirement
 
-from profiling.install import Extra, PackageSet, install_framework, not_installed
+from profiling.install import TENSORFLOW_BELOW, Extra, PackageSet, install_framework, not_installed
 from tests.conftest import ROOT
 
 NAMED = re.compile(r"(?:accelbench|'\.)\[([a-z0-9,]+)\]")
@@ -50,9 +52,29 @@ def test_every_extra_that_a_file_names_exists(extras: set[str]) -> None:
         ("jax", "gpu", "jax[cuda12]"),
     ],
 )
-def test_a_framework_is_installed_for_the_device(backend: str, packages: PackageSet, requirement: str) -> None:
+def test_a_framework_is_installed_for_the_device(
+    backend: str, packages: PackageSet, requirement: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "version_info", (3, 13, 0))
     assert install_framework(backend, packages) == f"pip install '{requirement}'"
     assert not_installed(backend, packages).endswith(f"is not installed: pip install '{requirement}'")
+
+
+def test_no_command_is_given_where_tensorflow_has_no_package(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "version_info", (*TENSORFLOW_BELOW, 0))
+    assert install_framework("tensorflow", "cpu") is None
+    assert "3.14" in not_installed("tensorflow", "cpu")
+    assert install_framework("jax", "cpu") == "pip install 'accelbench[jax]'"
+
+
+@pytest.mark.parametrize("device", get_args(PackageSet))
+def test_each_device_has_tensorflow_or_else_jax(device: PackageSet) -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    wanted = [Requirement(line) for line in project["optional-dependencies"][device]]
+    for python, framework in (((3, 11), "tensorflow"), ((3, 13), "tensorflow"), (TENSORFLOW_BELOW, "jax")):
+        version = ".".join(map(str, python))
+        there = [one.name for one in wanted if one.marker is None or one.marker.evaluate({"python_version": version})]
+        assert [name.split("-")[0] for name in there if name.startswith(("tensorflow", "jax"))] == [framework]
 
 
 def test_no_command_is_made_up_for_a_backend_of_an_own_benchmark() -> None:

@@ -17,6 +17,7 @@ from profiling.machine import free_memory as memory
 from profiling.records.point import Point
 from profiling.records.quality import Metric
 from tests.conftest import ROOT, Run, records
+from tests.requirements import ANY_BACKEND
 from workloads import data, deep_mnist_embryo, resnet50
 from workloads.data import load_embryos
 from workloads.training.quality import floor
@@ -33,12 +34,12 @@ def few(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 
 def embryo(**params: int) -> Training:
-    task = deep_mnist_embryo.deep_mnist_embryo(Point("deep-mnist-embryo", "cpu", EMBRYO | params, "tensorflow", seed=5))
+    task = deep_mnist_embryo.deep_mnist_embryo(Point("deep-mnist-embryo", "cpu", EMBRYO | params, ANY_BACKEND, seed=5))
     assert isinstance(task, Training)
     return task
 
 
-def residual(backend: str = "tensorflow", **params: int) -> Training:
+def residual(backend: str = ANY_BACKEND, **params: int) -> Training:
     task = resnet50.resnet50(Point("resnet50", "cpu", RESNET | params, backend, seed=5))
     assert isinstance(task, Training)
     return task

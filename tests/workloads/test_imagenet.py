@@ -96,6 +96,7 @@ def test_testing_looks_at_the_centre_and_never_at_chance(folder: Path) -> None:
     assert (images.held_out[0][0] == images.held_out[0][0]).all()
 
 
+@pytest.mark.needs("tensorflow")
 def test_record_files_hold_what_tensorflow_wrote(records: Path) -> None:
     images = load_imagenet(16, 1, records)
     assert images is not None
@@ -105,6 +106,7 @@ def test_record_files_hold_what_tensorflow_wrote(records: Path) -> None:
     assert np.abs(images.train[0][0].mean(axis=(0, 1)) - (7, 100, 50)).max() < 8
 
 
+@pytest.mark.needs("tensorflow")
 @given(label=st.integers(0, 2**63 - 1), name=st.text(max_size=300))
 def test_every_whole_number_and_text_comes_back(label: int, name: str) -> None:
     import tensorflow as tf
@@ -117,6 +119,7 @@ def test_every_whole_number_and_text_comes_back(label: int, name: str) -> None:
     assert parse_example(example.SerializeToString()) == {"label": label, "name": name.encode()}
 
 
+@pytest.mark.needs("tensorflow")
 def test_a_record_file_that_was_cut_off_is_named(records: Path) -> None:
     file = records / "train-00000-of-00001"
     file.write_bytes(file.read_bytes()[:-10])

@@ -15,6 +15,7 @@ from profiling.flop_counts.framework import framework_metrics
 from profiling.machine import free_memory as memory
 from profiling.records.point import Point
 from profiling.records.quality import Metric
+from tests.requirements import ANY_BACKEND
 from workloads.data.pipeline import Feed
 from workloads.distribution.strategy import Strategy
 from workloads.paradnn import (
@@ -41,7 +42,7 @@ few_examples = settings(max_examples=6, deadline=None, suppress_health_check=[He
 def prepare(name: str, seed: int = 5, **params: int | str) -> Training:
     # Without XLA, which takes longer to compile than these short trainings last.
     chosen = SMALL[name] | {"epochs": 3, "jit_compile": "off"} | params
-    task = PREPARE[name](Point(name, "cpu", chosen, "tensorflow", seed=seed))
+    task = PREPARE[name](Point(name, "cpu", chosen, ANY_BACKEND, seed=seed))
     assert isinstance(task, Training)
     return task
 

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from profiling.benchmark import Skip, Training
 from profiling.records.point import Point
 from profiling.records.quality import Metric, Quality, Worst
+from tests.requirements import ANY_BACKEND
 from workloads import bilstm_har, data, rnn_imdb
 from workloads.data import Activities, Reviews, load_har, load_imdb
 
@@ -48,7 +49,7 @@ def prepare(name: str, **params: int) -> Training:
         "bigru-imdb": rnn_imdb.bigru_imdb,
     }
     defaults = HAR if name == "bilstm-har" else IMDB
-    task = declared[name](Point(name, "cpu", defaults | params, "tensorflow", seed=5))
+    task = declared[name](Point(name, "cpu", defaults | params, ANY_BACKEND, seed=5))
     assert isinstance(task, Training)
     return task
 

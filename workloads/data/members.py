@@ -84,9 +84,10 @@ def _of_zip(archive: zipfile.ZipFile) -> Iterator[Member]:
     inspector = _Inspector()
     for entry in archive.infolist():
         mode = entry.external_attr >> 16  # zero where the archive was not made on Unix
-        plain = entry.is_dir() or not mode or stat.S_ISREG(mode) or not stat.S_IFMT(mode)
-        name = inspector.pass_on(entry.filename, entry.file_size, plain=plain, folder=entry.is_dir())
-        if not entry.is_dir() and not litter(entry.filename):
+        folder = entry.filename.endswith("/")  # `is_dir` of Python 3.11 fails on an empty name
+        plain = folder or not mode or stat.S_ISREG(mode) or not stat.S_IFMT(mode)
+        name = inspector.pass_on(entry.filename, entry.file_size, plain=plain, folder=folder)
+        if not folder and not litter(entry.filename):
             with archive.open(entry) as content:
                 yield Member(name, entry.file_size, content)
 
@@ -113,7 +114,7 @@ class _Inspector:
         """Return the path of an entry in the folder; ArchiveError for one that does not belong there."""
         shown = ascii(name if len(name) <= LONGEST_NAME else f"{name[:LONGEST_NAME]}…")
         path = PurePosixPath(name)
-        if not plain or path.is_absolute() or ".." in path.parts:
+        if not plain or path.is_absolute() or ".." in path.parts or not (folder or path.parts):
             raise ArchiveError(f"{shown} is no file or folder inside of it")
         # A control character would break the list of sums, and half a character is not in every file system.
         if not name.isprintable() or "\\" in name:

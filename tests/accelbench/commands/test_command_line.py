@@ -245,15 +245,21 @@ def test_the_schema_describes_a_record(accelbench: Run) -> None:
     assert '"title": "Record"' in process.stdout
 
 
-def test_a_reader_that_stops_early_is_no_error(accelbench: Run) -> None:
+@pytest.mark.parametrize("printing", ["schema", "--version"])  # more and less than a buffer holds
+def test_a_reader_that_stops_early_is_no_error(printing: str) -> None:
     import subprocess
 
     from tests.conftest import command, environment
 
     pipe = subprocess.Popen(
-        command("schema"), env=environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, bufsize=0
+        command(printing),
+        env=environment(PYTHONUNBUFFERED=None),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        bufsize=0,
     )
     assert pipe.stdout is not None
     assert pipe.stderr is not None
     pipe.stdout.close()
     assert pipe.stderr.read() == b""
+    assert pipe.wait() == 1

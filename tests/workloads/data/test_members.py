@@ -121,6 +121,7 @@ def test_an_entry_that_does_not_belong_into_the_folder_is_refused(unpack: Unpack
     [
         ("../outside", stat.S_IFREG, "'../outside' is no file or folder"),
         ("/tmp/outside", stat.S_IFREG, "'/tmp/outside' is no file or folder"),
+        ("", stat.S_IFREG, "'' is no file or folder"),
         ("link", stat.S_IFLNK, "'link' is no file or folder"),
         ("device", stat.S_IFCHR, "'device' is no file or folder"),
         ("a\\b", stat.S_IFREG, r"'a\\b' is no plain name"),

@@ -19,7 +19,7 @@ from profiling.host.rules import classify
 from profiling.host.stacks import parse_stack
 from profiling.records.point import Point
 from tests.conftest import ROOT
-from tests.requirements import BACKENDS
+from tests.requirements import ANY_BACKEND, BACKENDS, installed_backends
 from workloads.data.pipeline import feed
 
 
@@ -47,7 +47,7 @@ class Squares:
     count=st.integers(1, 40),
     batch=st.integers(1, 12),
     epochs=st.integers(1, 3),
-    backend=st.sampled_from(["tensorflow", "jax"]),
+    backend=st.sampled_from(installed_backends()),
 )
 def test_every_epoch_shows_full_batches_of_different_examples(
     count: int, batch: int, epochs: int, backend: str
@@ -73,7 +73,7 @@ def test_backends_and_kinds_of_examples_agree_on_the_order(workers: int, backend
     numbers = np.arange(20)
     arrays = ({"number": np.stack([numbers, numbers], axis=1).astype(np.float32)}, numbers * numbers)
     orders = []
-    for framework in ("tensorflow", backend):
+    for framework in (ANY_BACKEND, backend):
         for examples in (arrays, Squares(20)):
             fed = feed(point(framework, workers=workers, prefetch=4), examples, batch=4, epochs=2)
             orders.append([np.asarray(y).tolist() for _, y in fed.data])

@@ -41,6 +41,7 @@ def among_others(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sockets, "_is_alone", lambda: False)
 
 
+@pytest.mark.needs("tensorflow")
 @pytest.mark.usefixtures("among_others")
 def test_where_others_reach_this_host_its_user_must_trust_them() -> None:
     join(WORLD)

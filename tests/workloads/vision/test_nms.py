@@ -65,6 +65,7 @@ def test_the_best_few_are_the_first_of_all() -> None:
     assert ops.convert_to_numpy(few).tolist() == ops.convert_to_numpy(every)[:, :4].tolist()
 
 
+@pytest.mark.needs("tensorflow")
 def test_xla_compiles_it_and_keeps_the_same() -> None:
     import tensorflow as tf
 

@@ -9,6 +9,7 @@ import pytest
 
 from profiling.benchmark import REGISTRY, Skip, Training
 from profiling.records.point import Point
+from tests.requirements import ANY_BACKEND
 from tests.workloads.vision import tiny
 from workloads import detection, segmentation
 from workloads.training.quality import floor
@@ -33,7 +34,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
 def point(module: Any, **params: int | str) -> Point:
     name = module.__name__.split(".")[-1]
     given = {"image": 64, "batch": 4, "epochs": 2, "channels": 8, "workers": 2, "prefetch": 2}
-    return Point(name, "cpu", given | params, "tensorflow", seed=3)
+    return Point(name, "cpu", given | params, ANY_BACKEND, seed=3)
 
 
 def prepare(module: Any, **params: int | str) -> Training:
