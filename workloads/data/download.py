@@ -50,9 +50,8 @@ def download(file: File, sha256: str, local: Path | None, progress: Progress) ->
     try:
         folder.fetch(file.name, downloader=fetch if local is None else copy)
     except RequestException as error:
-        cause = (
-            type(error).__name__ if error.response is None else f"{error.response.status_code} {error.response.reason}"
-        )
+        answer = error.response
+        cause = type(error).__name__ if answer is None else f"{answer.status_code} {answer.reason}"
         if file.part.exists() and not file.part.stat().st_size:
             file.part.unlink()
         raise DataError(
@@ -74,7 +73,7 @@ def _transfer(file: File, part: IO[bytes], progress: Progress) -> None:
     def start_over(response: Any, **_: Any) -> None:
         if limits.begun and response.status_code in (200, 416):  # it sends all, or cannot continue here
             part.truncate(0)
-            limits.begun = 0
+            limits.begun = limits.counted = 0
 
     headers = {"Accept-Encoding": "identity"} | ({"Range": f"bytes={limits.begun}-"} if limits.begun else {})
     hooks = {"response": start_over}
