@@ -1,4 +1,4 @@
-"""The command `data`: which data sets there are, fetching them, and whether what is here is whole."""
+"""The command `data`: list, fetch and verify data sets."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from workloads.data.sources import OwnFolder
 
-EXIT_DAMAGED = 1
+EXIT_CORRUPT = 1
 
 
 @click.group()
@@ -35,7 +35,7 @@ def list_sets() -> None:
     for source in SOURCES.values():
         size = f"{source.size / 1e6:,.1f} MB" if source.size else "size not stated"
         here = state(source, read=False)
-        without = "" if here.word == "whole" else f"; without it: {source.offline}"
+        without = "" if here.word == "complete" else f"; without it: {source.offline}"
         _print_entry(output, source.name, f"{source.title}; {size}; {source.licence}", f"{here.detail}{without}")
     for own in OWN_FOLDERS.values():
         what, here_or_not = f"images of your own: {own.layout}", f"{_where(own)}; without it: {own.offline}"
@@ -69,7 +69,7 @@ def _where(own: OwnFolder) -> str:
 def fetch_set(name: str, given: tuple[Path, ...]) -> None:
     """Fetch a data set, checked by its SHA-256; measuring itself never uses the network.
 
-    A download that broke off is continued. Data lies in $ACCELBENCH_DATA, else in the user's cache folder.
+    An interrupted download is continued. Data is stored in $ACCELBENCH_DATA, else in the user's cache folder.
     """
     from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
 
@@ -101,9 +101,9 @@ def fetch_set(name: str, given: tuple[Path, ...]) -> None:
 @command.command("verify")
 @click.argument("names", nargs=-1, metavar="[NAME]...")
 def verify_sets(names: tuple[str, ...]) -> int:
-    """Read what was fetched, or the named sets, and name what is damaged or does not belong there.
+    """Check the fetched sets, or the named ones, and list corrupt files and files that are no part of a set.
 
-    Exit status 1 if anything is. Every byte is read, of archives that are still there, too: their sums are published.
+    Exit status 1 if there is any. Every byte is read, also of archives that are still there: their sums are published.
     """
     from rich.text import Text
 
@@ -112,15 +112,14 @@ def verify_sets(names: tuple[str, ...]) -> int:
 
     with _refused_in_one_line():
         sources = [find(name) for name in names] if names else list(SOURCES.values())
-    output, damaged = console(), False
+    output, failed = console(), False
     for source in sources:
         found = state(source)
         # A set that was named has to be here; one that was not named need not be.
-        damaged |= found.word != "whole" and (found.word != "absent" or bool(names))
-        colour = {"whole": "green", "extended": "yellow", "absent": "dim"}.get(found.word, "bold red")
-        label = "half downloaded" if found.word == "half" else found.word
-        output.print(Text.assemble(f"{source.name:6} ", (label, colour), f": {found.detail}"), soft_wrap=True)
-    return EXIT_DAMAGED if damaged else 0
+        failed |= found.word != "complete" and (found.word != "absent" or bool(names))
+        colour = {"complete": "green", "extended": "yellow", "absent": "dim"}.get(found.word, "bold red")
+        output.print(Text.assemble(f"{source.name:6} ", (found.word, colour), f": {found.detail}"), soft_wrap=True)
+    return EXIT_CORRUPT if failed else 0
 
 
 @contextmanager

@@ -1,117 +1,108 @@
-"""A file over HTTP, continued where an earlier attempt broke off; neither longer nor slower than it has to be."""
+"""Downloads by pooch, which checks the SHA-256 first, with resumption and limits on what a server may send."""
 
 from __future__ import annotations
 
+import logging
+import os
+import shutil
 import time
-from collections.abc import Iterator
+from collections.abc import Callable
+from pathlib import Path
+from typing import IO, Any
 
-import requests
-from urllib3.exceptions import HTTPError
-
-from workloads.data.cache import DataError, sha256_of
+from workloads.data.cache import DataError, cache_directory
 from workloads.data.sources import File
-from workloads.data.unpack import Progress
 
-CHUNK = 1 << 16
-"""The most bytes written at a time."""
-TIMEOUT_S = (10, 60)
-"""The longest wait for a connection, and for anything of the answer."""
+Progress = Callable[[str, int, "int | None"], None]
+"""Called with what is being done, the bytes done so far, and the total (None: unknown)."""
+TIMEOUT_S = (10, 30)
+"""The longest wait for a connection, and for the next bytes of a response."""
+RETRIES = 1
+"""Each retry continues the interrupted download; one with the wrong SHA-256 is started over."""
 SLOWEST = 1_000
-"""The fewest bytes a second, over `RATE_S` seconds: a server that trickles would hold the set's lock for days."""
+"""The lowest accepted rate in bytes per second, over `RATE_S` seconds: a fetch holds the lock of its data set."""
 RATE_S = 60.0
+CHUNK = 1024
+"""Bytes per read. Large reads would hide a server that sends a byte now and then."""
 
 
-def download(file: File, name: str, progress: Progress) -> None:
-    """Fetch the file of the data set `name`; nothing but the whole file with the right checksum gets its name.
+def download(file: File, sha256: str, local: Path | None, progress: Progress) -> None:
+    """Bring a file into the data folder, by HTTP or from a local file, unless it is there with this SHA-256.
 
-    What has arrived lies beside it as `.part`, and is continued. `DataError` if there is no whole file at the end.
+    `DataError` if it cannot be downloaded or has another SHA-256.
     """
-    continued = _begun(file) > 0
+    import pooch
+    from requests import RequestException
+
+    def copy(url: str, output: str, _pooch: Any) -> None:
+        assert local is not None
+        shutil.copyfile(local, output)
+
+    def fetch(url: str, output: str, _pooch: Any) -> None:
+        with file.part.open("ab") as part:
+            _transfer(file, part, progress)
+        os.replace(file.part, output)
+
+    pooch.get_logger().setLevel(logging.WARNING)
+    folder = pooch.create(cache_directory(), base_url="", retry_if_failed=RETRIES if local is None else 0)
+    folder.registry[file.name] = f"sha256:{sha256}"
+    folder.urls[file.name] = file.url
     try:
-        _transfer(file, name, progress)
-    except requests.RequestException as error:
+        folder.fetch(file.name, downloader=fetch if local is None else copy)
+    except RequestException as error:
         answer = error.response
         cause = type(error).__name__ if answer is None else f"{answer.status_code} {answer.reason}"
+        if file.part.exists() and not file.part.stat().st_size:
+            file.part.unlink()
         raise DataError(
-            f"cannot download {file.url} ({cause}): fetch it where there is a network, then "
-            f"'accelbench data fetch {name} --from FILE'"
+            f"cannot download {file.url} ({cause}): repeat the command to continue, or fetch the file where there "
+            "is a network, and give it by --from FILE"
         ) from error
-    found = sha256_of(file.part)
-    if found == file.sha256:
-        file.part.replace(file.path)
-        return
-    file.part.unlink()
-    if continued:  # the file may have changed between the two halves
-        download(file, name, progress)
-        return
-    raise DataError(
-        f"what {file.url} sent is not the file it should be: its SHA-256 is {found}, expected {file.sha256}; it was "
-        f"not kept"
-    )
-
-
-def _begun(file: File) -> int:
-    return file.part.stat().st_size if file.part.exists() else 0
-
-
-def _transfer(file: File, name: str, progress: Progress) -> None:
-    done = _begun(file)
-    if done >= file.most:
-        return  # there is no more: the checksum tells whether this is all
-    headers = {"Accept-Encoding": "identity"}  # bytes as they are in the file, so that they can be counted
-    if done:
-        headers["Range"] = f"bytes={done}-"
-    with requests.get(file.url, headers=headers, stream=True, timeout=TIMEOUT_S) as answer:
-        if done and answer.status_code == requests.codes.requested_range_not_satisfiable:
-            return
-        answer.raise_for_status()
-        if answer.status_code != requests.codes.partial_content:
-            done = 0  # a server that knows no ranges begins again
-        length = answer.headers.get("Content-Length", "")
-        total = done + int(length) if length.isdecimal() else None
-        _refuse_more(file, total or 0)
-        try:
-            with file.part.open("ab" if done else "wb") as part:
-                for piece in _pieces(answer):
-                    _refuse_more(file, done + len(piece))
-                    part.write(piece)
-                    done += len(piece)
-                    progress(file.path.name, done, total)
-        except (HTTPError, _TooSlowError) as error:
-            raise _broke_off(file, name, done, total, error) from error
-    if total is not None and done < total:  # older versions of urllib3 end silently
-        raise _broke_off(file, name, done, total)
-
-
-class _TooSlowError(Exception):
-    """The server sends less than `SLOWEST`; the message is an aside that says so."""
-
-
-def _pieces(answer: requests.Response) -> Iterator[bytes]:
-    """Yield what has arrived, as it arrives: a read that waits for a full buffer never sees a trickle."""
-    begun, arrived = time.monotonic(), 0
-    while piece := answer.raw.read1(CHUNK, decode_content=False):
-        yield piece
-        arrived += len(piece)
-        seconds = time.monotonic() - begun
-        if seconds > RATE_S:
-            if arrived < SLOWEST * seconds:
-                raise _TooSlowError(f", after {seconds:.0f} s with {arrived / seconds:,.0f} bytes a second")
-            begun, arrived = time.monotonic(), 0
-
-
-def _refuse_more(file: File, size: int) -> None:
-    """Raise DataError if that many bytes are more than the file has, and keep none of them."""
-    if size > file.most:
+    except ValueError as error:
+        raise DataError(f"cannot use {local or file.url}: {error}") from error
+    if local is not None:
         file.part.unlink(missing_ok=True)
-        limit = f"{file.most:,} bytes, the {'most that is taken' if file.size is None else 'size'} of {file.path.name}"
-        raise DataError(f"{file.url} sends more than {limit}: it was cut off and not kept")
 
 
-def _broke_off(file: File, name: str, done: int, total: int | None, why: Exception | None = None) -> DataError:
-    of = f" of {total / 1e6:.1f}" if total else ""
-    aside = str(why) if isinstance(why, _TooSlowError) else ""
-    return DataError(
-        f"the download of {file.url} broke off at {done / 1e6:.1f}{of} MB{aside}: 'accelbench data fetch {name}' "
-        "continues it"
-    )
+def _transfer(file: File, part: IO[bytes], progress: Progress) -> None:
+    """Append to `part` what it lacks of the file."""
+    from pooch import HTTPDownloader
+
+    limits = _Limits(file, part, progress)
+
+    def start_over(response: Any, **_: Any) -> None:
+        if limits.begun and response.status_code in (200, 416):  # it sends all, or cannot continue here
+            part.truncate(0)
+            limits.begun = limits.counted = 0
+
+    headers = {"Accept-Encoding": "identity"} | ({"Range": f"bytes={limits.begun}-"} if limits.begun else {})
+    hooks = {"response": start_over}
+    HTTPDownloader(limits, CHUNK, timeout=TIMEOUT_S, headers=headers, hooks=hooks)(file.url, part, None)
+
+
+class _Limits:
+    """A progress bar for pooch, which also cuts off a server that sends too much or too slowly."""
+
+    def __init__(self, file: File, part: IO[bytes], progress: Progress) -> None:
+        self.file, self.part, self.progress = file, part, progress
+        self.total = 0  # pooch sets it to the length of the response, 0 if unknown
+        self.begun = self.counted = part.tell()
+        self.since = time.monotonic()
+
+    def update(self, _: int) -> None:
+        done, now = self.part.tell(), time.monotonic()
+        total = self.begun + self.total if self.total else None
+        if max(done, total or 0) > self.file.most:
+            self.file.part.unlink()
+            raise DataError(f"{self.file.url} sends more than {self.file.most:,} bytes: it was cut off and not kept")
+        if (seconds := now - self.since) > RATE_S:
+            if done - self.counted < SLOWEST * seconds:
+                raise DataError(f"{self.file.url} sends less than {SLOWEST:,} bytes/s: repeat the command to continue")
+            self.counted, self.since = done, now
+        self.progress(self.file.path.name, done, total)
+
+    def reset(self) -> None:
+        pass
+
+    def close(self) -> None:
+        pass

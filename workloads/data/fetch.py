@@ -1,11 +1,9 @@
-"""Bring a data set here, once for all jobs that share the data folder, and check later that it is still whole."""
+"""Fetching of data sets, by one process at a time, and the check of what was fetched."""
 
 from __future__ import annotations
 
 import errno
 import os
-import shutil
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -13,10 +11,10 @@ from pathlib import Path
 from typing import Literal
 
 from profiling.near_misses import suggest
-from workloads.data.cache import CACHE_VARIABLE, DataError, cache_directory, open_regular, sha256_of
-from workloads.data.download import download
-from workloads.data.sources import MOST_BYTES, OWN_FOLDERS, SOURCES, SUMS, File, Source
-from workloads.data.unpack import Progress, contradictions, damage, not_ours, some, strangers, unpack
+from workloads.data.cache import CACHE_VARIABLE, DataError, cache_directory, sha256_of
+from workloads.data.download import Progress, download
+from workloads.data.sources import OWN_FOLDERS, SOURCES, SUMS, Source
+from workloads.data.unpack import contradictions, damage, not_ours, some, strangers, unpack
 
 HINTS = {
     errno.ENOSPC: f"free some space, or set {CACHE_VARIABLE} to a larger disk",
@@ -25,8 +23,8 @@ HINTS = {
     errno.EROFS: f"set {CACHE_VARIABLE} to a folder that you may write to",
 }
 
-WHOLE = ("whole", "extended")
-"""The words for a set that can be trained on."""
+USABLE = ("complete", "extended")
+"""The states of a set that can be trained on."""
 
 
 @dataclass(frozen=True)
@@ -34,10 +32,10 @@ class State:
     """The state of a data set on this machine."""
 
     source: Source
-    word: Literal["whole", "extended", "damaged", "half", "absent"]
-    """`extended`: all of the set is there and unchanged, and beside it something else."""
+    word: Literal["complete", "extended", "corrupt", "partial", "absent"]
+    """`extended`: complete and unchanged, with other files in its folder."""
     detail: str
-    """The place of the set, what is wrong with it, or how much of it has arrived."""
+    """The path of the set, what is wrong with it, or how much of it was downloaded."""
 
 
 def find(name: str) -> Source:
@@ -59,12 +57,12 @@ def fetch(name: str, given: Sequence[Path] = (), progress: Progress = lambda wha
     """
     source = find(name)
     try:
-        if state(source).word in WHOLE:
+        if state(source).word in USABLE:
             return source.path
         local = _recognise(source, given)
         _make_folder(cache_directory())
         with _alone(source, progress):
-            if state(source).word not in WHOLE:  # nobody else fetched it meanwhile
+            if state(source).word not in USABLE:  # nobody else fetched it meanwhile
                 _bring(source, local, progress)
     except OSError as error:
         hint = f": {HINTS[error.errno]}" if error.errno in HINTS else ""
@@ -77,13 +75,10 @@ def _bring(source: Source, local: Mapping[str, Path], progress: Progress) -> Non
     if source.folder and os.path.lexists(source.path) and not source.present:
         raise DataError(not_ours(source))
     for file in source.files:
-        if os.path.isfile(file.path) and sha256_of(file.path) in file.sums:
-            continue
         _make_folder(file.path.parent)
-        if file.name in local:
-            _copy(local[file.name], file)
-        else:
-            download(file, source.name, progress)
+        given = local.get(file.name)
+        found = sha256_of(given or file.path) if given or os.path.isfile(file.path) else ""
+        download(file, found if found in file.sums else file.sha256, given, progress)
         file.path.chmod(0o644)  # temporary files are private, but a cluster's data is for every user
     if source.folder:
         unpack(source, progress)
@@ -97,37 +92,14 @@ def _recognise(source: Source, given: Sequence[Path]) -> dict[str, Path]:
     for path in given:
         candidates = [path / name for name in sorted(names) if (path / name).is_file()] if path.is_dir() else [path]
         if not candidates:
-            raise DataError(f"{path} holds none of {', '.join(sorted(names))}")
+            raise DataError(f"{path} contains none of {', '.join(sorted(names))}")
         for candidate in candidates:
-            _refuse_larger(candidate, source)
             sha256 = sha256_of(candidate)
             if sha256 not in wanted:
                 expected = " or ".join(wanted)
                 raise DataError(f"{candidate} is not {source.name}: its SHA-256 is {sha256}, expected {expected}")
             found[wanted[sha256].name] = candidate
     return found
-
-
-def _refuse_larger(candidate: Path, source: Source) -> None:
-    """Raise DataError for a file larger than any that there is, which would take long to read."""
-    size = candidate.stat().st_size
-    if size > MOST_BYTES:
-        raise DataError(f"{candidate} is not {source.name}: it has {size:,} bytes, more than any file of a set")
-
-
-def _copy(local: Path, file: File) -> None:
-    with tempfile.NamedTemporaryFile(dir=file.path.parent, prefix=f".{file.path.name}-", delete=False) as temporary:
-        try:
-            with open_regular(local) as content:
-                shutil.copyfileobj(content, temporary)
-            temporary.close()
-            if sha256_of(Path(temporary.name)) not in file.sums:
-                raise DataError(f"{local} changed while it was copied: fetch again once it is at rest")
-            Path(temporary.name).replace(file.path)
-        except BaseException:
-            Path(temporary.name).unlink(missing_ok=True)
-            raise
-    file.part.unlink(missing_ok=True)
 
 
 def _make_folder(folder: Path) -> None:
@@ -155,22 +127,22 @@ def _alone(source: Source, progress: Progress) -> Iterator[None]:
 
 
 def state(source: Source, *, read: bool = True) -> State:
-    """Return what is here of a set: every byte read and compared, or, much quicker, only by what is there."""
+    """Return the state of a set: every byte is read and compared, or, with `read=False`, only its presence checked."""
     if not source.present:
         return _incomplete(source)
-    wrong = _wrong(source) if read else []
-    if wrong:
-        return State(source, "damaged", f"{some(wrong)}: 'accelbench data fetch {source.name}' mends it")
-    foreign = strangers(source) if read and source.folder else []
-    if foreign:
-        return State(source, "extended", f"{source.path} is whole, and holds what is no part of it: {some(foreign)}")
-    gone = read and source.folder and not all(os.path.lexists(file.path) for file in source.files)
+    if not read:
+        return State(source, "complete", str(source.path))
+    if wrong := _wrong(source):
+        return State(source, "corrupt", f"{some(wrong)}: 'accelbench data fetch {source.name}' repairs it")
+    if source.folder and (foreign := strangers(source)):
+        return State(source, "extended", f"{source.path} is complete, and also contains {some(foreign)}")
+    gone = not all(os.path.lexists(file.path) for file in source.files)
     by = f", by the sums taken when it was unpacked: {SUMS}" if gone else ""
-    return State(source, "whole", f"{source.path}{by}")
+    return State(source, "complete", f"{source.path}{by}")
 
 
 def _wrong(source: Source) -> list[str]:
-    """Return what is wrong with the files of a set; every byte of them is read."""
+    """Return what is wrong with the files of a set."""
     wrong = damage(source) if source.folder else []
     archives = []
     for file in source.files:
@@ -183,13 +155,7 @@ def _wrong(source: Source) -> list[str]:
                 wrong.append(f"{file.name} was changed")
         except OSError as error:
             wrong.append(f"{file.name}: {error.strerror}")
-    # The list of sums lies beside what it lists, and may have been changed with it; the archives' sums are published.
-    if wrong or not source.folder:
-        return wrong
-    try:
-        return contradictions(source, archives)
-    except (DataError, OSError) as error:
-        return [str(error)]
+    return wrong if wrong or not source.folder else contradictions(source, archives)
 
 
 def _incomplete(source: Source) -> State:
@@ -202,12 +168,12 @@ def _incomplete(source: Source) -> State:
     except DataError as error:
         return State(source, "absent", str(error))
     if source.folder and os.path.lexists(source.path):
-        return State(source, "damaged", not_ours(source))
+        return State(source, "corrupt", not_ours(source))
     arrived = [path for file in source.files for path in (file.part, file.path) if os.path.isfile(path)]
     if not arrived:
         return State(source, "absent", "not here")
     of = f" of {source.size / 1e6:.1f}" if source.size else ""
-    bytes_here = sum(path.stat().st_size for path in arrived)
+    done = sum(path.stat().st_size for path in arrived) / 1e6
     return State(
-        source, "half", f"{bytes_here / 1e6:.1f}{of} MB have arrived: 'accelbench data fetch {source.name}' continues"
+        source, "partial", f"{done:.1f}{of} MB are downloaded: 'accelbench data fetch {source.name}' continues"
     )

@@ -1,115 +1,132 @@
-"""Archives become a folder that is there as a whole or not at all, with the SHA-256 of all that is in it."""
+"""Archives unpacked into one folder, all or nothing, and the check of that folder.
+
+Every archive is compared with its published SHA-256 before it is opened, so that none is hostile.
+"""
 
 from __future__ import annotations
 
+import hashlib
+import io
 import os
 import shutil
+import tarfile
 import tempfile
-from collections.abc import Callable, Iterator
-from pathlib import Path
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path, PurePosixPath
+from typing import IO
 
-from workloads.data.cache import DataError, sha256_of, sha256_of_open
-from workloads.data.members import litter, members, readable
+from workloads.data.cache import DataError, sha256_of
+from workloads.data.download import Progress
 from workloads.data.sources import SUMS, File, Source
 
-Progress = Callable[[str, int, "int | None"], None]
-"""A function that is told what is being done, how many bytes of it are done, and of how many (None: not known)."""
+
+def members(archive: Path | io.BytesIO) -> Iterator[tuple[str, IO[bytes]]]:
+    """Yield name and content of each file of a zip or tar, and of zips in a zip, without what macOS left there.
+
+    `DataError` for a name outside of the folder; links and devices are left out.
+    """
+    if not zipfile.is_zipfile(archive):
+        assert isinstance(archive, Path)
+        with tarfile.open(archive) as tar:
+            for entry in tar:
+                content = tar.extractfile(entry) if entry.isfile() and not litter(entry.name) else None
+                if content:
+                    yield _inside(entry.name), content
+        return
+    with zipfile.ZipFile(archive) as files:
+        names = [name for name in files.namelist() if not name.endswith("/") and not litter(name)]
+        inner = [name for name in names if name.endswith(".zip")]
+        for name in inner:  # then the other files are only a description
+            yield from members(io.BytesIO(files.read(name)))
+        for name in () if inner else names:
+            with files.open(name) as content:
+                yield _inside(name), content
+
+
+def _inside(name: str) -> str:
+    path = PurePosixPath(name)
+    if path.is_absolute() or ".." in path.parts:
+        raise DataError(f"cannot unpack {name!a}: it lies outside of the data set's folder")
+    return path.as_posix()
+
+
+def litter(name: str) -> bool:
+    """Return whether macOS made the file: resource forks look like images."""
+    path = PurePosixPath(name)
+    return "__MACOSX" in path.parts or path.name.startswith("._") or path.name == ".DS_Store"
 
 
 def unpack(source: Source, progress: Progress) -> None:
-    """Unpack the set's archives, checked before, into its folder; a folder unpacked earlier is replaced.
+    """Unpack the archives of the set, whose SHA-256 were checked, into its folder, in place of an earlier one.
 
-    DataError for an archive that is not what it should be, and for a folder that holds files of somebody else.
+    `DataError` if that folder holds files that are no part of the set.
     """
     target = source.path
     prefix = f".{source.name}-"
     for leftover in target.parent.glob(f"{prefix}*"):
-        shutil.rmtree(leftover, ignore_errors=True)  # left by a fetch that was killed; only one works at a time
+        shutil.rmtree(leftover, ignore_errors=True)  # from a killed fetch; the lock allows only one at a time
     with tempfile.TemporaryDirectory(prefix=prefix, dir=target.parent) as temporary:
         new = Path(temporary) / "new"
         new.mkdir()
         for file in source.files:
-            with readable(file.path):
-                _extract(file, new, progress)
-        missing = [name for name in source.holds if not (new / name).exists()]
-        if missing:
-            raise DataError(f"the archives of {source.name} lack {missing[0]}: they are not what they should be")
-        foreign = sorted(set(_own(target)) - set(_files(new)))
-        if foreign:
-            raise DataError(
-                f"{target} holds what is no part of {source.name}: {some(foreign)}: move it away, and fetch again"
-            )
-        _finish(new)
+            done = 0
+            for name, content in members(file.path):
+                (new / name).parent.mkdir(parents=True, exist_ok=True)
+                with (new / name).open("xb") as written:
+                    shutil.copyfileobj(content, written)
+                    done += written.tell()
+                progress(f"unpacking {file.path.name}", done, None)
+        files = _files(new)
+        if foreign := sorted(_files(target) - files):
+            raise DataError(f"{target} also contains {some(foreign)}: move it away, and fetch again")
+        sums = "".join(f"{sha256_of(new / name)}  {name}\n" for name in sorted(files))
+        (new / SUMS).write_text(sums, encoding="utf-8")
+        for folder, _, names in os.walk(new):  # temporary folders are private, but a cluster's data is for every user
+            os.chmod(folder, 0o755)
+            for name in names:
+                os.chmod(os.path.join(folder, name), 0o644)
         if target.exists():
             target.rename(Path(temporary) / "old")
         new.rename(target)
 
 
-def not_ours(source: Source) -> str:
-    """Return the error for a folder without the list of sums: it may be the user's own, and is left alone."""
-    return f"{source.path} was not made by 'accelbench data fetch {source.name}': move it away, and fetch again"
-
-
-def _finish(folder: Path) -> None:
-    """Write the list of sums, and let every user of a shared data folder read."""
-    files = sorted(_files(folder))
-    sums = "".join(f"{sha256_of(folder / file)}  {file}\n" for file in files)
-    (folder / SUMS).write_text(sums, encoding="utf-8")
-    for path, _, names in os.walk(folder):
-        os.chmod(path, 0o755)
-        for name in names:
-            os.chmod(os.path.join(path, name), 0o644)
-
-
-def _files(folder: Path) -> Iterator[str]:
-    """Yield all that lies in the folder and is no folder itself; a link to one is not followed."""
-    for path, folders, names in os.walk(folder):
-        links = [name for name in folders if os.path.islink(os.path.join(path, name))]
-        for name in (*names, *links):
-            yield (Path(path) / name).relative_to(folder).as_posix()
-
-
-def _own(folder: Path) -> Iterator[str]:
-    """Yield what lies in an unpacked folder, without the list of sums and what file managers leave everywhere."""
-    return (name for name in _files(folder) if name != SUMS and not litter(name))
-
-
-def _extract(file: File, folder: Path, progress: Progress) -> None:
-    done = 0
-    for member in members(file):
-        target = folder / member.name
-        target.parent.mkdir(parents=True, exist_ok=True)
-        with target.open("xb") as written:
-            shutil.copyfileobj(member.content, written)
-        done += member.size
-        progress(f"unpacking {file.path.name}", done, None)
+def _files(folder: Path) -> set[str]:
+    """Return the files and links in an unpacked folder, without the list of sums and files of file managers."""
+    paths = (Path(path, name) for path, folders, names in os.walk(folder) for name in (*folders, *names))
+    files = {path.relative_to(folder).as_posix() for path in paths if path.is_symlink() or not path.is_dir()}
+    return {name for name in files if name != SUMS and not litter(name)}
 
 
 def some(names: list[str]) -> str:
-    """Name the first, and the number of the others."""
+    """Return the first name and the number of the others."""
     first = names[0] if names[0].isprintable() else ascii(names[0])
     return f"{first} and {len(names) - 1} more" if len(names) > 1 else first
 
 
+def not_ours(source: Source) -> str:
+    """Return the error for a folder without the list of sums, which may be the user's own."""
+    return f"{source.path} was not made by 'accelbench data fetch {source.name}': move it away, and fetch again"
+
+
 def check_unpacked(source: Source) -> None:
-    """Raise DataError unless everything that was unpacked is still there and unchanged."""
+    """Raise `DataError` unless every unpacked file is unchanged."""
     if not source.present:
         raise DataError(not_ours(source))
-    wrong = damage(source)
-    if wrong:
-        raise DataError(f"{source.path} is damaged: {some(wrong)}; 'accelbench data fetch {source.name}' mends it")
+    if wrong := damage(source):
+        raise DataError(f"{source.path} is corrupt: {some(wrong)}; 'accelbench data fetch {source.name}' repairs it")
 
 
 def damage(source: Source) -> list[str]:
-    """Return what is wrong with the unpacked files, one by one, by the list of sums; nothing if all is well."""
+    """Return what differs between the folder and its list of sums."""
     try:
-        sums = _listed(source)
+        sums = _sums(source)
     except (OSError, UnicodeDecodeError):
         return [f"{SUMS} cannot be read"]
     wrong = [
         f"{name} is not in {SUMS}"
         for name in source.holds
-        if not any(file == name or file.startswith(f"{name}/") for file in sums)
+        if not any(f"{file}/".startswith(f"{name}/") for file in sums)
     ]
     for name, expected in sums.items():
         try:
@@ -121,28 +138,20 @@ def damage(source: Source) -> list[str]:
 
 
 def contradictions(source: Source, archives: list[File]) -> list[str]:
-    """Return what the list of sums has otherwise than these archives of the set, whose own sums are published."""
-    sums, wrong, packed = _listed(source), [], set()
+    """Return what differs between the list of sums and these archives: it may have been changed with its files."""
+    sums, packed = _sums(source), dict[str, str]()
     for file in archives:
-        with readable(file.path):
-            for member in members(file):
-                packed.add(member.name)
-                if sums.get(member.name) != sha256_of_open(member.content):
-                    wrong.append(f"{member.name} is not in {SUMS} as in {file.name}")
-    added = sorted(set(sums) - packed) if len(archives) == len(source.files) else []
+        packed |= {name: hashlib.sha256(content.read()).hexdigest() for name, content in members(file.path)}
+    wrong = [f"{name} is not in {SUMS} as in the archive" for name in packed if sums.get(name) != packed[name]]
+    added = sorted(sums.keys() - packed.keys()) if len(archives) == len(source.files) else []
     return wrong + [f"{name} is in {SUMS} and in none of the archives" for name in added]
 
 
 def strangers(source: Source) -> list[str]:
-    """Return the files in the unpacked folder that its list of sums does not name, but for what file managers leave."""
-    try:
-        known = _listed(source).keys()
-    except (OSError, UnicodeDecodeError):
-        return []
-    return sorted(set(_own(source.path)) - known)
+    """Return the files in the unpacked folder that its list of sums does not name."""
+    return sorted(_files(source.path) - _sums(source).keys())
 
 
-def _listed(source: Source) -> dict[str, str]:
-    """Return the SHA-256 of each file, as the folder's list has it."""
+def _sums(source: Source) -> dict[str, str]:
     lines = (source.path / SUMS).read_text(encoding="utf-8").splitlines()
     return {name: sum_ for sum_, _, name in (line.partition("  ") for line in lines)}

@@ -40,11 +40,11 @@ def har_zip(files: Mapping[str, bytes] | None = None) -> tuple[bytes, bytes]:
     """The published archive, and the archive inside it."""
     inner = {f"UCI HAR Dataset/{name}": content for name, content in (files or har_files()).items()}
     inner |= {"__MACOSX/UCI HAR Dataset/._train": b"fork", "UCI HAR Dataset/.DS_Store": b"litter"}
-    packed = _zip(inner)
-    return _zip({"UCI HAR Dataset.zip": packed, "UCI HAR Dataset.names": b"a description"}), packed
+    packed = zipped(inner)
+    return zipped({"UCI HAR Dataset.zip": packed, "UCI HAR Dataset.names": b"a description"}), packed
 
 
-def _zip(files: Mapping[str, bytes]) -> bytes:
+def zipped(files: Mapping[str, bytes]) -> bytes:
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, content in files.items():

@@ -1,4 +1,4 @@
-"""A download is the whole right file or nothing, and goes on where an earlier one broke off."""
+"""A download is the complete published file or nothing, and continues an interrupted one."""
 
 from __future__ import annotations
 
@@ -52,32 +52,27 @@ def test_fetching_again_asks_nobody(served: Served) -> None:
     assert served.asked == [None]
 
 
-def test_a_download_that_breaks_off_is_continued(served: Served, part: Path) -> None:
+def test_an_interrupted_download_is_continued(served: Served, part: Path) -> None:
     served.breaks_after = 1_000_000
-    with pytest.raises(DataError, match=r"broke off at 1\.0 of 3\.1 MB: 'accelbench data fetch mnist' continues"):
+    steps: list[tuple[str, int, int | None]] = []
+    with pytest.raises(DataError, match="ChunkedEncodingError"):
         fetch("mnist")
-    first = part.stat().st_size
-    assert part.read_bytes() == CONTENT[:first]
-    assert first > 1_000_000 - (1 << 16)
-    with pytest.raises(DataError, match=r"broke off at [12]\.\d of 3\.1 MB"):
-        fetch("mnist")
-    second = part.stat().st_size
+    kept = part.stat().st_size
+    assert part.read_bytes() == CONTENT[:kept]
+    assert kept > 1_990_000, "pooch's retry continued, too"
     served.breaks_after = None
-    assert fetch("mnist").read_bytes() == CONTENT
-    assert served.asked == [None, f"bytes={first}-", f"bytes={second}-"]
+    assert fetch("mnist", progress=lambda *step: steps.append(step)).read_bytes() == CONTENT
+    assert served.asked[0] is None
+    assert served.asked[-1] == f"bytes={kept}-"
+    assert steps[0] == ("mnist.npz", kept + 1024, len(CONTENT))
     assert not part.exists()
 
 
-def test_what_is_there_is_not_sent_again(served: Served, part: Path) -> None:
-    part.write_bytes(CONTENT[:-1])
-    steps: list[tuple[str, int, int | None]] = []
-    fetch("mnist", progress=lambda *step: steps.append(step))
-    assert steps == [("mnist.npz", len(CONTENT), len(CONTENT))]
-
-
-def test_a_server_without_ranges_begins_again(served: Served, part: Path) -> None:
+def test_a_server_without_ranges_begins_again(served: Served, part: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("workloads.data.download.RATE_S", 0)
+    monkeypatch.setattr("workloads.data.download.SLOWEST", 0)  # only a negative rate is too slow
     served.ranges = False
-    part.write_bytes(CONTENT[:1000])
+    part.write_bytes(CONTENT[: 2 << 20])
     assert fetch("mnist").read_bytes() == CONTENT
 
 
@@ -92,42 +87,39 @@ def test_half_of_an_older_file_is_noticed_and_replaced(served: Served, part: Pat
     assert served.asked == ["bytes=5000-", None]
 
 
-@pytest.mark.parametrize("surplus", [b"", b"more"], ids=["whole", "too long"])
-def test_a_part_with_nothing_missing_is_taken_or_replaced(served: Served, part: Path, surplus: bytes) -> None:
+@pytest.mark.parametrize("surplus", [b"", b"more"], ids=["complete", "too long"])
+def test_a_part_with_nothing_missing_is_replaced(served: Served, part: Path, surplus: bytes) -> None:
     part.write_bytes(CONTENT + surplus)
     assert fetch("mnist").read_bytes() == CONTENT
 
 
-def test_wrong_bytes_are_not_kept(served: Served, cache: Path) -> None:
+@pytest.mark.parametrize("begun", [0, 10])
+def test_wrong_bytes_are_requested_twice_and_not_kept(served: Served, part: Path, cache: Path, begun: int) -> None:
+    part.write_bytes(CONTENT[:begun])
     served.files["mnist.npz"] = b"<html>Please log in</html>"
-    with pytest.raises(DataError, match=r"not the file it should be: its SHA-256 is .*not kept"):
+    with pytest.raises(DataError, match="SHA256"):
         fetch("mnist")
-    assert visible(cache) == []
-
-
-def test_wrong_bytes_after_a_right_half_are_asked_for_twice_and_not_kept(
-    served: Served, part: Path, cache: Path
-) -> None:
-    part.write_bytes(CONTENT[:10])
-    served.files["mnist.npz"] = b"another file"
-    with pytest.raises(DataError, match="SHA-256"):
-        fetch("mnist")
-    assert served.asked == ["bytes=10-", None]
+    assert served.asked == [f"bytes={begun}-" if begun else None, None]
     assert visible(cache) == []
 
 
 def test_a_page_that_is_gone_is_one_line(served: Served, cache: Path) -> None:
     served.files.clear()
-    with pytest.raises(DataError, match=r"cannot download .*\(404 Not Found\)") as raised:
+    with pytest.raises(DataError, match="404 Not Found") as raised:
         fetch("mnist")
     assert "\n" not in str(raised.value)
     assert visible(cache) == []
 
 
-def test_a_server_that_announces_more_than_the_file_has_sends_none_of_it(served: Served, cache: Path) -> None:
-    served.files["mnist.npz"] = CONTENT + b"more"
-    with pytest.raises(DataError, match=r"sends more than 3,145,728 bytes, the size of mnist\.npz: it was cut off"):
+@pytest.mark.parametrize("begun", [0, 1000])
+def test_a_server_that_announces_more_than_the_file_has_is_cut_off(
+    served: Served, part: Path, cache: Path, begun: int
+) -> None:
+    part.write_bytes(CONTENT[:begun])
+    served.files["mnist.npz"] = CONTENT * 10
+    with pytest.raises(DataError, match="3,145,728"):
         fetch("mnist")
+    assert served.sent < len(CONTENT) * 10
     assert visible(cache) == []
 
 
@@ -140,17 +132,9 @@ def test_a_server_that_never_stops_is_cut_off(
     server.endless = True
     source = declare(monkeypatch, "mnist", CONTENT, url=server.url)
     redeclare(monkeypatch, "mnist", (replace(source.files[0], size=size),))
-    with pytest.raises(DataError, match=r"sends more than [36],[0-9,]+ bytes.*cut off and not kept"):
+    with pytest.raises(DataError, match=r"[36],[0-9,]+ bytes"):
         fetch("mnist")
     assert visible(cache) == []
-
-
-def test_more_than_is_missing_is_cut_off_when_a_download_is_continued(served: Served, part: Path) -> None:
-    part.write_bytes(CONTENT[:1000])
-    served.files["mnist.npz"] = CONTENT + b"more"
-    with pytest.raises(DataError, match="cut off"):
-        fetch("mnist")
-    assert not part.exists()
 
 
 @pytest.mark.parametrize("length_known", [True, False])
@@ -158,8 +142,9 @@ def test_a_server_that_trickles_is_left_and_what_came_is_kept(
     served: Served, monkeypatch: pytest.MonkeyPatch, part: Path, length_known: bool
 ) -> None:
     monkeypatch.setattr("workloads.data.download.RATE_S", 0.2)
+    monkeypatch.setattr("workloads.data.download.CHUNK", 8)
     served.trickles, served.length_known = True, length_known
-    with pytest.raises(DataError, match=r"broke off at 0\.0( of 3\.1)? MB, after \d+ s with \d+ bytes a second: 'acc"):
+    with pytest.raises(DataError, match="1,000 bytes/s"):
         fetch("mnist")
     assert CONTENT.startswith(part.read_bytes())
     assert part.stat().st_size > 0
@@ -168,14 +153,15 @@ def test_a_server_that_trickles_is_left_and_what_came_is_kept(
 def test_a_server_that_falls_silent_is_left(served: Served, monkeypatch: pytest.MonkeyPatch, part: Path) -> None:
     monkeypatch.setattr("workloads.data.download.TIMEOUT_S", (10, 0.2))
     served.stalls_after = 100_000
-    with pytest.raises(DataError, match=r"broke off at 0\.1 of 3\.1 MB: 'accelbench data fetch mnist' continues"):
+    with pytest.raises(DataError, match="ConnectionError"):
         fetch("mnist")
-    assert part.read_bytes() == CONTENT[:100_000]
+    assert len(part.read_bytes()) > 190_000
+    assert CONTENT.startswith(part.read_bytes())
 
 
 def test_no_network_says_how_to_do_without(monkeypatch: pytest.MonkeyPatch, cache: Path) -> None:
     declare(monkeypatch, "mnist", CONTENT, url=NOWHERE)
-    with pytest.raises(DataError, match=r"\(ConnectionError\): fetch it where there is a network.*mnist --from FILE"):
+    with pytest.raises(DataError, match=r"ConnectionError.*--from FILE"):
         fetch("mnist")
 
 

@@ -105,7 +105,7 @@ def test_the_published_set_is_read_as_published(fetched: Path) -> None:
 
 def test_damage_is_an_error_and_not_another_data_set(fetched: Path) -> None:
     (fetched / "train/y_train.txt").write_text("1\n1\n1\n1\n1\n")
-    with pytest.raises(DataError, match=r"train/y_train.txt was changed; 'accelbench data fetch har' mends it"):
+    with pytest.raises(DataError, match=r"train/y_train.txt was changed; 'accelbench data fetch har' repairs it"):
         load_har()
 
 

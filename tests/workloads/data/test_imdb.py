@@ -70,7 +70,7 @@ class Trap:
 def test_a_file_of_another_checksum_is_never_unpickled(small_imdb: Path, tmp_path: Path) -> None:
     rows = np.array([Trap(tmp_path / "sprung")], object)
     np.savez(small_imdb, x_train=rows, y_train=rows, x_test=rows, y_test=rows)
-    with pytest.raises(DataError, match=r"not the file it should be.*accelbench data fetch imdb"):
+    with pytest.raises(DataError, match=r"not the published file.*accelbench data fetch imdb"):
         load_imdb()
     assert not (tmp_path / "sprung").exists()
     pickle.loads(pickle.dumps(Trap(tmp_path / "sprung")))

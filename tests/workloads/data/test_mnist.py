@@ -52,7 +52,7 @@ def test_a_fetched_set_is_used_from_then_on(served: bytes) -> None:
 def test_a_damaged_file_is_an_error_and_not_another_data_set(served: bytes) -> None:
     path = fetch("mnist")
     path.write_bytes(b"damaged")
-    with pytest.raises(DataError, match=r"not the file it should be.*accelbench data fetch mnist"):
+    with pytest.raises(DataError, match=r"not the published file.*accelbench data fetch mnist"):
         load_mnist()
     assert fetch("mnist").read_bytes() == served
     assert len(load_mnist().x_train) == 60
