@@ -13,7 +13,6 @@ from profiling.records.work import UNITS
 
 if TYPE_CHECKING:  # they bring SciPy, which a command that prints a number does not wait for
     from profiling.analysis.roofline import Share
-    from profiling.timing.statistics import Estimate
 
 UNKNOWN = "–"
 STEADY = 0.005
@@ -156,14 +155,6 @@ def metric(of: Metric) -> str:
     if not of.unit:
         return f"{of.value:,.0f}" if float(of.value).is_integer() else f"{of.value:.4g}"
     return read(of.value, of.unit).figure
-
-
-def ratio_text(speed: Estimate | None, wanted: float = 0.0) -> str:
-    """Return a ratio and its interval in two lines, with its confidence where that is below the wanted one."""
-    if speed is None:
-        return UNKNOWN
-    short = "" if speed.confidence >= wanted else f" ({speed.confidence:.0%})"
-    return f"× {speed.value:.3f}\n{speed.low:.3f}–{speed.high:.3f}{short}"
 
 
 def quality_in_short(record: Record, quality: Quality) -> str:

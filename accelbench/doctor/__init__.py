@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from accelbench.doctor.check import Check, check_table
+from accelbench.doctor.check import Check
 from accelbench.doctor.gpu import check_toolkit, settle, try_gpu
 from accelbench.doctor.machine import (
     check_affinity,
@@ -77,10 +77,13 @@ def render_doctor(environment: Environment, checks: list[Check], console: Consol
     """Print the machine, the checks with their remedies, and what could not be known."""
     from rich.text import Text
 
+    from accelbench.export.documents import document_of_checks
+    from accelbench.export.terminal import table_of
+
     for name, fact in describe(environment):
         console.print(Text.assemble((f"{name:9}", "bold"), fact))
     console.print()
-    console.print(check_table(checks))
+    console.print(table_of(document_of_checks(environment, checks)))
     if environment.unknown:
         console.print()
         for fact, reason in environment.unknown.items():

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from statistics import geometric_mean
 from typing import TYPE_CHECKING, Any
 
-from accelbench.export.document import Document, Outcome, Row
-from accelbench.format import read_figure
+from accelbench.export.document import Column, Document, Outcome, Row
+from accelbench.format import UNKNOWN, metric, percent, read, read_figure
 
 if TYPE_CHECKING:
     from accelbench.compare.change import Change
@@ -19,8 +20,11 @@ if TYPE_CHECKING:
     from accelbench.reproduce.judging import Judgement
     from accelbench.reproduce.verdict import Word
     from profiling.records.environment import Environment
+    from profiling.records.record import Record
     from profiling.timing.statistics import Estimate
 
+SIDES = Column("A\nB", ("{figure_a}", "{figure_b}"), right=True, whole=True)
+SPEED = ("× {speed:.3f}", "{low:.3f}–{high:.3f}")
 OF_CLAIM: dict[Word, Outcome] = {
     "confirmed": "passed",
     "predicted": "passed",
@@ -111,7 +115,13 @@ def document_of_comparison(comparison: Comparison, regressions: Sequence[Regress
     for pair in comparison.unmeasured:
         reason = "; ".join(f"{r.status}: {r.reason}" for r in (*pair.a, *pair.b) if r.status != "measured")
         rows.append(Row(pair.point, {}, "failed" if pair.point in worse else "skipped", worse.get(pair.point, reason)))
-    return Document("compare", facts, rows, ["verdict", "change", "notes"])
+    columns = (
+        Column("point", ("{name}",), below=("{qualities}",)),
+        SIDES,
+        Column("speed of B\n95% interval", SPEED, right=True, whole=True),
+        Column("verdict", ("{verdict}",), below=("{certainty}",), whole=True),
+    )
+    return Document("compare", facts, rows, ["verdict", "change", "notes"], columns)
 
 
 def _change(change: Change, regression: str | None) -> Row:
@@ -121,7 +131,11 @@ def _change(change: Change, regression: str | None) -> Row:
         name=change.point,
         values={
             "verdict": change.verdict,
+            "certainty": _certainty(change),
             **_speed(speed),
+            "figure_a": _mean_figure(change.a),
+            "figure_b": _mean_figure(change.b),
+            "qualities": list(_qualities(change)),
             "basis": change.evidence.basis if change.evidence else None,
             "disturbed": change.barred,
             "notes": change.notes,
@@ -129,6 +143,39 @@ def _change(change: Change, regression: str | None) -> Row:
         outcome="failed" if regression else "skipped" if undecided else "passed",
         reason=regression or change.reason or "",
     )
+
+
+def _certainty(change: Change) -> str:
+    """Return how sure the verdict is: by how little the same differ, or the p value that there is no difference."""
+    if change.evidence is None or change.barred:
+        return ""
+    if change.verdict == "same":
+        speed = change.evidence.speed
+        return f"within {percent(max(1 - speed.low, 1 - 1 / speed.high))}"
+    return f"p = {change.evidence.p:.2g}" if change.evidence.p >= 1e-4 else "p < 0.0001"
+
+
+def _mean_figure(records: Sequence[Record]) -> str:
+    """Return the figure of one run, or the geometric mean of the figures of several."""
+    rates = [rate for record in records if (rate := record.rate())]
+    reading = read_figure(records[0])
+    if len(rates) == len(records) > 1:
+        reading = read(geometric_mean(rates), records[0].unit)
+    return reading.figure if reading else UNKNOWN
+
+
+def _qualities(change: Change) -> Iterator[str]:
+    """Yield each quality in A and in B, with its interval where it is a share of the record's held-out examples."""
+    from profiling.analysis.uncertain_quality import quality_interval
+
+    for quality in change.a[0].qualities:
+        if quality.name in change.qualities:
+            told = []
+            for record, found in zip((change.a[0], change.b[0]), change.qualities[quality.name], strict=True):
+                ends = quality_interval(record, quality, found.value)
+                told.append(metric(found) + (f" ({ends[0]:.3g}–{ends[1]:.3g})" if ends else ""))
+            between = " /\n  " if "(" in told[0] else " / "  # two intervals do not fit one line
+            yield f"{quality.name} {between.join(told)}"
 
 
 def _speed(speed: Estimate | None) -> dict[str, Any]:
@@ -141,12 +188,17 @@ def _speed(speed: Estimate | None) -> dict[str, Any]:
 
 def document_of_pair(result: PairResult, slower: Sequence[PointResult]) -> Document:
     """Return each point of a pair; one of `slower` has failed, and so has what was not measured."""
+    from accelbench.pair.paired import LOOK_CONFIDENCE
+
     facts = {"a": result.a.model_dump(), "b": result.b.model_dump(), "status": result.status}
     rows = []
     for point in result.points:
         values = {
             "verdict": point.verdict,
             **_speed(point.speed),
+            "too_few_for": point.speed.confidence if point.speed and point.speed.confidence < LOOK_CONFIDENCE else None,
+            "figure_a": None if point.figure_a is None else str(read(point.figure_a, point.unit)),
+            "figure_b": None if point.figure_b is None else str(read(point.figure_b, point.unit)),
             "a": point.figure_a,
             "b": point.figure_b,
             "unit": point.unit,
@@ -156,7 +208,14 @@ def document_of_pair(result: PairResult, slower: Sequence[PointResult]) -> Docum
         failed = point in slower or point.verdict == "not measured"
         outcome: Outcome = "failed" if failed else "skipped" if point.verdict == "cannot tell" else "passed"
         rows.append(Row(point.point, values, outcome, point.reason or ("a regression" if failed else "")))
-    return Document("pair", facts, rows, ["verdict", "change", "pairs", "disturbed"])
+    columns = (
+        Column("point", ("{name}",)),
+        SIDES,
+        Column("speed of B\n95% interval", SPEED, below=("({too_few_for:.0%})",), right=True, whole=True),
+        Column("pairs", ("{pairs}",), right=True, whole=True),
+        Column("B is", ("{verdict}",), whole=True),
+    )
+    return Document("pair", facts, rows, ["verdict", "change", "pairs", "disturbed"], columns)
 
 
 def document_of_history(series: Sequence[Series], passed_over: Sequence[str]) -> Document:
@@ -164,19 +223,34 @@ def document_of_history(series: Sequence[Series], passed_over: Sequence[str]) ->
     rows = []
     for one in series:
         latest = one.entries[-1].record if one.entries else None
+        reading = read_figure(latest) if latest else None
+        changes = [f"× {step.speed:.3f} from {step.when:%Y-%m-%d %H:%M} on ({step.run_id})" for step in one.steps]
+        if trend := one.trend:
+            during = f"{trend.days:.0f} days" if trend.days >= 2 else f"{trend.days * 24:.1f} hours"
+            changes.append(f"drifts: × {trend.speed:.3f} over the last {during}")
         values = {
             "machine": one.machine,
             "runs": len(one.entries),
             "disturbed": one.disturbed,
-            "figure": str(read_figure(latest) or "") if latest else None,
+            "figure": str(reading) if reading else None,
+            "value": reading.figure if reading else None,
             "latest": latest.rate() if latest else None,
             "unit": latest.unit if latest else None,
             "spread": one.spread.deviation if one.spread else None,
+            "history": changes or ["none seen" if one.spread else "too few runs to tell"],
             "changes": [{"speed": step.speed, "from": step.when.isoformat(), "run": step.run_id} for step in one.steps],
-            "trend": {"speed": one.trend.speed, "days": one.trend.days} if one.trend else None,
+            "trend": {"speed": trend.speed, "days": trend.days} if trend else None,
         }
         rows.append(Row(str(one.point), values))
-    return Document("history", {"passed_over": passed_over}, rows, ["machine", "runs", "figure", "spread", "changes"])
+    columns = (
+        Column("point", ("{name}",)),
+        Column("runs", ("{runs}",), below=("+{disturbed} disturbed",), right=True, whole=True),
+        Column("latest", ("{value}",), right=True, whole=True),
+        Column("spread", ("{spread:.2%}",), right=True, whole=True),
+        Column("changes of speed", ("{history}",)),
+    )
+    told = ["machine", "runs", "figure", "spread", "changes"]
+    return Document("history", {"passed_over": passed_over}, rows, told, columns)
 
 
 def document_of_judgement(judgement: Judgement) -> Document:
@@ -222,4 +296,10 @@ def document_of_checks(environment: Environment, checks: Sequence[Check]) -> Doc
         )
         for check in checks
     ]
-    return Document("doctor", {"machine": machine, "unknown": environment.unknown}, rows)
+    columns = (
+        Column("", ("{status}",), whole=True),
+        Column("looked at", ("{name}",)),
+        Column("found", ("{found}",)),
+        Column("what to do", ("{advice}",), below=("as it is: {cost}",)),
+    )
+    return Document("doctor", {"machine": machine, "unknown": environment.unknown}, rows, columns=columns)
