@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from typing import get_args
 
 from rich.console import Console
 from rich.text import Text
 
-from accelbench.compare.change import Change
+from accelbench.compare.change import Change, SpeedVerdict
 from accelbench.compare.runs import Comparison
 from accelbench.cost import by_fastest
 from accelbench.differences import Difference
@@ -19,8 +20,6 @@ from profiling.records.record import Record
 
 MOST_NAMED = 3
 """The number of points that a note names; it counts more of them."""
-ORDER = ("slower", "faster", "same", "cannot tell")
-"""The verdicts in the order of the last line."""
 
 
 def render_comparison(comparison: Comparison, console: Console) -> None:
@@ -87,7 +86,7 @@ def _sum_up(comparison: Comparison) -> Text:
     if not comparison.changes:
         return Text("No point was measured on both sides.", style="bold yellow")
     counts = Counter(change.verdict for change in comparison.changes)
-    parts = [f"{counts[verdict]} {verdict}" for verdict in ORDER if counts[verdict]]
+    parts = [f"{counts[verdict]} {verdict}" for verdict in get_args(SpeedVerdict) if counts[verdict]]
     parts += [f"{len(comparison.unmeasured)} not measured in every run"] if comparison.unmeasured else []
     alone = len(comparison.only_a) + len(comparison.only_b)
     parts += [f"{alone} on one side only"] if alone else []

@@ -49,6 +49,11 @@ def new_table(
     return table
 
 
+def numbers_table(*columns: str) -> Table:
+    """Return an empty table whose columns are right-aligned."""
+    return new_table(*columns, right=columns)
+
+
 def table_of(document: Document, title: str | None = None) -> Table:
     """Return the document's rows as a table; a row without values has no line."""
     columns = document.columns
