@@ -7,7 +7,7 @@ from statistics import geometric_mean
 from typing import TYPE_CHECKING, Any
 
 from accelbench.export.document import Column, Document, Outcome, Row
-from accelbench.format import UNKNOWN, metric, percent, read, read_figure
+from accelbench.format import UNKNOWN, percent, quality_in_short, read, read_figure
 
 if TYPE_CHECKING:
     from accelbench.compare.change import Change
@@ -166,14 +166,10 @@ def _mean_figure(records: Sequence[Record]) -> str:
 
 def _qualities(change: Change) -> Iterator[str]:
     """Yield each quality in A and in B, with its interval where it is a share of the record's held-out examples."""
-    from profiling.analysis.uncertain_quality import quality_interval
-
     for quality in change.a[0].qualities:
         if quality.name in change.qualities:
-            told = []
-            for record, found in zip((change.a[0], change.b[0]), change.qualities[quality.name], strict=True):
-                ends = quality_interval(record, quality, found.value)
-                told.append(metric(found) + (f" ({ends[0]:.3g}–{ends[1]:.3g})" if ends else ""))
+            pair = zip((change.a[0], change.b[0]), change.qualities[quality.name], strict=True)
+            told = [quality_in_short(record, quality, mean) for record, mean in pair]
             between = " /\n  " if "(" in told[0] else " / "  # two intervals do not fit one line
             yield f"{quality.name} {between.join(told)}"
 

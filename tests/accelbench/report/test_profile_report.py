@@ -14,10 +14,10 @@ from selenium import webdriver
 
 from accelbench.plain_console import PlainConsole
 from accelbench.report import write_report
+from accelbench.report.bottleneck_text import bottleneck_line
 from accelbench.report.page import render_page
 from accelbench.report.section import Run
 from accelbench.report.terminal import print_run
-from accelbench.report.bottleneck_text import bottleneck_line
 from profiling.analysis.bottleneck import HELP, judge
 from profiling.machine.devices import device_kind
 from profiling.records.bottleneck import Bottleneck, CpuTime
