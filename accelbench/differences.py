@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING
+
+from pydantic import BaseModel
 
 from accelbench.facts import Leaf, facts, in_words
 from profiling.records.environment import Environment
 from profiling.records.point import Device
-
-if TYPE_CHECKING:
-    from accelbench.run.store import Settings
 
 MATTERS = (
     "gpus",
@@ -84,7 +82,7 @@ def unlike(first: Environment, other: Environment, device: Device) -> Iterator[s
             yield f"{difference.fact} is {difference.b}, not {difference.a}"
 
 
-def different_settings(settings: Sequence[Settings]) -> dict[str, list[str]]:
+def different_settings(settings: Sequence[BaseModel]) -> dict[str, list[str]]:
     """Return the settings that are not the same in all of these runs, each with its values as text."""
     values = {name: dict.fromkeys(getattr(one, name) for one in settings) for name in type(settings[0]).model_fields}
     return {

@@ -2,21 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
-
 import click
 
 from accelbench.commands import FORMAT_OPTION, console
 from accelbench.errors import UserError
 from accelbench.export.document import Format
-
-if TYPE_CHECKING:
-    from rich.console import Console
-
-    from accelbench.history.series import Series
-
-WIDTH = 120
 
 
 @click.command()
@@ -30,9 +20,9 @@ def command(words: tuple[str, ...], machine: str | None, form: Format) -> None:
     """
     from pathlib import Path
 
-    from accelbench.export.documents import document_of_history
     from accelbench.find_run import find_runs, stored_runs
     from accelbench.history.fingerprint import is_called
+    from accelbench.history.history_document import document_of_history, print_history
     from accelbench.history.past import read_past
     from accelbench.history.series import series_of
     from accelbench.pack.read import find_pack
@@ -59,22 +49,3 @@ def command(words: tuple[str, ...], machine: str | None, form: Format) -> None:
         print_history(asked, past.passed_over, console())
     else:
         say(document_of_history(asked, past.passed_over).write(form))
-
-
-def print_history(series: Sequence[Series], passed_over: Sequence[str], to: Console) -> None:
-    """Print a table for each machine, and a line for each run that was passed over."""
-    from itertools import groupby
-
-    from rich.text import Text
-
-    from accelbench.export.documents import document_of_history
-    from accelbench.export.terminal import table_of
-    from accelbench.history.spread import LEAST_RUNS
-
-    for machine, points in groupby(series, lambda one: one.machine):
-        to.print(table_of(document_of_history(list(points), ()), title=machine), width=min(WIDTH, to.width))
-        to.print()
-    robust = f"the robust standard deviation from run to run between changes, of {LEAST_RUNS} runs or more"
-    to.print(Text(f"Spread: {robust}; disturbed ones are left out.", style="dim"))
-    for sentence in passed_over:
-        to.print(Text(f"passed over: {sentence}", style="yellow"))

@@ -10,9 +10,10 @@ from typing import get_args
 from rich.console import Console
 from rich.text import Text
 
-from accelbench.export.documents import document_of_pair
+from accelbench.compare.comparison_document import SIDES, SPEED, speed_values
+from accelbench.export.document import Column, Document, Outcome, Row
 from accelbench.export.terminal import WIDTH, table_of
-from accelbench.format import counted, percent, seconds
+from accelbench.format import counted, percent, read, seconds
 from accelbench.pair.paired import LOOK_CONFIDENCE
 from accelbench.pair.pairing import Wanted
 from accelbench.pair.result import PairResult, PairVerdict, PointResult, farthest
@@ -81,3 +82,33 @@ def _notes(point: PointResult) -> Iterator[str]:
         yield point.reason
     if point.disturbed:
         yield f"{point.disturbed} of {2 * len(point.ratios)} measurements were disturbed; neighbours suffer alike"
+
+
+def document_of_pair(result: PairResult, slower: Sequence[PointResult]) -> Document:
+    """Return each point of a pair; one of `slower` has failed, and so has what was not measured."""
+    facts = {"a": result.a.model_dump(), "b": result.b.model_dump(), "status": result.status}
+    rows = []
+    for point in result.points:
+        values = {
+            "verdict": point.verdict,
+            **speed_values(point.speed),
+            "too_few_for": point.speed.confidence if point.speed and point.speed.confidence < LOOK_CONFIDENCE else None,
+            "figure_a": None if point.figure_a is None else str(read(point.figure_a, point.unit)),
+            "figure_b": None if point.figure_b is None else str(read(point.figure_b, point.unit)),
+            "a": point.figure_a,
+            "b": point.figure_b,
+            "unit": point.unit,
+            "pairs": len(point.ratios),
+            "disturbed": point.disturbed,
+        }
+        failed = point in slower or point.verdict == "not measured"
+        outcome: Outcome = "failed" if failed else "skipped" if point.verdict == "cannot tell" else "passed"
+        rows.append(Row(point.point, values, outcome, point.reason or ("a regression" if failed else "")))
+    columns = (
+        Column("point", ("{name}",)),
+        SIDES,
+        Column("speed of B\n95% interval", SPEED, below=("({too_few_for:.0%})",), right=True, whole=True),
+        Column("pairs", ("{pairs}",), right=True, whole=True),
+        Column("B is", ("{verdict}",), whole=True),
+    )
+    return Document("pair", facts, rows, ["verdict", "change", "pairs", "disturbed"], columns)

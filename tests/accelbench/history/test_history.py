@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from accelbench.commands.history import print_history
 from accelbench.history.change_points import change_points
 from accelbench.history.fingerprint import fingerprint
+from accelbench.history.history_document import print_history
 from accelbench.history.past import read_past
 from accelbench.history.series import Series, series_of
 from accelbench.history.spread import spread_of_levels, spread_of_neighbours
