@@ -25,22 +25,20 @@ def install_extra(extra: Extra) -> str:
     return f"pip install 'accelbench[{extra}]'"
 
 
-def install_framework(backend: str, packages: PackageSet) -> str | None:
+def install_framework(backend: str, packages: PackageSet) -> str:
     """Return the command that installs a backend's framework for a device's package set.
 
-    None: the backend is a foreign one, or its framework has no package for this Python.
+    For a framework without a package for this Python it is that reason; for a foreign backend the text is empty.
     """
     if backend == "tensorflow" and sys.version_info >= TENSORFLOW_BELOW:
-        return None
+        return "it has no package for Python {}.{}".format(*sys.version_info)
     if backend == "jax" and packages in _JAX:
         return f"pip install '{_JAX[packages]}'"
     extras: dict[str, Extra] = {"tensorflow": packages, "jax": "jax", "torch": "torch"}
-    return install_extra(extras[backend]) if backend in extras else None
+    return install_extra(extras[backend]) if backend in extras else ""
 
 
 def not_installed(backend: str, packages: PackageSet) -> str:
     """Return that a backend's framework is not installed, with the command that installs it where that is known."""
-    command = install_framework(backend, packages)
-    if backend == "tensorflow" and command is None:
-        command = "it has no package for Python {}.{}".format(*sys.version_info)
-    return f"{FRAMEWORKS.get(backend, backend)} is not installed{f': {command}' if command else ''}"
+    remedy = install_framework(backend, packages)
+    return f"{FRAMEWORKS.get(backend, backend)} is not installed{f': {remedy}' if remedy else ''}"

@@ -55,7 +55,7 @@ def gpu_trials(packages: PackageSet) -> tuple[Trial, ...]:
         _trial("NVBench", "nvbench", ("cuda.bench",), none, set_of_packages, needed=True),
         _trial("cuBLASLt", "cublaslt", ("cupy", "cuda.pathfinder"), "no int8 and fp8 products", set_of_packages),
         *(
-            _trial(title, name, (name,), no_training, install_framework(name, packages) or "")
+            _trial(title, name, (name,), no_training, install_framework(name, packages))
             for name, title in FRAMEWORKS.items()
         ),
     )

@@ -58,7 +58,7 @@ def check_frameworks(root: Path) -> Iterator[Check]:
         if versions:
             yield Check(f"backend {backend}", "ok", ", ".join(versions))
         else:
-            yield Check(f"backend {backend}", "missing", "not installed", install_framework(backend, packages) or "")
+            yield Check(f"backend {backend}", "missing", "not installed", install_framework(backend, packages))
 
 
 def _packages(root: Path) -> PackageSet:
