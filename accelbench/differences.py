@@ -6,6 +6,8 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
+from pydantic import BaseModel
+
 from accelbench.facts import Leaf, facts, in_words
 from profiling.records.environment import Environment
 from profiling.records.point import Device
@@ -78,6 +80,22 @@ def unlike(first: Environment, other: Environment, device: Device) -> Iterator[s
     for difference in differences(first, other, {device}):
         if difference.matters and difference.fact not in OWN_SHARE:
             yield f"{difference.fact} is {difference.b}, not {difference.a}"
+
+
+def different_settings(settings: Sequence[BaseModel]) -> dict[str, list[str]]:
+    """Return the settings that are not the same in all of these runs, each with its values as text."""
+    values = {name: dict.fromkeys(getattr(one, name) for one in settings) for name in type(settings[0]).model_fields}
+    return {
+        name.removesuffix("_s").replace("_", " "): [_setting(value) for value in found]
+        for name, found in values.items()
+        if len(found) > 1
+    }
+
+
+def _setting(value: object) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return "none" if value is None else f"{value:g}" if isinstance(value, float) else str(value)
 
 
 def same_machine(a: Environment, b: Environment) -> bool:

@@ -16,7 +16,6 @@ from accelbench.run.time_left import Took
 from profiling.records.environment import Environment
 from profiling.records.point import Device, Point
 
-HOUR = 3600
 Stored = tuple[RunStore, RunInfo]
 """A stored run, and what it says of itself."""
 
@@ -48,18 +47,18 @@ class Forecast:
         parts = []
         if self.known:
             parts.append(
-                f"{counted(self.known, 'point')} in about {_long(self.known_s)}, by what they took here before"
+                f"{counted(self.known, 'point')} in about {seconds(self.known_s)}, by what they took here before"
             )
         if self.usual:
             new = f"{counted(self.usual, 'point')} that this machine has not measured yet"
-            parts.append(f"{new} in about {_long(self.usual_s)}, which is what they take on two CPU cores")
+            parts.append(f"{new} in about {seconds(self.usual_s)}, which is what they take on two CPU cores")
         if self.kernels:
-            allowed = _long(self.kernels_s)
+            allowed = seconds(self.kernels_s)
             parts.append(f"{counted(self.kernels, 'kernel')} in about {allowed}, by the sampling time they are allowed")
         if self.trainings:
             parts.append(
                 f"{counted(self.trainings, 'training')} that this machine has not measured yet, in less than "
-                f"{_long(self.limits_s)}, by the time limits that they declare"
+                f"{seconds(self.limits_s)}, by the time limits that they declare"
             )
         return "estimate: " + ("; ".join(parts) or "nothing is left to measure")
 
@@ -125,8 +124,3 @@ def of_machine(stores: Sequence[RunStore], here: Environment) -> list[Stored]:
         if same_machine(info.environment, here):
             found.append((store, info))
     return sorted(found, key=lambda each: each[1].created)
-
-
-def _long(duration: float) -> str:
-    """Return a duration whose seconds do not matter beyond an hour."""
-    return f"{duration / HOUR:.1f} h" if duration >= HOUR else seconds(duration)

@@ -13,7 +13,6 @@ from profiling.records.work import UNITS
 
 if TYPE_CHECKING:  # they bring SciPy, which a command that prints a number does not wait for
     from profiling.analysis.roofline import Share
-    from profiling.timing.statistics import Estimate
 
 UNKNOWN = "–"
 STEADY = 0.005
@@ -21,6 +20,7 @@ STEADY = 0.005
 LOPSIDED = 2.0
 """An interval that reaches this many times further to one side is written by its bounds."""
 
+HOUR = 3600
 MAX_LABEL = 37
 """The number of characters that a label in a drawing has room for."""
 
@@ -158,18 +158,11 @@ def metric(of: Metric) -> str:
     return read(of.value, of.unit).figure
 
 
-def ratio_text(speed: Estimate | None, wanted: float = 0.0) -> str:
-    """Return a ratio and its interval in two lines, with its confidence where that is below the wanted one."""
-    if speed is None:
-        return UNKNOWN
-    short = "" if speed.confidence >= wanted else f" ({speed.confidence:.0%})"
-    return f"× {speed.value:.3f}\n{speed.low:.3f}–{speed.high:.3f}{short}"
-
-
-def quality_in_short(record: Record, quality: Quality) -> str:
-    """Return a quality that was measured with its interval by the number of examples: `0.951 (0.941–0.961)`."""
-    ends = quality_interval(record, quality) if record.data else None
-    return metric(record.metrics[quality.name]) + (f" ({ends[0]:.3g}–{ends[1]:.3g})" if ends else "")
+def quality_in_short(record: Record, quality: Quality, mean: Metric | None = None) -> str:
+    """Return a quality, or its mean over runs, with its interval by the number of examples: `0.951 (0.941–0.961)`."""
+    found = mean or record.metrics[quality.name]
+    ends = quality_interval(record, quality, found.value)
+    return metric(found) + (f" ({ends[0]:.3g}–{ends[1]:.3g})" if ends else "")
 
 
 def quality_text(record: Record, quality: Quality) -> str:
@@ -200,10 +193,15 @@ def told_metrics(record: Record) -> dict[str, str]:
 
 
 def seconds(value: float) -> str:
-    """Return a duration as `640 µs`, `2.31 s` or `4:05 min`."""
+    """Return a duration as `640 µs`, `2.31 s`, `4:05 min` or `1.5 h`."""
     if value == 0:
         return "0 s"
-    if value >= 100:
-        minutes, rest = divmod(round(value), 60)
-        return f"{minutes}:{rest:02d} min"
-    return read(value, "s").figure
+    if value >= HOUR:
+        return f"{value / HOUR:.1f} h"
+    return f"{clock(value)} min" if value >= 100 else read(value, "s").figure
+
+
+def clock(seconds: float) -> str:
+    """Return a duration in minutes and seconds: `4:05`."""
+    minutes, rest = divmod(round(seconds), 60)
+    return f"{minutes}:{rest:02d}"

@@ -114,8 +114,8 @@ def say_for_programs(store: RunStore, command: str, form: Format) -> None:
     """Print what a command measured in a format for programs; nothing more where people have its table already."""
     if form == "table":
         return
-    from accelbench.export.documents import document_of_runs
     from accelbench.plain_console import say
+    from accelbench.report.run_document import document_of_runs
     from accelbench.report.stored_run import Run
 
     say(document_of_runs([Run.of(store)], command).write(form))

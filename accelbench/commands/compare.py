@@ -57,10 +57,9 @@ def command(
     A and B are a run each, or several with -- between them, whose spread then decides: runs, packs, folders of runs, or
     machine:NAME for all stored runs of a machine.
     """
+    from accelbench.compare.comparison_document import document_of_comparison, render_comparison
     from accelbench.compare.regression import parse_fail_on, regressions
     from accelbench.compare.runs import compare
-    from accelbench.compare.terminal_table import render_comparison
-    from accelbench.export.documents import document_of_comparison
     from accelbench.find_run import read_words, stored_runs
     from accelbench.plain_console import say
     from accelbench.run.store import RUNS

@@ -12,8 +12,7 @@ from accelbench.export.document import Format
 @FORMAT_OPTION
 def command(form: Format) -> None:
     """Tell what this machine has, what is missing for good measurements, and how to mend it."""
-    from accelbench.doctor import examine, render_doctor
-    from accelbench.export.documents import document_of_checks
+    from accelbench.doctor import document_of_checks, examine, render_doctor
     from accelbench.plain_console import say
     from accelbench.run.store import RUNS
     from profiling.machine.environment.collect import collect

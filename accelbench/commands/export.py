@@ -24,9 +24,9 @@ def command(run: str, openmetrics: bool, out: Path | None) -> None:
 
     RUN is the latest run, unless another is named.
     """
-    from accelbench.export.openmetrics import openmetrics as written
     from accelbench.find_run import open_run
     from accelbench.plain_console import say
+    from accelbench.report.openmetrics import openmetrics as written
     from accelbench.report.stored_run import Run
     from accelbench.writing import write_atomically
 

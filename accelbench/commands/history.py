@@ -20,10 +20,9 @@ def command(words: tuple[str, ...], machine: str | None, form: Format) -> None:
     """
     from pathlib import Path
 
-    from accelbench.export.documents import document_of_history
     from accelbench.find_run import find_runs, stored_runs
     from accelbench.history.fingerprint import is_called
-    from accelbench.history.history_table import render_history
+    from accelbench.history.history_document import document_of_history, print_history
     from accelbench.history.past import read_past
     from accelbench.history.series import series_of
     from accelbench.pack.read import find_pack
@@ -47,6 +46,6 @@ def command(words: tuple[str, ...], machine: str | None, form: Format) -> None:
         raise UserError(f"{', '.join(unknown)} is no folder, and was measured in none of these runs: they have {there}")
     asked = [one for one in series if not benchmarks or one.point.benchmark in benchmarks]
     if form == "table":
-        render_history(asked, past.passed_over, console())
+        print_history(asked, past.passed_over, console())
     else:
         say(document_of_history(asked, past.passed_over).write(form))

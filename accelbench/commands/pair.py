@@ -85,10 +85,9 @@ def command(
       accelbench pair . . matmul --b env:OPENBLAS_NUM_THREADS=1
     """
     from accelbench.compare.regression import parse_fail_on
-    from accelbench.export.documents import document_of_pair
     from accelbench.format import percent
     from accelbench.pair.pairing import Wanted, measure_pair
-    from accelbench.pair.show import announce, line_of, show
+    from accelbench.pair.show import announce, document_of_pair, line_of, show
     from accelbench.pair.side import Side
     from accelbench.plain_console import say
     from accelbench.run.plan import Choice

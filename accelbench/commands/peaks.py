@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import click
@@ -11,8 +11,6 @@ from accelbench.commands import console
 from accelbench.errors import UserError
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from profiling.machine.vendor_peaks import Board, Card, Core
 
 
@@ -39,39 +37,31 @@ def command(card: str) -> None:
     for mine in (True, False):
         if have_some:
             output.print(Text("this machine" if mine else "others", style="bold underline"))
-        _print_cards(output, [each for each in cards if (each.title in own_cards) is mine])
-        _print_cores(output, [each for each in cores if (each == own_core) is mine])
+        shown: list[Card | Board | Core] = []
+        for each in cards:
+            if (each.title in own_cards) is mine:
+                shown += [each, *filter(None, [each.board])]
+        shown += [core for core in cores if (core == own_core) is mine]
+        for entry in shown:
+            output.print(Text.assemble((entry.title, "bold"), "\n", (entry.source, "dim")), soft_wrap=True)
+            for line in _core(entry) if isinstance(entry, peaks.Core) else _card(entry):
+                output.print(line)
+            output.print()
 
 
-def _print_cards(output: Console, cards: Sequence[Card]) -> None:
-    for each in cards:
-        _print_title(output, each.title, each.source)
-        _print_figures(output, each, each.clocks)
-        if each.board:
-            _print_title(output, each.board.title, each.board.source)
-            _print_figures(output, each.board, {})
+def _core(core: Core) -> Iterator[str]:
+    for dtype, per_cycle in core.flops_per_cycle.items():
+        yield f"  {dtype:10} {'core':8} {per_cycle:10} FLOP per cycle"
 
 
-def _print_cores(output: Console, cores: Sequence[Core]) -> None:
-    for core in cores:
-        _print_title(output, core.title, core.source)
-        for dtype, per_cycle in core.flops_per_cycle.items():
-            output.print(f"  {dtype:10} {'core':8} {per_cycle:10} FLOP per cycle")
-        output.print()
+def _card(of: Card | Board) -> Iterator[str]:
+    from profiling.machine.vendor_peaks import Board
 
-
-def _print_figures(output: Console, of: Card | Board, clocks: Mapping[str, Mapping[str, float]]) -> None:
+    clocks = {} if isinstance(of, Board) else of.clocks
     for dtype, units in of.flops.items():
         for unit, value in units.items():
             clock = clocks.get(dtype, {}).get(unit, of.clock_mhz)
             at = f"  at {clock:.0f} MHz" if clock else ""
-            output.print(f"  {dtype:10} {unit:8} {value / 1e12:10,.2f} TFLOP/s{at}")
+            yield f"  {dtype:10} {unit:8} {value / 1e12:10,.2f} TFLOP/s{at}"
     if of.bandwidth:
-        output.print(f"  {'':10} {'memory':8} {of.bandwidth / 1e9:10,.0f} GB/s")
-    output.print()
-
-
-def _print_title(output: Console, title: str, source: str) -> None:
-    from rich.text import Text
-
-    output.print(Text.assemble((title, "bold"), "\n", (source, "dim")), soft_wrap=True)
+        yield f"  {'':10} {'memory':8} {of.bandwidth / 1e9:10,.0f} GB/s"

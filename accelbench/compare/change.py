@@ -30,7 +30,7 @@ from profiling.records.record import Record
 from profiling.records.work import Figure
 from profiling.timing.statistics import CONFIDENCE, Estimate
 
-Verdict = Literal["slower", "faster", "same", "cannot tell"]
+SpeedVerdict = Literal["slower", "faster", "same", "cannot tell"]
 
 CLOCK_TOLERANCE = 0.03
 
@@ -43,7 +43,7 @@ class Change:
     """The records of A that decide; disturbed ones where there are no others."""
     b: tuple[Record, ...]
     """The records of B that decide."""
-    verdict: Verdict
+    verdict: SpeedVerdict
     reason: str | None
     """The reason why it cannot be told; None where it can."""
     evidence: Evidence | None
@@ -82,7 +82,7 @@ def compare_point(
     kept_b, told_b, only_disturbed_b = _undisturbed("B", b, even_if_disturbed)
     barred = bool(only_disturbed_a or only_disturbed_b)
     evidence, reason = _evidence(kept_a, kept_b, normal)
-    verdict: Verdict = "cannot tell"
+    verdict: SpeedVerdict = "cannot tell"
     if evidence:
         verdict, reason = judge(evidence.speed, equivalence)
         if evidence.error == 0 and verdict in ("faster", "slower"):
@@ -94,7 +94,7 @@ def compare_point(
     return Change(kept_a, kept_b, verdict, reason, evidence, barred, notes, _qualities(kept_a, kept_b))
 
 
-def judge(speed: Estimate, equivalence: float) -> tuple[Verdict, str | None]:
+def judge(speed: Estimate, equivalence: float) -> tuple[SpeedVerdict, str | None]:
     """Return the verdict on the speed of B over that of A, and the reason where it cannot be told.
 
     The same: the interval lies within the band of what counts as the same. Faster or slower: the interval lies on one
@@ -105,7 +105,7 @@ def judge(speed: Estimate, equivalence: float) -> tuple[Verdict, str | None]:
         return "same", None
     if speed.low <= 1 <= speed.high:
         return "cannot tell", "the interval reaches from slower to faster"
-    side: Verdict = "slower" if speed.high < 1 else "faster"
+    side: SpeedVerdict = "slower" if speed.high < 1 else "faster"
     if least <= speed.value <= most:
         return "cannot tell", f"{side}, but perhaps by no more than the {percent(equivalence)} that count as the same"
     return side, None

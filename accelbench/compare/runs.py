@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from accelbench.compare.change import Change, compare_point
-from accelbench.compare.sides import Side, different_settings, open_sides
-from accelbench.differences import Difference, differences
+from accelbench.compare.sides import Side, open_sides
+from accelbench.differences import Difference, differences, different_settings
 from accelbench.errors import UserError
 from accelbench.history.past import read_past
 from accelbench.history.series import series_of
@@ -87,8 +87,9 @@ def compare(
 
 
 def _settings_apart(a: Side, b: Side) -> Iterator[str]:
-    if told := different_settings([a.infos[0].settings, b.infos[0].settings]):
-        yield f"measured with other settings (A / B): {'; '.join(told)}"
+    if found := different_settings([a.infos[0].settings, b.infos[0].settings]):
+        told = "; ".join(f"{name} {' / '.join(values)}" for name, values in found.items())
+        yield f"measured with other settings (A / B): {told}"
 
 
 def _normal(a: Side, b: Side, history: Sequence[RunStore]) -> tuple[Mapping[str, Spread], Mapping[str, Spread]]:

@@ -6,10 +6,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from accelbench.differences import differences
+from accelbench.differences import differences, different_settings
 from accelbench.errors import UserError
 from accelbench.history.fingerprint import fingerprint
-from accelbench.run.store import RunInfo, RunStore, Settings
+from accelbench.run.store import RunInfo, RunStore
 from profiling.records.point import Device
 from profiling.records.record import Record
 
@@ -63,19 +63,10 @@ class Side:
             for difference in differences(first.environment, other.environment, self.devices)
             if difference.matters
         ]
-        unlike += different_settings([info.settings for info in self.infos])
+        different = different_settings([info.settings for info in self.infos])
+        unlike += [f"{name} {' / '.join(values)}" for name, values in different.items()]
         if unlike:
             yield f"the runs of {self.name} differ among themselves: {'; '.join(dict.fromkeys(unlike))}"
-
-
-def different_settings(settings: Sequence[Settings]) -> list[str]:
-    """Return, in words, the settings that are not the same in all of these runs."""
-    values = {name: dict.fromkeys(getattr(one, name) for one in settings) for name in Settings.model_fields}
-    return [
-        f"{name.removesuffix('_s').replace('_', ' ')} {' / '.join('none' if v is None else str(v) for v in found)}"
-        for name, found in values.items()
-        if len(found) > 1
-    ]
 
 
 def open_sides(a: Sequence[RunStore], b: Sequence[RunStore]) -> tuple[Side, Side]:

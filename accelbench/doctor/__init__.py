@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from accelbench.doctor.check import Check, check_table
+from accelbench.doctor.check import Check
 from accelbench.doctor.gpu import check_toolkit, settle, try_gpu
 from accelbench.doctor.machine import (
     check_affinity,
@@ -32,6 +32,7 @@ from accelbench.doctor.profiling import (
     try_py_spy,
 )
 from accelbench.doctor.quiet import check_boost, check_smt, trials_of_quiet
+from accelbench.export.document import Column, Document, Row
 from profiling.machine.sizes import format_bytes
 
 if TYPE_CHECKING:
@@ -77,10 +78,12 @@ def render_doctor(environment: Environment, checks: list[Check], console: Consol
     """Print the machine, the checks with their remedies, and what could not be known."""
     from rich.text import Text
 
+    from accelbench.export.terminal import table_of
+
     for name, fact in describe(environment):
         console.print(Text.assemble((f"{name:9}", "bold"), fact))
     console.print()
-    console.print(check_table(checks))
+    console.print(table_of(document_of_checks(environment, checks)))
     if environment.unknown:
         console.print()
         for fact, reason in environment.unknown.items():
@@ -111,3 +114,28 @@ def describe(environment: Environment) -> Iterator[tuple[str, str]]:
     libraries = ", ".join(f"{name} {version}" for name, version in software_facts.libraries.items())
     yield "software", f"Python {software_facts.python}, {libraries}"
     yield "BLAS", software_facts.blas or "unknown"
+
+
+def document_of_checks(environment: Environment, checks: Sequence[Check]) -> Document:
+    """Return the machine, and each thing that was looked at; what is missing has failed."""
+    machine: dict[str, list[str]] = {}
+    name = ""
+    for heading, fact in describe(environment):
+        name = heading or name
+        machine.setdefault(name, []).append(fact)
+    rows = [
+        Row(
+            check.name,
+            {"status": check.status, "found": check.found, "advice": check.advice, "cost": check.cost},
+            "failed" if check.status == "missing" else "passed",
+            "" if check.status == "ok" else check.found,
+        )
+        for check in checks
+    ]
+    columns = (
+        Column("", ("{status}",), whole=True),
+        Column("looked at", ("{name}",)),
+        Column("found", ("{found}",)),
+        Column("what to do", ("{advice}",), below=("as it is: {cost}",)),
+    )
+    return Document("doctor", {"machine": machine, "unknown": environment.unknown}, rows, columns=columns)

@@ -1,1 +1,1 @@
-"""What a command found, written for programs: JSON, a Markdown table, or JUnit XML that a CI server shows."""
+"""What a command found as one document: JSON, Markdown, JUnit XML that a CI server shows, and the terminal's table."""

@@ -34,6 +34,21 @@ class Row:
 
 
 @dataclass(frozen=True)
+class Column:
+    """A column of the terminal's table."""
+
+    title: str
+    lines: tuple[str, ...]
+    """The lines of each cell, as formats of the row's values: `{name}`, or `× {speed:.3f}`; a list takes several."""
+    below: tuple[str, ...] = ()
+    """Dimmed lines below them, left out where a value is missing."""
+    right: bool = False
+    """Whether cells are right-aligned."""
+    whole: bool = False
+    """Whether cells are never wrapped, however narrow the terminal."""
+
+
+@dataclass(frozen=True)
 class Document:
     """What a command found: facts on the whole, and a row for each thing."""
 
@@ -42,9 +57,11 @@ class Document:
     rows: Sequence[Row] = field(default_factory=list)
     told: Sequence[str] = ()
     """The columns that a person wants to see, which are those of Markdown; none for all."""
+    columns: Sequence[Column] = ()
+    """The columns of the terminal's table (`accelbench.export.terminal`)."""
 
     def write(self, form: Format) -> str:
-        """Return the document in a format; ValueError for `table`, which every command prints in its own way."""
+        """Return the document in a format; ValueError for `table`, which `accelbench.export.terminal` prints."""
         if form == "json":
             return self._json()
         if form == "markdown":

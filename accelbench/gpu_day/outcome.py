@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from rich import box
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
 from accelbench.errors import UserError
+from accelbench.export.terminal import new_table
 from accelbench.format import UNKNOWN, percent, share
 from accelbench.gpu_day.diary import Entry, State
 from accelbench.gpu_day.stages import Stage
@@ -46,9 +45,7 @@ def print_day(
     stages: Sequence[Stage], entries: Mapping[str, Entry], runs: Mapping[str, RunStore], console: Console
 ) -> None:
     """Print the stages and the figures."""
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, header_style="bold")
-    for column in ("stage", "state", "time", ""):
-        table.add_column(column, justify="right" if column == "time" else "left", overflow="fold")
+    table = new_table("stage", "state", "time", "", right=("time",))
     for stage in stages:
         entry = entries.get(stage.name, Entry("not reached"))
         state = Text(entry.state, style=STYLES[entry.state])
@@ -60,9 +57,7 @@ def print_day(
 
 
 def print_figures(found: Sequence[Figure], console: Console) -> None:
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, header_style="bold")
-    for column in ("point", "figure", "of peak", "beside"):
-        table.add_column(column, justify="left" if column in ("point", "beside") else "right", overflow="fold")
+    table = new_table("point", "figure", "of peak", "beside", right=("figure", "of peak"))
     for figure in found:
         table.add_row(Text(figure.point), Text(figure.value), figure.of_peak, figure.beside)
     console.print(table)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Literal
 
+from accelbench.compare.change import SpeedVerdict
 from accelbench.cost import cost
 from accelbench.format import percent
 from accelbench.pair.paired import LEAST_PAIRS, half_width, speed_ratio
@@ -13,7 +14,7 @@ from profiling.records.record import Record
 from profiling.records.stored import Stored
 from profiling.timing.statistics import Estimate
 
-Verdict = Literal["slower", "faster", "same", "cannot tell", "not measured"]
+PairVerdict = Literal[SpeedVerdict, "not measured"]
 
 
 class SideResult(Stored):
@@ -46,7 +47,7 @@ class PointResult(Stored):
     """The number of measurements of these pairs whose records carry flags of noise."""
     speed: Estimate | None
     """The speed of B over that of A from all pairs, with the confidence of this look; null where there is no pair."""
-    verdict: Verdict
+    verdict: PairVerdict
     """The answer for B against A."""
     reason: str | None
     """The reason why it cannot be told or was not measured; null where it can be told."""
@@ -107,7 +108,7 @@ def shown_figure(record: Record) -> tuple[float, str]:
     return record.timing.summary.median, "s"
 
 
-def judge(ratios: list[float], within: float, ended: str) -> tuple[Estimate | None, Verdict, str | None]:
+def judge_pairs(ratios: list[float], within: float, ended: str) -> tuple[Estimate | None, PairVerdict, str | None]:
     """Return the speed of B over that of A, the verdict, and the reason where it cannot be told.
 
     Faster or slower: the interval lies on one side of 1. The same: it holds 1 and is as narrow as was wanted. `ended`

@@ -5,38 +5,30 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import get_args
 
-from rich import box
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
-from accelbench.format import UNKNOWN, percent, ratio_text, read, seconds
-from accelbench.pair.paired import CONFIDENCE, LOOK_CONFIDENCE
+from accelbench.compare.comparison_document import SIDES, SPEED, speed_values
+from accelbench.export.document import Column, Document, Outcome, Row
+from accelbench.export.terminal import WIDTH, table_of
+from accelbench.format import counted, percent, read, seconds
+from accelbench.pair.paired import LOOK_CONFIDENCE
 from accelbench.pair.pairing import Wanted
-from accelbench.pair.result import PairResult, PointResult, Verdict, farthest
+from accelbench.pair.result import PairResult, PairVerdict, PointResult, farthest
 from accelbench.pair.side import Side
 from accelbench.pair.turns import Course
-
-WIDTH = 100
-STYLES: dict[Verdict, str] = {
-    "slower": "bold red",
-    "faster": "green",
-    "same": "",
-    "cannot tell": "yellow",
-    "not measured": "bold red",
-}
 
 
 def announce(path: Path, a: Side, b: Side, courses: Sequence[Course], wanted: Wanted) -> Text:
     """Return what is said before the first measurement."""
-    points = f"{len(courses)} point{'s' if len(courses) > 1 else ''}"
     same = (a.word, a.settings) == (b.word, b.settings)
     check = (
         "\nA and B are the same, which checks the machine: a verdict of faster or slower would be false" if same else ""
     )
     return Text(
-        f"pair {path}: A is {a}, B is {b}; {points} in turns until ±{percent(wanted.within)}, "
+        f"pair {path}: A is {a}, B is {b}; {counted(len(courses), 'point')} in turns until ±{percent(wanted.within)}, "
         f"{seconds(wanted.time_limit_s)} at most{check}"
     )
 
@@ -46,8 +38,9 @@ def line_of(course: Course, within: float) -> Text:
     result = course.result(within)
     line = Text(result.point, style="bold")
     if result.speed:
-        told = " ".join(ratio_text(result.speed, LOOK_CONFIDENCE).splitlines())
-        line.append(f"  {len(result.ratios)} pairs: speed of B {told}", style="not bold")
+        speed = f"× {result.speed.value:.3f} {result.speed.low:.3f}–{result.speed.high:.3f}"
+        short = "" if result.speed.confidence >= LOOK_CONFIDENCE else f" ({result.speed.confidence:.0%})"
+        line.append(f"  {len(result.ratios)} pairs: speed of B {speed}{short}", style="not bold")
     elif not course.ended:
         line.append("  was measured once on each side, which does not count", style="dim not bold")
     if course.ended:
@@ -57,18 +50,9 @@ def line_of(course: Course, within: float) -> Text:
 
 def show(result: PairResult, console: Console) -> None:
     """Print the table, the notes and the sentence."""
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, header_style="bold")
-    table.add_column("point", overflow="fold", min_width=12)
-    table.add_column("A\nB", justify="right", no_wrap=True)
-    table.add_column(f"speed of B\n{CONFIDENCE:.0%} interval", justify="right", no_wrap=True)
-    table.add_column("pairs", justify="right", no_wrap=True)
-    table.add_column("B is", no_wrap=True)
-    for point in result.points:
-        figures = "\n".join(_figure(value, point.unit) for value in (point.figure_a, point.figure_b))
-        verdict = Text(point.verdict, style=STYLES[point.verdict])
-        speed = ratio_text(point.speed, LOOK_CONFIDENCE)
-        table.add_row(Text(point.point), figures, speed, str(len(point.ratios)), verdict)
-    console.print(table, width=min(WIDTH, console.width))
+    console.print()
+    console.print(table_of(document_of_pair(result, ())), width=min(WIDTH, console.width))
+    console.print()
     for point in result.points:
         for note in _notes(point):
             console.print(Text.assemble((point.point, "bold"), f": {note}"), soft_wrap=True)
@@ -76,10 +60,6 @@ def show(result: PairResult, console: Console) -> None:
         for name in names:
             console.print(Text.assemble((name, "bold"), f": only in {letter}"), soft_wrap=True)
     console.print(Text(sentence(result), style="bold"), soft_wrap=True)
-
-
-def _figure(value: float | None, unit: str) -> str:
-    return UNKNOWN if value is None else str(read(value, unit))
 
 
 def sentence(result: PairResult) -> str:
@@ -93,7 +73,7 @@ def sentence(result: PairResult) -> str:
             return f"B is {point.verdict} than A by {change} ({percent(ends[0])} to {percent(ends[1])})."
         if point.speed and point.verdict == "same":
             return f"B is as fast as A: they differ by {percent(farthest(point.speed))} at most."
-    told = [f"{counts[verdict]} {verdict}" for verdict in STYLES if counts[verdict]]
+    told = [f"{counts[verdict]} {verdict}" for verdict in get_args(PairVerdict) if counts[verdict]]
     return f"B against A: {', '.join(told)}."
 
 
@@ -102,3 +82,33 @@ def _notes(point: PointResult) -> Iterator[str]:
         yield point.reason
     if point.disturbed:
         yield f"{point.disturbed} of {2 * len(point.ratios)} measurements were disturbed; neighbours suffer alike"
+
+
+def document_of_pair(result: PairResult, slower: Sequence[PointResult]) -> Document:
+    """Return each point of a pair; one of `slower` has failed, and so has what was not measured."""
+    facts = {"a": result.a.model_dump(), "b": result.b.model_dump(), "status": result.status}
+    rows = []
+    for point in result.points:
+        values = {
+            "verdict": point.verdict,
+            **speed_values(point.speed),
+            "too_few_for": point.speed.confidence if point.speed and point.speed.confidence < LOOK_CONFIDENCE else None,
+            "figure_a": None if point.figure_a is None else str(read(point.figure_a, point.unit)),
+            "figure_b": None if point.figure_b is None else str(read(point.figure_b, point.unit)),
+            "a": point.figure_a,
+            "b": point.figure_b,
+            "unit": point.unit,
+            "pairs": len(point.ratios),
+            "disturbed": point.disturbed,
+        }
+        failed = point in slower or point.verdict == "not measured"
+        outcome: Outcome = "failed" if failed else "skipped" if point.verdict == "cannot tell" else "passed"
+        rows.append(Row(point.point, values, outcome, point.reason or ("a regression" if failed else "")))
+    columns = (
+        Column("point", ("{name}",)),
+        SIDES,
+        Column("speed of B\n95% interval", SPEED, below=("({too_few_for:.0%})",), right=True, whole=True),
+        Column("pairs", ("{pairs}",), right=True, whole=True),
+        Column("B is", ("{verdict}",), whole=True),
+    )
+    return Document("pair", facts, rows, ["verdict", "change", "pairs", "disturbed"], columns)

@@ -10,7 +10,7 @@ from time import monotonic
 
 from accelbench.format import percent
 from accelbench.pair.paired import LOOKS, Letter, Pair, half_width, pairs_of, speed_ratio
-from accelbench.pair.result import PointResult, judge, ratio_of, shown_figure
+from accelbench.pair.result import PointResult, judge_pairs, ratio_of, shown_figure
 from profiling.machine.noise import crowded_out
 from profiling.records.point import Point
 from profiling.records.record import Record
@@ -62,7 +62,7 @@ class Course:
 
     def result(self, within: float) -> PointResult:
         """Return what the pairs so far say."""
-        speed, verdict, reason = judge(self.ratios, within, self.ended or "it was interrupted")
+        speed, verdict, reason = judge_pairs(self.ratios, within, self.ended or "it was interrupted")
         if self.trouble:
             verdict, reason = "not measured", self.trouble
         elif self.crowded and (share := median(self.crowded)) >= CROWDED:

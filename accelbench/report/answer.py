@@ -7,10 +7,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from accelbench.format import counted, percent, read
+from accelbench.report.bottleneck_text import bottleneck_text
 from accelbench.report.causes import NOISY, NOISY_MARK
 from accelbench.report.rows import Row
 from accelbench.report.stored_run import Light, Run
-from accelbench.report.verdict import verdict
 from profiling.analysis.roofline import CONTRADICTED
 from profiling.records.record import Record
 from profiling.records.work import UNITS, Bounded
@@ -115,7 +115,7 @@ def _holds_back(rows: Sequence[Row]) -> Iterator[str]:
     trainings = [row.record for row in rows if row.training]
     by_verdict: dict[str | None, list[Record]] = {}
     for record in trainings:
-        by_verdict.setdefault(verdict(record.profile) if record.profile else None, []).append(record)
+        by_verdict.setdefault(bottleneck_text(record.profile) if record.profile else None, []).append(record)
     for bound, those in sorted(by_verdict.items(), key=lambda item: -len(item[1])):
         yield _bounded(bound, those, len(trainings))
     beside = [row for row in rows if not row.training and not row.sets_ceiling]

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from rich import box
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
 from accelbench.errors import DataDamaged, UserError
+from accelbench.export.terminal import new_table
 from accelbench.report.page import templates
 from accelbench.report.stored_run import LIGHT_STYLES, Run
 from accelbench.run.store import RunStore
@@ -43,9 +42,7 @@ def folder_of(run: Run) -> Path:
 
 def print_index(runs: Sequence[Run], console: Console) -> None:
     """Print for each run its id and name, what it measured on which machine, and how it ended."""
-    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, header_style="bold")
-    for column in ("run", "what it is"):
-        table.add_column(column, overflow="fold")
+    table = new_table("run", "what it is")
     for run in runs:
         what = Text.assemble(("● ", LIGHT_STYLES[run.light]), run.outcome)
         for line in filter(None, [run.info.label.words, f"{run.suite} on {run.info.device}, {run.created}"]):

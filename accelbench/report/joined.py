@@ -11,14 +11,14 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from accelbench.damage import tell_damage
-from accelbench.differences import differences
+from accelbench.differences import differences, different_settings
 from accelbench.errors import DataDamaged, UserError
 from accelbench.report.measured_roofs import Roofline, make_roofline
 from accelbench.report.rows import Row
 from accelbench.report.run_labels import label_runs
 from accelbench.report.stored_run import Run
 from accelbench.report.study import Placed, Study, make_studies
-from accelbench.run.store import RunStore, Settings
+from accelbench.run.store import RunStore
 from profiling.analysis.roofline import Ceiling
 from profiling.records.record import Record
 
@@ -141,10 +141,8 @@ Difference = tuple[str, str, str]
 
 
 def _settings_apart(first: Run, other: Run) -> Iterator[Difference]:
-    for name in Settings.model_fields:
-        a, b = getattr(first.info.settings, name), getattr(other.info.settings, name)
-        if a != b:
-            yield name.removesuffix("_s").replace("_", " "), _in_words(a), _in_words(b)
+    for name, (a, b) in different_settings([first.info.settings, other.info.settings]).items():
+        yield name, a, b
     one, two = (", ".join(sorted(_precisions(run))) for run in (first, other))
     if one and two and one != two:
         yield "arithmetic of trainings", one, two
@@ -160,9 +158,3 @@ def _machines_apart(first: Run, other: Run) -> Iterator[Difference]:
     for difference in differences(first.info.environment, other.info.environment, both):
         if difference.matters:
             yield difference.fact, difference.a, difference.b
-
-
-def _in_words(value: object) -> str:
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    return "none" if value is None else f"{value:g}" if isinstance(value, float) else str(value)

@@ -9,13 +9,10 @@ from markupsafe import Markup
 
 from accelbench import format as figures
 from accelbench.plain_text import plain
-from accelbench.report import sections as folder
+from accelbench.report import sections
 from accelbench.report.joined import Joined
 from accelbench.report.rows import point_text
-from accelbench.report.section import InPage, Run, sections
-
-BEHIND_ANSWERS = 5
-"""The place of a study, behind the three answers and what tells several runs apart."""
+from accelbench.report.section import InPage, Run
 
 
 def render_page(run: Run) -> str:
@@ -46,7 +43,7 @@ def templates(*folders: str | Path) -> Environment:
 
 
 def _environment(joined: Joined) -> Environment:
-    environment = templates(Path(__file__).parent, *folder.__path__)
+    environment = templates(Path(__file__).parent, *sections.__path__)
     environment.filters |= {
         "bound": figures.bound,
         "counted": figures.counted,
@@ -74,19 +71,13 @@ def _plain(value: object) -> object:
     return plain(value) if isinstance(value, str) and not isinstance(value, Markup) else value
 
 
-def _order(page: InPage, of_study: bool) -> int:
-    """Return the place of a section; that of a study is right behind the answers and what tells runs apart."""
-    return BEHIND_ANSWERS if of_study and page.study else page.order
-
-
 def _parts(joined: Joined, environment: Environment) -> list[tuple[InPage, Markup]]:
     """Return the page's part of each section that finds something, in the order of the page."""
-    there = [(section.page, name, section) for name, section in sections().items() if section.page]
     parts = []
     of_study = any(run.info.study for run in joined.runs)
-    for page, name, section in sorted(there, key=lambda part: (_order(part[0], of_study), part[0].order, part[1])):
-        if found := section.found(joined):
-            inline, beside = page.template, f"{name}.html"
-            template = environment.from_string(inline) if inline else environment.get_template(beside)
+    for section in sections.PAGE_OF_STUDY if of_study else sections.PAGE:
+        if (page := section.page) and (found := section.found(joined)):
+            is_file = page.template.endswith(".html")
+            template = (environment.get_template if is_file else environment.from_string)(page.template)
             parts.append((page, Markup(template.render(found=found[0], **page.content(*found)))))
     return parts

@@ -12,10 +12,10 @@ from markupsafe import Markup
 
 from accelbench.facts import Fact
 from accelbench.format import read
+from accelbench.report.bottleneck_text import bottleneck_line, bottleneck_text
 from accelbench.report.host_profile import HostPart, host_part
 from accelbench.report.profile_plot import Bar, measured_bar, step_bars, xprof_bar
 from accelbench.report.rows import Row
-from accelbench.report.verdict import verdict, verdict_line
 from profiling.machine.sizes import format_bytes
 from profiling.records.record import Profile
 from profiling.records.trace import Kind, Operation, TraceAnalysis
@@ -108,8 +108,8 @@ def profiled(row: Row, slug: str, run_id: str) -> Profiled | None:
     return Profiled(
         row=row,
         slug=slug,
-        verdict=verdict(profile),
-        line=verdict_line(profile),
+        verdict=bottleneck_text(profile),
+        line=bottleneck_line(profile),
         evidence=tuple(found.evidence),
         help=found.help,
         elapsed_s=profile.elapsed_s,

@@ -338,7 +338,7 @@ def count_text(info: RunInfo, counts: Counts) -> str:
     return ", ".join(parts) + f", in {seconds(info.wall_s)}" * bool(info.wall_s)
 
 
-def reproduce(record: Record, settings: Settings) -> str:
+def shell_command(record: Record, settings: Settings) -> str:
     """Return the exact command line that measures this point again, quoted for a POSIX shell."""
     point, processes = record.point, record.layout.processes
     words = ["accelbench", *(["launch", "--procs", str(processes)] if processes > 1 else [])]

@@ -12,7 +12,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from accelbench.report.rows import reproduce, summarize_gauges
+from accelbench.report.rows import shell_command, summarize_gauges
 from accelbench.writing import write_atomically
 from profiling.analysis.roofline import (
     Ceiling,
@@ -242,7 +242,7 @@ def _line(info: RunInfo, record: Record, measured: Sequence[Ceiling] | None) -> 
         "share_of_ceiling_reason": of_ceiling.reason,
         "noise": "; ".join(record.noise),
         "held_back": "; ".join(record.held_back),
-        "command": reproduce(record, info.settings),
+        "command": shell_command(record, info.settings),
     }
     if clock := observed_clock(record):
         line |= {"observed_clock_mhz": clock.mhz, "observed_clock_source": clock.source}

@@ -6,7 +6,8 @@ from rich.text import Text
 
 from accelbench.plain_console import PlainConsole
 from accelbench.report.joined import Joined
-from accelbench.report.section import Run, sections
+from accelbench.report.section import Run
+from accelbench.report.sections import TERMINAL
 from accelbench.run.store import RunInfo
 
 
@@ -23,10 +24,9 @@ def print_runs(joined: Joined, console: PlainConsole) -> None:
         console.print(Text.assemble((_machine(info), "bold"), f"  {info.run_id}"), soft_wrap=True)
         if info.label.words:
             console.print(Text(info.label.words), soft_wrap=True)
-    there = [(section.terminal, name, section) for name, section in sections().items() if section.terminal]
-    for lines, _, section in sorted(there, key=lambda part: (part[0].order, part[1])):
-        if found := section.found(joined):
-            lines.show(found[0], console)
+    for section in TERMINAL:
+        if section.terminal and (found := section.found(joined)):
+            section.terminal(found[0], console)
 
 
 def _machine(info: RunInfo) -> str:

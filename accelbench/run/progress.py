@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
-from accelbench.format import headline
+from accelbench.format import clock, headline
 from accelbench.plain_text import one_line
 from accelbench.run.schedule import Turn
 from accelbench.run.time_left import TimeLeft, Took
@@ -91,11 +91,11 @@ class Progress:
 
     def _time(self) -> str:
         """Return the time since the run began, and the time that is left as far as it can be told."""
-        elapsed = f"elapsed {_clock(monotonic() - self._begin)}"
+        elapsed = f"elapsed {clock(monotonic() - self._begin)}"
         if (left := self._time_left.seconds(self._left)) is not None:
-            return f"{elapsed}, about {_clock(left)} left"
+            return f"{elapsed}, about {clock(left)} left"
         if (of_training := self._time_left.pace.left_s) is not None:
-            return f"{elapsed}, about {_clock(of_training)} of training left"
+            return f"{elapsed}, about {clock(of_training)} of training left"
         return elapsed
 
     def _name(self, point: Point) -> str:
@@ -137,8 +137,3 @@ def _step(position: Position) -> str:
     if not position.steps:
         return f"step {position.step + 1}"
     return f"step {min(position.step + 1, position.steps)} of {position.steps}"
-
-
-def _clock(seconds: float) -> str:
-    minutes, seconds = divmod(round(seconds), 60)
-    return f"{minutes}:{seconds:02d}"

@@ -1,1 +1,93 @@
-"""The sections of the report: each file here declares one, as `section` (`accelbench.report.section`)."""
+"""The sections of the report in the order of the page and of the terminal, and those that are a template alone."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from accelbench.report.bottleneck_text import bottleneck_text, shares_text
+from accelbench.report.joined import Joined
+from accelbench.report.section import InPage, Run, Section
+from accelbench.report.sections import (
+    benchmarks,
+    failed_and_skipped,
+    flags,
+    measured_ceilings,
+    needed_cores,
+    scaling_of_trainings,
+    sensor_readings,
+    side_by_side,
+    strategies_compared,
+    the_answer,
+    the_machine,
+    the_runs,
+    what_differs,
+)
+from accelbench.report.study import Study
+
+
+def _study_drawings(studies: Sequence[Study], joined: Joined) -> Mapping[str, Any]:
+    from accelbench.report.study_plot import draw_studies
+
+    return {"these_runs": "this run" if joined.alone else "these runs", "drawn": draw_studies(studies)}
+
+
+def _quoted(word: str) -> str:
+    """Return the word for a POSIX shell, which is left to find the home folder."""
+    home, found, rest = word.partition("~/")
+    return f"~/{shlex.quote(rest)}" if found and not home and rest else shlex.quote(word)
+
+
+def _command_line(found: Run, run: Run) -> Mapping[str, Any]:
+    return {"whole_run": " ".join(map(_quoted, run.info.command))}
+
+
+def _glance_texts(found: Any, run: Run) -> Mapping[str, Any]:
+    return {"shares_text": shares_text, "bottleneck_text": bottleneck_text}
+
+
+AT_A_GLANCE = Section(
+    find=lambda run: run.groups, page=InPage("at_a_glance.html", "glance", "At a glance", _glance_texts)
+)
+STUDIES = Section(
+    find_joined=lambda joined: joined.studies, page=InPage("studies.html", "studies", "Studies", _study_drawings)
+)
+PHASES = Section(find=lambda run: run.groups, page=InPage("phases.html", "phases", "Phases"))
+METHOD = Section(find=lambda run: run, page=InPage("how_to_read.html", "method", "Method", _command_line))
+
+FIRST = (the_answer.section, the_runs.section, what_differs.section, the_answer.left_out)
+OVERVIEW = (AT_A_GLANCE, the_answer.normal, measured_ceilings.section)
+OF_STUDY = (STUDIES, strategies_compared.section, scaling_of_trainings.section)
+POINTS = (
+    benchmarks.section,
+    side_by_side.section,
+    benchmarks.rounds,
+    failed_and_skipped.section,
+    flags.section,
+    PHASES,
+    sensor_readings.section,
+    the_machine.section,
+    METHOD,
+)
+PAGE = (*FIRST, *OVERVIEW, *OF_STUDY, *POINTS)
+"""The sections of the page in their order."""
+PAGE_OF_STUDY = (*FIRST, *OF_STUDY, *OVERVIEW, *POINTS)
+"""The order where a study's suite was measured: what it was measured for comes first."""
+TERMINAL = (
+    the_runs.section,
+    what_differs.section,
+    benchmarks.section,
+    side_by_side.section,
+    benchmarks.rounds,
+    flags.section,
+    failed_and_skipped.section,
+    the_answer.left_out,
+    the_answer.section,
+    the_answer.normal,
+    the_answer.counts,
+    needed_cores.section,
+    strategies_compared.section,
+    scaling_of_trainings.section,
+)
+"""The sections of the terminal in their order: the answers stand last, above the prompt."""

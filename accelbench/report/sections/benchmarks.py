@@ -7,19 +7,19 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from rich import box
 from rich.console import Console
 from rich.console import Group as Stacked
 from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from accelbench.export.terminal import new_table
 from accelbench.format import UNKNOWN, bound, quality_in_short, share, told_metrics
 from accelbench.plain_console import PlainConsole
+from accelbench.report.bottleneck_text import bottleneck_in_short, bottleneck_line, bottleneck_text, shares_text
 from accelbench.report.causes import NOISY, NOISY_MARK
-from accelbench.report.rows import Group, Row, each_at_most, reproduce, trained_on
-from accelbench.report.section import InPage, InTerminal, Run, Section
-from accelbench.report.verdict import shares_text, verdict, verdict_in_short, verdict_line
+from accelbench.report.rows import Group, Row, each_at_most, shell_command, trained_on
+from accelbench.report.section import InPage, Run, Section
 
 if TYPE_CHECKING:
     from markupsafe import Markup
@@ -34,6 +34,7 @@ SAMPLES_DRAWN, CURVES_DRAWN = 40, 24
 """The rows of a benchmark whose samples are drawn, and the trainings whose curves are: the page stays small."""
 CURVES_OPEN = 2
 """The most trainings whose curves are unfolded."""
+ONE_ONLY = "an interval does not hold what changes from process to process, --rounds 5 measures that too"
 ROOMY, ENOUGH = 92, 72
 """The least columns of a terminal for a column of flags, which else stand under the point's name, and for intervals."""
 
@@ -62,12 +63,12 @@ def _content(groups: Sequence[Group], run: Run) -> Mapping[str, Any]:
     return {
         "CURVES_OPEN": CURVES_OPEN,
         "articles": [_article(group, f"benchmark-{number}", run) for number, group in enumerate(groups, start=1)],
-        "command": lambda record: reproduce(record, run.info.settings),
+        "command": lambda record: shell_command(record, run.info.settings),
         "metrics_by_kind": metrics_by_kind,
         "shares_text": shares_text,
         "told_metrics": told_metrics,
         "trained_on": trained_on,
-        "verdict": verdict,
+        "bottleneck_text": bottleneck_text,
     }
 
 
@@ -129,8 +130,8 @@ def _print(groups: Sequence[Group], console: PlainConsole) -> None:
 
 
 def _table(groups: Sequence[Group], width: int, everything: bool) -> Table:
-    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, header_style="bold", padding=(0, 1, 0, 0))
-    table.add_column("benchmark and point", overflow="fold", ratio=1)
+    table = new_table("benchmark and point")
+    table.columns[0].ratio = 1
     columns = _columns([row for group in groups for row in group.rows], width)
     noisy = any(row.disturbed for group in groups for row in group.rows)
     for column in columns:
@@ -204,7 +205,7 @@ def _details(row: Row, everything: bool) -> Iterator[tuple[str, str]]:
     if row.counts_differ:
         yield row.counts_differ, "yellow"
     if record.profile and not short:
-        yield verdict_line(record.profile), "cyan"
+        yield bottleneck_line(record.profile), "cyan"
 
 
 def in_short(row: Row) -> str:
@@ -215,7 +216,7 @@ def in_short(row: Row) -> str:
         for quality in record.qualities
         if quality.headline and quality.name in record.metrics
     ]
-    words += [verdict_in_short(record.profile)] if record.profile else []
+    words += [bottleneck_in_short(record.profile)] if record.profile else []
     words += ["synthetic data"] if record.data and record.data.synthetic else []
     return " · ".join(words) or "no quality is known of it"
 
@@ -240,8 +241,25 @@ def _print_bounds(groups: Sequence[Group], console: Console, everything: bool) -
             console.print(Text(f"{name} {UNKNOWN}: {reason}", style="dim"))
 
 
+def _processes(run: Run) -> str:
+    """Return over how many processes each figure is the median, and which rest on one; empty where none was timed."""
+    counted = [(row.record.point.benchmark, len(row.record.rounds) or 1) for row in run.rows]
+    alone = list(dict.fromkeys(name for name, count in counted if count == 1))
+    several = sorted({count for _, count in counted if count > 1})
+    if not several:
+        return f"within one process only: {ONE_ONLY}" if alone else ""
+    counts = f"{several[0]}" if len(several) == 1 else f"{several[0]} to {several[-1]}"
+    line = f"each figure is the median over {counts} rounds, each a fresh process, and its interval is between them"
+    return f"{line}; within one process only: {', '.join(alone)}" if alone else line
+
+
 section = Section(
     find=lambda run: run.groups,
-    page=InPage(60, "benchmarks", "Benchmarks", _content),
-    terminal=InTerminal(10, _print),
+    page=InPage("benchmarks.html", "benchmarks", "Benchmarks", _content),
+    terminal=_print,
+)
+rounds = Section(
+    find=_processes,
+    page=InPage('<p class="quiet">{{ found[0]|upper }}{{ found[1:] }}.</p>\n'),
+    terminal=lambda line, console: console.print(Text(line, style="dim")),
 )

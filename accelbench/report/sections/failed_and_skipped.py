@@ -8,8 +8,8 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
-from accelbench.report.rows import point_text, reproduce
-from accelbench.report.section import InPage, InTerminal, Run, Section
+from accelbench.report.rows import point_text, shell_command
+from accelbench.report.section import InPage, Run, Section
 from profiling.records.record import Record
 
 STYLES = {"failed": "bold red", "skipped": "yellow"}
@@ -33,7 +33,7 @@ def _content(run: Run, _: Run) -> Mapping[str, Any]:
         "shown": _not_measured(run)[:SHOWN],
         "count_of_others": _more(run, SHOWN),
         "TAIL_LINES": TAIL_LINES,
-        "command": lambda record: reproduce(record, run.info.settings),
+        "command": lambda record: shell_command(record, run.info.settings),
     }
 
 
@@ -51,6 +51,6 @@ def _print(run: Run, console: Console) -> None:
 
 section = Section(
     find=lambda run: run if run.counts.failed or run.counts.skipped else None,
-    page=InPage(70, "unmeasured", "Failed and skipped", _content),
-    terminal=InTerminal(40, _print),
+    page=InPage("failed_and_skipped.html", "unmeasured", "Failed and skipped", _content),
+    terminal=_print,
 )

@@ -11,7 +11,7 @@ from rich.text import Text
 
 from accelbench.format import counted
 from accelbench.report.causes import NOISY, Cause
-from accelbench.report.section import InPage, InTerminal, Run, Section
+from accelbench.report.section import InPage, Run, Section
 
 CAUSES_SHOWN = 2
 """The causes of one flag that the terminal shows; the page has them all."""
@@ -48,6 +48,6 @@ def _content(found: Sequence[Cause], run: Run) -> Mapping[str, Any]:
 
 section = Section(
     find=lambda run: run.causes,
-    page=InPage(80, "flags", "Flags", _content),
-    terminal=InTerminal(20, _print),
+    page=InPage("flags.html", "flags", "Flags", _content),
+    terminal=_print,
 )

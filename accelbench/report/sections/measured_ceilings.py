@@ -45,4 +45,6 @@ def _drawings(joined: Joined) -> Iterator[tuple[str, bool, Markup]]:
         yield what, several, roofline_plot(drawn, f"roofline-{number + 1}")
 
 
-section = Section(find_joined=lambda joined: joined.ceilings, page=InPage(30, "ceilings", "Ceilings", _content))
+section = Section(
+    find_joined=lambda joined: joined.ceilings, page=InPage("measured_ceilings.html", "ceilings", "Ceilings", _content)
+)

@@ -10,8 +10,9 @@ from dataclasses import replace
 
 from rich.console import Console
 
+from accelbench.export.terminal import numbers_table
 from accelbench.format import counted
-from accelbench.report.section import InTerminal, Run, Section, numbers_table
+from accelbench.report.section import Run, Section
 from accelbench.run.affinity import granted
 from profiling.records.point import Point
 from profiling.records.record import Record
@@ -83,4 +84,4 @@ def _enough_workers(records: Mapping[int, Record]) -> str:
     )
 
 
-section = Section(find=_find, terminal=InTerminal(60, _print))
+section = Section(find=_find, terminal=_print)

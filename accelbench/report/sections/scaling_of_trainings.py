@@ -11,8 +11,9 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from accelbench.export.terminal import numbers_table
 from accelbench.format import UNKNOWN, digits, seconds
-from accelbench.report.section import InPage, InTerminal, Run, Section, numbers_table
+from accelbench.report.section import InPage, Run, Section
 from accelbench.report.svg import MUTED, SERIES, SURFACE, inline_svg, plot_style, replica_axes, tell
 from profiling.analysis.scaling import (
     LatencyBandwidth,
@@ -228,6 +229,6 @@ def _predicted_speedups(table: ScalingTable) -> list[tuple[int, float]]:
 
 section = Section(
     find=lambda run: scaling_tables(run.records),
-    page=InPage(55, "scaling", "Scaling", _content, study=True),
-    terminal=InTerminal(80, _print),
+    page=InPage("scaling_of_trainings.html", "scaling", "Scaling", _content),
+    terminal=_print,
 )

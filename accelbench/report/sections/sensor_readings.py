@@ -89,4 +89,4 @@ def _counter(name: str, value: float) -> str:
     return format_bytes(value) if name.endswith("_bytes") else f"{value:,.0f}"
 
 
-section = Section(find=lambda run: tables(run.shown), page=InPage(100, "telemetry", "Telemetry"))
+section = Section(find=lambda run: tables(run.shown), page=InPage("sensor_readings.html", "telemetry", "Telemetry"))

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from rich import box
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from accelbench.export.terminal import new_table
 from accelbench.format import counted, digits, quality_text, share
 from accelbench.report.joined import Joined
 from accelbench.report.rows import Row
-from accelbench.report.section import InPage, InTerminal, Section
+from accelbench.report.section import InPage, Section
 
 if TYPE_CHECKING:
     from accelbench.report.same_points import SamePoints
@@ -56,10 +56,9 @@ def _print(found: SamePoints, console: Console) -> None:
 
 
 def _table(found: SamePoints) -> Table:
-    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, header_style="bold", padding=(0, 1, 0, 0))
-    table.add_column("point in several runs", overflow="fold", ratio=1)
-    for column in ("figure", "of own\nceiling", "speed"):
-        table.add_column(column, justify="right", no_wrap=True)
+    numbers = ("figure", "of own\nceiling", "speed")
+    table = new_table("point in several runs", *numbers, right=numbers, whole=numbers)
+    table.columns[0].ratio = 1
     for point in found.shown[:SHOWN_IN_TERMINAL]:
         table.add_row(Text(point.name, style="bold"))
         for entry in point.entries:
@@ -76,11 +75,7 @@ def _table(found: SamePoints) -> Table:
 
 def _means_table(found: SamePoints) -> Table:
     title = f"geometric mean of the speed over {found.base}, of points that nothing disturbed"
-    table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False)
-    table.add_column("of", overflow="fold")
-    table.add_column("run", overflow="fold")
-    for column in ("mean", "points"):
-        table.add_column(column, justify="right", no_wrap=True)
+    table = new_table("of", "run", "mean", "points", right=("mean", "points"), whole=("mean", "points"), title=title)
     for mean in found.means:
         table.add_row(Text(mean.of, style="bold"), Text(mean.place), f"× {digits(mean.value)}", f"{mean.points:,}")
     return table
@@ -103,5 +98,5 @@ def _in_words(found: SamePoints) -> Iterator[str]:
 
 
 section = Section(
-    find_joined=_find, page=InPage(60, "points", "Side by side", _content), terminal=InTerminal(10, _print)
+    find_joined=_find, page=InPage("side_by_side.html", "points", "Side by side", _content), terminal=_print
 )

@@ -11,8 +11,9 @@ from markupsafe import Markup
 from rich.console import Console
 from rich.text import Text
 
+from accelbench.export.terminal import numbers_table
 from accelbench.format import digits, seconds
-from accelbench.report.section import InPage, InTerminal, Run, Section, numbers_table
+from accelbench.report.section import InPage, Run, Section
 from accelbench.report.svg import MARKERS, SERIES, SURFACE, inline_svg, plot_style, replica_axes, tell
 from profiling.analysis.scaling import training_of, trainings
 from profiling.records.record import Record
@@ -144,6 +145,6 @@ def strategies_plot(comparison: Comparison, name: str) -> Markup:
 
 section = Section(
     find=lambda run: comparisons(run.records),
-    page=InPage(50, "strategies", "Strategies", _content, study=True),
-    terminal=InTerminal(70, _print),
+    page=InPage("strategies_compared.html", "strategies", "Strategies", _content),
+    terminal=_print,
 )

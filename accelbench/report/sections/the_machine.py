@@ -159,4 +159,4 @@ def _pairs(settings: dict[str, str]) -> str:
     return ", ".join(f"{name}={value}" for name, value in settings.items())
 
 
-section = Section(find=lambda run: machine(run.info), page=InPage(110, "machine", "Machine"))
+section = Section(find=lambda run: machine(run.info), page=InPage("the_machine.html", "machine", "Machine"))

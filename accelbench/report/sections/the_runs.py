@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from rich import box
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
+from accelbench.export.terminal import new_table
 from accelbench.report.joined import Joined
-from accelbench.report.section import InPage, InTerminal, Section
+from accelbench.report.section import InPage, Section
 from accelbench.report.stored_run import LIGHT_STYLES, Run
 
 LABEL = 24
@@ -25,10 +24,8 @@ def _find(joined: Joined) -> Sequence[Labelled]:
 
 
 def _print(labelled: Sequence[Labelled], console: Console) -> None:
-    shown = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, header_style="bold")
-    shown.add_column("run", overflow="fold", min_width=min(LABEL, max(len(label) for label, _ in labelled)))
-    for column in ("what it is", "outcome"):
-        shown.add_column(column, overflow="fold")
+    shown = new_table("run", "what it is", "outcome")
+    shown.columns[0].min_width = min(LABEL, max(len(label) for label, _ in labelled))
     for label, run in labelled:
         what = f"{run.info.run_id}\n{run.machine}\n{run.suite}, seed {run.info.settings.seed}, {run.created}"
         outcome = Text.assemble(("● ", LIGHT_STYLES[run.light]), run.outcome)
@@ -37,4 +34,4 @@ def _print(labelled: Sequence[Labelled], console: Console) -> None:
     console.print(shown)
 
 
-section = Section(find_joined=_find, page=InPage(1, "runs", "Runs"), terminal=InTerminal(1, _print))
+section = Section(find_joined=_find, page=InPage("the_runs.html", "runs", "Runs"), terminal=_print)

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from rich import box
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
+from accelbench.export.terminal import differences_table
 from accelbench.report.joined import Apart, Joined
-from accelbench.report.section import InPage, InTerminal, Section
+from accelbench.report.section import InPage, Section
 
 ALIKE = "The runs agree in their settings and in every fact of their machines that matters."
 
@@ -35,16 +34,12 @@ def _print(joined: Joined, console: Console) -> None:
         console.print(Text(ALIKE))
         return
     whose = _whose(joined)
-    table = Table(title="What differs and matters", title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
-    for name in ("fact", joined.labels[0], "others"):
-        table.add_column(name, overflow="fold")
-    for one in joined.apart:
-        table.add_row(one.fact, Text(one.first), Text(f"{one.other} ({whose[one]})"), style="yellow")
-    console.print(table)
+    apart = [(one.fact, one.first, f"{one.other} ({whose[one]})") for one in joined.apart]
+    console.print(differences_table(joined.labels[0], "others", apart))
 
 
 section = Section(
     find_joined=lambda joined: None if joined.alone else joined,
-    page=InPage(2, "differences", "Differences", _content),
-    terminal=InTerminal(2, _print),
+    page=InPage("what_differs.html", "differences", "Differences", _content),
+    terminal=_print,
 )

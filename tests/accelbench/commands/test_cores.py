@@ -273,7 +273,7 @@ def shown(info: RunInfo, records: list[Record]) -> str:
     output = io.StringIO()
     if found := section.find(Stored(info, records)):
         assert section.terminal
-        section.terminal.show(found, PlainConsole(file=output, width=200))
+        section.terminal(found, PlainConsole(file=output, width=200))
     return output.getvalue()
 
 

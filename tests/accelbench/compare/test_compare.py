@@ -19,6 +19,7 @@ from profiling.timing.statistics import Estimate
 from tests.fixtures.compare_runs import (
     MATMUL,
     Runs,
+    evidence_of,
     failed,
     in_rounds,
     measured,
@@ -45,10 +46,9 @@ def test_the_spread_between_runs_decides_where_there_are_several(
 ) -> None:
     change = runs.several([1.0, 1.005, 0.995], times_of_b)
     assert (change.verdict, change.reason) == (verdict, None)
-    assert change.evidence is not None
-    assert change.evidence.basis == "3 and 3 runs"
-    assert change.evidence.speed.value == pytest.approx(speed, rel=0.005)
-    assert change.evidence.speed.low < speed < change.evidence.speed.high
+    assert evidence_of(change).basis == "3 and 3 runs"
+    assert evidence_of(change).speed.value == pytest.approx(speed, rel=0.005)
+    assert evidence_of(change).speed.low < speed < evidence_of(change).speed.high
 
 
 def test_runs_that_spread_as_much_as_they_differ_cannot_be_told_however_steady_each_is(runs: Runs) -> None:
@@ -57,10 +57,9 @@ def test_runs_that_spread_as_much_as_they_differ_cannot_be_told_however_steady_e
 
 
 def test_two_runs_a_side_are_wider_than_five(runs: Runs) -> None:
-    few, many = runs.several([1.0, 1.01], [1.1, 1.11]), runs.several([1.0, 1.01] * 2, [1.1, 1.11] * 2)
-    assert few.evidence is not None
-    assert many.evidence is not None
-    assert few.evidence.speed.low < many.evidence.speed.low < many.evidence.speed.high < few.evidence.speed.high
+    sides = ([1.0, 1.01], [1.1, 1.11]), ([1.0, 1.01] * 2, [1.1, 1.11] * 2)
+    few, many = (evidence_of(runs.several(*side)).speed for side in sides)
+    assert few.low < many.low < many.high < few.high
 
 
 def test_a_side_of_one_run_takes_the_spread_of_the_other_and_says_so(runs: Runs) -> None:
@@ -125,8 +124,7 @@ def test_rounds_of_one_run_each_decide_by_their_spread_and_that_assumed_of_runs(
 ) -> None:
     change = compare_point([in_rounds([1.0, 1.01, 0.99, 1.0])], [in_rounds(rounds_of_b)], 0.03, even_if_disturbed=True)
     assert change.verdict == verdict
-    assert change.evidence is not None
-    assert change.evidence.basis == "4 and 4 rounds of one run each"
+    assert evidence_of(change).basis == "4 and 4 rounds of one run each"
     assert change.notes[0].startswith("how much runs differ here is not known, 5% is assumed")
 
 
@@ -228,8 +226,7 @@ def test_executions_of_different_size_are_compared_by_their_rates(runs: Runs) ->
     a = measured(samples(1.0, seed=1), work=Work(bytes=1e9), **stream)
     b = measured(samples(2.0, seed=2), work=Work(bytes=2e9), **stream)
     (change,) = runs([a], [b]).changes
-    assert change.evidence is not None
-    assert change.evidence.speed.value == pytest.approx(1, abs=0.01)
+    assert evidence_of(change).speed.value == pytest.approx(1, abs=0.01)
     assert "one execution is 1e+09 bytes in A and 2e+09 in B, so the rates are compared" in change.notes
 
 
@@ -237,8 +234,7 @@ def test_executions_of_different_size_are_compared_by_their_rates(runs: Runs) ->
 def test_work_known_in_one_run_only_leaves_the_times(runs: Runs, figure: str, known: Work) -> None:
     a = measured(samples(1.0, seed=1), figure=figure, work=known)
     (change,) = runs([a], [measured(samples(1.0, seed=2), figure=figure, work=None)]).changes
-    assert change.evidence is not None
-    assert change.evidence.speed.value == pytest.approx(1, abs=0.01)
+    assert evidence_of(change).speed.value == pytest.approx(1, abs=0.01)
 
 
 def test_work_known_in_one_run_only_is_told(runs: Runs) -> None:

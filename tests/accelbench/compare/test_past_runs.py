@@ -11,7 +11,7 @@ import pytest
 from accelbench.compare.change import Change
 from accelbench.compare.runs import compare
 from accelbench.run.store import RunStore
-from tests.fixtures.compare_runs import NOW, Runs, machine, run, steady
+from tests.fixtures.compare_runs import NOW, Runs, evidence_of, machine, run, steady
 
 QUIET = [1.0, 1.004, 0.997, 1.002, 0.995, 1.006, 0.999, 1.003]
 WILD = [1.0, 1.2, 0.85, 1.1, 0.9, 1.25, 0.95, 1.05]
@@ -34,8 +34,7 @@ def test_the_spread_of_past_runs_is_what_is_normal_here(runs: Runs, tmp_path: Pa
     assert answer([]).verdict == "cannot tell"
     quiet = answer(past(tmp_path / "quiet", QUIET))
     assert quiet.verdict == "slower"
-    assert quiet.evidence is not None
-    assert quiet.evidence.basis == "one process each, and the spread of past runs here"
+    assert evidence_of(quiet).basis == "one process each, and the spread of past runs here"
     assert answer(past(tmp_path / "wild", WILD)).verdict == "cannot tell"
     elsewhere = past(tmp_path / "elsewhere", QUIET, environment=machine(cpu={"model": "EPYC 9965"}))
     assert answer(elsewhere).verdict == "cannot tell"
@@ -46,16 +45,13 @@ def test_the_spread_of_past_runs_also_counts_beside_that_of_three_runs_a_side(ru
     alone = runs.several(*sides)
     even = runs.several(*sides, history=past(tmp_path / "even", [1 + 4 * (median - 1) for median in QUIET]))
     assert (alone.verdict, even.verdict) == ("cannot tell", "slower")
-    assert even.evidence is not None
-    assert even.evidence.basis == "3 and 3 runs, and the spread of past runs here"
+    assert evidence_of(even).basis == "3 and 3 runs, and the spread of past runs here"
 
 
 def test_a_past_that_varied_far_less_than_these_runs_do_does_not_count(runs: Runs, tmp_path: Path) -> None:
     sides = [1.0, 1.03, 0.98], [1.05, 1.08, 1.03]
     alone, quiet = runs.several(*sides), runs.several(*sides, history=past(tmp_path / "quiet", QUIET))
-    assert alone.evidence is not None
-    assert quiet.evidence is not None
-    assert quiet.evidence.error == pytest.approx(alone.evidence.error)
+    assert evidence_of(quiet).error == pytest.approx(evidence_of(alone).error)
 
 
 def test_three_runs_that_happen_to_agree_are_not_told_apart_where_the_past_varied_more(
@@ -77,13 +73,11 @@ def test_disturbed_past_runs_of_kernels_tell_what_is_normal_too(runs: Runs, tmp_
 
 def test_the_past_stands_for_a_side_of_one_run(runs: Runs, tmp_path: Path) -> None:
     change = runs.several([1.0], [1.1, 1.101, 1.099], history=past(tmp_path / "quiet", QUIET))
-    assert change.evidence is not None
-    assert change.evidence.unknown is None
+    assert evidence_of(change).unknown is None
     assert change.verdict == "slower"
 
 
 def test_the_runs_that_are_compared_are_no_history_of_themselves(runs: Runs) -> None:
     a, b = [runs.stored([steady(1.0)]) for _ in range(2)]
     (change,) = compare([a], [b], history=[a, b] * 5).changes
-    assert change.evidence is not None
-    assert change.evidence.basis == "one process each"
+    assert evidence_of(change).basis == "one process each"

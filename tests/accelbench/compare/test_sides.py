@@ -38,7 +38,7 @@ def test_runs_of_a_side_that_are_not_alike_are_told_first(runs: Runs) -> None:
 
 def test_other_settings_of_the_two_sides_are_told(runs: Runs) -> None:
     comparison = runs([steady(1.0)], [steady(1.0)], settings=Settings(seed=7, time_limit_s=60))
-    assert comparison.notes == ("measured with other settings (A / B): seed 1 / 7; time limit none / 60.0",)
+    assert comparison.notes == ("measured with other settings (A / B): seed 1 / 7; time limit none / 60",)
 
 
 def test_a_record_that_is_damaged_or_of_another_schema_is_told_and_left_out(runs: Runs) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import re
 from xml.etree import ElementTree
@@ -10,7 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from accelbench.export.document import Document, Row
+from accelbench.export.document import Column, Document, Row
+from accelbench.export.terminal import table_of
+from accelbench.format import UNKNOWN
+from accelbench.plain_console import PlainConsole
 from accelbench.plain_text import one_line, plain
 
 texts = st.text(max_size=20)
@@ -73,6 +77,24 @@ def test_a_table_in_markdown_reads_as_its_rows() -> None:
     )
 
 
-def test_a_table_of_the_terminal_is_no_documents_task() -> None:
-    with pytest.raises(ValueError, match="table"):
-        Document("run", {}).write("table")
+def test_the_terminals_table_has_a_line_for_each_value_and_hides_no_text_at_any_width() -> None:
+    rows = [
+        Row("matmul n=1024", {"a": 1.25, "verdict": "slower", "notes": ["first note", "second note"], "cost": "high"}),
+        Row("stream", {"a": None, "verdict": "same", "notes": [], "cost": ""}),
+        Row("left out", {}),
+    ]
+    columns = (
+        Column("point", ("{name}",), below=("as it is: {cost}",)),
+        Column("speed", ("× {a:.2f}",), right=True, whole=True),
+        Column("verdict", ("{verdict}",), whole=True),
+        Column("notes", ("{notes}",)),
+    )
+    table = table_of(Document("compare", {}, rows, columns=columns))
+    for width in (50, 80, 200):
+        console = PlainConsole(file=io.StringIO(), width=width)
+        console.print(table)
+        assert isinstance(console.file, io.StringIO)
+        words = console.file.getvalue().split()
+        assert {"matmul", "n=1024", "high", "1.25", "slower", "second", "stream", UNKNOWN} <= set(words)
+        assert "left" not in words
+        assert words.count("as") == 1

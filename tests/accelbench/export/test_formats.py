@@ -9,9 +9,9 @@ from xml.etree import ElementTree
 import pytest
 
 from accelbench.__main__ import main
+from accelbench.doctor import document_of_checks
 from accelbench.doctor.check import Check
 from accelbench.export.document import Document
-from accelbench.export.documents import document_of_checks
 from tests.fixtures.compare_runs import Runs, failed, measured, steady
 from tests.fixtures.report_node import gpu_records
 from tests.fixtures.report_records import HOSTILE, record, unmeasured

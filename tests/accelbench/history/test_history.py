@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from accelbench.history.change_points import change_points
 from accelbench.history.fingerprint import fingerprint
-from accelbench.history.history_table import render_history
+from accelbench.history.history_document import print_history
 from accelbench.history.past import read_past
 from accelbench.history.series import Series, series_of
 from accelbench.history.spread import spread_of_levels, spread_of_neighbours
@@ -205,7 +205,7 @@ def test_what_is_damaged_or_of_another_schema_is_named_in_a_line_each_and_passed
 # What is printed.
 def shown(found: list[Series], passed_over: tuple[str, ...] = ()) -> str:
     console = PlainConsole(file=io.StringIO(), width=120)
-    render_history(found, passed_over, console)
+    print_history(found, passed_over, console)
     assert isinstance(console.file, io.StringIO)
     return " ".join(console.file.getvalue().split())
 

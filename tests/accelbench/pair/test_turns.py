@@ -11,7 +11,7 @@ import pytest
 
 from accelbench.pair.paired import LOOKS, Letter
 from accelbench.pair.result import PointResult
-from accelbench.pair.turns import Course, take_turns
+from accelbench.pair.turns import Course, Measure, take_turns
 from profiling.records.point import Point
 from profiling.records.record import Record
 from profiling.records.telemetry import Telemetry
@@ -26,6 +26,13 @@ def course(name: str = "matmul cpu") -> Course:
     return Course(name, dict(POINTS))
 
 
+def course_of(measure: Measure, within: float = 0.5, seconds: float = 60) -> Course:
+    """Return the only point after its turns."""
+    only = course()
+    take_turns([only], measure, within, monotonic() + seconds, lambda _: None)
+    return only
+
+
 def turns(times: Times, within: float = 0.015, seconds: float = 60, **fields: object) -> tuple[PointResult, str]:
     """What is found where the measurement of that number takes so many seconds, and the order of the sides."""
     order: list[str] = []
@@ -35,9 +42,7 @@ def turns(times: Times, within: float = 0.015, seconds: float = 60, **fields: ob
         order.append(side)
         return measured(samples(times(side, len(order)), count=3, seed=len(order)), **fields)
 
-    only = course()
-    take_turns([only], measure, within, monotonic() + seconds, lambda _: None)
-    return only.result(within), "".join(order)
+    return course_of(measure, within, seconds).result(within), "".join(order)
 
 
 def test_the_sides_take_turns_after_a_first_measurement_that_does_not_count() -> None:
@@ -102,16 +107,13 @@ def test_a_measurement_that_waits_most_of_the_time_counts_by_what_ran() -> None:
         waited = 14 + 5 * (next(number) % 3)  # of 30 samples: the median is on either side
         return measured([1.0] * (30 - waited) + [2.0] * waited)
 
-    number, only = count(), course()
-    take_turns([only], measure, 0.5, monotonic() + 60, lambda _: None)
-    assert only.ratios == pytest.approx([1.0] * 8)
+    number = count()
+    assert course_of(measure).ratios == pytest.approx([1.0] * 8)
 
 
 def test_the_steps_of_a_training_count_as_they_are() -> None:
     times = {"A": [1.0] * 10 + [1.0] * 20, "B": [1.0] * 10 + [2.0] * 20}
-    only = course()
-    take_turns([only], lambda side, _: measured(times[side], timer="steps"), 0.5, monotonic() + 60, lambda _: None)
-    assert only.ratios == pytest.approx([0.5] * 8)
+    assert course_of(lambda side, _: measured(times[side], timer="steps")).ratios == pytest.approx([0.5] * 8)
 
 
 def test_a_side_that_fails_ends_its_point_alone() -> None:
@@ -128,9 +130,7 @@ def test_sides_that_do_different_work_are_compared_by_their_rates() -> None:
     def measure(side: Letter, point: Point) -> Record:
         return measured(samples(1.0), work=Work(flops=1e9 if side == "A" else 2e9))
 
-    only = course()
-    take_turns([only], measure, 0.5, monotonic() + 60, lambda _: None)
-    found = only.result(0.5)
+    found = course_of(measure).result(0.5)
     assert found.ratios == pytest.approx([2.0] * 8)
     assert [found.figure_a, found.figure_b] == pytest.approx([1e9, 2e9], rel=0.02)
     assert found.unit == "FLOP/s"
@@ -140,6 +140,4 @@ def test_sides_that_are_reported_by_different_figures_are_not_compared() -> None
     def measure(side: Letter, point: Point) -> Record:
         return measured(samples(1.0), figure="flops" if side == "A" else "time")
 
-    only = course()
-    take_turns([only], measure, 0.5, monotonic() + 60, lambda _: None)
-    assert only.result(0.5).reason == "A is measured in FLOP/s (flops) and B in s (time)"
+    assert course_of(measure).result(0.5).reason == "A is measured in FLOP/s (flops) and B in s (time)"

@@ -14,10 +14,10 @@ from selenium import webdriver
 
 from accelbench.plain_console import PlainConsole
 from accelbench.report import write_report
+from accelbench.report.bottleneck_text import bottleneck_line
 from accelbench.report.page import render_page
 from accelbench.report.section import Run
 from accelbench.report.terminal import print_run
-from accelbench.report.verdict import verdict_line
 from profiling.analysis.bottleneck import HELP, judge
 from profiling.machine.devices import device_kind
 from profiling.records.bottleneck import Bottleneck, CpuTime
@@ -76,7 +76,7 @@ def test_a_cpu_quota_is_named_by_how_long_it_stopped_the_process() -> None:
         source="trace",
         cpu=CpuTime(wall_s=10.0, run_s=4.0, wait_s=6.0, longest_wait_s=6.0, throttled_s=6.0),
     )
-    assert verdict_line(profile(bottleneck=found)) == (
+    assert bottleneck_line(profile(bottleneck=found)) == (
         "cpu-quota-bound: the CPU quota stopped the process for 60% of the time"
     )
 
@@ -85,12 +85,12 @@ def test_causes_that_are_not_told_apart_and_steps_that_are_not_alike_are_said_in
     doubt = "a traced step takes 3.0 times a measured one"
     found = judge({"device": 0.46, "input": 0.4, "dispatch": 0.14}, source="trace", apart_text=doubt)
     line = "device-bound and input-bound: device 46 %, input 40 %, dispatch 14 %"
-    assert verdict_line(profile(bottleneck=found)) == f"{line}; {doubt}"
+    assert bottleneck_line(profile(bottleneck=found)) == f"{line}; {doubt}"
 
 
 def test_shares_that_round_to_nothing_are_not_in_the_line() -> None:
     found = judge({"device": 0.998, "input": 0.002}, source="trace")
-    assert verdict_line(profile(bottleneck=found)) == "device-bound: device 100 %"
+    assert bottleneck_line(profile(bottleneck=found)) == "device-bound: device 100 %"
 
 
 @pytest.mark.parametrize("found", [record("launch"), training("gpu", "float32", 0.01)])

@@ -15,7 +15,7 @@ from click.testing import CliRunner
 
 from accelbench.errors import UserError
 from accelbench.report import write_report
-from accelbench.report.rows import reproduce
+from accelbench.report.rows import shell_command
 from accelbench.report.table import COLUMNS
 from accelbench.run.store import RunStore, Settings
 from profiling.analysis.roofline import ceilings, share_of_ceiling, share_of_peak
@@ -122,7 +122,7 @@ def test_an_axis_of_words_here_and_numbers_there_is_one_column(tmp_path: Path) -
 
 def test_a_reproducing_command_is_the_point_again_whatever_its_values() -> None:
     odd = record("matmul", "gpu", params={"impl": "it's; rm -rf", "n": 2048}, backend="jax", seed=7)
-    words = shlex.split(reproduce(odd, Settings(max_seconds=3)))
+    words = shlex.split(shell_command(odd, Settings(max_seconds=3)))
     assert words == [
         *("accelbench", "run", "matmul", "--device", "gpu", "--param", "impl=it's; rm -rf", "--param", "n=2048"),
         *("--backend", "jax", "--seed", "7", "--max-seconds", "3"),
@@ -132,7 +132,7 @@ def test_a_reproducing_command_is_the_point_again_whatever_its_values() -> None:
 def test_the_command_line_understands_the_reproducing_command() -> None:
     from accelbench.__main__ import cli
 
-    command = reproduce(record("x", params={"n": 3}, backend="jax"), Settings(max_seconds=3, time_limit_s=9))
+    command = shell_command(record("x", params={"n": 3}, backend="jax"), Settings(max_seconds=3, time_limit_s=9))
     result = CliRunner().invoke(cli, [*shlex.split(command)[1:], "--help"])
     assert result.exit_code == 0
     options = set(re.findall(r"--[a-z-]+", command))

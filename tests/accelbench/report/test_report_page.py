@@ -12,7 +12,7 @@ import pytest
 
 from accelbench.report import write_report
 from accelbench.report.page import render_page
-from accelbench.report.rows import make_rows, reproduce
+from accelbench.report.rows import make_rows, shell_command
 from accelbench.report.section import Run
 from accelbench.run.store import OtherRank, RunStore
 from profiling.records.environment import Cuda
@@ -31,7 +31,7 @@ def test_every_point_is_in_the_page_with_its_figure_or_its_reason(rich_run: RunS
         if found.status == "measured":
             figure = next(row.reading for row in make_rows([found]))
             assert f"{figure.value} {figure.unit}" in text
-            assert reproduce(found, rich_run.info().settings) in text
+            assert shell_command(found, rich_run.info().settings) in text
         else:
             assert found.reason is not None
             assert found.reason in text

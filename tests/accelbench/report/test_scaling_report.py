@@ -56,7 +56,7 @@ def collectives() -> list[Record]:
 def printed(records: list[Record]) -> str:
     output = io.StringIO()
     assert section.terminal
-    section.terminal.show(scaling_tables(records), PlainConsole(file=output, width=160))
+    section.terminal(scaling_tables(records), PlainConsole(file=output, width=160))
     return output.getvalue()
 
 

@@ -31,7 +31,7 @@ def strategies() -> list[Record]:
 def printed(records: list[Record]) -> str:
     output = io.StringIO()
     assert section.terminal
-    section.terminal.show(comparisons(records), PlainConsole(file=output, width=120))
+    section.terminal(comparisons(records), PlainConsole(file=output, width=120))
     return output.getvalue()
 
 

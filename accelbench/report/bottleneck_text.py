@@ -1,4 +1,4 @@
-"""The verdict of a profile in a line: light enough for the terminal, which loads no drawing library for it."""
+"""The bottleneck of a profile as text: light enough for the terminal, which loads no drawing library for it."""
 
 from __future__ import annotations
 
@@ -9,24 +9,24 @@ from profiling.records.record import Profile
 
 UNKNOWN_BOUND = "bottleneck unknown"
 SHARES, NEGLIGIBLE = 3, 0.005
-"""The most shares that stand beside a verdict, and the share that rounds to nothing and is left out."""
+"""The most shares that stand beside a bottleneck, and the share that rounds to nothing and is left out."""
 
 
-def verdict(profile: Profile) -> str:
-    """Return the verdict, `device-bound`, or `device-bound and input-bound`, or that it is unknown."""
+def bottleneck_text(profile: Profile) -> str:
+    """Return the bottleneck, `device-bound`, or `device-bound and input-bound`, or that it is unknown."""
     found = profile.bottleneck
     return " and ".join([found.bound, *found.beside]) if found.bound else UNKNOWN_BOUND
 
 
-def verdict_in_short(profile: Profile) -> str:
-    """Return the verdict with the share of the step that its cause takes: `device-bound 90 %`."""
+def bottleneck_in_short(profile: Profile) -> str:
+    """Return the bottleneck with the share of the step that its cause takes: `device-bound 90 %`."""
     found = profile.bottleneck
     share = next((share for cause, share in found.shares.items() if found.bound == f"{cause}-bound"), None)
-    return verdict(profile) if share is None or found.beside else f"{found.bound} {percent(share)}"
+    return bottleneck_text(profile) if share is None or found.beside else f"{found.bound} {percent(share)}"
 
 
-def verdict_line(profile: Profile) -> str:
-    """Return the verdict in a line, `device-bound: device 99 %, dispatch 1 %`, or why it is unknown."""
+def bottleneck_line(profile: Profile) -> str:
+    """Return the bottleneck in a line, `device-bound: device 99 %, dispatch 1 %`, or why it is unknown."""
     found = profile.bottleneck
     if found.bound is None:
         return f"{UNKNOWN_BOUND}: {found.reason or 'no reason was recorded'}"
@@ -35,11 +35,11 @@ def verdict_line(profile: Profile) -> str:
         return f"{found.bound}: {found.quota_text or ''}"
     largest = sorted(found.shares.items(), key=itemgetter(1), reverse=True)[:SHARES]
     shares = ", ".join(f"{cause} {100 * share:.0f} %" for cause, share in largest if share >= NEGLIGIBLE)
-    line = f"{verdict(profile)}: {shares}" if shares else verdict(profile)
+    line = f"{bottleneck_text(profile)}: {shares}" if shares else bottleneck_text(profile)
     return f"{line}; {found.apart_text}" if found.apart_text else line
 
 
 def shares_text(profile: Profile) -> str:
-    """Return all shares of the mean step, as a hint to the verdict."""
+    """Return all shares of the mean step, as a hint to the bottleneck."""
     shares = ", ".join(f"{cause} {percent(share)}" for cause, share in profile.bottleneck.shares.items())
-    return shares or verdict_line(profile)
+    return shares or bottleneck_line(profile)

@@ -11,7 +11,7 @@ from prometheus_client import parser as text_format
 from prometheus_client.openmetrics import parser as openmetrics_format
 
 from accelbench.__main__ import main
-from accelbench.export.openmetrics import openmetrics
+from accelbench.report.openmetrics import openmetrics
 from accelbench.report.stored_run import Run
 from accelbench.run.store import RunStore
 from profiling.records.point import Point

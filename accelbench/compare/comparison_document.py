@@ -1,0 +1,181 @@
+"""The comparison as a document, and as a terminal shows it: environments, points, and a line that sums up."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from statistics import geometric_mean
+from typing import Any, get_args
+
+from rich.console import Console
+from rich.text import Text
+
+from accelbench.compare.change import Change, SpeedVerdict
+from accelbench.compare.regression import Regression
+from accelbench.compare.runs import Comparison
+from accelbench.cost import by_fastest
+from accelbench.differences import Difference
+from accelbench.export.document import Column, Document, Row
+from accelbench.export.terminal import WIDTH, differences_table, table_of
+from accelbench.format import UNKNOWN, percent, quality_in_short, read, read_figure
+from profiling.records.record import Record
+from profiling.timing.statistics import Estimate
+
+SIDES = Column("A\nB", ("{figure_a}", "{figure_b}"), right=True, whole=True)
+SPEED = ("× {speed:.3f}", "{low:.3f}–{high:.3f}")
+MOST_NAMED = 3
+"""The number of points that a note names; it counts more of them."""
+
+
+def render_comparison(comparison: Comparison, console: Console) -> None:
+    """Print what differs between the environments, then the points, then one line that sums up."""
+    console.print(Text.assemble("B ", (comparison.b, "bold"), " against A ", (comparison.a, "bold")))
+    for note in comparison.notes:
+        console.print(Text(note, style="yellow"))
+    _print_differences(comparison.differences, console)
+    if comparison.changes:
+        console.print()
+        console.print(table_of(document_of_comparison(comparison, ())), width=min(WIDTH, console.width))
+        console.print()
+    if any(record.timing and by_fastest(record.timing) for change in comparison.changes for record in change.a):
+        console.print(
+            Text("Figures are medians; the speed of a kernel on a CPU is by its fastest samples.", style="dim")
+        )
+    _print_notes(comparison.changes, console)
+    for pair in comparison.unmeasured:
+        console.print(Text.assemble((pair.point, "bold"), ": in A ", _outcomes(pair.a), "; in B ", _outcomes(pair.b)))
+    for name, points in (("A", comparison.only_a), ("B", comparison.only_b)):
+        for point in points:
+            console.print(Text.assemble((point, "bold"), f": only in {name}"))
+    console.print(_sum_up(comparison))
+
+
+def _print_differences(found: tuple[Difference, ...], console: Console) -> None:
+    telling = [(difference.fact, difference.a, difference.b) for difference in found if difference.matters]
+    others = [difference for difference in found if not difference.matters]
+    if telling:
+        console.print(differences_table("A", "B", telling), width=min(WIDTH, console.width))
+    else:
+        console.print(Text("The environments agree in everything that matters."))
+    if others:
+        told = "; ".join(f"{other.fact} {other.a} / {other.b}" for other in others)
+        console.print(Text(f"Also different (A / B): {told}", style="dim"))
+
+
+def _print_notes(changes: tuple[Change, ...], console: Console) -> None:
+    """Print what is to be known of the points; what many share is said once, with their number."""
+    points: dict[str, list[str]] = {}
+    for change in changes:
+        for note in (*filter(None, [change.reason]), *change.notes):
+            points.setdefault(note, []).append(change.point)
+        if change.evidence:
+            points.setdefault(f"the interval is that of {change.evidence.basis}", []).append(change.point)
+    for note, those in points.items():
+        everywhere = len(those) == len(changes) > 1
+        who = "all points" if everywhere else ", ".join(those) if len(those) <= MOST_NAMED else f"{len(those)} points"
+        console.print(Text.assemble((who, "bold"), f": {note}"))
+
+
+def _outcomes(records: Sequence[Record]) -> Text:
+    """Return what became of the point in each run; equal outcomes are told once."""
+    counted = Counter((record.status, "" if record.status == "measured" else record.reason) for record in records)
+    styles = {"measured": "", "failed": "bold red", "skipped": "yellow"}
+    parts = []
+    for (status, reason), count in counted.items():
+        why = "" if status == "measured" else f" ({reason or 'no reason was recorded'})"
+        parts.append(Text.assemble((status, styles[status]), why, f" {count}×" if len(records) > 1 else ""))
+    return Text(", ").join(parts)
+
+
+def _sum_up(comparison: Comparison) -> Text:
+    if not comparison.changes:
+        return Text("No point was measured on both sides.", style="bold yellow")
+    counts = Counter(change.verdict for change in comparison.changes)
+    parts = [f"{counts[verdict]} {verdict}" for verdict in get_args(SpeedVerdict) if counts[verdict]]
+    parts += [f"{len(comparison.unmeasured)} not measured in every run"] if comparison.unmeasured else []
+    alone = len(comparison.only_a) + len(comparison.only_b)
+    parts += [f"{alone} on one side only"] if alone else []
+    return Text(f"B: {', '.join(parts)} (same: within ±{percent(comparison.equivalence)})", style="bold")
+
+
+def document_of_comparison(comparison: Comparison, regressions: Sequence[Regression]) -> Document:
+    """Return each point of both sides; a regression has failed, and what cannot be told is skipped."""
+    facts = {
+        "a": comparison.a,
+        "b": comparison.b,
+        "equivalence": comparison.equivalence,
+        "differences": [{"fact": d.fact, "a": d.a, "b": d.b, "matters": d.matters} for d in comparison.differences],
+        "notes": comparison.notes,
+        "only_a": comparison.only_a,
+        "only_b": comparison.only_b,
+    }
+    worse = {regression.point: regression.reason for regression in regressions}
+    rows = [_change(change, worse.get(change.point)) for change in comparison.changes]
+    for pair in comparison.unmeasured:
+        reason = "; ".join(f"{r.status}: {r.reason}" for r in (*pair.a, *pair.b) if r.status != "measured")
+        rows.append(Row(pair.point, {}, "failed" if pair.point in worse else "skipped", worse.get(pair.point, reason)))
+    columns = (
+        Column("point", ("{name}",), below=("{qualities}",)),
+        SIDES,
+        Column("speed of B\n95% interval", SPEED, right=True, whole=True),
+        Column("verdict", ("{verdict}",), below=("{certainty}",), whole=True),
+    )
+    return Document("compare", facts, rows, ["verdict", "change", "notes"], columns)
+
+
+def _change(change: Change, regression: str | None) -> Row:
+    speed = change.evidence.speed if change.evidence else None
+    undecided = change.verdict == "cannot tell"
+    return Row(
+        name=change.point,
+        values={
+            "verdict": change.verdict,
+            "certainty": _certainty(change),
+            **speed_values(speed),
+            "figure_a": _mean_figure(change.a),
+            "figure_b": _mean_figure(change.b),
+            "qualities": list(_qualities(change)),
+            "basis": change.evidence.basis if change.evidence else None,
+            "disturbed": change.barred,
+            "notes": change.notes,
+        },
+        outcome="failed" if regression else "skipped" if undecided else "passed",
+        reason=regression or change.reason or "",
+    )
+
+
+def _certainty(change: Change) -> str:
+    """Return how sure the verdict is: by how little the same differ, or the p value that there is no difference."""
+    if change.evidence is None or change.barred:
+        return ""
+    if change.verdict == "same":
+        speed = change.evidence.speed
+        return f"within {percent(max(1 - speed.low, 1 - 1 / speed.high))}"
+    return f"p = {change.evidence.p:.2g}" if change.evidence.p >= 1e-4 else "p < 0.0001"
+
+
+def _mean_figure(records: Sequence[Record]) -> str:
+    """Return the figure of one run, or the geometric mean of the figures of several."""
+    rates = [rate for record in records if (rate := record.rate())]
+    reading = read_figure(records[0])
+    if len(rates) == len(records) > 1:
+        reading = read(geometric_mean(rates), records[0].unit)
+    return reading.figure if reading else UNKNOWN
+
+
+def _qualities(change: Change) -> Iterator[str]:
+    """Yield each quality in A and in B, with its interval where it is a share of the record's held-out examples."""
+    for quality in change.a[0].qualities:
+        if quality.name in change.qualities:
+            pair = zip((change.a[0], change.b[0]), change.qualities[quality.name], strict=True)
+            told = [quality_in_short(record, quality, mean) for record, mean in pair]
+            between = " /\n  " if "(" in told[0] else " / "  # two intervals do not fit one line
+            yield f"{quality.name} {between.join(told)}"
+
+
+def speed_values(speed: Estimate | None) -> dict[str, Any]:
+    """Return the columns of the speed of B over that of A, of which `change` is in words: `× 0.956 (0.951–0.960)`."""
+    if speed is None:
+        return dict.fromkeys(("change", "speed", "low", "high"))
+    change = f"× {speed.value:.3f} ({speed.low:.3f}–{speed.high:.3f})"
+    return {"change": change, "speed": speed.value, "low": speed.low, "high": speed.high}

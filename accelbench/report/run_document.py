@@ -1,0 +1,73 @@
+"""The document of runs: each point with its figure, its flags and what limits it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from accelbench.export.document import Document, Outcome, Row
+from accelbench.report.answer import answer
+from accelbench.report.standing import standings
+from accelbench.report.stored_run import Run
+
+
+def document_of_runs(runs: Sequence[Run], command: str) -> Document:
+    """Return every point of the runs with its figure, its flags and what holds it back."""
+    each = [_of_run(run) for run in runs]
+    facts = each[0] if len(each) == 1 else {"runs": each}
+    told = ["run"] * (len(runs) > 1) + ["figure", "bound", "normal", "flags"]
+    return Document(command, facts, [row for run in runs for row in _points(run)], told)
+
+
+def _of_run(run: Run) -> dict[str, Any]:
+    found = answer(run)
+    facts = {
+        "run": run.info.run_id,
+        "label": run.info.label.words,
+        "suite": run.suite,
+        "device": run.info.device,
+        "machine": run.machine,
+        "created": run.info.created.isoformat(),
+        "status": run.info.status,
+        "outcome": run.outcome,
+    }
+    if run.left_out.points:
+        facts["left_out"] = f"{len(run.left_out.points):,} points of this large run are in its records.csv alone"
+    if found:
+        facts |= {"how_fast": found.how_fast, "holds_back": found.holds_back, "believe": found.believe}
+    return facts
+
+
+def _points(run: Run) -> Iterator[Row]:
+    normal = {str(standing.row.record.point): standing.sentence for standing in standings(run)}
+    for row in run.rows:
+        record = row.record
+        profile = record.profile
+        rate, low, high = record.rate_interval() or (None, None, None)
+        yield Row(
+            name=str(record.point),
+            values={
+                "run": run.info.run_id,
+                "figure": str(row.reading),
+                "rate": rate,
+                "low": low,
+                "high": high,
+                "unit": record.unit,
+                "seconds": record.timing.execution.seconds if record.timing else None,
+                "of_ceiling": row.of_ceiling.value,
+                "of_peak": row.of_peak.value,
+                "bound": profile.bottleneck.bound if profile else None,
+                "normal": normal.get(str(record.point)),
+                "metrics": {name: metric.value for name, metric in record.metrics.items()},
+                "disturbed": row.disturbed is not None,
+                "flags": [flag.word for flag in row.flags],
+            },
+            reason=row.disturbed or "",
+            seconds=record.elapsed_s,
+        )
+    unmeasured: tuple[Outcome, ...] = ("failed", "skipped")
+    for status in unmeasured:
+        for record in run.of_status(status):
+            yield Row(str(record.point), {"run": run.info.run_id}, status, record.reason or "", record.elapsed_s)
+    for point in run.lost if run.info.status == "finished" else ():
+        yield Row(point, {"run": run.info.run_id}, "failed", "its record is gone")
