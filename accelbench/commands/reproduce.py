@@ -24,6 +24,7 @@ from accelbench.export.document import Format
 from accelbench.limits import MOST_SECONDS
 
 if TYPE_CHECKING:
+    from accelbench.forecast import Stored as StoredRun
     from accelbench.reproduce.paper import Paper
     from accelbench.run.store import RunStore
     from profiling.records.point import Device
@@ -139,7 +140,6 @@ def measurement(
     """
     from accelbench.forecast import forecast, of_machine, past_seconds, usual_seconds
     from accelbench.plain_console import say
-    from accelbench.reproduce.measuring import interrupted
     from accelbench.run.plan import ceilings_beside, make_plan
     from accelbench.run.store import Settings
     from accelbench.run.suite import load_suite
@@ -167,6 +167,14 @@ def measurement(
     for data in paper.fetch:
         say(f"claims about quality need real data: 'accelbench data fetch {data}' gets it")
     return words
+
+
+def interrupted(runs: Sequence[StoredRun], suite: str, device: Device) -> RunStore | None:
+    """Return the last unfinished run of the suite on the device; None without one."""
+    found = [
+        store for store, info in runs if (info.suite, info.device) == (suite, device) and info.status != "finished"
+    ]
+    return found[-1] if found else None
 
 
 def made_since(before: Sequence[RunStore]) -> str:

@@ -17,15 +17,15 @@ if TYPE_CHECKING:
     from accelbench.pair.result import PairResult, PointResult
     from accelbench.report.stored_run import Run
     from accelbench.reproduce.judging import Judgement
-    from accelbench.reproduce.verdict import Word
+    from accelbench.reproduce.verdict import Verdict
     from profiling.records.environment import Environment
     from profiling.timing.statistics import Estimate
 
-OF_CLAIM: dict[Word, Outcome] = {
+OF_CLAIM: dict[Verdict, Outcome] = {
     "confirmed": "passed",
     "predicted": "passed",
     "refuted": "failed",
-    "cannot tell": "skipped",
+    "inconclusive": "skipped",
 }
 
 
@@ -186,6 +186,7 @@ def document_of_judgement(judgement: Judgement) -> Document:
         "citation": str(judgement.paper.citation),
         "runs": [run.info.run_id for run in judgement.runs],
         "verdicts": judgement.sentence,
+        "without_verdict": [{"name": n.id, "claim": n.says, "note": n.note} for n in judgement.paper.note],
         "notes": judgement.notes,
     }
     rows = []
@@ -193,14 +194,14 @@ def document_of_judgement(judgement: Judgement) -> Document:
         claim, finding = judged.claim, judged.finding
         values = {
             "claim": claim.says,
-            "verdict": finding.word,
+            "verdict": finding.verdict,
             "published": claim.published or None,
             "ours": finding.ours or None,
             "evidence": finding.evidence,
             "not_decided": claim.not_decided or None,
         }
         why = f"{finding.reason}: {finding.why}" if finding.reason else finding.why
-        rows.append(Row(claim.id, values, OF_CLAIM[finding.word], why))
+        rows.append(Row(claim.id, values, OF_CLAIM[finding.verdict], why))
     return Document("reproduce", facts, rows)
 
 
