@@ -221,7 +221,7 @@ class Growth(Rule):
                 lines.append(f"{at}: {pair.name}, {pair.devices}: {as_text(ratio)}")
         parts = []
         for name, course in courses.items():
-            numbers = sorted((at for at in course if at.isdecimal()), key=int)
+            numbers = sorted((at for at in course if at.isdecimal()), key=int) or [""]
             first, last = (self.first, self.last) if self.first else (numbers[0], numbers[-1])
             if first != last and {first, last} <= course.keys():
                 parts.append(self._part(name, course, first, last))
@@ -382,7 +382,8 @@ class Equal(Rule):
     def judge(self, asked: Sequence[Points], observations: Observations) -> Finding:
         """Judge every fact; one that differs refutes."""
         if self.of == "har":
-            parts = [self._part(name, wanted, self._har()[name]) for name, wanted in self.facts.items()]
+            counts = self._har()
+            parts = [self._part(name, wanted, counts.get(name)) for name, wanted in self.facts.items()]
             return decided(parts, "the data set is as described", needs="each")
         parts = []
         for info in (run.info for run in observations.runs if run.info.environment.system.runtime == self.of):
