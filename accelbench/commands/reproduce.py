@@ -24,19 +24,20 @@ from accelbench.export.document import Document, Format, Outcome, Row
 from accelbench.limits import MOST_SECONDS
 
 if TYPE_CHECKING:
+    from accelbench.forecast import Stored as StoredRun
     from accelbench.reproduce.judging import Judgement
     from accelbench.reproduce.paper import Paper
-    from accelbench.reproduce.verdict import Word
+    from accelbench.reproduce.verdict import Verdict
     from accelbench.run.store import RunStore
     from profiling.records.point import Device
 
 MEASURING = ("small", "device", "time_limit", "trusted_network")
 """The options that say how to measure."""
-OF_CLAIM: dict[Word, Outcome] = {
+OF_CLAIM: dict[Verdict, Outcome] = {
     "confirmed": "passed",
     "predicted": "passed",
     "refuted": "failed",
-    "cannot tell": "skipped",
+    "inconclusive": "skipped",
 }
 
 
@@ -146,7 +147,6 @@ def measurement(
     """
     from accelbench.forecast import forecast, of_machine, past_seconds, usual_seconds
     from accelbench.plain_console import say
-    from accelbench.reproduce.measuring import interrupted
     from accelbench.run.plan import ceilings_beside, make_plan
     from accelbench.run.store import Settings
     from accelbench.run.suite import load_suite
@@ -174,6 +174,14 @@ def measurement(
     for data in paper.fetch:
         say(f"claims about quality need real data: 'accelbench data fetch {data}' gets it")
     return words
+
+
+def interrupted(runs: Sequence[StoredRun], suite: str, device: Device) -> RunStore | None:
+    """Return the last unfinished run of the suite on the device; None without one."""
+    found = [
+        store for store, info in runs if (info.suite, info.device) == (suite, device) and info.status != "finished"
+    ]
+    return found[-1] if found else None
 
 
 def made_since(before: Sequence[RunStore]) -> str:
@@ -216,6 +224,7 @@ def document_of_judgement(judgement: Judgement) -> Document:
         "citation": str(judgement.paper.citation),
         "runs": [run.info.run_id for run in judgement.runs],
         "verdicts": judgement.sentence,
+        "without_verdict": [{"name": n.id, "claim": n.says, "note": n.note} for n in judgement.paper.note],
         "notes": judgement.notes,
     }
     rows = []
@@ -223,12 +232,12 @@ def document_of_judgement(judgement: Judgement) -> Document:
         claim, finding = judged.claim, judged.finding
         values = {
             "claim": claim.says,
-            "verdict": finding.word,
+            "verdict": finding.verdict,
             "published": claim.published or None,
             "ours": finding.ours or None,
             "evidence": finding.evidence,
             "not_decided": claim.not_decided or None,
         }
         why = f"{finding.reason}: {finding.why}" if finding.reason else finding.why
-        rows.append(Row(claim.id, values, OF_CLAIM[finding.word], why))
+        rows.append(Row(claim.id, values, OF_CLAIM[finding.verdict], why))
     return Document("reproduce", facts, rows)

@@ -1,7 +1,6 @@
-"""The claims of published studies, judged by stored runs: confirmed, refuted, predicted, or why it cannot be told.
+"""Verdicts on the claims of published studies, from stored runs.
 
-A claim becomes a verdict in this order: `paper` reads the claims of a study, each with the `points` that decide it and
-its rule; `evidence` finds these points in the runs that were given; `times` makes ratios of them, with intervals; one
-of the `rules` weighs these; and `verdict` is what comes out. `judging` does so for all claims of a study, and
-`terminal_claims` and `claims_page` show it. `measuring` is about the run of a study that has none yet.
+`paper` reads a study's TOML file. `observations` selects the measured points of a claim, `pairs` compares their times,
+and a predicate of `rules` (or of `cores`) combines the comparisons into a `verdict`. `judging` does so for every claim;
+`terminal_claims` and `claims_page` print the result.
 """

@@ -1,4 +1,4 @@
-"""All claims of a study, judged by the runs that were given, and what of these runs decides nothing."""
+"""Verdicts on all claims of a study, and notes on the runs."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 
 from accelbench.report.joined import Joined
 from accelbench.report.stored_run import Run
-from accelbench.reproduce.evidence import MOST_TOLD, Evidence, was_disturbed
+from accelbench.reproduce.observations import LISTED, Observations, too_noisy
 from accelbench.reproduce.paper import Claim, Paper
-from accelbench.reproduce.verdict import WORDS, CannotTell, Finding
+from accelbench.reproduce.verdict import VERDICTS, Finding, Inconclusive
 
 
 @dataclass(frozen=True)
@@ -29,42 +29,41 @@ class Judgement:
     runs: tuple[Run, ...]
     claims: tuple[Judged, ...]
     notes: tuple[str, ...]
-    """What is to be known of the runs: how they differ, unfinished ones, and points that decide no claim."""
+    """Differences between the runs, unfinished runs, and points that decide no claim."""
 
     @property
     def sentence(self) -> str:
-        """Return the verdicts counted: `3 confirmed, 1 refuted, 7 cannot tell`."""
-        counts = Counter(judged.finding.word for judged in self.claims)
-        return ", ".join(f"{counts[word]} {word}" for word in WORDS if counts[word])
+        """Return the number of each verdict, such as `3 confirmed, 1 refuted, 7 inconclusive`."""
+        counts = Counter(judged.finding.verdict for judged in self.claims)
+        return ", ".join(f"{counts[verdict]} {verdict}" for verdict in VERDICTS if counts[verdict])
 
 
 def judge(paper: Paper, runs: Sequence[Run], even_if_disturbed: bool = False) -> Judgement:
-    """Return the verdict on each claim of the study, by these runs."""
-    evidence = Evidence(tuple(runs), even_if_disturbed)
-    claims = tuple(Judged(claim, judge_claim(claim, evidence)) for claim in paper.claim)
-    return Judgement(paper, evidence.runs, claims, tuple(_notes(paper, runs)))
+    """Return the verdict on each claim of the study."""
+    observations = Observations(tuple(runs), even_if_disturbed)
+    claims = tuple(Judged(claim, judge_claim(claim, observations)) for claim in paper.claim)
+    return Judgement(paper, observations.runs, claims, tuple(_notes(paper, runs)))
 
 
-def judge_claim(claim: Claim, evidence: Evidence) -> Finding:
-    """Return the verdict on one claim; where it lacks points for the only reason that they were disturbed, say that."""
+def judge_claim(claim: Claim, observations: Observations) -> Finding:
+    """Return the verdict on one claim; if it lacks only noisy points, that is the reason."""
     try:
-        return claim.rule.judge(claim.points, evidence)
-    except CannotTell as found:
-        left_out = evidence.left_out(claim.points) if found.reason == "no such point" else None
-        return was_disturbed(left_out).finding() if left_out and _decides(claim, evidence) else found.finding()
+        return claim.rule.judge(claim.points, observations)
+    except Inconclusive as found:
+        noisy = observations.noisy(claim.points) if found.reason == "no such point" else None
+        return too_noisy(noisy).finding if noisy and _decides_with_noisy(claim, observations) else found.finding
 
 
-def _decides(claim: Claim, evidence: Evidence) -> bool:
-    """Tell whether no point is missing if disturbed ones count, too."""
+def _decides_with_noisy(claim: Claim, observations: Observations) -> bool:
     try:
-        claim.rule.judge(claim.points, replace(evidence, even_if_disturbed=True))
-    except CannotTell as found:
+        claim.rule.judge(claim.points, replace(observations, even_if_disturbed=True))
+    except Inconclusive as found:
         return found.reason != "no such point"
     return True
 
 
 def title(run: Run) -> str:
-    """Return the run in words: its id, suite, device and day."""
+    """Return the run's id, suite, device and day."""
     return f"{run.info.run_id} ({run.suite}, {run.info.device}, {run.created})"
 
 
@@ -79,10 +78,10 @@ def _notes(paper: Paper, runs: Sequence[Run]) -> Iterator[str]:
         unused = [
             str(record.point)
             for record in measured
-            if not any(record.point.device in points.devices and points.ask_for(record.point) for points in asked)
+            if not any(record.point.device in points.devices and points.select(record.point) for points in asked)
         ]
         if unused:
-            named = "; ".join(unused[:MOST_TOLD]) + f"; and {len(unused) - MOST_TOLD} more" * (len(unused) > MOST_TOLD)
+            named = "; ".join(unused[:LISTED]) + f"; and {len(unused) - LISTED} more" * (len(unused) > LISTED)
             some = f"{len(unused)} of its {len(measured)} points decide{'s' * (len(unused) == 1)} no claim"
             told = "none of its points decides a claim" if len(unused) == len(measured) else some
             yield f"{title(run)}: {told} of {paper.name}: {named}"

@@ -1,4 +1,4 @@
-"""A published study as a file: what it is, which suite measures it, and its claims with the rules that decide them."""
+"""A published study in a TOML file: citation, suites, claims with the rules that decide them, and notes."""
 
 from __future__ import annotations
 
@@ -11,65 +11,42 @@ from typing import Annotated, Any
 from pydantic import Field, ValidationError, model_validator
 
 from accelbench.errors import UserError
-from accelbench.reproduce.points import Points
-from accelbench.reproduce.rules.cores import FasterThanCores, MoreCoresNeeded
-from accelbench.reproduce.rules.facts import Arithmetic, Exact, HarPeople, RuntimeIs, Stated, VendorStates
-from accelbench.reproduce.rules.growth import Between, Rises, Steeper
-from accelbench.reproduce.rules.hosts import CloudAlike, CloudSlower, FrameworksApart, MoreDevices
-from accelbench.reproduce.rules.memory import MemoryMattersLess
-from accelbench.reproduce.rules.quality import BestAt, QualityHolds
-from accelbench.reproduce.rules.ratios import Crosses, Explained, Ordered, RatioGrows, Slower
-from accelbench.reproduce.rules.steps import OverheadLeft
-from accelbench.reproduce.rules.undecided import Shown, Undecided
+from accelbench.reproduce.cores import FasterThanCores, NeedsCores
+from accelbench.reproduce.observations import Points
+from accelbench.reproduce.rules import Equal, Growth, Open, Overhead, Ratio, Slope, Trained
 from profiling.near_misses import suggest
 from profiling.records.stored import Stored, first_fault
 
 PAPERS = files("accelbench") / "papers"
 AnyRule = Annotated[
-    Arithmetic
-    | BestAt
-    | Between
-    | CloudAlike
-    | CloudSlower
-    | Crosses
-    | Exact
-    | Explained
-    | FasterThanCores
-    | FrameworksApart
-    | HarPeople
-    | MemoryMattersLess
-    | MoreCoresNeeded
-    | MoreDevices
-    | Ordered
-    | OverheadLeft
-    | QualityHolds
-    | RatioGrows
-    | Rises
-    | RuntimeIs
-    | Shown
-    | Slower
-    | Stated
-    | Steeper
-    | Undecided
-    | VendorStates,
+    Equal | FasterThanCores | Growth | NeedsCores | Open | Overhead | Ratio | Slope | Trained,
     Field(discriminator="name"),
 ]
 
 
-class Claim(Stored):
-    """One claim of a document."""
+class Statement(Stored):
+    """Statement of a document, in our own words."""
 
     id: str
     says: str
-    """The claim in our own words."""
     published: str = ""
-    """The figure that the document states, in words; empty where it states none."""
+    """Value that the document states."""
     where: str = ""
-    """The table, figure or section of the document; empty where it is not known."""
+    """Table, figure or section of the document."""
+
+
+class Note(Statement):
+    """Statement that no measurement is about, such as a sum of published numbers; it has no verdict."""
+
+    note: str
+    """What is known about the statement."""
+
+
+class Claim(Statement):
+    """Statement that measurements decide."""
+
     points: tuple[Points, ...] = ()
-    """The points that decide it, of each benchmark."""
     rule: AnyRule
-    """The rule that decides it."""
     not_decided: str = ""
     """What the verdict does not cover."""
 
@@ -81,7 +58,7 @@ class Claim(Stored):
 
 
 class Citation(Stored):
-    """What names the document, as far as it is known."""
+    """Bibliographic reference of the document."""
 
     authors: str
     title: str
@@ -93,46 +70,45 @@ class Citation(Stored):
 
 
 class Hardware(Stored):
-    """A device that the study measured on, whose vendor's figures are shown beside today's ceilings."""
+    """Device of the study, whose vendor's figures are shown next to today's empirical peaks."""
 
     device: str
     called: str
-    """The device in the document's words."""
+    """Name in the document."""
     card: str = ""
-    """The name by which our table of vendors' figures knows it; empty where it has none."""
+    """Name in our table of vendors' figures."""
 
 
 class Paper(Stored):
-    """A study and its claims."""
+    """A study, its claims, and notes on further statements."""
 
     name: str
     citation: Citation
     about: str
-    """What the study is, in a sentence."""
     suite: str
-    """The suite that measures it."""
     small: str
-    """The suite that measures it on two cores in minutes."""
+    """Suite for two cores and minutes."""
     processes: Annotated[int, Field(ge=1)] = 1
-    """The number of processes that have to measure together."""
+    """Number of processes that measure together."""
     fetch: tuple[str, ...] = ()
-    """The data sets that its claims about quality need, by their names for `accelbench data fetch`."""
+    """Data sets that claims about quality need, by their names for `accelbench data fetch`."""
     hardware: tuple[Hardware, ...] = ()
     claim: Annotated[tuple[Claim, ...], Field(min_length=1)]
+    note: tuple[Note, ...] = ()
 
     @property
     def benchmarks(self) -> set[str]:
-        """Return the benchmarks that its claims ask for."""
+        """Return the benchmarks that its claims are about."""
         return {points.benchmark for claim in self.claim for points in claim.points}
 
 
 def paper_names() -> list[str]:
-    """Return the names of the studies whose claims are known."""
+    """Return the names of the built-in studies."""
     return sorted(file.name.removesuffix(".toml") for file in PAPERS.iterdir() if file.name.endswith(".toml"))
 
 
 def load_paper(name_or_path: str) -> Paper:
-    """Return the study of that name, or of that TOML file; `UserError` naming those there are, or what is wrong."""
+    """Return the built-in study of that name, or the study in that TOML file."""
     path = Path(name_or_path)
     if name_or_path in paper_names():
         file = PAPERS / f"{name_or_path}.toml"
@@ -148,7 +124,7 @@ def load_paper(name_or_path: str) -> Paper:
 
 
 def parse_paper(name: str, text: str, file: str) -> Paper:
-    """Return the study of a file's text; `UserError` with the file and the line of what is wrong."""
+    """Return the study in a TOML text; raise `UserError` with the file and line of the first error."""
     try:
         paper = Paper.model_validate({"name": name} | tomllib.loads(text))
     except tomllib.TOMLDecodeError as error:
@@ -158,20 +134,22 @@ def parse_paper(name: str, text: str, file: str) -> Paper:
     except ValidationError as error:
         place = error.errors(include_input=False, include_url=False, include_context=False)[0]["loc"]
         raise UserError(f"{file} line {line_of(text, place)}: {first_fault(error)}") from None
-    ids = [claim.id for claim in paper.claim]
-    for number, claim in enumerate(paper.claim):
-        if claim.id in ids[:number]:
-            raise UserError(f"{file} line {line_of(text, ('claim', number, 'id'))}: {claim.id} is there twice")
+    seen: set[str] = set()
+    for table, statements in (("claim", paper.claim), ("note", paper.note)):
+        for number, statement in enumerate(statements):
+            if statement.id in seen:
+                raise UserError(f"{file} line {line_of(text, (table, number, 'id'))}: {statement.id} is there twice")
+            seen.add(statement.id)
     return paper
 
 
 def line_of(text: str, place: tuple[Any, ...]) -> int:
-    """Return the number of the line, from 1, at which what is at that place of a paper's file stands, or should."""
+    """Return the 1-based line of a location in the TOML text, or of its table if the key is missing."""
     lines, begin = text.splitlines(), 0
     end = len(lines)
     words = [word for word in place if isinstance(word, str)]
-    if place[:1] == ("claim",) and len(place) > 1:
-        heads = [number for number, line in enumerate(lines) if line.strip() == "[[claim]]"]
+    if place[0] in ("claim", "note") and len(place) > 1:
+        heads = [number for number, line in enumerate(lines) if line.strip() == f"[[{place[0]}]]"]
         begin = heads[place[1]] if place[1] < len(heads) else 0  # claims in an array have no heads
         end = next((head for head in heads if head > begin), end)
         words = words[1:]

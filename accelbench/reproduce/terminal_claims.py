@@ -1,4 +1,4 @@
-"""The claims of a study as a terminal shows them: a table with verdict and evidence, in 80 columns and more."""
+"""Terminal output of claims: a table with verdicts and evidence, for 80 columns and more, and the notes."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from accelbench.format import UNKNOWN
+from accelbench.format import UNKNOWN, counted
 from accelbench.reproduce.judging import Judged, Judgement, title
 from accelbench.reproduce.paper import Paper
-from accelbench.reproduce.verdict import Word
+from accelbench.reproduce.verdict import Verdict
 
 MOST_LINES = 3
-"""The lines of evidence that the table shows of a claim; the page has all."""
+"""Lines of evidence per claim in the table; the page has all."""
 WIDTH = 120
-STYLES: dict[Word, str] = {
+STYLES: dict[Verdict, str] = {
     "confirmed": "bold green",
     "refuted": "bold red",
     "predicted": "bold cyan",
-    "cannot tell": "yellow",
+    "inconclusive": "yellow",
 }
 
 
@@ -32,8 +32,11 @@ def print_papers(papers: Sequence[Paper], console: Console) -> None:
         console.print(Text.assemble((paper.name, "bold"), f"  {paper.citation}"), soft_wrap=True)
         console.print(Text(f"    {paper.about}"), soft_wrap=True)
         suites = f"suite {paper.suite}, on two cores {paper.small}{procs}"
+        notes = f" and {counted(len(paper.note), 'note')}" if paper.note else ""
         data = "".join(f"; 'accelbench data fetch {name}' for claims about quality" for name in paper.fetch)
-        console.print(Text(f"    {len(paper.claim)} claims; {suites}{data}", style="dim"), soft_wrap=True)
+        console.print(
+            Text(f"    {counted(len(paper.claim), 'claim')}{notes}; {suites}{data}", style="dim"), soft_wrap=True
+        )
 
 
 def print_judgement(judgement: Judgement, console: Console) -> None:
@@ -43,8 +46,10 @@ def print_judgement(judgement: Judgement, console: Console) -> None:
     for run in judgement.runs:
         console.print(Text(f"by {title(run)}", style="dim"))
     console.print(_table(judgement.claims), width=min(WIDTH, console.width))
-    for note in judgement.notes:
-        console.print(Text(note, style="yellow"))
+    for note in judgement.paper.note:
+        console.print(Text(f"{note.id}, no verdict: {note.says} Note: {note.note}", style="dim"))
+    for line in judgement.notes:
+        console.print(Text(line, style="yellow"))
     console.print(Text(f"{judgement.paper.name}: {judgement.sentence}", style="bold"))
 
 
@@ -63,9 +68,11 @@ def _table(claims: Sequence[Judged]) -> Table:
             text.append(f"\nand {len(finding.evidence) - MOST_LINES} more, which the page shows", style="dim")
         figures = Text(claim.published or UNKNOWN)
         figures.append(f"\n{finding.ours or UNKNOWN}", style="dim")
-        verdict = Text.assemble((finding.word, STYLES[finding.word]), f": {finding.reason}" if finding.reason else "")
+        verdict = Text.assemble(
+            (finding.verdict, STYLES[finding.verdict]), f": {finding.reason}" if finding.reason else ""
+        )
         verdict.append(f"\n{finding.why}")
-        if claim.not_decided and finding.word != "cannot tell":
+        if claim.not_decided and finding.verdict != "inconclusive":
             verdict.append(f"\nNot decided: {claim.not_decided}", style="dim")
         table.add_row(Text(claim.id, style="bold"), text, figures, verdict)
         table.add_section()

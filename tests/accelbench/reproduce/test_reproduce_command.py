@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 
 from accelbench.__main__ import main
+from accelbench.commands.reproduce import interrupted
 from accelbench.forecast import forecast, of_machine, past_seconds
 from accelbench.plain_console import PlainConsole
 from accelbench.report.joined import read_runs
 from accelbench.reproduce.claims_page import render
 from accelbench.reproduce.judging import Judgement, judge
-from accelbench.reproduce.measuring import interrupted
 from accelbench.reproduce.paper import load_paper
 from accelbench.reproduce.terminal_claims import print_judgement
 from accelbench.run.store import RunStore, Settings
@@ -57,13 +57,15 @@ def test_stored_runs_are_judged_together_and_the_status_is_0_whatever_the_verdic
     assert main(["reproduce", "kimm2021", "one", "two"]) == 0
     told = " ".join(capsys.readouterr().out.split())
     judgement = of_kimm("one", "two")
-    words = {judged.claim.id: judged.finding.word for judged in judgement.claims}
-    assert [name for name, word in words.items() if word == "refuted"] == ["K10b"]
-    assert {"K1", "K2", "K3", "K9", "K10a"} <= {name for name, word in words.items() if word == "confirmed"}
+    words = {judged.claim.id: judged.finding.verdict for judged in judgement.claims}
+    assert [name for name, word in words.items() if word == "refuted"] == []
+    assert [name for name, word in words.items() if word == "confirmed"] == ["K1", "K2", "K3"]
+    assert judgement.sentence == "3 confirmed, 7 inconclusive"
+    assert "K10b, no verdict" in told
     assert f"kimm2021: {judgement.sentence}" in told
     assert "page runs/reproduce-kimm2021.html" in told
     page = (tmp_path / "runs" / "reproduce-kimm2021.html").read_text(encoding="utf-8")
-    assert page.count('<tr id="K') == 14
+    assert (page.count('<tr id="K'), page.count('<p class="note" id="K')) == (10, 4)
 
 
 @pytest.mark.usefixtures("stores")
@@ -118,7 +120,7 @@ def test_a_damaged_run_is_told_and_is_status_1(stores: dict[str, RunStore], caps
 def test_the_papers_are_listed_with_their_claims_and_suites(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["reproduce", "--list"]) == 0
     told = capsys.readouterr().out
-    assert "14 claims; suite kimm2021, on two cores kimm2021-small" in told
+    assert "10 claims and 4 notes; suite kimm2021, on two cores kimm2021-small" in told
     assert "4 claims; suite wang2019-frameworks, on two cores wang2019-frameworks-small, in 2 processes" in told
 
 
@@ -129,7 +131,7 @@ def test_the_table_fits_the_terminal(stores: dict[str, RunStore], width: int) ->
     assert isinstance(console.file, io.StringIO)
     lines = console.file.getvalue().splitlines()
     assert max(map(len, lines)) <= width
-    for word in ("confirmed", "refuted", "cannot tell", "K10d"):
+    for word in ("confirmed", "inconclusive", "K10d", "K10b"):
         assert any(word in line for line in lines)
 
 
@@ -201,7 +203,7 @@ year = 2020
 [[claim]]
 id = "X1"
 says = "Messages go."
-rule = { name = "shown", because = "no figure of it was published" }
+rule = { name = "open", reason = "no published figure", because = "no figure of it was published" }
 [[claim.points]]
 benchmark = "pingpong"
 devices = ["cpu"]
@@ -217,7 +219,7 @@ def test_a_paper_is_measured_first_and_gone_on_with(accelbench: Command, tmp_pat
     assert done.returncode == 0, done.stdout + done.stderr
     told = " ".join(done.stdout.split())
     assert "measuring one-point on cpu: estimate: 1 kernel in about 200 ms" in told
-    assert "mine: 1 cannot tell" in told
+    assert "mine: 1 inconclusive" in told
     assert "pingpong cpu impl=tcp bytes=1024 processes=2: " in told
     (run,) = (tmp_path / "runs").glob("*/run.json")
     text = run.read_text(encoding="utf-8").replace('"status": "finished"', '"status": "interrupted"', 1)

@@ -1,0 +1,215 @@
+"""Observations: the measured points of several runs, selected by what a claim is about."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Annotated
+
+from pydantic import Field
+
+from accelbench.history.fingerprint import fingerprint
+from accelbench.report.stored_run import Run
+from accelbench.reproduce.verdict import Inconclusive
+from accelbench.run.plan import discover
+from accelbench.run.suite import KnownDevice
+from profiling.analysis.course import disturbances
+from profiling.machine.environment.system import RUNTIME_VARIABLES
+from profiling.records.point import Device, Point, Scalar
+from profiling.records.record import Record
+from profiling.records.stored import Stored
+
+HOST_CORES = "host_cores"
+"""Number of host cores of a point; it is not an axis."""
+LISTED = 3
+"""Number of values or points listed in a message."""
+
+
+class Points(Stored):
+    """Selection of the points of one benchmark."""
+
+    benchmark: str
+    devices: Annotated[tuple[KnownDevice, ...], Field(min_length=1)]
+    """Devices; a ratio by device divides the time on the first by the time on each other."""
+    fixed: dict[str, tuple[Scalar, ...]] = {}
+    """Values by axis; points with other values are excluded."""
+    swept: str | None = None
+    """Axis along which points are compared."""
+    free: tuple[str, ...] = ()
+    """Axes without influence on the compared time, such as the number of epochs on the time of a step."""
+    group: str = ""
+    """Group of benchmarks, for rules that compare groups."""
+
+    def select(self, point: Point) -> bool:
+        """Return whether the point is selected, regardless of its device."""
+        if point.benchmark != self.benchmark:
+            return False
+        if point.host_cores is not None and HOST_CORES not in {self.swept, *self.fixed}:
+            return False  # a device beside fewer host cores does not stand for the device
+        return all(value_of(point, axis) in values for axis, values in self.fixed.items())
+
+    def __str__(self) -> str:
+        fixed = [f"{axis} {' or '.join(map(str, values))}" for axis, values in self.fixed.items()]
+        fixed += [f"several values of {self.swept}"] if self.swept else []
+        return f"{self.benchmark}{' with ' * bool(fixed)}{', '.join(fixed)}"
+
+
+def value_of(point: Point, axis: str) -> Scalar | None:
+    """Return the point's value of an axis, or the declared default of an optional axis."""
+    benchmark = discover().get(point.benchmark)
+    default = benchmark.optional.get(axis, (None,)) if benchmark else (None,)
+    return point.values.get(axis, default[0])
+
+
+@dataclass(frozen=True)
+class Observation:
+    """A record and its run."""
+
+    run: Run
+    record: Record
+
+    @property
+    def point(self) -> Point:
+        return self.record.point
+
+    @property
+    def machine(self) -> str:
+        """Return the fingerprint of the machine; machines that are built alike share it."""
+        return fingerprint(self.run.info)
+
+    @property
+    def failed(self) -> bool:
+        return self.record.status == "failed"
+
+    @property
+    def ceilings(self) -> dict[str, float]:
+        """Return the empirical peaks of the device in this run by kind, without noisy and single-core ones."""
+        device = self.point.device
+        return {c.kind: c.value for c in self.run.ceilings if c.device == device and c.cores == "all" and not c.doubt}
+
+    def value(self, facet: str) -> str:
+        """Return the value of an axis, or of `device`, `host`, `backend` or `devices`, as text."""
+        environment = self.run.info.environment
+        if facet == "device":
+            return self.point.device
+        if facet == "host":
+            hosted = environment.system.runtime in RUNTIME_VARIABLES.values()
+            return "cloud" if hosted or environment.cpu.hypervisor is not None else "dedicated"
+        if facet == "backend":
+            return self.point.backend or "none"
+        if facet == "devices":
+            if self.record.layout.computing_devices > 1:
+                return "several"
+            if value_of(self.point, "visible") == "used":
+                return "one alone"
+            return "one of several" if len(environment.gpus) > 1 else "the only one"
+        return str(value_of(self.point, facet))
+
+    def setting(self, points: Points, *ignored: str) -> tuple[str, ...]:
+        """Return what must be equal in points that are compared: benchmark, backend and values by axis."""
+        ignored = (*points.free, points.swept or "", *ignored)
+        values = [f"{axis}={value}" for axis, value in self.point.values.items() if axis not in ignored]
+        backend = [] if "backend" in ignored else [self.point.backend]
+        return (self.point.benchmark, *filter(None, backend), *sorted(values))
+
+
+@dataclass(frozen=True)
+class Observations:
+    """All observations of the given runs."""
+
+    runs: tuple[Run, ...]
+    even_if_disturbed: bool = False
+    """Whether noisy points count."""
+
+    @cached_property
+    def all(self) -> list[Observation]:
+        return [Observation(run, record) for run in self.runs for record in run.records]
+
+    @cached_property
+    def _noisy(self) -> set[int]:
+        return {id(record) for run in self.runs for record in run.disturbed} if not self.even_if_disturbed else set()
+
+    def find(self, points: Points, device: Device, for_time: bool = True) -> list[Observation]:
+        """Return the measured points on a device; noisy ones count only if no time is compared (`for_time`)."""
+        there = [each for each in self.all if each.point.device == device]
+        if not there:
+            raise Inconclusive("no such device", f"these runs have no {device}")
+        selected = [each for each in there if points.select(each.point)]
+        if not selected:
+            raise Inconclusive("no such point", f"no such point in these runs: {points} on {device}")
+        measured = [each for each in selected if each.record.status == "measured" and each.record.timing]
+        if not measured:
+            record = selected[0].record
+            why = f"{record.point} {record.status}: {record.reason or 'no reason was recorded'}"
+            raise Inconclusive("not measured", why)
+        quiet = [each for each in measured if not for_time or id(each.record) not in self._noisy]
+        if not quiet:
+            raise too_noisy(measured[0])
+        return quiet
+
+    def find_on_any(self, points: Points, for_time: bool = True) -> list[Observation]:
+        """Return the measured points on all selected devices, at least one."""
+        found: list[Observation] = []
+        missing: list[Inconclusive] = []
+        for device in points.devices:
+            try:
+                found += self.find(points, device, for_time)
+            except Inconclusive as why:
+                missing.append(why)
+        if missing and not found:
+            raise missing[0]
+        return found
+
+    def noisy(self, selections: Sequence[Points]) -> Observation | None:
+        """Return the first selected point that is left out because it is noisy."""
+        noisy = (each for each in self.all if id(each.record) in self._noisy)
+        return next((each for each in noisy if any(points.select(each.point) for points in selections)), None)
+
+
+def too_noisy(noisy: Observation) -> Inconclusive:
+    """Return the reason why a noisy point decides nothing."""
+    by = "; ".join(disturbances(noisy.record))
+    return Inconclusive("noisy", f"{noisy.point} is noisy: {by}; --even-if-disturbed includes it")
+
+
+def by_machine(found: Iterable[Observation]) -> dict[str, list[Observation]]:
+    """Group by device and machine, such as `gpu of EPYC 9654, 4 CPUs`."""
+    machines: dict[str, list[Observation]] = {}
+    for each in found:
+        machines.setdefault(f"{each.point.device} of {each.machine}", []).append(each)
+    return machines
+
+
+def by_setting(found: Iterable[Observation], points: Points, *ignored: str) -> dict[tuple[str, ...], list[Observation]]:
+    """Group by what must be equal in points that are compared."""
+    settings: dict[tuple[str, ...], list[Observation]] = {}
+    for each in found:
+        settings.setdefault(each.setting(points, *ignored), []).append(each)
+    return settings
+
+
+def differing(a: Sequence[Observation], b: Sequence[Observation], points: Points) -> Inconclusive:
+    """Return the reason why two sides without a common setting are not compared: the axes in which they differ."""
+    values_a, values_b = _values(a, points), _values(b, points)
+    differences = [
+        f"{axis} {_few(values_a.get(axis))} / {_few(values_b.get(axis))}"
+        for axis in dict.fromkeys([*values_a, *values_b])
+        if values_a.get(axis) != values_b.get(axis)
+    ]
+    sides = f"{a[0].point.device} / {b[0].point.device}"
+    why = f"{points.benchmark} has other parameters on {sides}: {'; '.join(differences)}"
+    return Inconclusive("other parameters", why)
+
+
+def _values(found: Sequence[Observation], points: Points) -> dict[str, list[str]]:
+    values: dict[str, set[Scalar]] = {}
+    for each in found:
+        for axis, value in {"backend": each.point.backend or "none", **each.point.values}.items():
+            if axis not in {*points.free, points.swept}:
+                values.setdefault(axis, set()).add(value)
+    return {axis: sorted(map(str, several)) for axis, several in values.items()}
+
+
+def _few(values: Sequence[str] | None) -> str:
+    return ", ".join(values[:LISTED]) + " …" * (len(values) > LISTED) if values else "default"

@@ -1,0 +1,187 @@
+"""Pairs of observations whose times are divided, and the ratios with their intervals."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from accelbench.compare.change import compare_point
+from accelbench.compare.runs import EQUIVALENCE
+from accelbench.format import digits
+from accelbench.reproduce.observations import (
+    Observation,
+    Observations,
+    Points,
+    by_machine,
+    by_setting,
+    differing,
+    value_of,
+)
+from accelbench.reproduce.verdict import Inconclusive, Part
+from profiling.records.record import Record
+from profiling.timing.statistics import Estimate
+
+Side = tuple[Observation, ...]
+"""Observations of one point on one machine, from one or more runs."""
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Two sides; the time of the first is divided by the time of the second."""
+
+    shared: str
+    """What both sides share, except the value of the swept axis."""
+    over: Side
+    under: Side
+    axis: str | None = None
+    """Swept axis."""
+    at: int | None = None
+    """Value of the swept axis."""
+
+    @property
+    def devices(self) -> str:
+        return f"{self.over[0].point.device} ÷ {self.under[0].point.device}"
+
+    @property
+    def name(self) -> str:
+        at = f" {self.axis}={self.at}" * bool(self.axis)
+        return f"{self.shared}{at}"
+
+    def ratio(self) -> Estimate:
+        """Return the ratio of times: of a steady training step, or of one execution."""
+        seeds = sorted({each.point.seed for each in (*self.over, *self.under)})
+        if len(seeds) > 1:
+            raise Inconclusive("other seeds", f"{self.name} has several seeds: {', '.join(map(str, seeds))}")
+        over, under = ([_timed(each.record) for each in side] for side in (self.over, self.under))
+        change = compare_point(over, under, EQUIVALENCE, even_if_disturbed=True)
+        if change.evidence is None:
+            raise Inconclusive("too few samples", f"{self.name}: {change.reason}")
+        return change.evidence.speed
+
+    def ceiling_ratios(self) -> dict[str, float]:
+        """Return the second device's empirical peak over the first one's, by kind of work."""
+        over, under = self.over[0].ceilings, self.under[0].ceilings
+        return {kind: under[kind] / value for kind, value in over.items() if kind in under}
+
+
+def _timed(record: Record) -> Record:
+    """Return the record without its work, so that times and not rates are compared."""
+    return record.model_copy(update={"work": None, "figure": "time"})
+
+
+def above(ratio: Estimate, bound: float, name: str) -> Part:
+    """Return whether a ratio is above the bound, with its whole interval."""
+    holds = True if ratio.low > bound else False if ratio.high < bound else None
+    why = (
+        f"the interval {digits(ratio.low)}–{digits(ratio.high)} contains {digits(bound)}: repeat it, or give more runs"
+    )
+    return Part(f"{name}: {as_text(ratio)}", holds, as_text(ratio), why=why)
+
+
+def as_text(ratio: Estimate) -> str:
+    """Return a ratio with its interval, such as `× 8.30 (7.10–9.60)`."""
+    return f"× {digits(ratio.value)} ({digits(ratio.low)}–{digits(ratio.high)})"
+
+
+def divided(a: Estimate, b: Estimate) -> Estimate:
+    """Return the quotient of two estimates with the widest interval."""
+    return Estimate(a.low / b.high, a.high / b.low, min(a.confidence, b.confidence), a.value / b.value)
+
+
+def device_pairs(points: Points, observations: Observations) -> tuple[list[Pair], list[str]]:
+    """Return every point measured on the first device and on another, and notes on missing devices."""
+    first, *others = points.devices
+    found: list[Pair] = []
+    missing: list[Inconclusive] = []
+    for device in others:
+        try:
+            under = observations.find(points, device)  # first: a missing device is the reason before a noisy point
+            found += _matched(points, observations.find(points, first), under)
+        except Inconclusive as why:
+            missing.append(why)
+    if not found:
+        raise missing[0]
+    return found, [why.why for why in missing]
+
+
+def host_pairs(points: Points, observations: Observations) -> tuple[list[Pair], list[str]]:
+    """Return every point measured in a cloud and on a dedicated machine."""
+    found = observations.find_on_any(points)
+    hosts: dict[str, list[Observation]] = {}
+    for each in found:
+        hosts.setdefault(each.value("host"), []).append(each)
+    if len(hosts) < 2:
+        lacking = "dedicated machine to compare the cloud with" if "cloud" in hosts else "cloud"
+        raise Inconclusive("no such host", f"these runs have no {lacking}")
+    pairs: list[Pair] = []
+    for device in points.devices:
+        over, under = ([s for s in hosts[host] if s.point.device == device] for host in ("cloud", "dedicated"))
+        if over and under:
+            pairs += _matched(points, over, under)
+    if not pairs:
+        raise Inconclusive("no such host", "the hosts measured on other devices")
+    return pairs, []
+
+
+def _matched(points: Points, over: Sequence[Observation], under: Sequence[Observation]) -> list[Pair]:
+    """Return the points of both sides, every machine of the first with every machine of the second."""
+    sides = [_by_point(points, side) for side in (over, under)]
+    several = any(len(by_machine(side)) > 1 for side in (over, under))
+    found = [
+        Pair(
+            " ".join(setting) + f" ({machine_a} ÷ {machine_b})" * several, tuple(a), tuple(b), points.swept, at
+        )
+        for (setting, at), many in sides[0].items()
+        for machine_a, a in by_machine(many).items()
+        for machine_b, b in by_machine(sides[1].get((setting, at), [])).items()
+    ]  # fmt: skip
+    if not found:
+        raise differing(over, under, points)
+    return found
+
+
+def _by_point(
+    points: Points, found: Sequence[Observation]
+) -> dict[tuple[tuple[str, ...], int | None], list[Observation]]:
+    by: dict[tuple[tuple[str, ...], int | None], list[Observation]] = {}
+    for each in found:
+        at = value_of(each.point, points.swept) if points.swept else None
+        by.setdefault((each.setting(points), at if isinstance(at, int) else None), []).append(each)
+    return by
+
+
+def facet_groups(found: Sequence[Observation], points: Points, facet: str) -> dict[str, dict[str, list[Observation]]]:
+    """Return observations by machine and setting, and in each by the value of a facet, in which alone they differ."""
+    ignored = {facet}
+    if facet == "devices":
+        ignored |= {"visible", *(a for o in found for a, of in o.record.layout.axes.items() if of in DEVICES)}
+    groups: dict[str, dict[str, list[Observation]]] = {}
+    for setting, alike in by_setting(found, points, *ignored).items():
+        for machine, many in by_machine(alike).items():
+            values = groups.setdefault(f"{' '.join(setting)} on {machine}", {})
+            for each in many:
+                values.setdefault(each.value(facet), []).append(each)
+    return groups
+
+
+DEVICES = ("devices", "strategy")
+"""Fields of a layout that follow from the number of devices."""
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """Points of one machine that differ in the swept axis alone, in increasing order."""
+
+    name: str
+    sides: dict[int, Side]
+
+    def ratio(self, over: int, under: int) -> Estimate:
+        """Return the time at one value over the time at another."""
+        return Pair(f"{self.name}, {over} over {under}", self.sides[over], self.sides[under]).ratio()
+
+
+def sweeps(points: Points, found: Sequence[Observation]) -> Iterator[Sweep]:
+    """Yield a sweep for each machine, device and setting."""
+    for name, values in facet_groups(found, points, points.swept or "").items():
+        sides = {int(at): tuple(side) for at, side in values.items() if at.isdecimal() and int(at) > 0}
+        yield Sweep(name, dict(sorted(sides.items())))
