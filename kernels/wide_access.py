@@ -1,8 +1,8 @@
 """16 bytes of global or shared memory in one access, for Numba-CUDA kernels: what its array indexing does not give.
 
 Numba reads and writes one element at a time, and NVVM may join accesses only where it can prove that they are aligned,
-which it cannot for an argument. Here the kernel's author promises it. In Numba's simulator, which runs Python, and
-under Numba-CUDA's successor, the same two functions copy elements.
+which it cannot for an argument. Here the kernel's author promises it. In Numba's simulator, which runs Python,
+the same two functions copy elements.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any
 
 from llvmlite import ir
 
-from kernels.numba_cuda import simulated, successor, types
+from kernels.numba_cuda import simulated, types
 
 ACCESS_BYTES = 16
 """The widest access of one thread."""
@@ -31,36 +31,6 @@ if simulated:
     def store_wide(array: Any, index: int, values: Any, first: int) -> None:
         count = ACCESS_BYTES // array.itemsize
         array[index : index + count] = values[first : first + count]
-
-elif successor:
-    from numba_cuda_mlir.extending import overload, typing_registry
-
-    def load_wide(values: Any, first: int, array: Any, index: int) -> None:
-        """values[first:] = array[index:] for 16 bytes."""
-
-    def store_wide(array: Any, index: int, values: Any, first: int) -> None:
-        """array[index:] = values[first:] for 16 bytes."""
-
-    # Its `cuda.vector.load` and `store` take shared memory for global memory inside device functions (0.6.0).
-    @overload(load_wide, typing_registry=typing_registry, inline="always")
-    def _copy_from(values: Any, first: Any, array: Any, index: Any) -> Any:
-        count = lanes(array.dtype)
-
-        def copy(values: Any, first: Any, array: Any, index: Any) -> None:
-            for lane in range(count):
-                values[first + lane] = array[index + lane]
-
-        return copy
-
-    @overload(store_wide, typing_registry=typing_registry, inline="always")
-    def _copy_to(array: Any, index: Any, values: Any, first: Any) -> Any:
-        count = lanes(array.dtype)
-
-        def copy(array: Any, index: Any, values: Any, first: Any) -> None:
-            for lane in range(count):
-                array[index + lane] = values[first + lane]
-
-        return copy
 
 else:
     from numba.cuda.extending import intrinsic

@@ -31,7 +31,7 @@ def test_help_lists_every_target() -> None:
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
     (phony,) = re.findall(r"^\.PHONY: (help .*)$", makefile, re.MULTILINE)
     shown = make("help").stdout
-    assert all(f"make {target} " in shown for target in phony.split())
+    assert {*phony.split()} <= {*shown.split()}
 
 
 def blocks(page: str, language: str) -> list[str]:
@@ -69,60 +69,61 @@ def test_the_suite_and_the_settings_of_the_guide_are_understood(tmp_path: Path) 
 
 @pytest.mark.slow
 def test_bench_with_a_given_interpreter_installs_nothing(tmp_path: Path) -> None:
-    out = tmp_path / "out"
     process = make(
-        *("bench", f"PYTHON={sys.executable}", "VENV=", "DEVICE=cpu", f"OUT={out}"),
-        *("BENCH=behave nqueens", "PARAMS=us=100,200 impl=tuned cores=all queens=6"),
+        *("bench", f"PYTHON={sys.executable}", "VENV=", "DEVICE=cpu", "BENCH=behave nqueens"),
+        f"ARGS=--out {tmp_path / 'out'} --param us=100,200 --param impl=tuned --param cores=all --param queens=6",
     )
     assert process.returncode == 0, process.stderr
-    assert [record["point"]["params"] for record in records(out)] == [
+    assert [record["point"]["params"] for record in records(tmp_path / "out")] == [
         {"us": 100},
         {"us": 200},
         {"impl": "tuned", "cores": "all", "queens": 6},
     ]
 
 
-NO_COMMAND = {
-    "report": ["RUN", "PYTHON", "VENV", "SET", "DEVICE"],
-    "resume": ["RUN"],
-    "tensorboard": ["RUN"],
-    "list": ["SET", "DEVICE", "CUDA", "JOBS"],
-    "bench": ["BENCH", "SUITE", "PARAMS", "ROUNDS", "BACKEND", "STRATEGY", "OUT", "PROCS", "DEVICE"],
-    "gpu-day": ["STAGES", "BUDGET", "OUT"],
+VARIABLES = {
+    "bench": ["BENCH", "SUITE", "ARGS", "DEVICE", "PYTHON", "VENV", "SET"],
+    "report": ["ARGS"],
+    "gpu-day": ["ARGS"],
     "test": ["PYTEST", "JOBS"],
-    "kernels-report": ["KERNELS", "CUDA"],
+    "kernels-report": ["ARGS", "CUDA"],
     "bench-self": ["PART"],
-    "reproduce": ["PAPER", "SMALL", "DEVICE"],
+    "fuzz": ["MINUTES"],
 }
-"""The variables of each target, all of which are tried; those of the containers' targets are tried by their tests."""
+"""The variables of each kind of target; the tests of the containers try those of the containers' targets."""
 
 
-@pytest.mark.parametrize("target", NO_COMMAND)
-def test_what_is_given_to_a_target_is_text_and_no_command(target: str, tmp_path: Path) -> None:
-    """A stand-in for Python does nothing: what is tried is what make and its shell do."""
-    python = tmp_path / "python"
-    python.write_text("#!/bin/sh\n")
-    python.chmod(0o755)
-    for variable in NO_COMMAND[target]:
+@pytest.fixture
+def python(tmp_path: Path) -> Path:
+    """A stand-in for Python, which prints its last argument."""
+    path = tmp_path / "python"
+    path.write_text('#!/bin/sh\nfor word; do :; done; printf %s "$word"\n')
+    path.chmod(0o755)
+    return path
+
+
+@pytest.mark.parametrize("target", VARIABLES)
+def test_a_value_is_text_and_no_command(target: str, python: Path, tmp_path: Path) -> None:
+    for variable in VARIABLES[target]:
         for value in attempts(tmp_path / "stranger"):
-            make(
-                target, *(f"{name}={word}" for name, word in ({"PYTHON": python, "VENV": "", variable: value}).items())
-            )
+            values = {"PYTHON": python, "VENV": "", variable: value}
+            make(target, *(f"{name}={word}" for name, word in values.items()))
             assert not (tmp_path / "stranger").exists(), f"make {target} {variable}={value!r}"
 
 
 @pytest.mark.parametrize("value", ["a'b", 'a"b', "a b", "a;b", "$(shell echo c)", "$$HOME", "a\\b", "#a", "%a", "é"])
-def test_what_is_given_arrives_as_it_was_given(value: str, tmp_path: Path) -> None:
-    python = tmp_path / "python"
-    python.write_text('#!/bin/sh\nfor word; do :; done; printf %s "$word"\n')
-    python.chmod(0o755)
-    assert make("report", f"PYTHON={python}", "VENV=", f"RUN={value}").stdout == value
+def test_a_value_arrives_as_it_was_given(value: str, python: Path) -> None:
+    arguments = ("bench", f"PYTHON={python}", "VENV=", "DEVICE=cpu")
+    assert make(*arguments, f"SUITE={value}").stdout == f"cpu{value}"
+    assert make(*arguments, f"ARGS=--name {value}").stdout == f"cpu{value.split()[-1]}"
 
 
-def test_a_value_of_two_lines_is_refused_by_its_name() -> None:
-    process = make("report", f"PYTHON={sys.executable}", "VENV=", "RUN=a\nb")
-    assert process.returncode == 2
-    assert "RUN= has more than one line" in process.stderr
+def test_a_value_of_two_lines_and_an_unknown_variable_are_refused_by_their_names() -> None:
+    for given in ("ARGS=a\nb", "SUIT=quick", "ROUNDS=5", "backend=jax"):
+        process = make("bench", f"PYTHON={sys.executable}", "VENV=", given)
+        assert process.returncode == 2
+        assert given.partition("=")[0] in process.stderr
+    assert "ARGS" in process.stderr
 
 
 def test_a_quoted_expression_chooses_among_the_tests() -> None:

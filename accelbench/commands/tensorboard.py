@@ -32,7 +32,7 @@ def command(run: str, port: int) -> int:
     store = open_run(run)
     traces = store.path / "traces"
     if not traces.is_dir():
-        raise UserError(f"{traces.parent} has no traces: 'accelbench run --trace', or make bench TRACE=1, keeps them")
+        raise UserError(f"{traces.parent} has no traces: 'accelbench run --trace' keeps them")
     if port:
         say("\n".join(["what opens without the internet, once the server is up:", *links(traces, port)]))
     say(f"the other pages of the profile take their charts from the web; their tables are in {store.path}/report.html")

@@ -122,7 +122,7 @@ def profiled(row: Row, slug: str, run_id: str) -> Profiled | None:
         host=host_part(profile.host) if profile.host else None,
         missing=tuple(dict.fromkeys(_missing(profile))),
         links=tuple(_links(profile)),
-        tensorboard=f"make tensorboard RUN={shlex.quote(run_id)}" if _kept_trace(profile) else None,
+        tensorboard=f"accelbench tensorboard {shlex.quote(run_id)}" if _kept_trace(profile) else None,
         shows_trace=format_of(_kept_trace(profile)).no_xprof is None,
     )
 

@@ -2,7 +2,7 @@
 
 For float32 this names the instruction itself. Numba asks libNVVM for it by an intrinsic function that libNVVM of CUDA
 12.9 takes for compute capability 9.0 and refuses for 10.0, while CUDA 13's takes it for both. In Numba's simulator,
-which runs Python, and under Numba-CUDA's successor the same two functions are the compiler's own addition.
+which runs Python, the same two functions are `cuda.atomic.add`.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from typing import Any
 
 from llvmlite import ir
 
-from kernels.numba_cuda import cuda, simulated, successor, types
+from kernels.numba_cuda import cuda, simulated, types
 
-if simulated or successor:
+if simulated:
 
     @cuda.jit(device=True)
     def add_to_memory(array: Any, index: Any, value: Any) -> None:

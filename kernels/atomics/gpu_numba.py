@@ -21,7 +21,7 @@ import numpy as np
 
 from kernels.atomics.additions import add_to_memory, add_to_shared
 from kernels.device_code import DeviceKernel, NumbaKernel
-from kernels.numba_cuda import cuda, float32, int32, int64, numba_stream, require_numba_cuda, uint32, void
+from kernels.numba_cuda import cuda, float32, int32, int64, numba_stream, uint32, void
 from profiling.benchmark import Task
 from profiling.machine.nvidia.cuda import attribute, synchronize
 from profiling.records.point import Point
@@ -138,8 +138,6 @@ def expected_counters(target: str, start: Any, values: Any, seeds: Any, addition
 def prepare(point: Point) -> Task:
     """Prepare counters at random starts, and for each thread a random value and a random seed."""
     target, dtype = str(point["target"]), str(point["dtype"])
-    if target == "block":
-        require_numba_cuda("counting in shared memory", "an addition to it by a device function")
     blocks = BLOCKS_PER_MULTIPROCESSOR * attribute("MultiProcessorCount")
     threads = blocks * THREADS
     count = 1 << RANDOM_BITS if target == "random" else threads

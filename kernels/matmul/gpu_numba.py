@@ -40,7 +40,7 @@ from kernels.matmul.thin import (
     rows_of_a_warp,
 )
 from kernels.matmul.tiled import Tiling, define_tiled
-from kernels.numba_cuda import cuda, float32, float64, int32, int64, numba_stream, simulated, successor, void
+from kernels.numba_cuda import cuda, float32, float64, int32, int64, numba_stream, simulated, void
 from kernels.wide_access import lanes
 from profiling.benchmark import Skip, Task
 from profiling.machine.nvidia.cuda import attribute
@@ -127,7 +127,7 @@ def choose(sizes: Product, dtype: str) -> Kernel:
     """Return the kernel for a product of padded sizes."""
     if sizes.n <= MOST:
         return next(kernel for kernel in FEW_COLUMNS[dtype] if sizes.n <= kernel.columns)
-    if sizes.m <= MOST and not successor:  # the successor compiles that kernel to nothing
+    if sizes.m <= MOST:
         return next(kernel for kernel in FEW_ROWS[dtype] if sizes.m <= kernel.rows)
     large, small = TILED[dtype]
     covered, least = (kernel.tiles(sizes) * kernel.rows * kernel.columns for kernel in (large, small))

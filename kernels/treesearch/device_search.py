@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from kernels.numba_cuda import cuda, numba_stream, require_numba_cuda
+from kernels.numba_cuda import cuda, numba_stream
 from kernels.treesearch.gpu_pool import COUNTS, NAME, RESERVED, THREADS, Problem, define_search, reset
 from profiling.machine.nvidia.cuda import attribute, require_compute_capability, require_device_memory
 from profiling.records.quality import Verification
@@ -112,7 +112,6 @@ def whole_device(words: int) -> dict[str, int]:
     Skip if its memory is too small, or if its threads cannot pause: `nanosleep` needs compute capability 7.0.
     """
     require_compute_capability((7, 0), "a search whose idle blocks pause (nanosleep)")
-    require_numba_cuda("a search whose blocks share work", "memory fences")
     blocks = BLOCKS_PER_MULTIPROCESSOR * attribute("MultiProcessorCount")
     slots = slots_for(blocks)
     require_device_memory(4 * (words + 1) * blocks * (slots + THREADS))

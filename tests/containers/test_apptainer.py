@@ -56,7 +56,7 @@ def test_results_of_the_run_script_are_in_the_callers_folder(sif: Path, checkout
     shutil.chown(place, CALLER.pw_uid, CALLER.pw_gid)
     bench = ("apptainer", "run", "--bind", place, "--pwd", place, sif, "bench", "BENCH=nqueens", "DEVICE=cpu")
     variables = checkout.variables | {"PYTHONPATH": "/modules/of/the/host"}
-    run(*as_caller(*bench, "PARAMS=queens=8 impl=tuned cores=one"), cwd=place, env=variables)
+    run(*as_caller(*bench, "ARGS=--param queens=8 --param impl=tuned --param cores=one"), cwd=place, env=variables)
     assert len(list((place / "runs").glob("*/report.html"))) == 1
 
 

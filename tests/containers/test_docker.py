@@ -75,7 +75,7 @@ def test_what_is_measured_has_no_rights_and_no_network_unless_they_are_asked_for
 
 @pytest.mark.exhaustive
 def test_a_training_is_profiled_without_any_capability(cpu_image: str, checkout: Checkout) -> None:
-    checkout.bench("ENGINE=docker", "BENCH=cnn-mnist", "PARAMS=epochs=2", "HOST_PROFILE=1")
+    checkout.bench("ENGINE=docker", "BENCH=cnn-mnist", "ARGS=--param epochs=2 --host-profile")
     (training,) = [one for one in records(checkout.only_run()) if one["point"]["benchmark"] == "cnn-mnist"]
     assert training["status"] == "measured"
     windows = training["profile"]["host"]["sampling"]["windows"]
@@ -97,11 +97,13 @@ def test_the_image_lists_what_is_in_it(cpu_image: str, checkout: Checkout, docke
 
 @pytest.mark.exhaustive
 def test_two_ranks_train_together_in_a_container_by_the_strategy_that_was_asked_for(
-    cpu_image: str, checkout: Checkout
+    cpu_image: str, docker: dict[str, str], open_folder: Path
 ) -> None:
-    words = ("BENCH=cnn-mnist", "BACKEND=tensorflow", "PARAMS=epochs=2", "PROCS=2", "STRATEGY=multiworker")
-    checkout.bench("ENGINE=docker", *words)
-    (training,) = [record for record in records(checkout.only_run()) if record["point"]["benchmark"] == "cnn-mnist"]
+    options = ("--rm", "--network", "none", "--volume", f"{open_folder}:/results", "accelbench:cpu")
+    train = ("run", "cnn-mnist", "--param", "epochs=2", "--backend", "tensorflow", "--strategy", "multiworker")
+    launch = ("accelbench", "launch", "--procs", "2", *train, "--device", "cpu", "--out", "/results/run")
+    run("docker", "run", *options, *launch, env=docker)
+    (training,) = [record for record in records(open_folder / "run") if record["point"]["benchmark"] == "cnn-mnist"]
     assert (training["status"], len(training["ranks"])) == ("measured", 2)
     params = training["point"]["params"]
     assert (params["strategy"], params["processes"]) == ("multiworker", 2)

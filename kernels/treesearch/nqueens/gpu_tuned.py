@@ -36,7 +36,7 @@ from typing import Any
 import numpy as np
 
 from kernels.device_code import DeviceKernel, NumbaKernel
-from kernels.numba_cuda import cuda, numba_stream, require_numba_cuda, uint32, void
+from kernels.numba_cuda import cuda, numba_stream, uint32, void
 from kernels.treesearch.nqueens.borders import STEP_SHIFT, Tasks, cut
 from kernels.treesearch.nqueens.device_counts import DeviceCounts, gpu_task
 from kernels.treesearch.nqueens.residency import ALL_SHARED, registers_per_thread, this_device
@@ -213,7 +213,6 @@ def rows_of(tasks: Tasks) -> Any:
 
 def prepare(point: Point) -> Task:
     """Place the borders and the first rows, and put the tasks on the device."""
-    require_numba_cuda("the tuned search", "shared memory by its address")
     queens = int(point["queens"])
     tasks = cut(queens, MIN_TASKS if queens < MANY_FROM else MANY_TASKS, LOOK_AHEAD)
     to_place, table = most_to_place(tasks), rows_of(tasks)

@@ -57,7 +57,6 @@ SETTINGS: Mapping[str, str] = {
     **dict.fromkeys(("CUDA_DEVICE_MAX_CONNECTIONS", "MALLOC_ARENA_MAX"), NUMBER),
     "CUDA_MODULE_LOADING": r"LAZY|EAGER|DEFAULT",
     "CUDA_DEVICE_ORDER": r"FASTEST_FIRST|PCI_BUS_ID",
-    "ACCELBENCH_NUMBA": r"numba-cuda(-mlir)?",
     "OPENBLAS_CORETYPE": r"(?i:[a-z][a-z0-9]{2,15})",
     **dict.fromkeys(("MKL_ENABLE_INSTRUCTIONS", "ONEDNN_MAX_CPU_ISA", "DNNL_MAX_CPU_ISA", "ATEN_CPU_CAPABILITY"), ISA),
 }

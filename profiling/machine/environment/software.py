@@ -20,7 +20,7 @@ GIT_SECONDS = 5.0
 LIBRARIES = (
     *("numpy", "scipy", "pandas", "pyarrow", "numba", "llvmlite", "mlxtend", "psutil", "py-spy"),
     *("keras", "tensorflow", "tensorflow-cpu", "tensorflow-tpu", "libtpu", "jax", "jaxlib", "torch", "triton"),
-    *("cuda-bench", "cuda-core", "cuda-bindings", "numba-cuda", "numba-cuda-mlir", "cupy-cuda12x", "cupy-cuda13x"),
+    *("cuda-bench", "cuda-core", "cuda-bindings", "numba-cuda", "cupy-cuda12x", "cupy-cuda13x"),
     *("nvidia-ml-py", "nvidia-nvvm"),
     *("nvidia-cublas-cu12", "nvidia-cudnn-cu12", "nvidia-nccl-cu12", "nvidia-cuda-runtime-cu12"),
     *("nvidia-cublas", "nvidia-cudnn-cu13", "nvidia-nccl-cu13", "nvidia-cuda-runtime"),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -13,8 +12,6 @@ from accelbench.find_run import open_run
 from tests.conftest import Run as Command
 from tests.fixtures.report_records import record
 from tests.fixtures.report_runs import make_run
-
-ROOT = Path(__file__).parents[3]
 
 
 @pytest.mark.parametrize(
@@ -85,13 +82,6 @@ def test_a_word_that_is_no_run_names_those_near_it(runs: Path, word: str, told: 
     with pytest.raises(UserError) as refused:
         open_run(word)
     assert told in str(refused.value)
-
-
-@pytest.mark.parametrize("given", ["SUIT=quick", "PRAMS=n=5", "backend=jax"])
-def test_an_unknown_variable_of_make_is_refused_with_those_there_are(given: str) -> None:
-    refused = subprocess.run(["make", "-n", "bench", given], cwd=ROOT, capture_output=True, text=True, check=False)
-    assert refused.returncode == 2
-    assert f"no variable is called {given.partition('=')[0]}: there is BACKEND" in refused.stderr
 
 
 def test_a_python_that_lacks_a_package_is_told_which(accelbench: Command, tmp_path: Path) -> None:

@@ -120,7 +120,7 @@ def test_the_page_answers_what_holds_a_training_back(tmp_path: Path) -> None:
         "16 cores: median 62 %, from 25 % to 100 %",
         "400 ms in 7 periods",
         "And 3 more that used less.",
-        "make tensorboard RUN=20260314-092653-full-a1b2",
+        "accelbench tensorboard 20260314-092653-full-a1b2",
     ):
         assert said in text, said
     assert "sm90_xmma_fprop_10" not in text  # ten of each kind
@@ -197,14 +197,14 @@ def test_a_trace_of_pytorch_is_opened_by_what_shows_it(tmp_path: Path) -> None:
     page = page_of(tmp_path, trained(profile(capture=capture)))
     assert 'href="./traces/001-cnn-mnist/localhost.1.pt.trace.json.gz"' in page
     assert "trace (with ui.perfetto.dev)" in page
-    assert "n TensorBoard, the curves only: make tensorboard RUN=" in text_of(page)
+    assert "n TensorBoard, the curves only: accelbench tensorboard " in text_of(page)
 
 
 def test_what_was_read_and_not_kept_is_said_with_the_option_that_keeps_it(tmp_path: Path) -> None:
     text = text_of(page_of(tmp_path, trained(profile(host=None, host_folder=None, trace_folder=None))))
     assert "it was read and not kept (--trace keeps it)" in text
     assert "none was asked for (--host-profile)" in text
-    assert "make tensorboard" not in text
+    assert "accelbench tensorboard" not in text
 
 
 def test_a_trace_that_failed_is_said_with_what_mends_it(tmp_path: Path) -> None:

@@ -31,7 +31,6 @@ FORMS = {**THREADS, **SETTINGS}
         ("MKL_ENABLE_INSTRUCTIONS", "SSE4_2"),
         ("ONEDNN_MAX_CPU_ISA", "AVX512_CORE_AMX"),
         ("ATEN_CPU_CAPABILITY", "avx2"),
-        ("ACCELBENCH_NUMBA", "numba-cuda-mlir"),
     ],
 )
 def test_a_setting_of_its_form_is_recorded_as_it_is(name: str, value: str) -> None:
