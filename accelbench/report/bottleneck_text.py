@@ -5,7 +5,7 @@ from __future__ import annotations
 from operator import itemgetter
 
 from accelbench.format import percent
-from accelbench.profiling.records.record import Profile
+from profiling.records.record import Profile
 
 UNKNOWN_BOUND = "bottleneck unknown"
 SHARES, NEGLIGIBLE = 3, 0.005

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from accelbench.profiling.benchmark import benchmark
+from profiling.benchmark import benchmark
 
 
 @benchmark(
     "optimizer-step",
     devices=("cpu", "gpu"),
-    module="accelbench.kernels.optimizer_step.{device}_{impl}",
+    module="kernels.optimizer_step.{device}_{impl}",
     axes={},
     figure="bytes",
     bound="memory",

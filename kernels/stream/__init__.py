@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from accelbench.profiling.benchmark import benchmark
+from profiling.benchmark import benchmark
 
 
 @benchmark(
     "stream",
     devices=("cpu", "gpu"),
-    module="accelbench.kernels.stream.{device}_{impl}",
+    module="kernels.stream.{device}_{impl}",
     axes={
         "op": ("copy", "mul", "add", "triad", "dot"),
         "dtype": ("float64", "float32"),

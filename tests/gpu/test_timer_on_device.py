@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from accelbench.profiling.records.timing import Timing
+from profiling.records.timing import Timing
 from tests.conftest import environment
 
 pytestmark = pytest.mark.gpu

@@ -224,8 +224,7 @@ import importlib, itertools
 from accelbench.run.plan import discover
 from accelbench.run.template import hindrance
 from accelbench.run.template_process import LIBRARIES
-on_gpus = [each for each in discover().values() if "gpu" in each.devices]
-kernels = [each for each in on_gpus if each.module.startswith("accelbench.kernels.")]
+kernels = [each for each in discover().values() if "gpu" in each.devices and each.module.startswith("kernels.")]
 modules = {
     each.implementation("gpu", dict(zip(each.axes, values)))
     for each in kernels

@@ -15,19 +15,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from accelbench.profiling.ranks import meeting
-from accelbench.profiling.ranks.channel import Address, Channel, free_port
-from accelbench.profiling.ranks.meeting import (
-    FIRST_BYTES,
-    GUESTS,
-    HELLO_BYTES,
-    Refused,
-    Stranger,
-    connect,
-    derive,
-    gather,
-    listen,
-)
+from profiling.ranks import meeting
+from profiling.ranks.channel import Address, Channel, free_port
+from profiling.ranks.meeting import FIRST_BYTES, GUESTS, HELLO_BYTES, Refused, Stranger, connect, derive, gather, listen
 
 LOCALHOST = "127.0.0.1"
 SOON = 20.0

@@ -10,9 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from accelbench.profiling.benchmark import Skip
-from accelbench.profiling.records.point import Point
-from accelbench.workloads.distribution.find import strategy_of
+from profiling.benchmark import Skip
+from profiling.records.point import Point
 from tests.conftest import Run, records
 from tests.workloads.distribution.engines import (
     TOLERANCE,
@@ -22,6 +21,7 @@ from tests.workloads.distribution.engines import (
     metrics_of,
     train,
 )
+from workloads.distribution.find import strategy_of
 
 pytestmark = pytest.mark.slow
 
