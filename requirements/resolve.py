@@ -6,15 +6,16 @@ that they need in different versions, has a marker.
 
 from __future__ import annotations
 
-import re
 import subprocess
 import sys
 from pathlib import Path
 
+from install import NEWEST, OLDEST
 from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 HERE = Path(__file__).parent
-PYTHONS = ("3.11", "3.12", "3.13", "3.14")
+PYTHONS = [f"3.{minor}" for minor in range(OLDEST[1], NEWEST[1] + 1)]
 SETS = {
     "cpu": "cpu",
     "gpu": "gpu",
@@ -44,7 +45,7 @@ def pinned(line: str) -> str:
     The text is empty for a package of other systems.
     """
     requirement = Requirement(line)
-    name = f"{re.sub('[-_.]+', '-', requirement.name).lower()}{requirement.specifier}"
+    name = f"{canonicalize_name(requirement.name)}{requirement.specifier}"
     marker = requirement.marker
     needing = [
         python

@@ -20,25 +20,17 @@ from accelbench.commands import (
     find_device,
 )
 from accelbench.errors import Interrupted, RunBroken, UserError
-from accelbench.export.document import Document, Format, Outcome, Row
+from accelbench.export.document import Format
 from accelbench.limits import MOST_SECONDS
 
 if TYPE_CHECKING:
     from accelbench.forecast import Stored as StoredRun
-    from accelbench.reproduce.judging import Judgement
     from accelbench.reproduce.paper import Paper
-    from accelbench.reproduce.verdict import Verdict
     from accelbench.run.store import RunStore
     from profiling.records.point import Device
 
 MEASURING = ("small", "device", "time_limit", "trusted_network")
 """The options that say how to measure."""
-OF_CLAIM: dict[Verdict, Outcome] = {
-    "confirmed": "passed",
-    "predicted": "passed",
-    "refuted": "failed",
-    "inconclusive": "skipped",
-}
 
 
 def complete_paper(context: click.Context, parameter: click.Parameter, begun: str) -> list[str]:
@@ -119,7 +111,7 @@ def command(
         runs = (words[-1] if words[0] == "resume" else made_since(before),)
     from accelbench.report.joined import read_runs
     from accelbench.reproduce.claims_page import write_page
-    from accelbench.reproduce.judging import judge
+    from accelbench.reproduce.judging import document_of_judgement, judge
     from accelbench.reproduce.terminal_claims import print_judgement
 
     joined = read_runs([store for word in runs for store in find_runs(word)])
@@ -215,29 +207,3 @@ def run_words(words: Sequence[str], processes: int) -> int:
     if status == Interrupted.exit_status:
         raise Interrupted("interrupted: the same command goes on")
     return status
-
-
-def document_of_judgement(judgement: Judgement) -> Document:
-    """Return each claim of the study with its verdict; a refuted one has failed, and an undecided one is skipped."""
-    facts = {
-        "paper": judgement.paper.name,
-        "citation": str(judgement.paper.citation),
-        "runs": [run.info.run_id for run in judgement.runs],
-        "verdicts": judgement.sentence,
-        "without_verdict": [{"name": n.id, "claim": n.says, "note": n.note} for n in judgement.paper.note],
-        "notes": judgement.notes,
-    }
-    rows = []
-    for judged in judgement.claims:
-        claim, finding = judged.claim, judged.finding
-        values = {
-            "claim": claim.says,
-            "verdict": finding.verdict,
-            "published": claim.published or None,
-            "ours": finding.ours or None,
-            "evidence": finding.evidence,
-            "not_decided": claim.not_decided or None,
-        }
-        why = f"{finding.reason}: {finding.why}" if finding.reason else finding.why
-        rows.append(Row(claim.id, values, OF_CLAIM[finding.verdict], why))
-    return Document("reproduce", facts, rows)

@@ -19,10 +19,12 @@ from accelbench.export.document import Column, Document, Row
 from accelbench.export.terminal import WIDTH, differences_table, table_of
 from accelbench.format import UNKNOWN, percent, quality_in_short, read, read_figure
 from profiling.records.record import Record
-from profiling.timing.statistics import Estimate
+from profiling.timing.statistics import CONFIDENCE, Estimate
 
 SIDES = Column("A\nB", ("{figure_a}", "{figure_b}"), right=True, whole=True)
-SPEED = ("× {speed:.3f}", "{low:.3f}–{high:.3f}")
+SPEED = Column(
+    f"speed of B\n{CONFIDENCE:.0%} interval", ("× {speed:.3f}", "{low:.3f}–{high:.3f}"), right=True, whole=True
+)
 MOST_NAMED = 3
 """The number of points that a note names; it counts more of them."""
 
@@ -99,7 +101,7 @@ def _sum_up(comparison: Comparison) -> Text:
 
 
 def document_of_comparison(comparison: Comparison, regressions: Sequence[Regression]) -> Document:
-    """Return each point of both sides; a regression has failed, and what cannot be told is skipped."""
+    """Return each point of both sides; a regression has failed, and an undecided point is skipped."""
     facts = {
         "a": comparison.a,
         "b": comparison.b,
@@ -117,7 +119,7 @@ def document_of_comparison(comparison: Comparison, regressions: Sequence[Regress
     columns = (
         Column("point", ("{name}",), below=("{qualities}",)),
         SIDES,
-        Column("speed of B\n95% interval", SPEED, right=True, whole=True),
+        SPEED,
         Column("verdict", ("{verdict}",), below=("{certainty}",), whole=True),
     )
     return Document("compare", facts, rows, ["verdict", "change", "notes"], columns)
@@ -168,9 +170,9 @@ def _qualities(change: Change) -> Iterator[str]:
     for quality in change.a[0].qualities:
         if quality.name in change.qualities:
             pair = zip((change.a[0], change.b[0]), change.qualities[quality.name], strict=True)
-            told = [quality_in_short(record, quality, mean) for record, mean in pair]
-            between = " /\n  " if "(" in told[0] else " / "  # two intervals do not fit one line
-            yield f"{quality.name} {between.join(told)}"
+            sides = [quality_in_short(record, quality, mean) for record, mean in pair]
+            between = " /\n  " if "(" in sides[0] else " / "  # two intervals do not fit one line
+            yield f"{quality.name} {between.join(sides)}"
 
 
 def speed_values(speed: Estimate | None) -> dict[str, Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import get_args
 
@@ -14,7 +15,7 @@ from accelbench.compare.comparison_document import SIDES, SPEED, speed_values
 from accelbench.export.document import Column, Document, Outcome, Row
 from accelbench.export.terminal import WIDTH, table_of
 from accelbench.format import counted, percent, read, seconds
-from accelbench.pair.paired import LOOK_CONFIDENCE
+from accelbench.pair.paired import CONFIDENCE, LOOK_CONFIDENCE
 from accelbench.pair.pairing import Wanted
 from accelbench.pair.result import PairResult, PairVerdict, PointResult, farthest
 from accelbench.pair.side import Side
@@ -107,7 +108,7 @@ def document_of_pair(result: PairResult, slower: Sequence[PointResult]) -> Docum
     columns = (
         Column("point", ("{name}",)),
         SIDES,
-        Column("speed of B\n95% interval", SPEED, below=("({too_few_for:.0%})",), right=True, whole=True),
+        replace(SPEED, title=f"speed of B\n{CONFIDENCE:.0%} interval", below=("({too_few_for:.0%})",)),
         Column("pairs", ("{pairs}",), right=True, whole=True),
         Column("B is", ("{verdict}",), whole=True),
     )

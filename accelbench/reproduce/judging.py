@@ -6,11 +6,19 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from accelbench.export.document import Document, Outcome, Row
 from accelbench.report.joined import Joined
 from accelbench.report.stored_run import Run
 from accelbench.reproduce.observations import LISTED, Observations, too_noisy
 from accelbench.reproduce.paper import Claim, Paper
-from accelbench.reproduce.verdict import VERDICTS, Finding, Inconclusive
+from accelbench.reproduce.verdict import VERDICTS, Finding, Inconclusive, Verdict
+
+OF_CLAIM: dict[Verdict, Outcome] = {
+    "confirmed": "passed",
+    "predicted": "passed",
+    "refuted": "failed",
+    "inconclusive": "skipped",
+}
 
 
 @dataclass(frozen=True)
@@ -85,3 +93,29 @@ def _notes(paper: Paper, runs: Sequence[Run]) -> Iterator[str]:
             some = f"{len(unused)} of its {len(measured)} points decide{'s' * (len(unused) == 1)} no claim"
             told = "none of its points decides a claim" if len(unused) == len(measured) else some
             yield f"{title(run)}: {told} of {paper.name}: {named}"
+
+
+def document_of_judgement(judgement: Judgement) -> Document:
+    """Return each claim of the study with its verdict; a refuted one has failed, and an undecided one is skipped."""
+    facts = {
+        "paper": judgement.paper.name,
+        "citation": str(judgement.paper.citation),
+        "runs": [run.info.run_id for run in judgement.runs],
+        "verdicts": judgement.sentence,
+        "without_verdict": [{"name": n.id, "claim": n.says, "note": n.note} for n in judgement.paper.note],
+        "notes": judgement.notes,
+    }
+    rows = []
+    for judged in judgement.claims:
+        claim, finding = judged.claim, judged.finding
+        values = {
+            "claim": claim.says,
+            "verdict": finding.verdict,
+            "published": claim.published or None,
+            "ours": finding.ours or None,
+            "evidence": finding.evidence,
+            "not_decided": claim.not_decided or None,
+        }
+        why = f"{finding.reason}: {finding.why}" if finding.reason else finding.why
+        rows.append(Row(claim.id, values, OF_CLAIM[finding.verdict], why))
+    return Document("reproduce", facts, rows)

@@ -128,13 +128,11 @@ def _matched(points: Points, over: Sequence[Observation], under: Sequence[Observ
     sides = [_by_point(points, side) for side in (over, under)]
     several = any(len(by_machine(side)) > 1 for side in (over, under))
     found = [
-        Pair(
-            " ".join(setting) + f" ({machine_a} ÷ {machine_b})" * several, tuple(a), tuple(b), points.swept, at
-        )
+        Pair(" ".join(setting) + f" ({machine_a} ÷ {machine_b})" * several, tuple(a), tuple(b), points.swept, at)
         for (setting, at), many in sides[0].items()
         for machine_a, a in by_machine(many).items()
         for machine_b, b in by_machine(sides[1].get((setting, at), [])).items()
-    ]  # fmt: skip
+    ]
     if not found:
         raise differing(over, under, points)
     return found

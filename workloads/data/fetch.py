@@ -71,24 +71,24 @@ def fetch(name: str, given: Sequence[Path] = (), progress: Progress = lambda wha
     return source.path
 
 
-def _bring(source: Source, local: Mapping[str, Path], progress: Progress) -> None:
+def _bring(source: Source, local: Mapping[str, tuple[Path, str]], progress: Progress) -> None:
     if source.folder and os.path.lexists(source.path) and not source.present:
         raise DataError(not_ours(source))
     for file in source.files:
         _make_folder(file.path.parent)
-        given = local.get(file.name)
-        found = sha256_of(given or file.path) if given or os.path.isfile(file.path) else ""
-        download(file, found if found in file.sums else file.sha256, given, progress)
+        given, sha256 = local.get(file.name, (None, file.sha256))
+        if given or not (os.path.isfile(file.path) and sha256_of(file.path) in file.sums):
+            download(file, sha256, given, progress)
         file.path.chmod(0o644)  # temporary files are private, but a cluster's data is for every user
     if source.folder:
         unpack(source, progress)
 
 
-def _recognise(source: Source, given: Sequence[Path]) -> dict[str, Path]:
-    """Return the given path of each file of the set, by the file's name; `DataError` for a path that is none."""
+def _recognise(source: Source, given: Sequence[Path]) -> dict[str, tuple[Path, str]]:
+    """Return the given path of each file of the set and its SHA-256, by name; `DataError` for a path that is none."""
     wanted = {sum_: file for file in source.files for sum_ in file.sums}
     names = {name for file in source.files for name in (file.path.name, file.url.rsplit("/", 1)[-1])}
-    found: dict[str, Path] = {}
+    found: dict[str, tuple[Path, str]] = {}
     for path in given:
         candidates = [path / name for name in sorted(names) if (path / name).is_file()] if path.is_dir() else [path]
         if not candidates:
@@ -98,7 +98,7 @@ def _recognise(source: Source, given: Sequence[Path]) -> dict[str, Path]:
             if sha256 not in wanted:
                 expected = " or ".join(wanted)
                 raise DataError(f"{candidate} is not {source.name}: its SHA-256 is {sha256}, expected {expected}")
-            found[wanted[sha256].name] = candidate
+            found[wanted[sha256].name] = candidate, sha256
     return found
 
 

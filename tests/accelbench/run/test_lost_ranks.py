@@ -21,20 +21,13 @@ from profiling.ranks.meeting import connect, gather, listen
 from tests.accelbench.run.test_ranks import SECRET
 from tests.conftest import command, environment, records
 from tests.fixtures import report_runs
+from tests.fixtures.processes import command_line
 
 
 def rank_processes(launched: int) -> list[psutil.Process]:
     """Return ranks 0, 1, … of a launch, by the variable that tells each who it is."""
     found = psutil.Process(launched).children()
     return sorted(found, key=lambda process: int(process.environ()["ACCELBENCH_RANK"]))
-
-
-def command_line(process: psutil.Process) -> str:
-    """Return the process's command line; nothing of one that has ended meanwhile, as those do that a rank asks."""
-    try:
-        return " ".join(process.cmdline())
-    except psutil.NoSuchProcess:
-        return ""
 
 
 def await_worker(rank: psutil.Process) -> None:

@@ -19,6 +19,7 @@ from profiling.machine.noise import noise_flags
 from profiling.machine.nvidia.nvml import read_throttle_reasons
 from profiling.machine.telemetry_sampler import TelemetrySampler, read_cpu_time, summarize
 from profiling.records.telemetry import Telemetry
+from tests.fixtures.processes import command_line
 from tests.fixtures.stub_driver import run_with_driver
 
 # Burns CPU time, then says how much of it this process has used.
@@ -188,13 +189,6 @@ def test_the_sensors_process_ends_with_the_measured_one_however_that_ends(stage:
 
 def sensors_processes() -> list[psutil.Process]:
     return [child for child in psutil.Process().children() if "profiling.machine.sensors" in command_line(child)]
-
-
-def command_line(process: psutil.Process) -> list[str]:
-    """Return the command line once the process has one: for an instant within `exec` it is empty."""
-    while not (words := process.cmdline()) and process.status() != psutil.STATUS_ZOMBIE:
-        time.sleep(0.001)
-    return words
 
 
 def test_a_sensors_process_that_dies_costs_the_sensors_and_says_so() -> None:
