@@ -42,6 +42,21 @@ class Squares:
         return {"number": np.full(2, index, np.float32)}, np.int64(index * index)
 
 
+class SquaresOfTwo(Squares):
+    """Examples whose first thread waits for a second one: a fast thread could make all batches alone."""
+
+    def __init__(self, count: int) -> None:
+        super().__init__(count)
+        self.second = threading.Event()
+
+    def __getitem__(self, index: int) -> Any:
+        found = super().__getitem__(index)
+        if len(self.threads) > 1:
+            self.second.set()
+        self.second.wait(60)
+        return found
+
+
 @settings(max_examples=25, deadline=None)
 @given(
     count=st.integers(1, 40),
@@ -91,7 +106,7 @@ def test_time_spent_in_the_pipeline_is_counted_as_input() -> None:
 
 @pytest.mark.parametrize("backend", BACKENDS[1:])
 def test_workers_are_threads_that_make_batches(backend: str) -> None:
-    examples = Squares(32)
+    examples = SquaresOfTwo(32)
     list(feed(point(backend, workers=3, prefetch=6), examples, batch=2, epochs=2).data)
     assert len(examples.threads) > 1
     assert threading.current_thread().name not in examples.threads
