@@ -54,7 +54,7 @@ bench: device-there $(INSTALLED)  ## measure this machine: a table, runs/<run-id
 
 # A missing device is reported before gigabytes are installed for it.
 device-there: $(if $(VENV),$(VENV)/bin/python)
-	@$(PY) -m profiling.machine.devices $(call quoted,$(DEVICE))
+	@$(PY) -m accelbench.profiling.machine.devices $(call quoted,$(DEVICE))
 ifeq ($(VENV),)
 	@$(PY) -m accelbench --version >/dev/null || \
 	  { echo 'this Python lacks packages of accelbench: leave out VENV=, or install them by pip' >&2; exit 2; }
@@ -128,7 +128,7 @@ container-test: $(DEVELOPMENT)  ## build and run images with every engine that i
 	$(RUN_PYTEST) -m "container$(KEPT)" tests/containers
 
 kernels-report: $(DEVELOPMENT) $(if $(filter 12,$(CUDA)),$(CUDA12))  ## compile every GPU kernel: registers, shared memory, spills (ARGS="nqueens tuned" CUDA=13|12)
-	@$(if $(filter 12,$(CUDA)),$(VENV)/cuda12/bin/python,$(PY)) -m kernels.report $(call each_quoted,$(ARGS))
+	@$(if $(filter 12,$(CUDA)),$(VENV)/cuda12/bin/python,$(PY)) -m accelbench.kernels.report $(call each_quoted,$(ARGS))
 
 lint: $(DEVELOPMENT)  ## ruff, mypy, and the imports: none goes upward or round in a circle
 	$(PY) -m ruff check .

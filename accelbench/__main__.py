@@ -19,8 +19,8 @@ import click
 from accelbench import __version__, commands
 from accelbench.damage import damage_met
 from accelbench.errors import DataDamaged, Interrupted, RunBroken, UserError
+from accelbench.profiling.near_misses import suggest
 from accelbench.settings_file import defaults, read_settings
-from profiling.near_misses import suggest
 
 ORDER = (
     *("doctor", "list", "run", "resume", "report", "runs", "compare", "pair", "history", "reproduce"),
@@ -36,8 +36,6 @@ Examples:
   accelbench compare runs/A runs/B                what became slower
   accelbench reproduce kimm2021 --small           does the paper hold here?
 """
-OWN_PACKAGES = ("accelbench", "kernels", "workloads", "profiling")
-"""The packages that this project is made of: a missing one of them is a fault of the installation, told as it is."""
 OTHER_WORDS = {
     "bench": "run",
     "benchmark": "run",
@@ -131,7 +129,7 @@ def _run(argv: list[str] | None) -> int:
         return 1  # as click does where the pipe breaks in a command
     except ModuleNotFoundError as error:
         package = str(error.name).partition(".")[0]
-        if package in OWN_PACKAGES:
+        if package == "accelbench":  # a fault of the installation
             raise
         lacks = f"this Python ({sys.executable}) lacks the package {package}, which accelbench needs"
         return _complain(f"{lacks}: pip install '.[cpu]' in its folder brings all", UserError.exit_status)

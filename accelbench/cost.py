@@ -14,9 +14,9 @@ from math import inf, isfinite
 
 import numpy as np
 
-from profiling.records.record import Record
-from profiling.records.timing import Timing
-from profiling.records.work import Figure
+from accelbench.profiling.records.record import Record
+from accelbench.profiling.records.timing import Timing
+from accelbench.profiling.records.work import Figure
 
 FASTEST = 0.05
 """The quantile of the samples by which they are compared: the least of all depends on how many there are."""

@@ -9,8 +9,8 @@ from fnmatch import fnmatchcase
 from pydantic import BaseModel
 
 from accelbench.facts import Leaf, facts, in_words
-from profiling.records.environment import Environment
-from profiling.records.point import Device
+from accelbench.profiling.records.environment import Environment
+from accelbench.profiling.records.point import Device
 
 MATTERS = (
     "gpus",

@@ -11,13 +11,13 @@ from accelbench.errors import UserError
 from accelbench.find_run import stored_runs
 from accelbench.forecast import of_machine
 from accelbench.format import seconds
+from accelbench.profiling.analysis.course import course_of, disturbances
+from accelbench.profiling.records.environment import Environment
+from accelbench.profiling.records.point import Device, Point
+from accelbench.profiling.records.record import Record
 from accelbench.run.plan import CEILINGS
 from accelbench.run.store import RUNS, EarlierCeilings, RunInfo, RunStore, Settings
 from accelbench.run.suite import load_suite
-from profiling.analysis.course import course_of, disturbances
-from profiling.records.environment import Environment
-from profiling.records.point import Device, Point
-from profiling.records.record import Record
 
 FRESH = timedelta(hours=1)
 """The age up to which a run's ceilings stand for those of now."""

@@ -10,9 +10,9 @@ from accelbench.errors import UserError
 from accelbench.history.fingerprint import is_called
 from accelbench.history.past import read_past
 from accelbench.pack.read import find_pack, open_packed, unpack
+from accelbench.profiling.near_misses import did_you_mean
+from accelbench.profiling.records.point import Point
 from accelbench.run.store import RUNS, RunStore
-from profiling.near_misses import did_you_mean
-from profiling.records.point import Point
 
 FILES = (".html", ".json", ".jsonl", ".csv", ".parquet")
 """The suffixes of the files that a run's folder has, by any of which it may be named."""

@@ -6,13 +6,13 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from profiling.analysis.uncertain_quality import quality_interval
-from profiling.records.quality import Metric, Quality
-from profiling.records.record import Record
-from profiling.records.work import UNITS
+from accelbench.profiling.analysis.uncertain_quality import quality_interval
+from accelbench.profiling.records.quality import Metric, Quality
+from accelbench.profiling.records.record import Record
+from accelbench.profiling.records.work import UNITS
 
 if TYPE_CHECKING:  # they bring SciPy, which a command that prints a number does not wait for
-    from profiling.analysis.roofline import Share
+    from accelbench.profiling.analysis.roofline import Share
 
 UNKNOWN = "–"
 STEADY = 0.005

@@ -14,7 +14,13 @@ from typing import TYPE_CHECKING
 from accelbench.errors import Interrupted
 from accelbench.find_run import stored_runs
 from accelbench.forecast import of_machine, past_seconds
+from accelbench.kernels.mpi_process import mpi_process
 from accelbench.plain_console import PlainConsole, say
+from accelbench.profiling.machine.cpu_probe import probed
+from accelbench.profiling.machine.environment.collect import collect
+from accelbench.profiling.records.point import Device, Point
+from accelbench.profiling.records.record import Status
+from accelbench.profiling.records.stored import readable
 from accelbench.run.cluster import Cluster
 from accelbench.run.gathering import gathered
 from accelbench.run.other_rank import serve as serve_rank_0
@@ -23,12 +29,6 @@ from accelbench.run.ranks import Ranks
 from accelbench.run.runner import run_plan
 from accelbench.run.store import RUNS, EarlierCeilings, Label, RunInfo, RunStore, Settings, new_run_id
 from accelbench.run.suite import Suite
-from kernels.mpi_process import mpi_process
-from profiling.machine.cpu_probe import probed
-from profiling.machine.environment.collect import collect
-from profiling.records.point import Device, Point
-from profiling.records.record import Status
-from profiling.records.stored import readable
 
 if TYPE_CHECKING:
     from accelbench.report.section import Run

@@ -17,8 +17,8 @@ from pydantic import BaseModel
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
+from accelbench.profiling.records.record import SCHEMA_VERSION, Record
 from accelbench.run.store import RunInfo
-from profiling.records.record import SCHEMA_VERSION, Record
 
 HEAD = f"""# Records
 

@@ -23,8 +23,8 @@ from tempfile import NamedTemporaryFile
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
-from kernels.device_code import CudaKernel, DeviceKernel, NumbaKernel
-from profiling.install import install_extra
+from accelbench.kernels.device_code import CudaKernel, DeviceKernel, NumbaKernel
+from accelbench.profiling.install import install_extra
 
 TENSOR_CORE = re.compile(r"\b(?:[HIDQ]|HG|IG|QG|UTCH|UTCQ)MMA\b")
 """A multiplication of matrices: mma.sync, wgmma, and the fifth generation's own."""
@@ -55,7 +55,11 @@ class MachineCode:
 
 def device_kernels() -> list[DeviceKernel]:
     """Return every kernel that a `gpu_*.py` under `kernels` declares, in the order of the files."""
-    return [kernel for module in _gpu_modules(importlib.import_module("kernels")) for kernel in module.device_code()]
+    return [
+        kernel
+        for module in _gpu_modules(importlib.import_module("accelbench.kernels"))
+        for kernel in module.device_code()
+    ]
 
 
 def _gpu_modules(package: ModuleType) -> Iterator[ModuleType]:
@@ -170,7 +174,7 @@ def _without_a_device(architecture: Architecture) -> Iterator[None]:
 
 def _compile_numba(kernel: NumbaKernel, architecture: Architecture, output: str) -> Any:
     """Compile to PTX (`ptx`, a string) or link-time code (`ltoir`, bytes), by NVVM."""
-    from kernels.numba_cuda import cuda
+    from accelbench.kernels.numba_cuda import cuda
 
     options = {name: kernel.function.targetoptions.get(name) for name in ("fastmath", "launch_bounds")}
     cc = (architecture.major, architecture.minor, "a" if architecture.specific else "")
@@ -182,10 +186,10 @@ def _compile_numba(kernel: NumbaKernel, architecture: Architecture, output: str)
 
 
 def _numba_binary(kernel: NumbaKernel, architecture: Architecture) -> tuple[bytes, str]:
-    """Return (cubin, what the assembler says of it), by `kernels.link`."""
+    """Return (cubin, what the assembler says of it), by `accelbench.kernels.link`."""
     code = _compile_numba(kernel, architecture, "ltoir")
-    command = [sys.executable, "-m", "kernels.link", f"sm_{architecture}"]
-    linked = subprocess.run(command, input=code, capture_output=True, cwd=Path(__file__).parents[1])
+    command = [sys.executable, "-m", "accelbench.kernels.link", f"sm_{architecture}"]
+    linked = subprocess.run(command, input=code, capture_output=True, cwd=Path(__file__).parents[2])
     if linked.returncode != 0:
         raise RuntimeError(f"nvJitLink: {linked.stderr.decode()}")
     return linked.stdout, linked.stderr.decode()

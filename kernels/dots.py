@@ -6,7 +6,8 @@ features of this CPU. float16 has no such instruction: its FMA adds one product 
 
 What has run: `vpdpbusd` and `vdpbf16ps` of 512 bits, on AMD Zen 4. All others have never run on a CPU that has them.
 Tests inspect the code that LLVM makes of them, and emulate the product by `sdot` and `bfdot`. The inner kernel of a
-matrix product, in `kernels.dot_tile`, is made of them. The tiles of AMX, which are no vectors, are in `kernels.tiles`.
+matrix product, in `accelbench.kernels.dot_tile`, is made of them. The tiles of AMX, which are no vectors, are in
+`accelbench.kernels.tiles`.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from kernels.simd import INDEX, counted_loop, features, pointer_as, vector_registers
+from accelbench.kernels.simd import INDEX, counted_loop, features, pointer_as, vector_registers
 
 SUMS = {"int8": types.int32, "bfloat16": types.float32, "float16": types.uint16}
 """The type of the arrays that hold sums, by which the intrinsics below know the narrow type; float16 by its bits."""

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from profiling.records.quality import Verification
+from accelbench.profiling.records.quality import Verification
 
 LARGEST = 15
 SUM_TYPE = {"float64": "float64", "float32": "float32", "int32": "int64"}

@@ -10,13 +10,13 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from profiling.benchmark import Task, Together
-from profiling.ranks.channel import Address, Channel, Message
-from profiling.ranks.meeting import connect, gather, listen
-from profiling.ranks.world import DOING, World
-from profiling.records.quality import Metric, Verification
-from profiling.records.work import Work
-from profiling.timing.host import sample_seconds
+from accelbench.profiling.benchmark import Task, Together
+from accelbench.profiling.ranks.channel import Address, Channel, Message
+from accelbench.profiling.ranks.meeting import connect, gather, listen
+from accelbench.profiling.ranks.world import DOING, World
+from accelbench.profiling.records.quality import Metric, Verification
+from accelbench.profiling.records.work import Work
+from accelbench.profiling.timing.host import sample_seconds
 
 MEET_SECONDS = 60.0
 """The time within which all ranks must have come, in seconds; their workers start together."""

@@ -29,13 +29,13 @@ from selectors import EVENT_READ, DefaultSelector
 from tempfile import TemporaryDirectory
 from typing import Any, cast
 
-from kernels.lockstep import leave
-from profiling.benchmark import Skip, Task, Together
-from profiling.install import install_extra
-from profiling.ranks.channel import Channel, Message
-from profiling.ranks.world import World, join, world
-from profiling.records.point import Point
-from profiling.records.work import Work
+from accelbench.kernels.lockstep import leave
+from accelbench.profiling.benchmark import Skip, Task, Together
+from accelbench.profiling.install import install_extra
+from accelbench.profiling.ranks.channel import Channel, Message
+from accelbench.profiling.ranks.world import World, join, world
+from accelbench.profiling.records.point import Point
+from accelbench.profiling.records.work import Work
 
 ADDRESS = "ACCELBENCH_MPI"
 """The variable that tells a worker where this process listens."""
@@ -60,7 +60,7 @@ def mpi_process() -> Iterator[None]:
         listener.listen()
         listener.set_inheritable(True)
         process = subprocess.Popen(
-            [sys.executable, "-m", "kernels.mpi_process", str(listener.fileno())],
+            [sys.executable, "-m", "accelbench.kernels.mpi_process", str(listener.fileno())],
             stdin=subprocess.PIPE,  # its end is what ends the process, however this one ends
             close_fds=False,  # MPICH's launcher talks through a file that it opened for the rank
             start_new_session=True,

@@ -6,10 +6,10 @@ import os
 from collections.abc import Sequence
 from typing import Any
 
-from kernels.lockstep import Lockstep
-from profiling.benchmark import Skip
-from profiling.machine.nvidia.cuda import library
-from profiling.ranks.world import World
+from accelbench.kernels.lockstep import Lockstep
+from accelbench.profiling.benchmark import Skip
+from accelbench.profiling.machine.nvidia.cuda import library
+from accelbench.profiling.ranks.world import World
 
 
 def require_nccl() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numba import config
 
-from profiling.machine.nvidia.toolkit import use_toolkit
+from accelbench.profiling.machine.nvidia.toolkit import use_toolkit
 
 use_toolkit()
 if not hasattr(np, "row_stack"):

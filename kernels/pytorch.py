@@ -5,8 +5,8 @@ from __future__ import annotations
 from importlib import import_module
 from types import ModuleType
 
-from profiling.benchmark import Skip
-from profiling.install import install_extra
+from accelbench.profiling.benchmark import Skip
+from accelbench.profiling.install import install_extra
 
 
 def pytorch(module: str = "torch") -> ModuleType:

@@ -13,8 +13,8 @@ from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
-from kernels.compilation import MachineCode, architectures, compile_kernel, device_kernels, toolchain
-from kernels.device_code import DeviceKernel
+from accelbench.kernels.compilation import MachineCode, architectures, compile_kernel, device_kernels, toolchain
+from accelbench.kernels.device_code import DeviceKernel
 
 WIDTH = 120
 """The width of the table in characters where the output is no terminal."""
@@ -22,7 +22,7 @@ WIDTH = 120
 
 def main() -> int:
     """Compile what was asked for, print the table, say what is at fault."""
-    parser = argparse.ArgumentParser(prog="python -m kernels.report", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m accelbench.kernels.report", description=__doc__)
     parser.add_argument("name", nargs="*", help="only kernels whose name has all of these words in it")
     parser.add_argument("--capability", help="only this compute capability: 9.0")
     parser.add_argument("--sass", action="store_true", help="also print the instructions of the main loop")

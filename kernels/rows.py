@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from kernels.stream.cpu_numba import elements_per_array
-from kernels.threads import compiled
+from accelbench.kernels.stream.cpu_numba import elements_per_array
+from accelbench.kernels.threads import compiled
 
 UNIT = 2.0**-24
 """The unit roundoff u of float32: half the distance from 1 to the next number."""

@@ -2,5 +2,9 @@
 
 from pathlib import Path
 
-PROJECT = Path(__file__).resolve().parents[1]
-"""The folder that this package and its three neighbours lie in."""
+# A program that is started in a checkout has the folder on its path under this name, too.
+if __name__ != "accelbench.profiling":
+    raise ImportError("the package profiling is imported as accelbench.profiling")
+
+PROJECT = Path(__file__).absolute().parents[2]
+"""The folder that contains the package `accelbench`: the root of a checkout, or site-packages."""

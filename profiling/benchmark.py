@@ -10,10 +10,10 @@ from operator import itemgetter
 from pathlib import Path
 from typing import Any, Literal, TypeAlias, TypeVar, cast
 
-from profiling.records.layout import Layout
-from profiling.records.point import Device, Point, Scalar
-from profiling.records.quality import Data, Metric, Quality, Verification
-from profiling.records.work import Bound, Cores, Figure, Resource, Work
+from accelbench.profiling.records.layout import Layout
+from accelbench.profiling.records.point import Device, Point, Scalar
+from accelbench.profiling.records.quality import Data, Metric, Quality, Verification
+from accelbench.profiling.records.work import Bound, Cores, Figure, Resource, Work
 
 Values = tuple[Scalar, ...]
 T = TypeVar("T", bound=str)
@@ -74,7 +74,7 @@ class Task:
     """The way in which several ranks execute the task together; None where one process does."""
     library: str | None = None
     """The library that does the work on the CPU, where settings of its own choose how, by the words that
-    `profiling.machine.held_back` has: `BLAS` for that of NumPy, `ONEDNN`, or a backend.
+    `accelbench.profiling.machine.held_back` has: `BLAS` for that of NumPy, `ONEDNN`, or a backend.
     """
     layout: Layout | None = None
     """The layout of the work over devices, where it is known only now; None for what the benchmark declares."""
@@ -288,9 +288,9 @@ def benchmark(
     counts items, else of one execution.
     `backends` names the Keras backends of a workload. `ceiling` says that the best rate measured
     here is a ceiling for everything else on this device. A point that takes longer than `time_limit_s` counts as hung.
-    `module` names what implements a point, by its device and its axes (`kernels.stream.{device}_{impl}`): a module with
-    a function `prepare(point)`, which one process imports for many points. Where `impl` is not among the axes it
-    becomes the first of them, and its values are the files that are there: a new file is a new implementation.
+    `module` names what implements a point, by its device and its axes (`accelbench.kernels.stream.{device}_{impl}`): a
+    module with a function `prepare(point)`, which one process imports for many points. Where `impl` is not among the
+    axes it becomes the first of them, and its values are the files that are there: a new file is a new implementation.
 
     What follows is declared because nobody guesses it from the names of axes, which may be called anything:
     `bound` says what of the hardware bounds the rate, so that it is shown as a share of that: `arithmetic` in `dtype`,

@@ -13,25 +13,25 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from profiling.benchmark import Benchmark, Serving, Skip, Task, Training
-from profiling.machine.devices import device_kind
-from profiling.machine.held_back import held_back
-from profiling.machine.noise import clock_flags
-from profiling.machine.observer import Observer
-from profiling.measure_training import train, with_scalars
-from profiling.profiled_steps import Keep
-from profiling.ranks.world import world
-from profiling.records.environment import Environment
-from profiling.records.layout import Layout
-from profiling.records.point import Device, Point
-from profiling.records.quality import Metric
-from profiling.records.record import Record
-from profiling.records.stored import first_fault, readable
-from profiling.records.timing import Phases
-from profiling.timing.host import soak
-from profiling.timing.phase_clock import PhaseClock
-from profiling.timing.verification import outcome_of
-from profiling.trace.scalars import Readings
+from accelbench.profiling.benchmark import Benchmark, Serving, Skip, Task, Training
+from accelbench.profiling.machine.devices import device_kind
+from accelbench.profiling.machine.held_back import held_back
+from accelbench.profiling.machine.noise import clock_flags
+from accelbench.profiling.machine.observer import Observer
+from accelbench.profiling.measure_training import train, with_scalars
+from accelbench.profiling.profiled_steps import Keep
+from accelbench.profiling.ranks.world import world
+from accelbench.profiling.records.environment import Environment
+from accelbench.profiling.records.layout import Layout
+from accelbench.profiling.records.point import Device, Point
+from accelbench.profiling.records.quality import Metric
+from accelbench.profiling.records.record import Record
+from accelbench.profiling.records.stored import first_fault, readable
+from accelbench.profiling.records.timing import Phases
+from accelbench.profiling.timing.host import soak
+from accelbench.profiling.timing.phase_clock import PhaseClock
+from accelbench.profiling.timing.verification import outcome_of
+from accelbench.profiling.trace.scalars import Readings
 
 TRACEBACK_LINES = 30
 OUT_OF_MEMORY = ("MemoryError", "OutOfMemoryError", "ResourceExhaustedError", "_ArrayMemoryError")

@@ -6,22 +6,22 @@ from collections.abc import Callable
 from statistics import fmean
 from typing import Any
 
-from profiling.benchmark import Training
-from profiling.flop_counts.framework import framework_metrics, with_bytes
-from profiling.host.steps_cpu import StepsCpu
-from profiling.machine.observer import Observer
-from profiling.profiled_steps import Keep, profile_training
-from profiling.ranks.world import world
-from profiling.records.bottleneck import Bottleneck, CpuTime
-from profiling.records.point import Point
-from profiling.records.quality import Metric
-from profiling.records.record import Profile, Record
-from profiling.records.work import Work
-from profiling.timing.exchange import see_apart
-from profiling.timing.phase_clock import PhaseClock
-from profiling.timing.steps import measure_training
-from profiling.timing.verification import outcome_of
-from profiling.trace.scalars import Readings, record_scalars, write_scalars
+from accelbench.profiling.benchmark import Training
+from accelbench.profiling.flop_counts.framework import framework_metrics, with_bytes
+from accelbench.profiling.host.steps_cpu import StepsCpu
+from accelbench.profiling.machine.observer import Observer
+from accelbench.profiling.profiled_steps import Keep, profile_training
+from accelbench.profiling.ranks.world import world
+from accelbench.profiling.records.bottleneck import Bottleneck, CpuTime
+from accelbench.profiling.records.point import Point
+from accelbench.profiling.records.quality import Metric
+from accelbench.profiling.records.record import Profile, Record
+from accelbench.profiling.records.work import Work
+from accelbench.profiling.timing.exchange import see_apart
+from accelbench.profiling.timing.phase_clock import PhaseClock
+from accelbench.profiling.timing.steps import measure_training
+from accelbench.profiling.timing.verification import outcome_of
+from accelbench.profiling.trace.scalars import Readings, record_scalars, write_scalars
 
 
 def train(

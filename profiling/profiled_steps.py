@@ -13,19 +13,19 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from time import perf_counter
 
-from profiling.analysis.bottleneck import bottleneck
-from profiling.benchmark import Training
-from profiling.host.profiler import HostProfiler
-from profiling.ranks.world import world
-from profiling.records.bottleneck import CpuTime
-from profiling.records.host import HostProfile
-from profiling.records.point import Point
-from profiling.records.record import Profile
-from profiling.records.stored import Stored
-from profiling.records.trace import Capture
-from profiling.timing.steps import train_until
-from profiling.trace.analysis import analyze
-from profiling.trace.capture import STEPS, TraceWindow
+from accelbench.profiling.analysis.bottleneck import bottleneck
+from accelbench.profiling.benchmark import Training
+from accelbench.profiling.host.profiler import HostProfiler
+from accelbench.profiling.ranks.world import world
+from accelbench.profiling.records.bottleneck import CpuTime
+from accelbench.profiling.records.host import HostProfile
+from accelbench.profiling.records.point import Point
+from accelbench.profiling.records.record import Profile
+from accelbench.profiling.records.stored import Stored
+from accelbench.profiling.records.trace import Capture
+from accelbench.profiling.timing.steps import train_until
+from accelbench.profiling.trace.analysis import analyze
+from accelbench.profiling.trace.capture import STEPS, TraceWindow
 
 FIRST_STEP = 3
 """The number of steps before the traced ones, in which the input pipeline fills."""
@@ -88,7 +88,7 @@ def host_profile(training: Training, point: Point, folder: Path) -> HostProfile:
     """Sample the process while it trains, several times over if a training is short."""
     from keras.callbacks import LambdaCallback
 
-    from profiling.host.overhead import step_overhead
+    from accelbench.profiling.host.overhead import step_overhead
 
     begin, step_ends = perf_counter(), list[float]()
 

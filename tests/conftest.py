@@ -113,7 +113,7 @@ def interruptible() -> None:
 @pytest.fixture
 def no_driver(monkeypatch: pytest.MonkeyPatch) -> None:
     """There is no NVIDIA driver, whatever this machine has."""
-    monkeypatch.setattr("profiling.machine.nvidia.libcuda.LIBCUDA", "libno-such-driver.so")
+    monkeypatch.setattr("accelbench.profiling.machine.nvidia.libcuda.LIBCUDA", "libno-such-driver.so")
 
 
 @pytest.fixture

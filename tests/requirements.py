@@ -69,25 +69,25 @@ def has_cpus(number: int) -> bool:
 
 
 def has_cpu_feature(name: str) -> bool:
-    from kernels.simd import features
+    from accelbench.kernels.simd import features
 
     return name in features()
 
 
 def has_dot_product(dtype: str) -> bool:
-    from kernels.dots import find_dot
+    from accelbench.kernels.dots import find_dot
 
     return find_dot(dtype, matrix=False) is not None
 
 
 def has_memory_nodes() -> bool:
-    from kernels.numa.topology import read_nodes
+    from accelbench.kernels.numa.topology import read_nodes
 
     return bool(read_nodes())
 
 
 def has_toolkit() -> bool:
-    from profiling.machine.nvidia.toolkit import toolkit
+    from accelbench.profiling.machine.nvidia.toolkit import toolkit
 
     return toolkit() is not None
 
@@ -116,7 +116,7 @@ def has_nccl() -> bool:
 
 
 def count_gpus() -> int:
-    from profiling.machine.nvidia.libcuda import CudaError, Driver, NoDriver
+    from accelbench.profiling.machine.nvidia.libcuda import CudaError, Driver, NoDriver
 
     try:
         return len(Driver().devices())

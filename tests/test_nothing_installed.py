@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from profiling.machine.nvidia.libcuda import CudaDevice
+from accelbench.profiling.machine.nvidia.libcuda import CudaDevice
 from tests.conftest import ROOT
 from tests.gpu.conftest import jobs
 

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import re
+import shutil
 import subprocess
 import sys
 import tomllib
+from pathlib import Path
 
 import pytest
 
 from accelbench import __version__
-from profiling.records.record import Record
+from accelbench.profiling.records.record import Record
 from tests.conftest import ROOT, environment
 
 PACKAGES = ("accelbench", "kernels", "profiling", "workloads")
@@ -37,10 +39,12 @@ def test_each_package_says_that_it_is_typed() -> None:
     assert all((ROOT / package / "py.typed").is_file() for package in PACKAGES)
 
 
-def test_no_python_is_taken_whose_standard_library_has_a_package_of_our_name() -> None:
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
-    assert project["project"]["requires-python"].endswith("<3.15")
-    assert not sys.stdlib_module_names & set(PACKAGES)
+@pytest.mark.parametrize("package", PACKAGES[1:])
+def test_the_folders_are_packages_of_accelbench_alone(package: str) -> None:
+    for module, status in ((f"accelbench.{package}", 0), (package, 1)):
+        process = subprocess.run([sys.executable, "-c", f"import {module}"], cwd=ROOT, capture_output=True, text=True)
+        assert process.returncode == status, process.stderr
+    assert f"accelbench.{package}" in process.stderr
 
 
 def test_the_page_of_the_records_is_what_their_models_say() -> None:
@@ -50,3 +54,19 @@ def test_the_page_of_the_records_is_what_their_models_say() -> None:
     written = (ROOT / "docs" / "records.md").read_text(encoding="utf-8")
     assert process.stdout == written, "a model has changed: run make records-page"
     assert all(f"| `{name}` |" in written for name in Record.model_fields)
+
+
+def test_a_checkout_without_symbolic_links_is_one_line(tmp_path: Path) -> None:
+    shutil.copytree(ROOT / "accelbench", tmp_path / "accelbench", ignore=lambda folder, names: PACKAGES)
+    for package in PACKAGES[1:]:
+        (tmp_path / "accelbench" / package).write_text(f"../{package}")
+    process = subprocess.run(
+        [sys.executable, "-m", "accelbench", "list"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        env=environment(PYTHONPATH=None),
+    )
+    assert process.returncode == 1
+    assert process.stderr.count("\n") == 1
+    assert "symbolic link" in process.stderr

@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 import venv
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -19,7 +20,8 @@ from tests.fixtures.report_runs import make_run
 pytestmark = pytest.mark.slow
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
-PACKAGES = ("accelbench", "kernels", "profiling", "workloads")
+FOLDERS = ("accelbench", "kernels", "profiling", "workloads")
+PACKAGES = ("accelbench.kernels", "accelbench.profiling", "accelbench.workloads")
 FRAMEWORKS = ("jax", "tensorflow", "torch")
 
 
@@ -32,8 +34,9 @@ def uv(*words: str | Path, cwd: Path) -> None:
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The wheel of these sources, built of a copy: setuptools leaves files where it builds."""
     sources = tmp_path_factory.mktemp("sources")
-    for package in PACKAGES:
-        shutil.copytree(ROOT / package, sources / package, ignore=shutil.ignore_patterns("__pycache__"))
+    for folder in FOLDERS:
+        skipped = shutil.ignore_patterns("__pycache__")
+        shutil.copytree(ROOT / folder, sources / folder, symlinks=True, ignore=skipped)
     for file in ("pyproject.toml", "README.md", "LICENSE"):
         shutil.copy(ROOT / file, sources)
     uv("build", "--wheel", "--no-build-isolation", "--python", sys.executable, "--out-dir", "dist", cwd=sources)
@@ -87,8 +90,19 @@ def test_what_is_run_is_the_wheel(installed: Installed, tmp_path: Path) -> None:
     code = f"import {', '.join(PACKAGES)}; print(*(p.__path__[0] for p in ({', '.join(PACKAGES)})))"
     found = installed.run(f'python -c "{code}"', tmp_path)
     assert found.stdout.split() == [
-        str(next(installed.bin.parent.glob("lib/python*/site-packages")) / package) for package in PACKAGES
+        str(next(installed.bin.parent.glob("lib/python*/site-packages")) / package.replace(".", "/"))
+        for package in PACKAGES
     ], found.stderr
+
+
+def test_the_wheel_has_one_package(wheel: Path) -> None:
+    with zipfile.ZipFile(wheel) as archive:
+        names = archive.namelist()
+    assert {name.partition("/")[0] for name in names if ".dist-info" not in name} == {"accelbench"}
+    for folder in FOLDERS:
+        files = [path.relative_to(ROOT) for path in (ROOT / folder).rglob("*.py")]
+        expected = {str(path) if folder == "accelbench" else f"accelbench/{path}" for path in files}
+        assert expected <= set(names)
 
 
 def test_the_readmes_own_benchmark_is_measured_as_printed(installed: Installed, tmp_path: Path) -> None:

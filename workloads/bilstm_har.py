@@ -11,11 +11,11 @@ from dataclasses import replace
 from statistics import mean, stdev
 from typing import TYPE_CHECKING, Any
 
-from profiling.benchmark import Skip, Training
-from profiling.records.point import Point
-from profiling.records.quality import Data, Metric, Quality, Verification, Worst
-from workloads.distribution.strategy import Strategy
-from workloads.training.declare import training
+from accelbench.profiling.benchmark import Skip, Training
+from accelbench.profiling.records.point import Point
+from accelbench.profiling.records.quality import Data, Metric, Quality, Verification, Worst
+from accelbench.workloads.distribution.strategy import Strategy
+from accelbench.workloads.training.declare import training
 
 if TYPE_CHECKING:
     import numpy as np
@@ -48,9 +48,9 @@ def bilstm_har(point: Point, strategy: Strategy) -> Training:
     import keras
     from keras import layers
 
-    from workloads.data import load_har
-    from workloads.training.experiment import classifier
-    from workloads.training.keras_model import jit_compile
+    from accelbench.workloads.data import load_har
+    from accelbench.workloads.training.experiment import classifier
+    from accelbench.workloads.training.keras_model import jit_compile
 
     har = load_har()
     there = len(har.x_train)

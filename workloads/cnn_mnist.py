@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import math
 
-from profiling.benchmark import Training
-from profiling.records.point import Point
-from profiling.records.quality import Data
-from workloads.distribution.strategy import Strategy
-from workloads.training.declare import training
+from accelbench.profiling.benchmark import Training
+from accelbench.profiling.records.point import Point
+from accelbench.profiling.records.quality import Data
+from accelbench.workloads.distribution.strategy import Strategy
+from accelbench.workloads.training.declare import training
 
 PAPERS_BATCH, PAPERS_WIDTH = 128, 100
 CLASSES = 10
@@ -44,10 +44,10 @@ def cnn_mnist(point: Point, strategy: Strategy) -> Training:
     import numpy as np
     from keras import layers
 
-    from profiling.machine.free_memory import require_memory
-    from workloads.data import load_mnist
-    from workloads.training.experiment import classifier
-    from workloads.training.keras_model import jit_compile
+    from accelbench.profiling.machine.free_memory import require_memory
+    from accelbench.workloads.data import load_mnist
+    from accelbench.workloads.training.experiment import classifier
+    from accelbench.workloads.training.keras_model import jit_compile
 
     width = int(point.params.get("width", PAPERS_WIDTH))
     few, many, units = sizes(width)

@@ -14,11 +14,11 @@ from dataclasses import replace
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
-from profiling.benchmark import Skip, Training
-from profiling.records.point import Point
-from profiling.records.quality import Data, Metric, Quality, Verification
-from workloads.distribution.strategy import Strategy
-from workloads.training.declare import training
+from accelbench.profiling.benchmark import Skip, Training
+from accelbench.profiling.records.point import Point
+from accelbench.profiling.records.quality import Data, Metric, Quality, Verification
+from accelbench.workloads.distribution.strategy import Strategy
+from accelbench.workloads.training.declare import training
 
 if TYPE_CHECKING:
     import numpy as np
@@ -70,14 +70,14 @@ def dbn_mnist(point: Point, strategy: Strategy) -> Training:
     from keras import layers
     from scipy.special import expit
 
-    from profiling.machine.free_memory import require_memory
-    from profiling.timing.steps import StepClock
-    from workloads.data import load_mnist
-    from workloads.data.pipeline import feed
-    from workloads.training.experiment import experiment
-    from workloads.training.keras_model import jit_compile
-    from workloads.training.quality import CLASSIFIER, classification
-    from workloads.training.rbm import rbm
+    from accelbench.profiling.machine.free_memory import require_memory
+    from accelbench.profiling.timing.steps import StepClock
+    from accelbench.workloads.data import load_mnist
+    from accelbench.workloads.data.pipeline import feed
+    from accelbench.workloads.training.experiment import experiment
+    from accelbench.workloads.training.keras_model import jit_compile
+    from accelbench.workloads.training.quality import CLASSIFIER, classification
+    from accelbench.workloads.training.rbm import rbm
 
     digits = load_mnist()
     x_train, x_test = (x.reshape(-1, PIXELS).astype("float32") / 255 for x in (digits.x_train, digits.x_test))
@@ -213,7 +213,7 @@ def check(
     metrics: Mapping[str, Metric],
 ) -> Verification:
     """Check that the network classifies, as any classifier must, and that its first machine reconstructs better."""
-    from workloads.training.quality import verify_classifier
+    from accelbench.workloads.training.quality import verify_classifier
 
     floor, share = next(floors for width, least, *floors in FLOORS if units >= width and steps >= least)
     classifier = verify_classifier(

@@ -7,11 +7,11 @@ paper states 16.8 million parameters; grey images of 64×64 in five classes give
 
 from __future__ import annotations
 
-from profiling.benchmark import Skip, Training
-from profiling.records.point import Point
-from profiling.records.quality import Data
-from workloads.distribution.strategy import Strategy
-from workloads.training.declare import training
+from accelbench.profiling.benchmark import Skip, Training
+from accelbench.profiling.records.point import Point
+from accelbench.profiling.records.quality import Data
+from accelbench.workloads.distribution.strategy import Strategy
+from accelbench.workloads.training.declare import training
 
 TARGET = 0.6
 """Held-out accuracy; of five classes, one in five is right by chance."""
@@ -44,10 +44,10 @@ def deep_mnist_embryo(point: Point, strategy: Strategy) -> Training:
     import numpy as np
     from keras import layers
 
-    from profiling.machine.free_memory import require_memory
-    from workloads.data import load_embryos
-    from workloads.training.experiment import classifier
-    from workloads.training.keras_model import jit_compile
+    from accelbench.profiling.machine.free_memory import require_memory
+    from accelbench.workloads.data import load_embryos
+    from accelbench.workloads.training.experiment import classifier
+    from accelbench.workloads.training.keras_model import jit_compile
 
     size, batch = point["image"], strategy.batch
     if size % 4:

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from profiling.benchmark import Training, Values
-from profiling.records.point import Point
-from profiling.records.quality import Metric, Quality
-from workloads.distribution.strategy import Strategy
-from workloads.training.declare import by_device, training
+from accelbench.profiling.benchmark import Training, Values
+from accelbench.profiling.records.point import Point
+from accelbench.profiling.records.quality import Metric, Quality
+from accelbench.workloads.distribution.strategy import Strategy
+from accelbench.workloads.training.declare import by_device, training
 
 TARGET = 0.7
 """mAP at an IoU of 0.5."""
@@ -35,13 +35,13 @@ def detection(point: Point, strategy: Strategy) -> Training:
     """Train RetinaNet to find cats' and dogs' heads, or drawn shapes; the paper's pyramid has 256 channels."""
     import keras
 
-    from workloads.training.keras_model import jit_compile
-    from workloads.vision.coco import mean_average_precision
-    from workloads.vision.load import load_scenes
-    from workloads.vision.pyramid import require_size, resnet50
-    from workloads.vision.retinanet import OVERLAP, retinanet
-    from workloads.vision.scenes import Examples
-    from workloads.vision.training import detector_training, find, largest_overlap, optimizer
+    from accelbench.workloads.training.keras_model import jit_compile
+    from accelbench.workloads.vision.coco import mean_average_precision
+    from accelbench.workloads.vision.load import load_scenes
+    from accelbench.workloads.vision.pyramid import require_size, resnet50
+    from accelbench.workloads.vision.retinanet import OVERLAP, retinanet
+    from accelbench.workloads.vision.scenes import Examples
+    from accelbench.workloads.vision.training import detector_training, find, largest_overlap, optimizer
 
     size, channels = point["image"], point["channels"]
     require_size(size)

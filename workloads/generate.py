@@ -12,13 +12,13 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from profiling.benchmark import Task, Values, axis, benchmark
-from profiling.records.point import Point
-from profiling.records.quality import Metric, Verification
-from profiling.records.work import Resource
-from workloads.language.generation import SHARPNESS, Generation
-from workloads.language.sizes import SIZES, VOCABULARY, Size
-from workloads.training.declare import BACKENDS
+from accelbench.profiling.benchmark import Task, Values, axis, benchmark
+from accelbench.profiling.records.point import Point
+from accelbench.profiling.records.quality import Metric, Verification
+from accelbench.profiling.records.work import Resource
+from accelbench.workloads.language.generation import SHARPNESS, Generation
+from accelbench.workloads.language.sizes import SIZES, VOCABULARY, Size
+from accelbench.workloads.training.declare import BACKENDS
 
 DEVIATIONS = 6.0
 """The standard deviations of a rounding error that are allowed: of millions of scores the worst is at 5 or 6."""
@@ -59,7 +59,7 @@ def generate(point: Point) -> Task:
     The model is `transformer`'s with random weights. A prefill takes the time to the first token; a decoding writes
     `new` tokens behind the `context`, the likeliest each time.
     """
-    from workloads.training.keras_model import use_backend
+    from accelbench.workloads.training.keras_model import use_backend
 
     size, precision = SIZES[point["size"]], point["precision"]
     of = Generation(size, point["batch"], point["context"], point["new"], ITEMSIZE[precision])
@@ -68,8 +68,8 @@ def generate(point: Point) -> Task:
 
     from keras import ops
 
-    from workloads.language.cached import Generator, spread_weights
-    from workloads.language.decoder import decoder
+    from accelbench.workloads.language.cached import Generator, spread_weights
+    from accelbench.workloads.language.decoder import decoder
 
     model = decoder(size, of.length)
     spread_weights(model)
@@ -104,8 +104,8 @@ def generate(point: Point) -> Task:
 
 def require_room(point: Point, of: Generation) -> None:
     """Skip the point if generating takes more than half of the host's memory, or more than the GPU has left."""
-    from profiling.machine.free_memory import SHARE, require_memory
-    from profiling.machine.nvidia.cuda import free_memory
+    from accelbench.profiling.machine.free_memory import SHARE, require_memory
+    from accelbench.profiling.machine.nvidia.cuda import free_memory
 
     if point.device == "cpu":
         require_memory(of.bytes)
@@ -122,7 +122,7 @@ def verify_generated(model: Any, generator: Any, prompt: Any, precision: str) ->
     import numpy as np
     from keras import ops
 
-    from profiling.timing.verification import verify_close
+    from accelbench.profiling.timing.verification import verify_close
 
     first = generator.prefill(ops.convert_to_tensor(prompt), generator.cache(POISON))
     parts = first, generator.decode(first.tokens, first.cache)

@@ -13,11 +13,11 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from profiling.benchmark import Training
-from profiling.records.point import Point
-from profiling.records.quality import Data, Metric, Verification
-from workloads.distribution.strategy import Strategy
-from workloads.training.declare import by_device, training
+from accelbench.profiling.benchmark import Training
+from accelbench.profiling.records.point import Point
+from accelbench.profiling.records.quality import Data, Metric, Verification
+from accelbench.workloads.distribution.strategy import Strategy
+from accelbench.workloads.training.declare import by_device, training
 
 STEPS, EPOCHS = 20, 3
 """The training set is so many batches, however large they are; so many epochs are enough to learn something."""
@@ -60,7 +60,7 @@ def paradnn_fc(point: Point, strategy: Strategy) -> Training:
     import numpy as np
     from keras import layers
 
-    from profiling.machine.free_memory import require_memory
+    from accelbench.profiling.machine.free_memory import require_memory
 
     depth, nodes, inputs, outputs = (point[axis] for axis in ("layers", "nodes", "inputs", "outputs"))
     weights = fc_parameters(depth, nodes, inputs, outputs)
@@ -116,7 +116,7 @@ def paradnn_cnn(point: Point, strategy: Strategy) -> Training:
     import numpy as np
     from keras import layers
 
-    from profiling.machine.free_memory import require_memory
+    from accelbench.profiling.machine.free_memory import require_memory
 
     filters, image, count = point["filters"], point["image"], STEPS * point["batch"] + HELD_OUT
     if point.device == "cpu":
@@ -214,8 +214,8 @@ def paradnn_rnn(point: Point, strategy: Strategy) -> Training:
     import keras
     from keras import layers
 
-    from profiling.machine.free_memory import require_memory
-    from workloads.training.keras_model import embedding
+    from accelbench.profiling.machine.free_memory import require_memory
+    from accelbench.workloads.training.keras_model import embedding
 
     depth, units, length, vocabulary = (point[axis] for axis in ("layers", "units", "length", "vocabulary"))
     weights = rnn_parameters(point["cell"], depth, units, vocabulary)
@@ -261,8 +261,8 @@ def synthetic(
     """Return the training by RMSProp on all examples but the last, which are held out; labels count in `item`."""
     import keras
 
-    from workloads.training.experiment import classifier
-    from workloads.training.keras_model import jit_compile
+    from accelbench.workloads.training.experiment import classifier
+    from accelbench.workloads.training.keras_model import jit_compile
 
     model.compile(
         keras.optimizers.RMSprop(rate),

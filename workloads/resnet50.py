@@ -11,11 +11,11 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from profiling.benchmark import Skip, Training
-from profiling.records.point import Point
-from profiling.records.quality import Data, Metric, Verification
-from workloads.distribution.strategy import Strategy
-from workloads.training.declare import training
+from accelbench.profiling.benchmark import Skip, Training
+from accelbench.profiling.records.point import Point
+from accelbench.profiling.records.quality import Data, Metric, Verification
+from accelbench.workloads.distribution.strategy import Strategy
+from accelbench.workloads.training.declare import training
 
 CLASSES = 1000
 STAGES = ((64, 3), (128, 4), (256, 6), (512, 3))
@@ -49,12 +49,12 @@ def resnet50(point: Point, strategy: Strategy) -> Training:
     import keras
     import numpy as np
 
-    from profiling.machine.free_memory import require_memory
-    from workloads.data.imagenet import load_imagenet
-    from workloads.data.pipeline import feed
-    from workloads.training.experiment import experiment
-    from workloads.training.keras_model import jit_compile
-    from workloads.training.quality import CLASSIFIER, classification
+    from accelbench.profiling.machine.free_memory import require_memory
+    from accelbench.workloads.data.imagenet import load_imagenet
+    from accelbench.workloads.data.pipeline import feed
+    from accelbench.workloads.training.experiment import experiment
+    from accelbench.workloads.training.keras_model import jit_compile
+    from accelbench.workloads.training.quality import CLASSIFIER, classification
 
     size, batch = point["image"], strategy.batch
     if size % SMALLEST:

@@ -6,11 +6,11 @@ open are those of Keras's example `bidirectional_lstm_imdb`.
 
 from __future__ import annotations
 
-from profiling.benchmark import Training
-from profiling.records.point import Point
-from profiling.records.quality import Data
-from workloads.distribution.strategy import Strategy
-from workloads.training.declare import training
+from accelbench.profiling.benchmark import Training
+from accelbench.profiling.records.point import Point
+from accelbench.profiling.records.quality import Data
+from accelbench.workloads.distribution.strategy import Strategy
+from accelbench.workloads.training.declare import training
 
 WORDS, EMBEDDING = 20_000, 128
 TARGET = 0.83
@@ -37,9 +37,9 @@ def _reviews(point: Point, strategy: Strategy, cell: str) -> Training:
     import keras
     from keras import layers
 
-    from workloads.data import load_imdb
-    from workloads.training.experiment import classifier
-    from workloads.training.keras_model import embedding, jit_compile
+    from accelbench.workloads.data import load_imdb
+    from accelbench.workloads.training.experiment import classifier
+    from accelbench.workloads.training.keras_model import embedding, jit_compile
 
     reviews = load_imdb(WORDS, point["length"])
     batches = strategy.feed((reviews.x_train, reviews.y_train.astype("float32")[:, None]))

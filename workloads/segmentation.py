@@ -6,12 +6,12 @@ et al., IEEE Access 6 (2018). Trained from random weights, with group in place o
 
 from __future__ import annotations
 
-from profiling.benchmark import Training
-from profiling.records.point import Point
-from profiling.records.quality import Metric, Quality
-from workloads.detection import AXES, BACKBONE, LIMITS
-from workloads.distribution.strategy import Strategy
-from workloads.training.declare import training
+from accelbench.profiling.benchmark import Training
+from accelbench.profiling.records.point import Point
+from accelbench.profiling.records.quality import Metric, Quality
+from accelbench.workloads.detection import AXES, BACKBONE, LIMITS
+from accelbench.workloads.distribution.strategy import Strategy
+from accelbench.workloads.training.declare import training
 
 TARGET = 0.7
 """Mean IoU of the ground and the classes."""
@@ -25,14 +25,14 @@ def segmentation(point: Point, strategy: Strategy) -> Training:
     """Train Mask R-CNN to outline cats and dogs, or drawn shapes; the paper's pyramid has 256 channels."""
     import keras
 
-    from workloads.training.keras_model import jit_compile
-    from workloads.vision.coco import mean_average_precision, mean_iou
-    from workloads.vision.load import load_scenes
-    from workloads.vision.mask_rcnn import mask_rcnn
-    from workloads.vision.pyramid import require_size, resnet50
-    from workloads.vision.regions import OBJECT_OVERLAP
-    from workloads.vision.scenes import MaskExamples
-    from workloads.vision.training import confident, detector_training, find, largest_overlap, optimizer
+    from accelbench.workloads.training.keras_model import jit_compile
+    from accelbench.workloads.vision.coco import mean_average_precision, mean_iou
+    from accelbench.workloads.vision.load import load_scenes
+    from accelbench.workloads.vision.mask_rcnn import mask_rcnn
+    from accelbench.workloads.vision.pyramid import require_size, resnet50
+    from accelbench.workloads.vision.regions import OBJECT_OVERLAP
+    from accelbench.workloads.vision.scenes import MaskExamples
+    from accelbench.workloads.vision.training import confident, detector_training, find, largest_overlap, optimizer
 
     size, channels = point["image"], point["channels"]
     require_size(size)

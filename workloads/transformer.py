@@ -1,9 +1,9 @@
 """A language model as people train it today: a decoder-only transformer, on text as bytes.
 
 A. Vaswani et al., "Attention Is All You Need" (2017), with the parts that models of this decade share
-(`workloads.language.decoder`), trained by AdamW with a warm-up and a cosine (Loshchilov and Hutter, 2019). Tokens are
-bytes of whatever text is here (`workloads.data.texts`): no vocabulary must be fetched, and the quality, held-out bits
-per byte, compares with any other model of that text.
+(`accelbench.workloads.language.decoder`), trained by AdamW with a warm-up and a cosine (Loshchilov and Hutter, 2019).
+Tokens are bytes of whatever text is here (`accelbench.workloads.data.texts`): no vocabulary must be fetched, and the
+quality, held-out bits per byte, compares with any other model of that text.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from profiling.benchmark import Skip, Training, Values
-from profiling.records.point import Point
-from profiling.records.quality import Data, Metric, Quality, Verification
-from workloads.distribution.strategy import Strategy
-from workloads.language.sizes import SIZES, VOCABULARY, Size
-from workloads.training.declare import by_device, training
+from accelbench.profiling.benchmark import Skip, Training, Values
+from accelbench.profiling.records.point import Point
+from accelbench.profiling.records.quality import Data, Metric, Quality, Verification
+from accelbench.workloads.distribution.strategy import Strategy
+from accelbench.workloads.language.sizes import SIZES, VOCABULARY, Size
+from accelbench.workloads.training.declare import by_device, training
 
 if TYPE_CHECKING:
     import numpy as np
@@ -63,11 +63,11 @@ def transformer(point: Point, strategy: Strategy) -> Training:
     """
     import keras
 
-    from workloads.data.texts import bits_per_byte, load_text
-    from workloads.language.decoder import decoder, sharding
-    from workloads.training.experiment import experiment, seen
-    from workloads.training.keras_model import jit_compile
-    from workloads.training.quality import fell
+    from accelbench.workloads.data.texts import bits_per_byte, load_text
+    from accelbench.workloads.language.decoder import decoder, sharding
+    from accelbench.workloads.training.experiment import experiment, seen
+    from accelbench.workloads.training.keras_model import jit_compile
+    from accelbench.workloads.training.quality import fell
 
     size, sequence, text = SIZES[str(point["size"])], int(point["sequence"]), load_text()
     require_room(strategy, size)
@@ -126,8 +126,8 @@ def require_room(strategy: Strategy, size: Size) -> None:
 
     Replicas on CPUs share the memory of their host. Where parameters are sharded each device has a share of everything.
     """
-    from profiling.machine.free_memory import SHARE, require_memory
-    from profiling.machine.nvidia.cuda import free_memory
+    from accelbench.profiling.machine.free_memory import SHARE, require_memory
+    from accelbench.profiling.machine.nvidia.cuda import free_memory
 
     point = strategy.point
     half, recomputed = point["precision"] != "float32", point.params.get("recompute") == "on"

@@ -14,13 +14,13 @@ import click
 
 from accelbench.errors import UserError
 from accelbench.export.document import FORMATS, Format
-from profiling.machine.devices import kinds
-from profiling.near_misses import did_you_mean
+from accelbench.profiling.machine.devices import kinds
+from accelbench.profiling.near_misses import did_you_mean
 
 if TYPE_CHECKING:
     from accelbench.plain_console import PlainConsole
+    from accelbench.profiling.records.point import Device
     from accelbench.run.store import RunStore
-    from profiling.records.point import Device
 
 
 class Number(click.FloatRange):
@@ -123,7 +123,7 @@ def say_for_programs(store: RunStore, command: str, form: Format) -> None:
 
 def find_device(name: str) -> Device:
     """Return the device that is meant by a word of `--device`; UserError where it is not there."""
-    from profiling.machine import devices
+    from accelbench.profiling.machine import devices
 
     try:
         return devices.find_device(name)

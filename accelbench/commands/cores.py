@@ -15,11 +15,11 @@ import click
 
 from accelbench.commands import BACKEND_OPTION, DEVICE_OPTION, OUT_OPTION, console, find_device
 from accelbench.errors import UserError
-from profiling.analysis.core_counts import MIN_COUNTS
+from accelbench.profiling.analysis.core_counts import MIN_COUNTS
 
 if TYPE_CHECKING:
+    from accelbench.profiling.records.point import Device, Point
     from accelbench.run.plan import Choice
-    from profiling.records.point import Device, Point
 
 
 @click.command()

@@ -15,7 +15,7 @@ from accelbench.errors import UserError
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from workloads.data.sources import OwnFolder
+    from accelbench.workloads.data.sources import OwnFolder
 
 EXIT_CORRUPT = 1
 
@@ -28,8 +28,8 @@ def command() -> None:
 @command.command("list")
 def list_sets() -> None:
     """List the data sets, their licences, and which are here."""
-    from workloads.data.fetch import state
-    from workloads.data.sources import OWN_FOLDERS, SOURCES
+    from accelbench.workloads.data.fetch import state
+    from accelbench.workloads.data.sources import OWN_FOLDERS, SOURCES
 
     output = console()
     for source in SOURCES.values():
@@ -49,7 +49,7 @@ def _print_entry(output: Console, name: str, what: str, here: str) -> None:
 
 
 def _where(own: OwnFolder) -> str:
-    from workloads.data import DataError
+    from accelbench.workloads.data import DataError
 
     try:
         return str(own.path) if own.path.is_dir() else f"not here: put them into {own.path}"
@@ -74,7 +74,7 @@ def fetch_set(name: str, given: tuple[Path, ...]) -> None:
     from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
 
     from accelbench.plain_console import say
-    from workloads.data.fetch import fetch
+    from accelbench.workloads.data.fetch import fetch
 
     output = console(stderr=True)
     bar = Progress(
@@ -107,8 +107,8 @@ def verify_sets(names: tuple[str, ...]) -> int:
     """
     from rich.text import Text
 
-    from workloads.data.fetch import find, state
-    from workloads.data.sources import SOURCES
+    from accelbench.workloads.data.fetch import find, state
+    from accelbench.workloads.data.sources import SOURCES
 
     with _refused_in_one_line():
         sources = [find(name) for name in names] if names else list(SOURCES.values())
@@ -125,7 +125,7 @@ def verify_sets(names: tuple[str, ...]) -> int:
 @contextmanager
 def _refused_in_one_line() -> Iterator[None]:
     """Tell a data set that cannot be had as any other wrong use is told."""
-    from workloads.data import DataError
+    from accelbench.workloads.data import DataError
 
     try:
         yield

@@ -60,9 +60,9 @@ def command(
 
 def _card() -> str:
     """Return the name and hashed number of the GPU that is measured; UserError where there is none."""
-    from profiling.machine.devices import DeviceMissing, device_kind
-    from profiling.machine.environment.gpu import hash_uuid
-    from profiling.machine.nvidia.libcuda import Driver
+    from accelbench.profiling.machine.devices import DeviceMissing, device_kind
+    from accelbench.profiling.machine.environment.gpu import hash_uuid
+    from accelbench.profiling.machine.nvidia.libcuda import Driver
 
     try:
         device_kind("gpu").require()

@@ -10,11 +10,11 @@ import click
 
 from accelbench.errors import UserError
 from accelbench.plain_text import plain
-from profiling.near_misses import did_you_mean
+from accelbench.profiling.near_misses import did_you_mean
 
 if TYPE_CHECKING:
+    from accelbench.profiling.benchmark import Benchmark
     from accelbench.run.suite import Suite
-    from profiling.benchmark import Benchmark
 
 INDENT = " " * 4
 

@@ -31,7 +31,7 @@ def command(runs: tuple[str, ...], out: Path | None, anonymous: bool, no_traces:
     stores = [open_directory(run) for run in runs]
     if anonymous:
         from accelbench.pack.anonymous import LEFT_OUT, write_anonymous_pack
-        from profiling.machine.identity import identity_here
+        from accelbench.profiling.machine.identity import identity_here
 
         files = write_anonymous_pack(stores, identity_here(), out, part_size)
         say(LEFT_OUT)

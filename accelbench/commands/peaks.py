@@ -11,7 +11,7 @@ from accelbench.commands import console
 from accelbench.errors import UserError
 
 if TYPE_CHECKING:
-    from profiling.machine.vendor_peaks import Board, Card, Core
+    from accelbench.profiling.machine.vendor_peaks import Board, Card, Core
 
 
 @click.command()
@@ -23,8 +23,8 @@ def command(card: str) -> None:
     """
     from rich.text import Text
 
-    from profiling.machine import vendor_peaks as peaks
-    from profiling.machine.environment.collect import collect
+    from accelbench.profiling.machine import vendor_peaks as peaks
+    from accelbench.profiling.machine.environment.collect import collect
 
     cards = [each for each in peaks.cards() if card.lower() in each.title.lower()]
     cores = [each for each in peaks.cores() if card.lower() in each.title.lower()]
@@ -55,7 +55,7 @@ def _core(core: Core) -> Iterator[str]:
 
 
 def _card(of: Card | Board) -> Iterator[str]:
-    from profiling.machine.vendor_peaks import Board
+    from accelbench.profiling.machine.vendor_peaks import Board
 
     clocks = {} if isinstance(of, Board) else of.clocks
     for dtype, units in of.flops.items():

@@ -25,9 +25,9 @@ from accelbench.limits import MOST_SECONDS
 
 if TYPE_CHECKING:
     from accelbench.forecast import Stored as StoredRun
+    from accelbench.profiling.records.point import Device
     from accelbench.reproduce.paper import Paper
     from accelbench.run.store import RunStore
-    from profiling.records.point import Device
 
 MEASURING = ("small", "device", "time_limit", "trusted_network")
 """The options that say how to measure."""
@@ -139,10 +139,10 @@ def measurement(
     """
     from accelbench.forecast import forecast, of_machine, past_seconds, usual_seconds
     from accelbench.plain_console import say
+    from accelbench.profiling.machine.environment.collect import collect
     from accelbench.run.plan import ceilings_beside, make_plan
     from accelbench.run.store import Settings
     from accelbench.run.suite import load_suite
-    from profiling.machine.environment.collect import collect
 
     name = paper.small if small else paper.suite
     suite, past = load_suite(name), of_machine(stores, collect())

@@ -31,9 +31,9 @@ def command(run: str, failed: bool, trusted_network: bool, verbose: bool, quiet:
     """Go on with an interrupted run: measure only what is missing."""
     from accelbench.differences import same_machine
     from accelbench.find_run import open_directory
+    from accelbench.profiling.machine.environment.collect import collect
     from accelbench.run.cluster import find_cluster
     from accelbench.session import complete, serve
-    from profiling.machine.environment.collect import collect
 
     cluster = find_cluster(os.environ)
     if cluster and cluster.rank > 0:

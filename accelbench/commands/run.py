@@ -28,9 +28,9 @@ from accelbench.export.document import Format
 from accelbench.limits import MOST_ROUNDS, MOST_SECONDS, MOST_SEED
 
 if TYPE_CHECKING:
+    from accelbench.profiling.records.point import Device, Point
     from accelbench.run.store import Settings
     from accelbench.run.suite import Suite
-    from profiling.records.point import Device, Point
 
 
 @click.command()
@@ -152,7 +152,7 @@ def command(
     earlier = None
     if beside and not (new_ceilings or cluster):
         from accelbench.earlier_ceilings import age, earlier_ceilings
-        from profiling.machine.environment.collect import collect
+        from accelbench.profiling.machine.environment.collect import collect
 
         earlier = earlier_ceilings(beside, settings, found, collect())
     if earlier:
@@ -178,9 +178,9 @@ def show_plan(plan: Sequence[Point], settings: Settings, suite: Suite | None, de
     from accelbench.find_run import stored_runs
     from accelbench.forecast import forecast, of_machine, past_seconds, usual_seconds
     from accelbench.plain_console import say
+    from accelbench.profiling.machine.environment.collect import collect
     from accelbench.run.plan import missing_frameworks
     from accelbench.run.store import RUNS
-    from profiling.machine.environment.collect import collect
 
     missing = missing_frameworks(plan)
     possible = [point for point in plan if point.backend not in missing]

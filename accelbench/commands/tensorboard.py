@@ -27,7 +27,7 @@ def command(run: str, port: int) -> int:
     """Open a run's traces and scalars in TensorBoard, on this machine only."""
     from accelbench.find_run import open_run
     from accelbench.plain_console import say
-    from profiling.trace.formats import FORMATS
+    from accelbench.profiling.trace.formats import FORMATS
 
     store = open_run(run)
     traces = store.path / "traces"
@@ -45,7 +45,7 @@ def command(run: str, port: int) -> int:
 
 def links(traces: Path, port: int) -> Iterator[str]:
     """Yield the addresses of the curves and of each trace in the Trace Viewer."""
-    from profiling.trace.formats import XPLANE
+    from accelbench.profiling.trace.formats import XPLANE
 
     server = f"http://{LOOPBACK}:{port}"
     yield f"  {server}/#scalars"

@@ -24,11 +24,11 @@ from accelbench.compare.evidence import (
 from accelbench.cost import by_fastest, cost, costs_of_rounds, execution_seconds
 from accelbench.format import percent
 from accelbench.history.spread import Spread
-from profiling.analysis.course import disturbances
-from profiling.records.quality import Metric
-from profiling.records.record import Record
-from profiling.records.work import Figure
-from profiling.timing.statistics import CONFIDENCE, Estimate
+from accelbench.profiling.analysis.course import disturbances
+from accelbench.profiling.records.quality import Metric
+from accelbench.profiling.records.record import Record
+from accelbench.profiling.records.work import Figure
+from accelbench.profiling.timing.statistics import CONFIDENCE, Estimate
 
 SpeedVerdict = Literal["slower", "faster", "same", "cannot tell"]
 

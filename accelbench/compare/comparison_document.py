@@ -18,8 +18,8 @@ from accelbench.differences import Difference
 from accelbench.export.document import Column, Document, Row
 from accelbench.export.terminal import WIDTH, differences_table, table_of
 from accelbench.format import UNKNOWN, percent, quality_in_short, read, read_figure
-from profiling.records.record import Record
-from profiling.timing.statistics import CONFIDENCE, Estimate
+from accelbench.profiling.records.record import Record
+from accelbench.profiling.timing.statistics import CONFIDENCE, Estimate
 
 SIDES = Column("A\nB", ("{figure_a}", "{figure_b}"), right=True, whole=True)
 SPEED = Column(

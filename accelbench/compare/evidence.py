@@ -21,8 +21,8 @@ from scipy.special import fdtri, stdtr
 
 from accelbench.cost import by_fastest
 from accelbench.history.spread import Spread
-from profiling.records.record import Record
-from profiling.timing.statistics import CONFIDENCE, Estimate, student_quantile
+from accelbench.profiling.records.record import Record
+from accelbench.profiling.timing.statistics import CONFIDENCE, Estimate, student_quantile
 
 ASSUMED_SPREAD = 0.05
 """The standard deviation assumed from run to run where neither several runs nor history tell it.

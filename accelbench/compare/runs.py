@@ -12,8 +12,8 @@ from accelbench.errors import UserError
 from accelbench.history.past import read_past
 from accelbench.history.series import series_of
 from accelbench.history.spread import Spread
+from accelbench.profiling.records.record import Record
 from accelbench.run.store import RunStore
-from profiling.records.record import Record
 
 EQUIVALENCE = 0.03
 

@@ -33,12 +33,12 @@ from accelbench.doctor.profiling import (
 )
 from accelbench.doctor.quiet import check_boost, check_smt, trials_of_quiet
 from accelbench.export.document import Column, Document, Row
-from profiling.machine.sizes import format_bytes
+from accelbench.profiling.machine.sizes import format_bytes
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from profiling.records.environment import Environment
+    from accelbench.profiling.records.environment import Environment
 
 
 def checks(root: Path = Path("/"), runs: Path = Path("runs")) -> list[Check]:

@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from profiling.machine.environment.software import installed_version
+from accelbench.profiling.machine.environment.software import installed_version
 
 SIZE = 1000
 LONGEST = 300
@@ -33,7 +33,7 @@ def main() -> int:
 
 def try_numba() -> str:
     """Compile a kernel with libNVVM, and launch it."""
-    from kernels.numba_cuda import cuda
+    from accelbench.kernels.numba_cuda import cuda
 
     libnvvm = find_libnvvm()
 
@@ -73,8 +73,8 @@ def try_cupy() -> str:
 
 def try_nvbench() -> str:
     """Time the clearing of a few bytes, which needs no compiler."""
-    from profiling.machine.nvidia.cuda import call
-    from profiling.machine.nvidia.nvbench import time_nvbench
+    from accelbench.profiling.machine.nvidia.cuda import call
+    from accelbench.profiling.machine.nvidia.nvbench import time_nvbench
 
     pointer = call("cudaMalloc", SIZE)
     timing = time_nvbench(lambda stream: call("cudaMemsetAsync", pointer, 0, SIZE, stream), max_seconds=2.0)
@@ -84,10 +84,10 @@ def try_nvbench() -> str:
 
 def try_cublaslt() -> str:
     """Multiply integer matrices as the benchmark does, and check the product."""
+    from accelbench.profiling.benchmark import Task
+    from accelbench.profiling.machine.nvidia.cuda import library, synchronize
+    from accelbench.profiling.records.point import Point
     from accelbench.run.plan import discover
-    from profiling.benchmark import Task
-    from profiling.machine.nvidia.cuda import library, synchronize
-    from profiling.records.point import Point
 
     point = Point("matmul", "gpu", {"impl": "vendor", "dtype": "int8", "n": 64})
     task = discover()["matmul"].prepare(point)

@@ -10,16 +10,16 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from accelbench.doctor.check import Check
-from profiling.install import install_extra
-from profiling.machine.environment import container
-from profiling.machine.environment.files import read_int
-from profiling.machine.environment.permissions import (
+from accelbench.profiling.install import install_extra
+from accelbench.profiling.machine.environment import container
+from accelbench.profiling.machine.environment.files import read_int
+from accelbench.profiling.machine.environment.permissions import (
     CAP_SYS_PTRACE,
     collect_gpu_counters,
     has_capability,
 )
-from profiling.machine.nvidia.libcuda import CudaDevice, CudaError, Driver, NoDriver
-from profiling.machine.nvidia.nvml import open_card
+from accelbench.profiling.machine.nvidia.libcuda import CudaDevice, CudaError, Driver, NoDriver
+from accelbench.profiling.machine.nvidia.nvml import open_card
 
 YAMA_OFF = "sudo sysctl kernel.yama.ptrace_scope=0"
 
@@ -32,7 +32,7 @@ ATTACH_S, IMPORT_S = 20, 120
 """The seconds that py-spy and TensorBoard's plug-in get: an import of TensorFlow from a cold disk takes longest."""
 SLEEPER = """
 import os, sys
-from profiling.host.pyspy import allow_tracing
+from accelbench.profiling.host.pyspy import allow_tracing
 allow_tracing(os.getppid())
 print(flush=True)
 sys.stdin.read()
@@ -138,7 +138,7 @@ def _grant(capability: str, on_host: str, root: Path) -> str:
 
 def try_py_spy(root: Path = Path("/")) -> Check:
     """Attach py-spy to a process, as --host-profile does to a worker."""
-    from profiling.host.pyspy import SamplingError, find_pyspy
+    from accelbench.profiling.host.pyspy import SamplingError, find_pyspy
 
     cost = "--host-profile has no flame graph, a worker that hangs leaves no stack"
     try:

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from accelbench.gpu_day.process import Command
-from profiling import PROJECT
-from profiling.machine.devices import is_installed
+from accelbench.profiling import PROJECT
+from accelbench.profiling.machine.devices import is_installed
 
 """This folder holds the packages, and in a checkout the tests."""
 GPU_TESTS = PROJECT / "tests" / "gpu"

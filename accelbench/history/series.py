@@ -15,10 +15,10 @@ from accelbench.cost import by_fastest, cost
 from accelbench.history.change_points import change_points
 from accelbench.history.past import PastRun
 from accelbench.history.spread import LEAST_RUNS, Spread, spread_of_levels
-from profiling.analysis.course import disturbances
-from profiling.records.point import Point
-from profiling.records.record import Record
-from profiling.records.work import Figure
+from accelbench.profiling.analysis.course import disturbances
+from accelbench.profiling.records.point import Point
+from accelbench.profiling.records.record import Record
+from accelbench.profiling.records.work import Figure
 
 SECONDS_PER_DAY = 86400
 

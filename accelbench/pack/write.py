@@ -14,8 +14,8 @@ from typing import IO, TYPE_CHECKING, cast
 
 from accelbench.errors import RunBroken, UserError
 from accelbench.pack import written_parts
+from accelbench.profiling.machine.devices import kinds
 from accelbench.run.store import LOCK, RunInfo, RunStore
-from profiling.machine.devices import kinds
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer

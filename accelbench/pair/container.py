@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from accelbench.errors import UserError
-from profiling.records.point import Device
-from workloads.data.cache import CACHE_VARIABLE, DataError, cache_directory
+from accelbench.profiling.records.point import Device
+from accelbench.workloads.data.cache import CACHE_VARIABLE, DataError, cache_directory
 
 OCI = ("docker", "podman")
 """The engines that know images by their names: `docker:IMAGE`, `podman:IMAGE`."""

@@ -18,7 +18,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from profiling.timing.statistics import Estimate
+from accelbench.profiling.timing.statistics import Estimate
 
 Letter = Literal["A", "B"]
 Pair = tuple[Letter, Letter]

@@ -19,12 +19,12 @@ from accelbench.pair.server import Order, Plan
 from accelbench.pair.side import Side, common_name
 from accelbench.pair.side_process import SideProcess
 from accelbench.pair.turns import Course, take_turns
+from accelbench.profiling.machine.identity import identity_here
+from accelbench.profiling.records.point import Point
+from accelbench.profiling.records.record import Record
 from accelbench.run.plan import Choice
 from accelbench.run.store import RUNS, RunInfo, RunStore, Settings, new_run_id
 from accelbench.writing import write_atomically
-from profiling.machine.identity import identity_here
-from profiling.records.point import Point
-from profiling.records.record import Record
 
 RESULT = "pair.json"
 

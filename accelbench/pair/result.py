@@ -9,10 +9,10 @@ from accelbench.compare.change import SpeedVerdict
 from accelbench.cost import cost
 from accelbench.format import percent
 from accelbench.pair.paired import LEAST_PAIRS, half_width, speed_ratio
-from profiling.records.point import Point
-from profiling.records.record import Record
-from profiling.records.stored import Stored
-from profiling.timing.statistics import Estimate
+from accelbench.profiling.records.point import Point
+from accelbench.profiling.records.record import Record
+from accelbench.profiling.records.stored import Stored
+from accelbench.profiling.timing.statistics import Estimate
 
 PairVerdict = Literal[SpeedVerdict, "not measured"]
 

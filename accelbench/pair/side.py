@@ -11,8 +11,8 @@ from pathlib import Path
 
 from accelbench.errors import UserError
 from accelbench.pair.container import SIF, in_image, is_image
+from accelbench.profiling.records.point import Device, Point
 from accelbench.run.plan import Choice
-from profiling.records.point import Device, Point
 
 SERVER = ("-m", "accelbench.pair.server")
 THIS = "."

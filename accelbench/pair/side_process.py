@@ -11,8 +11,8 @@ from tempfile import TemporaryFile
 from accelbench.errors import RunBroken, UserError
 from accelbench.pair.server import Order, Plan
 from accelbench.pair.side import Side
-from profiling.records.point import Device
-from profiling.records.record import Record
+from accelbench.profiling.records.point import Device
+from accelbench.profiling.records.record import Record
 
 EXIT_SECONDS = 10.0
 MOST_WORDS = 300

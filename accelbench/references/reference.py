@@ -16,10 +16,10 @@ from typing import Annotated, Literal
 from pydantic import Field, ValidationError
 
 from accelbench.errors import UserError
-from profiling.machine.vendor_peaks import PREFIXES
-from profiling.records.environment import Environment
-from profiling.records.point import Point, Scalar
-from profiling.records.stored import Positive, Stored, first_fault
+from accelbench.profiling.machine.vendor_peaks import PREFIXES
+from accelbench.profiling.records.environment import Environment
+from accelbench.profiling.records.point import Point, Scalar
+from accelbench.profiling.records.stored import Positive, Stored, first_fault
 
 OWN = "references.toml"
 """The file beside the stored runs, which has what `accelbench contribute` wrote."""

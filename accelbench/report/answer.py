@@ -7,13 +7,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from accelbench.format import counted, percent, read
+from accelbench.profiling.analysis.roofline import CONTRADICTED
+from accelbench.profiling.records.record import Record
+from accelbench.profiling.records.work import UNITS, Bounded
 from accelbench.report.bottleneck_text import bottleneck_text
 from accelbench.report.causes import NOISY, NOISY_MARK
 from accelbench.report.rows import Row
 from accelbench.report.stored_run import Light, Run
-from profiling.analysis.roofline import CONTRADICTED
-from profiling.records.record import Record
-from profiling.records.work import UNITS, Bounded
 
 FIRST_TYPES = ("float32", "float64", "bfloat16", "float16")
 """The types whose arithmetic is told first."""

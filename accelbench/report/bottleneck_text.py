@@ -5,7 +5,7 @@ from __future__ import annotations
 from operator import itemgetter
 
 from accelbench.format import percent
-from profiling.records.record import Profile
+from accelbench.profiling.records.record import Profile
 
 UNKNOWN_BOUND = "bottleneck unknown"
 SHARES, NEGLIGIBLE = 3, 0.005

@@ -7,11 +7,11 @@ import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+from accelbench.profiling.analysis.roofline import observed_clock
+from accelbench.profiling.records.record import Record
 from accelbench.references.reference import OWN, Kind, Reference, device_name, own
 from accelbench.report.stored_run import Run
 from accelbench.writing import write_atomically
-from profiling.analysis.roofline import observed_clock
-from profiling.records.record import Record
 
 HEAD = (
     "# What this machine measured, by 'accelbench contribute RUN'; reports of later runs put their figures beside it.\n"

@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from accelbench.profiling.analysis.roofline import Ceiling
 from accelbench.report.rows import Row
-from profiling.analysis.roofline import Ceiling
 
 
 class Dot(NamedTuple):

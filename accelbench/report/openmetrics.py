@@ -16,9 +16,9 @@ from prometheus_client.openmetrics.exposition import generate_latest
 from prometheus_client.registry import Collector
 
 from accelbench.plain_text import one_line
+from accelbench.profiling.records.point import Point
 from accelbench.report.rows import Row
 from accelbench.report.stored_run import Run
-from profiling.records.point import Point
 
 OWN_LABELS = frozenset(
     {"benchmark", "device", "backend", "point", "unit", "metric", "instance", "job", "le", "quantile"}

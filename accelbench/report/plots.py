@@ -13,9 +13,9 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator
 from numpy.typing import NDArray
 
 from accelbench.format import clip
+from accelbench.profiling.records.record import Record
 from accelbench.report.rows import Group, Row
 from accelbench.report.svg import INK, MUTED, SERIES, WIDTH, inline_svg, plot_style, tell
-from profiling.records.record import Record
 
 TICKS = 240
 """The samples drawn per point: evenly through the sorted ones, so that the shape stays and the page stays small."""

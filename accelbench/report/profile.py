@@ -12,14 +12,14 @@ from markupsafe import Markup
 
 from accelbench.facts import Fact
 from accelbench.format import read
+from accelbench.profiling.machine.sizes import format_bytes
+from accelbench.profiling.records.record import Profile
+from accelbench.profiling.records.trace import Kind, Operation, TraceAnalysis
+from accelbench.profiling.trace.formats import format_of
 from accelbench.report.bottleneck_text import bottleneck_line, bottleneck_text
 from accelbench.report.host_profile import HostPart, host_part
 from accelbench.report.profile_plot import Bar, measured_bar, step_bars, xprof_bar
 from accelbench.report.rows import Row
-from profiling.machine.sizes import format_bytes
-from profiling.records.record import Profile
-from profiling.records.trace import Kind, Operation, TraceAnalysis
-from profiling.trace.formats import format_of
 
 OPERATIONS, MAX_NAME = 10, 160
 """The operations of a place that are shown, as many kinds, and the characters of a name, whose end tells most."""

@@ -12,8 +12,8 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
 from accelbench.format import clip, percent, seconds
+from accelbench.profiling.records.trace import Breakdown, Part, XprofSteps
 from accelbench.report.svg import GRID, INK, MUTED, SERIES, SURFACE, WIDTH, inline_svg, plot_style
-from profiling.records.trace import Breakdown, Part, XprofSteps
 
 BLUE, ORANGE, GREEN, PURPLE, YELLOW, PINK = SERIES
 PARTS: Mapping[Part, tuple[str, str]] = {

@@ -14,6 +14,8 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
 from accelbench.format import clip, counted, digits, read
+from accelbench.profiling.analysis.roofline import ridge
+from accelbench.profiling.records.record import Record
 from accelbench.report.measured_roofs import Roofline
 from accelbench.report.svg import (
     INK,
@@ -29,8 +31,6 @@ from accelbench.report.svg import (
     tell,
     tick_label,
 )
-from profiling.analysis.roofline import ridge
-from profiling.records.record import Record
 
 HEIGHT = 4.3
 """The height in inches of a drawing of one roofline."""

@@ -13,10 +13,9 @@ from operator import itemgetter
 from statistics import fmean
 
 from accelbench.format import Reading, digits, read_figure, seconds
-from accelbench.run.store import RunInfo, Settings
-from profiling.analysis.bursts import bursts, epoch_turns
-from profiling.analysis.course import Course, course_of, disturbances
-from profiling.analysis.roofline import (
+from accelbench.profiling.analysis.bursts import bursts, epoch_turns
+from accelbench.profiling.analysis.course import Course, course_of, disturbances
+from accelbench.profiling.analysis.roofline import (
     BEYOND,
     Ceiling,
     Share,
@@ -26,11 +25,12 @@ from profiling.analysis.roofline import (
     share_of_peak,
     share_of_peak_at_clock,
 )
-from profiling.machine.environment.files import format_cpu_list
-from profiling.records.quality import Data
-from profiling.records.record import Record
-from profiling.records.telemetry import Gauge, Telemetry
-from profiling.records.timing import Timing
+from accelbench.profiling.machine.environment.files import format_cpu_list
+from accelbench.profiling.records.quality import Data
+from accelbench.profiling.records.record import Record
+from accelbench.profiling.records.telemetry import Gauge, Telemetry
+from accelbench.profiling.records.timing import Timing
+from accelbench.run.store import RunInfo, Settings
 
 UNSTEADY = 0.02
 """The relative width of an interval beyond which a median is unsteady: one per cent either way is steady enough."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from accelbench.differences import TOLERANCE
+from accelbench.profiling.records.environment import Environment, System
 from accelbench.report.stored_run import Run
-from profiling.records.environment import Environment, System
 
 SAME_HOST = ("model", "architecture", "sockets", "cores", "logical")
 """The facts of the CPU that are those of the host, whatever a container is granted of it."""

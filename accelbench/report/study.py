@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from math import inf, isfinite
 
+from accelbench.profiling.records.record import Record
 from accelbench.report.rows import Row, lines, params_text, source_of, varying_axes
 from accelbench.report.study_measures import Line, Measure, Value, quality_of, time_of
-from profiling.records.record import Record
 
 SWEEPS = 3
 """The sweeps shown of one benchmark at most: those of the axes that take the most values."""

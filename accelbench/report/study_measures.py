@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from math import isfinite, nan
 from typing import NamedTuple
 
-from profiling.analysis.uncertain_quality import quality_interval
-from profiling.records.record import Record
+from accelbench.profiling.analysis.uncertain_quality import quality_interval
+from accelbench.profiling.records.record import Record
 
 LEAST_VALUES = 2
 """The values of the axis from which points are a line."""

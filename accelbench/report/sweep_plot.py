@@ -12,10 +12,10 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullFormatter, NullLocator
 
 from accelbench.format import read
+from accelbench.profiling.machine.sizes import format_bytes
+from accelbench.profiling.records.environment import Environment
 from accelbench.report.rows import Group, Row, lines
 from accelbench.report.svg import MARKERS, MUTED, SERIES, SURFACE, WIDTH, inline_svg, plot_style, tell, tick_label
-from profiling.machine.sizes import format_bytes
-from profiling.records.environment import Environment
 
 MOST_LINES = 16
 """The lines drawn at most, evenly through the choices of the other axes; more are no drawing that can be read."""

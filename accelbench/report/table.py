@@ -12,9 +12,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from accelbench.report.rows import shell_command, summarize_gauges
-from accelbench.writing import write_atomically
-from profiling.analysis.roofline import (
+from accelbench.profiling.analysis.roofline import (
     Ceiling,
     arithmetic_intensity,
     observed_clock,
@@ -22,8 +20,10 @@ from profiling.analysis.roofline import (
     share_of_peak,
     share_of_peak_at_clock,
 )
-from profiling.analysis.uncertain_quality import quality_interval
-from profiling.records.record import Record
+from accelbench.profiling.analysis.uncertain_quality import quality_interval
+from accelbench.profiling.records.record import Record
+from accelbench.report.rows import shell_command, summarize_gauges
+from accelbench.writing import write_atomically
 
 if TYPE_CHECKING:
     from accelbench.report.section import Run

@@ -9,6 +9,8 @@ from pathlib import Path
 from accelbench import report
 from accelbench.format import UNKNOWN, read
 from accelbench.history.fingerprint import fingerprint
+from accelbench.profiling.machine.vendor_peaks import find_card
+from accelbench.profiling.records.work import UNITS
 from accelbench.report.joined import Joined
 from accelbench.report.page import templates
 from accelbench.report.stored_run import Run
@@ -17,8 +19,6 @@ from accelbench.report.study_plot import draw_studies
 from accelbench.reproduce.judging import Judgement, title
 from accelbench.reproduce.paper import Hardware, Paper
 from accelbench.writing import write_atomically
-from profiling.machine.vendor_peaks import find_card
-from profiling.records.work import UNITS
 
 
 @dataclass(frozen=True)

@@ -10,15 +10,15 @@ from typing import Annotated
 from pydantic import Field
 
 from accelbench.history.fingerprint import fingerprint
+from accelbench.profiling.analysis.course import disturbances
+from accelbench.profiling.machine.environment.system import RUNTIME_VARIABLES
+from accelbench.profiling.records.point import Device, Point, Scalar
+from accelbench.profiling.records.record import Record
+from accelbench.profiling.records.stored import Stored
 from accelbench.report.stored_run import Run
 from accelbench.reproduce.verdict import Inconclusive
 from accelbench.run.plan import discover
 from accelbench.run.suite import KnownDevice
-from profiling.analysis.course import disturbances
-from profiling.machine.environment.system import RUNTIME_VARIABLES
-from profiling.records.point import Device, Point, Scalar
-from profiling.records.record import Record
-from profiling.records.stored import Stored
 
 HOST_CORES = "host_cores"
 """Number of host cores of a point; it is not an axis."""

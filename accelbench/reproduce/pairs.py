@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from accelbench.compare.change import compare_point
 from accelbench.compare.runs import EQUIVALENCE
 from accelbench.format import digits
+from accelbench.profiling.records.record import Record
+from accelbench.profiling.timing.statistics import Estimate
 from accelbench.reproduce.observations import (
     Observation,
     Observations,
@@ -18,8 +20,6 @@ from accelbench.reproduce.observations import (
     value_of,
 )
 from accelbench.reproduce.verdict import Inconclusive, Part
-from profiling.records.record import Record
-from profiling.timing.statistics import Estimate
 
 Side = tuple[Observation, ...]
 """Observations of one point on one machine, from one or more runs."""

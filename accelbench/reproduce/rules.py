@@ -15,6 +15,12 @@ from typing import ClassVar, Literal, TypeVar
 from accelbench.compare.change import judge, same_band
 from accelbench.facts import facts, in_words
 from accelbench.format import digits, headline, percent
+from accelbench.profiling.analysis.roofline import share_of_ceiling
+from accelbench.profiling.analysis.scaling import scalings
+from accelbench.profiling.analysis.uncertain_quality import quality_interval
+from accelbench.profiling.records.quality import Quality
+from accelbench.profiling.records.stored import Share, Stored
+from accelbench.profiling.timing.statistics import Estimate, Interval, median_interval
 from accelbench.reproduce.observations import Observation, Observations, Points, by_setting
 from accelbench.reproduce.pairs import (
     Pair,
@@ -28,12 +34,6 @@ from accelbench.reproduce.pairs import (
     sweeps,
 )
 from accelbench.reproduce.verdict import Finding, Inconclusive, Part, Reason, decided
-from profiling.analysis.roofline import share_of_ceiling
-from profiling.analysis.scaling import scalings
-from profiling.analysis.uncertain_quality import quality_interval
-from profiling.records.quality import Quality
-from profiling.records.stored import Share, Stored
-from profiling.timing.statistics import Estimate, Interval, median_interval
 
 T = TypeVar("T")
 
@@ -406,8 +406,8 @@ class Equal(Rule):
         return Part(text, abs(found - wanted) <= self.within * abs(wanted), figure)
 
     def _har(self) -> dict[str, int]:
-        from workloads.data import load_har
-        from workloads.data.sources import SOURCES
+        from accelbench.workloads.data import load_har
+        from accelbench.workloads.data.sources import SOURCES
 
         if not SOURCES["har"].present:
             raise Inconclusive("no real data", f"the published set is not on this machine: {self.get}")

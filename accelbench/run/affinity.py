@@ -7,11 +7,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 
 from accelbench.errors import UserError
-from profiling.machine.environment.cpu import cores_before_threads, count_usable, one_thread_per_core
-from profiling.machine.environment.limits import collect_cpu_quota
-from profiling.machine.placement import on_cpus
-from profiling.records.point import Point
-from profiling.records.record import Record
+from accelbench.profiling.machine.environment.cpu import cores_before_threads, count_usable, one_thread_per_core
+from accelbench.profiling.machine.environment.limits import collect_cpu_quota
+from accelbench.profiling.machine.placement import on_cpus
+from accelbench.profiling.records.point import Point
+from accelbench.profiling.records.record import Record
 
 CHOSEN_BY_USER = ("NUMBA_NUM_THREADS", "OMP_NUM_THREADS", "OMP_PLACES", "GOMP_CPU_AFFINITY", "KMP_AFFINITY")
 """The variables by which a user says how many threads there are to be, or where; nothing is chosen beside them."""

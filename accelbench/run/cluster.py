@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from accelbench.errors import UserError
-from profiling.ranks.channel import Address
+from accelbench.profiling.ranks.channel import Address
 
 RANK, RANKS, LOCAL_RANK, COORDINATOR = (f"ACCELBENCH_{name}" for name in ("RANK", "RANKS", "LOCAL_RANK", "COORDINATOR"))
 """The variables of `accelbench launch`, to set by hand for an unknown launcher. RANKS=1 is a process by itself."""

@@ -16,12 +16,12 @@ from pydantic import ValidationError
 from accelbench import __version__
 from accelbench.errors import UserError
 from accelbench.plain_text import plain
+from accelbench.profiling.ranks.channel import Address, Message
+from accelbench.profiling.ranks.meeting import arrivals, listen, refuse, welcome
+from accelbench.profiling.records.environment import Environment
 from accelbench.run.cluster import Cluster
 from accelbench.run.ranks import GATHER_SECONDS, Hello, Peer, Ranks, hello, where
 from accelbench.run.secret import SECRET, take_secret
-from profiling.ranks.channel import Address, Message
-from profiling.ranks.meeting import arrivals, listen, refuse, welcome
-from profiling.records.environment import Environment
 
 LOG = logging.getLogger(__name__)
 

@@ -9,14 +9,14 @@ from tempfile import TemporaryDirectory
 from pydantic import ValidationError
 
 from accelbench.errors import RunBroken, UserError
+from accelbench.profiling.ranks.channel import Address, Channel, Message, free_port
+from accelbench.profiling.ranks.meeting import Refused, Stranger, connect, derive
+from accelbench.profiling.records.environment import Environment
 from accelbench.run.cluster import Cluster
 from accelbench.run.ranks import GATHER_SECONDS, hello
 from accelbench.run.secret import SECRET, take_secret
 from accelbench.run.worker import Job, Order
 from accelbench.run.worker_process import WorkerProcess
-from profiling.ranks.channel import Address, Channel, Message, free_port
-from profiling.ranks.meeting import Refused, Stranger, connect, derive
-from profiling.records.environment import Environment
 
 ALIVE_SECONDS = 1.0
 """The time in seconds after which rank 0 is told again that this rank is there, while a worker measures."""

@@ -16,18 +16,18 @@ from typing import TYPE_CHECKING
 
 from accelbench.errors import UserError
 from accelbench.limits import MOST_VALUE
+from accelbench.profiling.benchmark import REGISTRY, Benchmark, Values
+from accelbench.profiling.install import FRAMEWORKS, not_installed
+from accelbench.profiling.machine.devices import device_kind, is_installed
+from accelbench.profiling.modules import modules_of
+from accelbench.profiling.near_misses import did_you_mean, suggest
+from accelbench.profiling.records.layout import Layout
+from accelbench.profiling.records.point import Device, Point, Scalar
+from accelbench.profiling.records.work import Bound, Bounded
 from accelbench.run.suite import Selection, Suite, load_suite, suite_names
-from profiling.benchmark import REGISTRY, Benchmark, Values
-from profiling.install import FRAMEWORKS, not_installed
-from profiling.machine.devices import device_kind, is_installed
-from profiling.modules import modules_of
-from profiling.near_misses import did_you_mean, suggest
-from profiling.records.layout import Layout
-from profiling.records.point import Device, Point, Scalar
-from profiling.records.work import Bound, Bounded
 
 if TYPE_CHECKING:
-    from profiling.analysis.roofline import Kind  # which brings SciPy along
+    from accelbench.profiling.analysis.roofline import Kind  # which brings SciPy along
 
 OWN_BENCHMARKS = "ACCELBENCH_PATH"
 CEILINGS = "ceilings"
@@ -42,8 +42,8 @@ def discover() -> dict[str, Benchmark]:
     imported only when a point is prepared. In `workloads` it is every module. Benchmarks of your own are found in the
     folders that the variable ACCELBENCH_PATH names.
     """
-    _import_packages(importlib.import_module("kernels"))
-    modules_of("workloads")
+    _import_packages(importlib.import_module("accelbench.kernels"))
+    modules_of("accelbench.workloads")
     for folder in filter(None, os.environ.get(OWN_BENCHMARKS, "").split(os.pathsep)):
         _import_own(folder)
     return dict(sorted(REGISTRY.items()))
@@ -57,7 +57,13 @@ def _import_own(folder: str) -> None:
         try:
             importlib.import_module(found.name)
         except Exception as error:
-            raise UserError(f"{OWN_BENCHMARKS}: cannot import {folder}/{found.name}: {error}") from error
+            raise UserError(f"{OWN_BENCHMARKS}: cannot import {folder}/{found.name}: {error}{_moved(error)}") from error
+
+
+def _moved(error: Exception) -> str:
+    """Return the new place of a package that had a name of its own before version 0.2.0; empty for any other error."""
+    name = (error.name or "").partition(".")[0] if isinstance(error, ModuleNotFoundError) else ""
+    return f"; it is accelbench.{name} now" if name in ("kernels", "profiling", "workloads") else ""
 
 
 def _import_packages(parent: ModuleType) -> None:

@@ -12,11 +12,11 @@ from rich.text import Text
 
 from accelbench.format import clock, headline
 from accelbench.plain_text import one_line
+from accelbench.profiling.records.point import Point
+from accelbench.profiling.records.record import Record
+from accelbench.profiling.timing.position import Page, Position
 from accelbench.run.schedule import Turn
 from accelbench.run.time_left import TimeLeft, Took
-from profiling.records.point import Point
-from profiling.records.record import Record
-from profiling.timing.position import Page, Position
 
 LOOKS_PER_SECOND = 2
 """The times a second at which the live lines are drawn anew, by the process that waits for what is measured."""

@@ -15,14 +15,14 @@ from typing import Any, NamedTuple
 
 from accelbench import __version__
 from accelbench.differences import unlike
+from accelbench.profiling.ranks.channel import Address, Channel, Message, free_port
+from accelbench.profiling.ranks.meeting import derive
+from accelbench.profiling.records.environment import Environment
+from accelbench.profiling.records.point import Device
+from accelbench.profiling.records.stored import Stored
 from accelbench.run.cluster import Cluster
 from accelbench.run.store import OtherRank
 from accelbench.run.worker import Order
-from profiling.ranks.channel import Address, Channel, Message, free_port
-from profiling.ranks.meeting import derive
-from profiling.records.environment import Environment
-from profiling.records.point import Device
-from profiling.records.stored import Stored
 
 GATHER_SECONDS = 60.0
 """The time within which all ranks must have come, in seconds."""

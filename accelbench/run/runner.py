@@ -18,6 +18,14 @@ from types import FrameType
 from typing import Any
 
 from accelbench.errors import RunBroken, UserError
+from accelbench.profiling.benchmark import Benchmark
+from accelbench.profiling.machine.devices import device_kind
+from accelbench.profiling.profiled_steps import Keep
+from accelbench.profiling.ranks.world import World
+from accelbench.profiling.records.point import Point
+from accelbench.profiling.records.record import Record, Status
+from accelbench.profiling.timing.host import MIN_SECONDS
+from accelbench.profiling.timing.position import Page
 from accelbench.run.affinity import cores_missing
 from accelbench.run.plan import discover, layout_of
 from accelbench.run.progress import Progress
@@ -28,14 +36,6 @@ from accelbench.run.team import Member, Team, Trouble, failed
 from accelbench.run.template_process import FORKS, Template
 from accelbench.run.worker import Job, Order
 from accelbench.run.worker_process import WorkerProcess
-from profiling.benchmark import Benchmark
-from profiling.machine.devices import device_kind
-from profiling.profiled_steps import Keep
-from profiling.ranks.world import World
-from profiling.records.point import Point
-from profiling.records.record import Record, Status
-from profiling.timing.host import MIN_SECONDS
-from profiling.timing.position import Page
 
 ADVICE = "'accelbench launch --procs {} run …', srun, mpirun or torchrun start them"
 OWN_SIGNAL_SECONDS = 2  # schedulers signal the processes of a job one after the other, in any order

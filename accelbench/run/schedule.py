@@ -10,7 +10,7 @@ import random
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from profiling.records.point import Point
+from accelbench.profiling.records.point import Point
 
 
 class Turn(NamedTuple):

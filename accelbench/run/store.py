@@ -15,15 +15,15 @@ from accelbench.damage import tell_damage
 from accelbench.errors import DataDamaged, RunBroken, UserError
 from accelbench.format import counted
 from accelbench.limits import MOST_SEED
+from accelbench.profiling.analysis.rounds import join
+from accelbench.profiling.machine.identity import identity_here
+from accelbench.profiling.records.environment import Environment
+from accelbench.profiling.records.point import Point
+from accelbench.profiling.records.record import SCHEMA_VERSION, Record, Status
+from accelbench.profiling.records.stored import Moment, Seconds, Stored
 from accelbench.run.schedule import Turn, schedule
 from accelbench.run.stored_file import opened, parse, point_of, why
 from accelbench.run.suite import ALLOWED, Allowed, KnownDevice, Rounds
-from profiling.analysis.rounds import join
-from profiling.machine.identity import identity_here
-from profiling.records.environment import Environment
-from profiling.records.point import Point
-from profiling.records.record import SCHEMA_VERSION, Record, Status
-from profiling.records.stored import Moment, Seconds, Stored
 
 RUNS = Path("runs")
 """The folder that holds the runs, unless they are given a place."""

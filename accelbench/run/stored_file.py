@@ -13,9 +13,9 @@ from pydantic import TypeAdapter, ValidationError
 
 from accelbench.errors import DataDamaged, UserError
 from accelbench.plain_text import may_act, plain_data
-from profiling.records.point import Point
-from profiling.records.record import SCHEMA_VERSION
-from profiling.records.stored import Stored, first_fault
+from accelbench.profiling.records.point import Point
+from accelbench.profiling.records.record import SCHEMA_VERSION
+from accelbench.profiling.records.stored import Stored, first_fault
 
 MOST_DIGITS = 18
 """The most digits of a whole number in a store, so that every one fits 64 bits."""

@@ -16,15 +16,15 @@ from typing import Any, NamedTuple, Protocol
 
 from pydantic import ValidationError
 
-from profiling.analysis.step_parts import take_apart, with_exchange
-from profiling.machine.devices import device_kind
-from profiling.ranks.channel import Message
-from profiling.records.bottleneck import Bottleneck
-from profiling.records.point import Device, Point
-from profiling.records.quality import Metric
-from profiling.records.record import Profile, RankRecord, Record, Status
-from profiling.records.stored import first_fault
-from profiling.records.trace import LAUNCHING, Breakdown
+from accelbench.profiling.analysis.step_parts import take_apart, with_exchange
+from accelbench.profiling.machine.devices import device_kind
+from accelbench.profiling.ranks.channel import Message
+from accelbench.profiling.records.bottleneck import Bottleneck
+from accelbench.profiling.records.point import Device, Point
+from accelbench.profiling.records.quality import Metric
+from accelbench.profiling.records.record import Profile, RankRecord, Record, Status
+from accelbench.profiling.records.stored import first_fault
+from accelbench.profiling.records.trace import LAUNCHING, Breakdown
 
 GRACE_SECONDS = 3.0
 """The seconds for the others' trouble to arrive after one rank's: what died first is often not what is heard first."""

@@ -24,12 +24,12 @@ from pathlib import Path
 from time import monotonic, sleep
 from typing import NamedTuple
 
+from accelbench.profiling.host.pyspy import allow_tracing
+from accelbench.profiling.machine.nvidia.libcuda import LIBCUDA
+from accelbench.profiling.ranks.channel import Channel
 from accelbench.run.child import child_command, die_with_parent
 from accelbench.run.plan import discover
 from accelbench.run.worker import work
-from profiling.host.pyspy import allow_tracing
-from profiling.machine.nvidia.libcuda import LIBCUDA
-from profiling.ranks.channel import Channel
 
 REQUEST_BYTES = 1 << 16
 CUDA_ERROR_NOT_INITIALIZED = 3  # CUresult, cuda.h

@@ -11,15 +11,15 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Protocol
 
+from accelbench.profiling.ranks.channel import Channel
 from accelbench.run.affinity import one_thread_a_core
 from accelbench.run.child import child_command
 from accelbench.run.process_group import ProcessGroup, kill_group
-from profiling.ranks.channel import Channel
 
 FORKS = sys.platform == "linux" and "ACCELBENCH_NO_FORK" not in os.environ
 """Whether workers are forked: the template looks into /proc, and asks prctl(2) to die with the runner. Who suspects a
 fork sets the variable, and each worker is started afresh."""
-LIBRARIES = ("cupy", "cuda.bindings.runtime", "kernels.compiler_start")
+LIBRARIES = ("cupy", "cuda.bindings.runtime", "accelbench.kernels.compiler_start")
 """The modules that GPU kernels need only when a point is prepared; none of them starts CUDA."""
 END_SECONDS = 1.0
 """The time in seconds that a killed worker is waited for before the template is asked once more."""

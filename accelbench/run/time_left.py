@@ -7,10 +7,10 @@ from statistics import fmean
 from time import monotonic
 from typing import NamedTuple
 
+from accelbench.profiling.records.point import Point
+from accelbench.profiling.records.record import Record
+from accelbench.profiling.timing.position import Position
 from accelbench.run.schedule import Turn
-from profiling.records.point import Point
-from profiling.records.record import Record
-from profiling.timing.position import Position
 
 
 class Took(NamedTuple):

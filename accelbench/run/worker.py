@@ -19,19 +19,19 @@ from pathlib import Path
 from threading import Thread
 from typing import Any
 
+from accelbench.profiling.host.pyspy import allow_tracing
+from accelbench.profiling.machine.environment.cpu import collect_affinity
+from accelbench.profiling.measure import measure
+from accelbench.profiling.profiled_steps import Keep
+from accelbench.profiling.ranks.channel import Channel
+from accelbench.profiling.ranks.world import DOING, World, join
+from accelbench.profiling.records.environment import Environment
+from accelbench.profiling.records.point import Point
+from accelbench.profiling.records.record import Record
+from accelbench.profiling.records.stored import Stored
+from accelbench.profiling.timing.position import show_in
 from accelbench.run.affinity import with_left_out
 from accelbench.run.plan import discover
-from profiling.host.pyspy import allow_tracing
-from profiling.machine.environment.cpu import collect_affinity
-from profiling.measure import measure
-from profiling.profiled_steps import Keep
-from profiling.ranks.channel import Channel
-from profiling.ranks.world import DOING, World, join
-from profiling.records.environment import Environment
-from profiling.records.point import Point
-from profiling.records.record import Record
-from profiling.records.stored import Stored
-from profiling.timing.position import show_in
 
 BEAT_SECONDS = 1.0
 

@@ -14,18 +14,18 @@ from time import monotonic
 from pydantic import ValidationError
 from pydantic_core import PydanticSerializationError
 
+from accelbench.profiling.host.pyspy import SamplingError, find_pyspy
+from accelbench.profiling.machine.devices import device_kind
+from accelbench.profiling.ranks.channel import Channel, Message
+from accelbench.profiling.records.point import Point
+from accelbench.profiling.records.record import Record
+from accelbench.profiling.records.stored import first_fault
 from accelbench.run.affinity import kept_to, one_thread_a_core
 from accelbench.run.child import child_command
 from accelbench.run.plan import discover
 from accelbench.run.process_group import ProcessGroup
 from accelbench.run.template_process import Started, Template
 from accelbench.run.worker import Job
-from profiling.host.pyspy import SamplingError, find_pyspy
-from profiling.machine.devices import device_kind
-from profiling.ranks.channel import Channel, Message
-from profiling.records.point import Point
-from profiling.records.record import Record
-from profiling.records.stored import first_fault
 
 TAIL_LINES = 30
 TAIL_BYTES = 16_384

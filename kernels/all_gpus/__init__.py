@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from kernels.matmul import DTYPES
-from profiling.benchmark import Task, axis, benchmark
-from profiling.records.point import Point
+from accelbench.kernels.matmul import DTYPES
+from accelbench.profiling.benchmark import Task, axis, benchmark
+from accelbench.profiling.records.point import Point
 
 TIME_LIMIT_S = 1200.0
 """Each card's answer is checked on the host; eight cards take eight times as long as one."""
@@ -55,6 +55,6 @@ def all_gpus_stream(point: Point) -> Task:
 
 
 def _together(point: Point, module: str, **params: str) -> Task:
-    from kernels.all_gpus.together import prepare
+    from accelbench.kernels.all_gpus.together import prepare
 
     return prepare(point, module, params)

@@ -8,10 +8,10 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from threading import Barrier
 from typing import Any, TypeVar
 
-from profiling.benchmark import Skip, Task
-from profiling.machine.nvidia.cuda import library, use_device
-from profiling.records.point import Point
-from profiling.records.quality import Verification
+from accelbench.profiling.benchmark import Skip, Task
+from accelbench.profiling.machine.nvidia.cuda import library, use_device
+from accelbench.profiling.records.point import Point
+from accelbench.profiling.records.quality import Verification
 
 START_S = 60.0
 """A card that has not come to the start of a window by then has failed."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from statistics import median
 
-from profiling.records.quality import Metric
+from accelbench.profiling.records.quality import Metric
 
 OUTLIER = 0.05
 """A card is an outlier where it is slower than the median of the others by more than this share.

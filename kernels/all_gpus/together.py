@@ -17,15 +17,15 @@ from statistics import median
 from threading import Barrier
 from typing import TypeVar
 
-from kernels.all_gpus.card import Card
-from kernels.all_gpus.comparison import compare
-from profiling.benchmark import Skip, Task
-from profiling.machine.nvidia.cuda import library
-from profiling.machine.nvidia.libcuda import Driver
-from profiling.records.layout import Layout
-from profiling.records.point import Point, Scalar
-from profiling.records.quality import Metric, Verification
-from profiling.records.work import Work
+from accelbench.kernels.all_gpus.card import Card
+from accelbench.kernels.all_gpus.comparison import compare
+from accelbench.profiling.benchmark import Skip, Task
+from accelbench.profiling.machine.nvidia.cuda import library
+from accelbench.profiling.machine.nvidia.libcuda import Driver
+from accelbench.profiling.records.layout import Layout
+from accelbench.profiling.records.point import Point, Scalar
+from accelbench.profiling.records.quality import Metric, Verification
+from accelbench.profiling.records.work import Work
 
 WINDOW_S = 0.5
 """The seconds of a window: many times the milliseconds in which the threads start, yet a dozen fit in some seconds."""
@@ -49,7 +49,7 @@ def prepare(point: Point, module: str, params: Mapping[str, Scalar]) -> Task:
     cards = [Card(index, device.pci_bus_id) for index, device in enumerate(devices)]
     one = replace(point, params={**params, **point.params})
     for card in cards:  # one after the other, because each draws its inputs in host memory
-        card.prepare(import_module(f"kernels.{module}").prepare, one).result()
+        card.prepare(import_module(f"accelbench.kernels.{module}").prepare, one).result()
     return Together(cards).task()
 
 

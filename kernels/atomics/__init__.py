@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from profiling.benchmark import benchmark
+from accelbench.profiling.benchmark import benchmark
 
 
 @benchmark(
     "atomics",
     devices=("cpu", "gpu"),
-    module="kernels.atomics.{device}_numba",
+    module="accelbench.kernels.atomics.{device}_numba",
     axes={
         "target": {"cpu": ("one", "own"), "gpu": ("one", "warp", "own", "random", "block")},
         "dtype": {"cpu": ("int64",), "gpu": ("int32", "int64", "float32")},

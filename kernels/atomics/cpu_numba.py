@@ -14,11 +14,11 @@ from typing import Any
 import numpy as np
 from numba import prange
 
-from kernels.threads import atomic_add, compiled, parallel, thread_count
-from profiling.benchmark import Task
-from profiling.records.point import Point
-from profiling.records.quality import Metric, Verification
-from profiling.records.work import Work
+from accelbench.kernels.threads import atomic_add, compiled, parallel, thread_count
+from accelbench.profiling.benchmark import Task
+from accelbench.profiling.records.point import Point
+from accelbench.profiling.records.quality import Metric, Verification
+from accelbench.profiling.records.work import Work
 
 SPACING = 16
 """The number of int64 from one counter to the next: 128 bytes, as some prefetchers fetch lines in pairs."""

@@ -6,7 +6,7 @@ addition; of `block`, the shared memory's own units.
 
 A thread adds its value and its negative in turn, an odd number of times. So no counter ever exceeds the sum of the
 values' magnitudes, which float32 holds exactly in whatever order the additions come. The results are not asked for, so
-that the additions need not be waited for (RED, not ATOM): `kernels.atomics.additions`.
+that the additions need not be waited for (RED, not ATOM): `accelbench.kernels.atomics.additions`.
 
 What the compiler makes of it for compute capability 8.0 to 10.0: of int32 to one counter, be it in memory or shared, a
 warp is summed first (REDUX) and sends one addition; shared memory adds neither int64 nor float32, so that `block` is a
@@ -19,14 +19,14 @@ from typing import Any
 
 import numpy as np
 
-from kernels.atomics.additions import add_to_memory, add_to_shared
-from kernels.device_code import DeviceKernel, NumbaKernel
-from kernels.numba_cuda import cuda, float32, int32, int64, numba_stream, uint32, void
-from profiling.benchmark import Task
-from profiling.machine.nvidia.cuda import attribute, synchronize
-from profiling.records.point import Point
-from profiling.records.quality import Metric, Verification
-from profiling.records.work import Work
+from accelbench.kernels.atomics.additions import add_to_memory, add_to_shared
+from accelbench.kernels.device_code import DeviceKernel, NumbaKernel
+from accelbench.kernels.numba_cuda import cuda, float32, int32, int64, numba_stream, uint32, void
+from accelbench.profiling.benchmark import Task
+from accelbench.profiling.machine.nvidia.cuda import attribute, synchronize
+from accelbench.profiling.records.point import Point
+from accelbench.profiling.records.quality import Metric, Verification
+from accelbench.profiling.records.work import Work
 
 THREADS = 256
 BLOCKS_PER_MULTIPROCESSOR = 8

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from kernels.attention.shape import MASKS
-from profiling.benchmark import axis, benchmark
+from accelbench.kernels.attention.shape import MASKS
+from accelbench.profiling.benchmark import axis, benchmark
 
 
 @benchmark(
     "attention",
     devices=("cpu", "gpu"),
-    module="kernels.attention.{device}_{impl}",
+    module="accelbench.kernels.attention.{device}_{impl}",
     axes={
         "dtype": {"cpu": ("float32",), "gpu": ("float16", "bfloat16")},
         "head": (64, 128),

@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from kernels.matmul.accuracy import ACCUMULATION, UNIT
-from kernels.matmul.blocks import by_all_cpus
-from profiling.records.quality import Verification
-from profiling.timing.verification import relative_error, verify_close
+from accelbench.kernels.matmul.accuracy import ACCUMULATION, UNIT
+from accelbench.kernels.matmul.blocks import by_all_cpus
+from accelbench.profiling.records.quality import Verification
+from accelbench.profiling.timing.verification import relative_error, verify_close
 
 CHECKED = 1 << 28
 """The most scores that are computed again: 10 to 20 GFLOP in float64 for heads of 64 or 128."""

@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from kernels.attention.accuracy import verify_attention
-from kernels.attention.shape import Attention
-from kernels.stream.cpu_numba import spread
-from profiling.benchmark import Task
-from profiling.machine.free_memory import require_memory
-from profiling.records.point import Point
-from profiling.records.quality import Verification
+from accelbench.kernels.attention.accuracy import verify_attention
+from accelbench.kernels.attention.shape import Attention
+from accelbench.kernels.stream.cpu_numba import spread
+from accelbench.profiling.benchmark import Task
+from accelbench.profiling.machine.free_memory import require_memory
+from accelbench.profiling.records.point import Point
+from accelbench.profiling.records.quality import Verification
 
 Attend = Callable[[Any, Any, Any, Any], object]
 """Writes the attention of Q, K and V into O, contiguous arrays of `Attention.shape`."""

@@ -9,11 +9,11 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from kernels.attention.cpu_task import Attend, cpu_task
-from kernels.attention.shape import Attention
-from kernels.pytorch import pytorch
-from profiling.benchmark import Task
-from profiling.records.point import Point
+from accelbench.kernels.attention.cpu_task import Attend, cpu_task
+from accelbench.kernels.attention.shape import Attention
+from accelbench.kernels.pytorch import pytorch
+from accelbench.profiling.benchmark import Task
+from accelbench.profiling.records.point import Point
 
 
 def attender(size: Attention, dtype: Any) -> Attend:

@@ -13,11 +13,11 @@ from typing import Any
 
 import numpy as np
 
-from kernels.attention.cpu_task import Attend, cpu_task
-from kernels.attention.shape import Attention
-from profiling.benchmark import Task
-from profiling.machine.held_back import BLAS
-from profiling.records.point import Point
+from accelbench.kernels.attention.cpu_task import Attend, cpu_task
+from accelbench.kernels.attention.shape import Attention
+from accelbench.profiling.benchmark import Task
+from accelbench.profiling.machine.held_back import BLAS
+from accelbench.profiling.records.point import Point
 
 BLOCK = 1 << 22
 """Scores of a block of heads: 16 MiB of float32, which last-level caches hold; a single head may have more."""

@@ -4,7 +4,7 @@ Dao, "FlashAttention-2", 2023. Bound: the tensor cores' operations. An A100 does
 multiprocessor: for heads of 128, a warp's turn of 32 keys is 128 multiplications of 16×8×16, 256 clocks. Its operands
 are 24 KiB of shared memory, 192 clocks at 128 bytes. The softmax is the rest: 1,024 exponentials at 16 per clock, and
 130 multiplications to rescale, take 100 clocks of other units, which the other warps leave to it while they multiply.
-On Hopper mma.sync reaches only a part of the tensor cores' rate (`kernels.matmul.gpu_wgmma`).
+On Hopper mma.sync reaches only a part of the tensor cores' rate (`accelbench.kernels.matmul.gpu_wgmma`).
 
 A block of 4 warps has 128 queries, each warp 32 with their output in registers, and two blocks share a multiprocessor.
 Keys and values have one place each in shared memory, filled by cp.async: values arrive while the scores are computed,
@@ -24,12 +24,12 @@ from pathlib import Path
 
 import numpy as np
 
-from kernels.attention.gpu_task import Operands, gpu_task
-from kernels.device_code import CudaKernel, DeviceKernel
-from kernels.matmul import gpu_parts
-from profiling.benchmark import Skip, Task
-from profiling.machine.nvidia.cuda import cupy_stream, library, require_compute_capability
-from profiling.records.point import Point
+from accelbench.kernels.attention.gpu_task import Operands, gpu_task
+from accelbench.kernels.device_code import CudaKernel, DeviceKernel
+from accelbench.kernels.matmul import gpu_parts
+from accelbench.profiling.benchmark import Skip, Task
+from accelbench.profiling.machine.nvidia.cuda import cupy_stream, library, require_compute_capability
+from accelbench.profiling.records.point import Point
 
 CAPABILITY = (8, 0)
 ENTRY = "attention_mma"

@@ -6,13 +6,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from kernels.attention.accuracy import verify_attention
-from kernels.attention.shape import Attention
-from kernels.matmul.formats import FORMATS, draw, from_storage, poison_byte
-from profiling.benchmark import Task
-from profiling.machine.nvidia.cuda import library, require_device_memory, synchronize
-from profiling.records.point import Point
-from profiling.records.quality import Verification
+from accelbench.kernels.attention.accuracy import verify_attention
+from accelbench.kernels.attention.shape import Attention
+from accelbench.kernels.matmul.formats import FORMATS, draw, from_storage, poison_byte
+from accelbench.profiling.benchmark import Task
+from accelbench.profiling.machine.nvidia.cuda import library, require_device_memory, synchronize
+from accelbench.profiling.records.point import Point
+from accelbench.profiling.records.quality import Verification
 
 
 @dataclass(frozen=True)

@@ -10,13 +10,13 @@ from collections.abc import Callable
 from contextlib import nullcontext
 from typing import Any
 
-from kernels.attention.gpu_task import Operands, gpu_task
-from kernels.attention.shape import Attention
-from kernels.matmul.formats import FORMATS
-from kernels.pytorch import pytorch
-from profiling.benchmark import Skip, Task
-from profiling.machine.nvidia.cuda import require_compute_capability
-from profiling.records.point import Point
+from accelbench.kernels.attention.gpu_task import Operands, gpu_task
+from accelbench.kernels.attention.shape import Attention
+from accelbench.kernels.matmul.formats import FORMATS
+from accelbench.kernels.pytorch import pytorch
+from accelbench.profiling.benchmark import Skip, Task
+from accelbench.profiling.machine.nvidia.cuda import require_compute_capability
+from accelbench.profiling.records.point import Point
 
 CAPABILITY = (8, 0)
 """Older cards have no fused kernel of PyTorch's for both types."""

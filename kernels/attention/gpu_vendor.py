@@ -12,12 +12,12 @@ from typing import Any
 
 import numpy as np
 
-from kernels.attention.gpu_task import Operands, gpu_task
-from kernels.attention.shape import Attention
-from kernels.matmul.gpu_vendor import ARITHMETIC, CUBLAS_GEMM_DEFAULT, CUBLAS_OP_N
-from profiling.benchmark import Skip, Task
-from profiling.machine.nvidia.cuda import cupy_stream, library, require_compute_capability
-from profiling.records.point import Point
+from accelbench.kernels.attention.gpu_task import Operands, gpu_task
+from accelbench.kernels.attention.shape import Attention
+from accelbench.kernels.matmul.gpu_vendor import ARITHMETIC, CUBLAS_GEMM_DEFAULT, CUBLAS_OP_N
+from accelbench.profiling.benchmark import Skip, Task
+from accelbench.profiling.machine.nvidia.cuda import cupy_stream, library, require_compute_capability
+from accelbench.profiling.records.point import Point
 
 DTYPE = "float16"
 CAPABILITY = (5, 3)

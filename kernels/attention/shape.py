@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from profiling.records.point import Point
-from profiling.records.work import Work
+from accelbench.profiling.records.point import Point
+from accelbench.profiling.records.work import Work
 
 MASKS = ("causal", "full")
 """The keys that a query sees: those up to its own place, or all."""

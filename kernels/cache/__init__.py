@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from profiling.benchmark import axis, benchmark
+from accelbench.profiling.benchmark import axis, benchmark
 
 CPU_KIB = (
     8, 16, 24, 32, 48, 64, 128, 256, 384, 512, 768, 1024, 1536, 2048, 4096, 8192, 16384, 24576, 32768, 49152, 65536,
@@ -20,7 +20,7 @@ LARGEST_KIB = 1 << 24
 @benchmark(
     "cache-bandwidth",
     devices=("cpu", "gpu"),
-    module="kernels.cache.{device}_bandwidth",
+    module="accelbench.kernels.cache.{device}_bandwidth",
     axes={"cores": {"cpu": ("one", "all"), "gpu": ("all",)}, "kib": {"cpu": CPU_KIB, "gpu": GPU_KIB}},
     optional={"op": ("read",)},
     choices={"op": ("read", "write", "copy")},
@@ -44,7 +44,7 @@ def cache_bandwidth() -> None:
 @benchmark(
     "cache-latency",
     devices=("cpu", "gpu"),
-    module="kernels.cache.{device}_latency",
+    module="accelbench.kernels.cache.{device}_latency",
     axes={"kib": {"cpu": CPU_KIB, "gpu": GPU_KIB}},
     optional={"pages": ("huge",)},
     choices={"pages": ("huge", "small")},

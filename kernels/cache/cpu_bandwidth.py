@@ -14,16 +14,16 @@ from __future__ import annotations
 
 import numpy as np
 
-from kernels.cache.cpu_operations import OPERATIONS, Operation
-from kernels.cache.pages import huge_empty, huge_share
-from kernels.peak_arith.cpu_fma import observed_clock
-from kernels.stream.cpu_numba import touch
-from kernels.threads import thread_count
-from profiling.benchmark import Task
-from profiling.machine.free_memory import require_memory
-from profiling.records.point import Point
-from profiling.records.quality import Metric, Verification
-from profiling.records.work import Work
+from accelbench.kernels.cache.cpu_operations import OPERATIONS, Operation
+from accelbench.kernels.cache.pages import huge_empty, huge_share
+from accelbench.kernels.peak_arith.cpu_fma import observed_clock
+from accelbench.kernels.stream.cpu_numba import touch
+from accelbench.kernels.threads import thread_count
+from accelbench.profiling.benchmark import Task
+from accelbench.profiling.machine.free_memory import require_memory
+from accelbench.profiling.records.point import Point
+from accelbench.profiling.records.quality import Metric, Verification
+from accelbench.profiling.records.work import Work
 
 MOVED = 256 << 20
 """Bytes that each core moves in one execution, at least: milliseconds, so that waking threads does not show."""

@@ -20,15 +20,15 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
-from kernels.cache.cycle import Cycle
-from kernels.cache.pages import EMPTY, huge_share
-from kernels.peak_arith.cpu_fma import observed_clock
-from kernels.threads import compiled
-from profiling.benchmark import Task
-from profiling.machine.free_memory import require_memory
-from profiling.records.point import Point
-from profiling.records.quality import Metric, Verification
-from profiling.records.work import Work
+from accelbench.kernels.cache.cycle import Cycle
+from accelbench.kernels.cache.pages import EMPTY, huge_share
+from accelbench.kernels.peak_arith.cpu_fma import observed_clock
+from accelbench.kernels.threads import compiled
+from accelbench.profiling.benchmark import Task
+from accelbench.profiling.machine.free_memory import require_memory
+from accelbench.profiling.records.point import Point
+from accelbench.profiling.records.quality import Metric, Verification
+from accelbench.profiling.records.work import Work
 
 LINE = 64
 """Bytes from one pointer to the next: a cache line of x86-64 and of most Arm cores."""

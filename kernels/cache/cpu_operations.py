@@ -13,10 +13,10 @@ from typing import Any, Protocol
 import numpy as np
 from numba import prange
 
-from kernels.reduce.vectors import sum_vectors
-from kernels.simd import fma, lanes_of, load, splat, store
-from kernels.threads import compiled, parallel
-from profiling.records.quality import Verification
+from accelbench.kernels.reduce.vectors import sum_vectors
+from accelbench.kernels.simd import fma, lanes_of, load, splat, store
+from accelbench.kernels.threads import compiled, parallel
+from accelbench.profiling.records.quality import Verification
 
 LARGEST = 15
 """Whole numbers up to this: their sums are exact in float64, whatever their order."""

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from profiling.records.quality import Verification
+from accelbench.profiling.records.quality import Verification
 
 
 class Cycle:

@@ -14,12 +14,12 @@ from typing import Any
 
 import numpy as np
 
-from kernels.device_code import CudaKernel, DeviceKernel
-from profiling.benchmark import Skip, Task
-from profiling.machine.nvidia.cuda import attribute, cupy_stream, library, require_device_memory, synchronize
-from profiling.records.point import Point
-from profiling.records.quality import Metric, Verification
-from profiling.records.work import Work
+from accelbench.kernels.device_code import CudaKernel, DeviceKernel
+from accelbench.profiling.benchmark import Skip, Task
+from accelbench.profiling.machine.nvidia.cuda import attribute, cupy_stream, library, require_device_memory, synchronize
+from accelbench.profiling.records.point import Point
+from accelbench.profiling.records.quality import Metric, Verification
+from accelbench.profiling.records.work import Work
 
 THREADS = 1024
 VECTOR_BYTES = 16

@@ -27,13 +27,13 @@ from typing import Any
 
 import numpy as np
 
-from kernels.cache.cycle import Cycle
-from kernels.device_code import CudaKernel, DeviceKernel
-from profiling.benchmark import Task
-from profiling.machine.nvidia.cuda import attribute, cupy_stream, library, require_device_memory, synchronize
-from profiling.records.point import Point
-from profiling.records.quality import Metric, Verification
-from profiling.records.work import Work
+from accelbench.kernels.cache.cycle import Cycle
+from accelbench.kernels.device_code import CudaKernel, DeviceKernel
+from accelbench.profiling.benchmark import Task
+from accelbench.profiling.machine.nvidia.cuda import attribute, cupy_stream, library, require_device_memory, synchronize
+from accelbench.profiling.records.point import Point
+from accelbench.profiling.records.quality import Metric, Verification
+from accelbench.profiling.records.work import Work
 
 LINE = 128
 """Bytes from one pointer to the next: a cache line of every NVIDIA GPU."""

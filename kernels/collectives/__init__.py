@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from profiling.benchmark import benchmark
+from accelbench.profiling.benchmark import benchmark
 
 OPERATIONS = ("all-reduce", "all-gather", "reduce-scatter", "broadcast", "send-recv")
 BYTES = (8, 1 << 10, 1 << 16, 1 << 20, 1 << 24)
@@ -12,7 +12,7 @@ LARGEST = 1 << 30
 @benchmark(
     "collectives",
     devices=("cpu", "gpu"),
-    module="kernels.collectives.{device}_{impl}",
+    module="accelbench.kernels.collectives.{device}_{impl}",
     axes={"op": OPERATIONS, "bytes": BYTES, "processes": (2,)},
     limits={"bytes": (8, LARGEST), "processes": (2, 1 << 16)},
     figure="bytes",

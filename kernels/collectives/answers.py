@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from profiling.timing.verification import relative_error
+from accelbench.profiling.timing.verification import relative_error
 
 PIECE = 1 << 18
 """Elements drawn at once: 1 MiB."""

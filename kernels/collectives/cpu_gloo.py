@@ -14,14 +14,14 @@ from functools import lru_cache
 from types import ModuleType
 from typing import Any
 
-from kernels.collectives.task import HostArrays, Run, make_task, require_host_memory
-from kernels.lockstep import Lockstep, lockstep
-from kernels.pytorch import pytorch
-from profiling.benchmark import Skip, Task
-from profiling.ranks.channel import Address
-from profiling.ranks.meeting import listen
-from profiling.ranks.world import World, world
-from profiling.records.point import Point
+from accelbench.kernels.collectives.task import HostArrays, Run, make_task, require_host_memory
+from accelbench.kernels.lockstep import Lockstep, lockstep
+from accelbench.kernels.pytorch import pytorch
+from accelbench.profiling.benchmark import Skip, Task
+from accelbench.profiling.ranks.channel import Address
+from accelbench.profiling.ranks.meeting import listen
+from accelbench.profiling.ranks.world import World, world
+from accelbench.profiling.records.point import Point
 
 
 def torch_distributed() -> ModuleType:

@@ -10,15 +10,15 @@ from typing import Any
 
 import numpy as np
 
-from kernels.collectives.messages import message
-from kernels.collectives.task import BUFFERS, Run, make_task
-from kernels.device_code import DeviceKernel
-from kernels.lockstep import Lockstep, lockstep
-from kernels.nccl import Communicator, require_nccl
-from profiling.benchmark import Task
-from profiling.machine.nvidia.cuda import require_device_memory
-from profiling.ranks.world import world
-from profiling.records.point import Point
+from accelbench.kernels.collectives.messages import message
+from accelbench.kernels.collectives.task import BUFFERS, Run, make_task
+from accelbench.kernels.device_code import DeviceKernel
+from accelbench.kernels.lockstep import Lockstep, lockstep
+from accelbench.kernels.nccl import Communicator, require_nccl
+from accelbench.profiling.benchmark import Task
+from accelbench.profiling.machine.nvidia.cuda import require_device_memory
+from accelbench.profiling.ranks.world import world
+from accelbench.profiling.records.point import Point
 
 
 def device_code() -> list[DeviceKernel]:

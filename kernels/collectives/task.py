@@ -8,15 +8,15 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from kernels.collectives.answers import PIECE, error, numbers, tolerance
-from kernels.collectives.messages import bus_factor, message
-from kernels.lockstep import Lockstep, Part, together
-from profiling.benchmark import Task
-from profiling.machine.free_memory import require_memory
-from profiling.ranks.world import World
-from profiling.records.point import Point
-from profiling.records.quality import Metric, Verification
-from profiling.records.work import Work
+from accelbench.kernels.collectives.answers import PIECE, error, numbers, tolerance
+from accelbench.kernels.collectives.messages import bus_factor, message
+from accelbench.kernels.lockstep import Lockstep, Part, together
+from accelbench.profiling.benchmark import Task
+from accelbench.profiling.machine.free_memory import require_memory
+from accelbench.profiling.ranks.world import World
+from accelbench.profiling.records.point import Point
+from accelbench.profiling.records.quality import Metric, Verification
+from accelbench.profiling.records.work import Work
 
 SMALL = 1024
 """Up to so many bytes the time is that of getting there at all: the latency."""

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from profiling.benchmark import benchmark
+from accelbench.profiling.benchmark import benchmark
 
 
 @benchmark(
     "launch",
     devices=("gpu",),
-    module="kernels.launch.{device}_{impl}",
+    module="accelbench.kernels.launch.{device}_{impl}",
     axes={"mode": ("latency", "throughput", "graph")},
     figure="time",
 )

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from profiling.benchmark import Task
-from profiling.machine.nvidia.cuda import library, synchronize
-from profiling.records.point import Point
-from profiling.records.quality import Verification
-from profiling.records.work import Work
+from accelbench.profiling.benchmark import Task
+from accelbench.profiling.machine.nvidia.cuda import library, synchronize
+from accelbench.profiling.records.point import Point
+from accelbench.profiling.records.quality import Verification
+from accelbench.profiling.records.work import Work
 
 LAUNCHES = {"latency": 1, "throughput": 1000, "graph": 1000}
 """1,000 launches take milliseconds, and stay under the 1,024 that the driver queues before a launch blocks."""

@@ -11,11 +11,11 @@ from typing import Any
 
 import numpy as np
 
-from kernels.device_code import CudaKernel, DeviceKernel
-from kernels.launch.counting import Kernels, Launch, make_task
-from profiling.benchmark import Task
-from profiling.machine.nvidia.cuda import library, synchronize
-from profiling.records.point import Point
+from accelbench.kernels.device_code import CudaKernel, DeviceKernel
+from accelbench.kernels.launch.counting import Kernels, Launch, make_task
+from accelbench.profiling.benchmark import Task
+from accelbench.profiling.machine.nvidia.cuda import library, synchronize
+from accelbench.profiling.records.point import Point
 
 SOURCE = r"""
 extern "C" __global__ void empty() {}

@@ -11,12 +11,12 @@ from typing import Any
 
 import numpy as np
 
-from kernels.device_code import DeviceKernel, NumbaKernel
-from kernels.launch.counting import Kernels, Launch, make_task
-from kernels.numba_cuda import cuda, int64, numba_stream, void
-from profiling.benchmark import Task
-from profiling.machine.nvidia.cuda import synchronize
-from profiling.records.point import Point
+from accelbench.kernels.device_code import DeviceKernel, NumbaKernel
+from accelbench.kernels.launch.counting import Kernels, Launch, make_task
+from accelbench.kernels.numba_cuda import cuda, int64, numba_stream, void
+from accelbench.profiling.benchmark import Task
+from accelbench.profiling.machine.nvidia.cuda import synchronize
+from accelbench.profiling.records.point import Point
 
 
 @cuda.jit

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from kernels.matmul.shapes import CPU_SHAPES, SHAPES
-from profiling.benchmark import Only, axis, benchmark
+from accelbench.kernels.matmul.shapes import CPU_SHAPES, SHAPES
+from accelbench.profiling.benchmark import Only, axis, benchmark
 
 DTYPES = {
     "cpu": ("float32", "float64"),
@@ -28,7 +28,7 @@ NARROW_TYPES: Only = {"dtype": {dtype: {"device": ("gpu",)} for dtype in ("tf32"
 @benchmark(
     "matmul",
     devices=("cpu", "gpu"),
-    module="kernels.matmul.{device}_{impl}",
+    module="accelbench.kernels.matmul.{device}_{impl}",
     axes={"dtype": DTYPES, "n": {"cpu": (1024, 2048), "gpu": (4096, 8192)}},
     choices={"dtype": DTYPES["gpu"]},
     only={**ONLY, **NARROW_TYPES},
@@ -44,7 +44,7 @@ def matmul() -> None:
 @benchmark(
     "gemm",
     devices=("cpu", "gpu"),
-    module="kernels.matmul.{device}_{impl}",
+    module="accelbench.kernels.matmul.{device}_{impl}",
     axes={
         "dtype": {"cpu": ("float32",), "gpu": ("float32", "bfloat16")},
         "shape": {"cpu": CPU_SHAPES, "gpu": tuple(SHAPES)},

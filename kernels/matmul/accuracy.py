@@ -15,8 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from kernels.matmul.blocks import by_all_cpus
-from profiling.records.quality import Verification
+from accelbench.kernels.matmul.blocks import by_all_cpus
+from accelbench.profiling.records.quality import Verification
 
 PROBES = 4
 AT_ONCE = 1 << 16

@@ -1,9 +1,9 @@
 """C = A·B of int8 and bfloat16 by our own blocked Numba kernel with dot-product instructions, on all cores.
 
 Bound: 2·m·n·k operations by the units that multiply; `peak-arith` measures that bound beside it. The cut into blocks is
-that of `kernels.matmul.cpu_numba`, whose element is here a word of 32 bits: four int8 or two bfloat16 that follow each
-other along k, which an instruction multiplies with another such word and adds to a sum of 32 bits. Packing puts them
-side by side, with zeros beyond the end of k.
+that of `accelbench.kernels.matmul.cpu_numba`, whose element is here a word of 32 bits: four int8 or two bfloat16 that
+follow each other along k, which an instruction multiplies with another such word and adds to a sum of 32 bits. Packing
+puts them side by side, with zeros beyond the end of k.
 
 Measured beside oneDNN in turns on one core of an AMD Zen 4 (virtual machine), at n=1024, 2048 and 4096: 1.03, 1.00 and
 0.98 of its rate in int8, 1.07, 1.05 and 1.13 in bfloat16. Panels of B that are deeper than L1, rows of A packed by
@@ -30,18 +30,18 @@ from typing import Any
 import numpy as np
 from numba import prange
 
-from kernels.caches import cache_bytes
-from kernels.dot_tile import WORD_BYTES, dot_columns, dot_rows, dot_tile, multiply_dot_tile, pack_words
-from kernels.dots import find_dot
-from kernels.matmul.cpu_numba import BLOCKS_PER_THREAD, copy_part, even, panel_depth, whole_lines
-from kernels.matmul.formats import FORMATS
-from kernels.matmul.narrow_task import narrow_task
-from kernels.matmul.packing import pack_a
-from kernels.matmul.shapes import Product
-from kernels.simd import lanes
-from kernels.threads import compiled, parallel, take_next, thread_count
-from profiling.benchmark import Skip, Task
-from profiling.records.point import Point
+from accelbench.kernels.caches import cache_bytes
+from accelbench.kernels.dot_tile import WORD_BYTES, dot_columns, dot_rows, dot_tile, multiply_dot_tile, pack_words
+from accelbench.kernels.dots import find_dot
+from accelbench.kernels.matmul.cpu_numba import BLOCKS_PER_THREAD, copy_part, even, panel_depth, whole_lines
+from accelbench.kernels.matmul.formats import FORMATS
+from accelbench.kernels.matmul.narrow_task import narrow_task
+from accelbench.kernels.matmul.packing import pack_a
+from accelbench.kernels.matmul.shapes import Product
+from accelbench.kernels.simd import lanes
+from accelbench.kernels.threads import compiled, parallel, take_next, thread_count
+from accelbench.profiling.benchmark import Skip, Task
+from accelbench.profiling.records.point import Point
 
 SIGN_BITS = 0x80808080
 
@@ -186,7 +186,7 @@ class Multiplier:
         )
 
     def __call__(self, a: Any, b: Any, c: Any) -> None:
-        """Compute C = A·B for contiguous arrays as `kernels.matmul.formats` stores them."""
+        """Compute C = A·B for contiguous arrays as `accelbench.kernels.matmul.formats` stores them."""
         a, b = (x.reshape(-1).view(self.numbers) for x in (a, b))
         multiply_all(a, b, c.reshape(-1), *self.arguments)
 

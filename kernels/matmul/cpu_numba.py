@@ -1,8 +1,8 @@
 """C = A·B by our own blocked Numba kernel on all cores (Goto and van de Geijn, "Anatomy of high-performance matrix
 multiplication", ACM TOMS 34(3), 2008).
 
-Bound: 2·m·n·k floating-point operations by the FMA units. The inner kernel (`kernels.tile.multiply_tile`) keeps an
-MR×NR tile of C in vector registers; what remains is to have its operands always near:
+Bound: 2·m·n·k floating-point operations by the FMA units. The inner kernel (`accelbench.kernels.tile.multiply_tile`)
+keeps an MR×NR tile of C in vector registers; what remains is to have its operands always near:
 
 - a panel of B, kc×NR, and the tile's panel of A, MR×kc, stream from L2: kc·NR·itemsize ≤ L2/10. A step of MR·2 FMAs
   needs two vectors of B, which L2 has the time for. The deeper the panel, the fewer passes over C: with one that fits
@@ -17,7 +17,8 @@ few rows for that, the slab is shared out too.
 
 Where all rows of A are one block, a slab would be packed to be read once. So each thread multiplies by itself, whole
 matrices of a batch or an equal part of the columns, and packs a panel of B just before it is used, having asked memory
-for it while the one before was multiplied. A product that is no wider than a tile goes to `kernels.matmul.narrow`.
+for it while the one before was multiplied. A product that is no wider than a tile goes to
+`accelbench.kernels.matmul.narrow`.
 
 Measured on one core of an AMD Zen 4 beside OpenBLAS 0.3.31 in turns, at n=1024, 2048 and 4096: 1.08 of its rate in
 float32 and 1.00 to 1.02 in float64 with AVX-512, 1.03 to 1.06 and 1.13 to 1.22 with AVX2; 1.3 for 35×700×2048. The
@@ -32,16 +33,16 @@ from typing import Any
 import numpy as np
 from numba import prange
 
-from kernels.caches import cache_bytes
-from kernels.matmul.cpu_task import cpu_task
-from kernels.matmul.narrow import multiply_narrow
-from kernels.matmul.packing import pack_a, pack_b
-from kernels.matmul.shapes import Product
-from kernels.simd import LINE_BYTES, lanes, tile_columns, tile_rows, tile_shape
-from kernels.threads import compiled, parallel, take_next, thread_count
-from kernels.tile import multiply_half_tile, multiply_tile
-from profiling.benchmark import Task
-from profiling.records.point import Point
+from accelbench.kernels.caches import cache_bytes
+from accelbench.kernels.matmul.cpu_task import cpu_task
+from accelbench.kernels.matmul.narrow import multiply_narrow
+from accelbench.kernels.matmul.packing import pack_a, pack_b
+from accelbench.kernels.matmul.shapes import Product
+from accelbench.kernels.simd import LINE_BYTES, lanes, tile_columns, tile_rows, tile_shape
+from accelbench.kernels.threads import compiled, parallel, take_next, thread_count
+from accelbench.kernels.tile import multiply_half_tile, multiply_tile
+from accelbench.profiling.benchmark import Task
+from accelbench.profiling.records.point import Point
 
 BLOCKS_PER_THREAD = 6
 """The fewest blocks of A per thread: one that is held up leaves at most a sixth of its part to wait for."""

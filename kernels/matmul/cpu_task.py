@@ -7,14 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from kernels.matmul.accuracy import verify_product
-from kernels.matmul.shapes import Product
-from kernels.stream.cpu_numba import spread
-from profiling.benchmark import Task
-from profiling.machine.free_memory import require_memory
-from profiling.records.point import Point
-from profiling.records.quality import Verification
-from profiling.records.work import Work
+from accelbench.kernels.matmul.accuracy import verify_product
+from accelbench.kernels.matmul.shapes import Product
+from accelbench.kernels.stream.cpu_numba import spread
+from accelbench.profiling.benchmark import Task
+from accelbench.profiling.machine.free_memory import require_memory
+from accelbench.profiling.records.point import Point
+from accelbench.profiling.records.quality import Verification
+from accelbench.profiling.records.work import Work
 
 Multiply = Callable[[Any, Any, Any], object]
 """Writes A·B into C, for contiguous arrays A (batch, m, k), B (batch, k, n) and C (batch, m, n)."""

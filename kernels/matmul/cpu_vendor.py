@@ -12,12 +12,12 @@ from dataclasses import replace
 
 import numpy as np
 
-from kernels.matmul import onednn
-from kernels.matmul.cpu_task import cpu_task
-from kernels.matmul.narrow_task import NARROW
-from profiling.benchmark import Task
-from profiling.machine.held_back import BLAS
-from profiling.records.point import Point
+from accelbench.kernels.matmul import onednn
+from accelbench.kernels.matmul.cpu_task import cpu_task
+from accelbench.kernels.matmul.narrow_task import NARROW
+from accelbench.profiling.benchmark import Task
+from accelbench.profiling.machine.held_back import BLAS
+from accelbench.profiling.records.point import Point
 
 
 def prepare(point: Point) -> Task:

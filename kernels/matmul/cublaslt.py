@@ -15,9 +15,9 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from kernels.matmul.gpu_task import Operands
-from profiling.benchmark import Skip
-from profiling.machine.nvidia.cuda import library
+from accelbench.kernels.matmul.gpu_task import Operands
+from accelbench.profiling.benchmark import Skip
+from accelbench.profiling.machine.nvidia.cuda import library
 
 CUBLAS_STATUS_SUCCESS = 0
 CUBLAS_STATUS_NOT_SUPPORTED = 15

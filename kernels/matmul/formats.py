@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from kernels.matmul.blocks import by_all_cpus
+from accelbench.kernels.matmul.blocks import by_all_cpus
 
 BLOCK = 1 << 20
 """Elements that one generator draws: some 10 ms, beside which the 30 µs of making a generator are little."""

@@ -28,14 +28,14 @@ from pathlib import Path
 
 import numpy as np
 
-from kernels.device_code import CudaKernel, DeviceKernel
-from kernels.matmul import gpu_parts
-from kernels.matmul.gpu_task import Operands, gpu_task
-from kernels.matmul.shapes import Product
-from kernels.matmul.split import parts_of, slices_each, workspace_bytes
-from profiling.benchmark import Skip, Task
-from profiling.machine.nvidia.cuda import attribute, cupy_stream, library, require_compute_capability
-from profiling.records.point import Point
+from accelbench.kernels.device_code import CudaKernel, DeviceKernel
+from accelbench.kernels.matmul import gpu_parts
+from accelbench.kernels.matmul.gpu_task import Operands, gpu_task
+from accelbench.kernels.matmul.shapes import Product
+from accelbench.kernels.matmul.split import parts_of, slices_each, workspace_bytes
+from accelbench.profiling.benchmark import Skip, Task
+from accelbench.profiling.machine.nvidia.cuda import attribute, cupy_stream, library, require_compute_capability
+from accelbench.profiling.records.point import Point
 
 CAPABILITY = (8, 0)
 ENTRY = "matmul_mma"

@@ -24,12 +24,12 @@ from typing import Any
 
 import numpy as np
 
-from kernels.device_code import DeviceKernel, NumbaKernel
-from kernels.matmul.adding import define_adding
-from kernels.matmul.gpu_task import Operands, gpu_task
-from kernels.matmul.shapes import Product
-from kernels.matmul.split import ADD_THREADS, adding_blocks, parts_of, slices_each, workspace_bytes
-from kernels.matmul.thin import (
+from accelbench.kernels.device_code import DeviceKernel, NumbaKernel
+from accelbench.kernels.matmul.adding import define_adding
+from accelbench.kernels.matmul.gpu_task import Operands, gpu_task
+from accelbench.kernels.matmul.shapes import Product
+from accelbench.kernels.matmul.split import ADD_THREADS, adding_blocks, parts_of, slices_each, workspace_bytes
+from accelbench.kernels.matmul.thin import (
     MOST,
     THREADS,
     WARP,
@@ -39,12 +39,12 @@ from kernels.matmul.thin import (
     define_few_rows,
     rows_of_a_warp,
 )
-from kernels.matmul.tiled import Tiling, define_tiled
-from kernels.numba_cuda import cuda, float32, float64, int32, int64, numba_stream, simulated, void
-from kernels.wide_access import lanes
-from profiling.benchmark import Skip, Task
-from profiling.machine.nvidia.cuda import attribute
-from profiling.records.point import Point
+from accelbench.kernels.matmul.tiled import Tiling, define_tiled
+from accelbench.kernels.numba_cuda import cuda, float32, float64, int32, int64, numba_stream, simulated, void
+from accelbench.kernels.wide_access import lanes
+from accelbench.profiling.benchmark import Skip, Task
+from accelbench.profiling.machine.nvidia.cuda import attribute
+from accelbench.profiling.records.point import Point
 
 REAL = {"float32": float32, "float64": float64}
 FEWEST_TILED, FEWEST_THIN = 8, 4

@@ -17,9 +17,9 @@ from typing import Any
 
 import numpy as np
 
-from kernels.device_code import CudaKernel, DeviceKernel
-from kernels.matmul.gpu_task import Operands
-from kernels.matmul.split import ADD_THREADS, adding_blocks
+from accelbench.kernels.device_code import CudaKernel, DeviceKernel
+from accelbench.kernels.matmul.gpu_task import Operands
+from accelbench.kernels.matmul.split import ADD_THREADS, adding_blocks
 
 ENTRY = "add_parts"
 HALF, ADDITION, WARP = (

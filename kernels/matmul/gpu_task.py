@@ -19,14 +19,14 @@ from typing import Any, Literal
 
 import numpy as np
 
-from kernels.matmul.accuracy import verify_product
-from kernels.matmul.formats import FORMATS, draw, from_storage, poison_byte
-from kernels.matmul.shapes import Product
-from profiling.benchmark import Task
-from profiling.machine.nvidia.cuda import library, require_device_memory, synchronize
-from profiling.records.point import Point
-from profiling.records.quality import Verification
-from profiling.records.work import Work
+from accelbench.kernels.matmul.accuracy import verify_product
+from accelbench.kernels.matmul.formats import FORMATS, draw, from_storage, poison_byte
+from accelbench.kernels.matmul.shapes import Product
+from accelbench.profiling.benchmark import Task
+from accelbench.profiling.machine.nvidia.cuda import library, require_device_memory, synchronize
+from accelbench.profiling.records.point import Point
+from accelbench.profiling.records.quality import Verification
+from accelbench.profiling.records.work import Work
 
 ALIGNMENT = 16
 """Bytes that each row starts at a multiple of, as `cudaMallocPitch` would place it: the widest load of a thread and

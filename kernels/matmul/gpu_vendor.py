@@ -15,11 +15,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from kernels.matmul import cublaslt
-from kernels.matmul.gpu_task import Operands, gpu_task
-from profiling.benchmark import Task
-from profiling.machine.nvidia.cuda import cupy_stream, library, require_compute_capability
-from profiling.records.point import Point
+from accelbench.kernels.matmul import cublaslt
+from accelbench.kernels.matmul.gpu_task import Operands, gpu_task
+from accelbench.profiling.benchmark import Task
+from accelbench.profiling.machine.nvidia.cuda import cupy_stream, library, require_compute_capability
+from accelbench.profiling.records.point import Point
 
 CUBLAS_OP_N = 0
 CUBLAS_GEMM_DEFAULT = -1

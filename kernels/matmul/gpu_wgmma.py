@@ -38,15 +38,15 @@ from typing import Any
 
 import numpy as np
 
-from kernels.device_code import CudaKernel, DeviceKernel
-from kernels.matmul import gpu_parts
-from kernels.matmul.gpu_task import Operands, gpu_task
-from kernels.matmul.shapes import Product
-from kernels.matmul.split import parts_of, slices_each, workspace_bytes
-from kernels.matmul.tensor_map import tensor_map
-from profiling.benchmark import Skip, Task
-from profiling.machine.nvidia.cuda import attribute, compute_capability, cupy_stream, library
-from profiling.records.point import Point
+from accelbench.kernels.device_code import CudaKernel, DeviceKernel
+from accelbench.kernels.matmul import gpu_parts
+from accelbench.kernels.matmul.gpu_task import Operands, gpu_task
+from accelbench.kernels.matmul.shapes import Product
+from accelbench.kernels.matmul.split import parts_of, slices_each, workspace_bytes
+from accelbench.kernels.matmul.tensor_map import tensor_map
+from accelbench.profiling.benchmark import Skip, Task
+from accelbench.profiling.machine.nvidia.cuda import attribute, compute_capability, cupy_stream, library
+from accelbench.profiling.records.point import Point
 
 CAPABILITY = (9, 0)
 ARCHITECTURE = "sm_90a"

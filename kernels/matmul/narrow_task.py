@@ -6,15 +6,15 @@ from collections.abc import Callable
 
 import numpy as np
 
-from kernels.matmul.accuracy import verify_product
-from kernels.matmul.cpu_task import Multiply
-from kernels.matmul.formats import FORMATS, draw, from_storage, poison_byte
-from kernels.matmul.shapes import Product
-from profiling.benchmark import Task
-from profiling.machine.free_memory import require_memory
-from profiling.records.point import Point
-from profiling.records.quality import Verification
-from profiling.records.work import Work
+from accelbench.kernels.matmul.accuracy import verify_product
+from accelbench.kernels.matmul.cpu_task import Multiply
+from accelbench.kernels.matmul.formats import FORMATS, draw, from_storage, poison_byte
+from accelbench.kernels.matmul.shapes import Product
+from accelbench.profiling.benchmark import Task
+from accelbench.profiling.machine.free_memory import require_memory
+from accelbench.profiling.records.point import Point
+from accelbench.profiling.records.quality import Verification
+from accelbench.profiling.records.work import Work
 
 NARROW = ("bfloat16", "int8")
 

@@ -12,13 +12,13 @@ from typing import Any
 
 import numpy as np
 
-from kernels.matmul.cpu_task import Multiply
-from kernels.matmul.narrow_task import narrow_task
-from kernels.matmul.shapes import Product
-from kernels.threads import thread_count
-from profiling.benchmark import Skip, Task
-from profiling.machine.held_back import ONEDNN
-from profiling.records.point import Point
+from accelbench.kernels.matmul.cpu_task import Multiply
+from accelbench.kernels.matmul.narrow_task import narrow_task
+from accelbench.kernels.matmul.shapes import Product
+from accelbench.kernels.threads import thread_count
+from accelbench.profiling.benchmark import Skip, Task
+from accelbench.profiling.machine.held_back import ONEDNN
+from accelbench.profiling.records.point import Point
 
 
 def onednn(_product: Product, dtype: str) -> Multiply:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from profiling.records.point import Point
+from accelbench.profiling.records.point import Point
 
 DEEPBENCH = "Baidu Research, DeepBench, code/kernels/gemm_problems.h"
 BERT = "Devlin et al., BERT, 2019, section 3 and appendix A: hidden sizes 768 and 1024, 12 and 16 heads of 64"

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from profiling.machine.nvidia.libcuda import LIBCUDA
+from accelbench.profiling.machine.nvidia.libcuda import LIBCUDA
 
 TENSOR_MAP = np.dtype("V128")
 ALIGNMENT = 128

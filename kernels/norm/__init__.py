@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from profiling.benchmark import benchmark
+from accelbench.profiling.benchmark import benchmark
 
 
 @benchmark(
     "norm",
     devices=("cpu", "gpu"),
-    module="kernels.norm.{device}_{impl}",
+    module="accelbench.kernels.norm.{device}_{impl}",
     axes={"width": (1024, 8192)},
     limits={"width": (1, 1 << 20)},
     figure="bytes",

@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from kernels.rows import UNIT
-from profiling.records.quality import Verification
-from profiling.records.work import Work
-from profiling.timing.verification import relative_error, verify_close
+from accelbench.kernels.rows import UNIT
+from accelbench.profiling.records.quality import Verification
+from accelbench.profiling.records.work import Work
+from accelbench.profiling.timing.verification import relative_error, verify_close
 
 EPSILON = 1e-5
 DEVIATION = 0.01

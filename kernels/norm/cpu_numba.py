@@ -14,13 +14,13 @@ from typing import Any
 import numpy as np
 from numba import prange
 
-from kernels.norm.answers import EPSILON
-from kernels.norm.cpu_task import make_task
-from kernels.rows import aligned_part
-from kernels.simd import add_lanes, fence, fma, lanes_of, load, splat, store_past_cache
-from kernels.threads import compiled, parallel
-from profiling.benchmark import Task
-from profiling.records.point import Point
+from accelbench.kernels.norm.answers import EPSILON
+from accelbench.kernels.norm.cpu_task import make_task
+from accelbench.kernels.rows import aligned_part
+from accelbench.kernels.simd import add_lanes, fence, fma, lanes_of, load, splat, store_past_cache
+from accelbench.kernels.threads import compiled, parallel
+from accelbench.profiling.benchmark import Task
+from accelbench.profiling.records.point import Point
 
 ADDED = np.float32(EPSILON)
 ONE = np.float32(1)

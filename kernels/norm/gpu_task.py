@@ -7,14 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from kernels.norm.answers import DEVIATION, draw_scale, verify_norm, work_of
-from kernels.numba_cuda import cuda
-from kernels.rows import chunks
-from kernels.stream.gpu_arrays import Numbers, array_length, draw_normal, poison
-from profiling.benchmark import Task
-from profiling.machine.nvidia.cuda import synchronize
-from profiling.records.point import Point
-from profiling.records.quality import Metric, Verification
+from accelbench.kernels.norm.answers import DEVIATION, draw_scale, verify_norm, work_of
+from accelbench.kernels.numba_cuda import cuda
+from accelbench.kernels.rows import chunks
+from accelbench.kernels.stream.gpu_arrays import Numbers, array_length, draw_normal, poison
+from accelbench.profiling.benchmark import Task
+from accelbench.profiling.machine.nvidia.cuda import synchronize
+from accelbench.profiling.records.point import Point
+from accelbench.profiling.records.quality import Metric, Verification
 
 
 def make_task(point: Point, bind: Callable[[Any, Any, Any, int], Callable[[int], None]]) -> Task:

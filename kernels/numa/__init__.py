@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from profiling.benchmark import benchmark
+from accelbench.profiling.benchmark import benchmark
 
 NODES = (0, 1)
 """A machine of two sockets has these; one with more nodes is asked for all of them by `--param`."""
@@ -13,7 +13,7 @@ HIGHEST = 1023
 @benchmark(
     "numa-bandwidth",
     devices=("cpu",),
-    module="kernels.numa.{device}_bandwidth",
+    module="accelbench.kernels.numa.{device}_bandwidth",
     axes={"from": NODES, "to": NODES},
     limits={"from": (0, HIGHEST), "to": (0, HIGHEST)},
     figure="bytes",
@@ -26,7 +26,7 @@ def numa_bandwidth() -> None:
 @benchmark(
     "numa-latency",
     devices=("cpu",),
-    module="kernels.numa.{device}_latency",
+    module="accelbench.kernels.numa.{device}_latency",
     axes={"from": NODES, "to": NODES},
     limits={"from": (0, HIGHEST), "to": (0, HIGHEST)},
     figure="time",

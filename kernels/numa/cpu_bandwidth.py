@@ -10,18 +10,18 @@ from __future__ import annotations
 
 import numpy as np
 
-from kernels.cache.cpu_operations import whole_numbers
-from kernels.cache.pages import huge_empty
-from kernels.numa.pinned import PinnedThreads
-from kernels.numa.placing import fill_on_node, share_on_node
-from kernels.numa.topology import route
-from kernels.reduce.vectors import sum_vectors
-from kernels.stream.cpu_numba import elements_per_array
-from profiling.benchmark import Task
-from profiling.machine.free_memory import require_memory
-from profiling.records.point import Point
-from profiling.records.quality import Metric, Verification
-from profiling.records.work import Work
+from accelbench.kernels.cache.cpu_operations import whole_numbers
+from accelbench.kernels.cache.pages import huge_empty
+from accelbench.kernels.numa.pinned import PinnedThreads
+from accelbench.kernels.numa.placing import fill_on_node, share_on_node
+from accelbench.kernels.numa.topology import route
+from accelbench.kernels.reduce.vectors import sum_vectors
+from accelbench.kernels.stream.cpu_numba import elements_per_array
+from accelbench.profiling.benchmark import Task
+from accelbench.profiling.machine.free_memory import require_memory
+from accelbench.profiling.records.point import Point
+from accelbench.profiling.records.quality import Metric, Verification
+from accelbench.profiling.records.work import Work
 
 
 def prepare(point: Point) -> Task:

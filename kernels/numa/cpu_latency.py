@@ -10,17 +10,17 @@ from __future__ import annotations
 
 import numpy as np
 
-from kernels.cache.cpu_latency import LINE, STEPS, Chaser
-from kernels.cache.pages import huge_empty, huge_share
-from kernels.caches import cache_bytes
-from kernels.numa.pinned import PinnedThreads
-from kernels.numa.placing import fill_on_node, share_on_node
-from kernels.numa.topology import route
-from profiling.benchmark import Task
-from profiling.machine.free_memory import require_memory
-from profiling.records.point import Point
-from profiling.records.quality import Metric
-from profiling.records.work import Work
+from accelbench.kernels.cache.cpu_latency import LINE, STEPS, Chaser
+from accelbench.kernels.cache.pages import huge_empty, huge_share
+from accelbench.kernels.caches import cache_bytes
+from accelbench.kernels.numa.pinned import PinnedThreads
+from accelbench.kernels.numa.placing import fill_on_node, share_on_node
+from accelbench.kernels.numa.topology import route
+from accelbench.profiling.benchmark import Task
+from accelbench.profiling.machine.free_memory import require_memory
+from accelbench.profiling.records.point import Point
+from accelbench.profiling.records.quality import Metric
+from accelbench.profiling.records.work import Work
 
 SMALLEST = 128 << 20
 """Bytes of the set where the last-level cache is small, or is not listed."""

@@ -9,9 +9,9 @@ import re
 from pathlib import Path
 from typing import Any
 
-from kernels.numa.pinned import PinnedThreads
-from kernels.numa.topology import Route
-from profiling.benchmark import Skip
+from accelbench.kernels.numa.pinned import PinnedThreads
+from accelbench.kernels.numa.topology import Route
+from accelbench.profiling.benchmark import Skip
 
 MBIND = {"x86_64": 237, "aarch64": 235, "ppc64le": 259}
 """The number of the system call, which the C library itself has no function for (Linux, syscall tables)."""
@@ -24,8 +24,9 @@ NUMA_MAPS = Path("/proc/self/numa_maps")
 def fill_on_node(array: Any, value: float, route: Route) -> None:
     """Fill an untouched array so that its pages lie on the route's node; Skip where that cannot be had.
 
-    The array has its mapping to itself, as those of `kernels.cache.pages` have. In a container mbind may be forbidden:
-    then a thread on that node touches the memory first, which the kernel's own policy answers with memory beside it.
+    The array has its mapping to itself, as those of `accelbench.kernels.cache.pages` have. In a container mbind may be
+    forbidden: then a thread on that node touches the memory first, which the kernel's own policy answers with memory
+    beside it.
     """
     if bind(array, route.to):
         array.fill(value)

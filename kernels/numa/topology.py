@@ -6,9 +6,9 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from profiling.benchmark import Skip
-from profiling.machine.environment.cpu import collect_affinity, one_thread_per_core
-from profiling.machine.environment.files import format_cpu_list, parse_cpu_list, read_text
+from accelbench.profiling.benchmark import Skip
+from accelbench.profiling.machine.environment.cpu import collect_affinity, one_thread_per_core
+from accelbench.profiling.machine.environment.files import format_cpu_list, parse_cpu_list, read_text
 
 NODES = "sys/devices/system/node"
 ROOT = Path("/")

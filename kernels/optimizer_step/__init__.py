@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from profiling.benchmark import benchmark
+from accelbench.profiling.benchmark import benchmark
 
 
 @benchmark(
     "optimizer-step",
     devices=("cpu", "gpu"),
-    module="kernels.optimizer_step.{device}_{impl}",
+    module="accelbench.kernels.optimizer_step.{device}_{impl}",
     axes={},
     figure="bytes",
     bound="memory",

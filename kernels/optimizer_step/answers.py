@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from kernels.rows import UNIT
-from profiling.records.quality import Verification
-from profiling.records.work import Work
-from profiling.timing.verification import relative_error, verify_close
+from accelbench.kernels.rows import UNIT
+from accelbench.profiling.records.quality import Verification
+from accelbench.profiling.records.work import Work
+from accelbench.profiling.timing.verification import relative_error, verify_close
 
 RATE, DECAY, BETA_1, BETA_2, EPSILON = 1e-3, 0.01, 0.9, 0.999, 1e-8
 """η, λ, β₁, β₂ and ε as PyTorch has them by default."""

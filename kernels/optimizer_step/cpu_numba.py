@@ -14,11 +14,11 @@ from typing import Any
 import numpy as np
 from numba import prange
 
-from kernels.optimizer_step.answers import BETA_1, BETA_2, CORRECTION_1, CORRECTION_2, DECAY, EPSILON, RATE
-from kernels.optimizer_step.cpu_task import make_task
-from kernels.threads import compiled, parallel
-from profiling.benchmark import Task
-from profiling.records.point import Point
+from accelbench.kernels.optimizer_step.answers import BETA_1, BETA_2, CORRECTION_1, CORRECTION_2, DECAY, EPSILON, RATE
+from accelbench.kernels.optimizer_step.cpu_task import make_task
+from accelbench.kernels.threads import compiled, parallel
+from accelbench.profiling.benchmark import Task
+from accelbench.profiling.records.point import Point
 
 KEEP_1, TAKE_1, KEEP_2, TAKE_2 = (np.float32(x) for x in (BETA_1, 1 - BETA_1, BETA_2, 1 - BETA_2))
 KEPT, STRIDE, UNBIAS, ADDED = (

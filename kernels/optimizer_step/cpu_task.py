@@ -7,14 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from kernels.optimizer_step.answers import GRADIENT, verify_step, work_of
-from kernels.rows import CHECKED_AT_ONCE
-from kernels.stream.cpu_numba import aligned_empty, elements_per_array, touch
-from kernels.threads import thread_count
-from profiling.benchmark import Task
-from profiling.machine.free_memory import require_memory
-from profiling.records.point import Point
-from profiling.records.quality import Metric, Verification
+from accelbench.kernels.optimizer_step.answers import GRADIENT, verify_step, work_of
+from accelbench.kernels.rows import CHECKED_AT_ONCE
+from accelbench.kernels.stream.cpu_numba import aligned_empty, elements_per_array, touch
+from accelbench.kernels.threads import thread_count
+from accelbench.profiling.benchmark import Task
+from accelbench.profiling.machine.free_memory import require_memory
+from accelbench.profiling.records.point import Point
+from accelbench.profiling.records.quality import Metric, Verification
 
 
 def drawn(seed: int, length: int) -> Iterator[tuple[Any, ...]]:

@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from kernels.optimizer_step.answers import step
-from kernels.optimizer_step.cpu_task import make_task
-from profiling.benchmark import Task
-from profiling.records.point import Point
+from accelbench.kernels.optimizer_step.answers import step
+from accelbench.kernels.optimizer_step.cpu_task import make_task
+from accelbench.profiling.benchmark import Task
+from accelbench.profiling.records.point import Point
 
 
 def prepare(point: Point) -> Task:

@@ -7,14 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from kernels.numba_cuda import cuda
-from kernels.optimizer_step.answers import GRADIENT, verify_step, work_of
-from kernels.rows import CHECKED_AT_ONCE
-from kernels.stream.gpu_arrays import Numbers, array_length, draw_normal
-from profiling.benchmark import Task
-from profiling.machine.nvidia.cuda import synchronize
-from profiling.records.point import Point
-from profiling.records.quality import Metric, Verification
+from accelbench.kernels.numba_cuda import cuda
+from accelbench.kernels.optimizer_step.answers import GRADIENT, verify_step, work_of
+from accelbench.kernels.rows import CHECKED_AT_ONCE
+from accelbench.kernels.stream.gpu_arrays import Numbers, array_length, draw_normal
+from accelbench.profiling.benchmark import Task
+from accelbench.profiling.machine.nvidia.cuda import synchronize
+from accelbench.profiling.records.point import Point
+from accelbench.profiling.records.quality import Metric, Verification
 
 
 def draw(rng: np.random.Generator) -> list[Numbers]:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from profiling.benchmark import axis, benchmark
+from accelbench.profiling.benchmark import axis, benchmark
 
 
 @benchmark(
     "peak-arith",
     devices=("cpu", "gpu"),
-    module="kernels.peak_arith.{device}_fma",
+    module="accelbench.kernels.peak_arith.{device}_fma",
     axes={
         "dtype": {"cpu": ("float32", "float64"), "gpu": ("float32", "float64", "float16", "bfloat16")},
         "cores": {"cpu": ("one", "all"), "gpu": ("all",)},

@@ -1,9 +1,10 @@
 """Independent chains of dot-product instructions on vector registers: the ceiling of int8, bfloat16 and float16.
 
 Bound: the units that multiply. Nothing is loaded or stored but once per chain's steps, so the rate is
-cores × clock × instructions per cycle × sums × products of a sum × 2 (`kernels.dots`). An operation on int8 counts like
-one on floating-point numbers. On a CPU with AMX, whose tiles do many times as much, `kernels.peak_arith.cpu_tiles` is
-the ceiling, if Linux gives the process tiles. The metrics name the instruction.
+cores × clock × instructions per cycle × sums × products of a sum × 2 (`accelbench.kernels.dots`). An operation on int8
+counts like one on floating-point numbers. On a CPU with AMX, whose tiles do many times as much,
+`accelbench.kernels.peak_arith.cpu_tiles` is the ceiling, if Linux gives the process tiles. The metrics name the
+instruction.
 
 Measured share of the bound, if it is one instruction of 512 bits per cycle, on one core of an AMD Zen 4 (virtual
 machine): 124 of 128 operations per cycle in int8, 61 of 64 in bfloat16. float16 has never run.
@@ -16,14 +17,14 @@ from typing import Any
 import numpy as np
 from numba import prange
 
-from kernels.dots import Dot, dot_chains, find_dot, run_dot_chains
-from kernels.peak_arith import cpu_tiles
-from kernels.peak_arith.narrow_task import Numbers, Unit, narrow_task, to_bytes
-from kernels.threads import compiled, parallel
-from kernels.tiles import find_tile_dot, refusal
-from profiling.benchmark import Skip, Task
-from profiling.records.point import Point
-from profiling.records.quality import Metric
+from accelbench.kernels.dots import Dot, dot_chains, find_dot, run_dot_chains
+from accelbench.kernels.peak_arith import cpu_tiles
+from accelbench.kernels.peak_arith.narrow_task import Numbers, Unit, narrow_task, to_bytes
+from accelbench.kernels.threads import compiled, parallel
+from accelbench.kernels.tiles import find_tile_dot, refusal
+from accelbench.profiling.benchmark import Skip, Task
+from accelbench.profiling.records.point import Point
+from accelbench.profiling.records.quality import Metric
 
 # |start| + steps·products·largest_factor² is at most 2²³ + 2¹⁶·4·4² < 2²⁴ in float32 and 2¹⁰ + 2¹⁰ = 2¹¹ in float16.
 # 16·65,536 steps of 28 chains are some 8 ms, so that waking threads does not show.

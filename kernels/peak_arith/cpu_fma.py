@@ -20,13 +20,13 @@ from typing import Any
 import numpy as np
 from numba import prange
 
-from kernels.simd import fma_chains, lanes, load, run_fma_chains
-from kernels.threads import compiled, parallel, thread_count
-from profiling.benchmark import Task
-from profiling.records.point import Point
-from profiling.records.quality import Metric, Verification
-from profiling.records.work import Work
-from profiling.timing.verification import verify_close
+from accelbench.kernels.simd import fma_chains, lanes, load, run_fma_chains
+from accelbench.kernels.threads import compiled, parallel, thread_count
+from accelbench.profiling.benchmark import Task
+from accelbench.profiling.records.point import Point
+from accelbench.profiling.records.quality import Metric, Verification
+from accelbench.profiling.records.work import Work
+from accelbench.profiling.timing.verification import verify_close
 
 STEPS = 1 << 16
 """FMAs of each chain in one round."""
@@ -100,7 +100,7 @@ def observed_clock(threads: int, seed: int) -> float:
 def prepare(point: Point) -> Task:
     """Prepare random whole starting values and factors for each thread; narrow types have a module of their own."""
     if point["dtype"] not in ("float32", "float64"):
-        task: Task = import_module("kernels.peak_arith.cpu_dots").prepare(point)
+        task: Task = import_module("accelbench.kernels.peak_arith.cpu_dots").prepare(point)
         return task
     dtype = np.dtype(str(point["dtype"]))
     threads = thread_count() if point["cores"] == "all" else 1

@@ -22,12 +22,18 @@ from typing import Any
 
 import numpy as np
 
-from kernels.device_code import CudaKernel, DeviceKernel
-from profiling.benchmark import Task
-from profiling.machine.nvidia.cuda import attribute, cupy_stream, library, require_compute_capability, synchronize
-from profiling.records.point import Point
-from profiling.records.quality import Metric, Verification
-from profiling.records.work import Work
+from accelbench.kernels.device_code import CudaKernel, DeviceKernel
+from accelbench.profiling.benchmark import Task
+from accelbench.profiling.machine.nvidia.cuda import (
+    attribute,
+    cupy_stream,
+    library,
+    require_compute_capability,
+    synchronize,
+)
+from accelbench.profiling.records.point import Point
+from accelbench.profiling.records.quality import Metric, Verification
+from accelbench.profiling.records.work import Work
 
 THREADS = 1024
 """The threads of the one block on each multiprocessor: 8 warps for each scheduler, spread evenly whatever else fits."""

@@ -12,13 +12,13 @@ from typing import Any
 
 import numpy as np
 
-from kernels.matmul.formats import to_storage
-from kernels.peak_arith.cpu_fma import observed_clock
-from kernels.threads import thread_count
-from profiling.benchmark import Task
-from profiling.records.point import Point
-from profiling.records.quality import Metric, Verification
-from profiling.records.work import Work
+from accelbench.kernels.matmul.formats import to_storage
+from accelbench.kernels.peak_arith.cpu_fma import observed_clock
+from accelbench.kernels.threads import thread_count
+from accelbench.profiling.benchmark import Task
+from accelbench.profiling.records.point import Point
+from accelbench.profiling.records.quality import Metric, Verification
+from accelbench.profiling.records.work import Work
 
 KEPT = {"int8": np.int32, "bfloat16": np.float32, "float16": np.float16}
 """The types of the sums."""

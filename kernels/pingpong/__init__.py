@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from profiling.benchmark import benchmark
+from accelbench.profiling.benchmark import benchmark
 
 BYTES = (1, 1 << 10, 1 << 16, 1 << 20, 1 << 23)
 LARGEST = 1 << 30
@@ -11,7 +11,7 @@ LARGEST = 1 << 30
 @benchmark(
     "pingpong",
     devices=("cpu", "gpu"),
-    module="kernels.pingpong.{device}_{impl}",
+    module="accelbench.kernels.pingpong.{device}_{impl}",
     axes={"bytes": BYTES, "processes": (2,)},
     limits={"bytes": (1, LARGEST), "processes": (2, 1 << 16)},
     figure="bytes",

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from kernels.lockstep import lockstep
-from kernels.mpi_process import in_mpi_process, mpi
-from kernels.pingpong.trips import Trips, make_task, require_host_memory
-from profiling.benchmark import Task
-from profiling.ranks.world import world
-from profiling.records.point import Point
+from accelbench.kernels.lockstep import lockstep
+from accelbench.kernels.mpi_process import in_mpi_process, mpi
+from accelbench.kernels.pingpong.trips import Trips, make_task, require_host_memory
+from accelbench.profiling.benchmark import Task
+from accelbench.profiling.ranks.world import world
+from accelbench.profiling.records.point import Point
 
 
 def prepare(point: Point) -> Task:

@@ -11,14 +11,14 @@ import socket
 from functools import lru_cache
 from typing import Any
 
-from kernels.lockstep import MEET_SECONDS, Lockstep, lockstep
-from kernels.pingpong.trips import Trips, make_task, require_host_memory
-from kernels.threads import compiled
-from profiling.benchmark import Task
-from profiling.ranks.channel import Address, Channel
-from profiling.ranks.meeting import connect, gather, listen
-from profiling.ranks.world import World, world
-from profiling.records.point import Point
+from accelbench.kernels.lockstep import MEET_SECONDS, Lockstep, lockstep
+from accelbench.kernels.pingpong.trips import Trips, make_task, require_host_memory
+from accelbench.kernels.threads import compiled
+from accelbench.profiling.benchmark import Task
+from accelbench.profiling.ranks.channel import Address, Channel
+from accelbench.profiling.ranks.meeting import connect, gather, listen
+from accelbench.profiling.ranks.world import World, world
+from accelbench.profiling.records.point import Point
 
 LIBRARY = ctypes.CDLL(None)
 send_some, receive_some = LIBRARY.send, LIBRARY.recv

@@ -9,13 +9,13 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from kernels.lockstep import Lockstep, Part, together
-from profiling.benchmark import Task
-from profiling.machine.free_memory import require_memory
-from profiling.ranks.world import World
-from profiling.records.point import Point
-from profiling.records.quality import Metric, Verification
-from profiling.records.work import Work
+from accelbench.kernels.lockstep import Lockstep, Part, together
+from accelbench.profiling.benchmark import Task
+from accelbench.profiling.machine.free_memory import require_memory
+from accelbench.profiling.ranks.world import World
+from accelbench.profiling.records.point import Point
+from accelbench.profiling.records.quality import Metric, Verification
+from accelbench.profiling.records.work import Work
 
 Trips = Callable[[Any, Any, int], object]
 """Makes so many round trips: rank 0 sends the first array and receives into the second, the last rank sends back from

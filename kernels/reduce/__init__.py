@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from profiling.benchmark import benchmark
+from accelbench.profiling.benchmark import benchmark
 
 
 @benchmark(
     "reduce",
     devices=("cpu", "gpu"),
-    module="kernels.reduce.{device}_{impl}",
+    module="accelbench.kernels.reduce.{device}_{impl}",
     axes={
         "dtype": ("float64", "float32", "int32"),
     },

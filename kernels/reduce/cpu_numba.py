@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 from numba import prange
 
-from kernels.reduce.cpu_task import make_task
-from kernels.reduce.vectors import sum_vectors
-from kernels.threads import compiled, parallel
-from profiling.benchmark import Task
-from profiling.records.point import Point
+from accelbench.kernels.reduce.cpu_task import make_task
+from accelbench.kernels.reduce.vectors import sum_vectors
+from accelbench.kernels.threads import compiled, parallel
+from accelbench.profiling.benchmark import Task
+from accelbench.profiling.records.point import Point
 
 
 @compiled

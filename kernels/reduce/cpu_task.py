@@ -8,14 +8,14 @@ from typing import Any
 
 import numpy as np
 
-from kernels.exact import draw, verify_sum
-from kernels.stream.cpu_numba import aligned_empty, elements_per_array, touch
-from kernels.threads import thread_count
-from profiling.benchmark import Task
-from profiling.machine.free_memory import require_memory
-from profiling.records.point import Point
-from profiling.records.quality import Metric, Verification
-from profiling.records.work import Work
+from accelbench.kernels.exact import draw, verify_sum
+from accelbench.kernels.stream.cpu_numba import aligned_empty, elements_per_array, touch
+from accelbench.kernels.threads import thread_count
+from accelbench.profiling.benchmark import Task
+from accelbench.profiling.machine.free_memory import require_memory
+from accelbench.profiling.records.point import Point
+from accelbench.profiling.records.quality import Metric, Verification
+from accelbench.profiling.records.work import Work
 
 
 def make_task(point: Point, total: Callable[[Any, int], Any], threads: int | None = None) -> Task:

@@ -5,9 +5,9 @@ Bound: memory, as far as one core can use it.
 
 from __future__ import annotations
 
-from kernels.reduce.cpu_task import make_task
-from profiling.benchmark import Task
-from profiling.records.point import Point
+from accelbench.kernels.reduce.cpu_task import make_task
+from accelbench.profiling.benchmark import Task
+from accelbench.profiling.records.point import Point
 
 
 def prepare(point: Point) -> Task:

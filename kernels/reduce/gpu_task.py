@@ -7,14 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from kernels.exact import LARGEST, SUM_TYPE, verify_sum
-from kernels.numba_cuda import cuda
-from kernels.stream.gpu_arrays import array_length, draw_whole, exact_sum
-from profiling.benchmark import Task
-from profiling.machine.nvidia.cuda import synchronize
-from profiling.records.point import Point
-from profiling.records.quality import Metric, Verification
-from profiling.records.work import Work
+from accelbench.kernels.exact import LARGEST, SUM_TYPE, verify_sum
+from accelbench.kernels.numba_cuda import cuda
+from accelbench.kernels.stream.gpu_arrays import array_length, draw_whole, exact_sum
+from accelbench.profiling.benchmark import Task
+from accelbench.profiling.machine.nvidia.cuda import synchronize
+from accelbench.profiling.records.point import Point
+from accelbench.profiling.records.quality import Metric, Verification
+from accelbench.profiling.records.work import Work
 
 
 def make_task(point: Point, bind: Callable[[Any, Any], Callable[[int], None]]) -> Task:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from profiling.benchmark import benchmark
+from accelbench.profiling.benchmark import benchmark
 
 
 @benchmark(
     "softmax-xent",
     devices=("cpu", "gpu"),
-    module="kernels.softmax_xent.{device}_{impl}",
+    module="accelbench.kernels.softmax_xent.{device}_{impl}",
     axes={"vocabulary": (32_000, 50_257)},
     limits={"vocabulary": (1, 1 << 20)},
     figure="bytes",

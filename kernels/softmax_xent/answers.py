@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from kernels.rows import UNIT
-from profiling.records.quality import Verification
-from profiling.records.work import Work
-from profiling.timing.verification import relative_error, verify_close
+from accelbench.kernels.rows import UNIT
+from accelbench.profiling.records.quality import Verification
+from accelbench.profiling.records.work import Work
+from accelbench.profiling.timing.verification import relative_error, verify_close
 
 MEAN, DEVIATION = 100.0, 4.0
 """The scores are normal around 100, whose exponential float32 does not hold: one that does not take off the maximum is

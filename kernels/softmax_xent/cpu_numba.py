@@ -17,13 +17,13 @@ from typing import Any
 import numpy as np
 from numba import prange
 
-from kernels.rows import aligned_part
-from kernels.simd import add_lanes, fence, fma, lanes_of, load, splat, store_past_cache
-from kernels.softmax_xent.cpu_task import make_task
-from kernels.threads import compiled, parallel
-from kernels.vector_math import exponential, larger, largest_lane
-from profiling.benchmark import Task
-from profiling.records.point import Point
+from accelbench.kernels.rows import aligned_part
+from accelbench.kernels.simd import add_lanes, fence, fma, lanes_of, load, splat, store_past_cache
+from accelbench.kernels.softmax_xent.cpu_task import make_task
+from accelbench.kernels.threads import compiled, parallel
+from accelbench.kernels.vector_math import exponential, larger, largest_lane
+from accelbench.profiling.benchmark import Task
+from accelbench.profiling.records.point import Point
 
 BLOCK = 1024
 """Elements of a block: 4 KiB, so short that memory hardly waits for their exponentials."""

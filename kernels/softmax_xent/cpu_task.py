@@ -7,14 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from kernels.rows import chunks, rows_per_array
-from kernels.softmax_xent.answers import DEVIATION, MEAN, draw_labels, verify_cross_entropy, work_of
-from kernels.stream.cpu_numba import aligned_empty, touch
-from kernels.threads import thread_count
-from profiling.benchmark import Task
-from profiling.machine.free_memory import require_memory
-from profiling.records.point import Point
-from profiling.records.quality import Metric, Verification
+from accelbench.kernels.rows import chunks, rows_per_array
+from accelbench.kernels.softmax_xent.answers import DEVIATION, MEAN, draw_labels, verify_cross_entropy, work_of
+from accelbench.kernels.stream.cpu_numba import aligned_empty, touch
+from accelbench.kernels.threads import thread_count
+from accelbench.profiling.benchmark import Task
+from accelbench.profiling.machine.free_memory import require_memory
+from accelbench.profiling.records.point import Point
+from accelbench.profiling.records.quality import Metric, Verification
 
 Differentiate = Callable[[Any, Any, Any, Any, int], None]
 

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from kernels.softmax_xent.answers import cross_entropy
-from kernels.softmax_xent.cpu_task import make_task
-from profiling.benchmark import Task
-from profiling.records.point import Point
+from accelbench.kernels.softmax_xent.answers import cross_entropy
+from accelbench.kernels.softmax_xent.cpu_task import make_task
+from accelbench.profiling.benchmark import Task
+from accelbench.profiling.records.point import Point
 
 
 def prepare(point: Point) -> Task:

@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from kernels.device_code import DeviceKernel
-from kernels.softmax_xent.answers import cross_entropy
-from kernels.softmax_xent.gpu_task import make_task
-from profiling.benchmark import Task
-from profiling.machine.nvidia.cuda import cupy_stream, library
-from profiling.records.point import Point
+from accelbench.kernels.device_code import DeviceKernel
+from accelbench.kernels.softmax_xent.answers import cross_entropy
+from accelbench.kernels.softmax_xent.gpu_task import make_task
+from accelbench.profiling.benchmark import Task
+from accelbench.profiling.machine.nvidia.cuda import cupy_stream, library
+from accelbench.profiling.records.point import Point
 
 
 def device_code() -> list[DeviceKernel]:

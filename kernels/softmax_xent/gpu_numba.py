@@ -15,12 +15,12 @@ from typing import Any
 
 import numpy as np
 
-from kernels.device_code import DeviceKernel, NumbaKernel
-from kernels.numba_cuda import cuda, float32, int32, int64, numba_stream, simulated, void
-from kernels.softmax_xent.gpu_task import make_task
-from kernels.wide_access import lanes, load_wide, store_wide
-from profiling.benchmark import Task
-from profiling.records.point import Point
+from accelbench.kernels.device_code import DeviceKernel, NumbaKernel
+from accelbench.kernels.numba_cuda import cuda, float32, int32, int64, numba_stream, simulated, void
+from accelbench.kernels.softmax_xent.gpu_task import make_task
+from accelbench.kernels.wide_access import lanes, load_wide, store_wide
+from accelbench.profiling.benchmark import Task
+from accelbench.profiling.records.point import Point
 
 THREADS = 1024
 BLOCKS_PER_MULTIPROCESSOR = 2

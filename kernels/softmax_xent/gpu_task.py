@@ -7,14 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from kernels.numba_cuda import cuda
-from kernels.rows import chunks
-from kernels.softmax_xent.answers import DEVIATION, MEAN, draw_labels, verify_cross_entropy, work_of
-from kernels.stream.gpu_arrays import PERIODS, Numbers, array_length, poison
-from profiling.benchmark import Task
-from profiling.machine.nvidia.cuda import synchronize
-from profiling.records.point import Point
-from profiling.records.quality import Metric, Verification
+from accelbench.kernels.numba_cuda import cuda
+from accelbench.kernels.rows import chunks
+from accelbench.kernels.softmax_xent.answers import DEVIATION, MEAN, draw_labels, verify_cross_entropy, work_of
+from accelbench.kernels.stream.gpu_arrays import PERIODS, Numbers, array_length, poison
+from accelbench.profiling.benchmark import Task
+from accelbench.profiling.machine.nvidia.cuda import synchronize
+from accelbench.profiling.records.point import Point
+from accelbench.profiling.records.quality import Metric, Verification
 
 Bind = Callable[[Any, Any, Any, Any], Callable[[int], None]]
 

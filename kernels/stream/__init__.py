@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from profiling.benchmark import benchmark
+from accelbench.profiling.benchmark import benchmark
 
 
 @benchmark(
     "stream",
     devices=("cpu", "gpu"),
-    module="kernels.stream.{device}_{impl}",
+    module="accelbench.kernels.stream.{device}_{impl}",
     axes={
         "op": ("copy", "mul", "add", "triad", "dot"),
         "dtype": ("float64", "float32"),

@@ -18,15 +18,15 @@ from typing import Any
 import numpy as np
 from numba import prange
 
-from kernels.caches import last_level_bytes
-from kernels.simd import add_lanes, fence, fma, lanes_of, load, splat, store_past_cache
-from kernels.stream.operations import SCALAR, work_of
-from kernels.threads import compiled, parallel, thread_count
-from profiling.benchmark import Task
-from profiling.machine.free_memory import require_memory
-from profiling.records.point import Point
-from profiling.records.quality import Metric, Verification
-from profiling.timing.verification import relative_error, verify_close
+from accelbench.kernels.caches import last_level_bytes
+from accelbench.kernels.simd import add_lanes, fence, fma, lanes_of, load, splat, store_past_cache
+from accelbench.kernels.stream.operations import SCALAR, work_of
+from accelbench.kernels.threads import compiled, parallel, thread_count
+from accelbench.profiling.benchmark import Task
+from accelbench.profiling.machine.free_memory import require_memory
+from accelbench.profiling.records.point import Point
+from accelbench.profiling.records.quality import Metric, Verification
+from accelbench.profiling.timing.verification import relative_error, verify_close
 
 SMALLEST = 64 << 20
 """Bytes of an array where the caches are small, or are not listed."""

@@ -15,9 +15,9 @@ from typing import Any
 
 import numpy as np
 
-from kernels.device_code import DeviceKernel, NumbaKernel
-from kernels.numba_cuda import cuda, float32, float64, int32, void
-from profiling.machine.nvidia.cuda import attribute, free_memory, require_device_memory
+from accelbench.kernels.device_code import DeviceKernel, NumbaKernel
+from accelbench.kernels.numba_cuda import cuda, float32, float64, int32, void
+from accelbench.profiling.machine.nvidia.cuda import attribute, free_memory, require_device_memory
 
 ACCESS_BYTES = 16
 """The widest access of one thread; an array is a multiple of it."""

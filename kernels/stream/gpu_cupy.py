@@ -13,13 +13,13 @@ from typing import Any
 
 import numpy as np
 
-from kernels.device_code import CudaKernel, DeviceKernel
-from kernels.stream.gpu_arrays import ACCESS_BYTES
-from kernels.stream.gpu_task import make_task
-from kernels.stream.operations import SCALAR
-from profiling.benchmark import Task
-from profiling.machine.nvidia.cuda import attribute, cupy_stream, library
-from profiling.records.point import Point
+from accelbench.kernels.device_code import CudaKernel, DeviceKernel
+from accelbench.kernels.stream.gpu_arrays import ACCESS_BYTES
+from accelbench.kernels.stream.gpu_task import make_task
+from accelbench.kernels.stream.operations import SCALAR
+from accelbench.profiling.benchmark import Task
+from accelbench.profiling.machine.nvidia.cuda import attribute, cupy_stream, library
+from accelbench.profiling.records.point import Point
 
 THREADS = 256
 BLOCKS_PER_MULTIPROCESSOR = 4

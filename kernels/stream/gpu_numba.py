@@ -13,14 +13,14 @@ from typing import Any
 
 import numpy as np
 
-from kernels.device_code import DeviceKernel, NumbaKernel
-from kernels.numba_cuda import cuda, float32, float64, numba_stream, simulated, void
-from kernels.stream.gpu_task import make_task
-from kernels.stream.operations import SCALAR
-from kernels.wide_access import lanes, load_wide, store_wide
-from profiling.benchmark import Task
-from profiling.machine.nvidia.cuda import attribute
-from profiling.records.point import Point
+from accelbench.kernels.device_code import DeviceKernel, NumbaKernel
+from accelbench.kernels.numba_cuda import cuda, float32, float64, numba_stream, simulated, void
+from accelbench.kernels.stream.gpu_task import make_task
+from accelbench.kernels.stream.operations import SCALAR
+from accelbench.kernels.wide_access import lanes, load_wide, store_wide
+from accelbench.profiling.benchmark import Task
+from accelbench.profiling.machine.nvidia.cuda import attribute
+from accelbench.profiling.records.point import Point
 
 THREADS = 256
 BLOCKS_PER_MULTIPROCESSOR = 4

@@ -10,14 +10,14 @@ from typing import Any
 
 import numpy as np
 
-from kernels.exact import LARGEST, verify_sum
-from kernels.numba_cuda import cuda
-from kernels.stream.gpu_arrays import PART, Numbers, array_length, draw_normal, draw_whole, exact_sum, poison
-from kernels.stream.operations import SCALAR, work_of
-from profiling.benchmark import Task
-from profiling.machine.nvidia.cuda import synchronize
-from profiling.records.point import Point
-from profiling.records.quality import Metric, Verification
+from accelbench.kernels.exact import LARGEST, verify_sum
+from accelbench.kernels.numba_cuda import cuda
+from accelbench.kernels.stream.gpu_arrays import PART, Numbers, array_length, draw_normal, draw_whole, exact_sum, poison
+from accelbench.kernels.stream.operations import SCALAR, work_of
+from accelbench.profiling.benchmark import Task
+from accelbench.profiling.machine.nvidia.cuda import synchronize
+from accelbench.profiling.records.point import Point
+from accelbench.profiling.records.quality import Metric, Verification
 
 DOWNLOADED = 256 * PART
 """Elements that the host holds of a result at once, up to 128 MiB."""

@@ -5,7 +5,7 @@ Bytes are what the operation reads and writes; a cache that fetches a line befor
 
 from __future__ import annotations
 
-from profiling.records.work import Work
+from accelbench.profiling.records.work import Work
 
 SCALAR = 0.4
 """The factor s of BabelStream."""

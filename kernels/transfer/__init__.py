@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from profiling.benchmark import benchmark
+from accelbench.profiling.benchmark import benchmark
 
 MEMORY = ("pinned", "pageable")
 DIRECTION = ("to-device", "from-device", "both")
@@ -13,7 +13,7 @@ SMALLEST_KIB, LARGEST_KIB = 4, 1 << 20
 @benchmark(
     "transfer",
     devices=("gpu",),
-    module="kernels.transfer.{device}_size",
+    module="accelbench.kernels.transfer.{device}_size",
     axes={"memory": MEMORY, "direction": DIRECTION, "kib": KIB},
     limits={"kib": (SMALLEST_KIB, LARGEST_KIB)},
     figure="bytes",
@@ -33,7 +33,7 @@ def transfer() -> None:
 @benchmark(
     "transfer-fit",
     devices=("gpu",),
-    module="kernels.transfer.{device}_fit",
+    module="accelbench.kernels.transfer.{device}_fit",
     axes={"memory": MEMORY, "direction": DIRECTION, "kib": (LARGEST_KIB,)},
     limits={"kib": (1024, LARGEST_KIB)},
     figure="time",

@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from profiling.machine.free_memory import require_memory
-from profiling.machine.nvidia.cuda import library, require_device_memory, synchronize
-from profiling.records.point import Point
-from profiling.records.quality import Verification
+from accelbench.profiling.machine.free_memory import require_memory
+from accelbench.profiling.machine.nvidia.cuda import library, require_device_memory, synchronize
+from accelbench.profiling.records.point import Point
+from accelbench.profiling.records.quality import Verification
 
 PIECE = 1 << 26
 """Bytes drawn and compared at once: bounds the further memory."""

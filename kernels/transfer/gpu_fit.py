@@ -9,14 +9,14 @@ from __future__ import annotations
 from statistics import median
 from time import perf_counter_ns
 
-from kernels.device_code import DeviceKernel
-from kernels.transfer import SMALLEST_KIB
-from kernels.transfer.copies import Copies
-from kernels.transfer.fit import fit_line
-from profiling.benchmark import Task
-from profiling.records.point import Point
-from profiling.records.quality import Metric, Verification
-from profiling.records.work import Work
+from accelbench.kernels.device_code import DeviceKernel
+from accelbench.kernels.transfer import SMALLEST_KIB
+from accelbench.kernels.transfer.copies import Copies
+from accelbench.kernels.transfer.fit import fit_line
+from accelbench.profiling.benchmark import Task
+from accelbench.profiling.records.point import Point
+from accelbench.profiling.records.quality import Metric, Verification
+from accelbench.profiling.records.work import Work
 
 APART = 4
 """The factor from one size to the next: ten of them from 4 KiB to 1 GiB."""

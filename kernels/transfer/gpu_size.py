@@ -6,12 +6,12 @@ the call. Not measured yet on a GPU.
 
 from __future__ import annotations
 
-from kernels.device_code import DeviceKernel
-from kernels.transfer.copies import Copies
-from profiling.benchmark import Task
-from profiling.records.point import Point
-from profiling.records.quality import Verification
-from profiling.records.work import Work
+from accelbench.kernels.device_code import DeviceKernel
+from accelbench.kernels.transfer.copies import Copies
+from accelbench.profiling.benchmark import Task
+from accelbench.profiling.records.point import Point
+from accelbench.profiling.records.quality import Verification
+from accelbench.profiling.records.work import Work
 
 
 def device_code() -> list[DeviceKernel]:

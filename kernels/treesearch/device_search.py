@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from kernels.numba_cuda import cuda, numba_stream
-from kernels.treesearch.gpu_pool import COUNTS, NAME, RESERVED, THREADS, Problem, define_search, reset
-from profiling.machine.nvidia.cuda import attribute, require_compute_capability, require_device_memory
-from profiling.records.quality import Verification
+from accelbench.kernels.numba_cuda import cuda, numba_stream
+from accelbench.kernels.treesearch.gpu_pool import COUNTS, NAME, RESERVED, THREADS, Problem, define_search, reset
+from accelbench.profiling.machine.nvidia.cuda import attribute, require_compute_capability, require_device_memory
+from accelbench.profiling.records.quality import Verification
 
 BLOCKS_PER_MULTIPROCESSOR = 8
 """At up to 64 registers a thread all blocks run at once; if not, the rest find nothing to do when they start."""

@@ -7,11 +7,11 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from profiling.records.bottleneck import CAUSES, Bottleneck, Bound, Cause, CpuTime
-from profiling.records.host import HostProfile, Shares
-from profiling.records.point import Point
-from profiling.records.trace import LAUNCHING, Breakdown, Part, TraceAnalysis
-from profiling.timing.statistics import ratio_interval
+from accelbench.profiling.records.bottleneck import CAUSES, Bottleneck, Bound, Cause, CpuTime
+from accelbench.profiling.records.host import HostProfile, Shares
+from accelbench.profiling.records.point import Point
+from accelbench.profiling.records.trace import LAUNCHING, Breakdown, Part, TraceAnalysis
+from accelbench.profiling.timing.statistics import ratio_interval
 
 Seconds = NDArray[np.float64]
 """The seconds of a cause in each step."""

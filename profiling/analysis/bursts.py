@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from profiling.records.timing import Timing
+from accelbench.profiling.records.timing import Timing
 
 APART = 0.10
 """The least difference between mean and median step, and the least share of the turns of epochs, worth saying."""

@@ -16,9 +16,9 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from profiling.analysis.core_counts import MIN_COUNTS
-from profiling.records.stored import Stored
-from profiling.timing.statistics import CONFIDENCE
+from accelbench.profiling.analysis.core_counts import MIN_COUNTS
+from accelbench.profiling.records.stored import Stored
+from accelbench.profiling.timing.statistics import CONFIDENCE
 
 Answer = Literal["reached", "not reached", "cannot tell"]
 Array = NDArray[np.float64]

@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import stdtr
 
-from profiling.records.record import Record
-from profiling.timing.statistics import Samples, median_interval
+from accelbench.profiling.records.record import Record
+from accelbench.profiling.timing.statistics import Samples, median_interval
 
 Kind = Literal["steady", "drifts", "two speeds"]
 

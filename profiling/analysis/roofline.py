@@ -14,10 +14,10 @@ from operator import itemgetter
 from statistics import fmean
 from typing import Literal, NamedTuple
 
-from profiling.analysis.course import Course, disturbances
-from profiling.records.point import Device
-from profiling.records.record import Record
-from profiling.records.work import SHARED_CORES, Bounded, Cores
+from accelbench.profiling.analysis.course import Course, disturbances
+from accelbench.profiling.records.point import Device
+from accelbench.profiling.records.record import Record
+from accelbench.profiling.records.work import SHARED_CORES, Bounded, Cores
 
 BEYOND = 1.005
 """The share above which a figure is more than a rounding past its bound, so that the bound is none for it."""

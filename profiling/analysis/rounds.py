@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from statistics import median
 
-from profiling.records.quality import Metric, Quality
-from profiling.records.record import RankRecord, Record
-from profiling.records.round import Round
-from profiling.records.telemetry import Gauge, Telemetry
-from profiling.records.timing import Phases, StopReason, Timing
+from accelbench.profiling.records.quality import Metric, Quality
+from accelbench.profiling.records.record import RankRecord, Record
+from accelbench.profiling.records.round import Round
+from accelbench.profiling.records.telemetry import Gauge, Telemetry
+from accelbench.profiling.records.timing import Phases, StopReason, Timing
 
 WEAKEST_FIRST: Sequence[StopReason] = (
     "time limit",
@@ -88,8 +88,8 @@ def _sum_phases(phases: Sequence[Phases]) -> Phases:
 
 def _join_timings(timings: Sequence[Timing]) -> Timing:
     # NumPy and SciPy, which a run of single rounds spares
-    from profiling.timing.statistics import summarize_rounds
-    from profiling.timing.steady import join_rounds
+    from accelbench.profiling.timing.statistics import summarize_rounds
+    from accelbench.profiling.timing.steady import join_rounds
 
     first = timings[0]
     batches = [timing.batch for timing in timings if timing.batch is not None]

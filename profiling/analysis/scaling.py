@@ -11,8 +11,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from profiling.records.record import Record
-from profiling.records.step import StepParts
+from accelbench.profiling.records.record import Record
+from accelbench.profiling.records.step import StepParts
 
 
 @dataclass(frozen=True)

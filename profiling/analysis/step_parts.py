@@ -12,9 +12,9 @@ from statistics import median
 
 import numpy as np
 
-from profiling.analysis.bottleneck import decide
-from profiling.records.bottleneck import CAUSES, Bottleneck, Cause
-from profiling.records.step import Seen, StepParts
+from accelbench.profiling.analysis.bottleneck import decide
+from accelbench.profiling.records.bottleneck import CAUSES, Bottleneck, Cause
+from accelbench.profiling.records.step import Seen, StepParts
 
 
 def take_apart(

@@ -5,8 +5,8 @@ from __future__ import annotations
 from math import sqrt
 from statistics import NormalDist
 
-from profiling.records.quality import Quality
-from profiling.records.record import Record
+from accelbench.profiling.records.quality import Quality
+from accelbench.profiling.records.record import Record
 
 CONFIDENCE = 0.95
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from profiling.flop_counts.layers import model_bytes
-from profiling.records.quality import Metric
-from profiling.records.work import Work
+from accelbench.profiling.flop_counts.layers import model_bytes
+from accelbench.profiling.records.quality import Metric
+from accelbench.profiling.records.work import Work
 
 
 def with_bytes(work: Work, model: Any, batch: int) -> Work:

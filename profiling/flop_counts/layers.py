@@ -175,7 +175,9 @@ def _products(layer: Any, call: Any) -> Products:
         steps = _size(layer, call.input_tensors[0].shape[:2])
         directions = (_recurrent(one, steps) for one in (layer.forward_layer, layer.backward_layer))
         return Products(*(sum(counts) for counts in zip(*directions, strict=True)))
-    raise TypeError(f"the FLOPs of layer {layer.name!r} ({kind}) are not known to profiling.flop_counts.layers")
+    raise TypeError(
+        f"the FLOPs of layer {layer.name!r} ({kind}) are not known to accelbench.profiling.flop_counts.layers"
+    )
 
 
 def _recurrent(layer: Any, steps: int) -> Products:

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Literal
 from xml.sax.saxutils import escape, quoteattr
 
-from profiling.host.rules import SUITE_THREADS
-from profiling.host.stacks import Stack, Stacks
+from accelbench.profiling.host.rules import SUITE_THREADS
+from accelbench.profiling.host.stacks import Stack, Stacks
 
 WIDTH, ROW, MARGIN, HEAD = 1200.0, 18, 10, 52
 CHARACTER = 6.6

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from profiling.records.host import Overhead, Window
-from profiling.timing.statistics import median_interval
+from accelbench.profiling.records.host import Overhead, Window
+from accelbench.profiling.timing.statistics import median_interval
 
 
 def step_overhead(step_ends_s: Sequence[float], windows: Sequence[Window]) -> Overhead | None:

@@ -7,17 +7,17 @@ from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
 
-from profiling.host.counters import HostCounterSampler
-from profiling.host.flamegraph import write_flamegraph
-from profiling.host.sampling import BUDGET, HostSampler
-from profiling.host.shares import cpu_shares, data_makers, step_thread_shares, thread_shares
-from profiling.host.stacks import Stack, write_speedscope
-from profiling.machine.environment.files import read_text
-from profiling.records.host import (
+from accelbench.profiling.host.counters import HostCounterSampler
+from accelbench.profiling.host.flamegraph import write_flamegraph
+from accelbench.profiling.host.sampling import BUDGET, HostSampler
+from accelbench.profiling.host.shares import cpu_shares, data_makers, step_thread_shares, thread_shares
+from accelbench.profiling.host.stacks import Stack, write_speedscope
+from accelbench.profiling.machine.environment.files import read_text
+from accelbench.profiling.records.host import (
     HostProfile,
     WindowKind,
 )
-from profiling.records.point import Device
+from accelbench.profiling.records.point import Device
 
 STACK_KINDS: tuple[WindowKind, ...] = ("native", "all")
 """The windows whose stacks are written to files for a person to open; the one with more to see is the last."""

@@ -14,9 +14,9 @@ from collections import Counter
 from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 
-from profiling.host.stacks import Stack, merge, parse_stacks
-from profiling.machine.environment.files import read_int, read_text
-from profiling.records.host import WINDOW_KINDS, WindowKind
+from accelbench.profiling.host.stacks import Stack, merge, parse_stacks
+from accelbench.profiling.machine.environment.files import read_int, read_text
+from accelbench.profiling.records.host import WINDOW_KINDS, WindowKind
 
 OPTIONS: dict[WindowKind, tuple[str, ...]] = {
     "all": ("--idle",),

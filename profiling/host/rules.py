@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import re
 
-from profiling.host.stacks import Frame, Stack
-from profiling.records.host import Category
-from profiling.records.point import Device
+from accelbench.profiling.host.stacks import Frame, Stack
+from accelbench.profiling.records.host import Category
+from accelbench.profiling.records.point import Device
 
 
 def _any(*patterns: str) -> re.Pattern[str]:

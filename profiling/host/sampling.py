@@ -18,7 +18,7 @@ from types import TracebackType
 
 import psutil
 
-from profiling.host.pyspy import (
+from accelbench.profiling.host.pyspy import (
     STARTED,
     STOPPED,
     SamplingError,
@@ -28,9 +28,9 @@ from profiling.host.pyspy import (
     read_windows,
     record_command,
 )
-from profiling.host.stacks import Stack, name_main_thread
-from profiling.machine.environment.files import read_text
-from profiling.records.host import WINDOW_KINDS, Sampling, Window, WindowKind
+from accelbench.profiling.host.stacks import Stack, name_main_thread
+from accelbench.profiling.machine.environment.files import read_text
+from accelbench.profiling.records.host import WINDOW_KINDS, Sampling, Window, WindowKind
 
 BUDGET = 0.03
 """The share of the worker's time that sampling may cost."""

@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping
 
-from profiling.host.rules import classify, classify_thread
-from profiling.host.stacks import Stack, Stacks
-from profiling.host.threads import ThreadTotals
-from profiling.records.host import CATEGORIES, Category, Shares, ThreadShare, WindowKind
-from profiling.records.point import Device
+from accelbench.profiling.host.rules import classify, classify_thread
+from accelbench.profiling.host.stacks import Stack, Stacks
+from accelbench.profiling.host.threads import ThreadTotals
+from accelbench.profiling.records.host import CATEGORIES, Category, Shares, ThreadShare, WindowKind
+from accelbench.profiling.records.point import Device
 
 MIN_STACKS = 5
 """The least number of stacks that shares are told from."""

@@ -8,10 +8,10 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any
 
-from profiling.machine.environment.limits import Throttling, collect_throttling, throttled_between
-from profiling.machine.totals import Schedule, read_schedules
-from profiling.records.bottleneck import CpuTime
-from profiling.timing.steps import WARMUP_STEPS
+from accelbench.profiling.machine.environment.limits import Throttling, collect_throttling, throttled_between
+from accelbench.profiling.machine.totals import Schedule, read_schedules
+from accelbench.profiling.records.bottleneck import CpuTime
+from accelbench.profiling.timing.steps import WARMUP_STEPS
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from profiling.machine.environment.files import read_pairs, read_text
+from accelbench.profiling.machine.environment.files import read_pairs, read_text
 
 TICK_S = 1 / os.sysconf("SC_CLK_TCK")
 UTIME, STIME = 11, 12

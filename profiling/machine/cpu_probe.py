@@ -10,8 +10,8 @@ import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from time import perf_counter_ns
 
-from profiling.machine.environment.cpu import collect_affinity
-from profiling.records.environment import Environment
+from accelbench.profiling.machine.environment.cpu import collect_affinity
+from accelbench.profiling.records.environment import Environment
 
 DIFFERENT = 0.05
 """The relative difference in bandwidth from which a CPU is named as slower: more than the probe itself varies by."""

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import psutil
 
-from profiling.benchmark import Skip
-from profiling.machine.environment.files import read_int, read_pairs
-from profiling.machine.environment.limits import MEMORY_LIMIT_FILES, UNLIMITED_BYTES, groups
-from profiling.machine.sizes import format_bytes
+from accelbench.profiling.benchmark import Skip
+from accelbench.profiling.machine.environment.files import read_int, read_pairs
+from accelbench.profiling.machine.environment.limits import MEMORY_LIMIT_FILES, UNLIMITED_BYTES, groups
+from accelbench.profiling.machine.sizes import format_bytes
 
 SHARE = 0.5
 

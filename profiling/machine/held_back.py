@@ -11,7 +11,7 @@ import re
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 
-from profiling.records.environment import Environment
+from accelbench.profiling.records.environment import Environment
 
 LEVELS = {"sse4_2": 1, "avx": 2, "avx2": 3, "avx512f": 4, "amx_tile": 5}
 """The instruction sets of x86-64 that each double what one instruction does, by the kernel's names."""

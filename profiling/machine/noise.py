@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from profiling.machine.devices import device_kind
-from profiling.records.telemetry import Telemetry
-from profiling.records.timing import Timing
+from accelbench.profiling.machine.devices import device_kind
+from accelbench.profiling.records.telemetry import Telemetry
+from accelbench.profiling.records.timing import Timing
 
 # A clock that was held down in fewer samples than this changes the median little.
 CARD_THROTTLED_SHARE = 0.1

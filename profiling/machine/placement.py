@@ -9,10 +9,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from types import TracebackType
 
-from profiling.machine.cpu_probe import slower_cpus
-from profiling.machine.environment.cpu import collect_affinity
-from profiling.machine.environment.files import format_cpu_list
-from profiling.records.placement import Placement
+from accelbench.profiling.machine.cpu_probe import slower_cpus
+from accelbench.profiling.machine.environment.cpu import collect_affinity
+from accelbench.profiling.machine.environment.files import format_cpu_list
+from accelbench.profiling.records.placement import Placement
 
 
 def current_cpu() -> int | None:

@@ -14,9 +14,9 @@ from typing import NamedTuple
 
 import psutil
 
-from profiling.machine.environment.cpu import collect_energy, collect_throttle_count
-from profiling.machine.environment.files import read_pairs, read_text
-from profiling.machine.environment.limits import Throttling, collect_throttling, throttled_between
+from accelbench.profiling.machine.environment.cpu import collect_energy, collect_throttle_count
+from accelbench.profiling.machine.environment.files import read_pairs, read_text
+from accelbench.profiling.machine.environment.limits import Throttling, collect_throttling, throttled_between
 
 PAGE_BYTES = resource.getpagesize()
 

@@ -12,10 +12,10 @@ from importlib.resources import files
 
 from pydantic import Field
 
-from profiling.records.environment import Cpu, Gpu
-from profiling.records.peak import Peak
-from profiling.records.stored import Stored
-from profiling.records.work import Bounded
+from accelbench.profiling.records.environment import Cpu, Gpu
+from accelbench.profiling.records.peak import Peak
+from accelbench.profiling.records.stored import Stored
+from accelbench.profiling.records.work import Bounded
 
 PREFIXES = re.compile(r"^(NVIDIA |Tesla |GeForce )*")
 
@@ -81,7 +81,7 @@ class Core(Stored):
 
 @cache
 def _table() -> dict[str, list[dict[str, object]]]:
-    return tomllib.loads((files("profiling.machine") / "peaks.toml").read_text(encoding="utf-8"))
+    return tomllib.loads((files("accelbench.profiling.machine") / "peaks.toml").read_text(encoding="utf-8"))
 
 
 @cache

@@ -22,7 +22,7 @@ from secrets import token_hex
 from selectors import EVENT_READ, DefaultSelector
 from time import monotonic, sleep
 
-from profiling.ranks.channel import LINE_BYTES, Address, Channel, Message, family
+from accelbench.profiling.ranks.channel import LINE_BYTES, Address, Channel, Message, family
 
 FIRST_BYTES, HELLO_BYTES = 1 << 10, 1 << 20
 """The longest first line, and the longest line with a proof and a hello, in bytes, that are read from a stranger."""

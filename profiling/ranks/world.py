@@ -12,8 +12,8 @@ from typing import Literal
 
 from pydantic import Field
 
-from profiling.ranks.channel import Address
-from profiling.records.stored import Stored
+from accelbench.profiling.ranks.channel import Address
+from accelbench.profiling.records.stored import Stored
 
 Stage = Literal["prepare", "input", "step"]
 

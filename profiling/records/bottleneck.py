@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal, get_args
 
-from profiling.records.stored import Stored
+from accelbench.profiling.records.stored import Stored
 
 Cause = Literal["device", "input", "dispatch", "transfer", "communication", "contention"]
 CAUSES: tuple[Cause, ...] = get_args(Cause)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from operator import itemgetter
 from typing import Literal, get_args
 
-from profiling.records.stored import Stored
+from accelbench.profiling.records.stored import Stored
 
 
 class HostCounters(Stored):
@@ -146,7 +146,7 @@ class HostProfile(Stored):
     cpu: Shares | None = None
     """The shares of the CPU time of all threads."""
     data_makers: float | None = None
-    """The mean number of other threads that were making data (`profiling.host.shares.data_makers`)."""
+    """The mean number of other threads that were making data (`accelbench.profiling.host.shares.data_makers`)."""
     gil_held: float | None = None
     """The share of the wall time, 0 to 1, in which some thread held the interpreter's lock."""
     gil_holders: dict[str, float] = {}

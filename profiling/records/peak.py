@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from profiling.records.stored import Stored
+from accelbench.profiling.records.stored import Stored
 
 
 class Peak(Stored):

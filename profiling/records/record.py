@@ -6,20 +6,20 @@ from typing import Final, Literal
 
 from pydantic import Field
 
-from profiling.records.bottleneck import Bottleneck
-from profiling.records.host import HostProfile
-from profiling.records.layout import Layout
-from profiling.records.peak import Peak
-from profiling.records.placement import Placement
-from profiling.records.point import Point
-from profiling.records.quality import Data, Metric, Quality, Verification
-from profiling.records.round import Round
-from profiling.records.step import Seen, StepParts
-from profiling.records.stored import Moment, Seconds, Stored
-from profiling.records.telemetry import Telemetry
-from profiling.records.timing import Phases, Summary, Timing
-from profiling.records.trace import Capture, TraceAnalysis
-from profiling.records.work import UNITS, Bound, Figure, Work
+from accelbench.profiling.records.bottleneck import Bottleneck
+from accelbench.profiling.records.host import HostProfile
+from accelbench.profiling.records.layout import Layout
+from accelbench.profiling.records.peak import Peak
+from accelbench.profiling.records.placement import Placement
+from accelbench.profiling.records.point import Point
+from accelbench.profiling.records.quality import Data, Metric, Quality, Verification
+from accelbench.profiling.records.round import Round
+from accelbench.profiling.records.step import Seen, StepParts
+from accelbench.profiling.records.stored import Moment, Seconds, Stored
+from accelbench.profiling.records.telemetry import Telemetry
+from accelbench.profiling.records.timing import Phases, Summary, Timing
+from accelbench.profiling.records.trace import Capture, TraceAnalysis
+from accelbench.profiling.records.work import UNITS, Bound, Figure, Work
 
 SCHEMA_VERSION: Final = 2
 Status = Literal["measured", "failed", "skipped"]
@@ -27,7 +27,8 @@ Status = Literal["measured", "failed", "skipped"]
 
 
 class Profile(Stored):
-    """The behaviour of a training in a pass of its own after the measured one (`profiling.profiled_steps`)."""
+    """The behaviour of a training in a pass of its own after the measured one
+    (`accelbench.profiling.profiled_steps`)."""
 
     bottleneck: Bottleneck
     """The verdict on what holds the training back."""

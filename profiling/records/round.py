@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from profiling.records.placement import Placement
-from profiling.records.stored import Moment, Several, Stored
-from profiling.records.timing import StopReason, Summary
+from accelbench.profiling.records.placement import Placement
+from accelbench.profiling.records.stored import Moment, Several, Stored
+from accelbench.profiling.records.timing import StopReason, Summary
 
 
 class Round(Stored):

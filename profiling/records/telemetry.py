@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from profiling.records.stored import Finite, Seconds, Stored
+from accelbench.profiling.records.stored import Finite, Seconds, Stored
 
 Reading = tuple[str, float, str]
 """A sensor's name, the value that it shows, and the unit of that value."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal, NamedTuple
 
-from profiling.records.stored import (
+from accelbench.profiling.records.stored import (
     DURATION,
     POSITIVE,
     Count,
@@ -16,7 +16,7 @@ from profiling.records.stored import (
     Share,
     Stored,
 )
-from profiling.records.telemetry import Gauge
+from accelbench.profiling.records.telemetry import Gauge
 
 StopReason = Literal["relative spread", "steady noise", "time limit", "sample limit", "epochs done"]
 
@@ -41,7 +41,7 @@ class Phases(Stored):
 
 
 class Summary(Stored):
-    """The statistics of the samples, in seconds per execution (`profiling.timing.statistics`)."""
+    """The statistics of the samples, in seconds per execution (`accelbench.profiling.timing.statistics`)."""
 
     count: Several
     """The number of samples."""
@@ -81,7 +81,7 @@ class Block(Stored):
 
 
 class SteadySteps(Stored):
-    """All steps of a training after its warm-up, in total (`profiling.timing.steady`).
+    """All steps of a training after its warm-up, in total (`accelbench.profiling.timing.steady`).
 
     Their time is all that `fit` takes from the end of the warm-up to the end of the last step: waiting for input, the
     workload's own callbacks and the turns of epochs count. The suite's own evaluation between epochs does not, nor

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal, get_args
 
-from profiling.records.stored import Stored
+from accelbench.profiling.records.stored import Stored
 
 Part = Literal["kernel", "collective", "host_to_device", "device_to_host", "compile", "input_wait", "idle", "host"]
 PARTS: tuple[Part, ...] = get_args(Part)
@@ -79,7 +79,8 @@ class XprofSteps(Stored):
     step_s: float
     """The seconds of the mean step."""
     parts: dict[str, float]
-    """The seconds of each part of the mean step, by xprof's own names (`profiling.trace.converters.COLUMNS`)."""
+    """The seconds of each part of the mean step, by xprof's own names
+    (`accelbench.profiling.trace.converters.COLUMNS`)."""
 
 
 class Converted(Stored):

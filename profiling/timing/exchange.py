@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from time import perf_counter
 
-from profiling.benchmark import Training
-from profiling.ranks.world import DOING
-from profiling.records.step import Seen
-from profiling.timing.steps import StepClock, train_until
+from accelbench.profiling.benchmark import Training
+from accelbench.profiling.ranks.world import DOING
+from accelbench.profiling.records.step import Seen
+from accelbench.profiling.timing.steps import StepClock, train_until
 
 APART_S = 15.0
 """The seconds of training without exchange; more where `FEWEST` steps take longer."""

@@ -11,8 +11,8 @@ from collections import deque
 from collections.abc import Callable
 from time import perf_counter_ns
 
-from profiling.records.timing import StopReason, Timing
-from profiling.timing.statistics import summarize
+from accelbench.profiling.records.timing import StopReason, Timing
+from accelbench.profiling.timing.statistics import summarize
 
 MIN_SAMPLES = 10
 MIN_SECONDS = 0.5

@@ -8,7 +8,7 @@ from time import perf_counter
 
 
 class PhaseClock:
-    """The wall seconds spent in each phase, by the field names of `profiling.records.timing.Phases`."""
+    """The wall seconds spent in each phase, by the field names of `accelbench.profiling.records.timing.Phases`."""
 
     def __init__(self) -> None:
         self.seconds: dict[str, float] = {}

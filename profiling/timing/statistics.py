@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import bdtr, ndtri, stdtrit
 
-from profiling.records.timing import Summary
+from accelbench.profiling.records.timing import Summary
 
 Samples: TypeAlias = Sequence[float] | NDArray[np.float64]
 

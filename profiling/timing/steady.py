@@ -10,8 +10,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from profiling.records.timing import Block, SteadySteps
-from profiling.timing.statistics import CONFIDENCE, over_rounds, ratio_error, student_quantile
+from accelbench.profiling.records.timing import Block, SteadySteps
+from accelbench.profiling.timing.statistics import CONFIDENCE, over_rounds, ratio_error, student_quantile
 
 ENOUGH_EPOCHS = 8
 """The number of epochs from which each is a block; of fewer the steps are cut into `BLOCKS`."""

@@ -12,12 +12,12 @@ from typing import Any
 
 import numpy as np
 
-from profiling.benchmark import Training
-from profiling.records.quality import Metric, Verification
-from profiling.records.timing import Timing
-from profiling.timing.position import page, showing
-from profiling.timing.statistics import summarize
-from profiling.timing.steady import steady_steps
+from accelbench.profiling.benchmark import Training
+from accelbench.profiling.records.quality import Metric, Verification
+from accelbench.profiling.records.timing import Timing
+from accelbench.profiling.timing.position import page, showing
+from accelbench.profiling.timing.statistics import summarize
+from accelbench.profiling.timing.steady import steady_steps
 
 WARMUP_STEPS = 5
 """The number of steps after the first that are not samples: allocators, caches and autotuning settle."""
@@ -32,7 +32,7 @@ class TrainingMeasurement:
     curves: dict[str, list[float]]
     verification: Verification
     phases: dict[str, float]
-    """The seconds by the field names of `profiling.records.timing.Phases`."""
+    """The seconds by the field names of `accelbench.profiling.records.timing.Phases`."""
     steps: int
     """The number of steps of all epochs, the first and the warm-up included."""
 

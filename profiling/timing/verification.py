@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from profiling.records.quality import Verification
+from accelbench.profiling.records.quality import Verification
 
 AT_ONCE = 1 << 20
 """The elements converted to float64 at a time, which bounds the extra memory to a few times 8 MiB."""

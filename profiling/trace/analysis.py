@@ -16,11 +16,11 @@ from typing import TypeVar
 
 from pydantic import ValidationError
 
-from profiling.machine.devices import device_kind
-from profiling.records.point import Device
-from profiling.records.stored import Stored
-from profiling.records.trace import Converted, Events, TraceAnalysis
-from profiling.trace.formats import FORMATS, format_of, newest
+from accelbench.profiling.machine.devices import device_kind
+from accelbench.profiling.records.point import Device
+from accelbench.profiling.records.stored import Stored
+from accelbench.profiling.records.trace import Converted, Events, TraceAnalysis
+from accelbench.profiling.trace.formats import FORMATS, format_of, newest
 
 Answer = TypeVar("Answer", bound=Stored)
 
@@ -40,7 +40,7 @@ def analyze(folder: Path, device: Device) -> TraceAnalysis:
         return TraceAnalysis(failure=f"no {patterns} in {folder}: no trace was written")
     with TemporaryDirectory() as scratch:
         cut = Path(scratch) / file.name
-        events = run_reader("profiling.trace.events", [str(file), str(cut)], Events)
+        events = run_reader("accelbench.profiling.trace.events", [str(file), str(cut)], Events)
         if isinstance(events, str) or events.unreadable:
             reason = events if isinstance(events, str) else events.unreadable
             return TraceAnalysis(file=str(file.relative_to(folder)), failure=reason)
@@ -56,7 +56,7 @@ def read_with_xprof(file: Path, events: Events) -> Converted | str:
         return "xprof is not installed (it comes with tensorboard-plugin-profile)"
     if not file.exists():
         return f"the trace has no step markers to cut it by, and its {events.size:,} bytes are too many for xprof"
-    return run_reader("profiling.trace.converters", [str(file)], Converted)
+    return run_reader("accelbench.profiling.trace.converters", [str(file)], Converted)
 
 
 def combine(file: str, device: Device, events: Events, converted: Converted | str) -> TraceAnalysis:

@@ -9,9 +9,18 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from profiling.records.trace import PARTS, Breakdown, Part
-from profiling.trace.lines import Integers, Line, Trace
-from profiling.trace.parts import DEVICE, EPOCH, OPERATORS, STEP, STEP_END, STREAM, is_input_in_python, part_of
+from accelbench.profiling.records.trace import PARTS, Breakdown, Part
+from accelbench.profiling.trace.lines import Integers, Line, Trace
+from accelbench.profiling.trace.parts import (
+    DEVICE,
+    EPOCH,
+    OPERATORS,
+    STEP,
+    STEP_END,
+    STREAM,
+    is_input_in_python,
+    part_of,
+)
 
 INPUT_THREAD = re.compile(r"^\$thread\.py:\d+ run$|^\$py_dataset_adapter\w*\.py:\d+ get_index$")
 """The work of a thread of Python's pools, and of one of Keras's that makes batches, as JAX's profiler names it."""

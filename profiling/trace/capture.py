@@ -12,9 +12,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from profiling.records.trace import Capture
-from profiling.trace.framework_profiler import Profiler
-from profiling.trace.parts import EPOCH, STEP_END
+from accelbench.profiling.records.trace import Capture
+from accelbench.profiling.trace.framework_profiler import Profiler
+from accelbench.profiling.trace.parts import EPOCH, STEP_END
 
 STEPS = 10
 """The number of steps that a window holds; each is some thousand events."""

@@ -20,9 +20,9 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel, Field, FiniteFloat, ValidationError
 
-from profiling.machine.identity import HOST
-from profiling.trace.lines import Integers, Unreadable
-from profiling.trace.parts import INPUT, INPUT_MADE, OPERATORS, STEP
+from accelbench.profiling.machine.identity import HOST
+from accelbench.profiling.trace.lines import Integers, Unreadable
+from accelbench.profiling.trace.parts import INPUT, INPUT_MADE, OPERATORS, STEP
 
 FILES = "*.pt.trace.json.gz"
 """The names of the files, within the trace's folder: PyTorch's own, which its TensorBoard plug-in looks for, too."""

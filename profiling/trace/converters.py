@@ -1,4 +1,5 @@
-"""xprof's own converters, asked about a trace in a process of their own: `python -m profiling.trace.converters FILE`.
+"""xprof's own converters, asked about a trace in a process of their own: `python -m
+accelbench.profiling.trace.converters FILE`.
 
 They are C++ that ends the process on input it does not expect.
 """
@@ -14,8 +15,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from profiling.records.trace import Converted, Operation, XprofSteps
-from profiling.trace.operations import longest
+from accelbench.profiling.records.trace import Converted, Operation, XprofSteps
+from accelbench.profiling.trace.operations import longest
 
 COLUMNS = {
     "deviceComputeTimeMs": "device compute",

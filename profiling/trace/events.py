@@ -1,16 +1,16 @@
-"""The raw events of a trace, read in a process of its own: `python -m profiling.trace.events FILE CUT`."""
+"""The raw events of a trace, read in a process of its own: `python -m accelbench.profiling.trace.events FILE CUT`."""
 
 from __future__ import annotations
 
 import sys
 from pathlib import Path
 
-from profiling.records.trace import Events
-from profiling.trace.breakdown import Activity
-from profiling.trace.formats import open_trace
-from profiling.trace.lines import Unreadable
-from profiling.trace.operations import longest, operations
-from profiling.trace.xplane import Trace
+from accelbench.profiling.records.trace import Events
+from accelbench.profiling.trace.breakdown import Activity
+from accelbench.profiling.trace.formats import open_trace
+from accelbench.profiling.trace.lines import Unreadable
+from accelbench.profiling.trace.operations import longest, operations
+from accelbench.profiling.trace.xplane import Trace
 
 CUT_BYTES = 8_000_000
 """The bytes that xprof is given of a larger trace: it takes 37 times a file's size of memory and 0.5 s per megabyte."""

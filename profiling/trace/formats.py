@@ -6,8 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from profiling.trace import chrome, xplane
-from profiling.trace.lines import Trace
+from accelbench.profiling.trace import chrome, xplane
+from accelbench.profiling.trace.lines import Trace
 
 
 @dataclass(frozen=True)

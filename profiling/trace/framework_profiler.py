@@ -11,7 +11,7 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any
 
-from profiling.trace.frameworks import FRAMEWORKS
+from accelbench.profiling.trace.frameworks import FRAMEWORKS
 
 
 class Profiler:

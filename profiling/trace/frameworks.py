@@ -8,10 +8,10 @@ from tempfile import TemporaryDirectory
 from time import time_ns
 from typing import Any, Protocol
 
-from profiling.machine.identity import HOST
-from profiling.trace import chrome, xplane
-from profiling.trace.formats import CHROME, XPLANE, Format
-from profiling.trace.parts import STEP
+from accelbench.profiling.machine.identity import HOST
+from accelbench.profiling.trace import chrome, xplane
+from accelbench.profiling.trace.formats import CHROME, XPLANE, Format
+from accelbench.profiling.trace.parts import STEP
 
 
 class Framework(Protocol):

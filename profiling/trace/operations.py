@@ -10,9 +10,9 @@ from typing import Literal, TypedDict
 
 import numpy as np
 
-from profiling.records.trace import Kind, Operation
-from profiling.trace.lines import Line, Trace
-from profiling.trace.parts import DEVICE, STREAM, is_cpu_kernel
+from accelbench.profiling.records.trace import Kind, Operation
+from accelbench.profiling.trace.lines import Line, Trace
+from accelbench.profiling.trace.parts import DEVICE, STREAM, is_cpu_kernel
 
 TOP = 20
 """The number of operations, and of kinds of them, that are kept of each place."""

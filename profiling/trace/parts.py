@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-from profiling.records.trace import Part
+from accelbench.profiling.records.trace import Part
 
 STEP = "train"
 """The name of the step markers: each from the step's own beginning to its end."""

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from profiling.records.record import Record
+from accelbench.profiling.records.record import Record
 
 
 class Point(NamedTuple):

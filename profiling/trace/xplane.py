@@ -18,8 +18,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from profiling.machine.identity import HOST
-from profiling.trace.lines import Integers, Unreadable
+from accelbench.profiling.machine.identity import HOST
+from accelbench.profiling.trace.lines import Integers, Unreadable
 
 CLOSING_PLANE = "Task Environment"
 """The name of the plane that is written last, when the profiler has stopped."""

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from accelbench.differences import differences, same_machine
-from profiling.records.environment import Environment
-from profiling.records.point import Device
+from accelbench.profiling.records.environment import Environment
+from accelbench.profiling.records.point import Device
 from tests.fixtures.compare_runs import gpu, machine
 
 

@@ -21,11 +21,11 @@ from hypothesis import strategies as st
 from accelbench.__main__ import cli, main
 from accelbench.errors import Interrupted
 from accelbench.run.store import RunStore
+from accelbench.workloads.data.cache import DataError
+from accelbench.workloads.data.sources import File
 from tests.conftest import Run
 from tests.fixtures.report_records import record, training
 from tests.fixtures.report_runs import make_run
-from workloads.data.cache import DataError
-from workloads.data.sources import File
 
 CONTRACT = {0, 1, 2, 3, 130}
 SOME = settings(max_examples=30, deadline=None, suppress_health_check=list(HealthCheck))
@@ -47,7 +47,7 @@ def nothing_measured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("ACCELBENCH_DATA", str(tmp_path_factory.mktemp("data")))
-        patch.setattr("workloads.data.fetch.download", no_network)
+        patch.setattr("accelbench.workloads.data.fetch.download", no_network)
         patch.setattr("accelbench.commands.launch.launch", lambda *asked: 0)
         patch.setattr("accelbench.pair.pairing.measure_pair", ended_at_once)
         patch.setattr("accelbench.session.new_run", lambda *asked: asked)

@@ -13,8 +13,8 @@ from click.testing import CliRunner
 
 from accelbench.__main__ import cli
 from accelbench.pack.write import write_pack
+from accelbench.profiling.records.record import Record
 from accelbench.run.store import RunInfo, RunStore
-from profiling.records.record import Record
 from tests.fixtures.report_node import rich_records, study_records
 from tests.fixtures.report_pages import Tags
 from tests.fixtures.report_profiles import profile

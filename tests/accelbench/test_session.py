@@ -6,10 +6,10 @@ import io
 from pathlib import Path
 
 from accelbench.plain_console import PlainConsole
+from accelbench.profiling.records.record import Record
 from accelbench.report.section import Run
 from accelbench.run.store import Settings
 from accelbench.session import exit_status
-from profiling.records.record import Record
 from tests.fixtures.report_records import record, unmeasured
 from tests.fixtures.report_runs import make_run
 

@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from rich.console import Console
 from rich.table import Table
 
-from profiling.machine.environment.settings import THREADS
+from accelbench.profiling.machine.environment.settings import THREADS
 from tests.bench_self.caches import against_likwid_by_level
 from tests.bench_self.harness import quick_suite, start_up
 from tests.bench_self.likwid import against_likwid

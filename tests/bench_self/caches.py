@@ -12,9 +12,9 @@ from collections.abc import Collection
 
 from rich.console import Console
 
-from kernels.caches import cache_bytes
-from profiling.machine.environment.cpu import collect_cpu
-from profiling.machine.placement import on_cpus
+from accelbench.kernels.caches import cache_bytes
+from accelbench.profiling.machine.environment.cpu import collect_cpu
+from accelbench.profiling.machine.placement import on_cpus
 from tests.bench_self.bounds import ROUNDS, Bound, rates
 from tests.bench_self.likwid import likwid
 

@@ -20,8 +20,8 @@ from pathlib import Path
 import psutil
 from rich.console import Console
 
-from profiling.machine.environment.cpu import collect_cpu
-from profiling.machine.environment.files import read_int
+from accelbench.profiling.machine.environment.cpu import collect_cpu
+from accelbench.profiling.machine.environment.files import read_int
 from tests.bench_self.bounds import ROUNDS, Bound, rates
 
 

@@ -15,12 +15,12 @@ from time import sleep
 
 from rich.console import Console
 
-from kernels.matmul import cpu_dots, cpu_numba, cpu_vendor
-from kernels.matmul.narrow_task import NARROW
-from kernels.matmul.shapes import CPU_SHAPES
-from profiling.benchmark import Skip, Task
-from profiling.records.point import Point
-from profiling.timing.host import sample_seconds
+from accelbench.kernels.matmul import cpu_dots, cpu_numba, cpu_vendor
+from accelbench.kernels.matmul.narrow_task import NARROW
+from accelbench.kernels.matmul.shapes import CPU_SHAPES
+from accelbench.profiling.benchmark import Skip, Task
+from accelbench.profiling.records.point import Point
+from accelbench.profiling.timing.host import sample_seconds
 from tests.bench_self.bounds import ROUNDS, Bound
 
 DTYPES = ("float32", "float64")

@@ -16,12 +16,12 @@ from time import perf_counter
 import numpy as np
 from rich.console import Console
 
-from profiling.host.counters import HostCounterSampler
-from profiling.host.overhead import summarized
-from profiling.host.pyspy import allow_tracing
-from profiling.host.sampling import BUDGET, HostSampler
-from profiling.machine.telemetry_sampler import TelemetrySampler
-from profiling.records.host import Overhead
+from accelbench.profiling.host.counters import HostCounterSampler
+from accelbench.profiling.host.overhead import summarized
+from accelbench.profiling.host.pyspy import allow_tracing
+from accelbench.profiling.host.sampling import BUDGET, HostSampler
+from accelbench.profiling.machine.telemetry_sampler import TelemetrySampler
+from accelbench.profiling.records.host import Overhead
 from tests.bench_self.bounds import Bound
 
 STRETCH_S = 2.5

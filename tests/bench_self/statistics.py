@@ -18,9 +18,9 @@ from accelbench.compare.change import judge
 from accelbench.compare.evidence import from_repetitions
 from accelbench.compare.runs import EQUIVALENCE
 from accelbench.history.spread import spread_of_levels
-from profiling.analysis.course import course
-from profiling.timing.host import StoppingRule
-from profiling.timing.statistics import median_interval, summarize, summarize_rounds
+from accelbench.profiling.analysis.course import course
+from accelbench.profiling.timing.host import StoppingRule
+from accelbench.profiling.timing.statistics import median_interval, summarize, summarize_rounds
 from tests.bench_self.bounds import Bound
 
 Values = NDArray[np.float64]

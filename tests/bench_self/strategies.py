@@ -11,15 +11,15 @@ from statistics import median
 
 from rich.console import Console
 
+from accelbench.profiling.benchmark import Training
+from accelbench.profiling.ranks.channel import free_port
+from accelbench.profiling.ranks.world import World, join
+from accelbench.profiling.records.point import Point
+from accelbench.profiling.timing.steps import StepClock
 from accelbench.run.plan import discover
-from profiling.benchmark import Training
-from profiling.ranks.channel import free_port
-from profiling.ranks.world import World, join
-from profiling.records.point import Point
-from profiling.timing.steps import StepClock
+from accelbench.workloads.data import pipeline
+from accelbench.workloads.training.keras_model import use_backend
 from tests.bench_self.bounds import Bound
-from workloads.data import pipeline
-from workloads.training.keras_model import use_backend
 
 PAIRS, TURNS = 3, 2
 """The pairs of processes, which differ by their luck with memory and cores, and the epochs in each."""

@@ -13,13 +13,13 @@ from typing import Any
 import numpy as np
 from rich.console import Console
 
+from accelbench.profiling.benchmark import Training
+from accelbench.profiling.records.point import Point
+from accelbench.profiling.timing.steps import WARMUP_STEPS, StepClock
 from accelbench.run.plan import discover
-from profiling.benchmark import Training
-from profiling.records.point import Point
-from profiling.timing.steps import WARMUP_STEPS, StepClock
+from accelbench.workloads.data import pipeline
+from accelbench.workloads.training.keras_model import use_backend
 from tests.bench_self.bounds import Bound
-from workloads.data import pipeline
-from workloads.training.keras_model import use_backend
 
 TURNS = 7
 STEPS = 40

@@ -19,9 +19,9 @@ from time import perf_counter
 import numba
 from rich.console import Console
 
-from kernels.treesearch.flowshop.instances import find_instance
-from profiling.benchmark import Task
-from profiling.records.point import Point
+from accelbench.kernels.treesearch.flowshop.instances import find_instance
+from accelbench.profiling.benchmark import Task
+from accelbench.profiling.records.point import Point
 from tests.bench_self.bounds import ROUNDS, Bound
 from tests.nqueens_baselines import half_board, textbook
 
@@ -40,7 +40,7 @@ def seconds(run: Callable[[], object]) -> float:
 def prepared(benchmark: str, **params: str | int) -> Task:
     """The task of a CPU point, verified and so compiled."""
     point = Point(benchmark, "cpu", params)
-    task: Task = import_module(f"kernels.treesearch.{benchmark}.cpu_{point['impl']}").prepare(point)
+    task: Task = import_module(f"accelbench.kernels.treesearch.{benchmark}.cpu_{point['impl']}").prepare(point)
     outcome = task.verify()
     if not outcome.passed:
         raise RuntimeError(f"{point}: {outcome}")

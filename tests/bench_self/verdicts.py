@@ -6,7 +6,7 @@ from importlib.util import find_spec
 
 from rich.console import Console
 
-from profiling.records.bottleneck import Bottleneck
+from accelbench.profiling.records.bottleneck import Bottleneck
 from tests.bench_self.bounds import Bound
 from tests.fixtures.verdict_cases import CASES, Case, Impossible, verdict
 

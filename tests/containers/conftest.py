@@ -45,9 +45,9 @@ SHORT_SUITE = "SUITE=runs/short.toml"
 
 CONFINED = """
 import os, pathlib, socket
-from profiling.benchmark import Task, benchmark
-from profiling.records.quality import Verification
-from profiling.records.work import Work
+from accelbench.profiling.benchmark import Task, benchmark
+from accelbench.profiling.records.quality import Verification
+from accelbench.profiling.records.work import Work
 
 def kernel_says():
     status = pathlib.Path("/proc/self/status").read_text().splitlines()

@@ -8,11 +8,11 @@ from collections.abc import Callable, Iterator
 import psutil
 import pytest
 
-from profiling.benchmark import Skip, Task
-from profiling.machine.nvidia.cuda import compute_capability, synchronize
-from profiling.machine.nvidia.libcuda import CudaDevice, CudaError, Driver, NoDriver
-from profiling.machine.nvidia.nvml import open_card, read
-from profiling.records.point import Point
+from accelbench.profiling.benchmark import Skip, Task
+from accelbench.profiling.machine.nvidia.cuda import compute_capability, synchronize
+from accelbench.profiling.machine.nvidia.libcuda import CudaDevice, CudaError, Driver, NoDriver
+from accelbench.profiling.machine.nvidia.nvml import open_card, read
+from accelbench.profiling.records.point import Point
 from tests.requirements import not_tested
 
 Prepare = Callable[..., Task]
@@ -78,7 +78,7 @@ def prepared() -> Prepare:
         params = {"impl": name.removeprefix("gpu_"), **params}
         point = Point(package.rpartition(".")[2], "gpu", params, seed=7)
         try:
-            task: Task = importlib.import_module(f"kernels.{module}").prepare(point)
+            task: Task = importlib.import_module(f"accelbench.kernels.{module}").prepare(point)
         except Skip as skip:
             not_tested("gpu-unit", str(skip))
         return task

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from kernels.collectives import OPERATIONS, gpu_nccl
-from profiling.benchmark import Skip
-from profiling.records.point import Point
+from accelbench.kernels.collectives import OPERATIONS, gpu_nccl
+from accelbench.profiling.benchmark import Skip
+from accelbench.profiling.records.point import Point
 from tests.conftest import Run, records
 from tests.kernels.in_ranks import worlds
 from tests.kernels.test_collectives_nccl import FLOAT32, SUM, UINT8, Group

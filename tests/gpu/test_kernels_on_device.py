@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from profiling.benchmark import Task
+from accelbench.profiling.benchmark import Task
 from tests.gpu.conftest import Enqueued, Prepare
 
 pytestmark = pytest.mark.gpu

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from kernels.matmul.shapes import SHAPES, Product
-from profiling.benchmark import Task
+from accelbench.kernels.matmul.shapes import SHAPES, Product
+from accelbench.profiling.benchmark import Task
 from tests.gpu.conftest import Enqueued, Prepare
 
 pytestmark = pytest.mark.gpu

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from profiling.benchmark import Task
-from profiling.machine.nvidia.cuda import attribute, synchronize
+from accelbench.profiling.benchmark import Task
+from accelbench.profiling.machine.nvidia.cuda import attribute, synchronize
 from tests.gpu.conftest import Enqueued, Prepare
 
 pytestmark = pytest.mark.gpu

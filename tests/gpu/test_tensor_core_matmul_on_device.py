@@ -7,8 +7,8 @@ from importlib import import_module
 
 import pytest
 
-from kernels.matmul.gpu_task import Bind, Operands
-from profiling.machine.nvidia.cuda import synchronize
+from accelbench.kernels.matmul.gpu_task import Bind, Operands
+from accelbench.profiling.machine.nvidia.cuda import synchronize
 from tests.gpu.conftest import Enqueued, Prepare
 
 pytestmark = pytest.mark.gpu
@@ -46,7 +46,7 @@ def test_every_run_of_a_large_product_is_right(prepared: Prepare, kernel: str, d
 def test_every_run_gives_the_same_bits(
     prepared: Prepare, kernel: str, shape: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    module = import_module(f"kernels.matmul.gpu_{kernel}")
+    module = import_module(f"accelbench.kernels.matmul.gpu_{kernel}")
     handed: list[Operands] = []
 
     def bind(operands: Operands, bind: Bind = module.bind) -> Callable[[int], object]:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from profiling.records.timing import Timing
+from accelbench.profiling.records.timing import Timing
 from tests.conftest import environment
 
 pytestmark = pytest.mark.gpu

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from kernels.treesearch.flowshop.instances import NODES, find_instance
-from kernels.treesearch.uts.trees import TREES
-from profiling.machine.nvidia.cuda import synchronize
+from accelbench.kernels.treesearch.flowshop.instances import NODES, find_instance
+from accelbench.kernels.treesearch.uts.trees import TREES
+from accelbench.profiling.machine.nvidia.cuda import synchronize
 from tests.gpu.conftest import Prepare
 
 pytestmark = pytest.mark.gpu
@@ -32,8 +32,8 @@ def test_the_nodes_of_every_instance_are_found(prepared: Prepare, instance: int)
 @pytest.mark.parametrize("blocks", [1, 2, 33])
 @pytest.mark.parametrize("tree", ["T1", "T2", "T3", "T5"])
 def test_a_few_blocks_find_them_too(tree: str, blocks: int, keep: int) -> None:
-    from kernels.treesearch.device_search import slots_for
-    from kernels.treesearch.uts.gpu_sharing import search_of, verify_search
+    from accelbench.kernels.treesearch.device_search import slots_for
+    from accelbench.kernels.treesearch.uts.gpu_sharing import search_of, verify_search
 
     search = search_of(TREES[tree], blocks=blocks, slots=slots_for(blocks), keep=keep)
     outcome = verify_search(TREES[tree], search)
@@ -44,8 +44,8 @@ def test_a_few_blocks_find_them_too(tree: str, blocks: int, keep: int) -> None:
 
 @pytest.mark.parametrize("blocks", [1, 2, 5_000])
 def test_any_number_of_blocks_bounds_every_child(blocks: int) -> None:
-    from kernels.treesearch.device_search import slots_for
-    from kernels.treesearch.flowshop.gpu_sharing import search_of, verify_search
+    from accelbench.kernels.treesearch.device_search import slots_for
+    from accelbench.kernels.treesearch.flowshop.gpu_sharing import search_of, verify_search
 
     instance = find_instance(14)
     outcome = verify_search(instance, search_of(instance, blocks=blocks, slots=slots_for(blocks)))
@@ -53,8 +53,8 @@ def test_any_number_of_blocks_bounds_every_child(blocks: int) -> None:
 
 
 def test_work_spreads_over_the_whole_device() -> None:
-    from kernels.treesearch.device_search import whole_device
-    from kernels.treesearch.uts.gpu_sharing import PROBLEM, search_of, verify_search
+    from accelbench.kernels.treesearch.device_search import whole_device
+    from accelbench.kernels.treesearch.uts.gpu_sharing import PROBLEM, search_of, verify_search
 
     size = whole_device(PROBLEM.words)
     search = search_of(TREES["T1L"], **size)

@@ -10,8 +10,8 @@ import sys
 
 import cupy
 
-from profiling.machine.nvidia.cuda import cupy_stream
-from profiling.machine.nvidia.nvbench import time_nvbench
+from accelbench.profiling.machine.nvidia.cuda import cupy_stream
+from accelbench.profiling.machine.nvidia.nvbench import time_nvbench
 
 behaviour = sys.argv[1]
 x = cupy.random.standard_normal(1 << 24).astype(cupy.float32)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import sys
 from importlib import import_module
 
-from kernels.stream import gpu_arrays
-from profiling.benchmark import Skip
-from profiling.records.point import Point
+from accelbench.kernels.stream import gpu_arrays
+from accelbench.profiling.benchmark import Skip
+from accelbench.profiling.records.point import Point
 
 SMALL: dict[str, dict[str, str | int]] = {
     "matmul.gpu_numba": {"dtype": "float32", "n": 150},
@@ -41,7 +41,7 @@ def main() -> int:
         package, _, name = module.rpartition(".")
         point = Point(package.rpartition(".")[2], "gpu", {"impl": name.removeprefix("gpu_"), **params}, seed=7)
         try:
-            outcome = import_module(f"kernels.{module}").prepare(point).verify()
+            outcome = import_module(f"accelbench.kernels.{module}").prepare(point).verify()
         except Skip as skip:
             print(f"{point}: skipped: {skip}", flush=True)
             continue

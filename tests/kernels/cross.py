@@ -26,9 +26,9 @@ import llvmlite.binding as llvm
 from numba.core import compiler
 from numba.core.dispatcher import Dispatcher
 
-import kernels
+from accelbench import kernels
 
-CHECKS = "kernels.treesearch.nqueens.borders", "kernels.treesearch.nqueens.recount"
+CHECKS = "accelbench.kernels.treesearch.nqueens.borders", "accelbench.kernels.treesearch.nqueens.recount"
 """Modules whose kernels count boards beyond the published table again, and take no part in what is measured."""
 OTHERS = "vendor", "torch", "mpi", "gloo"
 """What implements a benchmark by a library's code."""
@@ -38,7 +38,7 @@ Signatures = list[tuple[str, str, Any]]
 
 def dispatchers() -> Iterator[tuple[str, str, Any]]:
     """Yield module, name and dispatcher of each kernel in the modules of `kernels` that are loaded."""
-    for module in sorted(name for name in sys.modules if name.startswith("kernels.")):
+    for module in sorted(name for name in sys.modules if name.startswith("accelbench.kernels.")):
         for name, found in sorted(vars(sys.modules[module]).items()):
             if isinstance(found, Dispatcher) and found.py_func.__module__ == module:
                 yield module, name, found
@@ -49,10 +49,10 @@ def smallest_points() -> Iterator[Any]:
 
     An axis that a point may leave out is given with all of its words.
     """
-    from profiling.benchmark import REGISTRY
-    from profiling.records.point import Point
+    from accelbench.profiling.benchmark import REGISTRY
+    from accelbench.profiling.records.point import Point
 
-    for package in pkgutil.walk_packages(kernels.__path__, "kernels."):
+    for package in pkgutil.walk_packages(kernels.__path__, "accelbench.kernels."):
         if package.ispkg:
             import_module(package.name)
     for name, benchmark in REGISTRY.items():
@@ -71,7 +71,7 @@ def smallest_points() -> Iterator[Any]:
 
 def signatures() -> Signatures:
     """Run the points, and return what was called; RuntimeError if one of their kernels never was."""
-    from profiling.benchmark import REGISTRY
+    from accelbench.profiling.benchmark import REGISTRY
 
     for point in smallest_points():
         task = REGISTRY[point.benchmark].prepare(point)
@@ -91,7 +91,7 @@ def pretend(triple: str, sve_bytes: int) -> None:
     llvm.initialize_all_targets()
     llvm.initialize_all_asmprinters()
     llvm.get_process_triple = lambda: triple
-    from kernels import target
+    from accelbench.kernels import target
 
     target.sve_bytes = lambda: sve_bytes
 

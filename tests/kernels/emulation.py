@@ -15,11 +15,11 @@ from typing import Any
 
 import numpy as np
 
-from kernels.matmul import gpu_mma, gpu_parts, gpu_wgmma
-from kernels.matmul.formats import draw, from_storage
-from kernels.matmul.shapes import Product
-from kernels.matmul.split import slices_each
-from kernels.matmul.tensor_map import tensor_map
+from accelbench.kernels.matmul import gpu_mma, gpu_parts, gpu_wgmma
+from accelbench.kernels.matmul.formats import draw, from_storage
+from accelbench.kernels.matmul.shapes import Product
+from accelbench.kernels.matmul.split import slices_each
+from accelbench.kernels.matmul.tensor_map import tensor_map
 
 EMULATION = Path(__file__).with_name("cuda_on_host")
 COMPILER = ("g++", "-std=c++17", "-O1", "-w", "-Wno-psabi")

@@ -7,10 +7,10 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
-from profiling.benchmark import Task
-from profiling.ranks.channel import free_port
-from profiling.ranks.world import World
-from profiling.records.quality import Verification
+from accelbench.profiling.benchmark import Task
+from accelbench.profiling.ranks.channel import free_port
+from accelbench.profiling.ranks.world import World
+from accelbench.profiling.records.quality import Verification
 
 Found = TypeVar("Found")
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 
-from profiling.benchmark import Skip, Task, Together
-from profiling.ranks.world import world
-from profiling.records.point import Point
-from profiling.records.quality import Metric, Verification
-from profiling.records.work import Work
+from accelbench.profiling.benchmark import Skip, Task, Together
+from accelbench.profiling.ranks.world import world
+from accelbench.profiling.records.point import Point
+from accelbench.profiling.records.quality import Metric, Verification
+from accelbench.profiling.records.work import Work
 
 
 class OddError(Exception):

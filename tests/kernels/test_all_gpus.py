@@ -17,19 +17,19 @@ from typing import Any
 import numpy as np
 import pytest
 
+from accelbench.kernels.all_gpus import card as card_module
+from accelbench.kernels.all_gpus import together
+from accelbench.kernels.all_gpus.comparison import OUTLIER, compare, outliers
+from accelbench.profiling.analysis.roofline import ceilings, share_of_ceiling, share_of_peak
+from accelbench.profiling.benchmark import Benchmark, Skip, Task, axis
+from accelbench.profiling.machine.devices import device_kind
+from accelbench.profiling.measure import measure
+from accelbench.profiling.records.layout import Layout
+from accelbench.profiling.records.point import Point
+from accelbench.profiling.records.quality import Metric, Verification
+from accelbench.profiling.records.record import Record
+from accelbench.profiling.records.work import Work
 from accelbench.run.plan import discover
-from kernels.all_gpus import card as card_module
-from kernels.all_gpus import together
-from kernels.all_gpus.comparison import OUTLIER, compare, outliers
-from profiling.analysis.roofline import ceilings, share_of_ceiling, share_of_peak
-from profiling.benchmark import Benchmark, Skip, Task, axis
-from profiling.machine.devices import device_kind
-from profiling.measure import measure
-from profiling.records.layout import Layout
-from profiling.records.point import Point
-from profiling.records.quality import Metric, Verification
-from profiling.records.record import Record
-from profiling.records.work import Work
 from tests.fixtures.report_pages import printed
 from tests.fixtures.report_runs import environment, make_run
 
@@ -136,7 +136,7 @@ Install = Callable[..., Node]
 
 @pytest.fixture
 def install(monkeypatch: pytest.MonkeyPatch) -> Install:
-    """`install([1e-3, 2e-3])`: a node of two cards whose one kernel is `kernels.made_up`."""
+    """`install([1e-3, 2e-3])`: a node of two cards whose one kernel is `accelbench.kernels.made_up`."""
 
     def build(seconds: Sequence[float], **changes: Any) -> Node:
         node = Node(seconds, **changes)
@@ -145,9 +145,9 @@ def install(monkeypatch: pytest.MonkeyPatch) -> Install:
             monkeypatch.setattr(module, "library", {"cupy": SimpleNamespace(cuda=cuda)}.__getitem__)
         monkeypatch.setattr(card_module, "use_device", node.use_device)
         monkeypatch.setattr(together, "Driver", lambda: node)
-        made_up = ModuleType("kernels.made_up")
+        made_up = ModuleType("accelbench.kernels.made_up")
         made_up.prepare = node.prepare  # type: ignore[attr-defined]
-        monkeypatch.setitem(sys.modules, "kernels.made_up", made_up)
+        monkeypatch.setitem(sys.modules, "accelbench.kernels.made_up", made_up)
         return node
 
     return build
@@ -265,7 +265,7 @@ def test_what_a_card_lacks_skips_the_point_and_names_the_card(
             raise Skip("needs 7.00 GiB of device memory")
         return node.prepare(point)
 
-    monkeypatch.setattr(sys.modules["kernels.made_up"], "prepare", prepare)
+    monkeypatch.setattr(sys.modules["accelbench.kernels.made_up"], "prepare", prepare)
     with pytest.raises(Skip) as skip:
         task()
     assert str(skip.value) == f"{NAMES[1]}: needs 7.00 GiB of device memory"

@@ -122,7 +122,7 @@ def test_every_kernel_compiles_and_calls_nothing_of_another_architecture(code):
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_the_arithmetic_ceiling_is_one_loop_of_fmas_on_registers(code, dtype):
-    lines = code.function(code.number("kernels.peak_arith.cpu_fma", "run_rounds", f"Array({dtype}"))
+    lines = code.function(code.number("accelbench.kernels.peak_arith.cpu_fma", "run_rounds", f"Array({dtype}"))
     fma = re.compile(rf"fmla\s+{code.cpu.registers}\d")
     multiplying = [loop for loop in loops(lines) if any(map(fma.match, loop))]
     chains = multiplying[0]  # the shortest: LLVM may have unrolled another
@@ -134,7 +134,7 @@ def test_the_arithmetic_ceiling_is_one_loop_of_fmas_on_registers(code, dtype):
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_the_tile_of_the_matrix_product_keeps_its_sums_in_registers(code, dtype):
     fma = re.compile(rf"(fmla|fmad)\s+{code.cpu.registers}\d")
-    for number in code.numbers("kernels.matmul.cpu_numba", "multiply_block", f"Array({dtype}"):
+    for number in code.numbers("accelbench.kernels.matmul.cpu_numba", "multiply_block", f"Array({dtype}"):
         multiplying = [loop for loop in loops(code.function(number)) if any(map(fma.match, loop))]
         inner = [loop for loop in multiplying if not any(o is not loop and o[0] in loop for o in multiplying)]
         # Of whole tiles and of half ones.
@@ -146,6 +146,6 @@ def test_the_tile_of_the_matrix_product_keeps_its_sums_in_registers(code, dtype)
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_stream_writes_past_the_cache_where_one_register_can(code, operation, dtype):
     """NEON has such stores for pairs of registers only, and LLVM makes ordinary ones of those of single registers."""
-    lines = code.function(code.number("kernels.stream.cpu_numba", operation, f"Array({dtype}"))
+    lines = code.function(code.number("accelbench.kernels.stream.cpu_numba", operation, f"Array({dtype}"))
     past, ordinary = (any(re.match(pattern, line) for line in lines) for pattern in ("stnt1[wd]", "str\\s+q|stp\\s+q"))
     assert (past, ordinary) == (code.cpu.sve_bytes > 16, code.cpu.sve_bytes <= 16)

@@ -16,10 +16,10 @@ import numpy as np
 import pytest
 from numba import typeof
 
-from kernels.dot_tile import dot_columns
-from kernels.matmul import cpu_dots, formats
-from kernels.target import Target, named
-from kernels.threads import compiled as compiled_here
+from accelbench.kernels.dot_tile import dot_columns
+from accelbench.kernels.matmul import cpu_dots, formats
+from accelbench.kernels.target import Target, named
+from accelbench.kernels.threads import compiled as compiled_here
 from tests.kernels.emulated import call
 from tests.kernels.test_arm import TRIPLE
 
@@ -49,8 +49,8 @@ CPUS = (
 CAPTURE = """
 import pickle, sys
 import numpy as np
-from kernels.treesearch.nqueens import cpu_prefix, cpu_tuned, nqueens
-from profiling.records.point import Point
+from accelbench.kernels.treesearch.nqueens import cpu_prefix, cpu_tuned, nqueens
+from accelbench.profiling.records.point import Point
 calls = []
 for impl, module in (("prefix", cpu_prefix), ("tuned", cpu_tuned)):
     def captured(*arguments, module=module, search=module.search_tasks):

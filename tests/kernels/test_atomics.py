@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from kernels.atomics import atomics, cpu_numba
-from kernels.threads import atomic_add, compiled, thread_count
-from profiling.benchmark import Task
-from profiling.records.point import Point
+from accelbench.kernels.atomics import atomics, cpu_numba
+from accelbench.kernels.threads import atomic_add, compiled, thread_count
+from accelbench.profiling.benchmark import Task
+from accelbench.profiling.records.point import Point
 
 
 def prepared(target: str) -> Task:
@@ -70,7 +70,7 @@ TARGETS = ("one", "warp", "own", "random", "block")
 
 @pytest.mark.parametrize("target", TARGETS)
 def test_the_gpu_counters_are_expected_as_one_by_one_addition_leaves_them(target: str) -> None:
-    from kernels.atomics import gpu_numba as gpu
+    from accelbench.kernels.atomics import gpu_numba as gpu
 
     rng = np.random.default_rng(4)
     threads, additions = 512, 5
@@ -94,8 +94,8 @@ def test_the_gpu_counters_are_expected_as_one_by_one_addition_leaves_them(target
 
 @pytest.mark.parametrize("target", TARGETS)
 def test_additions_to_gpu_memory_are_not_waited_for(target: str) -> None:
-    from kernels.atomics import gpu_numba
-    from kernels.compilation import compile_kernel
+    from accelbench.kernels.atomics import gpu_numba
+    from accelbench.kernels.compilation import compile_kernel
 
     (kernel,) = (kernel for kernel in gpu_numba.device_code() if kernel.name == f"atomics {target} float32")
     loop = compile_kernel(kernel, (9, 0)).loop
@@ -109,8 +109,8 @@ def test_additions_in_float32_are_instructions_that_no_version_of_the_compiler_r
     target: str, capability: tuple[int, int]
 ) -> None:
     # libNVVM of CUDA 12.9 knows no function for them on Blackwell; what is in PTX already it hands on.
-    from kernels.atomics import gpu_numba
-    from kernels.compilation import to_ptx
+    from accelbench.kernels.atomics import gpu_numba
+    from accelbench.kernels.compilation import to_ptx
 
     (kernel,) = (kernel for kernel in gpu_numba.device_code() if kernel.name == f"atomics {target} float32")
     ptx = to_ptx(kernel, capability)
@@ -120,8 +120,8 @@ def test_additions_in_float32_are_instructions_that_no_version_of_the_compiler_r
 
 @pytest.mark.parametrize("wrong", ["float64", "two dimensions", "another type"])
 def test_only_what_the_device_adds_atomically_is_accepted(wrong: str) -> None:
-    from kernels.atomics.additions import add_to_memory
-    from kernels.numba_cuda import cuda, float32, float64, int32, void
+    from accelbench.kernels.atomics.additions import add_to_memory
+    from accelbench.kernels.numba_cuda import cuda, float32, float64, int32, void
 
     def add(counters: Any, value: Any) -> None:
         add_to_memory(counters, 0, value)
@@ -134,7 +134,7 @@ def test_only_what_the_device_adds_atomically_is_accepted(wrong: str) -> None:
 
 
 def test_no_counter_of_float32_can_leave_the_whole_numbers() -> None:
-    from kernels.atomics import gpu_numba as gpu
+    from accelbench.kernels.atomics import gpu_numba as gpu
 
     multiprocessors = 1024  # six times the largest card there is
     assert gpu.LARGEST * (multiprocessors * gpu.BLOCKS_PER_MULTIPROCESSOR * gpu.THREADS + 1) < 2**24

@@ -10,11 +10,11 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from kernels.attention import accuracy, attention, cpu_numba, cpu_task, cpu_vendor
-from kernels.attention.accuracy import verify_attention
-from kernels.attention.shape import MASKS, Attention
-from profiling.benchmark import Skip
-from profiling.records.point import Point
+from accelbench.kernels.attention import accuracy, attention, cpu_numba, cpu_task, cpu_vendor
+from accelbench.kernels.attention.accuracy import verify_attention
+from accelbench.kernels.attention.shape import MASKS, Attention
+from accelbench.profiling.benchmark import Skip
+from accelbench.profiling.records.point import Point
 
 FLOAT32 = np.dtype("float32")
 

@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from accelbench.kernels.cache import cache_bandwidth, cache_latency, cpu_bandwidth, cpu_latency, cpu_operations, pages
+from accelbench.kernels.cache.cycle import Cycle
+from accelbench.kernels.threads import thread_count
+from accelbench.profiling.benchmark import Skip, Task
+from accelbench.profiling.records.point import Point
 from accelbench.run.plan import discover
-from kernels.cache import cache_bandwidth, cache_latency, cpu_bandwidth, cpu_latency, cpu_operations, pages
-from kernels.cache.cycle import Cycle
-from kernels.threads import thread_count
-from profiling.benchmark import Skip, Task
-from profiling.records.point import Point
 
 
 def latency(kib: int, **optional: str) -> Task:
@@ -175,8 +175,8 @@ def test_the_share_of_huge_pages_is_that_of_the_arrays_own_mapping(tmp_path: Any
 
 @pytest.mark.parametrize("capability", [(8, 0), (9, 0), (10, 0)], ids=str)
 def test_the_gpu_kernels_loops_are_loads(capability: tuple[int, int]) -> None:
-    from kernels.cache import gpu_bandwidth, gpu_latency
-    from kernels.compilation import compile_kernel
+    from accelbench.kernels.cache import gpu_bandwidth, gpu_latency
+    from accelbench.kernels.compilation import compile_kernel
 
     (kernel,) = gpu_latency.device_code()
     chase = compile_kernel(kernel, capability).loop
@@ -190,7 +190,7 @@ def test_the_gpu_kernels_loops_are_loads(capability: tuple[int, int]) -> None:
 
 
 def test_a_gpu_block_expects_the_sum_of_all_passes() -> None:
-    from kernels.cache import gpu_bandwidth
+    from accelbench.kernels.cache import gpu_bandwidth
 
     words = np.random.default_rng(2).integers(0, 1 << 32, 4096, np.uint32)
     expected = sum((int(x) ^ int(y)) + (int(z) ^ int(w)) for x, y, z, w in words.reshape(-1, 4)) * 5 % 2**32

@@ -18,8 +18,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kernels.cache import gpu_bandwidth, gpu_latency
-from kernels.cache.cycle import Cycle
+from accelbench.kernels.cache import gpu_bandwidth, gpu_latency
+from accelbench.kernels.cache.cycle import Cycle
 
 HOST = r"""
 #define CUDA_ON_HOST

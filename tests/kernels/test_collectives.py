@@ -13,16 +13,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kernels import mpi_process, pytorch
-from kernels.collectives import OPERATIONS, answers, cpu_gloo, cpu_mpi
-from kernels.collectives.answers import expected, numbers, tolerance
-from kernels.collectives.messages import ITEMSIZE, PARTED, bus_factor, message
-from kernels.collectives.task import HostArrays, Run, make_task
-from kernels.lockstep import Lockstep
-from profiling.benchmark import Skip, Task
-from profiling.ranks.world import World
-from profiling.records.point import Point
-from profiling.timing.verification import relative_error
+from accelbench.kernels import mpi_process, pytorch
+from accelbench.kernels.collectives import OPERATIONS, answers, cpu_gloo, cpu_mpi
+from accelbench.kernels.collectives.answers import expected, numbers, tolerance
+from accelbench.kernels.collectives.messages import ITEMSIZE, PARTED, bus_factor, message
+from accelbench.kernels.collectives.task import HostArrays, Run, make_task
+from accelbench.kernels.lockstep import Lockstep
+from accelbench.profiling.benchmark import Skip, Task
+from accelbench.profiling.ranks.world import World
+from accelbench.profiling.records.point import Point
+from accelbench.profiling.timing.verification import relative_error
 from tests.kernels.in_ranks import verified
 
 ranks_, sizes = st.integers(2, 64), st.integers(8, 1 << 30)
@@ -294,7 +294,7 @@ def test_a_missing_pytorch_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_memory_that_is_not_there_is_a_skip(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("profiling.machine.free_memory.available_bytes", lambda: 1 << 20)
+    monkeypatch.setattr("accelbench.profiling.machine.free_memory.available_bytes", lambda: 1 << 20)
     monkeypatch.setattr(cpu_mpi, "world", lambda: World(rank=0, size=2, local_size=2))
     with pytest.raises(Skip, match="needs 6 MiB of memory"):
         cpu_mpi.prepare(point("all-gather", 1 << 20, "mpi"))

@@ -12,8 +12,8 @@ from typing import Any
 import psutil
 import pytest
 
-from kernels.collectives import OPERATIONS
-from kernels.collectives.messages import bus_factor, message
+from accelbench.kernels.collectives import OPERATIONS
+from accelbench.kernels.collectives.messages import bus_factor, message
 from tests.conftest import Run as Command
 from tests.conftest import command, environment, records
 

@@ -11,15 +11,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from kernels import nccl as between_gpus
-from kernels.collectives import OPERATIONS, gpu_nccl
-from kernels.collectives.task import make_task
-from kernels.lockstep import Lockstep
-from kernels.pingpong import gpu_nccl as messages
-from kernels.pingpong import trips
-from profiling.benchmark import Skip, Task
-from profiling.ranks.world import World
-from profiling.records.point import Point
+from accelbench.kernels import nccl as between_gpus
+from accelbench.kernels.collectives import OPERATIONS, gpu_nccl
+from accelbench.kernels.collectives.task import make_task
+from accelbench.kernels.lockstep import Lockstep
+from accelbench.kernels.pingpong import gpu_nccl as messages
+from accelbench.kernels.pingpong import trips
+from accelbench.profiling.benchmark import Skip, Task
+from accelbench.profiling.ranks.world import World
+from accelbench.profiling.records.point import Point
 from tests.kernels.host_cupy import at, empty
 from tests.kernels.in_ranks import verified
 

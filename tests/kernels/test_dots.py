@@ -13,16 +13,16 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from llvmlite import ir
 
-from kernels import dots, simd
-from kernels.dot_tile import dot_tile, emit_tile
-from kernels.dots import INSTRUCTIONS, dot_chains, emit_chains, find_dot, words_of
-from kernels.matmul import cpu_dots, formats, matmul
-from kernels.matmul.shapes import Product
-from kernels.peak_arith import cpu_dots as peak_dots
-from kernels.peak_arith import peak_arith
-from kernels.target import this_cpu
-from profiling.benchmark import Skip
-from profiling.records.point import Point
+from accelbench.kernels import dots, simd
+from accelbench.kernels.dot_tile import dot_tile, emit_tile
+from accelbench.kernels.dots import INSTRUCTIONS, dot_chains, emit_chains, find_dot, words_of
+from accelbench.kernels.matmul import cpu_dots, formats, matmul
+from accelbench.kernels.matmul.shapes import Product
+from accelbench.kernels.peak_arith import cpu_dots as peak_dots
+from accelbench.kernels.peak_arith import peak_arith
+from accelbench.kernels.target import this_cpu
+from accelbench.profiling.benchmark import Skip
+from accelbench.profiling.records.point import Point
 
 DTYPES = ("int8", "bfloat16")
 WITH_DOTS = [pytest.param(dtype, marks=pytest.mark.needs(f"dot-{dtype}")) for dtype in DTYPES]

@@ -12,13 +12,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kernels.threads import compiled
-from kernels.treesearch import sharing
-from kernels.treesearch.flowshop import cpu_sharing, flowshop
-from kernels.treesearch.flowshop.bounds import LANES, bound_children
-from kernels.treesearch.flowshop.instances import NODES, Instance, draw_times, find_instance
-from profiling.benchmark import REGISTRY
-from profiling.records.point import Point
+from accelbench.kernels.threads import compiled
+from accelbench.kernels.treesearch import sharing
+from accelbench.kernels.treesearch.flowshop import cpu_sharing, flowshop
+from accelbench.kernels.treesearch.flowshop.bounds import LANES, bound_children
+from accelbench.kernels.treesearch.flowshop.instances import NODES, Instance, draw_times, find_instance
+from accelbench.profiling.benchmark import REGISTRY
+from accelbench.profiling.records.point import Point
 
 # The first instance as printed in the comment of the public generator program: each job's times on the five machines.
 TA001 = """

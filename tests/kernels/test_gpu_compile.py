@@ -11,8 +11,8 @@ from types import SimpleNamespace
 
 import pytest
 
-import kernels
-from kernels.compilation import (
+from accelbench import kernels
+from accelbench.kernels.compilation import (
     _architecture,
     _tool,
     architectures,
@@ -22,8 +22,9 @@ from kernels.compilation import (
     main_loop,
     to_ptx,
 )
-from kernels.device_code import CudaKernel, DeviceKernel, NumbaKernel
-from kernels.numba_cuda import cuda, float32, void
+from accelbench.kernels.device_code import CudaKernel, DeviceKernel, NumbaKernel
+from accelbench.kernels.numba_cuda import cuda, float32, void
+from tests.conftest import ROOT
 from tests.requirements import CUDA12
 
 KERNELS = device_kernels()
@@ -166,7 +167,7 @@ AS_ON_A_DEVICE = """
 import sys
 from types import SimpleNamespace
 from numba.cuda import codegen, dispatcher
-from kernels.compilation import device_kernels
+from accelbench.kernels.compilation import device_kernels
 
 major, minor, name, path = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3], sys.argv[4]
 device = SimpleNamespace(compute_capability=(major, minor))
@@ -195,7 +196,7 @@ def architecture(binary: bytes) -> str:
 def test_what_is_listed_is_what_a_device_runs(name: str, capability: tuple[int, int], tmp_path: Path) -> None:
     binary = tmp_path / "kernel.cubin"
     command = [sys.executable, "-c", AS_ON_A_DEVICE, *map(str, capability), name, str(binary)]
-    subprocess.run(command, check=True, cwd=Path(kernels.__path__[0]).parent)
+    subprocess.run(command, check=True, cwd=ROOT)
     (kernel,) = [kernel for kernel in KERNELS if kernel.name == name]
     assert architecture(binary.read_bytes()) == f"sm_{_architecture(kernel, capability)}"
     listed = compile_kernel(kernel, capability)
@@ -209,8 +210,8 @@ def test_what_is_listed_is_what_a_device_runs(name: str, capability: tuple[int, 
 
 @pytest.mark.slow
 def test_the_report_is_a_table_that_says_what_was_compiled() -> None:
-    command = [sys.executable, "-m", "kernels.report", "nqueens", "prefix", "--sass"]
-    outcome = subprocess.run(command, capture_output=True, text=True, cwd=Path(kernels.__path__[0]).parent)
+    command = [sys.executable, "-m", "accelbench.kernels.report", "nqueens", "prefix", "--sass"]
+    outcome = subprocess.run(command, capture_output=True, text=True, cwd=ROOT)
     assert outcome.returncode == 0, outcome.stderr
     assert re.search(r"nqueens prefix\s+8\.0\s+\d+\s+9,216\s+0\s+0\s+\d+ instr\.\s+node", outcome.stdout)
     assert "LDS" in outcome.stdout
@@ -218,19 +219,19 @@ def test_the_report_is_a_table_that_says_what_was_compiled() -> None:
 
 @pytest.mark.slow
 def test_the_report_refuses_a_name_that_no_kernel_has() -> None:
-    command = [sys.executable, "-m", "kernels.report", "nothing"]
-    outcome = subprocess.run(command, capture_output=True, text=True, cwd=Path(kernels.__path__[0]).parent)
+    command = [sys.executable, "-m", "accelbench.kernels.report", "nothing"]
+    outcome = subprocess.run(command, capture_output=True, text=True, cwd=ROOT)
     assert outcome.returncode == 2
     assert "no kernel's name" in outcome.stderr
 
 
 def test_a_tuned_kernel_that_spills_is_a_failure(monkeypatch: pytest.MonkeyPatch, capsys) -> None:  # type: ignore[no-untyped-def]
-    from kernels import report
+    from accelbench.kernels import report
 
     code = SimpleNamespace(registers=255, shared_bytes=0, stack_bytes=96, spill_bytes=96, loop=("FFMA",))
     monkeypatch.setattr(report, "compile_kernel", lambda kernel, capability: code)
     monkeypatch.setattr(report, "device_kernels", lambda: [NumbaKernel("greedy", None, None, tuned=True)])
-    monkeypatch.setattr(sys, "argv", ["kernels.report"])
+    monkeypatch.setattr(sys, "argv", ["accelbench.kernels.report"])
     assert report.main() == 1
     assert "spilled: greedy" in capsys.readouterr().out
 
@@ -239,8 +240,8 @@ def test_a_tuned_kernel_that_spills_is_a_failure(monkeypatch: pytest.MonkeyPatch
 @pytest.mark.timeout(600)
 @pytest.mark.needs("cuda-12")
 def test_every_kernel_compiles_without_spills_by_cuda_12() -> None:
-    report = [CUDA12, "-m", "kernels.report", "--capability", "9.0"]
-    outcome = subprocess.run(report, cwd=Path(kernels.__path__[0]).parent, capture_output=True, text=True)
+    report = [CUDA12, "-m", "accelbench.kernels.report", "--capability", "9.0"]
+    outcome = subprocess.run(report, cwd=ROOT, capture_output=True, text=True)
     assert outcome.returncode == 0, outcome.stdout + outcome.stderr
     assert re.match(r"compiled by nvJitLink 12\.\d+, NVRTC 12\.\d+\n", outcome.stdout)
     compiled = re.findall(r" 9\.0 +\d+ +[\d,]+ +0 +0 ", outcome.stdout)

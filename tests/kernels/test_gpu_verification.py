@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kernels.stream.gpu_task import longest_chain, verify_dot, verify_elements
-from kernels.stream.operations import SCALAR
+from accelbench.kernels.stream.gpu_task import longest_chain, verify_dot, verify_elements
+from accelbench.kernels.stream.operations import SCALAR
 
 
 @pytest.mark.parametrize("op", ["copy", "mul", "add", "triad"])

@@ -12,13 +12,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kernels import lockstep
-from kernels.lockstep import Lockstep, Part, Task, nothing, together
-from profiling.ranks.channel import Address
-from profiling.ranks.meeting import Stranger, connect
-from profiling.ranks.world import World
-from profiling.records.quality import Verification
-from profiling.records.work import Work
+from accelbench.kernels import lockstep
+from accelbench.kernels.lockstep import Lockstep, Part, Task, nothing, together
+from accelbench.profiling.ranks.channel import Address
+from accelbench.profiling.ranks.meeting import Stranger, connect
+from accelbench.profiling.ranks.world import World
+from accelbench.profiling.records.quality import Verification
+from accelbench.profiling.records.work import Work
 from tests.kernels.in_ranks import in_ranks, worlds
 
 

@@ -9,12 +9,12 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from kernels.matmul import cpu_numba, gemm, matmul
-from kernels.matmul.packing import pack_b
-from kernels.matmul.shapes import Product
-from kernels.simd import tile_shape
-from profiling.benchmark import Skip
-from profiling.records.point import Point
+from accelbench.kernels.matmul import cpu_numba, gemm, matmul
+from accelbench.kernels.matmul.packing import pack_b
+from accelbench.kernels.matmul.shapes import Product
+from accelbench.kernels.simd import tile_shape
+from accelbench.profiling.benchmark import Skip
+from accelbench.profiling.records.point import Point
 
 IMPLS = ("vendor", "numba")
 DTYPES = ("float32", "float64")

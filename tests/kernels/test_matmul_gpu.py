@@ -11,15 +11,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import profiling.machine.nvidia.cuda
-from kernels.matmul import cublaslt, gpu_numba, gpu_task, gpu_vendor
-from kernels.matmul.formats import FORMATS, draw, from_storage, to_storage
-from kernels.matmul.gpu_task import Operands
-from kernels.matmul.shapes import Product
-from kernels.matmul.split import slices_each
-from profiling.benchmark import Skip
-from profiling.machine.devices import device_kind
-from profiling.records.point import Point
+from accelbench.kernels.matmul import cublaslt, gpu_numba, gpu_task, gpu_vendor
+from accelbench.kernels.matmul.formats import FORMATS, draw, from_storage, to_storage
+from accelbench.kernels.matmul.gpu_task import Operands
+from accelbench.kernels.matmul.shapes import Product
+from accelbench.kernels.matmul.split import slices_each
+from accelbench.profiling.benchmark import Skip
+from accelbench.profiling.machine.devices import device_kind
+from accelbench.profiling.machine.nvidia import cuda
+from accelbench.profiling.records.point import Point
 from tests.kernels.host_cupy import at, cupy
 from tests.profiling.machine.test_vendor_peaks import machine
 
@@ -155,8 +155,8 @@ def test_inputs_are_fresh_at_each_verification() -> None:
 
 
 def test_matrices_that_do_not_fit_are_skipped_before_they_are_allocated(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gpu_task, "require_device_memory", profiling.machine.nvidia.cuda.require_device_memory)
-    monkeypatch.setattr(profiling.machine.nvidia.cuda, "free_memory", lambda: 3 * 4096**2 * 4)
+    monkeypatch.setattr(gpu_task, "require_device_memory", cuda.require_device_memory)
+    monkeypatch.setattr(cuda, "free_memory", lambda: 3 * 4096**2 * 4)
     with pytest.raises(Skip, match=r"needs 192 MiB of device memory"):
         gpu_task.gpu_task(point("float32", n=4096), lambda operands: pytest.fail("allocated"))
 
@@ -169,7 +169,7 @@ def test_matrices_that_do_not_fit_are_skipped_before_they_are_allocated(monkeypa
 def test_a_card_without_the_units_is_skipped_with_the_capability_it_needs(
     monkeypatch: pytest.MonkeyPatch, dtype: str, found: tuple[int, int], needed: str
 ) -> None:
-    monkeypatch.setattr(profiling.machine.nvidia.cuda, "compute_capability", lambda: found)
+    monkeypatch.setattr(cuda, "compute_capability", lambda: found)
     message = f"{dtype} needs compute capability {needed}, and this device has {found[0]}.{found[1]}"
     with pytest.raises(Skip, match=message):
         gpu_vendor.prepare(point(dtype, n=16))
@@ -263,7 +263,7 @@ def test_cublaslt_is_asked_for_the_row_major_product(
 ) -> None:
     library = HostLibrary()
     monkeypatch.setattr(cublaslt, "_library", lambda: library)
-    monkeypatch.setattr(profiling.machine.nvidia.cuda, "compute_capability", lambda: (9, 0))
+    monkeypatch.setattr(cuda, "compute_capability", lambda: (9, 0))
     task = gpu_vendor.prepare(point(dtype, **params))
     outcome = task.verify()
     assert outcome.passed, outcome
@@ -276,7 +276,7 @@ def test_a_product_that_cublaslt_has_no_algorithm_for_is_skipped(
     monkeypatch: pytest.MonkeyPatch, status: int, count: int
 ) -> None:
     monkeypatch.setattr(cublaslt, "_library", lambda: HostLibrary(status, count))
-    monkeypatch.setattr(profiling.machine.nvidia.cuda, "compute_capability", lambda: (9, 0))
+    monkeypatch.setattr(cuda, "compute_capability", lambda: (9, 0))
     with pytest.raises(Skip, match="cuBLASLt has no algorithm for this product of fp8 matrices"):
         gpu_vendor.prepare(point("fp8", n=32))
 

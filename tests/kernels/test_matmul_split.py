@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kernels.matmul.split import WARP, adding_blocks, parts_of, slices_each, workspace_bytes
+from accelbench.kernels.matmul.split import WARP, adding_blocks, parts_of, slices_each, workspace_bytes
 
 tiles = st.integers(1, 10_000)
 slices = st.integers(1, 100_000)

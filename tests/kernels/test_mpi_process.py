@@ -11,13 +11,13 @@ from pathlib import Path
 import psutil
 import pytest
 
-from kernels import mpi_process
-from kernels.mpi_process import ADDRESS, in_mpi_process
-from profiling.benchmark import Skip, Task
-from profiling.ranks.world import World
-from profiling.records.point import Point
-from profiling.records.quality import Metric
-from profiling.records.work import Work
+from accelbench.kernels import mpi_process
+from accelbench.kernels.mpi_process import ADDRESS, in_mpi_process
+from accelbench.profiling.benchmark import Skip, Task
+from accelbench.profiling.ranks.world import World
+from accelbench.profiling.records.point import Point
+from accelbench.profiling.records.quality import Metric
+from accelbench.profiling.records.work import Work
 
 OWN = "tests.kernels.own_mpi_task"
 

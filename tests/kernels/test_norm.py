@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kernels.norm import answers, cpu_numba, cpu_task, norm
-from kernels.stream.cpu_numba import aligned_empty
-from kernels.threads import thread_count
-from profiling.benchmark import Skip
-from profiling.records.point import Point
+from accelbench.kernels.norm import answers, cpu_numba, cpu_task, norm
+from accelbench.kernels.stream.cpu_numba import aligned_empty
+from accelbench.kernels.threads import thread_count
+from accelbench.profiling.benchmark import Skip
+from accelbench.profiling.records.point import Point
 
 
 def point(impl: str, width: int) -> Point:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kernels.treesearch.nqueens.borders import (
+from accelbench.kernels.treesearch.nqueens.borders import (
     MAX_QUEENS,
     STEP_SHIFT,
     border_queens,
@@ -23,8 +23,8 @@ from kernels.treesearch.nqueens.borders import (
     uncut,
     valid_placements,
 )
-from kernels.treesearch.nqueens.published import NODES_INSIDE_BORDERS, SOLUTIONS
-from kernels.treesearch.nqueens.recount import recount_task
+from accelbench.kernels.treesearch.nqueens.published import NODES_INSIDE_BORDERS, SOLUTIONS
+from accelbench.kernels.treesearch.nqueens.recount import recount_task
 
 
 def squares_of_borders(queens: int) -> set[frozenset[tuple[int, int]]]:

@@ -10,9 +10,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from kernels.treesearch.nqueens import cpu_prefix, cpu_tuned, nqueens
-from kernels.treesearch.nqueens.published import NODES, NODES_INSIDE_BORDERS, SOLUTIONS
-from profiling.records.point import Point
+from accelbench.kernels.treesearch.nqueens import cpu_prefix, cpu_tuned, nqueens
+from accelbench.kernels.treesearch.nqueens.published import NODES, NODES_INSIDE_BORDERS, SOLUTIONS
+from accelbench.profiling.records.point import Point
 from tests.nqueens_baselines import half_board, textbook
 
 SEARCHES = [(impl, cores) for impl in ("tuned", "prefix") for cores in ("one", "all")]
@@ -57,7 +57,7 @@ def test_the_counts_do_not_depend_on_how_many_states_wait():
     """The search runs in a process of its own, as the size is compiled into it."""
     program = """
 import sys
-from kernels.treesearch.nqueens import cpu_tuned
+from accelbench.kernels.treesearch.nqueens import cpu_tuned
 cpu_tuned.BLOCK = 8
 cpu_tuned.CAPACITY = 2 * cpu_tuned.BLOCK + cpu_tuned.SPARE
 cpu_tuned.BUFFER = 4 * cpu_tuned.CAPACITY
@@ -83,7 +83,7 @@ def test_the_counts_do_not_depend_on_the_width_of_vectors(isa):
     """Every width that this CPU has, with words of 16 bits, two masks in a word of 32, and one in a word of 32."""
     program = f"""
 import sys
-from kernels.treesearch.nqueens import cpu_tuned, lanes
+from accelbench.kernels.treesearch.nqueens import cpu_tuned, lanes
 from tests.kernels.test_nqueens_cpu import nqueens, point
 assert (lanes.LANES, lanes.NARROW_LANES) == {WIDTHS[isa]}
 passed = [nqueens(point("tuned", queens)).verify().passed for queens in range(1, 13)]

@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numba.core.errors import TypingError
 
-from kernels.threads import compiled
-from kernels.treesearch.nqueens.lanes import (
+from accelbench.kernels.threads import compiled
+from accelbench.kernels.treesearch.nqueens.lanes import (
     LANES,
     NARROW_LANES,
     choice,

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kernels.treesearch.nqueens.prefixes import MAX_QUEENS, enumerate_prefixes, next_row
-from kernels.treesearch.nqueens.published import NODES, SOLUTIONS
+from accelbench.kernels.treesearch.nqueens.prefixes import MAX_QUEENS, enumerate_prefixes, next_row
+from accelbench.kernels.treesearch.nqueens.published import NODES, SOLUTIONS
 
 
 def brute_force(queens: int) -> tuple[int, int]:

@@ -9,13 +9,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from kernels.cache.pages import huge_empty
-from kernels.numa import cpu_bandwidth, cpu_latency, numa_bandwidth, numa_latency, placing, topology
-from kernels.numa.pinned import PinnedThreads
-from kernels.numa.topology import Node, Route, read_nodes, route
-from profiling.benchmark import Skip
-from profiling.machine.environment.cpu import one_thread_per_core
-from profiling.records.point import Point
+from accelbench.kernels.cache.pages import huge_empty
+from accelbench.kernels.numa import cpu_bandwidth, cpu_latency, numa_bandwidth, numa_latency, placing, topology
+from accelbench.kernels.numa.pinned import PinnedThreads
+from accelbench.kernels.numa.topology import Node, Route, read_nodes, route
+from accelbench.profiling.benchmark import Skip
+from accelbench.profiling.machine.environment.cpu import one_thread_per_core
+from accelbench.profiling.records.point import Point
 from tests.fixtures.machines import build, memory_nodes
 from tests.fixtures.machines import topology as cpus_of
 

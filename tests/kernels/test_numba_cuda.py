@@ -17,9 +17,9 @@ from tests.requirements import not_tested
 PACKAGES = ("pydantic", "numba", "numba-cuda", "numpy", "nvidia-nvvm", "nvidia-cuda-nvrtc")
 COMPILE = """
 import numpy
-from kernels.compilation import to_ptx
-from kernels.stream import gpu_numba
-from kernels.treesearch.nqueens import gpu_tuned
+from accelbench.kernels.compilation import to_ptx
+from accelbench.kernels.stream import gpu_numba
+from accelbench.kernels.treesearch.nqueens import gpu_tuned
 
 print(numpy.__version__)
 for kernel in [*gpu_numba.device_code(), *gpu_tuned.device_code()]:

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kernels.optimizer_step import answers, cpu_numba, cpu_task, optimizer_step
-from kernels.threads import thread_count
-from profiling.benchmark import Skip
-from profiling.records.point import Point
+from accelbench.kernels.optimizer_step import answers, cpu_numba, cpu_task, optimizer_step
+from accelbench.kernels.threads import thread_count
+from accelbench.profiling.benchmark import Skip
+from accelbench.profiling.records.point import Point
 
 
 def point(impl: str) -> Point:

@@ -9,11 +9,11 @@ import subprocess
 import numpy as np
 import pytest
 
-from kernels.compilation import CAPABILITIES, compile_kernel
-from kernels.peak_arith import cpu_fma, gpu_fma, peak_arith
-from kernels.simd import fma_chains, lanes
-from kernels.threads import thread_count
-from profiling.records.point import Point
+from accelbench.kernels.compilation import CAPABILITIES, compile_kernel
+from accelbench.kernels.peak_arith import cpu_fma, gpu_fma, peak_arith
+from accelbench.kernels.simd import fma_chains, lanes
+from accelbench.kernels.threads import thread_count
+from accelbench.profiling.records.point import Point
 from tests.requirements import not_tested
 
 CASES = [(dtype, cores) for dtype in ("float32", "float64") for cores in ("one", "all")]

@@ -12,13 +12,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kernels.lockstep import Lockstep
-from kernels.pingpong import cpu_tcp
-from kernels.pingpong.trips import Trips, make_task
-from profiling.benchmark import Skip, Task
-from profiling.ranks.channel import Channel
-from profiling.ranks.world import World
-from profiling.records.point import Point
+from accelbench.kernels.lockstep import Lockstep
+from accelbench.kernels.pingpong import cpu_tcp
+from accelbench.kernels.pingpong.trips import Trips, make_task
+from accelbench.profiling.benchmark import Skip, Task
+from accelbench.profiling.ranks.channel import Channel
+from accelbench.profiling.ranks.world import World
+from accelbench.profiling.records.point import Point
 from tests.conftest import Run, records
 from tests.kernels.in_ranks import verified
 
@@ -98,7 +98,7 @@ def test_a_peer_that_closes_in_the_middle_is_an_error(exchange: Any) -> None:
 
 
 def test_memory_that_is_not_there_is_a_skip(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("profiling.machine.free_memory.available_bytes", lambda: 1 << 20)
+    monkeypatch.setattr("accelbench.profiling.machine.free_memory.available_bytes", lambda: 1 << 20)
     with pytest.raises(Skip, match="needs 1 MiB of memory"):
         cpu_tcp.prepare(point(1 << 19))
 

@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kernels.exact import LARGEST, SUM_TYPE, draw, verify_sum
-from kernels.reduce import cpu_numba, cpu_task, reduce
-from kernels.reduce.vectors import CHAINS, sum_vectors
-from kernels.simd import lanes
-from kernels.threads import thread_count
-from profiling.benchmark import Skip
-from profiling.records.point import Point
+from accelbench.kernels.exact import LARGEST, SUM_TYPE, draw, verify_sum
+from accelbench.kernels.reduce import cpu_numba, cpu_task, reduce
+from accelbench.kernels.reduce.vectors import CHAINS, sum_vectors
+from accelbench.kernels.simd import lanes
+from accelbench.kernels.threads import thread_count
+from accelbench.profiling.benchmark import Skip
+from accelbench.profiling.records.point import Point
 
 DTYPES = sorted(SUM_TYPE)
 CHUNK = 1024

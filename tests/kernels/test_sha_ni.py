@@ -18,9 +18,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from llvmlite import ir
 
-from kernels.treesearch.uts import sha_ni
-from kernels.treesearch.uts.sha1_rounds import WORD
-from kernels.treesearch.uts.trees import STATE_WORDS
+from accelbench.kernels.treesearch.uts import sha_ni
+from accelbench.kernels.treesearch.uts.sha1_rounds import WORD
+from accelbench.kernels.treesearch.uts.trees import STATE_WORDS
 
 MESSAGE_WORDS = STATE_WORDS + 1
 X86 = "x86_64-unknown-linux-gnu"
@@ -78,7 +78,7 @@ def search_code(cpu: str, extensions: str) -> str:
 from tests.kernels.cross import compile_kernel, pretend
 pretend({X86!r}, 0)
 from numba import int64, uint32
-from kernels.treesearch.uts.cpu_sharing import search
+from accelbench.kernels.treesearch.uts.cpu_sharing import search
 table, flat = uint32[:, ::1], int64[::1]
 print(compile_kernel(search, (table, uint32, table, flat, table, flat)).library.get_asm_str())
 """

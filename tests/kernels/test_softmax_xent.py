@@ -10,13 +10,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numba import njit
 
-from kernels.simd import lanes, load, store_past_cache
-from kernels.softmax_xent import answers, cpu_numba, cpu_task, softmax_xent
-from kernels.stream.cpu_numba import aligned_empty
-from kernels.threads import thread_count
-from kernels.vector_math import SMALLEST, exponential, larger, largest_lane
-from profiling.benchmark import Skip
-from profiling.records.point import Point
+from accelbench.kernels.simd import lanes, load, store_past_cache
+from accelbench.kernels.softmax_xent import answers, cpu_numba, cpu_task, softmax_xent
+from accelbench.kernels.stream.cpu_numba import aligned_empty
+from accelbench.kernels.threads import thread_count
+from accelbench.kernels.vector_math import SMALLEST, exponential, larger, largest_lane
+from accelbench.profiling.benchmark import Skip
+from accelbench.profiling.records.point import Point
 
 LANES = lanes(4)
 

@@ -8,10 +8,10 @@ from math import gcd, isqrt
 import numpy as np
 import pytest
 
-from kernels.exact import LARGEST
-from kernels.stream import gpu_arrays
-from profiling.benchmark import Skip
-from profiling.machine.nvidia import cuda
+from accelbench.kernels.exact import LARGEST
+from accelbench.kernels.stream import gpu_arrays
+from accelbench.profiling.benchmark import Skip
+from accelbench.profiling.machine.nvidia import cuda
 
 GIB = 1 << 30
 CARDS = {

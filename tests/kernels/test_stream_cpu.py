@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from kernels.caches import last_level_bytes
-from kernels.stream import cpu_numba, stream
-from kernels.threads import thread_count
-from profiling.benchmark import Skip
-from profiling.records.point import Point
+from accelbench.kernels.caches import last_level_bytes
+from accelbench.kernels.stream import cpu_numba, stream
+from accelbench.kernels.threads import thread_count
+from accelbench.profiling.benchmark import Skip
+from accelbench.profiling.records.point import Point
 
 DTYPES = ("float32", "float64")
 OPS = ("copy", "mul", "add", "triad", "dot")

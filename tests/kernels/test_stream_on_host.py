@@ -13,10 +13,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kernels.stream.gpu_arrays import ACCESS_BYTES
-from kernels.stream.gpu_cupy import SOURCE, options
-from kernels.stream.gpu_task import longest_chain, verify_dot, verify_elements
-from kernels.stream.operations import SCALAR
+from accelbench.kernels.stream.gpu_arrays import ACCESS_BYTES
+from accelbench.kernels.stream.gpu_cupy import SOURCE, options
+from accelbench.kernels.stream.gpu_task import longest_chain, verify_dot, verify_elements
+from accelbench.kernels.stream.operations import SCALAR
 
 THREADS = 32
 ELEMENTWISE = ("copy", "mul", "add", "triad")

@@ -16,13 +16,13 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from kernels.attention import gpu_mma, gpu_task, gpu_torch, gpu_vendor
-from kernels.attention.accuracy import verify_attention
-from kernels.attention.shape import MASKS, Attention
-from kernels.compilation import compile_kernel
-from kernels.matmul.formats import draw, from_storage
-from profiling.benchmark import Skip
-from profiling.records.point import Point
+from accelbench.kernels.attention import gpu_mma, gpu_task, gpu_torch, gpu_vendor
+from accelbench.kernels.attention.accuracy import verify_attention
+from accelbench.kernels.attention.shape import MASKS, Attention
+from accelbench.kernels.compilation import compile_kernel
+from accelbench.kernels.matmul.formats import draw, from_storage
+from accelbench.profiling.benchmark import Skip
+from accelbench.profiling.records.point import Point
 from tests.kernels import host_cupy
 from tests.kernels.emulation import (
     DTYPES,

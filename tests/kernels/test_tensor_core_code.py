@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from kernels.compilation import compile_kernel
-from kernels.matmul import gpu_mma, gpu_parts, gpu_wgmma
+from accelbench.kernels.compilation import compile_kernel
+from accelbench.kernels.matmul import gpu_mma, gpu_parts, gpu_wgmma
 
 
 @pytest.mark.slow

@@ -14,13 +14,13 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from kernels.matmul import gpu_mma, gpu_parts, gpu_task, gpu_wgmma
-from kernels.matmul.formats import draw
-from kernels.matmul.shapes import Product
-from kernels.matmul.split import ADD_THREADS, adding_blocks
-from kernels.matmul.tensor_map import tensor_map
-from profiling.benchmark import Skip
-from profiling.records.point import Point
+from accelbench.kernels.matmul import gpu_mma, gpu_parts, gpu_task, gpu_wgmma
+from accelbench.kernels.matmul.formats import draw
+from accelbench.kernels.matmul.shapes import Product
+from accelbench.kernels.matmul.split import ADD_THREADS, adding_blocks
+from accelbench.kernels.matmul.tensor_map import tensor_map
+from accelbench.profiling.benchmark import Skip
+from accelbench.profiling.records.point import Point
 from tests.kernels import host_cupy
 from tests.kernels.emulation import DTYPES, FAULTS, KERNELS, Emulated
 
@@ -265,7 +265,7 @@ def test_a_tensor_map_that_the_driver_refuses_is_an_error(emulated: Emulated) ->
 def test_the_numbers_of_a_tensor_map_are_those_of_cuda() -> None:
     from cuda.bindings import driver
 
-    from kernels.matmul import tensor_map as ours
+    from accelbench.kernels.matmul import tensor_map as ours
 
     assert driver.CUtensorMapDataType.CU_TENSOR_MAP_DATA_TYPE_UINT16 == ours.UINT16
     assert driver.CUtensorMapInterleave.CU_TENSOR_MAP_INTERLEAVE_NONE == ours.NOT_INTERLEAVED

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from pathlib import Path
 
-import kernels
+from accelbench import kernels
 
 MODULES = sorted(Path(kernels.__file__).parent.rglob("*.py"))
 DECORATORS = {"compiled", "parallel"}

@@ -23,14 +23,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kernels import tiles
-from kernels.matmul.formats import from_storage
-from kernels.peak_arith import cpu_dots, cpu_tiles, peak_arith
-from kernels.peak_arith.narrow_task import to_bytes
-from kernels.threads import compiled, parallel
-from kernels.tiles import INSTRUCTIONS, TileDot, find_tile_dot, interleaved, refusal, tile_configuration
-from profiling.benchmark import Skip, Task
-from profiling.records.point import Point
+from accelbench.kernels import tiles
+from accelbench.kernels.matmul.formats import from_storage
+from accelbench.kernels.peak_arith import cpu_dots, cpu_tiles, peak_arith
+from accelbench.kernels.peak_arith.narrow_task import to_bytes
+from accelbench.kernels.threads import compiled, parallel
+from accelbench.kernels.tiles import INSTRUCTIONS, TileDot, find_tile_dot, interleaved, refusal, tile_configuration
+from accelbench.profiling.benchmark import Skip, Task
+from accelbench.profiling.records.point import Point
 
 AMX = frozenset({"amx-tile", "amx-int8", "amx-bf16"})
 VECTORS = frozenset({"avx512f", "avx512vnni", "avx512bf16"})
@@ -215,7 +215,7 @@ def test_the_record_names_the_instruction_and_why_tiles_were_not_used(
     has: frozenset[str], refused: str | None, instruction: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tiles, "features", lambda: has)
-    monkeypatch.setattr("kernels.dots.features", lambda: VECTORS)
+    monkeypatch.setattr("accelbench.kernels.dots.features", lambda: VECTORS)
     monkeypatch.setattr(cpu_dots, "refusal", lambda: refused)
     task = ceiling("int8")
     assert task.metrics is not None
@@ -226,7 +226,7 @@ def test_the_record_names_the_instruction_and_why_tiles_were_not_used(
 
 def test_a_cpu_with_neither_tiles_nor_vectors_skips(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tiles, "features", lambda: AMX)
-    monkeypatch.setattr("kernels.dots.features", lambda: frozenset())
+    monkeypatch.setattr("accelbench.kernels.dots.features", lambda: frozenset())
     monkeypatch.setattr(cpu_dots, "refusal", lambda: "Linux refuses")
     with pytest.raises(Skip, match="Linux refuses"):
         ceiling("int8")
@@ -244,7 +244,7 @@ def test_other_systems_are_not_asked(monkeypatch: pytest.MonkeyPatch) -> None:
 
 COMPILE = """
 from numba import types
-from kernels.peak_arith import cpu_tiles
+from accelbench.kernels.peak_arith import cpu_tiles
 from tests.kernels.cross import compile_kernel, pretend
 pretend("x86_64-unknown-linux-gnu", 0)
 flat = lambda kind: types.Array(kind, 1, "C")

@@ -13,10 +13,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kernels.transfer import DIRECTION, KIB, MEMORY, copies, gpu_fit, gpu_size, transfer, transfer_fit
-from kernels.transfer.fit import fit_line
-from profiling.benchmark import Skip, Task
-from profiling.records.point import Point
+from accelbench.kernels.transfer import DIRECTION, KIB, MEMORY, copies, gpu_fit, gpu_size, transfer, transfer_fit
+from accelbench.kernels.transfer.fit import fit_line
+from accelbench.profiling.benchmark import Skip, Task
+from accelbench.profiling.records.point import Point
 from tests.kernels import host_cupy
 
 WAYS = {"to-device": 1, "from-device": 1, "both": 2}

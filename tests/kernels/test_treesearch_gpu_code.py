@@ -7,16 +7,16 @@ from typing import Any
 
 import pytest
 
-from kernels.compilation import compile_kernel, to_ptx
-from kernels.device_code import NumbaKernel
-from kernels.numba_cuda import cuda, uint32, void
-from kernels.treesearch.device_search import BLOCKS_PER_MULTIPROCESSOR
-from kernels.treesearch.flowshop import gpu_sharing as flowshop
-from kernels.treesearch.gpu_pool import THREADS
-from kernels.treesearch.nqueens import gpu_prefix, gpu_tuned, residency
-from kernels.treesearch.nqueens.residency import Multiprocessor
-from kernels.treesearch.uts import gpu_sharing as uts
-from kernels.treesearch.uts.device_sha1 import HASH_INSTRUCTIONS, hash_child
+from accelbench.kernels.compilation import compile_kernel, to_ptx
+from accelbench.kernels.device_code import NumbaKernel
+from accelbench.kernels.numba_cuda import cuda, uint32, void
+from accelbench.kernels.treesearch.device_search import BLOCKS_PER_MULTIPROCESSOR
+from accelbench.kernels.treesearch.flowshop import gpu_sharing as flowshop
+from accelbench.kernels.treesearch.gpu_pool import THREADS
+from accelbench.kernels.treesearch.nqueens import gpu_prefix, gpu_tuned, residency
+from accelbench.kernels.treesearch.nqueens.residency import Multiprocessor
+from accelbench.kernels.treesearch.uts import gpu_sharing as uts
+from accelbench.kernels.treesearch.uts.device_sha1 import HASH_INSTRUCTIONS, hash_child
 
 (TUNED,) = (kernel for kernel in gpu_tuned.device_code() if kernel.tuned)
 SEARCHES = [*uts.device_code(), *flowshop.device_code()]

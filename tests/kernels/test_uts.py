@@ -14,10 +14,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kernels.threads import compiled
-from kernels.treesearch import sharing
-from kernels.treesearch.uts import cpu_sharing, trees, uts
-from kernels.treesearch.uts.sha1 import (
+from accelbench.kernels.threads import compiled
+from accelbench.kernels.treesearch import sharing
+from accelbench.kernels.treesearch.uts import cpu_sharing, trees, uts
+from accelbench.kernels.treesearch.uts.sha1 import (
     DEPTH,
     FERTILE_FROM,
     HASHED,
@@ -30,9 +30,17 @@ from kernels.treesearch.uts.sha1 import (
     hash_child,
     hash_nodes,
 )
-from kernels.treesearch.uts.trees import RANDOM_VALUES, STATE_WORDS, TREES, Binomial, Geometric, Tree, thresholds_of
-from profiling.benchmark import REGISTRY
-from profiling.records.point import Point
+from accelbench.kernels.treesearch.uts.trees import (
+    RANDOM_VALUES,
+    STATE_WORDS,
+    TREES,
+    Binomial,
+    Geometric,
+    Tree,
+    thresholds_of,
+)
+from accelbench.profiling.benchmark import REGISTRY
+from accelbench.profiling.records.point import Point
 
 SMALL = "T1", "T2", "T3", "T5"
 ONE_NODE = Tree("one", Geometric(4, "fixed", 0), seed=19, nodes=1, depth=0, leaves=1)
@@ -145,7 +153,7 @@ def test_the_published_counts_are_reproduced(name):
 def test_the_counts_do_not_depend_on_the_vectors_nor_on_sha_ni(isa, lanes):
     program = f"""
 import sys
-from kernels.treesearch.uts import sha1, sha_ni
+from accelbench.kernels.treesearch.uts import sha1, sha_ni
 from tests.kernels.test_uts import point, uts
 assert sha1.LANES == {lanes}
 assert (sha1.emit_nodes is sha_ni.emit_sha1) is {"sha" in isa.split()}

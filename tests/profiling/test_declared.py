@@ -7,16 +7,16 @@ from typing import Any
 
 import pytest
 
+from accelbench.profiling.analysis.course import Course
+from accelbench.profiling.analysis.roofline import ceilings, share_of_ceiling, share_of_peak
+from accelbench.profiling.benchmark import Benchmark, Task, axis
+from accelbench.profiling.machine.environment.collect import collect
+from accelbench.profiling.measure import measure
+from accelbench.profiling.records.point import Point
+from accelbench.profiling.records.quality import Verification
+from accelbench.profiling.records.record import Record
+from accelbench.profiling.records.work import Work
 from accelbench.report.rows import make_rows
-from profiling.analysis.course import Course
-from profiling.analysis.roofline import ceilings, share_of_ceiling, share_of_peak
-from profiling.benchmark import Benchmark, Task, axis
-from profiling.machine.environment.collect import collect
-from profiling.measure import measure
-from profiling.records.point import Point
-from profiling.records.quality import Verification
-from profiling.records.record import Record
-from profiling.records.work import Work
 
 WIDTHS = {"breit": "float64", "schmal": "float32"}
 

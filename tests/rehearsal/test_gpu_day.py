@@ -15,8 +15,8 @@ from typing import Any
 
 import pytest
 
-from profiling.analysis.roofline import share_of_peak_at_clock
-from profiling.records.record import Record
+from accelbench.profiling.analysis.roofline import share_of_peak_at_clock
+from accelbench.profiling.records.record import Record
 from tests.conftest import info, records
 from tests.rehearsal.conftest import SUITES, Rehearsed
 from tests.rehearsal.stand_ins.sitecustomize import UNCHECKED

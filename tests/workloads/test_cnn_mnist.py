@@ -9,15 +9,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from profiling.benchmark import Skip, Training
-from profiling.machine import free_memory as memory
-from profiling.records.point import Point
+from accelbench.profiling.benchmark import Skip, Training
+from accelbench.profiling.machine import free_memory as memory
+from accelbench.profiling.records.point import Point
+from accelbench.workloads import data
+from accelbench.workloads.cnn_mnist import cnn_mnist, floors, parameters
+from accelbench.workloads.data import Digits, load_mnist
+from accelbench.workloads.training import keras_model
+from accelbench.workloads.training.quality import floor
 from tests.conftest import Run, records
-from workloads import data
-from workloads.cnn_mnist import cnn_mnist, floors, parameters
-from workloads.data import Digits, load_mnist
-from workloads.training import keras_model
-from workloads.training.quality import floor
 
 pytestmark = pytest.mark.slow
 

@@ -17,17 +17,17 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from profiling.benchmark import Skip, Training
-from profiling.machine import free_memory as memory
-from profiling.records.point import Point
-from profiling.records.quality import Metric
+from accelbench.profiling.benchmark import Skip, Training
+from accelbench.profiling.machine import free_memory as memory
+from accelbench.profiling.records.point import Point
+from accelbench.profiling.records.quality import Metric
+from accelbench.workloads import data
+from accelbench.workloads.data import Digits, load_mnist
+from accelbench.workloads.dbn_mnist import check, dbn_mnist, parameters
+from accelbench.workloads.training.keras_model import use_backend
+from accelbench.workloads.training.rbm import rbm
 from tests.conftest import ROOT
 from tests.requirements import BACKENDS
-from workloads import data
-from workloads.data import Digits, load_mnist
-from workloads.dbn_mnist import check, dbn_mnist, parameters
-from workloads.training.keras_model import use_backend
-from workloads.training.rbm import rbm
 
 pytestmark = pytest.mark.slow
 
@@ -110,10 +110,10 @@ def test_a_step_of_contrastive_divergence_is_the_enumerated_one(k: int) -> None:
 SAME_EVERYWHERE = """
 import json, sys
 from dataclasses import replace
-from profiling.records.point import Point
-from workloads import data, dbn_mnist
-from workloads.data import load_mnist
-from workloads.training.keras_model import use_backend
+from accelbench.profiling.records.point import Point
+from accelbench.workloads import data, dbn_mnist
+from accelbench.workloads.data import load_mnist
+from accelbench.workloads.training.keras_model import use_backend
 params = {"layers": 2, "units": 64, "k": 2, "batch": 20, "pretraining_epochs": 2, "epochs": 2}
 params["jit_compile"] = "off" if sys.argv[1] == "tensorflow" else "auto"  # without: two compilers are compared
 point = Point("dbn-mnist", "cpu", params, sys.argv[1], seed=3)

@@ -12,14 +12,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from profiling.benchmark import REGISTRY, Skip
-from profiling.records.point import Point, Scalar
+from accelbench.profiling.benchmark import REGISTRY, Skip
+from accelbench.profiling.records.point import Point, Scalar
+from accelbench.workloads.generate import ITEMSIZE, require_room, tolerance, verify_generated
+from accelbench.workloads.language.generation import Generation
+from accelbench.workloads.language.sizes import SIZES, Size
+from accelbench.workloads.training.keras_model import use_backend
 from tests.conftest import ROOT, Run, records
 from tests.requirements import BACKENDS, installed_backends
-from workloads.generate import ITEMSIZE, require_room, tolerance, verify_generated
-from workloads.language.generation import Generation
-from workloads.language.sizes import SIZES, Size
-from workloads.training.keras_model import use_backend
 
 SIZE = Size(width=64, blocks=2, heads=4, shared_heads=2, hidden=96, rate=1e-3)
 DEFAULTS: dict[str, Scalar] = {"phase": "decode", "size": "tiny", "batch": 2, "context": 16, "new": 6}
@@ -31,8 +31,8 @@ def point(precision: str = "float32", backend: str = "tensorflow", **params: Sca
 
 GENERATE = """
 import json, sys
-from profiling.records.point import Point
-from workloads.generate import generate
+from accelbench.profiling.records.point import Point
+from accelbench.workloads.generate import generate
 found = {}
 for params in json.loads(sys.argv[2]):
     task = generate(Point("generate", "cpu", params, sys.argv[1], seed=5))
@@ -87,7 +87,7 @@ def policy() -> Iterator[None]:
 
 
 def keys_a_position_late(patch: pytest.MonkeyPatch, generator: Any) -> None:
-    from workloads.language import cached
+    from accelbench.workloads.language import cached
 
     own = cached.written
     patch.setattr(cached, "written", lambda cache, new, begin: own(cache, new, begin + (new.shape[2] == 1)))
@@ -96,7 +96,7 @@ def keys_a_position_late(patch: pytest.MonkeyPatch, generator: Any) -> None:
 def keys_of_heads_permuted(patch: pytest.MonkeyPatch, generator: Any) -> None:
     from keras import ops
 
-    from workloads.language import cached
+    from accelbench.workloads.language import cached
 
     own = cached.written
     patch.setattr(
@@ -132,7 +132,7 @@ def the_own_token_not_seen(patch: pytest.MonkeyPatch, generator: Any) -> None:
 def the_second_likeliest_token(patch: pytest.MonkeyPatch, generator: Any) -> None:
     from keras import ops
 
-    from workloads.language import cached
+    from accelbench.workloads.language import cached
 
     patch.setattr(cached, "likeliest", lambda scores: ops.cast(ops.argsort(scores, axis=-1)[:, -2], "int32"))
 
@@ -141,7 +141,7 @@ def looking(patch: pytest.MonkeyPatch, change: Callable[[Any, Any], Any]) -> Non
     """Change whom a decoded token sees."""
     from keras import ops
 
-    from workloads.language.decoder import Block
+    from accelbench.workloads.language.decoder import Block
 
     own = Block.cached
 
@@ -178,8 +178,8 @@ FAULTS = (
 @pytest.mark.parametrize("precision", ["float32", "bfloat16"])
 def test_a_wrong_cache_is_caught(precision: str, policy: None) -> None:
     use_backend(point(precision))
-    from workloads.language.cached import Generator, spread_weights
-    from workloads.language.decoder import decoder
+    from accelbench.workloads.language.cached import Generator, spread_weights
+    from accelbench.workloads.language.decoder import decoder
 
     of = Generation(SIZE, batch=2, context=24, new=8, itemsize=ITEMSIZE[precision])
     model = decoder(SIZE, of.length)

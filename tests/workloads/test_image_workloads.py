@@ -12,15 +12,15 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from profiling.benchmark import Skip, Training
-from profiling.machine import free_memory as memory
-from profiling.records.point import Point
-from profiling.records.quality import Metric
+from accelbench.profiling.benchmark import Skip, Training
+from accelbench.profiling.machine import free_memory as memory
+from accelbench.profiling.records.point import Point
+from accelbench.profiling.records.quality import Metric
+from accelbench.workloads import data, deep_mnist_embryo, resnet50
+from accelbench.workloads.data import load_embryos
+from accelbench.workloads.training.quality import floor
 from tests.conftest import ROOT, Run, records
 from tests.requirements import ANY_BACKEND
-from workloads import data, deep_mnist_embryo, resnet50
-from workloads.data import load_embryos
-from workloads.training.quality import floor
 
 EMBRYO = {"image": 16, "batch": 10, "epochs": 1, "devices": 1}
 RESNET = {"image": 32, "batch": 4, "epochs": 1, "devices": 1, "workers": 2, "prefetch": 2}
@@ -141,18 +141,18 @@ def test_the_fixed_batch_is_learnt_and_a_rising_loss_is_refused() -> None:
 
 DEVICES = """
 import json, sys
-from profiling.records.point import Point
-from workloads import data
-from workloads.data import load_embryos
+from accelbench.profiling.records.point import Point
+from accelbench.workloads import data
+from accelbench.workloads.data import load_embryos
 data.load_embryos = lambda size, **drawn: load_embryos(size, train=60, held_out=20)
-from workloads.training.keras_model import use_backend
+from accelbench.workloads.training.keras_model import use_backend
 params = {"image": 16, "batch": 10, "epochs": 2, "devices": int(sys.argv[2])}
 point = Point("deep-mnist-embryo", "cpu", params, sys.argv[1], 5)
 use_backend(point)
 import keras
 dropout = keras.layers.Dropout
 keras.layers.Dropout = lambda rate: dropout(0.0)
-from workloads.deep_mnist_embryo import deep_mnist_embryo
+from accelbench.workloads.deep_mnist_embryo import deep_mnist_embryo
 print(json.dumps(deep_mnist_embryo(point).fit([])["loss"]))
 """
 

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
-from workloads.data import DataError
-from workloads.data.imagenet import load_imagenet, parse_example
+from accelbench.workloads.data import DataError
+from accelbench.workloads.data.imagenet import load_imagenet, parse_example
 
 
 def jpeg(colour: tuple[int, int, int], width: int = 60, height: int = 40) -> bytes:

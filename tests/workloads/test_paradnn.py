@@ -10,15 +10,14 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from profiling.benchmark import REGISTRY, Skip, Training
-from profiling.flop_counts.framework import framework_metrics
-from profiling.machine import free_memory as memory
-from profiling.records.point import Point
-from profiling.records.quality import Metric
-from tests.requirements import ANY_BACKEND
-from workloads.data.pipeline import Feed
-from workloads.distribution.strategy import Strategy
-from workloads.paradnn import (
+from accelbench.profiling.benchmark import REGISTRY, Skip, Training
+from accelbench.profiling.flop_counts.framework import framework_metrics
+from accelbench.profiling.machine import free_memory as memory
+from accelbench.profiling.records.point import Point
+from accelbench.profiling.records.quality import Metric
+from accelbench.workloads.data.pipeline import Feed
+from accelbench.workloads.distribution.strategy import Strategy
+from accelbench.workloads.paradnn import (
     HELD_OUT,
     STEPS,
     cnn_parameters,
@@ -28,6 +27,7 @@ from workloads.paradnn import (
     paradnn_rnn,
     rnn_parameters,
 )
+from tests.requirements import ANY_BACKEND
 
 PREPARE = {"paradnn-fc": paradnn_fc, "paradnn-cnn": paradnn_cnn, "paradnn-rnn": paradnn_rnn}
 SMALL: dict[str, dict[str, Any]] = {

@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from profiling.benchmark import Skip, Training
-from profiling.records.point import Point
-from profiling.records.quality import Metric, Quality, Worst
+from accelbench.profiling.benchmark import Skip, Training
+from accelbench.profiling.records.point import Point
+from accelbench.profiling.records.quality import Metric, Quality, Worst
+from accelbench.workloads import bilstm_har, data, rnn_imdb
+from accelbench.workloads.data import Activities, Reviews, load_har, load_imdb
 from tests.requirements import ANY_BACKEND
-from workloads import bilstm_har, data, rnn_imdb
-from workloads.data import Activities, Reviews, load_har, load_imdb
 
 HAR = {"units": 4, "layers": 1, "batch": 32, "epochs": 1, "repeats": 1}
 IMDB = {"units": 4, "layers": 1, "length": 20, "batch": 32, "epochs": 1}

@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import pytest
 
-from profiling.benchmark import Skip, Training
-from profiling.records.point import Point, Scalar
-from workloads.distribution.find import strategy_of
-from workloads.language.sizes import SIZES
-from workloads.transformer import require_flash, require_room, transformer
+from accelbench.profiling.benchmark import Skip, Training
+from accelbench.profiling.records.point import Point, Scalar
+from accelbench.workloads.distribution.find import strategy_of
+from accelbench.workloads.language.sizes import SIZES
+from accelbench.workloads.transformer import require_flash, require_room, transformer
 
 DEFAULTS: dict[str, Scalar] = {
     "size": "tiny",
@@ -77,7 +77,7 @@ def test_what_does_not_fit_is_skipped_with_the_figure() -> None:
 def test_each_replica_on_a_cpu_takes_room_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
     size = SIZES["tiny"]
     alone = size.bytes(16, 128, half=False, recomputed=False)
-    monkeypatch.setattr("profiling.machine.free_memory.available_bytes", lambda: int(2.01 * alone))
+    monkeypatch.setattr("accelbench.profiling.machine.free_memory.available_bytes", lambda: int(2.01 * alone))
     require_room(strategy_of(point()), size)
     require_room(strategy_of(point(devices=2)), replace(size, blocks=3))  # each of both has half of the batch
     with pytest.raises(Skip, match="of memory"):
@@ -93,11 +93,11 @@ def test_recomputation_needs_less_room() -> None:
 
 @pytest.mark.slow
 def test_a_sequence_longer_than_the_text_is_skipped(monkeypatch: pytest.MonkeyPatch) -> None:
-    from workloads.data.texts import Text, split
+    from accelbench.workloads.data.texts import Text, split
 
     def short() -> Text:
         return split("short files", [(f"{number}", b"word " * 9) for number in range(30)])
 
-    monkeypatch.setattr("workloads.data.texts.load_text", short)
+    monkeypatch.setattr("accelbench.workloads.data.texts.load_text", short)
     with pytest.raises(Skip, match="are more than the 90 bytes"):
         transformer(point(sequence=512))

@@ -9,15 +9,15 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from workloads.data.cache import CACHE_VARIABLE, DataError, cache_directory
+from accelbench.workloads.data.cache import CACHE_VARIABLE, DataError, cache_directory
 
 if TYPE_CHECKING:
-    from workloads.data.embryos import Embryos, load_embryos
-    from workloads.data.har import Activities, load_har
-    from workloads.data.imagefiles import ImageFolder, RecordFiles, image_folder
-    from workloads.data.imdb import Reviews, load_imdb
-    from workloads.data.mnist import Digits, load_mnist
-    from workloads.data.split import Split
+    from accelbench.workloads.data.embryos import Embryos, load_embryos
+    from accelbench.workloads.data.har import Activities, load_har
+    from accelbench.workloads.data.imagefiles import ImageFolder, RecordFiles, image_folder
+    from accelbench.workloads.data.imdb import Reviews, load_imdb
+    from accelbench.workloads.data.mnist import Digits, load_mnist
+    from accelbench.workloads.data.split import Split
 
 __all__ = [
     "CACHE_VARIABLE",
@@ -50,5 +50,5 @@ _MODULES = {
 def __getattr__(name: str) -> Any:
     for module, names in _MODULES.items():
         if name in names:
-            return getattr(import_module(f"workloads.data.{module}"), name)
+            return getattr(import_module(f"accelbench.workloads.data.{module}"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

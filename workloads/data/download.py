@@ -10,8 +10,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import IO, Any
 
-from workloads.data.cache import DataError, cache_directory
-from workloads.data.sources import File
+from accelbench.workloads.data.cache import DataError, cache_directory
+from accelbench.workloads.data.sources import File
 
 Progress = Callable[[str, int, "int | None"], None]
 """Called with what is being done, the bytes done so far, and the total (None: unknown)."""

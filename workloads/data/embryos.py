@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from workloads.data.cache import DataError
-from workloads.data.imagefiles import images_by_class, listed
-from workloads.data.sources import OWN_FOLDERS
-from workloads.data.split import Split
+from accelbench.workloads.data.cache import DataError
+from accelbench.workloads.data.imagefiles import images_by_class, listed
+from accelbench.workloads.data.sources import OWN_FOLDERS
+from accelbench.workloads.data.split import Split
 
 if TYPE_CHECKING:
     from PIL import Image
@@ -102,7 +102,7 @@ def _stretched(image: Image.Image) -> Image.Image:
 
 
 def _synthetic(size: int, train: int, held_out: int, seed: int) -> Embryos:
-    from workloads.data.cells import MOST_CELLS, draw_cells
+    from accelbench.workloads.data.cells import MOST_CELLS, draw_cells
 
     images, cells = draw_cells(train + held_out, size, seed)
     return Embryos(

@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from profiling.near_misses import suggest
-from workloads.data.cache import CACHE_VARIABLE, DataError, cache_directory, sha256_of
-from workloads.data.download import Progress, download
-from workloads.data.sources import OWN_FOLDERS, SOURCES, SUMS, Source
-from workloads.data.unpack import contradictions, damage, not_ours, some, strangers, unpack
+from accelbench.profiling.near_misses import suggest
+from accelbench.workloads.data.cache import CACHE_VARIABLE, DataError, cache_directory, sha256_of
+from accelbench.workloads.data.download import Progress, download
+from accelbench.workloads.data.sources import OWN_FOLDERS, SOURCES, SUMS, Source
+from accelbench.workloads.data.unpack import contradictions, damage, not_ours, some, strangers, unpack
 
 HINTS = {
     errno.ENOSPC: f"free some space, or set {CACHE_VARIABLE} to a larger disk",

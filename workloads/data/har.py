@@ -12,9 +12,9 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from workloads.data.cache import DataError
-from workloads.data.sources import SOURCES
-from workloads.data.split import Split
+from accelbench.workloads.data.cache import DataError
+from accelbench.workloads.data.sources import SOURCES
+from accelbench.workloads.data.split import Split
 
 ACTIVITIES = ("walking", "walking upstairs", "walking downstairs", "sitting", "standing", "laying")
 WINDOW, STEP = 128, 64
@@ -49,7 +49,7 @@ def load_har() -> Activities:
     source = SOURCES["har"]
     if not source.begun:
         return _sample()
-    from workloads.data.unpack import check_unpacked
+    from accelbench.workloads.data.unpack import check_unpacked
 
     check_unpacked(source)
     root = source.path / "UCI HAR Dataset"

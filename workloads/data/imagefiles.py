@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from workloads.data.cache import DataError, cache_directory
+from accelbench.workloads.data.cache import DataError, cache_directory
 
 SUFFIXES = {".bmp", ".gif", ".jpeg", ".jpg", ".jpe", ".pgm", ".png", ".ppm", ".tif", ".tiff", ".webp"}
 

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from workloads.data.cache import DataError
-from workloads.data.imagefiles import RecordFiles, image_folder
+from accelbench.workloads.data.cache import DataError
+from accelbench.workloads.data.imagefiles import RecordFiles, image_folder
 
 IMAGENET_CLASSES = 1000
 CROP_AREA, CROP_RATIO = (0.08, 1.0), (3 / 4, 4 / 3)

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from workloads.data.cache import read_checked
-from workloads.data.sources import SOURCES
-from workloads.data.split import Split
+from accelbench.workloads.data.cache import read_checked
+from accelbench.workloads.data.sources import SOURCES
+from accelbench.workloads.data.split import Split
 
 PAD, START, UNKNOWN, INDEX_FROM = 0, 1, 2, 3
 """Keras's numbers: the word of rank r, counted from 1 by frequency, is r + INDEX_FROM."""
@@ -59,7 +59,7 @@ def encode(reviews: Sequence[Any] | NDArray[Any], words: int, length: int) -> ND
 
 
 def _synthetic(words: int, length: int, train: int, held_out: int, seed: int) -> Reviews:
-    from workloads.data.sentiment import draw_reviews
+    from accelbench.workloads.data.sentiment import draw_reviews
 
     ranks, labels = draw_reviews(train + held_out, words - 1 - INDEX_FROM, length, seed)
     rows = encode(ranks, words, length)

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from workloads.data.cache import read_checked
-from workloads.data.sources import SOURCES
-from workloads.data.split import Split
+from accelbench.workloads.data.cache import read_checked
+from accelbench.workloads.data.sources import SOURCES
+from accelbench.workloads.data.split import Split
 
 
 @dataclass(frozen=True, kw_only=True)

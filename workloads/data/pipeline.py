@@ -8,8 +8,8 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
-from profiling.benchmark import Skip
-from profiling.records.point import Point
+from accelbench.profiling.benchmark import Skip
+from accelbench.profiling.records.point import Point
 
 if TYPE_CHECKING:
     import numpy as np
@@ -62,9 +62,9 @@ def feed(
     """
     from keras import tree
 
-    from profiling.host.rules import count_as_input
-    from profiling.trace.frameworks import FRAMEWORKS
-    from profiling.trace.parts import INPUT_MADE
+    from accelbench.profiling.host.rules import count_as_input
+    from accelbench.profiling.trace.frameworks import FRAMEWORKS
+    from accelbench.profiling.trace.parts import INPUT_MADE
 
     count_as_input(__package__)
     arrays = examples if isinstance(examples, tuple) else None

@@ -6,7 +6,7 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from workloads.data.cache import DataError, cache_directory
+from accelbench.workloads.data.cache import DataError, cache_directory
 
 SUMS = "SHA256SUMS"
 """Lists what was unpacked into a folder, in the form that `sha256sum --check` reads. It is there once all else is."""

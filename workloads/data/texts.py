@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from workloads.data.cache import DataError, cache_directory
+from accelbench.workloads.data.cache import DataError, cache_directory
 
 FOLDER = "text"
 """The folder in the data folder whose files are taken in place of Python's own."""

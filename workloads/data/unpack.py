@@ -16,9 +16,9 @@ from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 from typing import IO
 
-from workloads.data.cache import DataError, sha256_of
-from workloads.data.download import Progress
-from workloads.data.sources import SUMS, File, Source
+from accelbench.workloads.data.cache import DataError, sha256_of
+from accelbench.workloads.data.download import Progress
+from accelbench.workloads.data.sources import SUMS, File, Source
 
 
 def members(archive: Path | io.BytesIO) -> Iterator[tuple[str, IO[bytes]]]:

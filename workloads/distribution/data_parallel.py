@@ -13,12 +13,12 @@ from functools import cached_property, partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from profiling.benchmark import Exchange
-from profiling.records.point import Point
-from workloads.data.pipeline import Feed
-from workloads.distribution.sockets import meet_directly
-from workloads.distribution.strategy import Strategy, require_devices
-from workloads.distribution.watch import watched
+from accelbench.profiling.benchmark import Exchange
+from accelbench.profiling.records.point import Point
+from accelbench.workloads.data.pipeline import Feed
+from accelbench.workloads.distribution.sockets import meet_directly
+from accelbench.workloads.distribution.strategy import Strategy, require_devices
+from accelbench.workloads.distribution.watch import watched
 
 if TYPE_CHECKING:
     import numpy as np

@@ -6,14 +6,14 @@ from collections.abc import Callable
 from functools import cached_property, partial
 from typing import Any
 
-from profiling.benchmark import Exchange
-from profiling.ranks.channel import Address
-from profiling.ranks.meeting import listen
-from profiling.records.point import Point
-from workloads.data.pipeline import Feed
-from workloads.distribution.sockets import meet_directly
-from workloads.distribution.strategy import Strategy
-from workloads.distribution.watch import watched
+from accelbench.profiling.benchmark import Exchange
+from accelbench.profiling.ranks.channel import Address
+from accelbench.profiling.ranks.meeting import listen
+from accelbench.profiling.records.point import Point
+from accelbench.workloads.data.pipeline import Feed
+from accelbench.workloads.distribution.sockets import meet_directly
+from accelbench.workloads.distribution.strategy import Strategy
+from accelbench.workloads.distribution.watch import watched
 
 
 class Ddp(Strategy):

@@ -8,14 +8,14 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
-from profiling.benchmark import Only, Skip, Values, in_words
-from profiling.machine.devices import kinds
-from profiling.modules import modules_of
-from profiling.ranks.world import world
-from profiling.records.point import Point, Scalar
-from workloads.distribution.strategy import AXES, Strategy
+from accelbench.profiling.benchmark import Only, Skip, Values, in_words
+from accelbench.profiling.machine.devices import kinds
+from accelbench.profiling.modules import modules_of
+from accelbench.profiling.ranks.world import world
+from accelbench.profiling.records.point import Point, Scalar
+from accelbench.workloads.distribution.strategy import AXES, Strategy
 
-FOLDER = "workloads.distribution"
+FOLDER = "accelbench.workloads.distribution"
 (AUTO,) = AXES["strategy"]
 
 

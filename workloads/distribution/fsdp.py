@@ -12,11 +12,11 @@ from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from profiling.benchmark import Exchange
-from profiling.records.point import Point
-from workloads.data.pipeline import Feed
-from workloads.distribution.ddp import Ddp, train_step
-from workloads.distribution.sharding import Sharding
+from accelbench.profiling.benchmark import Exchange
+from accelbench.profiling.records.point import Point
+from accelbench.workloads.data.pipeline import Feed
+from accelbench.workloads.distribution.ddp import Ddp, train_step
+from accelbench.workloads.distribution.sharding import Sharding
 
 if TYPE_CHECKING:
     import numpy as np

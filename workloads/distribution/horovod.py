@@ -7,11 +7,11 @@ from importlib.util import find_spec
 from threading import Thread
 from typing import Any
 
-from profiling.benchmark import Skip
-from profiling.ranks.channel import Address
-from profiling.records.point import Point
-from workloads.distribution.sockets import meet_directly
-from workloads.distribution.tensorflow_replicas import Replicas
+from accelbench.profiling.benchmark import Skip
+from accelbench.profiling.ranks.channel import Address
+from accelbench.profiling.records.point import Point
+from accelbench.workloads.distribution.sockets import meet_directly
+from accelbench.workloads.distribution.tensorflow_replicas import Replicas
 
 INSTALL = (
     "HOROVOD_WITH_TENSORFLOW=1 HOROVOD_WITH_GLOO=1 pip install --no-build-isolation horovod. Its last release, 0.28.1, "

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from profiling.benchmark import Skip
-from profiling.records.point import Point
-from workloads.distribution.strategy import require_devices
-from workloads.distribution.tensorflow_fit import OwnFit
+from accelbench.profiling.benchmark import Skip
+from accelbench.profiling.records.point import Point
+from accelbench.workloads.distribution.strategy import require_devices
+from accelbench.workloads.distribution.tensorflow_fit import OwnFit
 
 
 class Mirrored(OwnFit):

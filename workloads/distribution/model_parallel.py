@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from profiling.benchmark import Exchange
-from profiling.records.point import Point
-from workloads.data.pipeline import Feed
-from workloads.distribution.data_parallel import BATCH, DataParallel, inputs_of, names
-from workloads.distribution.sharding import Sharding
+from accelbench.profiling.benchmark import Exchange
+from accelbench.profiling.records.point import Point
+from accelbench.workloads.data.pipeline import Feed
+from accelbench.workloads.distribution.data_parallel import BATCH, DataParallel, inputs_of, names
+from accelbench.workloads.distribution.sharding import Sharding
 
 if TYPE_CHECKING:
     import numpy as np

@@ -6,10 +6,10 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any
 
-from profiling.ranks.world import world
-from workloads.distribution.sockets import meet_directly, require_trusted_network
-from workloads.distribution.tensorflow_loop import OwnLoop
-from workloads.distribution.tensorflow_replicas import Replicas
+from accelbench.profiling.ranks.world import world
+from accelbench.workloads.distribution.sockets import meet_directly, require_trusted_network
+from accelbench.workloads.distribution.tensorflow_loop import OwnLoop
+from accelbench.workloads.distribution.tensorflow_replicas import Replicas
 
 
 class MultiWorker(OwnLoop, Replicas):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from workloads.distribution.strategy import Strategy
+from accelbench.workloads.distribution.strategy import Strategy
 
 
 class Alone(Strategy):

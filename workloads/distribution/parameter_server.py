@@ -8,15 +8,15 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from profiling.benchmark import Serving, Skip
-from profiling.ranks.channel import Address, Channel
-from profiling.ranks.meeting import connect, gather, listen
-from profiling.records.layout import Layout
-from profiling.records.point import Point
-from workloads.data.pipeline import Feed
-from workloads.distribution import tensorflow_loop
-from workloads.distribution.sockets import meet_directly, require_trusted_network
-from workloads.distribution.tensorflow_loop import OwnLoop
+from accelbench.profiling.benchmark import Serving, Skip
+from accelbench.profiling.ranks.channel import Address, Channel
+from accelbench.profiling.ranks.meeting import connect, gather, listen
+from accelbench.profiling.records.layout import Layout
+from accelbench.profiling.records.point import Point
+from accelbench.workloads.data.pipeline import Feed
+from accelbench.workloads.distribution import tensorflow_loop
+from accelbench.workloads.distribution.sockets import meet_directly, require_trusted_network
+from accelbench.workloads.distribution.tensorflow_loop import OwnLoop
 
 FEWEST = 3
 """The fewest processes: a coordinator, a parameter server and a worker."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from profiling.benchmark import Skip
+from accelbench.profiling.benchmark import Skip
 
 
 @dataclass(frozen=True)

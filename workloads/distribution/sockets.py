@@ -6,9 +6,9 @@ import os
 import socket
 from ipaddress import ip_address
 
-from profiling.benchmark import Skip
-from profiling.ranks.channel import Address
-from profiling.ranks.world import world
+from accelbench.profiling.benchmark import Skip
+from accelbench.profiling.ranks.channel import Address
+from accelbench.profiling.ranks.world import world
 
 PROXIES = ("grpc_proxy", "https_proxy", "http_proxy")
 NO_GRPC_PROXY, NO_PROXY = "no_grpc_proxy", "no_proxy"

@@ -7,13 +7,13 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from profiling.benchmark import Exchange, Serving, Skip, Values
-from profiling.ranks.world import world
-from profiling.records.layout import Layout
-from profiling.records.point import Point
-from workloads.data import pipeline
-from workloads.data.pipeline import Examples, Feed
-from workloads.distribution.sharding import Sharding
+from accelbench.profiling.benchmark import Exchange, Serving, Skip, Values
+from accelbench.profiling.ranks.world import world
+from accelbench.profiling.records.layout import Layout
+from accelbench.profiling.records.point import Point
+from accelbench.workloads.data import pipeline
+from accelbench.workloads.data.pipeline import Examples, Feed
+from accelbench.workloads.distribution.sharding import Sharding
 
 if TYPE_CHECKING:
     import numpy as np

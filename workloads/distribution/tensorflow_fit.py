@@ -5,8 +5,8 @@ from __future__ import annotations
 from contextlib import AbstractContextManager
 from typing import Any
 
-from workloads.data.pipeline import Feed
-from workloads.distribution.strategy import Strategy
+from accelbench.workloads.data.pipeline import Feed
+from accelbench.workloads.distribution.strategy import Strategy
 
 
 class OwnFit(Strategy):

@@ -7,9 +7,9 @@ from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from profiling.ranks.world import DOING
-from workloads.data.pipeline import Feed
-from workloads.distribution.strategy import Strategy
+from accelbench.profiling.ranks.world import DOING
+from accelbench.workloads.data.pipeline import Feed
+from accelbench.workloads.distribution.strategy import Strategy
 
 if TYPE_CHECKING:
     import numpy as np

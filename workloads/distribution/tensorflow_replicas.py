@@ -8,11 +8,11 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from profiling.benchmark import Exchange
-from profiling.records.point import Point
-from workloads.data.pipeline import Feed
-from workloads.distribution.strategy import Strategy
-from workloads.distribution.tensorflow_loop import Logs, Step, build, learn, train
+from accelbench.profiling.benchmark import Exchange
+from accelbench.profiling.records.point import Point
+from accelbench.workloads.data.pipeline import Feed
+from accelbench.workloads.distribution.strategy import Strategy
+from accelbench.workloads.distribution.tensorflow_loop import Logs, Step, build, learn, train
 
 
 class Replicas(Strategy, ABC):

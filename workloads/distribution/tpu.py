@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from workloads.distribution.tensorflow_fit import OwnFit
+from accelbench.workloads.distribution.tensorflow_fit import OwnFit
 
 LOCAL = "local"
 """The name that TensorFlow has for a TPU of this machine, a Cloud TPU VM or one of Colab's."""

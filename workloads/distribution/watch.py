@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
-from profiling.ranks.world import DOING
-from workloads.data.pipeline import Feed
+from accelbench.profiling.ranks.world import DOING
+from accelbench.workloads.data.pipeline import Feed
 
 
 def watched(batches: Feed) -> Feed:

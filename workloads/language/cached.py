@@ -14,9 +14,9 @@ from typing import Any, NamedTuple
 import keras
 from keras import ops
 
-from workloads.language.decoder import Pair, turns
-from workloads.language.generation import SHARPNESS, Generation
-from workloads.language.sizes import VOCABULARY
+from accelbench.workloads.language.decoder import Pair, turns
+from accelbench.workloads.language.generation import SHARPNESS, Generation
+from accelbench.workloads.language.sizes import VOCABULARY
 
 Cache = list[Pair]
 """The keys and values of each block, (batch, shared heads, length, head)."""

@@ -14,9 +14,9 @@ import keras
 import numpy as np
 from keras import layers, ops
 
-from workloads.distribution.sharding import Sharding
-from workloads.language.sizes import VOCABULARY, Size
-from workloads.training.keras_model import embedding
+from accelbench.workloads.distribution.sharding import Sharding
+from accelbench.workloads.language.sizes import VOCABULARY, Size
+from accelbench.workloads.training.keras_model import embedding
 
 EPSILON = 1e-5
 BASE = 10_000.0
@@ -125,7 +125,7 @@ class Block(layers.Layer):  # type: ignore[misc]
         return self.out(ops.reshape(x, (-1, x.shape[1], self.size.width)))
 
     def products(self) -> int:
-        """Return the multiply-adds of a sequence, for `profiling.flop_counts.layers`."""
+        """Return the multiply-adds of a sequence, for `accelbench.profiling.flop_counts.layers`."""
         return self.size.products(self.sequence)
 
 
@@ -141,7 +141,7 @@ class Scores(layers.Layer):  # type: ignore[misc]
         return ops.cast(ops.matmul(x, ops.transpose(table)), "float32")
 
     def products(self) -> int:
-        """Return the multiply-adds of a sequence, for `profiling.flop_counts.layers`."""
+        """Return the multiply-adds of a sequence, for `accelbench.profiling.flop_counts.layers`."""
         words, width = self.table.embeddings.shape
         return int(self.sequence * words * width)
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from profiling.records.work import Work
-from workloads.language.sizes import VOCABULARY, Size
+from accelbench.profiling.records.work import Work
+from accelbench.workloads.language.sizes import VOCABULARY, Size
 
 SHARPNESS = 2.0
 """The deviation of attention's scores. Heads then attend to few tokens: among many alike a wrong one is not seen."""

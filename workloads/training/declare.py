@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from functools import wraps
 
-from profiling.benchmark import Prepared, Training, Values, benchmark
-from profiling.records.point import Point
-from workloads.data.pipeline import WORKERS
-from workloads.distribution import find
-from workloads.distribution import strategy as distribution
-from workloads.distribution.strategy import LAYOUT, Strategy
-from workloads.training import given
+from accelbench.profiling.benchmark import Prepared, Training, Values, benchmark
+from accelbench.profiling.records.point import Point
+from accelbench.workloads.data.pipeline import WORKERS
+from accelbench.workloads.distribution import find
+from accelbench.workloads.distribution import strategy as distribution
+from accelbench.workloads.distribution.strategy import LAYOUT, Strategy
+from accelbench.workloads.training import given
 
 BACKENDS = ("tensorflow", "jax", "torch")
 AXES: Mapping[str, Values] = {"precision": ("float32",), "jit_compile": ("auto",)}
@@ -54,7 +54,7 @@ def training(
     def declare(build: Callable[[Point, Strategy], Training]) -> Callable[[Point], Prepared]:
         @wraps(build)
         def prepare(point: Point) -> Prepared:
-            from workloads.training.keras_model import use_backend
+            from accelbench.workloads.training.keras_model import use_backend
 
             strategy = use_backend(point)
             if strategy.serving:

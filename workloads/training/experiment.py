@@ -6,13 +6,20 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from profiling.benchmark import Training
-from profiling.flop_counts.layers import model_flops
-from profiling.records.quality import Data, Metric, Quality, Verification, Worst
-from profiling.records.work import Work
-from workloads.data.pipeline import Feed
-from workloads.distribution.strategy import Strategy
-from workloads.training.quality import CLASSIFIER, Floors, classification, floor, verify_classifier, worst_accuracy
+from accelbench.profiling.benchmark import Training
+from accelbench.profiling.flop_counts.layers import model_flops
+from accelbench.profiling.records.quality import Data, Metric, Quality, Verification, Worst
+from accelbench.profiling.records.work import Work
+from accelbench.workloads.data.pipeline import Feed
+from accelbench.workloads.distribution.strategy import Strategy
+from accelbench.workloads.training.quality import (
+    CLASSIFIER,
+    Floors,
+    classification,
+    floor,
+    verify_classifier,
+    worst_accuracy,
+)
 
 Fit = Callable[[list[Any]], Mapping[str, list[float]]]
 Evaluate = Callable[[], dict[str, Metric]]

@@ -6,10 +6,10 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
-from profiling.benchmark import Only, Values
-from profiling.machine.nvidia.cuda import call, free_memory
-from profiling.ranks.world import world
-from profiling.records.point import Point
+from accelbench.profiling.benchmark import Only, Values
+from accelbench.profiling.machine.nvidia.cuda import call, free_memory
+from accelbench.profiling.ranks.world import world
+from accelbench.profiling.records.point import Point
 
 AXES: Mapping[str, Values] = {"visible": ("all",), "held": ("nothing",)}
 """The GPUs that the process sees, and the memory of which half is held so that the training has the other half."""
@@ -46,7 +46,7 @@ def hold_host_memory() -> None:
     """Take half of the free memory of the host, of which several ranks take as much together."""
     import numpy as np
 
-    from profiling.machine.free_memory import available_bytes
+    from accelbench.profiling.machine.free_memory import available_bytes
 
     memory = np.empty(int(SHARE * available_bytes() / world().local_size), np.uint8)
     memory[::PAGE] = 1  # a page that nobody has written to takes no memory

@@ -7,14 +7,14 @@ from importlib.util import find_spec
 from types import SimpleNamespace
 from typing import Any
 
-from profiling.benchmark import Skip
-from profiling.install import not_installed
-from profiling.machine.devices import device_kind
-from profiling.machine.environment.cpu import count_usable
-from profiling.records.point import Point
-from workloads.distribution.find import strategy_of
-from workloads.distribution.strategy import Strategy
-from workloads.training.given import give
+from accelbench.profiling.benchmark import Skip
+from accelbench.profiling.install import not_installed
+from accelbench.profiling.machine.devices import device_kind
+from accelbench.profiling.machine.environment.cpu import count_usable
+from accelbench.profiling.records.point import Point
+from accelbench.workloads.distribution.find import strategy_of
+from accelbench.workloads.distribution.strategy import Strategy
+from accelbench.workloads.training.given import give
 
 ONLY_CPU = {"CUDA_VISIBLE_DEVICES": "-1", "JAX_PLATFORMS": "cpu"}
 """Frameworks take a GPU wherever they see one, and would train there in the CPU's name."""

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from profiling.records.quality import Metric, Quality, Verification
+from accelbench.profiling.records.quality import Metric, Quality, Verification
 
 Floors = Sequence[tuple[int, float]]
 """Numbers of examples, falling, and the least quality that a model has after it was trained on so many."""

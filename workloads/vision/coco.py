@@ -11,7 +11,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from workloads.vision.scenes import Scene
+from accelbench.workloads.vision.scenes import Scene
 
 MASK_THRESHOLD = 0.5
 """Probability from which a pixel belongs to the object (He et al., "Mask R-CNN", section 3.1)."""

@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from workloads.data import DataError, cache_directory
-from workloads.vision.pets import load_pets
-from workloads.vision.scenes import SceneData
-from workloads.vision.shapes import drawn_shapes
+from accelbench.workloads.data import DataError, cache_directory
+from accelbench.workloads.vision.pets import load_pets
+from accelbench.workloads.vision.scenes import SceneData
+from accelbench.workloads.vision.shapes import drawn_shapes
 
 
 def load_scenes(size: int, seed: int, *, masks: bool, folder: Path | None = None) -> SceneData:

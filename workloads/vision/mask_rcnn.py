@@ -13,13 +13,13 @@ from typing import Any
 import keras
 from keras import layers, ops
 
-from workloads.vision.anchors import RATIOS, anchors
-from workloads.vision.boxes import encode
-from workloads.vision.losses import binary_cross_entropy, mean_where, smooth_l1
-from workloads.vision.matching import match, rows
-from workloads.vision.pyramid import feature_pyramid, over_levels
-from workloads.vision.regions import BOX_SCALE, REGION_OVERLAP, Objects, Proposals, TrainingRegions
-from workloads.vision.roi_align import RoIAlign, bilinear, sample_points
+from accelbench.workloads.vision.anchors import RATIOS, anchors
+from accelbench.workloads.vision.boxes import encode
+from accelbench.workloads.vision.losses import binary_cross_entropy, mean_where, smooth_l1
+from accelbench.workloads.vision.matching import match, rows
+from accelbench.workloads.vision.pyramid import feature_pyramid, over_levels
+from accelbench.workloads.vision.regions import BOX_SCALE, REGION_OVERLAP, Objects, Proposals, TrainingRegions
+from accelbench.workloads.vision.roi_align import RoIAlign, bilinear, sample_points
 
 STRIDES = (4, 8, 16, 32, 64)
 SIDE = 8

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from keras import ops
 
-from workloads.vision.boxes import iou
+from accelbench.workloads.vision.boxes import iou
 
 
 class Match(NamedTuple):

@@ -6,7 +6,7 @@ from typing import Any
 
 from keras import ops
 
-from workloads.vision.boxes import iou
+from accelbench.workloads.vision.boxes import iou
 
 
 def non_maximum_suppression(

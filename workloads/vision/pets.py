@@ -15,9 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from workloads.data import DataError
-from workloads.vision.scenes import Scene, SceneData
-from workloads.vision.shapes import bounds
+from accelbench.workloads.data import DataError
+from accelbench.workloads.vision.scenes import Scene, SceneData
+from accelbench.workloads.vision.shapes import bounds
 
 SPECIES = ("cat", "dog")
 """The species, which `list.txt` numbers from 1."""

@@ -12,7 +12,7 @@ from typing import Any
 import keras
 from keras import layers
 
-from profiling.benchmark import Skip
+from accelbench.profiling.benchmark import Skip
 
 STAGES = ("conv2_block3_out", "conv3_block4_out", "conv4_block6_out", "conv5_block3_out")
 """The last layers of strides 4, 8, 16 and 32 in Keras's ResNet-50."""

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 from keras import layers, ops
 
-from workloads.vision.boxes import clip, decode
-from workloads.vision.matching import match, rows
-from workloads.vision.nms import non_maximum_suppression
+from accelbench.workloads.vision.boxes import clip, decode
+from accelbench.workloads.vision.matching import match, rows
+from accelbench.workloads.vision.nms import non_maximum_suppression
 
 PROPOSAL_OVERLAP, OBJECT_OVERLAP = 0.7, 0.5
 """The overlaps that two proposals, and two objects found, may have at most."""

@@ -12,12 +12,12 @@ from typing import Any
 import keras
 from keras import layers, ops
 
-from workloads.vision.anchors import RATIOS, anchors
-from workloads.vision.boxes import clip, decode, encode
-from workloads.vision.losses import focal, mean_where, smooth_l1
-from workloads.vision.matching import match, rows
-from workloads.vision.nms import non_maximum_suppression
-from workloads.vision.pyramid import feature_pyramid, over_levels
+from accelbench.workloads.vision.anchors import RATIOS, anchors
+from accelbench.workloads.vision.boxes import clip, decode, encode
+from accelbench.workloads.vision.losses import focal, mean_where, smooth_l1
+from accelbench.workloads.vision.matching import match, rows
+from accelbench.workloads.vision.nms import non_maximum_suppression
+from accelbench.workloads.vision.pyramid import feature_pyramid, over_levels
 
 STRIDES = (8, 16, 32, 64, 128)
 SIDE = 4

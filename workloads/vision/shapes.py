@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from workloads.vision.scenes import Scene, SceneData
+from accelbench.workloads.vision.scenes import Scene, SceneData
 
 CORNERS = {"disc": 0, "square": 4, "triangle": 3}
 STRIPES = {"disc": 0, "square": 1, "triangle": 2}

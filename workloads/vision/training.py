@@ -8,14 +8,14 @@ from typing import Any
 import keras
 import numpy as np
 
-from profiling.benchmark import Training
-from profiling.records.quality import Data, Metric, Quality, Verification
-from workloads.data.pipeline import Feed
-from workloads.distribution.strategy import Strategy
-from workloads.training.experiment import Evaluate, experiment, seen
-from workloads.training.quality import Floors, fell, floor
-from workloads.vision.coco import Found, paste
-from workloads.vision.scenes import Scene, SceneData, Scenes, image_batches
+from accelbench.profiling.benchmark import Training
+from accelbench.profiling.records.quality import Data, Metric, Quality, Verification
+from accelbench.workloads.data.pipeline import Feed
+from accelbench.workloads.distribution.strategy import Strategy
+from accelbench.workloads.training.experiment import Evaluate, experiment, seen
+from accelbench.workloads.training.quality import Floors, fell, floor
+from accelbench.workloads.vision.coco import Found, paste
+from accelbench.workloads.vision.scenes import Scene, SceneData, Scenes, image_batches
 
 LEARNING_RATE, WARM_UP = 5e-4, 0.1
 """The highest learning rate, and the share of the steps in which it is reached."""

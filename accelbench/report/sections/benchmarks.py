@@ -24,8 +24,8 @@ from accelbench.report.section import InPage, Run, Section
 if TYPE_CHECKING:
     from markupsafe import Markup
 
+    from accelbench.profiling.records.record import Record
     from accelbench.report.profile import Profiled
-    from profiling.records.record import Record
 
 WIDTH = 100
 ROWS_IN_TERMINAL = 400

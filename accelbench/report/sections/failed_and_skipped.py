@@ -8,9 +8,9 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
+from accelbench.profiling.records.record import Record
 from accelbench.report.rows import point_text, shell_command
 from accelbench.report.section import InPage, Run, Section
-from profiling.records.record import Record
 
 STYLES = {"failed": "bold red", "skipped": "yellow"}
 TAIL_LINES, TAIL_SHOWN = 40, 3

@@ -9,10 +9,10 @@ from typing import Any
 from markupsafe import Markup
 
 from accelbench.format import read
+from accelbench.profiling.analysis.roofline import Ceiling, share_of_peak
+from accelbench.profiling.records.work import UNITS
 from accelbench.report.joined import Joined
 from accelbench.report.section import InPage, Section
-from profiling.analysis.roofline import Ceiling, share_of_peak
-from profiling.records.work import UNITS
 
 
 def _content(measured: Sequence[tuple[str, Ceiling]], joined: Joined) -> Mapping[str, Any]:

@@ -1,6 +1,7 @@
 """The end of a run of `accelbench cores`: the rate by cores and by input workers, and what a training needs of both.
 
-The law behind the answer is `profiling.analysis.cores_law`, whose numerical libraries are loaded for such a run only.
+The law behind the answer is `accelbench.profiling.analysis.cores_law`, whose numerical libraries are loaded for such a
+run only.
 """
 
 from __future__ import annotations
@@ -12,10 +13,10 @@ from rich.console import Console
 
 from accelbench.export.terminal import numbers_table
 from accelbench.format import counted
+from accelbench.profiling.records.point import Point
+from accelbench.profiling.records.record import Record
 from accelbench.report.section import Run, Section
 from accelbench.run.affinity import granted
-from profiling.records.point import Point
-from profiling.records.record import Record
 
 
 def _find(run: Run) -> Run | None:
@@ -25,7 +26,7 @@ def _find(run: Run) -> Run | None:
 
 def _print(run: Run, console: Console) -> None:
     """Print the rate by cores and by input workers, and what the training needs of them."""
-    from profiling.analysis.cores_law import needed_cores
+    from accelbench.profiling.analysis.cores_law import needed_cores
 
     info, records = run.info, run.records
     measured = [record for record in records if record.status == "measured" and record.timing and record.work]
@@ -74,7 +75,7 @@ def _print_rates(what: str, records: Mapping[int, Record], console: Console) -> 
 
 
 def _enough_workers(records: Mapping[int, Record]) -> str:
-    from profiling.analysis.cores_law import NEAR
+    from accelbench.profiling.analysis.cores_law import NEAR
 
     rates = {count: _rate(record) for count, record in records.items()}
     enough = min(count for count, rate in rates.items() if rate >= NEAR * max(rates.values()))

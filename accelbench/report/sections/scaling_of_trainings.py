@@ -13,9 +13,7 @@ from rich.text import Text
 
 from accelbench.export.terminal import numbers_table
 from accelbench.format import UNKNOWN, digits, seconds
-from accelbench.report.section import InPage, Run, Section
-from accelbench.report.svg import MUTED, SERIES, SURFACE, inline_svg, plot_style, replica_axes, tell
-from profiling.analysis.scaling import (
+from accelbench.profiling.analysis.scaling import (
     LatencyBandwidth,
     Predicted,
     Scaling,
@@ -25,8 +23,10 @@ from profiling.analysis.scaling import (
     predict,
     scalings,
 )
-from profiling.records.record import Record
-from profiling.records.step import StepParts
+from accelbench.profiling.records.record import Record
+from accelbench.profiling.records.step import StepParts
+from accelbench.report.section import InPage, Run, Section
+from accelbench.report.svg import MUTED, SERIES, SURFACE, inline_svg, plot_style, replica_axes, tell
 
 FURTHER = 3
 """The number of doublings beyond the largest measured cluster that are predicted."""

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from accelbench.format import read
+from accelbench.profiling.machine.sizes import format_bytes
+from accelbench.profiling.records.telemetry import Gauge, Telemetry
 from accelbench.report.rows import Row, summarize_gauges
 from accelbench.report.section import InPage, Section
-from profiling.machine.sizes import format_bytes
-from profiling.records.telemetry import Gauge, Telemetry
 
 FINEST = 1e-6
 """The least seconds that the system counts of anything."""

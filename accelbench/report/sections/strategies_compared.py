@@ -13,10 +13,10 @@ from rich.text import Text
 
 from accelbench.export.terminal import numbers_table
 from accelbench.format import digits, seconds
+from accelbench.profiling.analysis.scaling import training_of, trainings
+from accelbench.profiling.records.record import Record
 from accelbench.report.section import InPage, Run, Section
 from accelbench.report.svg import MARKERS, SERIES, SURFACE, inline_svg, plot_style, replica_axes, tell
-from profiling.analysis.scaling import training_of, trainings
-from profiling.records.record import Record
 
 UNNAMED = (None, "none")
 """The strategies of a replica that trains by itself."""

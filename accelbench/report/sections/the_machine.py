@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from accelbench.differences import unlike
 from accelbench.facts import Fact, facts, in_words, short_revision
 from accelbench.format import counted
+from accelbench.profiling.machine.cpu_probe import slower_in_words
+from accelbench.profiling.machine.held_back import USERS, held_back
+from accelbench.profiling.machine.sizes import format_bytes
+from accelbench.profiling.records.environment import Environment, System
 from accelbench.report.section import InPage, Section
 from accelbench.run.store import RunInfo
-from profiling.machine.cpu_probe import slower_in_words
-from profiling.machine.held_back import USERS, held_back
-from profiling.machine.sizes import format_bytes
-from profiling.records.environment import Environment, System
 
 
 @dataclass(frozen=True)

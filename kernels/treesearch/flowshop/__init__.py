@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from profiling.benchmark import benchmark
+from accelbench.profiling.benchmark import benchmark
 
 
 @benchmark(
     "flowshop",
     devices=("cpu", "gpu"),
-    module="kernels.treesearch.flowshop.{device}_{impl}",
+    module="accelbench.kernels.treesearch.flowshop.{device}_{impl}",
     axes={"instance": (3, 14)},
     choices={"instance": (2, 3, 4, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 19)},
     figure="items",

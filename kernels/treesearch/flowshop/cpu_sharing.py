@@ -15,15 +15,24 @@ from typing import Any
 import numpy as np
 from numba import prange
 
-from kernels.threads import compiled, parallel, thread_count
-from kernels.treesearch.flowshop.bounds import LANES, bound_children
-from kernels.treesearch.flowshop.instances import Instance, find_instance
-from kernels.treesearch.lowest_bit import lowest_bit
-from kernels.treesearch.sharing import GIVEN, begin, give, make_room, new_control, new_pool, someone_waits, take
-from profiling.benchmark import Task
-from profiling.records.point import Point
-from profiling.records.quality import Metric, Verification
-from profiling.records.work import Work
+from accelbench.kernels.threads import compiled, parallel, thread_count
+from accelbench.kernels.treesearch.flowshop.bounds import LANES, bound_children
+from accelbench.kernels.treesearch.flowshop.instances import Instance, find_instance
+from accelbench.kernels.treesearch.lowest_bit import lowest_bit
+from accelbench.kernels.treesearch.sharing import (
+    GIVEN,
+    begin,
+    give,
+    make_room,
+    new_control,
+    new_pool,
+    someone_waits,
+    take,
+)
+from accelbench.profiling.benchmark import Task
+from accelbench.profiling.records.point import Point
+from accelbench.profiling.records.quality import Metric, Verification
+from accelbench.profiling.records.work import Work
 
 CAPACITY = 64 * LANES
 """Columns of a thread's stack at first: four times what a search of 32 jobs can leave pending, one node at a time."""

@@ -14,16 +14,16 @@ from typing import Any
 
 import numpy as np
 
-from kernels.device_code import DeviceKernel
-from kernels.numba_cuda import cuda, uint32
-from kernels.treesearch.device_search import Search, whole_device
-from kernels.treesearch.flowshop.instances import Instance, find_instance
-from kernels.treesearch.gpu_pool import Problem, search_code
-from profiling.benchmark import Task
-from profiling.machine.nvidia.cuda import synchronize
-from profiling.records.point import Point
-from profiling.records.quality import Metric, Verification
-from profiling.records.work import Work
+from accelbench.kernels.device_code import DeviceKernel
+from accelbench.kernels.numba_cuda import cuda, uint32
+from accelbench.kernels.treesearch.device_search import Search, whole_device
+from accelbench.kernels.treesearch.flowshop.instances import Instance, find_instance
+from accelbench.kernels.treesearch.gpu_pool import Problem, search_code
+from accelbench.profiling.benchmark import Task
+from accelbench.profiling.machine.nvidia.cuda import synchronize
+from accelbench.profiling.records.point import Point
+from accelbench.profiling.records.quality import Metric, Verification
+from accelbench.profiling.records.work import Work
 
 PITCH = 32
 """Words of a machine's row, and the most jobs: those not yet scheduled are the bits of a word."""

@@ -23,7 +23,7 @@ from typing import Any
 
 import numpy as np
 
-from profiling.records.quality import Verification
+from accelbench.profiling.records.quality import Verification
 
 JOBS = 20
 SEEDS = {

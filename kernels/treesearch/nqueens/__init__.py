@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from profiling.benchmark import axis, benchmark
+from accelbench.profiling.benchmark import axis, benchmark
 
 
 @benchmark(
     "nqueens",
     devices=("cpu", "gpu"),
-    module="kernels.treesearch.nqueens.{device}_{impl}",
+    module="accelbench.kernels.treesearch.nqueens.{device}_{impl}",
     axes={
         "cores": {"cpu": ("one", "all"), "gpu": ("all",)},
         "queens": {"cpu": (12, 14), "gpu": (16, 18)},

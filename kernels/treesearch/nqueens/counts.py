@@ -12,12 +12,12 @@ from typing import Any
 
 import numpy as np
 
-from kernels.treesearch.nqueens.borders import Tasks
-from kernels.treesearch.nqueens.prefixes import Prefixes
-from kernels.treesearch.nqueens.published import NODES, NODES_INSIDE_BORDERS, SOLUTIONS
-from kernels.treesearch.nqueens.recount import recount_prefix, recount_task
-from profiling.records.quality import Metric, Verification
-from profiling.records.work import Work
+from accelbench.kernels.treesearch.nqueens.borders import Tasks
+from accelbench.kernels.treesearch.nqueens.prefixes import Prefixes
+from accelbench.kernels.treesearch.nqueens.published import NODES, NODES_INSIDE_BORDERS, SOLUTIONS
+from accelbench.kernels.treesearch.nqueens.recount import recount_prefix, recount_task
+from accelbench.profiling.records.quality import Metric, Verification
+from accelbench.profiling.records.work import Work
 
 RECOUNTED_NODES = 20_000_000
 """Tasks are drawn until that many nodes were counted once more: about a second."""

@@ -13,13 +13,13 @@ from typing import Any
 import numpy as np
 from numba import prange
 
-from kernels.threads import compiled, parallel, take_next, thread_count
-from kernels.treesearch.nqueens.bits import count_bits
-from kernels.treesearch.nqueens.counts import search_metrics, verify_search, work_below
-from kernels.treesearch.nqueens.prefixes import enumerate_prefixes
-from profiling.benchmark import Task
-from profiling.records.point import Point
-from profiling.records.quality import Metric, Verification
+from accelbench.kernels.threads import compiled, parallel, take_next, thread_count
+from accelbench.kernels.treesearch.nqueens.bits import count_bits
+from accelbench.kernels.treesearch.nqueens.counts import search_metrics, verify_search, work_below
+from accelbench.kernels.treesearch.nqueens.prefixes import enumerate_prefixes
+from accelbench.profiling.benchmark import Task
+from accelbench.profiling.records.point import Point
+from accelbench.profiling.records.quality import Metric, Verification
 
 TASKS_PER_THREAD = 256
 """The last thread to finish is then late by one task of some hundreds: well below a percent."""

@@ -25,11 +25,11 @@ from typing import Any
 import numpy as np
 from numba import prange
 
-from kernels.threads import compiled, parallel, take_next, thread_count
-from kernels.treesearch.nqueens.bits import count_bits
-from kernels.treesearch.nqueens.borders import STEP_SHIFT, cut
-from kernels.treesearch.nqueens.counts import search_metrics, verify_search, work_below
-from kernels.treesearch.nqueens.lanes import (
+from accelbench.kernels.threads import compiled, parallel, take_next, thread_count
+from accelbench.kernels.treesearch.nqueens.bits import count_bits
+from accelbench.kernels.treesearch.nqueens.borders import STEP_SHIFT, cut
+from accelbench.kernels.treesearch.nqueens.counts import search_metrics, verify_search, work_below
+from accelbench.kernels.treesearch.nqueens.lanes import (
     COMPRESSES,
     NARROW_LANES,
     choice,
@@ -39,9 +39,9 @@ from kernels.treesearch.nqueens.lanes import (
     splat,
     store_chosen,
 )
-from profiling.benchmark import Task
-from profiling.records.point import Point
-from profiling.records.quality import Metric, Verification
+from accelbench.profiling.benchmark import Task
+from accelbench.profiling.records.point import Point
+from accelbench.profiling.records.quality import Metric, Verification
 
 BLOCK = 4096 if COMPRESSES else 1024
 """States of one pass: enough to make its beginning and end cheap, few enough for the second-level cache. That has 1 MiB

@@ -7,14 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from kernels.numba_cuda import cuda
-from kernels.treesearch.nqueens.borders import Tasks
-from kernels.treesearch.nqueens.counts import search_metrics, verify_search, work_below
-from kernels.treesearch.nqueens.prefixes import Prefixes
-from profiling.benchmark import Task
-from profiling.machine.nvidia.cuda import synchronize
-from profiling.records.point import Point
-from profiling.records.quality import Metric, Verification
+from accelbench.kernels.numba_cuda import cuda
+from accelbench.kernels.treesearch.nqueens.borders import Tasks
+from accelbench.kernels.treesearch.nqueens.counts import search_metrics, verify_search, work_below
+from accelbench.kernels.treesearch.nqueens.prefixes import Prefixes
+from accelbench.profiling.benchmark import Task
+from accelbench.profiling.machine.nvidia.cuda import synchronize
+from accelbench.profiling.records.point import Point
+from accelbench.profiling.records.quality import Metric, Verification
 
 POISON = 0x5A5A5A5A
 """No subtree of a task has that many nodes or solutions."""

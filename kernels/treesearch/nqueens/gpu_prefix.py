@@ -17,14 +17,14 @@ from typing import Any
 
 import numpy as np
 
-from kernels.device_code import DeviceKernel, NumbaKernel
-from kernels.numba_cuda import cuda, numba_stream, uint32, void
-from kernels.treesearch.nqueens.device_counts import DeviceCounts, gpu_task
-from kernels.treesearch.nqueens.prefixes import enumerate_prefixes
-from kernels.treesearch.nqueens.residency import ALL_SHARED
-from profiling.benchmark import Task
-from profiling.machine.nvidia.cuda import require_device_memory
-from profiling.records.point import Point
+from accelbench.kernels.device_code import DeviceKernel, NumbaKernel
+from accelbench.kernels.numba_cuda import cuda, numba_stream, uint32, void
+from accelbench.kernels.treesearch.nqueens.device_counts import DeviceCounts, gpu_task
+from accelbench.kernels.treesearch.nqueens.prefixes import enumerate_prefixes
+from accelbench.kernels.treesearch.nqueens.residency import ALL_SHARED
+from accelbench.profiling.benchmark import Task
+from accelbench.profiling.machine.nvidia.cuda import require_device_memory
+from accelbench.profiling.records.point import Point
 
 THREADS = 64
 MIN_PREFIXES = 4 * 132 * 22 * THREADS

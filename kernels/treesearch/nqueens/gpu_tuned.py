@@ -1,8 +1,9 @@
 """N-Queens on a GPU as fast as it goes: one queen of every lane per turn, and a lane that is done takes the next task.
 
-The border queens stand already, one of each eight symmetric placements of them (`kernels.treesearch.nqueens.borders`),
-and the CPU has placed the first inner rows too: millions of tasks, those with the most free squares first. The grid is
-as large as the device can hold at once. Every lane searches below one task at a time.
+The border queens stand already, one of each eight symmetric placements of them
+(`accelbench.kernels.treesearch.nqueens.borders`), and the CPU has placed the first inner rows too: millions of tasks,
+those with the most free squares first. The grid is as large as the device can hold at once. Every lane searches below
+one task at a time.
 
 Bound: a turn of the loop places exactly one queen per lane, takes INSTRUCTIONS_PER_NODE, and touches no global memory.
 At compute capability 9.0, 16 of the 25 are for the pipe that starts one for 16 lanes per clock. A turn of a warp moves
@@ -35,12 +36,12 @@ from typing import Any
 
 import numpy as np
 
-from kernels.device_code import DeviceKernel, NumbaKernel
-from kernels.numba_cuda import cuda, numba_stream, uint32, void
-from kernels.treesearch.nqueens.borders import STEP_SHIFT, Tasks, cut
-from kernels.treesearch.nqueens.device_counts import DeviceCounts, gpu_task
-from kernels.treesearch.nqueens.residency import ALL_SHARED, registers_per_thread, this_device
-from kernels.treesearch.nqueens.shared_words import (
+from accelbench.kernels.device_code import DeviceKernel, NumbaKernel
+from accelbench.kernels.numba_cuda import cuda, numba_stream, uint32, void
+from accelbench.kernels.treesearch.nqueens.borders import STEP_SHIFT, Tasks, cut
+from accelbench.kernels.treesearch.nqueens.device_counts import DeviceCounts, gpu_task
+from accelbench.kernels.treesearch.nqueens.residency import ALL_SHARED, registers_per_thread, this_device
+from accelbench.kernels.treesearch.nqueens.shared_words import (
     FRAME_BYTES,
     FRAME_WORDS,
     WORD_BYTES,
@@ -51,11 +52,11 @@ from kernels.treesearch.nqueens.shared_words import (
     shift_right,
     store_frame,
 )
-from kernels.wide_access import load_wide
-from profiling.benchmark import Task
-from profiling.machine.nvidia.cuda import attribute, compute_capability, require_device_memory
-from profiling.records.point import Point
-from profiling.records.quality import Metric
+from accelbench.kernels.wide_access import load_wide
+from accelbench.profiling.benchmark import Task
+from accelbench.profiling.machine.nvidia.cuda import attribute, compute_capability, require_device_memory
+from accelbench.profiling.records.point import Point
+from accelbench.profiling.records.quality import Metric
 
 THREADS = 64
 """The threads of a block: few, so that little of a multiprocessor's shared memory is left over."""

@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from kernels.threads import compiled
-from kernels.treesearch.nqueens.borders import Tasks, border_queens
-from kernels.treesearch.nqueens.prefixes import Prefixes
+from accelbench.kernels.threads import compiled
+from accelbench.kernels.treesearch.nqueens.borders import Tasks, border_queens
+from accelbench.kernels.treesearch.nqueens.prefixes import Prefixes
 
 
 def recount_prefix(prefixes: Prefixes, task: int) -> tuple[int, int]:

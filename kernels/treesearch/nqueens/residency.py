@@ -8,8 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from kernels.numba_cuda import simulated
-from profiling.machine.nvidia.cuda import attribute
+from accelbench.kernels.numba_cuda import simulated
+from accelbench.profiling.machine.nvidia.cuda import attribute
 
 WARP = 32
 ALL_SHARED: dict[str, Any] = {} if simulated else {"shared_memory_carveout": "maxshared"}

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from profiling.benchmark import benchmark
+from accelbench.profiling.benchmark import benchmark
 
 
 @benchmark(
     "uts",
     devices=("cpu", "gpu"),
-    module="kernels.treesearch.uts.{device}_{impl}",
+    module="accelbench.kernels.treesearch.uts.{device}_{impl}",
     axes={"tree": {"cpu": ("T1", "T3"), "gpu": ("T1L", "T3L")}},
     choices={"tree": ("T1", "T2", "T3", "T5", "T1L", "T3L", "T1XL")},
     figure="items",

@@ -22,10 +22,19 @@ from typing import Any
 import numpy as np
 from numba import prange
 
-from kernels.threads import compiled, parallel, thread_count
-from kernels.treesearch.lowest_bit import lowest_bit
-from kernels.treesearch.sharing import GIVEN, begin, give, make_room, new_control, new_pool, someone_waits, take
-from kernels.treesearch.uts.sha1 import (
+from accelbench.kernels.threads import compiled, parallel, thread_count
+from accelbench.kernels.treesearch.lowest_bit import lowest_bit
+from accelbench.kernels.treesearch.sharing import (
+    GIVEN,
+    begin,
+    give,
+    make_room,
+    new_control,
+    new_pool,
+    someone_waits,
+    take,
+)
+from accelbench.kernels.treesearch.uts.sha1 import (
     DEPTH,
     FERTILE_FROM,
     HASHED,
@@ -38,7 +47,7 @@ from kernels.treesearch.uts.sha1 import (
     hash_nodes,
     store_lanes,
 )
-from kernels.treesearch.uts.trees import (
+from accelbench.kernels.treesearch.uts.trees import (
     MAX_CHILDREN,
     RANDOM_VALUES,
     STATE_WORDS,
@@ -47,10 +56,10 @@ from kernels.treesearch.uts.trees import (
     Tree,
     thresholds_of,
 )
-from profiling.benchmark import Task
-from profiling.records.point import Point
-from profiling.records.quality import Metric, Verification
-from profiling.records.work import Work
+from accelbench.profiling.benchmark import Task
+from accelbench.profiling.records.point import Point
+from accelbench.profiling.records.quality import Metric, Verification
+from accelbench.profiling.records.work import Work
 
 ROOM = LANES * (MAX_CHILDREN + 1)
 """Columns above the top that one step may write: the children of as many nodes as there are lanes, and the unused

@@ -15,17 +15,25 @@ from typing import Any
 
 import numpy as np
 
-from kernels.device_code import DeviceKernel
-from kernels.numba_cuda import cuda, uint32, uint64
-from kernels.treesearch.device_search import Search, whole_device
-from kernels.treesearch.gpu_pool import Problem, search_code
-from kernels.treesearch.uts.device_sha1 import HASH_INSTRUCTIONS, hash_child
-from kernels.treesearch.uts.trees import MAX_CHILDREN, RANDOM_VALUES, STATE_WORDS, TREES, Geometric, Tree, thresholds_of
-from profiling.benchmark import Task
-from profiling.machine.nvidia.cuda import attribute, synchronize
-from profiling.records.point import Point
-from profiling.records.quality import Metric, Verification
-from profiling.records.work import Work
+from accelbench.kernels.device_code import DeviceKernel
+from accelbench.kernels.numba_cuda import cuda, uint32, uint64
+from accelbench.kernels.treesearch.device_search import Search, whole_device
+from accelbench.kernels.treesearch.gpu_pool import Problem, search_code
+from accelbench.kernels.treesearch.uts.device_sha1 import HASH_INSTRUCTIONS, hash_child
+from accelbench.kernels.treesearch.uts.trees import (
+    MAX_CHILDREN,
+    RANDOM_VALUES,
+    STATE_WORDS,
+    TREES,
+    Geometric,
+    Tree,
+    thresholds_of,
+)
+from accelbench.profiling.benchmark import Task
+from accelbench.profiling.machine.nvidia.cuda import attribute, synchronize
+from accelbench.profiling.records.point import Point
+from accelbench.profiling.records.quality import Metric, Verification
+from accelbench.profiling.records.work import Work
 
 WARP = 32
 ISSUED_PER_CLOCK = 4

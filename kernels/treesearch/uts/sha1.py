@@ -12,10 +12,10 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from kernels import simd
-from kernels.treesearch.uts import sha_ni
-from kernels.treesearch.uts.sha1_rounds import WORD, constant, emit_sha1
-from kernels.treesearch.uts.trees import RANDOM_VALUES, STATE_WORDS
+from accelbench.kernels import simd
+from accelbench.kernels.treesearch.uts import sha_ni
+from accelbench.kernels.treesearch.uts.sha1_rounds import WORD, constant, emit_sha1
+from accelbench.kernels.treesearch.uts.trees import RANDOM_VALUES, STATE_WORDS
 
 LANES = simd.lanes(4)
 """Nodes that are hashed in lockstep: the 32-bit words of a vector register."""

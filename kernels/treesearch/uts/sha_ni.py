@@ -23,7 +23,7 @@ from typing import Any
 from llvmlite import ir
 from numba.core import cgutils
 
-from kernels.treesearch.uts.sha1_rounds import INITIAL, WORD, constant, emit_schedule, rotate
+from accelbench.kernels.treesearch.uts.sha1_rounds import INITIAL, WORD, constant, emit_schedule, rotate
 
 QUAD = ir.VectorType(WORD, 4)
 """What an instruction of SHA-NI takes: four words, of which the first is in the highest lane."""

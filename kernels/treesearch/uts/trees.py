@@ -20,7 +20,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from profiling.records.quality import Verification
+from accelbench.profiling.records.quality import Verification
 
 MAX_CHILDREN = 100
 """The most children of any node but the root of a binomial tree."""

@@ -10,17 +10,17 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Protocol
 
-from profiling.install import PackageSet
-from profiling.modules import modules_of
-from profiling.records.point import Device
-from profiling.records.work import Bounded
+from accelbench.profiling.install import PackageSet
+from accelbench.profiling.modules import modules_of
+from accelbench.profiling.records.point import Device
+from accelbench.profiling.records.work import Bounded
 
 if TYPE_CHECKING:
-    from profiling.benchmark import Task
-    from profiling.records.environment import Environment
-    from profiling.records.peak import Peak
-    from profiling.records.telemetry import Reading
-    from profiling.records.timing import Timing
+    from accelbench.profiling.benchmark import Task
+    from accelbench.profiling.records.environment import Environment
+    from accelbench.profiling.records.peak import Peak
+    from accelbench.profiling.records.telemetry import Reading
+    from accelbench.profiling.records.timing import Timing
 
 
 class DeviceMissing(Exception):
@@ -82,7 +82,7 @@ class DeviceKind(ABC):
 
     def timer(self, task: Task) -> tuple[Callable[[], object], Callable[[float], Timing]]:
         """Return how to run the task once to its end, and how to time it within so many seconds, by the host clock."""
-        from profiling.timing.host import sample_seconds, time_host
+        from accelbench.profiling.timing.host import sample_seconds, time_host
 
         def run_and_wait() -> None:
             task.run()
@@ -117,7 +117,7 @@ class DeviceKind(ABC):
         Arithmetic is bounded by the device's `unit_kind`, `plain` or `tensor`, and where that is None by the better
         one. `kept_to_cpus` is the number of the host's CPUs where the point was to use no more.
         """
-        from profiling.records.peak import Peak
+        from accelbench.profiling.records.peak import Peak
 
         return Peak(value=None, reason=f"the environment record does not name the {self.title}")
 

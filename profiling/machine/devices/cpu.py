@@ -5,12 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from profiling.machine.devices import DeviceKind
-from profiling.records.work import Bounded
+from accelbench.profiling.machine.devices import DeviceKind
+from accelbench.profiling.records.work import Bounded
 
 if TYPE_CHECKING:
-    from profiling.records.environment import Environment
-    from profiling.records.peak import Peak
+    from accelbench.profiling.records.environment import Environment
+    from accelbench.profiling.records.peak import Peak
 
 
 class Cpu(DeviceKind):
@@ -25,8 +25,8 @@ class Cpu(DeviceKind):
 
     def memory_left(self) -> str:
         """Return the memory that the process may still use."""
-        from profiling.machine.free_memory import available_bytes
-        from profiling.machine.sizes import format_bytes
+        from accelbench.profiling.machine.free_memory import available_bytes
+        from accelbench.profiling.machine.sizes import format_bytes
 
         return f"{format_bytes(available_bytes())} of memory available"
 
@@ -39,8 +39,8 @@ class Cpu(DeviceKind):
         kept_to_cpus: int | None = None,
     ) -> Peak:
         """Return why there is no peak: vendors state operations per cycle, and no clock under such load."""
-        from profiling.machine.vendor_peaks import cpu_flops_per_cycle
-        from profiling.records.peak import Peak
+        from accelbench.profiling.machine.vendor_peaks import cpu_flops_per_cycle
+        from accelbench.profiling.records.peak import Peak
 
         per_cycle = cpu_flops_per_cycle(environment.cpu, dtype) if figure == "flops" else None
         if per_cycle:

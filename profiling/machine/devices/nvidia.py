@@ -8,20 +8,20 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from profiling.install import PackageSet, install_extra
-from profiling.machine.devices import CardSensors, DeviceKind, DeviceMissing, is_installed
-from profiling.machine.environment.container import collect_container
-from profiling.machine.environment.files import read_text
-from profiling.machine.environment.pci import has_pci_device
-from profiling.machine.nvidia import libcuda
-from profiling.machine.nvidia.libcuda import CudaError, Driver, NoDriver
-from profiling.records.work import Bounded
+from accelbench.profiling.install import PackageSet, install_extra
+from accelbench.profiling.machine.devices import CardSensors, DeviceKind, DeviceMissing, is_installed
+from accelbench.profiling.machine.environment.container import collect_container
+from accelbench.profiling.machine.environment.files import read_text
+from accelbench.profiling.machine.environment.pci import has_pci_device
+from accelbench.profiling.machine.nvidia import libcuda
+from accelbench.profiling.machine.nvidia.libcuda import CudaError, Driver, NoDriver
+from accelbench.profiling.records.work import Bounded
 
 if TYPE_CHECKING:
-    from profiling.benchmark import Task
-    from profiling.records.environment import Environment
-    from profiling.records.peak import Peak
-    from profiling.records.timing import Timing
+    from accelbench.profiling.benchmark import Task
+    from accelbench.profiling.records.environment import Environment
+    from accelbench.profiling.records.peak import Peak
+    from accelbench.profiling.records.timing import Timing
 
 OLDEST_CUDA = (12, 0)
 LIBRARIES = {"cupy": ("cupy",), "numba.cuda": ("numba.cuda", "numba_cuda"), "cuda.bench": ("cuda.bench",)}
@@ -149,7 +149,7 @@ class Nvidia(DeviceKind):
 
     def synchronize(self) -> None:
         """Wait until the device has done all its work; RuntimeError if any of it failed."""
-        from profiling.machine.nvidia.cuda import synchronize
+        from accelbench.profiling.machine.nvidia.cuda import synchronize
 
         synchronize()
 
@@ -157,7 +157,7 @@ class Nvidia(DeviceKind):
         """Return how to run the task, and how to time it: by NVBench, unless the task asks for the host clock."""
         if task.timer == "host":
             return super().timer(task)
-        from profiling.machine.nvidia.nvbench import time_nvbench
+        from accelbench.profiling.machine.nvidia.nvbench import time_nvbench
 
         def run_and_wait() -> None:
             task.run(0)
@@ -174,14 +174,14 @@ class Nvidia(DeviceKind):
 
     def open_sensors(self, cards: list[str], missing: list[str]) -> CardSensors:
         """Open NVML's sensors of the cards."""
-        from profiling.machine.nvidia.nvml import Cards
+        from accelbench.profiling.machine.nvidia.nvml import Cards
 
         return Cards(cards, missing)
 
     def memory_left(self) -> str:
         """Return the free memory of the current device, or what CUDA says instead."""
-        from profiling.machine.nvidia.cuda import free_memory
-        from profiling.machine.sizes import format_bytes
+        from accelbench.profiling.machine.nvidia.cuda import free_memory
+        from accelbench.profiling.machine.sizes import format_bytes
 
         try:
             return f"{format_bytes(free_memory())} of device memory free"
@@ -197,8 +197,8 @@ class Nvidia(DeviceKind):
         kept_to_cpus: int | None = None,
     ) -> Peak:
         """Return the vendor's peak of the first card; it is the same on however many CPUs of the host."""
-        from profiling.machine.vendor_peaks import peak_of_gpu
-        from profiling.records.peak import Peak
+        from accelbench.profiling.machine.vendor_peaks import peak_of_gpu
+        from accelbench.profiling.records.peak import Peak
 
         if not environment.gpus:
             return Peak(value=None, reason="the environment record names no GPU")

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from profiling import PROJECT
-from profiling.machine.environment.cpu import collect_cpu
-from profiling.machine.environment.gpu import collect_cuda, collect_gpus
-from profiling.machine.environment.limits import collect_limits
-from profiling.machine.environment.memory import collect_memory
-from profiling.machine.environment.software import collect_software
-from profiling.machine.environment.system import collect_system
-from profiling.machine.nvidia.libcuda import CudaError, Driver, NoDriver
-from profiling.records.environment import Cuda, Environment, Gpu
+from accelbench.profiling import PROJECT
+from accelbench.profiling.machine.environment.cpu import collect_cpu
+from accelbench.profiling.machine.environment.gpu import collect_cuda, collect_gpus
+from accelbench.profiling.machine.environment.limits import collect_limits
+from accelbench.profiling.machine.environment.memory import collect_memory
+from accelbench.profiling.machine.environment.software import collect_software
+from accelbench.profiling.machine.environment.system import collect_system
+from accelbench.profiling.machine.nvidia.libcuda import CudaError, Driver, NoDriver
+from accelbench.profiling.records.environment import Cuda, Environment, Gpu
 
 # The reasons why a fact can be missing; those whose absence is itself the answer (no quota, no container) are not here.
 WHY_UNKNOWN = {

@@ -6,7 +6,7 @@ import os
 import re
 from pathlib import Path
 
-from profiling.machine.environment.files import read_text
+from accelbench.profiling.machine.environment.files import read_text
 
 # Each engine leaves a marker in its containers; inner ones first: Kubernetes pods are made by Docker or containerd.
 CONTAINER_VARIABLES = {

@@ -9,8 +9,8 @@ from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
 
-from profiling.machine.environment.files import parse_cpu_list, read_int, read_text
-from profiling.records.environment import Cache, Cpu
+from accelbench.profiling.machine.environment.files import parse_cpu_list, read_int, read_text
+from accelbench.profiling.records.environment import Cache, Cpu
 
 CPUS = "sys/devices/system/cpu"
 

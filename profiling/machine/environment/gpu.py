@@ -7,10 +7,10 @@ from typing import Any
 
 import pynvml
 
-from profiling.machine.environment.software import installed_version
-from profiling.machine.nvidia.libcuda import CudaDevice, Driver
-from profiling.machine.nvidia.nvml import open_card, read
-from profiling.records.environment import Cuda, Gpu
+from accelbench.profiling.machine.environment.software import installed_version
+from accelbench.profiling.machine.nvidia.libcuda import CudaDevice, Driver
+from accelbench.profiling.machine.nvidia.nvml import open_card, read
+from accelbench.profiling.records.environment import Cuda, Gpu
 
 RUNTIMES = ("nvidia-cuda-runtime-cu12", "nvidia-cuda-runtime")
 

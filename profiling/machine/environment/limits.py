@@ -10,8 +10,8 @@ from operator import attrgetter
 from pathlib import Path
 from typing import NamedTuple
 
-from profiling.machine.environment.files import read_int, read_pairs, read_text
-from profiling.records.environment import Limits
+from accelbench.profiling.machine.environment.files import read_int, read_pairs, read_text
+from accelbench.profiling.records.environment import Limits
 
 # Version 1 writes "no limit" as the largest page-aligned count, 2⁶³ less a page; no machine has an exbibyte.
 UNLIMITED_BYTES = 1 << 60

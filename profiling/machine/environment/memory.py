@@ -7,8 +7,8 @@ from pathlib import Path
 
 import psutil
 
-from profiling.machine.environment.files import read_pairs, read_text
-from profiling.records.environment import Memory
+from accelbench.profiling.machine.environment.files import read_pairs, read_text
+from accelbench.profiling.records.environment import Memory
 
 
 def collect_memory(root: Path = Path("/")) -> Memory:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from profiling.machine.environment.files import read_text
+from accelbench.profiling.machine.environment.files import read_text
 
 
 def has_pci_device(root: Path, vendor: str, devices: tuple[str, ...] = (), classes: tuple[str, ...] = ()) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from profiling.machine.environment.files import read_pairs, read_text
+from accelbench.profiling.machine.environment.files import read_pairs, read_text
 
 # Bits of CapEff in /proc/self/status, capabilities(7).
 CAP_SYS_PTRACE, CAP_SYS_ADMIN = 19, 21

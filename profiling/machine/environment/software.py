@@ -11,9 +11,9 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from profiling import PROJECT
-from profiling.machine.environment.settings import SETTINGS, THREADS, collect_variables
-from profiling.records.environment import Software
+from accelbench.profiling import PROJECT
+from accelbench.profiling.machine.environment.settings import SETTINGS, THREADS, collect_variables
+from accelbench.profiling.records.environment import Software
 
 GIT_SECONDS = 5.0
 

@@ -6,10 +6,10 @@ import platform
 import shlex
 from pathlib import Path
 
-from profiling.machine.environment.container import collect_container, collect_image, first_set
-from profiling.machine.environment.files import read_pairs, read_text
-from profiling.machine.environment.permissions import collect_gpu_counters, collect_user_namespace
-from profiling.records.environment import System
+from accelbench.profiling.machine.environment.container import collect_container, collect_image, first_set
+from accelbench.profiling.machine.environment.files import read_pairs, read_text
+from accelbench.profiling.machine.environment.permissions import collect_gpu_counters, collect_user_namespace
+from accelbench.profiling.records.environment import System
 
 RUNTIME_VARIABLES = {"COLAB_RELEASE_TAG": "colab", "COLAB_GPU": "colab", "KAGGLE_KERNEL_RUN_TYPE": "kaggle"}
 # gVisor answers with this build date whatever the kernel below it; newer ones also say its name.

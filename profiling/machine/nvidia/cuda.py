@@ -8,9 +8,9 @@ from importlib import import_module
 from types import ModuleType
 from typing import Any
 
-from profiling.benchmark import Skip
-from profiling.install import install_extra
-from profiling.machine.sizes import format_bytes
+from accelbench.profiling.benchmark import Skip
+from accelbench.profiling.install import install_extra
+from accelbench.profiling.machine.sizes import format_bytes
 
 DISTRIBUTIONS = {
     "cupy": "CuPy",

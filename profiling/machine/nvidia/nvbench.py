@@ -1,7 +1,8 @@
 """The device timer: NVBench (`cuda-bench`) times work enqueued on a CUDA stream, isolated and in batches.
 
 An isolated sample has the L2 cache flushed before it and its launch hidden behind a blocking kernel; the batch is the
-same work back to back. NVBench's `stdrel` criterion stops the sampling, with the constants of `profiling.timing.host`.
+same work back to back. NVBench's `stdrel` criterion stops the sampling, with the constants of
+`accelbench.profiling.timing.host`.
 
 NVBench registers benchmarks in one list per process and runs that list once: a process can be timed once, so the
 runner gives every GPU point a worker of its own. That also keeps a CUDA error, which poisons the whole
@@ -20,11 +21,11 @@ from statistics import median
 from tempfile import TemporaryDirectory
 from typing import Any, Literal
 
-from profiling.machine.nvidia.cuda import library
-from profiling.records.telemetry import Gauge
-from profiling.records.timing import Timing
-from profiling.timing.host import MAX_RELATIVE_STDEV, MIN_SAMPLES, MIN_SECONDS
-from profiling.timing.statistics import summarize
+from accelbench.profiling.machine.nvidia.cuda import library
+from accelbench.profiling.records.telemetry import Gauge
+from accelbench.profiling.records.timing import Timing
+from accelbench.profiling.timing.host import MAX_RELATIVE_STDEV, MIN_SAMPLES, MIN_SECONDS
+from accelbench.profiling.timing.statistics import summarize
 
 THROTTLE_THRESHOLD = 0.75
 """The share of the default SM clock under which a sample counts as throttled; it is NVBench's own.

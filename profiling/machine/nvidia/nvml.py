@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pynvml
 
 if TYPE_CHECKING:
-    from profiling.records.telemetry import Reading
+    from accelbench.profiling.records.telemetry import Reading
 
 # The reasons that hold a card's clock down (NVML, nvmlClocksThrottleReasons); an idle card is not held back.
 THROTTLE_REASONS = {

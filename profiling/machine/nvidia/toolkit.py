@@ -14,7 +14,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from profiling.machine.nvidia.libcuda import CudaError, Driver, NoDriver
+from accelbench.profiling.machine.nvidia.libcuda import CudaError, Driver, NoDriver
 
 VARIABLES = ("CUDA_PATH", "CUDA_HOME")
 """The variables that name a toolkit, in the order in which `cuda.pathfinder` reads them."""

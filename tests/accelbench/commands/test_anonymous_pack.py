@@ -18,8 +18,8 @@ import pytest
 
 from accelbench.pack.anonymous import EMPTIED, write_anonymous_pack
 from accelbench.pack.read import open_packed
+from accelbench.profiling.machine.identity import Identity
 from accelbench.run.store import RunStore
-from profiling.machine.identity import Identity
 from tests.conftest import Run, command, environment
 from tests.fixtures.report_node import rich_records
 from tests.fixtures.report_profiles import profile
@@ -31,7 +31,7 @@ WORDS = (USER, HOST, PLACE, PROJECT)
 TELLS = '''
 """A benchmark that fails with words that tell who measured and where."""
 import getpass, os, pathlib, socket
-from profiling.benchmark import Task, benchmark
+from accelbench.profiling.benchmark import Task, benchmark
 
 @benchmark("tells", devices=("cpu",), axes={}, figure="time")
 def tells(point):

@@ -13,23 +13,23 @@ import pytest
 from accelbench.commands.cores import doubling, plan_cores
 from accelbench.errors import UserError
 from accelbench.plain_console import PlainConsole
+from accelbench.profiling.analysis.core_counts import MIN_COUNTS
+from accelbench.profiling.records.point import Point
+from accelbench.profiling.records.record import Record
+from accelbench.profiling.timing.steady import steady_steps
 from accelbench.report.section import Run as Stored
 from accelbench.report.sections.needed_cores import section
 from accelbench.run.affinity import kept_to, require_cores, usable_cores
 from accelbench.run.store import RunInfo, RunStore
-from profiling.analysis.core_counts import MIN_COUNTS
-from profiling.records.point import Point
-from profiling.records.record import Record
-from profiling.timing.steady import steady_steps
 from tests.conftest import Run, command, environment
 
 FED = '''
 """A tiny training that says on how many cores it ran."""
 
 import os
-from profiling.records.quality import Data, Metric, Verification
-from profiling.benchmark import Training, benchmark
-from profiling.records.work import Work
+from accelbench.profiling.records.quality import Data, Metric, Verification
+from accelbench.profiling.benchmark import Training, benchmark
+from accelbench.profiling.records.work import Work
 
 BATCH = 8
 AXES = {"feeders": (1,), "fails_on": (9999,)}
@@ -53,8 +53,8 @@ def fed(point):
     import keras
     import numpy as np
     import threadpoolctl
-    from workloads.distribution.none import Alone
-    from workloads.data.pipeline import feed
+    from accelbench.workloads.distribution.none import Alone
+    from accelbench.workloads.data.pipeline import feed
 
     x = point.rng().normal(size=(40 * BATCH, 4)).astype("float32")
     y = x.sum(axis=1, keepdims=True)

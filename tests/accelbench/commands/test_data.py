@@ -23,7 +23,7 @@ DIGITS = os.urandom(2 << 20)
 COMMAND = """
 import json, os, sys
 from dataclasses import replace
-from workloads.data.sources import SOURCES
+from accelbench.workloads.data.sources import SOURCES
 for name, changes in json.loads(os.environ["TEST_SOURCES"]).items():
     files = tuple(replace(file, **change) for file, change in zip(SOURCES[name].files, changes, strict=True))
     SOURCES[name] = replace(SOURCES[name], files=files)

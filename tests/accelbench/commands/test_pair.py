@@ -14,7 +14,7 @@ import pytest
 
 from accelbench.errors import UserError
 from accelbench.pair.side import Side, common_name
-from profiling.records.point import Point
+from accelbench.profiling.records.point import Point
 from tests.conftest import Run, command, environment, info, records
 
 

@@ -12,10 +12,10 @@ from accelbench.compare.evidence import from_repetitions
 from accelbench.compare.regression import FailOn, regressions
 from accelbench.compare.runs import compare
 from accelbench.errors import UserError
-from profiling.records.quality import Data, Quality
-from profiling.records.telemetry import Gauge, Telemetry
-from profiling.records.work import Work
-from profiling.timing.statistics import Estimate
+from accelbench.profiling.records.quality import Data, Quality
+from accelbench.profiling.records.telemetry import Gauge, Telemetry
+from accelbench.profiling.records.work import Work
+from accelbench.profiling.timing.statistics import Estimate
 from tests.fixtures.compare_runs import (
     MATMUL,
     Runs,

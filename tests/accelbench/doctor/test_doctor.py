@@ -10,11 +10,11 @@ import pytest
 from accelbench.doctor import Check, check_cache, check_home, check_temporary, checks, describe, render_doctor
 from accelbench.doctor.quiet import check_cpu_speeds, check_held_back, judge_load, try_load
 from accelbench.plain_console import PlainConsole
-from profiling.install import install_framework
-from profiling.machine.environment.collect import collect
-from profiling.machine.environment.container import CONTAINER_VARIABLES
-from profiling.machine.environment.system import SCHEDULER_VARIABLES
-from profiling.records.environment import Environment
+from accelbench.profiling.install import install_framework
+from accelbench.profiling.machine.environment.collect import collect
+from accelbench.profiling.machine.environment.container import CONTAINER_VARIABLES
+from accelbench.profiling.machine.environment.system import SCHEDULER_VARIABLES
+from accelbench.profiling.records.environment import Environment
 from tests.conftest import Run
 from tests.fixtures.machines import CGROUP_V2, GRACE, XEON, build
 from tests.fixtures.stub_driver import run_with_driver
@@ -157,7 +157,7 @@ def test_the_table_shows_every_check_and_takes_brackets_literally() -> None:
 @pytest.mark.needs("gcc")
 def test_a_machine_with_a_gpu_is_described() -> None:
     text = run_with_driver(
-        "from profiling.machine.environment.collect import collect; print(collect().model_dump_json())"
+        "from accelbench.profiling.machine.environment.collect import collect; print(collect().model_dump_json())"
     )
     lines = dict(describe(Environment.model_validate_json(text)))
     assert lines["GPU"] == "0: Stub GPU 0, 80 GiB, compute capability 9.0"

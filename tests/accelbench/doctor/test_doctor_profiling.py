@@ -17,8 +17,8 @@ from accelbench.doctor.profiling import (
     try_plugin,
     try_py_spy,
 )
-from profiling.host import pyspy
-from profiling.machine.environment.container import CONTAINER_VARIABLES
+from accelbench.profiling.host import pyspy
+from accelbench.profiling.machine.environment.container import CONTAINER_VARIABLES
 from tests.fixtures.machines import CGROUP_V2, XEON, build
 from tests.fixtures.stub_driver import run_with_driver
 

@@ -12,10 +12,10 @@ import pytest
 from accelbench.pair.paired import LOOKS, Letter
 from accelbench.pair.result import PointResult
 from accelbench.pair.turns import Course, Measure, take_turns
-from profiling.records.point import Point
-from profiling.records.record import Record
-from profiling.records.telemetry import Telemetry
-from profiling.records.work import Work
+from accelbench.profiling.records.point import Point
+from accelbench.profiling.records.record import Record
+from accelbench.profiling.records.telemetry import Telemetry
+from accelbench.profiling.records.work import Work
 from tests.fixtures.compare_runs import failed, measured, samples
 
 POINTS: dict[Letter, Point] = {"A": Point("matmul", "cpu", {"n": 1}), "B": Point("matmul", "cpu", {"n": 2})}

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from accelbench.profiling.records.record import Record
+from accelbench.profiling.records.work import Bound, Work
 from accelbench.report.answer import Answer, answer
 from accelbench.report.page import render_page
 from accelbench.report.stored_run import Run
-from profiling.records.record import Record
-from profiling.records.work import Bound, Work
 from tests.fixtures.report_pages import printed
 from tests.fixtures.report_records import record, timing, training, unmeasured
 from tests.fixtures.report_runs import make_run

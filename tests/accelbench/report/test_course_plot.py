@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from accelbench.profiling.records.record import Record
+from accelbench.profiling.records.timing import Timing
+from accelbench.profiling.timing.statistics import summarize
 from accelbench.report.course_plot import DRAWN, time_course
 from accelbench.report.page import render_page
 from accelbench.report.rows import make_rows
 from accelbench.report.section import Run
-from profiling.records.record import Record
-from profiling.records.timing import Timing
-from profiling.timing.statistics import summarize
 from tests.fixtures.report_records import record
 from tests.fixtures.report_runs import make_run
 

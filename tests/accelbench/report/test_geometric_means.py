@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 
 from accelbench.plain_console import PlainConsole
+from accelbench.profiling.records.record import Record
+from accelbench.profiling.records.work import Work
 from accelbench.report.joined import Joined, read_runs
 from accelbench.report.page import render_joined
 from accelbench.report.same_points import same_points
 from accelbench.report.terminal import print_runs
-from profiling.records.record import Record
-from profiling.records.work import Work
 from tests.fixtures.report_pages import Tags
 from tests.fixtures.report_records import record, timing, training
 from tests.fixtures.report_runs import make_run

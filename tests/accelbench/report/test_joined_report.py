@@ -14,6 +14,9 @@ from click.testing import CliRunner
 from accelbench.__main__ import cli, main
 from accelbench.errors import UserError
 from accelbench.plain_console import PlainConsole
+from accelbench.profiling.records.quality import Data
+from accelbench.profiling.records.record import Record
+from accelbench.profiling.records.work import Work
 from accelbench.report import same_points as points_module
 from accelbench.report import stored_run, write_joined_report
 from accelbench.report.joined import Joined, read_runs
@@ -22,9 +25,6 @@ from accelbench.report.same_points import SamePoint, same_points
 from accelbench.report.section import Run
 from accelbench.report.terminal import print_runs
 from accelbench.run.store import RunStore, Settings
-from profiling.records.quality import Data
-from profiling.records.record import Record
-from profiling.records.work import Work
 from tests.fixtures.report_node import cpu_records, gpu_records, study_records
 from tests.fixtures.report_pages import Tags
 from tests.fixtures.report_records import HOSTILE, record, stepped, studied, timing, training

@@ -16,6 +16,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from accelbench.plain_console import PlainConsole
+from accelbench.profiling.records.record import Record
+from accelbench.profiling.records.work import Work
 from accelbench.report import stored_run as whole
 from accelbench.report import table, write_report
 from accelbench.report.rows import each_at_most
@@ -24,8 +26,6 @@ from accelbench.report.sections import benchmarks
 from accelbench.report.terminal import print_run
 from accelbench.run.store import RunStore
 from accelbench.session import exit_status
-from profiling.records.record import Record
-from profiling.records.work import Work
 from tests.conftest import ROOT
 from tests.fixtures.report_pages import page_of, printed
 from tests.fixtures.report_records import record, timing, unmeasured

@@ -13,17 +13,17 @@ import pytest
 from selenium import webdriver
 
 from accelbench.plain_console import PlainConsole
+from accelbench.profiling.analysis.bottleneck import HELP, judge
+from accelbench.profiling.machine.devices import device_kind
+from accelbench.profiling.records.bottleneck import Bottleneck, CpuTime
+from accelbench.profiling.records.host import HostCounters, Sampling, ThreadShare
+from accelbench.profiling.records.record import Profile, Record
+from accelbench.profiling.records.trace import Breakdown, Capture, Kind, Operation, TraceAnalysis, XprofSteps
 from accelbench.report import write_report
 from accelbench.report.bottleneck_text import bottleneck_line
 from accelbench.report.page import render_page
 from accelbench.report.section import Run
 from accelbench.report.terminal import print_run
-from profiling.analysis.bottleneck import HELP, judge
-from profiling.machine.devices import device_kind
-from profiling.records.bottleneck import Bottleneck, CpuTime
-from profiling.records.host import HostCounters, Sampling, ThreadShare
-from profiling.records.record import Profile, Record
-from profiling.records.trace import Breakdown, Capture, Kind, Operation, TraceAnalysis, XprofSteps
 from tests.accelbench.report.test_report_browser import SCHEMES, ask, browser, show
 from tests.fixtures.report_pages import Tags
 from tests.fixtures.report_profiles import host_profile, profile, trace_analysis

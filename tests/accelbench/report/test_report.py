@@ -14,11 +14,11 @@ import pytest
 from click.testing import CliRunner
 
 from accelbench.errors import UserError
+from accelbench.profiling.analysis.roofline import ceilings, share_of_ceiling, share_of_peak
 from accelbench.report import write_report
 from accelbench.report.rows import shell_command
 from accelbench.report.table import COLUMNS
 from accelbench.run.store import RunStore, Settings
-from profiling.analysis.roofline import ceilings, share_of_ceiling, share_of_peak
 from tests.fixtures.report_records import record, unmeasured
 from tests.fixtures.report_runs import make_run
 

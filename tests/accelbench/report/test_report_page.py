@@ -10,15 +10,15 @@ from typing import Any
 
 import pytest
 
+from accelbench.profiling.records.environment import Cuda
+from accelbench.profiling.records.placement import Placement
+from accelbench.profiling.records.quality import Metric
+from accelbench.profiling.records.work import Work
 from accelbench.report import write_report
 from accelbench.report.page import render_page
 from accelbench.report.rows import make_rows, shell_command
 from accelbench.report.section import Run
 from accelbench.run.store import OtherRank, RunStore
-from profiling.records.environment import Cuda
-from profiling.records.placement import Placement
-from profiling.records.quality import Metric
-from profiling.records.work import Work
 from tests.fixtures.report_node import study_records
 from tests.fixtures.report_pages import Tags, page_of, printed
 from tests.fixtures.report_records import HOSTILE, record, timing, training, unmeasured

@@ -9,15 +9,15 @@ from pathlib import Path
 
 import pytest
 
+from accelbench.profiling.records.quality import Data, Metric
+from accelbench.profiling.records.work import Work
+from accelbench.profiling.timing.statistics import summarize
 from accelbench.report.page import render_page
 from accelbench.report.rows import make_groups, make_rows
 from accelbench.report.section import Run
 from accelbench.report.sections.benchmarks import WIDTH
 from accelbench.report.table import make_table
 from accelbench.run.store import RunStore, Settings
-from profiling.records.quality import Data, Metric
-from profiling.records.work import Work
-from profiling.timing.statistics import summarize
 from tests.fixtures.report_pages import Tags, printed
 from tests.fixtures.report_records import record, stepped, timing, training
 from tests.fixtures.report_runs import make_run

@@ -7,6 +7,10 @@ import re
 from pathlib import Path
 
 from accelbench.plain_console import PlainConsole
+from accelbench.profiling.analysis.step_parts import take_apart
+from accelbench.profiling.records.record import RankRecord, Record
+from accelbench.profiling.records.step import Seen
+from accelbench.profiling.records.work import Work
 from accelbench.report.page import render_page
 from accelbench.report.rows import make_groups, make_rows
 from accelbench.report.section import Run
@@ -17,10 +21,6 @@ from accelbench.report.sections.scaling_of_trainings import (
     scaling_tables,
     section,
 )
-from profiling.analysis.step_parts import take_apart
-from profiling.records.record import RankRecord, Record
-from profiling.records.step import Seen
-from profiling.records.work import Work
 from tests.fixtures.report_records import HOSTILE, record, studied, timing
 from tests.fixtures.report_runs import make_run
 

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from accelbench.profiling.records.record import Record
 from accelbench.report import page as of_page
 from accelbench.report import sections, terminal
 from accelbench.report.section import InPage, Section
-from profiling.records.record import Record
 from tests.accelbench.report.test_strategies_report import training
 from tests.fixtures.report_pages import page_of, printed
 from tests.fixtures.report_records import HOSTILE, record

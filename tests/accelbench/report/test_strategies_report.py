@@ -7,9 +7,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from accelbench.plain_console import PlainConsole
+from accelbench.profiling.records.record import Record
+from accelbench.profiling.records.work import Work
 from accelbench.report.sections.strategies_compared import comparisons, section
-from profiling.records.record import Record
-from profiling.records.work import Work
 from tests.fixtures.report_pages import page_of
 from tests.fixtures.report_records import HOSTILE, studied, timing
 

@@ -12,14 +12,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from accelbench.profiling.records.quality import Data, Metric, Quality
+from accelbench.profiling.records.record import Record
+from accelbench.profiling.records.work import Work
 from accelbench.report.page import render_page
 from accelbench.report.rows import make_rows
 from accelbench.report.section import Run
 from accelbench.report.study import CHOICES, DASHED, SWEEPS, Study, Sweep, make_studies
 from accelbench.report.study_plot import DASHES, Styles, study_plot
-from profiling.records.quality import Data, Metric, Quality
-from profiling.records.record import Record
-from profiling.records.work import Work
 from tests.fixtures.report_node import study_records
 from tests.fixtures.report_records import HOSTILE, record, stepped, studied, timing, unmeasured
 from tests.fixtures.report_runs import make_run

@@ -8,23 +8,23 @@ from typing import Any
 
 import pytest
 
+from accelbench.profiling.records.bottleneck import Bottleneck
+from accelbench.profiling.records.environment import Environment, Memory, System
+from accelbench.profiling.records.quality import Data, Metric
+from accelbench.profiling.records.record import Profile, Record
+from accelbench.profiling.records.step import Seen, StepParts
+from accelbench.profiling.records.work import Bound, Work
 from accelbench.report.stored_run import Run
 from accelbench.reproduce.judging import judge_claim
 from accelbench.reproduce.observations import Observations
 from accelbench.reproduce.paper import Claim, load_paper
-from profiling.records.bottleneck import Bottleneck
-from profiling.records.environment import Environment, Memory, System
-from profiling.records.quality import Data, Metric
-from profiling.records.record import Profile, Record
-from profiling.records.step import Seen, StepParts
-from profiling.records.work import Bound, Work
+from accelbench.workloads import bilstm_har, deep_mnist_embryo
+from accelbench.workloads.data import CACHE_VARIABLE
+from accelbench.workloads.data.fetch import fetch
 from tests.fixtures.made_up_runs import DRAWN, HAR, SAMPLE, card, claim, judged, machine, run_of, searched, trained
 from tests.fixtures.report_records import record, stepped, timing, unmeasured
 from tests.workloads.data.archives import har_zip
 from tests.workloads.data.serving import declare
-from workloads import bilstm_har, deep_mnist_embryo
-from workloads.data import CACHE_VARIABLE
-from workloads.data.fetch import fetch
 
 COLAB = System(os="Ubuntu", kernel="6.6", runtime="colab")
 DEDICATED = System(os="Debian", kernel="6.1")

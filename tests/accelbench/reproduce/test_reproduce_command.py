@@ -12,18 +12,18 @@ from accelbench.__main__ import main
 from accelbench.commands.reproduce import interrupted
 from accelbench.forecast import forecast, of_machine, past_seconds
 from accelbench.plain_console import PlainConsole
+from accelbench.profiling.records.point import Point
+from accelbench.profiling.records.record import Record
 from accelbench.report.joined import read_runs
 from accelbench.reproduce.claims_page import render
 from accelbench.reproduce.judging import Judgement, judge
 from accelbench.reproduce.paper import load_paper
 from accelbench.reproduce.terminal_claims import print_judgement
 from accelbench.run.store import RunStore, Settings
-from profiling.records.point import Point
-from profiling.records.record import Record
+from accelbench.workloads.data import CACHE_VARIABLE
 from tests.conftest import Run as Command
 from tests.fixtures.made_up_runs import card, machine, searched, trained
 from tests.fixtures.report_runs import make_run
-from workloads.data import CACHE_VARIABLE
 
 
 def lstm(device: str, seconds: float, units: int = 128, **changes: object) -> Record:

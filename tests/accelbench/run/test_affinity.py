@@ -10,13 +10,13 @@ from pathlib import Path
 
 import pytest
 
+from accelbench.profiling.machine.environment.cpu import one_thread_per_core
+from accelbench.profiling.records.layout import Layout
+from accelbench.profiling.records.placement import Placement
+from accelbench.profiling.records.point import Point
+from accelbench.profiling.records.record import Record
 from accelbench.run import affinity
 from accelbench.run.affinity import KEPT_TO_SOME, ONE_THREAD, one_thread_a_core, with_left_out
-from profiling.machine.environment.cpu import one_thread_per_core
-from profiling.records.layout import Layout
-from profiling.records.placement import Placement
-from profiling.records.point import Point
-from profiling.records.record import Record
 from tests.fixtures.machines import build, topology
 
 

@@ -13,16 +13,16 @@ import pytest
 from pydantic import ValidationError
 
 from accelbench.errors import RunBroken, UserError
+from accelbench.profiling.ranks.channel import Address, Channel, free_port
+from accelbench.profiling.ranks.meeting import Refused, connect, derive
+from accelbench.profiling.ranks.world import World
+from accelbench.profiling.records.point import Point
 from accelbench.run.cluster import Cluster
 from accelbench.run.gathering import gathered, listener_of
 from accelbench.run.other_rank import job_of
 from accelbench.run.ranks import Hello, Peer, Ranks, RemoteWorker, hello
 from accelbench.run.secret import SECRET
 from accelbench.run.worker import Order
-from profiling.ranks.channel import Address, Channel, free_port
-from profiling.ranks.meeting import Refused, connect, derive
-from profiling.ranks.world import World
-from profiling.records.point import Point
 from tests.fixtures.report_runs import environment
 
 LOCALHOST, SOON = "127.0.0.1", 20.0

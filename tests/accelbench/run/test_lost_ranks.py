@@ -13,11 +13,11 @@ from pathlib import Path
 import psutil
 import pytest
 
+from accelbench.profiling.ranks.channel import Address, Channel
+from accelbench.profiling.ranks.meeting import connect, gather, listen
 from accelbench.run.cluster import Cluster
 from accelbench.run.ranks import Hello, Peer, RankLost, Ranks
 from accelbench.run.store import RunStore
-from profiling.ranks.channel import Address, Channel
-from profiling.ranks.meeting import connect, gather, listen
 from tests.accelbench.run.test_ranks import SECRET
 from tests.conftest import command, environment, records
 from tests.fixtures import report_runs

@@ -11,19 +11,19 @@ from types import SimpleNamespace
 import pytest
 
 from accelbench.errors import UserError
+from accelbench.profiling.analysis.roofline import ceilings
+from accelbench.profiling.benchmark import Benchmark, Skip
+from accelbench.profiling.machine.nvidia import cuda
+from accelbench.profiling.ranks.world import World, join
+from accelbench.profiling.records.point import Device, Point, Scalar
+from accelbench.profiling.records.work import Work
 from accelbench.run.plan import Choice, ceilings_beside, discover, make_plan, refuse_doomed, replaced_backend
 from accelbench.run.runner import too_few
 from accelbench.run.suite import load_suite
-from profiling.analysis.roofline import ceilings
-from profiling.benchmark import Benchmark, Skip
-from profiling.machine.nvidia import cuda
-from profiling.ranks.world import World, join
-from profiling.records.point import Device, Point, Scalar
-from profiling.records.work import Work
+from accelbench.workloads.distribution.find import STRATEGIES, strategy_of
+from accelbench.workloads.training.declare import BACKENDS
 from tests.conftest import Run, records
 from tests.fixtures.report_records import record
-from workloads.distribution.find import STRATEGIES, strategy_of
-from workloads.training.declare import BACKENDS
 
 KERNELS = [name for name, each in discover().items() if not each.backends and "gpu" in each.devices]
 
@@ -249,7 +249,7 @@ def test_frameworks_that_a_suite_compares_are_all_planned(only_installed: Callab
 def test_trainings_whose_frameworks_are_not_installed_are_refused_with_what_installs_each(
     only_installed: Callable[..., None], backends: tuple[str, ...], extras: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("profiling.install.TENSORFLOW_BELOW", (9, 0))
+    monkeypatch.setattr("accelbench.profiling.install.TENSORFLOW_BELOW", (9, 0))
     only_installed()
     planned = [point for backend in backends for point in make_plan(("cnn-mnist",), None, "cpu", (), backend)]
     with pytest.raises(UserError) as raised:
@@ -261,9 +261,9 @@ def test_trainings_whose_frameworks_are_not_installed_are_refused_with_what_inst
 ON_AN_ABSENT_BACKEND = '''
 """A benchmark whose first backend nobody has."""
 
-from profiling.benchmark import Task, benchmark
-from profiling.records.quality import Verification
-from profiling.records.work import Work
+from accelbench.profiling.benchmark import Task, benchmark
+from accelbench.profiling.records.quality import Verification
+from accelbench.profiling.records.work import Work
 
 
 @benchmark("trained", devices=("cpu",), axes={"batch": (1,)}, figure="time", backends=("absent", "json"))
@@ -344,3 +344,11 @@ def test_a_cpu_multiplies_narrow_numbers_if_asked() -> None:
     assert {point["impl"] for point in points} == {"vendor", "dots"}
     with pytest.raises(UserError):
         make_plan(("matmul",), None, "cpu", (Choice.parse("dtype=fp8"),), None)
+
+
+def test_an_own_file_with_the_imports_of_before_0_2_0_is_one_line(accelbench: Run, tmp_path: Path) -> None:
+    (tmp_path / "old.py").write_text("from profiling.benchmark import benchmark\n")
+    process = accelbench("list", ACCELBENCH_PATH=str(tmp_path))
+    assert process.returncode == 2
+    assert process.stderr.count("\n") == 1
+    assert "accelbench.profiling" in process.stderr

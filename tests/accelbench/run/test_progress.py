@@ -16,11 +16,11 @@ from pathlib import Path
 import pytest
 
 from accelbench.plain_console import PlainConsole
+from accelbench.profiling.records.point import Point
+from accelbench.profiling.timing.position import Position
 from accelbench.run.progress import Progress, short_names
 from accelbench.run.schedule import Turn
 from accelbench.run.time_left import Took
-from profiling.records.point import Point
-from profiling.timing.position import Position
 from tests.conftest import command, environment
 from tests.fixtures.report_records import record
 

@@ -13,10 +13,10 @@ import psutil
 import pytest
 
 from accelbench.commands.launch import share
+from accelbench.profiling.ranks.channel import Channel, free_port
+from accelbench.profiling.records.environment import Environment
 from accelbench.run import gathering, other_rank, ranks
 from accelbench.run.cluster import Cluster
-from profiling.ranks.channel import Channel, free_port
-from profiling.records.environment import Environment
 from tests.conftest import Run, command, environment, info, records
 from tests.fixtures import report_runs
 
@@ -185,8 +185,8 @@ def test_a_job_whose_every_process_is_signalled_leaves_a_run_to_go_on_with(tmp_p
 def test_ranks_that_do_not_come_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The ranks wait in this process, so that the minute's patience can be cut short."""
     from accelbench.errors import UserError
+    from accelbench.profiling.machine.environment.collect import collect
     from accelbench.run.cluster import Cluster
-    from profiling.machine.environment.collect import collect
 
     monkeypatch.setattr(gathering, "GATHER_SECONDS", 0.5)
     monkeypatch.setattr(other_rank, "GATHER_SECONDS", 0.5)

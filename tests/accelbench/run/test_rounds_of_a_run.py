@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
+from accelbench.profiling.records.point import Point
+from accelbench.profiling.timing.host import MIN_SECONDS
 from accelbench.run.runner import sampling_seconds
 from accelbench.run.store import RunStore, Settings
-from profiling.records.point import Point
-from profiling.timing.host import MIN_SECONDS
 from tests.conftest import Run, command, environment, info, records
 from tests.fixtures.own_benchmarks.fresh_processes import TIMES_KEPT
 from tests.fixtures.report_pages import printed

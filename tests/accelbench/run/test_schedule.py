@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
+from accelbench.profiling.records.point import Point
 from accelbench.run.schedule import Turn, schedule
-from profiling.records.point import Point
 
 KERNELS = [Point("kernel", "cpu", {"n": n}) for n in range(8)]
 TRAININGS = [Point("training", "cpu", {"n": n}, backend="jax") for n in range(3)]

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from accelbench.damage import Damage
 from accelbench.errors import UserError
 from accelbench.plain_text import plain_data
+from accelbench.profiling.records.record import Record
 from accelbench.run.store import RunStore, Settings
-from profiling.records.record import Record
 from tests.fixtures.report_node import rich_records
 from tests.fixtures.report_records import record, timing, unmeasured
 from tests.fixtures.report_runs import make_run

@@ -13,7 +13,7 @@ from threading import Event, Thread
 import psutil
 import pytest
 
-from profiling.ranks.channel import free_port
+from accelbench.profiling.ranks.channel import free_port
 from tests.accelbench.run.test_ranks import rank
 from tests.conftest import records
 

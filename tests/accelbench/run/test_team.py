@@ -9,13 +9,13 @@ from threading import Timer
 
 import pytest
 
+from accelbench.profiling.ranks.channel import Channel
+from accelbench.profiling.records.point import Point
+from accelbench.profiling.records.quality import Metric
+from accelbench.profiling.records.record import RankRecord, Record
 from accelbench.run.ranks import Hello, Peer, RemoteWorker
 from accelbench.run.team import Team, Trouble, energy_of_all, failed
 from accelbench.run.worker import Order
-from profiling.ranks.channel import Channel
-from profiling.records.point import Point
-from profiling.records.quality import Metric
-from profiling.records.record import RankRecord, Record
 from tests.fixtures.report_runs import environment
 
 

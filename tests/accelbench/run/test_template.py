@@ -224,7 +224,8 @@ import importlib, itertools
 from accelbench.run.plan import discover
 from accelbench.run.template import hindrance
 from accelbench.run.template_process import LIBRARIES
-kernels = [each for each in discover().values() if "gpu" in each.devices and each.module.startswith("kernels.")]
+on_gpus = [each for each in discover().values() if "gpu" in each.devices]
+kernels = [each for each in on_gpus if each.module.startswith("accelbench.kernels.")]
 modules = {
     each.implementation("gpu", dict(zip(each.axes, values)))
     for each in kernels

@@ -7,10 +7,10 @@ from collections.abc import Callable
 
 import numpy as np
 
-from profiling.benchmark import Task, benchmark
-from profiling.records.point import Point
-from profiling.records.quality import Verification
-from profiling.records.work import Work
+from accelbench.profiling.benchmark import Task, benchmark
+from accelbench.profiling.records.point import Point
+from accelbench.profiling.records.quality import Verification
+from accelbench.profiling.records.work import Work
 
 ROWS = 1000
 

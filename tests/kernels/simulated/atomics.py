@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from kernels.atomics import gpu_numba as atomics
+from accelbench.kernels.atomics import gpu_numba as atomics
 
 TARGETS = ("one", "warp", "own", "random", "block")
 BLOCKS = 2

@@ -14,10 +14,10 @@ import numpy as np
 import pytest
 from numba.cuda.simulator import kernel, kernelapi
 
-from kernels.numba_cuda import cuda, simulated
-from kernels.stream import gpu_arrays
-from profiling.benchmark import Task
-from profiling.records.point import Point
+from accelbench.kernels.numba_cuda import cuda, simulated
+from accelbench.kernels.stream import gpu_arrays
+from accelbench.profiling.benchmark import Task
+from accelbench.profiling.records.point import Point
 
 assert simulated, "run with NUMBA_ENABLE_CUDASIM=1"
 
@@ -76,7 +76,11 @@ def prepared(monkeypatch: pytest.MonkeyPatch) -> Prepare:
         "synchronize": lambda: None,
     }
     for name, stand_in in stand_ins.items():
-        for module in [module for key, module in sys.modules.items() if key.startswith(("kernels.", "profiling."))]:
+        for module in [
+            module
+            for key, module in sys.modules.items()
+            if key.startswith(("accelbench.kernels.", "accelbench.profiling."))
+        ]:
             if hasattr(module, name):
                 monkeypatch.setattr(module, name, stand_in)
 
@@ -84,7 +88,7 @@ def prepared(monkeypatch: pytest.MonkeyPatch) -> Prepare:
         package, _, name = module.rpartition(".")
         params = {"impl": name.removeprefix("gpu_"), **params}
         point = Point(package.rpartition(".")[2], "gpu", params, seed=7)
-        task: Task = importlib.import_module(f"kernels.{module}").prepare(point)
+        task: Task = importlib.import_module(f"accelbench.kernels.{module}").prepare(point)
         return task
 
     return prepare

@@ -10,12 +10,18 @@ from typing import Any
 import numpy as np
 import pytest
 
-from kernels.numba_cuda import cuda
-from kernels.treesearch import device_search
-from kernels.treesearch.flowshop import gpu_sharing, instances
-from kernels.treesearch.flowshop.gpu_sharing import define_problem, root_of, search_of, tables_of, verify_search
-from kernels.treesearch.flowshop.instances import Instance
-from profiling.benchmark import Task
+from accelbench.kernels.numba_cuda import cuda
+from accelbench.kernels.treesearch import device_search
+from accelbench.kernels.treesearch.flowshop import gpu_sharing, instances
+from accelbench.kernels.treesearch.flowshop.gpu_sharing import (
+    define_problem,
+    root_of,
+    search_of,
+    tables_of,
+    verify_search,
+)
+from accelbench.kernels.treesearch.flowshop.instances import Instance
+from accelbench.profiling.benchmark import Task
 
 pytestmark = pytest.mark.filterwarnings("ignore:overflow encountered")
 

@@ -10,14 +10,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kernels.norm import answers as norm_answers
-from kernels.norm import gpu_numba as norm
-from kernels.optimizer_step import answers as optimizer_answers
-from kernels.optimizer_step import gpu_numba as optimizer_step
-from kernels.softmax_xent import answers as softmax_answers
-from kernels.softmax_xent import gpu_numba as softmax_xent
-from kernels.stream import gpu_arrays
-from profiling.benchmark import Task
+from accelbench.kernels.norm import answers as norm_answers
+from accelbench.kernels.norm import gpu_numba as norm
+from accelbench.kernels.optimizer_step import answers as optimizer_answers
+from accelbench.kernels.optimizer_step import gpu_numba as optimizer_step
+from accelbench.kernels.softmax_xent import answers as softmax_answers
+from accelbench.kernels.softmax_xent import gpu_numba as softmax_xent
+from accelbench.kernels.stream import gpu_arrays
+from accelbench.profiling.benchmark import Task
 
 POINTS: list[tuple[str, dict[str, int]]] = [("norm", {"width": 517}), ("softmax_xent", {"vocabulary": 1031})]
 POINTS += [("optimizer_step", {})]
@@ -104,7 +104,7 @@ def test_the_array_operations_of_cupy_give_the_same_answers_by_numpy(
     from contextlib import nullcontext
     from types import SimpleNamespace
 
-    module = importlib.import_module(f"kernels.{name}.gpu_cupy")
+    module = importlib.import_module(f"accelbench.kernels.{name}.gpu_cupy")
     # The simulator's device arrays are views of NumPy's.
     on_host = SimpleNamespace(**{key: getattr(np, key) for key in dir(np) if not key.startswith("_")})
     on_host.asarray = lambda array: array.__dict__["_ary"]

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from kernels.launch import counting
-from kernels.launch import gpu_numba as launch
-from kernels.numba_cuda import cuda
-from profiling.benchmark import Task
+from accelbench.kernels.launch import counting
+from accelbench.kernels.launch import gpu_numba as launch
+from accelbench.kernels.numba_cuda import cuda
+from accelbench.profiling.benchmark import Task
 
 Prepare = Callable[..., Task]
 

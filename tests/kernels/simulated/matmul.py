@@ -10,16 +10,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kernels.matmul import gpu_numba, gpu_task
-from kernels.matmul.accuracy import verify_product
-from kernels.matmul.gpu_numba import Kernel, tiled
-from kernels.matmul.shapes import Product
-from kernels.matmul.split import ADD_THREADS, adding_blocks, parts_of
-from kernels.matmul.thin import MOST
-from kernels.matmul.tiled import Tiling
-from kernels.numba_cuda import cuda, float32, float64
-from kernels.wide_access import lanes
-from profiling.records.point import Point
+from accelbench.kernels.matmul import gpu_numba, gpu_task
+from accelbench.kernels.matmul.accuracy import verify_product
+from accelbench.kernels.matmul.gpu_numba import Kernel, tiled
+from accelbench.kernels.matmul.shapes import Product
+from accelbench.kernels.matmul.split import ADD_THREADS, adding_blocks, parts_of
+from accelbench.kernels.matmul.thin import MOST
+from accelbench.kernels.matmul.tiled import Tiling
+from accelbench.kernels.numba_cuda import cuda, float32, float64
+from accelbench.kernels.wide_access import lanes
+from accelbench.profiling.records.point import Point
 from tests.kernels.host_cupy import cupy
 
 seeds = st.integers(0, 2**32 - 1)

@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from kernels.treesearch.nqueens import gpu_prefix, gpu_tuned
-from kernels.treesearch.nqueens.borders import Tasks, cut
-from kernels.treesearch.nqueens.counts import totals, verify_search
-from kernels.treesearch.nqueens.prefixes import enumerate_prefixes
-from kernels.treesearch.nqueens.published import SOLUTIONS
-from kernels.treesearch.nqueens.recount import recount_task
-from profiling.benchmark import Task
+from accelbench.kernels.treesearch.nqueens import gpu_prefix, gpu_tuned
+from accelbench.kernels.treesearch.nqueens.borders import Tasks, cut
+from accelbench.kernels.treesearch.nqueens.counts import totals, verify_search
+from accelbench.kernels.treesearch.nqueens.prefixes import enumerate_prefixes
+from accelbench.kernels.treesearch.nqueens.published import SOLUTIONS
+from accelbench.kernels.treesearch.nqueens.recount import recount_task
+from accelbench.profiling.benchmark import Task
 
 POISON = 1 << 30
 
@@ -110,7 +110,7 @@ def test_a_prepared_point_is_verified_and_its_figures_are_those_of_the_board(
 ) -> None:
     for name in ("MIN_PREFIXES", "MIN_TASKS"):
         monkeypatch.setattr(module, name, 30, raising=False)
-    task = prepared(module.__name__.removeprefix("kernels."), queens=queens)
+    task = prepared(module.__name__.removeprefix("accelbench.kernels."), queens=queens)
     outcome = task.verify()
     assert outcome.passed, outcome
     assert task.metrics is not None

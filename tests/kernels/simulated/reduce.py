@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kernels.exact import SUM_TYPE, draw, verify_sum
-from kernels.reduce import gpu_numba as reduce
-from kernels.reduce.gpu_task import make_task
-from profiling.benchmark import Task
-from profiling.records.point import Point
+from accelbench.kernels.exact import SUM_TYPE, draw, verify_sum
+from accelbench.kernels.reduce import gpu_numba as reduce
+from accelbench.kernels.reduce.gpu_task import make_task
+from accelbench.profiling.benchmark import Task
+from accelbench.profiling.records.point import Point
 
 
 @pytest.fixture(autouse=True, scope="module")

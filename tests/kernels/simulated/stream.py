@@ -10,13 +10,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kernels.numba_cuda import cuda
-from kernels.stream import gpu_arrays, gpu_task
-from kernels.stream import gpu_numba as stream
-from kernels.stream.gpu_task import longest_chain, verify_dot, verify_elements
-from kernels.stream.operations import SCALAR
-from profiling.benchmark import Task
-from profiling.records.point import Point
+from accelbench.kernels.numba_cuda import cuda
+from accelbench.kernels.stream import gpu_arrays, gpu_task
+from accelbench.kernels.stream import gpu_numba as stream
+from accelbench.kernels.stream.gpu_task import longest_chain, verify_dot, verify_elements
+from accelbench.kernels.stream.operations import SCALAR
+from accelbench.profiling.benchmark import Task
+from accelbench.profiling.records.point import Point
 
 simulated = settings(max_examples=8, deadline=None)
 seeds = st.integers(0, 2**32 - 1)

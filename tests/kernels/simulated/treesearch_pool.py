@@ -21,16 +21,16 @@ from hypothesis import strategies as st
 from numba.cuda.simulator import kernel as simulated_kernel
 from numba.cuda.simulator import kernelapi
 
-from kernels.numba_cuda import cuda, uint32
-from kernels.treesearch import device_search
-from kernels.treesearch.device_search import Counts, Search
-from kernels.treesearch.flowshop import gpu_sharing as flowshop
-from kernels.treesearch.gpu_pool import Problem, define_search
-from kernels.treesearch.uts import gpu_sharing as uts
-from profiling.benchmark import Skip
-from profiling.machine.nvidia import cuda as device
-from profiling.records.point import Point
-from profiling.records.quality import Verification
+from accelbench.kernels.numba_cuda import cuda, uint32
+from accelbench.kernels.treesearch import device_search
+from accelbench.kernels.treesearch.device_search import Counts, Search
+from accelbench.kernels.treesearch.flowshop import gpu_sharing as flowshop
+from accelbench.kernels.treesearch.gpu_pool import Problem, define_search
+from accelbench.kernels.treesearch.uts import gpu_sharing as uts
+from accelbench.profiling.benchmark import Skip
+from accelbench.profiling.machine.nvidia import cuda as device
+from accelbench.profiling.records.point import Point
+from accelbench.profiling.records.quality import Verification
 
 pytestmark = pytest.mark.filterwarnings("ignore:overflow encountered")
 

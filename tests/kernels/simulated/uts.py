@@ -12,13 +12,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kernels.numba_cuda import cuda
-from kernels.treesearch import device_search
-from kernels.treesearch.uts import trees
-from kernels.treesearch.uts.device_sha1 import hash_child
-from kernels.treesearch.uts.gpu_sharing import PITCH, expand, search_of, tables_of
-from kernels.treesearch.uts.trees import RANDOM_VALUES, TREES, Binomial, Geometric, Tree
-from profiling.benchmark import Task
+from accelbench.kernels.numba_cuda import cuda
+from accelbench.kernels.treesearch import device_search
+from accelbench.kernels.treesearch.uts import trees
+from accelbench.kernels.treesearch.uts.device_sha1 import hash_child
+from accelbench.kernels.treesearch.uts.gpu_sharing import PITCH, expand, search_of, tables_of
+from accelbench.kernels.treesearch.uts.trees import RANDOM_VALUES, TREES, Binomial, Geometric, Tree
+from accelbench.profiling.benchmark import Task
 
 pytestmark = pytest.mark.filterwarnings("ignore:overflow encountered")
 

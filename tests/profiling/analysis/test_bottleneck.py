@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from profiling.analysis.bottleneck import (
+from accelbench.profiling.analysis.bottleneck import (
     BOUND_OF,
     CAUSE_OF_PART,
     HELP,
@@ -18,10 +18,10 @@ from profiling.analysis.bottleneck import (
     share_interval,
     shares_of_host,
 )
-from profiling.records.bottleneck import CAUSES, Bound, CpuTime
-from profiling.records.host import CATEGORIES
-from profiling.records.point import Point
-from profiling.records.trace import PARTS, Breakdown, TraceAnalysis
+from accelbench.profiling.records.bottleneck import CAUSES, Bound, CpuTime
+from accelbench.profiling.records.host import CATEGORIES
+from accelbench.profiling.records.point import Point
+from accelbench.profiling.records.trace import PARTS, Breakdown, TraceAnalysis
 
 
 def cpu(run_s: float = 10.0, wait_s: float = 0.0, throttled_s: float | None = None, threads: int = 2) -> CpuTime:

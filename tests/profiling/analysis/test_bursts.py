@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from profiling.analysis.bursts import bursts, epoch_turns
-from profiling.records.timing import Timing
-from profiling.timing.statistics import summarize
-from profiling.timing.steady import steady_steps
+from accelbench.profiling.analysis.bursts import bursts, epoch_turns
+from accelbench.profiling.records.timing import Timing
+from accelbench.profiling.timing.statistics import summarize
+from accelbench.profiling.timing.steady import steady_steps
 
 
 def stepped(samples: list[float], epochs: list[list[float]]) -> Timing:

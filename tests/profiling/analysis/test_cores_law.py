@@ -9,7 +9,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from profiling.analysis.cores_law import NEAR, Cores, Law, fit, needed_cores
+from accelbench.profiling.analysis.cores_law import NEAR, Cores, Law, fit, needed_cores
 
 COUNTS = (1, 2, 4, 6, 8, 12, 16)
 

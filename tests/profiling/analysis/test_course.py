@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from profiling.analysis.course import course, course_of, disturbances
-from profiling.records.record import Record
-from profiling.records.timing import Timing
-from profiling.timing.statistics import summarize
+from accelbench.profiling.analysis.course import course, course_of, disturbances
+from accelbench.profiling.records.record import Record
+from accelbench.profiling.records.timing import Timing
+from accelbench.profiling.timing.statistics import summarize
 from tests.fixtures.report_records import record
 
 Draw = Callable[[np.random.Generator, int], NDArray[np.float64]]

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from profiling.analysis.roofline import (
+from accelbench.profiling.analysis.roofline import (
     BEYOND,
     arithmetic_intensity,
     ceilings,
@@ -21,10 +21,10 @@ from profiling.analysis.roofline import (
     share_of_peak,
     share_of_peak_at_clock,
 )
-from profiling.records.peak import Peak
-from profiling.records.record import Record
-from profiling.records.telemetry import Gauge, Telemetry
-from profiling.records.work import SHARED_CORES, Work
+from accelbench.profiling.records.peak import Peak
+from accelbench.profiling.records.record import Record
+from accelbench.profiling.records.telemetry import Gauge, Telemetry
+from accelbench.profiling.records.work import SHARED_CORES, Work
 from tests.fixtures.report_node import rich_records
 from tests.fixtures.report_records import record as make_record
 from tests.fixtures.report_records import timing, training, unmeasured

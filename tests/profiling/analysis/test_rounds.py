@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from profiling.analysis.rounds import join
-from profiling.records.quality import Metric
-from profiling.records.record import RankRecord, Record
-from profiling.timing.statistics import summarize_rounds
+from accelbench.profiling.analysis.rounds import join
+from accelbench.profiling.records.quality import Metric
+from accelbench.profiling.records.record import RankRecord, Record
+from accelbench.profiling.timing.statistics import summarize_rounds
 from tests.fixtures.report_records import cpu_telemetry, record, timing, unmeasured
 
 MEDIANS = (1e-3, 1.1e-3, 0.9e-3)

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from profiling.analysis.bottleneck import judge
-from profiling.analysis.scaling import (
+from accelbench.profiling.analysis.bottleneck import judge
+from accelbench.profiling.analysis.scaling import (
     LatencyBandwidth,
     Scaling,
     exchange_over_model,
@@ -17,13 +17,13 @@ from profiling.analysis.scaling import (
     predict,
     scalings,
 )
-from profiling.analysis.step_parts import take_apart, with_exchange
-from profiling.records.bottleneck import CAUSES, Bottleneck, CpuTime
-from profiling.records.record import Record
-from profiling.records.step import Seen, StepParts
-from profiling.records.timing import Timing
-from profiling.records.work import Work
-from profiling.timing.statistics import summarize
+from accelbench.profiling.analysis.step_parts import take_apart, with_exchange
+from accelbench.profiling.records.bottleneck import CAUSES, Bottleneck, CpuTime
+from accelbench.profiling.records.record import Record
+from accelbench.profiling.records.step import Seen, StepParts
+from accelbench.profiling.records.timing import Timing
+from accelbench.profiling.records.work import Work
+from accelbench.profiling.timing.statistics import summarize
 from tests.fixtures.declared import declared
 
 times = st.lists(st.floats(0.001, 1.0), min_size=3, max_size=20)

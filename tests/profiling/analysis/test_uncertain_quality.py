@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from profiling.analysis.uncertain_quality import quality_interval, wilson
-from profiling.records.quality import Data, Metric, Quality
+from accelbench.profiling.analysis.uncertain_quality import quality_interval, wilson
+from accelbench.profiling.records.quality import Data, Metric, Quality
 from tests.fixtures.report_records import training
 
 SHARE = Quality("test_accuracy", of="examples")

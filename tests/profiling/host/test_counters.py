@@ -9,9 +9,15 @@ from pathlib import Path
 
 import pytest
 
-from profiling.host.counters import HostCounterSampler, count_between, read_network, read_process, take_reading
-from profiling.host.threads import ThreadTotals, read_threads, thread_difference
-from profiling.records.host import HostCounters
+from accelbench.profiling.host.counters import (
+    HostCounterSampler,
+    count_between,
+    read_network,
+    read_process,
+    take_reading,
+)
+from accelbench.profiling.host.threads import ThreadTotals, read_threads, thread_difference
+from accelbench.profiling.records.host import HostCounters
 from tests.fixtures.machines import CGROUP_V2, build
 from tests.fixtures.programs import BUSY, SLEEPING, running
 

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from profiling.host.flamegraph import MARGIN, WIDTH, draw_flamegraph
-from profiling.host.stacks import Frame, Stack, parse_stacks
+from accelbench.profiling.host.flamegraph import MARGIN, WIDTH, draw_flamegraph
+from accelbench.profiling.host.stacks import Frame, Stack, parse_stacks
 
 SVG = "{http://www.w3.org/2000/svg}"
 ANYTHING = st.text(max_size=40)  # what a C++ name or a thread's may hold: markup, controls, lone surrogates

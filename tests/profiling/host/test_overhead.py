@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from profiling.host.overhead import step_overhead
-from profiling.records.host import Window
+from accelbench.profiling.host.overhead import step_overhead
+from accelbench.profiling.records.host import Window
 from tests.bench_self import probes as overhead
 from tests.bench_self.probes import matrix_product, measure_overhead, probes
 

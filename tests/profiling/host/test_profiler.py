@@ -10,8 +10,8 @@ from xml.etree import ElementTree
 
 import pytest
 
-from profiling.host.profiler import HostProfiler
-from profiling.records.host import HostProfile
+from accelbench.profiling.host.profiler import HostProfiler
+from accelbench.profiling.records.host import HostProfile
 from tests.fixtures.programs import (
     BUSY,
     BUSY_WHILE_MAIN_SLEEPS,

@@ -20,10 +20,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from profiling.host import sampling
-from profiling.host.pyspy import explain, find_pyspy, library_bytes, read_windows
-from profiling.host.sampling import HostSampler, affordable_rate, schedule
-from profiling.host.stacks import threads_of
+from accelbench.profiling.host import sampling
+from accelbench.profiling.host.pyspy import explain, find_pyspy, library_bytes, read_windows
+from accelbench.profiling.host.sampling import HostSampler, affordable_rate, schedule
+from accelbench.profiling.host.stacks import threads_of
 from tests.fixtures.machines import build
 from tests.fixtures.programs import BUSY, BUSY_WHILE_MAIN_SLEEPS, MATRIX_PRODUCT, running
 
@@ -145,7 +145,7 @@ def test_a_pyspy_that_is_not_there_is_a_reason(tmp_path: Path, monkeypatch: pyte
 
     monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
     monkeypatch.setenv("PATH", str(tmp_path))
-    monkeypatch.setattr("profiling.host.pyspy.distribution", no_package)
+    monkeypatch.setattr("accelbench.profiling.host.pyspy.distribution", no_package)
     with HostSampler(os.getpid(), tmp_path) as sampler:
         sampler._thread.join(timeout=60)
     assert sampler.result().missing == ["py-spy is not installed for this interpreter: pip install py-spy"]
@@ -194,7 +194,7 @@ def test_what_was_written_is_there_when_the_sampler_dies(tmp_path: Path) -> None
     script = f"""
 import sys, time
 from pathlib import Path
-from profiling.host.sampling import HostSampler
+from accelbench.profiling.host.sampling import HostSampler
 with HostSampler(int(sys.argv[1]), Path({str(tmp_path)!r})) as sampler:
     while not sampler.result().windows:
         time.sleep(0.1)

@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from profiling.host.rules import classify, classify_thread
-from profiling.host.shares import cpu_shares, data_makers, running_shares, step_thread_shares, thread_shares
-from profiling.host.stacks import Stack, parse_stack
-from profiling.host.threads import ThreadTotals
-from profiling.records.host import CATEGORIES, WINDOW_KINDS, Category
+from accelbench.profiling.host.rules import classify, classify_thread
+from accelbench.profiling.host.shares import cpu_shares, data_makers, running_shares, step_thread_shares, thread_shares
+from accelbench.profiling.host.stacks import Stack, parse_stack
+from accelbench.profiling.host.threads import ThreadTotals
+from accelbench.profiling.records.host import CATEGORIES, WINDOW_KINDS, Category
 
 TRAINER = "<module> (run.py:3);TensorFlowTrainer.fit (keras/src/backend/tensorflow/trainer.py:399)"
 EXECUTE = f"{TRAINER};quick_execute (tensorflow/python/eager/execute.py:53)"

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from profiling.host.stacks import (
+from accelbench.profiling.host.stacks import (
     Frame,
     Stack,
     merge,

@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
-from profiling.analysis.bottleneck import QUOTA_SHARE, judge
-from profiling.host import steps_cpu
-from profiling.host.steps_cpu import Moment, StepsCpu, cpu_between, read_moment
-from profiling.machine.environment.limits import Throttling
-from profiling.machine.totals import Schedule
-from profiling.records.bottleneck import CpuTime
-from profiling.timing.steps import WARMUP_STEPS
+from accelbench.profiling.analysis.bottleneck import QUOTA_SHARE, judge
+from accelbench.profiling.host import steps_cpu
+from accelbench.profiling.host.steps_cpu import Moment, StepsCpu, cpu_between, read_moment
+from accelbench.profiling.machine.environment.limits import Throttling
+from accelbench.profiling.machine.totals import Schedule
+from accelbench.profiling.records.bottleneck import CpuTime
+from accelbench.profiling.timing.steps import WARMUP_STEPS
 from tests.fixtures.machines import CGROUP_V2, build
 from tests.fixtures.verdict_cases import Impossible, quota
 from tests.requirements import not_tested

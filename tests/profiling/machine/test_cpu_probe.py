@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from profiling.machine import cpu_probe
-from profiling.machine.cpu_probe import best_looks, probe_cpus, slower_cpus, slower_in_words
+from accelbench.profiling.machine import cpu_probe
+from accelbench.profiling.machine.cpu_probe import best_looks, probe_cpus, slower_cpus, slower_in_words
 
 RATES = st.dictionaries(st.integers(0, 63), st.floats(1e9, 1e12), min_size=1)
 

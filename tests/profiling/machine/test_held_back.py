@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import pytest
 
+from accelbench.profiling.benchmark import Benchmark, Task
+from accelbench.profiling.machine.environment.collect import collect
+from accelbench.profiling.machine.environment.software import SETTINGS
+from accelbench.profiling.machine.held_back import BLAS, ONEDNN, VARIABLES, held_back
+from accelbench.profiling.measure import measure
+from accelbench.profiling.records.environment import Environment
+from accelbench.profiling.records.point import Point
+from accelbench.profiling.records.quality import Verification
+from accelbench.profiling.records.work import Work
 from accelbench.report.rows import make_rows
 from accelbench.run.plan import discover
-from profiling.benchmark import Benchmark, Task
-from profiling.machine.environment.collect import collect
-from profiling.machine.environment.software import SETTINGS
-from profiling.machine.held_back import BLAS, ONEDNN, VARIABLES, held_back
-from profiling.measure import measure
-from profiling.records.environment import Environment
-from profiling.records.point import Point
-from profiling.records.quality import Verification
-from profiling.records.work import Work
 
 AVX512 = ["sse4_2", "avx", "fma", "avx2", "avx512f", "avx512bw"]
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from profiling.machine.identity import Identity, find_identity
+from accelbench.profiling.machine.identity import Identity, find_identity
 
 ALICE = Identity(frozenset({"/home/alice"}), frozenset({"alice"}), frozenset({"skynet-7.example.org", "skynet-7"}))
 

@@ -10,13 +10,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from profiling.machine.environment.collect import collect
-from profiling.machine.noise import clock_flags, crowded_out, noise_flags
-from profiling.machine.observer import kept_to_cpus
-from profiling.records.point import Point
-from profiling.records.telemetry import Gauge, Telemetry
-from profiling.records.timing import Timing
-from profiling.timing.statistics import summarize
+from accelbench.profiling.machine.environment.collect import collect
+from accelbench.profiling.machine.noise import clock_flags, crowded_out, noise_flags
+from accelbench.profiling.machine.observer import kept_to_cpus
+from accelbench.profiling.records.point import Point
+from accelbench.profiling.records.telemetry import Gauge, Telemetry
+from accelbench.profiling.records.timing import Timing
+from accelbench.profiling.timing.statistics import summarize
 from tests.conftest import ROOT
 
 
@@ -159,12 +159,12 @@ def test_the_cores_that_a_point_was_kept_to_are_the_lowest_of_those_there() -> N
 
 IDLE = """
 import os, time
-from profiling.benchmark import Benchmark, Task
-from profiling.records.point import Point
-from profiling.records.quality import Verification
-from profiling.records.work import Work
-from profiling.machine.environment.collect import collect
-from profiling.measure import measure
+from accelbench.profiling.benchmark import Benchmark, Task
+from accelbench.profiling.records.point import Point
+from accelbench.profiling.records.quality import Verification
+from accelbench.profiling.records.work import Work
+from accelbench.profiling.machine.environment.collect import collect
+from accelbench.profiling.measure import measure
 
 def prepare(point):
     return Task(lambda: time.sleep(0.02), lambda: Verification(True, "none"), Work(flops=1, items=1))

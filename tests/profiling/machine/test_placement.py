@@ -8,16 +8,16 @@ from typing import Any
 
 import pytest
 
-from profiling.benchmark import Benchmark, Task
-from profiling.machine import placement
-from profiling.machine.environment.collect import collect
-from profiling.machine.placement import Place, cpu_for_one_core, current_cpu, slow_cpu_flags
-from profiling.measure import measure
-from profiling.records.placement import Placement
-from profiling.records.point import Point
-from profiling.records.quality import Verification
-from profiling.records.record import Record
-from profiling.records.work import Cores, Work
+from accelbench.profiling.benchmark import Benchmark, Task
+from accelbench.profiling.machine import placement
+from accelbench.profiling.machine.environment.collect import collect
+from accelbench.profiling.machine.placement import Place, cpu_for_one_core, current_cpu, slow_cpu_flags
+from accelbench.profiling.measure import measure
+from accelbench.profiling.records.placement import Placement
+from accelbench.profiling.records.point import Point
+from accelbench.profiling.records.quality import Verification
+from accelbench.profiling.records.record import Record
+from accelbench.profiling.records.work import Cores, Work
 
 EVERYWHERE = sorted(os.sched_getaffinity(0))
 

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from profiling.machine.devices import device_kind
-from profiling.machine.vendor_peaks import (
+from accelbench.profiling.machine.devices import device_kind
+from accelbench.profiling.machine.vendor_peaks import (
     PREFIXES,
     card_peak,
     cards,
@@ -17,7 +17,7 @@ from profiling.machine.vendor_peaks import (
     cpu_flops_per_cycle,
     find_card,
 )
-from profiling.records.environment import Cpu, Environment, Gpu, Limits, Memory, Software, System
+from accelbench.profiling.records.environment import Cpu, Environment, Gpu, Limits, Memory, Software, System
 
 DTYPES = ("float64", "float32", "tf32", "float16", "bfloat16", "fp8", "int8")
 

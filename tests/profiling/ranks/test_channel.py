@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from profiling.ranks.channel import Address, Channel
+from accelbench.profiling.ranks.channel import Address, Channel
 
 SOON = 10.0
 

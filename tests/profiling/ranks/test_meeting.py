@@ -15,9 +15,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from profiling.ranks import meeting
-from profiling.ranks.channel import Address, Channel, free_port
-from profiling.ranks.meeting import FIRST_BYTES, GUESTS, HELLO_BYTES, Refused, Stranger, connect, derive, gather, listen
+from accelbench.profiling.ranks import meeting
+from accelbench.profiling.ranks.channel import Address, Channel, free_port
+from accelbench.profiling.ranks.meeting import (
+    FIRST_BYTES,
+    GUESTS,
+    HELLO_BYTES,
+    Refused,
+    Stranger,
+    connect,
+    derive,
+    gather,
+    listen,
+)
 
 LOCALHOST = "127.0.0.1"
 SOON = 20.0

@@ -7,11 +7,11 @@ from typing import Literal
 
 import pytest
 
-from profiling.records.point import Point
-from profiling.records.record import Record
-from profiling.records.timing import Timing
-from profiling.records.work import Figure, Work
-from profiling.timing.statistics import summarize
+from accelbench.profiling.records.point import Point
+from accelbench.profiling.records.record import Record
+from accelbench.profiling.records.timing import Timing
+from accelbench.profiling.records.work import Figure, Work
+from accelbench.profiling.timing.statistics import summarize
 
 SAMPLES = [2.0, 2.0, 2.0, 1.0, 4.0, 2.0, 2.0, 2.0]
 WORK = Work(flops=8e9, bytes=4e9, items=16, item="images")

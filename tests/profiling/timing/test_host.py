@@ -8,7 +8,7 @@ from functools import partial
 
 import pytest
 
-from profiling.timing.host import (
+from accelbench.profiling.timing.host import (
     MIN_SAMPLE_SECONDS,
     MIN_SAMPLES,
     MIN_SECONDS,

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from scipy import stats
 from scipy.signal import lfilter
 
-from profiling.records.timing import Summary
-from profiling.timing.statistics import (
+from accelbench.profiling.records.timing import Summary
+from accelbench.profiling.timing.statistics import (
     effective_size,
     median_interval,
     quartiles,

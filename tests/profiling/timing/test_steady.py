@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from profiling.records.point import Point
-from profiling.records.record import Record
-from profiling.records.timing import Timing
-from profiling.records.work import Work
-from profiling.timing.statistics import summarize
-from profiling.timing.steady import BLOCKS, ENOUGH_EPOCHS, join_rounds, steady_steps
+from accelbench.profiling.records.point import Point
+from accelbench.profiling.records.record import Record
+from accelbench.profiling.records.timing import Timing
+from accelbench.profiling.records.work import Work
+from accelbench.profiling.timing.statistics import summarize
+from accelbench.profiling.timing.steady import BLOCKS, ENOUGH_EPOCHS, join_rounds, steady_steps
 
 Epochs = list[list[float]]
 SECONDS = st.floats(1e-6, 1e3)

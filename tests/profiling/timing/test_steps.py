@@ -14,13 +14,19 @@ import keras
 import numpy as np
 import pytest
 
-from profiling.analysis.bursts import bursts
-from profiling.benchmark import Training
-from profiling.measure_training import energy_metrics
-from profiling.records.quality import Data, Metric, Quality, Verification
-from profiling.records.work import Work
-from profiling.timing.position import Page, Position
-from profiling.timing.steps import WARMUP_STEPS, Epoch, StepClock, measure_training, median_absolute_deviation
+from accelbench.profiling.analysis.bursts import bursts
+from accelbench.profiling.benchmark import Training
+from accelbench.profiling.measure_training import energy_metrics
+from accelbench.profiling.records.quality import Data, Metric, Quality, Verification
+from accelbench.profiling.records.work import Work
+from accelbench.profiling.timing.position import Page, Position
+from accelbench.profiling.timing.steps import (
+    WARMUP_STEPS,
+    Epoch,
+    StepClock,
+    measure_training,
+    median_absolute_deviation,
+)
 
 BATCH = 8
 
@@ -250,7 +256,7 @@ def test_the_energy_of_a_training_is_per_step_and_per_thousand_items() -> None:
 
 def test_whoever_looks_sees_the_epoch_and_the_step_of_all_trainings(monkeypatch: pytest.MonkeyPatch) -> None:
     looked = Page.shared()
-    monkeypatch.setattr("profiling.timing.position._PAGE", [Page(looked.descriptor)])
+    monkeypatch.setattr("accelbench.profiling.timing.position._PAGE", [Page(looked.descriptor)])
     once = small_training(samples=8 * BATCH, epochs=2)
 
     def fit(callbacks: list[Any]) -> Mapping[str, list[float]]:

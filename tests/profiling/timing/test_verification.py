@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from profiling.records.quality import Verification
-from profiling.timing import verification
-from profiling.timing.verification import outcome_of, relative_error, verify_close
+from accelbench.profiling.records.quality import Verification
+from accelbench.profiling.timing import verification
+from accelbench.profiling.timing.verification import outcome_of, relative_error, verify_close
 
 
 @given(st.lists(st.floats(allow_nan=False, allow_infinity=False), min_size=1))
@@ -61,7 +61,7 @@ def test_a_wrong_answer_names_the_place_where_it_is_most_wrong(row, column, at_o
     found = expected + 0.1
     found[row, column] = 7.5
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("profiling.timing.verification.AT_ONCE", at_once)
+        patch.setattr("accelbench.profiling.timing.verification.AT_ONCE", at_once)
         failed = verify_close(found, expected, 1e-6, "closed form")
     reason = f"error 6.5, tolerated 1e-06, expected 1.0 at [{row}, {column}], found 7.5"
     assert outcome_of(failed)["reason"] == f"wrong answer: closed form: {reason}"

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from filelock import FileLock
 
-from profiling.records.trace import Capture
+from accelbench.profiling.records.trace import Capture
 from tests.conftest import ROOT
 from tests.requirements import BACKENDS
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from profiling.records.trace import TraceAnalysis
-from profiling.trace import analysis, events
-from profiling.trace.analysis import analyze, verdict
+from accelbench.profiling.records.trace import TraceAnalysis
+from accelbench.profiling.trace import analysis, events
+from accelbench.profiling.trace.analysis import analyze, verdict
 from tests.fixtures.made_traces import replicate, write_trace
 from tests.profiling.trace.conftest import Traced
 
@@ -124,7 +124,7 @@ def test_without_xprof_the_breakdown_is_there_and_the_rest_is_a_reason(
 
 
 def test_a_reader_that_dies_is_a_reason() -> None:
-    found = analysis.run_reader("profiling.trace.no_such_reader", [], events.Events)
+    found = analysis.run_reader("accelbench.profiling.trace.no_such_reader", [], events.Events)
     assert "No module named" in str(found)
 
 

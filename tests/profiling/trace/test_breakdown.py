@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from profiling.records.trace import PARTS, Breakdown, Part
-from profiling.trace.breakdown import Activity, Intervals
-from profiling.trace.operations import TOP, longest, operations, without_number
-from profiling.trace.xplane import Trace
+from accelbench.profiling.records.trace import PARTS, Breakdown, Part
+from accelbench.profiling.trace.breakdown import Activity, Intervals
+from accelbench.profiling.trace.operations import TOP, longest, operations, without_number
+from accelbench.profiling.trace.xplane import Trace
 from tests.fixtures.made_traces import Planes, write_trace
 
 stretches = st.lists(st.tuples(st.integers(0, 60), st.integers(0, 20)), max_size=20)
@@ -193,7 +193,7 @@ def test_a_kind_is_an_operation_s_name_without_its_number(name: str, kind: str) 
 
 @given(stretches, stretches)
 def test_the_parts_add_up_to_the_steps(steps: list[tuple[int, int]], kernels: list[tuple[int, int]]) -> None:
-    from profiling.trace.breakdown import exposed
+    from accelbench.profiling.trace.breakdown import exposed
 
     def arrays(found: list[tuple[int, int]]) -> Intervals:
         begins = np.asarray([begin for begin, _ in found], np.int64)

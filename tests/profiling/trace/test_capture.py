@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from profiling.trace.framework_profiler import Profiler
+from accelbench.profiling.trace.framework_profiler import Profiler
 from tests.profiling.trace.conftest import Traced
 
 pytestmark = pytest.mark.slow

@@ -15,11 +15,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from profiling.records.trace import Breakdown, Events, Part
-from profiling.trace.analysis import analyze
-from profiling.trace.chrome import finish
-from profiling.trace.events import read_events
-from profiling.trace.lines import Unreadable
+from accelbench.profiling.records.trace import Breakdown, Events, Part
+from accelbench.profiling.trace.analysis import analyze
+from accelbench.profiling.trace.chrome import finish
+from accelbench.profiling.trace.events import read_events
+from accelbench.profiling.trace.lines import Unreadable
 from tests.fixtures.made_traces import chrome_event, write_chrome
 from tests.profiling.trace.conftest import Traced
 

@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from profiling.records.point import Point
-from profiling.records.record import Record
-from profiling.records.telemetry import Gauge, Telemetry
-from profiling.records.timing import Phases, Timing
-from profiling.records.work import Work
-from profiling.timing.statistics import summarize
-from profiling.trace.scalars import record_scalars, write_scalars
+from accelbench.profiling.records.point import Point
+from accelbench.profiling.records.record import Record
+from accelbench.profiling.records.telemetry import Gauge, Telemetry
+from accelbench.profiling.records.timing import Phases, Timing
+from accelbench.profiling.records.work import Work
+from accelbench.profiling.timing.statistics import summarize
+from accelbench.profiling.trace.scalars import record_scalars, write_scalars
 from tests.conftest import ROOT
 
 SAMPLES = [0.1, 0.2, 0.1]
@@ -61,7 +61,7 @@ def test_a_sensor_s_readings_take_the_place_of_its_summary(tmp_path: Path) -> No
 
 def test_no_framework_is_imported(tmp_path: Path) -> None:
     script = (
-        "import sys; from pathlib import Path; from profiling.trace.scalars import Point, write_scalars;"
+        "import sys; from pathlib import Path; from accelbench.profiling.trace.scalars import Point, write_scalars;"
         "write_scalars(Path(sys.argv[1]), {'a/b': [Point(1, 0.0, 2.0)]}, 1.7e9);"
         "assert not {'tensorflow', 'jax', 'keras', 'torch'} & set(sys.modules)"
     )
@@ -71,7 +71,7 @@ def test_no_framework_is_imported(tmp_path: Path) -> None:
 
 def test_reading_a_trace_imports_no_framework() -> None:
     script = (
-        "import sys; from profiling.trace import analysis, capture, scalars, xplane;"
+        "import sys; from accelbench.profiling.trace import analysis, capture, scalars, xplane;"
         "assert not {'tensorflow', 'jax', 'keras', 'tensorboard', 'xprof', 'google.protobuf'} & set(sys.modules)"
     )
     subprocess.run([sys.executable, "-c", script], check=True, cwd=ROOT)

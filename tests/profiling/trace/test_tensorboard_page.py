@@ -22,7 +22,7 @@ from selenium import webdriver
 from selenium.common.exceptions import WebDriverException
 
 from accelbench.commands.tensorboard import SILENT, links, tensorboard_command
-from profiling.trace.scalars import Point, write_scalars
+from accelbench.profiling.trace.scalars import Point, write_scalars
 from tests.browser import open_browser
 from tests.conftest import ROOT
 from tests.profiling.trace.conftest import Traced

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from profiling.trace.events import read_events
-from profiling.trace.lines import Unreadable
-from profiling.trace.xplane import CLOSING_PLANE, Trace, forget_host, messages
+from accelbench.profiling.trace.events import read_events
+from accelbench.profiling.trace.lines import Unreadable
+from accelbench.profiling.trace.xplane import CLOSING_PLANE, Trace, forget_host, messages
 from tests.fixtures.made_traces import write_trace
 from tests.profiling.trace.conftest import Traced
 

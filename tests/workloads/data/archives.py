@@ -10,7 +10,7 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from workloads.data.har import SIGNALS
+from accelbench.workloads.data.har import SIGNALS
 
 HAR_SUBJECTS = {"train": [1, 1, 1, 3, 3], "test": [2, 2, 4]}
 HAR_LABELS = {"train": [5, 4, 6, 1, 2], "test": [3, 1, 2]}

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from accelbench.workloads.data import CACHE_VARIABLE
 from tests.workloads.data.serving import Served, serving
-from workloads.data import CACHE_VARIABLE
 
 
 @pytest.fixture(autouse=True)

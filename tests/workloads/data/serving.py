@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from workloads.data.sources import SOURCES, File, Source
+from accelbench.workloads.data.sources import SOURCES, File, Source
 
 NOWHERE = "http://127.0.0.1:9/"
 """The discard port, where nothing listens."""

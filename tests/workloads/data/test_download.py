@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from accelbench.workloads.data import DataError
+from accelbench.workloads.data.fetch import fetch
+from accelbench.workloads.data.sources import SOURCES
 from tests.workloads.data.serving import NOWHERE, Served, declare, redeclare
-from workloads.data import DataError
-from workloads.data.fetch import fetch
-from workloads.data.sources import SOURCES
 
 CONTENT = os.urandom(3 << 20)
 
@@ -69,8 +69,8 @@ def test_an_interrupted_download_is_continued(served: Served, part: Path) -> Non
 
 
 def test_a_server_without_ranges_begins_again(served: Served, part: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("workloads.data.download.RATE_S", 0)
-    monkeypatch.setattr("workloads.data.download.SLOWEST", 0)  # only a negative rate is too slow
+    monkeypatch.setattr("accelbench.workloads.data.download.RATE_S", 0)
+    monkeypatch.setattr("accelbench.workloads.data.download.SLOWEST", 0)  # only a negative rate is too slow
     served.ranges = False
     part.write_bytes(CONTENT[: 2 << 20])
     assert fetch("mnist").read_bytes() == CONTENT
@@ -127,7 +127,7 @@ def test_a_server_that_announces_more_than_the_file_has_is_cut_off(
 def test_a_server_that_never_stops_is_cut_off(
     server: Served, monkeypatch: pytest.MonkeyPatch, cache: Path, size: int | None
 ) -> None:
-    monkeypatch.setattr("workloads.data.sources.MOST_BYTES", 2 * len(CONTENT))
+    monkeypatch.setattr("accelbench.workloads.data.sources.MOST_BYTES", 2 * len(CONTENT))
     server.files["mnist.npz"] = CONTENT
     server.endless = True
     source = declare(monkeypatch, "mnist", CONTENT, url=server.url)
@@ -141,8 +141,8 @@ def test_a_server_that_never_stops_is_cut_off(
 def test_a_server_that_trickles_is_left_and_what_came_is_kept(
     served: Served, monkeypatch: pytest.MonkeyPatch, part: Path, length_known: bool
 ) -> None:
-    monkeypatch.setattr("workloads.data.download.RATE_S", 0.2)
-    monkeypatch.setattr("workloads.data.download.CHUNK", 8)
+    monkeypatch.setattr("accelbench.workloads.data.download.RATE_S", 0.2)
+    monkeypatch.setattr("accelbench.workloads.data.download.CHUNK", 8)
     served.trickles, served.length_known = True, length_known
     with pytest.raises(DataError, match="1,000 bytes/s"):
         fetch("mnist")
@@ -151,7 +151,7 @@ def test_a_server_that_trickles_is_left_and_what_came_is_kept(
 
 
 def test_a_server_that_falls_silent_is_left(served: Served, monkeypatch: pytest.MonkeyPatch, part: Path) -> None:
-    monkeypatch.setattr("workloads.data.download.TIMEOUT_S", (10, 0.2))
+    monkeypatch.setattr("accelbench.workloads.data.download.TIMEOUT_S", (10, 0.2))
     served.stalls_after = 100_000
     with pytest.raises(DataError, match="ConnectionError"):
         fetch("mnist")

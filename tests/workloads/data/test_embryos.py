@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
-from workloads.data import DataError, load_embryos
-from workloads.data.cells import draw_cells
-from workloads.data.embryos import hold_out
+from accelbench.workloads.data import DataError, load_embryos
+from accelbench.workloads.data.cells import draw_cells
+from accelbench.workloads.data.embryos import hold_out
 
 
 def picture(path: Path, mode: str = "L", size: tuple[int, int] = (20, 30), seed: int = 0) -> None:

@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
+from accelbench.workloads.data import CACHE_VARIABLE, DataError, load_har, load_mnist
+from accelbench.workloads.data.fetch import fetch, find, state
+from accelbench.workloads.data.sources import SOURCES, SUMS
 from tests.workloads.data.archives import har_zip, pets_tars, tar, zipped
 from tests.workloads.data.serving import NOWHERE, Served, declare, redeclare, sha256
-from workloads.data import CACHE_VARIABLE, DataError, load_har, load_mnist
-from workloads.data.fetch import fetch, find, state
-from workloads.data.sources import SOURCES, SUMS
 
 
 @pytest.fixture

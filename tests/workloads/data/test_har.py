@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from accelbench.workloads.data import DataError, load_har
+from accelbench.workloads.data.fetch import fetch
+from accelbench.workloads.data.har import ACTIVITIES, SAMPLE, SAMPLE_HELD_OUT, SIGNALS, STEP, WINDOW, cut
 from tests.workloads.data.archives import HAR_LABELS, HAR_SUBJECTS, har_files, har_signals, har_zip
 from tests.workloads.data.serving import declare
-from workloads.data import DataError, load_har
-from workloads.data.fetch import fetch
-from workloads.data.har import ACTIVITIES, SAMPLE, SAMPLE_HELD_OUT, SIGNALS, STEP, WINDOW, cut
 
 
 @pytest.fixture

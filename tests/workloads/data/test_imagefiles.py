@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from workloads.data import DataError, ImageFolder, RecordFiles, image_folder
+from accelbench.workloads.data import DataError, ImageFolder, RecordFiles, image_folder
 
 
 @pytest.fixture

@@ -12,10 +12,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from accelbench.workloads.data import DataError, load_imdb
+from accelbench.workloads.data.imdb import encode
+from accelbench.workloads.data.sentiment import AGREEING, COMMON, NEGATED, NEGATIONS, SENTIMENT_WORDS, draw_reviews
 from tests.workloads.data.serving import declare
-from workloads.data import DataError, load_imdb
-from workloads.data.imdb import encode
-from workloads.data.sentiment import AGREEING, COMMON, NEGATED, NEGATIONS, SENTIMENT_WORDS, draw_reviews
 
 RANKS = st.lists(st.lists(st.integers(1, 30_000), max_size=40), min_size=1, max_size=8)
 

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from accelbench.workloads.data import DataError, load_mnist
+from accelbench.workloads.data.fetch import fetch
 from tests.workloads.data.serving import Served, declare
-from workloads.data import DataError, load_mnist
-from workloads.data.fetch import fetch
 
 
 @pytest.fixture

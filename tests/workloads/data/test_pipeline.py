@@ -14,13 +14,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from profiling.benchmark import Skip
-from profiling.host.rules import classify
-from profiling.host.stacks import parse_stack
-from profiling.records.point import Point
+from accelbench.profiling.benchmark import Skip
+from accelbench.profiling.host.rules import classify
+from accelbench.profiling.host.stacks import parse_stack
+from accelbench.profiling.records.point import Point
+from accelbench.workloads.data.pipeline import feed
 from tests.conftest import ROOT
 from tests.requirements import ANY_BACKEND, BACKENDS, installed_backends
-from workloads.data.pipeline import feed
 
 
 def point(backend: str, seed: int = 3, **params: int) -> Point:
@@ -99,7 +99,9 @@ def test_backends_and_kinds_of_examples_agree_on_the_order(workers: int, backend
 
 
 def test_time_spent_in_the_pipeline_is_counted_as_input() -> None:
-    stack = parse_stack("thread (1): a;_ahead (workloads/data/pipeline.py:7);result (concurrent/futures/_base.py:451)")
+    stack = parse_stack(
+        "thread (1): a;_ahead (accelbench/workloads/data/pipeline.py:7);result (concurrent/futures/_base.py:451)"
+    )
     feed(point("jax"), (np.arange(4), np.arange(4)), batch=2, epochs=1)
     assert classify(stack) == "input"
 
@@ -121,12 +123,12 @@ def test_a_feed_that_is_left_early_leaves_no_thread_behind() -> None:
 
 TRAIN = """
 import json, sys
-from profiling.records.point import Point
-from workloads.training.keras_model import use_backend
+from accelbench.profiling.records.point import Point
+from accelbench.workloads.training.keras_model import use_backend
 point = Point("some", "cpu", {"workers": 2}, sys.argv[1], 5)
 strategy = use_backend(point)
 import keras, numpy as np
-from workloads.data.pipeline import feed
+from accelbench.workloads.data.pipeline import feed
 rng = np.random.default_rng(1)
 x = rng.normal(size=(64, 8)).astype("float32")
 y = np.tanh(x @ rng.normal(size=(8, 3))).astype("float32")

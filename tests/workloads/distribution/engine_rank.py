@@ -7,11 +7,11 @@ import sys
 from dataclasses import replace
 from typing import Any
 
+from accelbench.profiling.benchmark import Skip, Training
+from accelbench.profiling.ranks.world import DOING, World, join, world
+from accelbench.profiling.records.point import Point
 from accelbench.run.plan import discover
-from profiling.benchmark import Skip, Training
-from profiling.ranks.world import DOING, World, join, world
-from profiling.records.point import Point
-from workloads.language.sizes import SIZES
+from accelbench.workloads.language.sizes import SIZES
 
 FEW_BLOCKS = replace(SIZES["tiny"], blocks=2)
 """The language model that `language` trains: every further block is compiled for seconds, and shares nothing else."""
@@ -97,7 +97,7 @@ def here(value: Any) -> int:
 
 def normalised(backend: str, params: dict[str, Any]) -> dict[str, Any]:
     """Train a network whose normalisation has a state without gradient; return its weights, and what it predicts."""
-    from workloads.training.keras_model import use_backend
+    from accelbench.workloads.training.keras_model import use_backend
 
     point = Point("some", "cpu", {"batch": 8, "epochs": 2} | params, backend, seed=1)
     strategy = use_backend(point)
@@ -105,7 +105,7 @@ def normalised(backend: str, params: dict[str, Any]) -> dict[str, Any]:
     import numpy as np
     from keras import layers
 
-    from workloads.data.pipeline import feed
+    from accelbench.workloads.data.pipeline import feed
 
     x = np.random.default_rng(3).normal(size=(35, 8)).astype("float32")
     y = x.mean(axis=1, keepdims=True)

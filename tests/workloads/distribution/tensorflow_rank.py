@@ -7,10 +7,10 @@ import os
 import sys
 from typing import Any
 
+from accelbench.profiling.benchmark import Serving, Training
+from accelbench.profiling.ranks.world import DOING, World, join, world
+from accelbench.profiling.records.point import Point
 from accelbench.run.plan import discover
-from profiling.benchmark import Serving, Training
-from profiling.ranks.world import DOING, World, join, world
-from profiling.records.point import Point
 
 
 def main() -> None:
@@ -70,7 +70,7 @@ def learn_and_variants(params: dict[str, Any]) -> dict[str, Any]:
 
 def variants(params: dict[str, Any]) -> dict[str, Any]:
     """Train small networks that differ in one thing each; return the last loss and all weights of each."""
-    from workloads.training.keras_model import use_backend
+    from accelbench.workloads.training.keras_model import use_backend
 
     point = Point("some", "cpu", {"batch": 8} | params, "tensorflow", seed=1)
     strategy = use_backend(point)
@@ -78,7 +78,7 @@ def variants(params: dict[str, Any]) -> dict[str, Any]:
     import numpy as np
     from keras import layers
 
-    from workloads.data.pipeline import feed
+    from accelbench.workloads.data.pipeline import feed
 
     x = np.random.default_rng(3).normal(size=(32, 8)).astype("float32")
     y = x.mean(axis=1, keepdims=True)

@@ -10,16 +10,16 @@ from pathlib import Path
 
 import pytest
 
-from profiling.ranks.world import World, join
-from profiling.records.layout import Layout
-from profiling.records.point import Point, Scalar
+from accelbench.profiling.ranks.world import World, join
+from accelbench.profiling.records.layout import Layout
+from accelbench.profiling.records.point import Point, Scalar
+from accelbench.workloads import distribution
+from accelbench.workloads.distribution import find
+from accelbench.workloads.distribution.find import STRATEGIES, strategy_of
 from tests.conftest import ROOT
-from workloads import distribution
-from workloads.distribution import find
-from workloads.distribution.find import STRATEGIES, strategy_of
 
 GOSSIP = """
-from workloads.distribution.strategy import Strategy
+from accelbench.workloads.distribution.strategy import Strategy
 
 class Gossip(Strategy):
     backends = ("jax", "torch")
@@ -40,7 +40,7 @@ def test_a_file_of_the_folder_is_a_strategy_by_its_name(tmp_path: Path, monkeypa
     found = find._strategies()
     assert found.keys() - STRATEGIES.keys() == {"gossip-ring"}
     assert found["gossip-ring"].backends == ("jax", "torch")
-    monkeypatch.delitem(sys.modules, "workloads.distribution.gossip_ring")
+    monkeypatch.delitem(sys.modules, "accelbench.workloads.distribution.gossip_ring")
 
 
 @pytest.mark.parametrize(
@@ -78,9 +78,9 @@ tf.distribute.TPUStrategy = Cores
 
 from accelbench.run.plan import make_plan
 from accelbench.run.suite import load_suite
-from profiling.records.point import Point
-from workloads.bilstm_har import bilstm_har
-from workloads.training import keras_model
+from accelbench.profiling.records.point import Point
+from accelbench.workloads.bilstm_har import bilstm_har
+from accelbench.workloads.training import keras_model
 
 keras_model._default_device = lambda backend: "tpu"
 planned = make_plan((), load_suite("kimm2021-strategies"), "tpu", (), None)[0]

@@ -6,13 +6,13 @@ from functools import cache
 
 import pytest
 
-from profiling.benchmark import Skip
-from profiling.ranks.world import World, join
-from profiling.records.point import Point
+from accelbench.profiling.benchmark import Skip
+from accelbench.profiling.ranks.world import World, join
+from accelbench.profiling.records.point import Point
+from accelbench.workloads.distribution.find import strategy_of
+from accelbench.workloads.language.sizes import SIZES
 from tests.workloads.distribution.engine_rank import FEW_BLOCKS
 from tests.workloads.distribution.engines import TOLERANCE, Found, train
-from workloads.distribution.find import strategy_of
-from workloads.language.sizes import SIZES
 
 NORMS = (2 * FEW_BLOCKS.blocks + 1) * FEW_BLOCKS.width
 """The scales of the norms, which ModelParallel keeps whole everywhere."""
@@ -79,7 +79,7 @@ def test_two_processes_hold_half_of_the_parameters_each_and_learn_what_one_does(
 
 
 def test_heads_that_cannot_be_shared_out_are_a_skip() -> None:
-    from workloads.language.decoder import sharding
+    from accelbench.workloads.language.decoder import sharding
 
     sharding(SIZES["tiny"]).require(2)
     with pytest.raises(Skip, match="4 heads cannot be shared out evenly to 3 devices"):

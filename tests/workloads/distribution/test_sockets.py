@@ -9,20 +9,20 @@ from collections.abc import Iterator
 
 import pytest
 
-from profiling.benchmark import Skip
-from profiling.ranks.world import World, join
-from profiling.records.point import Point
+from accelbench.profiling.benchmark import Skip
+from accelbench.profiling.ranks.world import World, join
+from accelbench.profiling.records.point import Point
+from accelbench.workloads.distribution import sockets
+from accelbench.workloads.distribution.parameter_server import ParameterServer
 from tests.conftest import environment
 from tests.requirements import not_tested
-from workloads.distribution import sockets
-from workloads.distribution.parameter_server import ParameterServer
 
 WORLD = World(size=3, addresses=["127.0.0.1:1"] * 3, secret="known to these ranks")
 POINT = Point("learn", "cpu", {"strategy": "parameter-server", "processes": 3}, "tensorflow", seed=1)
 
 ALONE = """
 from accelbench.run.own_network import leave_network
-from workloads.distribution.sockets import require_trusted_network
+from accelbench.workloads.distribution.sockets import require_trusted_network
 if leave_network():
     require_trusted_network()
     print("nobody else is there")

@@ -11,10 +11,11 @@ from typing import Any
 
 import pytest
 
-from profiling.benchmark import Skip
-from profiling.machine.placement import on_cpus
-from profiling.ranks.world import World, join
-from profiling.records.point import Point, Scalar
+from accelbench.profiling.benchmark import Skip
+from accelbench.profiling.machine.placement import on_cpus
+from accelbench.profiling.ranks.world import World, join
+from accelbench.profiling.records.point import Point, Scalar
+from accelbench.workloads.distribution.find import strategy_of
 from tests.conftest import Run, records
 from tests.workloads.distribution import engines
 from tests.workloads.distribution.engines import (
@@ -25,7 +26,6 @@ from tests.workloads.distribution.engines import (
     assert_shared_out,
     metrics_of,
 )
-from workloads.distribution.find import strategy_of
 
 train = partial(engines.train, script="tensorflow_rank")
 EPOCHS, STEPS, EXAMPLES = 4, 6, 48

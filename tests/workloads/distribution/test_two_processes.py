@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from profiling.benchmark import Skip
-from profiling.records.point import Point
+from accelbench.profiling.benchmark import Skip
+from accelbench.profiling.records.point import Point
+from accelbench.workloads.distribution.find import strategy_of
 from tests.conftest import Run, records
 from tests.workloads.distribution.engines import (
     TOLERANCE,
@@ -21,7 +22,6 @@ from tests.workloads.distribution.engines import (
     metrics_of,
     train,
 )
-from workloads.distribution.find import strategy_of
 
 pytestmark = pytest.mark.slow
 

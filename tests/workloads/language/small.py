@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from workloads.language.sizes import VOCABULARY, Size
+from accelbench.workloads.language.sizes import VOCABULARY, Size
 
 SIZE = Size(width=16, blocks=2, heads=4, shared_heads=2, hidden=24, rate=1e-3)
 SEQUENCE, BATCH = 12, 3
@@ -42,7 +42,7 @@ def weights() -> dict[str, NDArray[np.float32]]:
 
 def build(**options: Any) -> Any:
     """Return the model with those weights."""
-    from workloads.language.decoder import decoder
+    from accelbench.workloads.language.decoder import decoder
 
     model, given = decoder(SIZE, SEQUENCE, **options), weights()
     assert {variable.path for variable in model.weights} == set(given)
@@ -63,8 +63,8 @@ def step(model: Any) -> tuple[float, list[float]]:
 
 
 def main() -> None:
-    from profiling.flop_counts.framework import framework_flops
-    from profiling.flop_counts.layers import model_flops
+    from accelbench.profiling.flop_counts.framework import framework_flops
+    from accelbench.profiling.flop_counts.layers import model_flops
 
     model = build()
     found = {

@@ -12,13 +12,13 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from profiling.flop_counts.layers import model_flops
-from profiling.records.point import Point
+from accelbench.profiling.flop_counts.layers import model_flops
+from accelbench.profiling.records.point import Point
+from accelbench.workloads.language.sizes import SIZES, VOCABULARY, Size
+from accelbench.workloads.training.keras_model import use_backend
 from tests.conftest import ROOT
 from tests.requirements import BACKENDS, installed_backends
 from tests.workloads.language.small import BATCH, SEQUENCE, SIZE, TOKENS, build, weights
-from workloads.language.sizes import SIZES, VOCABULARY, Size
-from workloads.training.keras_model import use_backend
 
 Array = NDArray[np.float64]
 

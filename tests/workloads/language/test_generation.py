@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from workloads.language.generation import Generation
-from workloads.language.sizes import SIZES, VOCABULARY, Size
+from accelbench.workloads.language.generation import Generation
+from accelbench.workloads.language.sizes import SIZES, VOCABULARY, Size
 
 
 @st.composite

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from workloads.data.cache import CACHE_VARIABLE, DataError
-from workloads.data.texts import bits_per_byte, is_held_out, load_text, split
-from workloads.transformer import sequences
+from accelbench.workloads.data.cache import CACHE_VARIABLE, DataError
+from accelbench.workloads.data.texts import bits_per_byte, is_held_out, load_text, split
+from accelbench.workloads.transformer import sequences
 
 names = st.text(st.characters(exclude_characters="\0"), min_size=1, max_size=20)
 contents = st.dictionaries(names, st.binary(min_size=1, max_size=30), min_size=1, max_size=40)

@@ -7,8 +7,8 @@ import os
 import psutil
 import pytest
 
-from profiling.records.point import Point
-from workloads.training import given
+from accelbench.profiling.records.point import Point
+from accelbench.workloads.training import given
 
 
 @pytest.fixture(autouse=True)
@@ -33,7 +33,7 @@ def test_a_process_sees_the_first_of_its_gpus_as_many_as_it_uses(
 
 
 def test_half_of_the_hosts_free_memory_is_held_and_really_taken(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("profiling.machine.free_memory.available_bytes", lambda: 256 << 20)
+    monkeypatch.setattr("accelbench.profiling.machine.free_memory.available_bytes", lambda: 256 << 20)
     before = psutil.Process().memory_info().rss
     given.give(point(held="host-memory"))
     assert psutil.Process().memory_info().rss - before > 120 << 20

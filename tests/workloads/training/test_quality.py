@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
-from profiling.records.quality import Metric
-from workloads.training.quality import classification, verify_classifier, worst_accuracy
+from accelbench.profiling.records.quality import Metric
+from accelbench.workloads.training.quality import classification, verify_classifier, worst_accuracy
 
 LABELS = np.array([0, 0, 1, 1, 2, 2])
 

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from keras import ops
 from numpy.typing import NDArray
 
-from workloads.vision.anchors import anchors
-from workloads.vision.boxes import clip, decode, encode, iou
+from accelbench.workloads.vision.anchors import anchors
+from accelbench.workloads.vision.boxes import clip, decode, encode, iou
 
 Boxes = NDArray[np.float32]
 

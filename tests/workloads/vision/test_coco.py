@@ -7,10 +7,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from workloads.vision.coco import Found, mean_average_precision, mean_iou, paste
-from workloads.vision.scenes import Scene
-from workloads.vision.shapes import drawn_shapes
-from workloads.vision.training import confident, largest_overlap
+from accelbench.workloads.vision.coco import Found, mean_average_precision, mean_iou, paste
+from accelbench.workloads.vision.scenes import Scene
+from accelbench.workloads.vision.shapes import drawn_shapes
+from accelbench.workloads.vision.training import confident, largest_overlap
 
 CLASSES = 3
 

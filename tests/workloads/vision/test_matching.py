@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from keras import ops
 
-from workloads.vision.matching import match, rows
+from accelbench.workloads.vision.matching import match, rows
 
 TRUTH = np.array([[[0, 0, 10, 10], [20, 0, 30, 10], [0, 0, 0, 0]]], np.float32)
 CANDIDATES = np.array(

@@ -12,14 +12,14 @@ import keras
 import numpy as np
 import pytest
 
-from profiling.flop_counts.layers import model_flops
-from profiling.records.point import Point
+from accelbench.profiling.flop_counts.layers import model_flops
+from accelbench.profiling.records.point import Point
+from accelbench.workloads.training.keras_model import use_backend
+from accelbench.workloads.vision.mask_rcnn import MaskHead
+from accelbench.workloads.vision.training import find, largest_overlap
 from tests.conftest import ROOT
 from tests.requirements import BACKENDS, installed_backends
 from tests.workloads.vision import tiny
-from workloads.training.keras_model import use_backend
-from workloads.vision.mask_rcnn import MaskHead
-from workloads.vision.training import find, largest_overlap
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 FURTHER = ["retinanet", pytest.param("mask_rcnn", marks=pytest.mark.exhaustive)]
@@ -89,7 +89,7 @@ def test_in_half_precision_the_losses_stay_float32_and_near(
 
 
 def test_objects_found_are_in_the_image_ranked_and_not_found_twice(name: str) -> None:
-    from workloads.vision.shapes import drawn_shapes
+    from accelbench.workloads.vision.shapes import drawn_shapes
 
     keras.utils.set_random_seed(2)
     _, detector = tiny.build(name)

@@ -7,7 +7,7 @@ import pytest
 from keras import ops
 from numpy.typing import NDArray
 
-from workloads.vision.nms import non_maximum_suppression
+from accelbench.workloads.vision.nms import non_maximum_suppression
 
 
 def overlap(first: NDArray[np.float32], second: NDArray[np.float32]) -> float:

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from workloads.data import DataError
-from workloads.vision.load import load_scenes
+from accelbench.workloads.data import DataError
+from accelbench.workloads.vision.load import load_scenes
 
 NAMES = ("Abyssinian_1", "Abyssinian_2", "Bengal_1", "beagle_1", "beagle_2", "pug_1", "pug_2")
 XML = """<annotation>

@@ -9,8 +9,8 @@ import pytest
 from keras import ops
 from numpy.typing import NDArray
 
-from workloads.vision.mask_rcnn import mask_targets
-from workloads.vision.roi_align import RoIAlign, level_of
+from accelbench.workloads.vision.mask_rcnn import mask_targets
+from accelbench.workloads.vision.roi_align import RoIAlign, level_of
 
 Array = NDArray[np.float32]
 

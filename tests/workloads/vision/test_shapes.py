@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from workloads.vision.load import load_scenes
-from workloads.vision.scenes import NO_OBJECT, Examples, MaskExamples, image_batches
-from workloads.vision.shapes import CORNERS, MOST, Shapes, drawn_shapes
+from accelbench.workloads.vision.load import load_scenes
+from accelbench.workloads.vision.scenes import NO_OBJECT, Examples, MaskExamples, image_batches
+from accelbench.workloads.vision.shapes import CORNERS, MOST, Shapes, drawn_shapes
 
 
 @settings(max_examples=40, deadline=None)

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from profiling.records.quality import Metric, Verification
-from workloads.vision.shapes import drawn_shapes
-from workloads.vision.training import verify_detector
+from accelbench.profiling.records.quality import Metric, Verification
+from accelbench.workloads.vision.shapes import drawn_shapes
+from accelbench.workloads.vision.training import verify_detector
 
 
 def verify(**changes: Any) -> Verification:

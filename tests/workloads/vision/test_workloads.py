@@ -7,14 +7,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from profiling.benchmark import REGISTRY, Skip, Training
-from profiling.records.point import Point
+from accelbench.profiling.benchmark import REGISTRY, Skip, Training
+from accelbench.profiling.records.point import Point
+from accelbench.workloads import detection, segmentation
+from accelbench.workloads.training.quality import floor
+from accelbench.workloads.vision import load, pyramid, shapes
+from accelbench.workloads.vision.scenes import SceneData
 from tests.requirements import ANY_BACKEND
 from tests.workloads.vision import tiny
-from workloads import detection, segmentation
-from workloads.training.quality import floor
-from workloads.vision import load, pyramid, shapes
-from workloads.vision.scenes import SceneData
 
 MODULES = pytest.mark.parametrize("module", [detection, segmentation], ids=["detection", "segmentation"])
 TRAIN, HELD_OUT = 12, 4

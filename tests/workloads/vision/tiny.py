@@ -30,9 +30,9 @@ def build(name: str) -> tuple[Any, Any]:
     """The model to train and its detector."""
     import keras
 
-    from workloads.vision.mask_rcnn import mask_rcnn
-    from workloads.vision.retinanet import retinanet
-    from workloads.vision.shapes import MOST
+    from accelbench.workloads.vision.mask_rcnn import mask_rcnn
+    from accelbench.workloads.vision.retinanet import retinanet
+    from accelbench.workloads.vision.shapes import MOST
 
     image = keras.Input((SIZE, SIZE, 3), dtype="uint8")
     if name == "retinanet":
@@ -46,8 +46,8 @@ def batch_of(name: str) -> Any:
     import numpy as np
     from keras import tree
 
-    from workloads.vision.scenes import Examples, MaskExamples
-    from workloads.vision.shapes import MOST, drawn_shapes
+    from accelbench.workloads.vision.scenes import Examples, MaskExamples
+    from accelbench.workloads.vision.shapes import MOST, drawn_shapes
 
     kind = Examples if name == "retinanet" else MaskExamples
     examples = kind(drawn_shapes(SIZE, seed=1).train, MOST)

@@ -15,8 +15,8 @@ from typing import Any
 
 import pytest
 
-from profiling.machine.environment.collect import collect
-from profiling.records.environment import Environment
+from accelbench.profiling.machine.environment.collect import collect
+from accelbench.profiling.records.environment import Environment
 from tests.fixtures.machines import GRACE, build
 
 
@@ -64,6 +64,7 @@ def test_nothing_names_the_person_the_host_or_a_folder(monkeypatch: pytest.Monke
 
 def test_collecting_loads_no_framework() -> None:
     heavy = {"tensorflow", "keras", "cupy", "numba", "torch", "jax", "pandas", "scipy"}
-    script = "import sys; from profiling.machine.environment.collect import collect; collect(); print(*sys.modules)"
+    script = "from accelbench.profiling.machine.environment.collect import collect; collect()"
+    script = f"import sys; {script}; print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert set(done.stdout.split()).isdisjoint(heavy)

@@ -6,10 +6,10 @@ import re
 
 import pytest
 
-from profiling.records.environment import Environment
+from accelbench.profiling.records.environment import Environment
 from tests.fixtures.stub_driver import run_with_driver
 
-COLLECT = "from profiling.machine.environment.collect import collect; print(collect().model_dump_json())"
+COLLECT = "from accelbench.profiling.machine.environment.collect import collect; print(collect().model_dump_json())"
 
 
 @pytest.mark.needs("gcc")

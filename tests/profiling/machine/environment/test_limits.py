@@ -7,7 +7,7 @@ from pathlib import Path
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from profiling.machine.environment.limits import (
+from accelbench.profiling.machine.environment.limits import (
     Throttling,
     collect_limits,
     collect_throttling,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from profiling.machine.environment.collect import collect
-from profiling.machine.environment.settings import SETTINGS, THREADS, collect_variables, of_form
+from accelbench.profiling.machine.environment.collect import collect
+from accelbench.profiling.machine.environment.settings import SETTINGS, THREADS, collect_variables, of_form
 
 FORMS = {**THREADS, **SETTINGS}
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from profiling.machine.environment.software import collect_libraries, collect_revision
+from accelbench.profiling.machine.environment.software import collect_libraries, collect_revision
 
 
 def test_the_libraries_are_those_installed() -> None:

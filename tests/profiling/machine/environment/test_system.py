@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from profiling.machine.environment.container import IMAGE_VARIABLE
-from profiling.machine.environment.memory import collect_memory
-from profiling.machine.environment.system import collect_system
+from accelbench.profiling.machine.environment.container import IMAGE_VARIABLE
+from accelbench.profiling.machine.environment.memory import collect_memory
+from accelbench.profiling.machine.environment.system import collect_system
 from tests.fixtures.machines import XEON, build
 
 

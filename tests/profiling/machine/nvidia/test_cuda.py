@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from profiling.machine.nvidia import cuda
+from accelbench.profiling.machine.nvidia import cuda
 
 
 class Stream:

@@ -16,9 +16,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from profiling.machine.nvidia.nvbench import parse_timing, read_timing, time_nvbench
-from profiling.records.telemetry import Gauge
-from profiling.timing.host import MIN_SAMPLES
+from accelbench.profiling.machine.nvidia.nvbench import parse_timing, read_timing, time_nvbench
+from accelbench.profiling.records.telemetry import Gauge
+from accelbench.profiling.timing.host import MIN_SAMPLES
 
 DEFAULT_CLOCK = 1_980_000_000
 FULL_SPEED, THROTTLED = 1_755_000_000.0, 1_200_000_000.0

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from profiling.machine.nvidia.toolkit import VARIABLES, toolkit, toolkit_version
+from accelbench.profiling.machine.nvidia.toolkit import VARIABLES, toolkit, toolkit_version
 from tests.conftest import ROOT
 from tests.fixtures.machines import build
 from tests.fixtures.stub_driver import compile_library, run_with_driver
@@ -89,7 +89,7 @@ def test_no_toolkit_is_newer_than_what_the_driver_serves(
 ) -> None:
     build(tmp_path, installed(*(f"usr/local/cuda-{version}" for version in ("12.4", "13.0", "13.1"))))
     monkeypatch.undo()
-    script = "from pathlib import Path; from profiling.machine.nvidia.toolkit import toolkit; "
+    script = "from pathlib import Path; from accelbench.profiling.machine.nvidia.toolkit import toolkit; "
     script += f"print(toolkit(Path({str(tmp_path)!r})))"
     said = run_with_driver(script, STUB_VERSION=driver, PYTHONPATH=str(ROOT))
     assert said.strip() == str(tmp_path / f"usr/local/cuda-{expected}")
@@ -98,7 +98,7 @@ def test_no_toolkit_is_newer_than_what_the_driver_serves(
 FIND_LIBNVVM = """
 import sys
 from cuda import pathfinder
-from profiling.machine.nvidia.toolkit import use_toolkit
+from accelbench.profiling.machine.nvidia.toolkit import use_toolkit
 
 if sys.argv[1] == "named":
     use_toolkit()
@@ -140,7 +140,7 @@ def test_cudas_packages_find_libnvvm_once_the_toolkit_is_named(tmp_path: Path, m
 def test_the_kernels_compiler_names_the_toolkit_to_its_process(tmp_path: Path) -> None:
     build(tmp_path, installed("cuda"), {"cuda/bin/nvcc": ""})
     (tmp_path / "cuda/bin/nvcc").chmod(0o755)
-    program = "import os, kernels.numba_cuda; print(os.environ['CUDA_HOME'])"
+    program = "import os, accelbench.kernels.numba_cuda; print(os.environ['CUDA_HOME'])"
     variables = {**os.environ, "PATH": f"{tmp_path / 'cuda/bin'}:/usr/bin:/bin", "PYTHONPATH": str(ROOT)}
     outcome = subprocess.run([sys.executable, "-c", program], env=variables, capture_output=True, text=True)
     assert outcome.returncode == 0, outcome.stderr
