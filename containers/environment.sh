@@ -26,3 +26,5 @@ mkdir -p "$HOME" "$KERAS_HOME" "$MPLCONFIGDIR" 2>/dev/null ||
     echo "accelbench: $ACCELBENCH_CACHE cannot be written: mount a folder or a tmpfs on /tmp, or set ACCELBENCH_CACHE" >&2
 # The host's own modules are for another interpreter; Apptainer hands their variables on.
 unset PYTHONPATH PYTHONHOME
+# The image's accelbench runs, also in a folder that has another one (Apptainer starts in the caller's checkout).
+export PYTHONSAFEPATH=1

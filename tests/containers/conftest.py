@@ -204,11 +204,11 @@ def checkout(workshop: Path, variables: dict[str, str]) -> Checkout:
     path = workshop / "checkout"
     listed = run("git", "ls-files", "--cached", "--others", "--exclude-standard", "-z", cwd=ROOT).stdout
     for name in filter(None, listed.split("\0")):
-        if (ROOT / name).is_file():
+        if (ROOT / name).is_file() or (ROOT / name).is_symlink():
             (path / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy(ROOT / name, path / name)
+            shutil.copy(ROOT / name, path / name, follow_symlinks=False)
     for place in (path, *path.rglob("*")):
-        os.chown(place, CALLER.pw_uid, CALLER.pw_gid)
+        os.chown(place, CALLER.pw_uid, CALLER.pw_gid, follow_symlinks=False)
     return Checkout(path, variables)
 
 
