@@ -12,6 +12,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from accelbench.errors import Interrupted
+from accelbench.execution.cluster import Cluster
+from accelbench.execution.gathering import gathered
+from accelbench.execution.other_rank import serve as serve_rank_0
+from accelbench.execution.progress import Progress
+from accelbench.execution.ranks import Ranks
+from accelbench.execution.runner import run_plan
+from accelbench.execution.store import RUNS, EarlierCeilings, Label, RunInfo, RunStore, Settings, new_run_id
+from accelbench.execution.suite import Suite
 from accelbench.find_run import stored_runs
 from accelbench.forecast import of_machine, past_seconds
 from accelbench.kernels.mpi_process import mpi_process
@@ -21,14 +29,6 @@ from accelbench.profiling.machine.environment.collect import collect
 from accelbench.profiling.records.point import Device, Point
 from accelbench.profiling.records.record import Status
 from accelbench.profiling.records.stored import readable
-from accelbench.run.cluster import Cluster
-from accelbench.run.gathering import gathered
-from accelbench.run.other_rank import serve as serve_rank_0
-from accelbench.run.progress import Progress
-from accelbench.run.ranks import Ranks
-from accelbench.run.runner import run_plan
-from accelbench.run.store import RUNS, EarlierCeilings, Label, RunInfo, RunStore, Settings, new_run_id
-from accelbench.run.suite import Suite
 
 if TYPE_CHECKING:
     from accelbench.report.section import Run

@@ -28,9 +28,9 @@ from accelbench.export.document import Format
 from accelbench.limits import MOST_ROUNDS, MOST_SECONDS, MOST_SEED
 
 if TYPE_CHECKING:
+    from accelbench.execution.store import Settings
+    from accelbench.execution.suite import Suite
     from accelbench.profiling.records.point import Device, Point
-    from accelbench.run.store import Settings
-    from accelbench.run.suite import Suite
 
 
 @click.command()
@@ -113,11 +113,11 @@ def command(
     tags: tuple[str, ...],
 ) -> int:
     """Measure benchmarks (all of a suite, or the named ones) and write a run directory."""
+    from accelbench.execution.cluster import find_cluster
+    from accelbench.execution.plan import Choice, ceilings_beside, make_plan, refuse_doomed, replaced_backend
+    from accelbench.execution.store import Label, Settings
+    from accelbench.execution.suite import load_suite
     from accelbench.find_run import left_by, open_run
-    from accelbench.run.cluster import find_cluster
-    from accelbench.run.plan import Choice, ceilings_beside, make_plan, refuse_doomed, replaced_backend
-    from accelbench.run.store import Label, Settings
-    from accelbench.run.suite import load_suite
     from accelbench.session import complete, new_run, serve
 
     chosen = load_suite(suite or "quick") if suite or not benchmarks else None
@@ -174,13 +174,13 @@ def command(
 
 def show_plan(plan: Sequence[Point], settings: Settings, suite: Suite | None, device: Device, form: Format) -> None:
     """Print the points of a plan, each with its rounds, and how long they will take on this machine."""
+    from accelbench.execution.plan import missing_frameworks
+    from accelbench.execution.store import RUNS
     from accelbench.export.document import Document, Row
     from accelbench.find_run import stored_runs
     from accelbench.forecast import forecast, of_machine, past_seconds, usual_seconds
     from accelbench.plain_console import say
     from accelbench.profiling.machine.environment.collect import collect
-    from accelbench.run.plan import missing_frameworks
-    from accelbench.run.store import RUNS
 
     missing = missing_frameworks(plan)
     possible = [point for point in plan if point.backend not in missing]

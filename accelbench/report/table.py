@@ -26,8 +26,8 @@ from accelbench.report.rows import shell_command, summarize_gauges
 from accelbench.writing import write_atomically
 
 if TYPE_CHECKING:
+    from accelbench.execution.store import RunInfo, RunStore
     from accelbench.report.section import Run
-    from accelbench.run.store import RunInfo, RunStore
 
 COLUMNS: Mapping[str, tuple[str, str]] = {
     "run_id": ("str", "the run"),
