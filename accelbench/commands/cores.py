@@ -42,13 +42,14 @@ def command(
     """Tell how many host cores a training needs: train with 1, 2, 4 … of them, and with as many input workers."""
     from accelbench.execution.plan import Choice, replaced_backend
     from accelbench.execution.store import Settings
-    from accelbench.session import complete, new_run
+    from accelbench.session import RunPlan, complete, new_run
 
     found = find_device(device)
     plan = plan_cores(workload, found, [Choice.parse(param) for param in params], backend, cores, workers)
     if replaced := replaced_backend(plan, backend):
         console().print(replaced)
-    return complete(new_run(out, f"cores-{workload}", None, found, Settings(ceilings=False), plan), console())
+    planned = RunPlan(f"cores-{workload}", None, found, Settings(ceilings=False), plan)
+    return complete(new_run(out, planned), console())
 
 
 def plan_cores(

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import ast
 import importlib
 import itertools
 import os
 import pkgutil
+import re
 import sys
+import traceback
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
@@ -30,6 +33,8 @@ if TYPE_CHECKING:
     from accelbench.profiling.analysis.roofline import Kind  # which brings SciPy along
 
 OWN_BENCHMARKS = "ACCELBENCH_PATH"
+FORMER = re.compile(r"(kernels|profiling|workloads|accelbench\.run)(\.|$)")
+"""The beginnings of modules' names before version 0.2.0."""
 CEILINGS = "ceilings"
 """The suite that joins every run whose figures are shares of a ceiling."""
 
@@ -57,13 +62,44 @@ def _import_own(folder: str) -> None:
         try:
             importlib.import_module(found.name)
         except Exception as error:
-            raise UserError(f"{OWN_BENCHMARKS}: cannot import {folder}/{found.name}: {error}{_moved(error)}") from error
+            what = f"cannot import {folder}/{found.name}: {error}{_advice(error)}"
+            raise UserError(f"{OWN_BENCHMARKS}: {what}") from error
 
 
-def _moved(error: Exception) -> str:
-    """Return the new place of a package that had a name of its own before version 0.2.0; empty for any other error."""
-    name = (error.name or "").partition(".")[0] if isinstance(error, ModuleNotFoundError) else ""
-    return f"; it is accelbench.{name} now" if name in ("kernels", "profiling", "workloads") else ""
+def _advice(error: Exception) -> str:
+    """Return the import statements that replace those of before version 0.2.0; empty for any other error."""
+    old = isinstance(error, ModuleNotFoundError) and FORMER.match(error.name or "")
+    files = [frame.filename for frame in traceback.extract_tb(error.__traceback__) if frame.line]
+    if not old or not files:
+        return ""
+    statements = new_imports(Path(files[-1]).read_text("utf-8"))
+    return f"; since version 0.2.0 it is: {'; '.join(statements)}" if statements else ""
+
+
+def new_imports(source: str) -> list[str]:
+    """Return the statements that replace imports of before version 0.2.0, in any place of the source of a module.
+
+    Names that `accelbench` itself has are imported from there.
+    """
+    from accelbench import __all__ as public
+
+    names: dict[str, dict[str, None]] = {"accelbench": {}}
+    modules: dict[str, None] = {}
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.ImportFrom) and FORMER.match(node.module or ""):
+            for each in node.names:
+                place = "accelbench" if each.name in public else _moved(str(node.module))
+                names.setdefault(place, {})[ast.unparse(each)] = None
+        elif isinstance(node, ast.Import):
+            old = [each for each in node.names if FORMER.match(each.name)]
+            modules |= {f"import {_moved(ast.unparse(each))}": None for each in old}
+    found = [f"from {place} import {', '.join(sorted(each))}" for place, each in names.items() if each]
+    return [*found, *modules]
+
+
+def _moved(module: str) -> str:
+    """Return the present name of a module of before version 0.2.0."""
+    return re.sub(r"^accelbench\.run\b", "accelbench.execution", f"accelbench.{module.removeprefix('accelbench.')}")
 
 
 def _import_packages(parent: ModuleType) -> None:

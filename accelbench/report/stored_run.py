@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC
 from functools import cached_property
-from typing import Literal
+from typing import Literal, Self
 
 from accelbench.execution.store import RunInfo, RunStore
 from accelbench.format import seconds
@@ -50,7 +50,7 @@ class Run:
     """The store that the run was read from, which has the records that are left out, too."""
 
     @classmethod
-    def of(cls, store: RunStore) -> Run:
+    def of(cls, store: RunStore) -> Self:
         """Return the run as it is stored."""
         held: list[Record] = []
         held_of: Counter[str] = Counter()
