@@ -1,13 +1,108 @@
-"""How fast a machine is for GPU computing and deep learning, and what limits it: the package and its command line."""
+"""How fast a machine is for GPU computing and deep learning, and what limits it.
+
+The names below are the public interface for files of your own and notebooks; `accelbench --help` is the command line.
+
+To declare a benchmark, in a file of a folder that ACCELBENCH_PATH names:
+
+- `benchmark`: decorator of the function that prepares a `Point`, one value per axis, and returns a `Task`
+- `Work`: flops, bytes or items of one execution; `Metric`: a further result with its unit
+- `Verification`: outcome of a check; `verify_close` compares arrays and returns one
+- `Skip`: exception for a point that this machine cannot measure
+
+To declare a training workload:
+
+- `training`: decorator of the function that builds a compiled Keras model for a `Point` and a `Strategy`
+- `classifier`, `experiment`: a `Training` of such a model, measured on `Data` and judged by each `Quality`
+- `jit_compile`: the argument of `model.compile` for the point's axis of that name
+
+To measure from Python:
+
+- `measure`: time a callable; returns a `Measurement`
+- `run`: run benchmarks as `accelbench run` does; returns a `StoredRun`
+- `load`: open a stored run
+
+A name is imported when it is first used: `import accelbench` loads no framework, and no NumPy.
+"""
 
 import os
 import sys
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from accelbench.api import StoredRun, load, run
+    from accelbench.measurement import Measurement, measure
+    from accelbench.profiling.benchmark import Skip, Task, Training, benchmark
+    from accelbench.profiling.records.point import Point
+    from accelbench.profiling.records.quality import Data, Metric, Quality, Verification
+    from accelbench.profiling.records.work import Work
+    from accelbench.profiling.timing.verification import verify_close
+    from accelbench.workloads.distribution.strategy import Strategy
+    from accelbench.workloads.training.declare import training
+    from accelbench.workloads.training.experiment import classifier, experiment
+    from accelbench.workloads.training.keras_model import jit_compile
 
 __version__ = "0.2.0"
 
-# An archive that was unpacked without symbolic links has a file of a few bytes there.
-if not os.path.isdir(os.path.join(os.path.dirname(__file__), "profiling")):
-    sys.exit(
-        "accelbench: accelbench/profiling is no symbolic link to ../profiling in this checkout: clone it by git "
-        "(git config core.symlinks true), or install the package by pip"
-    )
+__all__ = [
+    "Data",
+    "Measurement",
+    "Metric",
+    "Point",
+    "Quality",
+    "Skip",
+    "StoredRun",
+    "Strategy",
+    "Task",
+    "Training",
+    "Verification",
+    "Work",
+    "benchmark",
+    "classifier",
+    "experiment",
+    "jit_compile",
+    "load",
+    "measure",
+    "run",
+    "training",
+    "verify_close",
+]
+
+_PLACES = {
+    "measurement": ("Measurement", "measure"),
+    "profiling.benchmark": ("Skip", "Task", "Training", "benchmark"),
+    "profiling.records.point": ("Point",),
+    "profiling.records.quality": ("Data", "Metric", "Quality", "Verification"),
+    "profiling.records.work": ("Work",),
+    "profiling.timing.verification": ("verify_close",),
+    "api": ("StoredRun", "load", "run"),
+    "workloads.distribution.strategy": ("Strategy",),
+    "workloads.training.declare": ("training",),
+    "workloads.training.experiment": ("classifier", "experiment"),
+    "workloads.training.keras_model": ("jit_compile",),
+}
+"""The modules of the public names."""
+
+# An archive that was unpacked without symbolic links has a file of a few bytes in place of each.
+for _link in ("kernels", "profiling", "workloads"):
+    if not os.path.isdir(os.path.join(os.path.dirname(__file__), _link)):
+        print(
+            f"accelbench: accelbench/{_link} is no symbolic link to ../{_link} in this checkout: clone it by git "
+            "(git config core.symlinks true), or install the package by pip",
+            file=sys.stderr,
+        )
+        sys.exit(2)
+
+
+def __getattr__(name: str) -> Any:
+    """Import a public name from its module."""
+    for module, names in _PLACES.items():
+        if name in names:
+            value = getattr(import_module(f"{__name__}.{module}"), name)
+            globals()[name] = value
+            return value
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

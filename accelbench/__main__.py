@@ -139,7 +139,7 @@ def _run(argv: list[str] | None) -> int:
 
 def _as_axis(option: str) -> str:
     """Return how the value of an axis is given, where the unknown option is called as an axis is."""
-    from accelbench.run.plan import discover
+    from accelbench.execution.plan import discover
 
     axis = option.lstrip("-")
     is_axis = any(axis in benchmark.axis_names for benchmark in discover().values())

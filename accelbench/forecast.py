@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from accelbench.damage import damage_met
 from accelbench.differences import same_machine
 from accelbench.errors import UserError
+from accelbench.execution.plan import discover
+from accelbench.execution.store import RunInfo, RunStore, Settings
+from accelbench.execution.suite import Suite
+from accelbench.execution.time_left import Took
 from accelbench.format import counted, seconds
 from accelbench.profiling.records.environment import Environment
 from accelbench.profiling.records.point import Device, Point
-from accelbench.run.plan import discover
-from accelbench.run.store import RunInfo, RunStore, Settings
-from accelbench.run.suite import Suite
-from accelbench.run.time_left import Took
 
 Stored = tuple[RunStore, RunInfo]
 """A stored run, and what it says of itself."""

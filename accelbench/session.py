@@ -4,15 +4,25 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from accelbench.earlier_ceilings import age, earlier_ceilings
 from accelbench.errors import Interrupted
-from accelbench.find_run import stored_runs
+from accelbench.execution.cluster import Cluster
+from accelbench.execution.gathering import gathered
+from accelbench.execution.other_rank import serve as serve_rank_0
+from accelbench.execution.plan import Choice, ceilings_beside, make_plan, refuse_doomed, replaced_backend
+from accelbench.execution.progress import Progress
+from accelbench.execution.ranks import Ranks
+from accelbench.execution.runner import run_plan
+from accelbench.execution.store import RUNS, EarlierCeilings, Label, RunInfo, RunStore, Settings, new_run_id
+from accelbench.execution.suite import Suite, load_suite
+from accelbench.find_run import left_by, open_run, stored_runs
 from accelbench.forecast import of_machine, past_seconds
 from accelbench.kernels.mpi_process import mpi_process
 from accelbench.plain_console import PlainConsole, say
@@ -21,14 +31,6 @@ from accelbench.profiling.machine.environment.collect import collect
 from accelbench.profiling.records.point import Device, Point
 from accelbench.profiling.records.record import Status
 from accelbench.profiling.records.stored import readable
-from accelbench.run.cluster import Cluster
-from accelbench.run.gathering import gathered
-from accelbench.run.other_rank import serve as serve_rank_0
-from accelbench.run.progress import Progress
-from accelbench.run.ranks import Ranks
-from accelbench.run.runner import run_plan
-from accelbench.run.store import RUNS, EarlierCeilings, Label, RunInfo, RunStore, Settings, new_run_id
-from accelbench.run.suite import Suite
 
 if TYPE_CHECKING:
     from accelbench.report.section import Run
@@ -42,31 +44,95 @@ TRUSTED_NETWORK = (
 )
 
 
-def new_run(
-    path: Path | None,
-    word: str,
-    suite: Suite | None,
+@dataclass(frozen=True)
+class RunPlan:
+    """The points of a run that is about to begin, with its settings."""
+
+    word: str
+    """The label in the run's ID: the suite, or the first benchmark."""
+    suite: Suite | None
+    device: Device
+    settings: Settings
+    points: list[Point]
+    earlier: EarlierCeilings | None = None
+    """The ceilings that are taken over from an earlier run."""
+    notes: list[str] = field(default_factory=list)
+    """Sentences for the user: where the plan differs from what was requested."""
+
+
+def plan_run(
+    benchmarks: Sequence[str],
+    *,
+    suite: str | None,
     device: Device,
-    settings: Settings,
-    plan: list[Point],
-    label: Label | None = None,
-    earlier: EarlierCeilings | None = None,
+    choices: Sequence[Choice],
+    backend: str | None,
+    ranks: int = 1,
+    without: str | None = None,
+    seed: int = 1,
+    time_limit: float | None = None,
+    max_seconds: float | None = None,
+    rounds: int | None = None,
+    ceilings: bool = True,
+    new_ceilings: bool = False,
+    **settings: bool,
+) -> RunPlan:
+    """Return the plan of these benchmarks, of a suite, or of the suite `quick`; UserError for what does not exist.
+
+    What is None is the suite's, or else the default of `Settings`, whose other fields are in `settings`.
+    """
+    chosen = load_suite(suite or "quick") if suite or not benchmarks else None
+    plan = make_plan(benchmarks, chosen, device, choices, backend, ranks)
+    beside = ceilings_beside(plan) if ceilings else []
+    if without:
+        left = left_by(open_run(without), [*beside, *plan])
+        beside, plan = ([point for point in left if point in part] for part in (beside, plan))
+    refuse_doomed([*beside, *plan])
+    replaced = replaced_backend(plan, backend)
+    notes = [replaced] if replaced else []
+    default = Settings()
+    wanted = Settings(
+        seed=seed,
+        time_limit_s=time_limit,
+        max_seconds=max_seconds or (chosen and chosen.max_seconds.get(device)) or default.max_seconds,
+        rounds=rounds or (chosen and chosen.rounds.get(device)) or default.rounds,
+        training_rounds=rounds or (chosen and chosen.training_rounds.get(device)) or default.training_rounds,
+        ceilings=ceilings,
+        **settings,
+    )
+    earlier = None
+    if beside and not new_ceilings:
+        earlier = earlier_ceilings(beside, wanted, device, collect())
+    if earlier:
+        notes.append(
+            f"the ceilings are those of {earlier.run_id}, begun {age(earlier)} ago on this machine as it is now; "
+            "--new-ceilings measures them anew"
+        )
+    points = plan if earlier else [*beside, *plan]
+    return RunPlan(chosen.name if chosen else benchmarks[0], chosen, device, wanted, points, earlier, notes)
+
+
+def new_run(
+    path: Path | None, plan: RunPlan, label: Label | None = None, command: Sequence[str] | None = None
 ) -> RunStore:
-    """Make the directory of a run that is about to begin: that path, or one under `runs` named by time and word."""
-    run_id = new_run_id(word)
+    """Make the directory of a run that is about to begin: that path, or one under `runs` named by time and word.
+
+    `command` is the command line that is stored, by default this process's own.
+    """
+    run_id = new_run_id(plan.word)
     info = RunInfo(
         run_id=run_id,
         created=datetime.now().astimezone(),
         status="running",
-        command=["accelbench", *map(readable, sys.argv[1:])],
-        suite=suite.name if suite else None,
-        study=bool(suite and suite.study),
-        device=device,
-        settings=settings,
+        command=[*map(readable, command or ["accelbench", *sys.argv[1:]])],
+        suite=plan.suite.name if plan.suite else None,
+        study=bool(plan.suite and plan.suite.study),
+        device=plan.device,
+        settings=plan.settings,
         label=label or Label(),
-        plan=[replace(point, seed=settings.seed) for point in plan],
+        plan=[replace(point, seed=plan.settings.seed) for point in plan.points],
         environment=probed(collect()),
-        earlier_ceilings=earlier,
+        earlier_ceilings=plan.earlier,
     )
     return RunStore.create(path or RUNS / run_id, info)
 

@@ -17,15 +17,15 @@ from pydantic import BaseModel
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
+from accelbench.execution.store import RunInfo
 from accelbench.profiling.records.record import SCHEMA_VERSION, Record
-from accelbench.run.store import RunInfo
 
 HEAD = f"""# Records
 
 A run is a folder. Its `run.json` says what was asked for, on which machine, and how the run ended; each line of its
 `records.jsonl` is one record, a JSON object that holds everything known about one measured point. This page lists every
-field of both. `make records-page` writes it from the models in `profiling/records/` and `accelbench/run/store.py`, and
-`accelbench schema record` and `accelbench schema run` print the same as JSON Schema.
+field of both. `make records-page` writes it from the models in `profiling/records/` and
+`accelbench/execution/store.py`; `accelbench schema record` and `accelbench schema run` print the same as JSON Schema.
 
 The schema has version {SCHEMA_VERSION}. A file of another version is refused with a line that names its version.
 What cannot be known is null, and a field beside it says why. Times are in seconds unless the unit is given.

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import symtable
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from importlib import import_module
@@ -148,6 +150,7 @@ class Benchmark:
     cores: Fact[Cores] = "all"
     layout: Mapping[str, str] = field(default_factory=dict)
     sizes: Mapping[str, int] = field(default_factory=dict)
+    small: Mapping[str, Values] = field(default_factory=dict)
     measures: str = ""
     """The words for what is measured: the docstring of the function that was decorated."""
 
@@ -211,6 +214,21 @@ class Benchmark:
                 return in_words(axis, values[axis], others)
         return None
 
+    def small_points(self, device: Device, seed: int = 0) -> list[Point]:
+        """Return points that are quick to verify: for each implementation one per combination of `small` values.
+
+        Every other axis has its first default value that the rules of `only` allow.
+        """
+        axes = self.axes_on(device) | dict(self.small)
+        chosen = [axis for axis in axes if axis == "impl" or axis in self.small]
+        found: dict[tuple[Scalar, ...], Point] = {}
+        for values in itertools.product(*axes.values()):
+            params = dict(zip(axes, values, strict=True))
+            if not self.exclusion(device, None, params):
+                key = tuple(params[axis] for axis in chosen)
+                found.setdefault(key, Point(self.name, device, params, seed=seed))
+        return list(found.values())
+
     def rules(self) -> list[str]:
         """Return every rule of `only`, in words."""
         return [in_words(axis, value, others) for axis, rules in self.only.items() for value, others in rules.items()]
@@ -227,15 +245,34 @@ def implemented(point: Point) -> Task:
 def implementations(module: str, device: Device) -> Values:
     """Return the names that stand for `{impl}` in the files that implement a benchmark on a device.
 
-    The vendor's comes first, the others in the order of the alphabet. A file implements if it defines `prepare`.
+    The vendor's comes first, the others in the order of the alphabet. A file is an implementation if its source
+    defines, assigns or imports `prepare` at the top level; it is read and not imported, since it imports frameworks.
     """
     package, _, pattern = module.rpartition(".")
     spec = find_spec(package)
     folders = (spec and spec.submodule_search_locations) or []
     before, after = pattern.format(device=device, impl="\0").split("\0")
     files = (file for folder in folders for file in Path(folder).glob(f"{before}*{after}.py"))
-    found = (f.stem[len(before) : len(f.stem) - len(after)] for f in files if "\ndef prepare(" in f.read_text("utf-8"))
+    found = (f.stem[len(before) : len(f.stem) - len(after)] for f in files if _binds_prepare(f.read_text("utf-8")))
     return tuple(sorted(found, key=lambda name: (name != "vendor", name)))
+
+
+def _binds_prepare(source: str) -> bool:
+    """Return whether the source of a module gives `prepare` a value; a file with a syntax error counts as doing so.
+
+    Its points then fail with that error. The most common form is found without parsing, which takes a millisecond.
+    """
+    if "\ndef prepare(" in source:
+        return True
+    if "prepare" not in source:
+        return False
+    try:
+        symbol = symtable.symtable(source, "<implementation>", "exec").lookup("prepare")
+    except KeyError:
+        return False
+    except SyntaxError:
+        return True
+    return symbol.is_assigned() or symbol.is_imported()
 
 
 def in_words(axis: str, value: Scalar | None, others: Mapping[str, Values]) -> str:
@@ -271,6 +308,7 @@ def benchmark(
     cores: Fact[Cores] = "all",
     layout: Mapping[str, str] | None = None,
     sizes: Mapping[str, int] | None = None,
+    small: Mapping[str, Values] | None = None,
 ) -> Callable[[Callable[..., object]], Callable[[Point], Prepared]]:
     """Declare the decorated function as the benchmark `name`; the function prepares one point.
 
@@ -298,6 +336,7 @@ def benchmark(
     of the two. `bound`, `dtype` and `cores` are values, or functions of the point such as `axis("precision")`.
     `layout` names the axes that say how a point is laid out, by the fields of `Layout`: `{"processes": "ranks"}`.
     `sizes` names the axes that are sizes, with their unit in bytes: the report draws the figure against them.
+    `small` are values of axes at which an execution takes milliseconds: each implementation is verified there by tests.
     ValueError where a declaration is missing that another needs.
     """
 
@@ -327,6 +366,7 @@ def benchmark(
             cores,
             layout or {},
             sizes or {},
+            small or {},
             function.__doc__ or "",
         )
         return REGISTRY[name].prepare

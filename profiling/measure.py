@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from contextlib import closing, suppress
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import partial
 from time import perf_counter
 from typing import Any
 
@@ -27,7 +28,7 @@ from accelbench.profiling.records.point import Device, Point
 from accelbench.profiling.records.quality import Metric
 from accelbench.profiling.records.record import Record
 from accelbench.profiling.records.stored import first_fault, readable
-from accelbench.profiling.records.timing import Phases
+from accelbench.profiling.records.timing import Phases, Timing
 from accelbench.profiling.timing.host import soak
 from accelbench.profiling.timing.phase_clock import PhaseClock
 from accelbench.profiling.timing.verification import outcome_of
@@ -147,15 +148,26 @@ def _lead(task: Task, device: Device, phase: PhaseClock, observer: Observer, max
     outcome = outcome_of(verification) | {"work": task.work}
     if not verification.passed:
         return outcome
+    return outcome | time_samples(run, partial(time, max_seconds), phase, observer, task.metrics)
+
+
+def time_samples(
+    run: Callable[[], object],
+    time: Callable[[], Timing],
+    phase: PhaseClock,
+    observer: Observer,
+    metrics: Callable[[float], Mapping[str, Metric]] | None = None,
+) -> Outcome:
+    """Warm up by `run`, take the samples, and return them with their noise flags, by the fields of a record."""
     with observer.place:
         with phase("warmup_s"):
             soak(run)
         with observer, phase("measure_s"):
-            timing = time(max_seconds)
-        metrics = _finite(task.metrics(timing.summary.median)) if task.metrics else {}
+            timing = time()
+        found = _finite(metrics(timing.summary.median)) if metrics else {}
     observed = observer.result()
     observed["noise"] += clock_flags(timing)
-    return observed | outcome | {"timing": timing, "metrics": metrics}
+    return observed | {"timing": timing, "metrics": found}
 
 
 def _finite(metrics: Mapping[str, Metric]) -> Mapping[str, Metric]:

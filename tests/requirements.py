@@ -63,7 +63,7 @@ def find_sanitizer() -> str | None:
 
 
 def has_cpus(number: int) -> bool:
-    from accelbench.run.affinity import usable_cores
+    from accelbench.execution.affinity import usable_cores
 
     return usable_cores() >= number
 

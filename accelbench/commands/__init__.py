@@ -18,9 +18,9 @@ from accelbench.profiling.machine.devices import kinds
 from accelbench.profiling.near_misses import did_you_mean
 
 if TYPE_CHECKING:
+    from accelbench.execution.store import RunStore
     from accelbench.plain_console import PlainConsole
     from accelbench.profiling.records.point import Device
-    from accelbench.run.store import RunStore
 
 
 class Number(click.FloatRange):
@@ -45,21 +45,21 @@ class Word(click.Choice[str]):
 
 def complete_benchmark(context: click.Context, parameter: click.Parameter, begun: str) -> list[str]:
     """Return the benchmarks that a word on the command line may become."""
-    from accelbench.run.plan import discover
+    from accelbench.execution.plan import discover
 
     return [name for name in discover() if name.startswith(begun)]
 
 
 def complete_suite(context: click.Context, parameter: click.Parameter, begun: str) -> list[str]:
     """Return the suites that a word on the command line may become."""
-    from accelbench.run.suite import suite_names
+    from accelbench.execution.suite import suite_names
 
     return [name for name in suite_names() if name.startswith(begun)]
 
 
 def complete_run(context: click.Context, parameter: click.Parameter, begun: str) -> list[str]:
     """Return the stored runs that a word on the command line may become, by their paths."""
-    from accelbench.run.store import RUNS
+    from accelbench.execution.store import RUNS
 
     found = ["latest", *sorted(str(path.parent) for path in RUNS.glob("*/run.json"))]
     return [word for word in found if word.startswith(begun)]

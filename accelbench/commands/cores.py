@@ -18,8 +18,8 @@ from accelbench.errors import UserError
 from accelbench.profiling.analysis.core_counts import MIN_COUNTS
 
 if TYPE_CHECKING:
+    from accelbench.execution.plan import Choice
     from accelbench.profiling.records.point import Device, Point
-    from accelbench.run.plan import Choice
 
 
 @click.command()
@@ -40,15 +40,16 @@ def command(
     out: Path | None,
 ) -> int:
     """Tell how many host cores a training needs: train with 1, 2, 4 … of them, and with as many input workers."""
-    from accelbench.run.plan import Choice, replaced_backend
-    from accelbench.run.store import Settings
-    from accelbench.session import complete, new_run
+    from accelbench.execution.plan import Choice, replaced_backend
+    from accelbench.execution.store import Settings
+    from accelbench.session import RunPlan, complete, new_run
 
     found = find_device(device)
     plan = plan_cores(workload, found, [Choice.parse(param) for param in params], backend, cores, workers)
     if replaced := replaced_backend(plan, backend):
         console().print(replaced)
-    return complete(new_run(out, f"cores-{workload}", None, found, Settings(ceilings=False), plan), console())
+    planned = RunPlan(f"cores-{workload}", None, found, Settings(ceilings=False), plan)
+    return complete(new_run(out, planned), console())
 
 
 def plan_cores(
@@ -64,8 +65,8 @@ def plan_cores(
     UserError for what is no training, is more than one point, needs more cores than there are, or takes too few numbers
     of them for a law.
     """
-    from accelbench.run.affinity import require_cores, usable_cores
-    from accelbench.run.plan import Choice, discover, make_plan
+    from accelbench.execution.affinity import require_cores, usable_cores
+    from accelbench.execution.plan import Choice, discover, make_plan
 
     (base, *others) = make_plan((name,), None, device, choices, backend)
     benchmark = discover()[name]

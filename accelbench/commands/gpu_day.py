@@ -41,9 +41,9 @@ def command(
     The same command goes on where it stopped, by time, Ctrl-C or a failure of the machine. It ends with a table and a
     pack of all runs; exit status 1 if a stage failed or is not finished, 2 if there is no GPU.
     """
+    from accelbench.execution.cluster import find_cluster
     from accelbench.gpu_day.day import Wishes, run_day
     from accelbench.gpu_day.stages import Plan
-    from accelbench.run.cluster import find_cluster
 
     if cluster := find_cluster(os.environ):
         raise UserError(f"gpu-day is for one process, and {cluster.launcher} started {cluster.size}: srun --ntasks=1")

@@ -41,11 +41,11 @@ def launch(command: Sequence[str], procs: int, nodes: int) -> int:
 
     What the others print has their number before it. All are in a network of their own, where this system allows one.
     """
+    from accelbench.execution.cluster import COORDINATOR, LOCAL_RANK, LOCALHOST, RANK, RANKS
+    from accelbench.execution.own_network import leave_network
+    from accelbench.execution.secret import SECRET
     from accelbench.profiling.machine.placement import on_cpus
     from accelbench.profiling.ranks.channel import Address, free_port
-    from accelbench.run.cluster import COORDINATOR, LOCAL_RANK, LOCALHOST, RANK, RANKS
-    from accelbench.run.own_network import leave_network
-    from accelbench.run.secret import SECRET
 
     size = procs * nodes
     leave_network()

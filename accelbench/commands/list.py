@@ -13,8 +13,8 @@ from accelbench.plain_text import plain
 from accelbench.profiling.near_misses import did_you_mean
 
 if TYPE_CHECKING:
+    from accelbench.execution.suite import Suite
     from accelbench.profiling.benchmark import Benchmark
-    from accelbench.run.suite import Suite
 
 INDENT = " " * 4
 
@@ -24,8 +24,8 @@ INDENT = " " * 4
 @click.option("--json", "as_json", is_flag=True, help="Write JSON, for programs.")
 def command(words: tuple[str, ...], as_json: bool) -> None:
     """List the benchmarks with their axes, and the suites; with a WORD those whose name holds one."""
-    from accelbench.run.plan import discover
-    from accelbench.run.suite import load_suite, suite_names
+    from accelbench.execution.plan import discover
+    from accelbench.execution.suite import load_suite, suite_names
 
     def wanted(name: str) -> bool:
         return not words or any(word in name for word in words)

@@ -85,13 +85,13 @@ def command(
       accelbench pair . . matmul --b env:OPENBLAS_NUM_THREADS=1
     """
     from accelbench.compare.regression import parse_fail_on
+    from accelbench.execution.plan import Choice
+    from accelbench.execution.store import Settings
     from accelbench.format import percent
     from accelbench.pair.pairing import Wanted, measure_pair
     from accelbench.pair.show import announce, document_of_pair, line_of, show
     from accelbench.pair.side import Side
     from accelbench.plain_console import say
-    from accelbench.run.plan import Choice
-    from accelbench.run.store import Settings
 
     rule = parse_fail_on(fail_on) if fail_on else None
     side_a, side_b = Side.parse("A", a, settings_a), Side.parse("B", b, settings_b)

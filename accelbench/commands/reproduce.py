@@ -24,10 +24,10 @@ from accelbench.export.document import Format
 from accelbench.limits import MOST_SECONDS
 
 if TYPE_CHECKING:
+    from accelbench.execution.store import RunStore
     from accelbench.forecast import Stored as StoredRun
     from accelbench.profiling.records.point import Device
     from accelbench.reproduce.paper import Paper
-    from accelbench.run.store import RunStore
 
 MEASURING = ("small", "device", "time_limit", "trusted_network")
 """The options that say how to measure."""
@@ -75,11 +75,11 @@ def command(
     of several. Without any, measure the study's suite on this machine first; the same command goes on with a
     measurement that was interrupted.
     """
+    from accelbench.execution.cluster import find_cluster
+    from accelbench.execution.store import RUNS
     from accelbench.find_run import find_runs, stored_runs
     from accelbench.plain_console import say
     from accelbench.reproduce.paper import load_paper, paper_names
-    from accelbench.run.cluster import find_cluster
-    from accelbench.run.store import RUNS
 
     if listed:
         if paper:
@@ -137,12 +137,12 @@ def measurement(
     It goes on with the last of the stored runs that is of that suite and this machine and was not finished. How long it
     will take is said before.
     """
+    from accelbench.execution.plan import ceilings_beside, make_plan
+    from accelbench.execution.store import Settings
+    from accelbench.execution.suite import load_suite
     from accelbench.forecast import forecast, of_machine, past_seconds, usual_seconds
     from accelbench.plain_console import say
     from accelbench.profiling.machine.environment.collect import collect
-    from accelbench.run.plan import ceilings_beside, make_plan
-    from accelbench.run.store import Settings
-    from accelbench.run.suite import load_suite
 
     name = paper.small if small else paper.suite
     suite, past = load_suite(name), of_machine(stores, collect())
@@ -178,8 +178,8 @@ def interrupted(runs: Sequence[StoredRun], suite: str, device: Device) -> RunSto
 
 def made_since(before: Sequence[RunStore]) -> str:
     """Return the directory of the last run that is not among those before; `RunBroken` where there is none."""
+    from accelbench.execution.store import RUNS
     from accelbench.find_run import stored_runs
-    from accelbench.run.store import RUNS
 
     known = {store.path for store in before}
     made = [store.path for store in stored_runs(RUNS) if store.path not in known]

@@ -30,9 +30,9 @@ from accelbench.export.document import Format
 def command(run: str, failed: bool, trusted_network: bool, verbose: bool, quiet: bool, form: Format) -> int:
     """Go on with an interrupted run: measure only what is missing."""
     from accelbench.differences import same_machine
+    from accelbench.execution.cluster import find_cluster
     from accelbench.find_run import open_directory
     from accelbench.profiling.machine.environment.collect import collect
-    from accelbench.run.cluster import find_cluster
     from accelbench.session import complete, serve
 
     cluster = find_cluster(os.environ)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -28,9 +27,7 @@ from accelbench.export.document import Format
 from accelbench.limits import MOST_ROUNDS, MOST_SECONDS, MOST_SEED
 
 if TYPE_CHECKING:
-    from accelbench.profiling.records.point import Device, Point
-    from accelbench.run.store import Settings
-    from accelbench.run.suite import Suite
+    from accelbench.session import RunPlan
 
 
 @click.command()
@@ -113,79 +110,64 @@ def command(
     tags: tuple[str, ...],
 ) -> int:
     """Measure benchmarks (all of a suite, or the named ones) and write a run directory."""
-    from accelbench.find_run import left_by, open_run
-    from accelbench.run.cluster import find_cluster
-    from accelbench.run.plan import Choice, ceilings_beside, make_plan, refuse_doomed, replaced_backend
-    from accelbench.run.store import Label, Settings
-    from accelbench.run.suite import load_suite
-    from accelbench.session import complete, new_run, serve
+    from accelbench.execution.cluster import find_cluster
+    from accelbench.execution.plan import Choice
+    from accelbench.execution.store import Label
+    from accelbench.session import complete, new_run, plan_run, serve
 
-    chosen = load_suite(suite or "quick") if suite or not benchmarks else None
     choices = [Choice.parse(param) for param in params]
     if strategy:
         choices.append(Choice(None, "strategy", (strategy,)))
-    found = find_device(device)
     cluster = find_cluster(os.environ)
-    plan = make_plan(benchmarks, chosen, found, choices, backend, cluster.size if cluster else 1)
-    beside = [] if no_ceilings else ceilings_beside(plan)
-    if without:
-        left = left_by(open_run(without), [*beside, *plan])
-        beside, plan = ([point for point in left if point in part] for part in (beside, plan))
-    refuse_doomed([*beside, *plan])
-    if cluster and cluster.rank > 0:
-        return serve(cluster)
-    to = console(stderr=form != "table", verbose=verbose, quiet=quiet)
-    if replaced := replaced_backend(plan, backend):
-        to.print(replaced)
-    settings = Settings(
+    plan = plan_run(
+        benchmarks,
+        suite=suite,
+        device=find_device(device),
+        choices=choices,
+        backend=backend,
+        ranks=cluster.size if cluster else 1,
+        without=without,
         seed=seed,
-        time_limit_s=time_limit,
-        max_seconds=max_seconds or (chosen and chosen.max_seconds.get(found)) or Settings().max_seconds,
-        rounds=rounds or (chosen and chosen.rounds.get(found)) or Settings().rounds,
-        training_rounds=rounds or (chosen and chosen.training_rounds.get(found)) or Settings().training_rounds,
+        time_limit=time_limit,
+        max_seconds=max_seconds,
+        rounds=rounds,
         ceilings=not no_ceilings,
+        new_ceilings=new_ceilings or cluster is not None,
         require_quiet=require_quiet,
         trusted_network=trusted_network,
         trace=trace,
         host_profile=host_profile,
     )
-    earlier = None
-    if beside and not (new_ceilings or cluster):
-        from accelbench.earlier_ceilings import age, earlier_ceilings
-        from accelbench.profiling.machine.environment.collect import collect
-
-        earlier = earlier_ceilings(beside, settings, found, collect())
-    if earlier:
-        to.print(
-            f"the ceilings are those of {earlier.run_id}, begun {age(earlier)} ago on this machine as it is now; "
-            "--new-ceilings measures them anew"
-        )
-    else:
-        plan = [*beside, *plan]
+    if cluster and cluster.rank > 0:
+        return serve(cluster)
+    to = console(stderr=form != "table", verbose=verbose, quiet=quiet)
+    for line in plan.notes:
+        to.print(line)
     if dry_run:
-        show_plan(plan, settings, chosen, found, form)
+        show_plan(plan, form)
         return 0
     label = Label(name=name, note=note, tags=tags)
-    store = new_run(out, chosen.name if chosen else benchmarks[0], chosen, found, settings, plan, label, earlier)
+    store = new_run(out, plan, label)
     status = complete(store, to, cluster)
     say_for_programs(store, "run", form)
     return status
 
 
-def show_plan(plan: Sequence[Point], settings: Settings, suite: Suite | None, device: Device, form: Format) -> None:
+def show_plan(planned: RunPlan, form: Format) -> None:
     """Print the points of a plan, each with its rounds, and how long they will take on this machine."""
+    from accelbench.execution.plan import missing_frameworks
+    from accelbench.execution.store import RUNS
     from accelbench.export.document import Document, Row
     from accelbench.find_run import stored_runs
     from accelbench.forecast import forecast, of_machine, past_seconds, usual_seconds
     from accelbench.plain_console import say
     from accelbench.profiling.machine.environment.collect import collect
-    from accelbench.run.plan import missing_frameworks
-    from accelbench.run.store import RUNS
 
+    plan, settings = planned.points, planned.settings
     missing = missing_frameworks(plan)
     possible = [point for point in plan if point.backend not in missing]
     past = past_seconds(of_machine(stored_runs(RUNS), collect()))
-    estimate = forecast(possible, settings, past, usual_seconds(suite, len(plan), device)).sentence
+    estimate = forecast(possible, settings, past, usual_seconds(planned.suite, len(plan), planned.device)).sentence
     if form != "table":
         rows = [
             Row(

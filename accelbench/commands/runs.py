@@ -19,11 +19,11 @@ def command(words: tuple[str, ...], delete: bool, yes: bool) -> None:
     """
     import shutil
 
+    from accelbench.execution.store import RUNS
     from accelbench.find_run import stored_runs
     from accelbench.format import counted
     from accelbench.plain_console import say
     from accelbench.report.index import folder_of, has_words, print_index, read_runs, write_index
-    from accelbench.run.store import RUNS
 
     if delete and not words:
         raise UserError("--delete needs words that the runs to delete are found by")

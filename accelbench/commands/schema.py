@@ -11,8 +11,8 @@ import click
 @click.argument("what", type=click.Choice(["record", "run"]), default="record")
 def command(what: str) -> None:
     """Print the JSON Schema of a line of records.jsonl, or of run.json."""
+    from accelbench.execution.store import RunInfo
     from accelbench.profiling.records.record import Record
-    from accelbench.run.store import RunInfo
 
     model = Record if what == "record" else RunInfo
     print(json.dumps(model.model_json_schema(), indent=2))

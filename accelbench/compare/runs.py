@@ -9,11 +9,11 @@ from accelbench.compare.change import Change, compare_point
 from accelbench.compare.sides import Side, open_sides
 from accelbench.differences import Difference, differences, different_settings
 from accelbench.errors import UserError
+from accelbench.execution.store import RunStore
 from accelbench.history.past import read_past
 from accelbench.history.series import series_of
 from accelbench.history.spread import Spread
 from accelbench.profiling.records.record import Record
-from accelbench.run.store import RunStore
 
 EQUIVALENCE = 0.03
 

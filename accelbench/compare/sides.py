@@ -8,10 +8,10 @@ from functools import cached_property
 
 from accelbench.differences import differences, different_settings
 from accelbench.errors import UserError
+from accelbench.execution.store import RunInfo, RunStore
 from accelbench.history.fingerprint import fingerprint
 from accelbench.profiling.records.point import Device
 from accelbench.profiling.records.record import Record
-from accelbench.run.store import RunInfo, RunStore
 
 
 @dataclass(frozen=True)

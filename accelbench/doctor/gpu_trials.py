@@ -84,10 +84,10 @@ def try_nvbench() -> str:
 
 def try_cublaslt() -> str:
     """Multiply integer matrices as the benchmark does, and check the product."""
+    from accelbench.execution.plan import discover
     from accelbench.profiling.benchmark import Task
     from accelbench.profiling.machine.nvidia.cuda import library, synchronize
     from accelbench.profiling.records.point import Point
-    from accelbench.run.plan import discover
 
     point = Point("matmul", "gpu", {"impl": "vendor", "dtype": "int8", "n": 64})
     task = discover()["matmul"].prepare(point)

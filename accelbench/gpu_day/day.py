@@ -12,13 +12,13 @@ from rich.console import Console
 from rich.text import Text
 
 from accelbench.errors import Interrupted, UserError
+from accelbench.execution.store import RunStore
 from accelbench.gpu_day.diary import Diary, State
 from accelbench.gpu_day.outcome import print_day
 from accelbench.gpu_day.process import GRACE_S, run_limited
 from accelbench.gpu_day.stages import STAGES, SUITES, WANTED, NotHere, Plan, Stage
 from accelbench.pack.write import remove_pack, write_pack
 from accelbench.report.section import Run
-from accelbench.run.store import RunStore
 
 CLOSING_S = 30.0
 """The seconds that are kept of a budget for the table and the pack."""

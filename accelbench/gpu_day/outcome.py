@@ -9,12 +9,12 @@ from rich.console import Console
 from rich.text import Text
 
 from accelbench.errors import UserError
+from accelbench.execution.store import RunStore
 from accelbench.export.terminal import new_table
 from accelbench.format import UNKNOWN, percent, share
 from accelbench.gpu_day.diary import Entry, State
 from accelbench.gpu_day.stages import Stage
 from accelbench.report.rows import Row, make_rows
-from accelbench.run.store import RunStore
 
 WANTED = ("matmul", "stream", "nqueens", "uts", "flowshop", "reduce", "launch")
 """The kernels in the order of the table; trainings follow."""

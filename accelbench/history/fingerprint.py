@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 
+from accelbench.execution.store import RunInfo
 from accelbench.format import counted
-from accelbench.run.store import RunInfo
 
 
 def fingerprint(info: RunInfo) -> str:

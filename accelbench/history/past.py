@@ -8,9 +8,9 @@ from datetime import datetime
 
 from accelbench.damage import damage_met
 from accelbench.errors import UserError
+from accelbench.execution.store import RunStore
 from accelbench.history.fingerprint import fingerprint
 from accelbench.profiling.records.record import Record
-from accelbench.run.store import RunStore
 
 
 @dataclass(frozen=True)

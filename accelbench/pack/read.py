@@ -19,9 +19,9 @@ from tempfile import TemporaryDirectory
 import platformdirs
 
 from accelbench.errors import UserError
+from accelbench.execution.store import RunStore
 from accelbench.pack import CHUNK, PART, written_parts
 from accelbench.profiling.machine.sizes import format_bytes
-from accelbench.run.store import RunStore
 
 MOST_BYTES, MOST_FILES = 8 << 30, 20_000
 """The most bytes and files that a pack may unpack to: some tens of runs with their traces."""

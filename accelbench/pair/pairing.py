@@ -13,6 +13,8 @@ from time import monotonic
 from typing import Literal
 
 from accelbench.errors import UserError
+from accelbench.execution.plan import Choice
+from accelbench.execution.store import RUNS, RunInfo, RunStore, Settings, new_run_id
 from accelbench.pair.paired import Letter
 from accelbench.pair.result import PairResult, SideResult
 from accelbench.pair.server import Order, Plan
@@ -22,8 +24,6 @@ from accelbench.pair.turns import Course, take_turns
 from accelbench.profiling.machine.identity import identity_here
 from accelbench.profiling.records.point import Point
 from accelbench.profiling.records.record import Record
-from accelbench.run.plan import Choice
-from accelbench.run.store import RUNS, RunInfo, RunStore, Settings, new_run_id
 from accelbench.writing import write_atomically
 
 RESULT = "pair.json"

@@ -17,18 +17,18 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from accelbench.errors import UserError
+from accelbench.execution.child import die_with_parent
+from accelbench.execution.plan import Choice, make_plan
+from accelbench.execution.runner import measure_turn
+from accelbench.execution.schedule import Turn
+from accelbench.execution.store import RunInfo, Settings
+from accelbench.execution.template_process import Template
 from accelbench.profiling.machine.devices import DeviceMissing, find_device
 from accelbench.profiling.machine.environment.collect import collect
 from accelbench.profiling.records.environment import Environment
 from accelbench.profiling.records.point import Device, Point
 from accelbench.profiling.records.record import Record
 from accelbench.profiling.records.stored import Stored
-from accelbench.run.child import die_with_parent
-from accelbench.run.plan import Choice, make_plan
-from accelbench.run.runner import measure_turn
-from accelbench.run.schedule import Turn
-from accelbench.run.store import RunInfo, Settings
-from accelbench.run.template_process import Template
 
 PLAIN_ROUND = 2
 """The number of the round that each measurement is to the runner: the first goes on to the end, and is profiled."""

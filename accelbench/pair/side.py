@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from accelbench.errors import UserError
+from accelbench.execution.plan import Choice
 from accelbench.pair.container import SIF, in_image, is_image
 from accelbench.profiling.records.point import Device, Point
-from accelbench.run.plan import Choice
 
 SERVER = ("-m", "accelbench.pair.server")
 THIS = "."

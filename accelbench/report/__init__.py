@@ -10,9 +10,9 @@ from accelbench.errors import UserError
 from accelbench.writing import write_atomically
 
 if TYPE_CHECKING:
+    from accelbench.execution.store import RunStore
     from accelbench.report.joined import Joined
     from accelbench.report.section import Run
-    from accelbench.run.store import RunStore
 
 REPORTS = Path("reports")
 """The folder of the reports of several runs, which belong into no run's own folder."""

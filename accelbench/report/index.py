@@ -9,10 +9,10 @@ from rich.console import Console
 from rich.text import Text
 
 from accelbench.errors import DataDamaged, UserError
+from accelbench.execution.store import RunStore
 from accelbench.export.terminal import new_table
 from accelbench.report.page import templates
 from accelbench.report.stored_run import LIGHT_STYLES, Run
-from accelbench.run.store import RunStore
 from accelbench.writing import write_atomically
 
 

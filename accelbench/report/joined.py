@@ -13,6 +13,7 @@ from functools import cached_property
 from accelbench.damage import tell_damage
 from accelbench.differences import differences, different_settings
 from accelbench.errors import DataDamaged, UserError
+from accelbench.execution.store import RunStore
 from accelbench.profiling.analysis.roofline import Ceiling
 from accelbench.profiling.records.record import Record
 from accelbench.report.measured_roofs import Roofline, make_roofline
@@ -20,7 +21,6 @@ from accelbench.report.rows import Row
 from accelbench.report.run_labels import label_runs
 from accelbench.report.stored_run import Run
 from accelbench.report.study import Placed, Study, make_studies
-from accelbench.run.store import RunStore
 
 
 @dataclass(frozen=True)

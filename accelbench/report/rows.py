@@ -12,6 +12,7 @@ from functools import cached_property
 from operator import itemgetter
 from statistics import fmean
 
+from accelbench.execution.store import RunInfo, Settings
 from accelbench.format import Reading, digits, read_figure, seconds
 from accelbench.profiling.analysis.bursts import bursts, epoch_turns
 from accelbench.profiling.analysis.course import Course, course_of, disturbances
@@ -30,7 +31,6 @@ from accelbench.profiling.records.quality import Data
 from accelbench.profiling.records.record import Record
 from accelbench.profiling.records.telemetry import Gauge, Telemetry
 from accelbench.profiling.records.timing import Timing
-from accelbench.run.store import RunInfo, Settings
 
 UNSTEADY = 0.02
 """The relative width of an interval beyond which a median is unsteady: one per cent either way is steady enough."""

@@ -7,8 +7,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC
 from functools import cached_property
-from typing import Literal
+from typing import Literal, Self
 
+from accelbench.execution.store import RunInfo, RunStore
 from accelbench.format import seconds
 from accelbench.history.fingerprint import fingerprint
 from accelbench.profiling.analysis.course import Course, course_of, disturbances
@@ -16,7 +17,6 @@ from accelbench.profiling.analysis.roofline import Ceiling, ceilings
 from accelbench.profiling.records.record import Record
 from accelbench.report.causes import Cause, causes
 from accelbench.report.rows import Counts, Group, Row, count_text, counts_of, each_at_most, make_groups, rows_of
-from accelbench.run.store import RunInfo, RunStore
 
 RECORDS_HELD = 3000
 """The records of each status that are held for the page and the terminal: one takes some 40 kB of memory."""
@@ -50,7 +50,7 @@ class Run:
     """The store that the run was read from, which has the records that are left out, too."""
 
     @classmethod
-    def of(cls, store: RunStore) -> Run:
+    def of(cls, store: RunStore) -> Self:
         """Return the run as it is stored."""
         held: list[Record] = []
         held_of: Counter[str] = Counter()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from itertools import islice
@@ -26,8 +27,8 @@ from accelbench.report.rows import shell_command, summarize_gauges
 from accelbench.writing import write_atomically
 
 if TYPE_CHECKING:
+    from accelbench.execution.store import RunInfo, RunStore
     from accelbench.report.section import Run
-    from accelbench.run.store import RunInfo, RunStore
 
 COLUMNS: Mapping[str, tuple[str, str]] = {
     "run_id": ("str", "the run"),
@@ -169,9 +170,9 @@ def _no_formula(text: str) -> str:
 
 
 def make_table(run: Run) -> tuple[pd.DataFrame, dict[str, str]]:
-    """Return the table of the records that are held, and the meaning of each of its columns."""
-    columns = find_columns(run.records)
-    (frame,) = _frames(run, run.records, columns, piece=max(1, len(run.records)))
+    """Return the table of all records, and the meaning of each of its columns."""
+    columns = find_columns(run.all_records())
+    (frame,) = _frames(run, run.all_records(), columns, piece=sys.maxsize)
     return frame, {name: meaning for name, (_, meaning) in columns.items()}
 
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from rich.text import Text
 
+from accelbench.execution.store import RunInfo
 from accelbench.plain_console import PlainConsole
 from accelbench.report.joined import Joined
 from accelbench.report.section import Run
 from accelbench.report.sections import TERMINAL
-from accelbench.run.store import RunInfo
 
 
 def print_run(run: Run, console: PlainConsole) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from math import inf
 from typing import Literal
 
+from accelbench.execution.affinity import granted
 from accelbench.format import digits
 from accelbench.profiling.analysis.core_counts import MIN_COUNTS
 from accelbench.profiling.analysis.cores_law import Cores, Law, needed_cores
@@ -21,7 +22,6 @@ from accelbench.reproduce.observations import (
 from accelbench.reproduce.pairs import Pair, above
 from accelbench.reproduce.rules import Rule
 from accelbench.reproduce.verdict import Finding, Inconclusive, Part, decided
-from accelbench.run.affinity import granted
 
 
 class FasterThanCores(Rule):

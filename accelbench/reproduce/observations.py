@@ -9,6 +9,8 @@ from typing import Annotated
 
 from pydantic import Field
 
+from accelbench.execution.plan import discover
+from accelbench.execution.suite import KnownDevice
 from accelbench.history.fingerprint import fingerprint
 from accelbench.profiling.analysis.course import disturbances
 from accelbench.profiling.machine.environment.system import RUNTIME_VARIABLES
@@ -17,8 +19,6 @@ from accelbench.profiling.records.record import Record
 from accelbench.profiling.records.stored import Stored
 from accelbench.report.stored_run import Run
 from accelbench.reproduce.verdict import Inconclusive
-from accelbench.run.plan import discover
-from accelbench.run.suite import KnownDevice
 
 HOST_CORES = "host_cores"
 """Number of host cores of a point; it is not an axis."""

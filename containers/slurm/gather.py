@@ -14,9 +14,9 @@ from pathlib import Path
 import pandas as pd
 
 from accelbench.errors import UserError
+from accelbench.execution.store import RunStore
 from accelbench.report.section import Run
 from accelbench.report.table import make_table
-from accelbench.run.store import RunStore
 from accelbench.writing import write_atomically
 
 

@@ -14,6 +14,7 @@ from accelbench.profiling.benchmark import benchmark
         "dtype": {"cpu": ("int64",), "gpu": ("int32", "int64", "float32")},
     },
     figure="items",
+    small={"target": ("own",)},
 )
 def atomics() -> None:
     """Atomic additions per second, all threads at once, by what they add to.

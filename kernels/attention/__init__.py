@@ -23,6 +23,7 @@ from accelbench.profiling.benchmark import axis, benchmark
     figure="flops",
     bound="arithmetic",
     dtype=axis("dtype"),
+    small={"head": (128,), "sequence": (300,), "heads": (2,)},
 )
 def attention() -> None:
     """O = softmax(Q·Kᵀ/√d)·V, forward: 4·n²·d operations a head, of which a causal mask leaves half.

@@ -30,6 +30,7 @@ LARGEST_KIB = 1 << 24
     unbounded="a working set may lie in a cache, which memory's peak and ceiling do not bound",
     cores=axis("cores"),
     sizes={"kib": 1024},
+    small={"kib": (64,)},
 )
 def cache_bandwidth() -> None:
     """The rate of reading a working set again and again: each cache level is a step.
@@ -53,6 +54,7 @@ def cache_bandwidth() -> None:
     figure="time",
     cores=lambda point: "one" if point.device == "cpu" else "all",
     sizes={"kib": 1024},
+    small={"kib": (64,)},
 )
 def cache_latency() -> None:
     """The time of one access whose address is what the access before it has read: each cache level is a step.

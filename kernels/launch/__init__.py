@@ -11,6 +11,7 @@ from accelbench.profiling.benchmark import benchmark
     module="accelbench.kernels.launch.{device}_{impl}",
     axes={"mode": ("latency", "throughput", "graph")},
     figure="time",
+    small={"mode": ("latency", "graph")},
 )
 def launch() -> None:
     """Time of launching an empty kernel: one and wait for it, a thousand back to back, or a graph of a thousand.

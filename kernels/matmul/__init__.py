@@ -36,6 +36,7 @@ NARROW_TYPES: Only = {"dtype": {dtype: {"device": ("gpu",)} for dtype in ("tf32"
     bound="arithmetic",
     dtype=axis("dtype"),
     ceiling=True,
+    small={"n": (150,)},
 )
 def matmul() -> None:
     """C = A·B for square matrices; 2n³ floating-point operations."""
@@ -54,6 +55,7 @@ def matmul() -> None:
     figure="flops",
     bound="arithmetic",
     dtype=axis("dtype"),
+    small={"shape": ("2x150x90x600", "70x150x90x70")},
 )
 def gemm() -> None:
     """C = A·B for the tall, skinny, deep and batched shapes of deep learning, m×n×k; 2·m·n·k operations each."""

@@ -14,6 +14,7 @@ from accelbench.profiling.benchmark import benchmark
     figure="bytes",
     bound="memory",
     dtype="float32",
+    small={"width": (1001,)},
 )
 def norm() -> None:
     """The root-mean-square norm of rows: y = x·scale / √(mean(x²) + ε), each element read once and written once."""

@@ -14,6 +14,7 @@ from accelbench.profiling.benchmark import benchmark
     figure="bytes",
     bound="memory",
     dtype="float32",
+    small={"vocabulary": (50_257,)},
 )
 def softmax_xent() -> None:
     """Cross-entropy of a softmax over rows of scores and its gradient: scores read once, the gradient written once.

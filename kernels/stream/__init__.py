@@ -17,6 +17,7 @@ from accelbench.profiling.benchmark import benchmark
     figure="bytes",
     bound="memory",
     ceiling=True,
+    small={"op": ("dot",)},
 )
 def stream() -> None:
     """Memory bandwidth by BabelStream's operations: c=a, b=s·c, c=a+b, a=b+s·c, Σa·b."""

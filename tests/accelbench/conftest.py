@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from accelbench.execution.store import RunStore
 from accelbench.report import write_report
-from accelbench.run.store import RunStore
 from tests.fixtures.report_node import rich_records
 from tests.fixtures.report_runs import make_run
 

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 
 from accelbench.__main__ import cli, main
 from accelbench.errors import Interrupted
-from accelbench.run.store import RunStore
+from accelbench.execution.store import RunStore
 from accelbench.workloads.data.cache import DataError
 from accelbench.workloads.data.sources import File
 from tests.conftest import Run

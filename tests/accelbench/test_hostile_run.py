@@ -12,9 +12,9 @@ import pytest
 from click.testing import CliRunner
 
 from accelbench.__main__ import cli
+from accelbench.execution.store import RunInfo, RunStore
 from accelbench.pack.write import write_pack
 from accelbench.profiling.records.record import Record
-from accelbench.run.store import RunInfo, RunStore
 from tests.fixtures.report_node import rich_records, study_records
 from tests.fixtures.report_pages import Tags
 from tests.fixtures.report_profiles import profile

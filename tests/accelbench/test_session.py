@@ -5,10 +5,10 @@ from __future__ import annotations
 import io
 from pathlib import Path
 
+from accelbench.execution.store import Settings
 from accelbench.plain_console import PlainConsole
 from accelbench.profiling.records.record import Record
 from accelbench.report.section import Run
-from accelbench.run.store import Settings
 from accelbench.session import exit_status
 from tests.fixtures.report_records import record, unmeasured
 from tests.fixtures.report_runs import make_run

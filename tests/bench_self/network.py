@@ -18,6 +18,7 @@ from importlib.util import find_spec
 import pytest
 from rich.console import Console
 
+from accelbench.execution.plan import discover
 from accelbench.kernels.pingpong.cpu_tcp import connection
 from accelbench.profiling.benchmark import Task
 from accelbench.profiling.install import not_installed
@@ -25,7 +26,6 @@ from accelbench.profiling.ranks.channel import Address, free_port
 from accelbench.profiling.ranks.world import World, join, world
 from accelbench.profiling.records.point import Point
 from accelbench.profiling.timing.host import sample_seconds
-from accelbench.run.plan import discover
 from tests.bench_self.bounds import Bound
 from tests.network.hosts import Host, link
 from tests.network.netpipe import Command, netpipe

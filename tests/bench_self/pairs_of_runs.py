@@ -20,7 +20,7 @@ from rich.console import Console
 from accelbench.compare.change import Change
 from accelbench.compare.regression import FailOn, regressions
 from accelbench.compare.runs import Comparison, compare
-from accelbench.run.store import RunStore
+from accelbench.execution.store import RunStore
 from tests.bench_self.bounds import Bound, accelbench
 
 PAIRS, RUNS, PAST = (int(os.environ.get(name, default)) for name, default in (("PAIRS", 20), ("RUNS", 3), ("PAST", 8)))

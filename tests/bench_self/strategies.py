@@ -11,12 +11,12 @@ from statistics import median
 
 from rich.console import Console
 
+from accelbench.execution.plan import discover
 from accelbench.profiling.benchmark import Training
 from accelbench.profiling.ranks.channel import free_port
 from accelbench.profiling.ranks.world import World, join
 from accelbench.profiling.records.point import Point
 from accelbench.profiling.timing.steps import StepClock
-from accelbench.run.plan import discover
 from accelbench.workloads.data import pipeline
 from accelbench.workloads.training.keras_model import use_backend
 from tests.bench_self.bounds import Bound

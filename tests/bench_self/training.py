@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 from rich.console import Console
 
+from accelbench.execution.plan import discover
 from accelbench.profiling.benchmark import Training
 from accelbench.profiling.records.point import Point
 from accelbench.profiling.timing.steps import WARMUP_STEPS, StepClock
-from accelbench.run.plan import discover
 from accelbench.workloads.data import pipeline
 from accelbench.workloads.training.keras_model import use_backend
 from tests.bench_self.bounds import Bound

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from accelbench.execution.plan import discover
 from accelbench.kernels.transfer import DIRECTION, MEMORY
 from accelbench.profiling.benchmark import Task
 from accelbench.profiling.records.point import Point
-from accelbench.run.plan import discover
 from tests.gpu.conftest import Enqueued, Prepare
 
 pytestmark = pytest.mark.gpu

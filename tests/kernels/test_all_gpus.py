@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from accelbench.execution.plan import discover
 from accelbench.kernels.all_gpus import card as card_module
 from accelbench.kernels.all_gpus import together
 from accelbench.kernels.all_gpus.comparison import OUTLIER, compare, outliers
@@ -29,7 +30,6 @@ from accelbench.profiling.records.point import Point
 from accelbench.profiling.records.quality import Metric, Verification
 from accelbench.profiling.records.record import Record
 from accelbench.profiling.records.work import Work
-from accelbench.run.plan import discover
 from tests.fixtures.report_pages import printed
 from tests.fixtures.report_runs import environment, make_run
 

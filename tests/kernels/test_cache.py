@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from accelbench.execution.plan import discover
 from accelbench.kernels.cache import cache_bandwidth, cache_latency, cpu_bandwidth, cpu_latency, cpu_operations, pages
 from accelbench.kernels.cache.cycle import Cycle
 from accelbench.kernels.threads import thread_count
 from accelbench.profiling.benchmark import Skip, Task
 from accelbench.profiling.records.point import Point
-from accelbench.run.plan import discover
 
 
 def latency(kib: int, **optional: str) -> Task:

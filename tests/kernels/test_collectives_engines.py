@@ -95,7 +95,7 @@ def test_a_worker_that_dies_leaves_mpi_to_the_next(tmp_path: Path) -> None:
         time.sleep(0.2)
         below = psutil.Process(process.pid).children(recursive=True)
         with suppress(psutil.NoSuchProcess):  # what collects the environment comes and goes
-            workers = [each for each in below if "accelbench.run.worker" in each.cmdline()]
+            workers = [each for each in below if "accelbench.execution.worker" in each.cmdline()]
     time.sleep(1.5)  # wherever it is then, prepared or not, between samples or in one; steady samples end after two
     workers[0].kill()
     said = process.communicate(timeout=240)[0]

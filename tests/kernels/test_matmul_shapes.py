@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from accelbench.execution.plan import discover
 from accelbench.kernels.matmul.shapes import CPU_SHAPES, SHAPES, Product
 from accelbench.profiling.records.point import Point
-from accelbench.run.plan import discover
 
 sizes = st.integers(1, 10**6)
 

@@ -32,7 +32,7 @@ WORKLOADS: dict[str, dict[str, Any]] = {
 
 TRAIN = """
 import json, sys
-from accelbench.run.plan import discover
+from accelbench.execution.plan import discover
 from accelbench.profiling.records.point import Point
 from accelbench.workloads.training.keras_model import use_backend
 backend, steps, workloads = sys.argv[1], int(sys.argv[2]), json.loads(sys.argv[3])

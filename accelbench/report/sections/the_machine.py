@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from accelbench.differences import unlike
+from accelbench.execution.store import RunInfo
 from accelbench.facts import Fact, facts, in_words, short_revision
 from accelbench.format import counted
 from accelbench.profiling.machine.cpu_probe import slower_in_words
@@ -14,7 +15,6 @@ from accelbench.profiling.machine.held_back import USERS, held_back
 from accelbench.profiling.machine.sizes import format_bytes
 from accelbench.profiling.records.environment import Environment, System
 from accelbench.report.section import InPage, Section
-from accelbench.run.store import RunInfo
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,7 @@ from accelbench.profiling.benchmark import axis, benchmark
     figure="items",
     cores=axis("cores"),
     limits={"queens": (1, 22)},
+    small={"queens": (10,)},
 )
 def nqueens() -> None:
     """Count all placements of N queens by depth-first search; one item is one queen placed.

@@ -13,6 +13,7 @@ from accelbench.profiling.benchmark import benchmark
     choices={"tree": ("T1", "T2", "T3", "T5", "T1L", "T3L", "T1XL")},
     figure="items",
     time_limit_s=600,  # the largest takes minutes on a few cores
+    small={"tree": ("T1",)},
 )
 def uts() -> None:
     """Search an unbalanced tree whose shape only SHA-1 knows; one item is one node, hashed from its parent."""

@@ -16,10 +16,10 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
+from accelbench.execution.store import RunStore
 from accelbench.pack.anonymous import EMPTIED, write_anonymous_pack
 from accelbench.pack.read import open_packed
 from accelbench.profiling.machine.identity import Identity
-from accelbench.run.store import RunStore
 from tests.conftest import Run, command, environment
 from tests.fixtures.report_node import rich_records
 from tests.fixtures.report_profiles import profile

@@ -10,9 +10,9 @@ from click.shell_completion import ShellComplete
 
 from accelbench.__main__ import ORDER, cli
 from accelbench.errors import UserError
+from accelbench.execution.plan import Choice, make_plan
+from accelbench.execution.suite import load_suite, suite_names
 from accelbench.profiling.machine.devices import kinds
-from accelbench.run.plan import Choice, make_plan
-from accelbench.run.suite import load_suite, suite_names
 from tests.conftest import Run
 
 

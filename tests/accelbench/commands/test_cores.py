@@ -12,6 +12,8 @@ import pytest
 
 from accelbench.commands.cores import doubling, plan_cores
 from accelbench.errors import UserError
+from accelbench.execution.affinity import kept_to, require_cores, usable_cores
+from accelbench.execution.store import RunInfo, RunStore
 from accelbench.plain_console import PlainConsole
 from accelbench.profiling.analysis.core_counts import MIN_COUNTS
 from accelbench.profiling.records.point import Point
@@ -19,8 +21,6 @@ from accelbench.profiling.records.record import Record
 from accelbench.profiling.timing.steady import steady_steps
 from accelbench.report.section import Run as Stored
 from accelbench.report.sections.needed_cores import section
-from accelbench.run.affinity import kept_to, require_cores, usable_cores
-from accelbench.run.store import RunInfo, RunStore
 from tests.conftest import Run, command, environment
 
 FED = '''
@@ -225,7 +225,7 @@ def test_cores_double_up_to_all() -> None:
 
 @pytest.fixture
 def eight_cores(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("accelbench.run.affinity.usable_cores", lambda: 8)
+    monkeypatch.setattr("accelbench.execution.affinity.usable_cores", lambda: 8)
 
 
 @pytest.mark.usefixtures("eight_cores")
@@ -237,7 +237,7 @@ def test_a_law_that_needs_three_numbers_refuses_two_before_anything_is_trained()
 
 
 def test_a_machine_with_two_cores_is_told_what_it_can_compare(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("accelbench.run.affinity.usable_cores", lambda: 2)
+    monkeypatch.setattr("accelbench.execution.affinity.usable_cores", lambda: 2)
     with pytest.raises(UserError, match=r"may use 2 in all: .* accelbench run resnet50 --param workers=1,2$"):
         plan_cores("resnet50", "cpu", [], None)
     with pytest.raises(UserError, match=r"in all: take a machine with more$"):

@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 from accelbench.errors import UserError
+from accelbench.execution.store import RunStore
 from accelbench.pack import read, written_parts
 from accelbench.pack.read import find_pack, open_packed
 from accelbench.pack.write import write_pack
-from accelbench.run.store import RunStore
 from tests.conftest import Run
 from tests.fixtures.report_node import rich_records
 from tests.fixtures.report_runs import make_run

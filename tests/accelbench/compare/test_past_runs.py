@@ -10,7 +10,7 @@ import pytest
 
 from accelbench.compare.change import Change
 from accelbench.compare.runs import compare
-from accelbench.run.store import RunStore
+from accelbench.execution.store import RunStore
 from tests.fixtures.compare_runs import NOW, Runs, evidence_of, machine, run, steady
 
 QUIET = [1.0, 1.004, 0.997, 1.002, 0.995, 1.006, 0.999, 1.003]

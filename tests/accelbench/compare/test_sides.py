@@ -5,7 +5,7 @@ import pytest
 from accelbench.compare.runs import compare
 from accelbench.damage import Damage
 from accelbench.errors import UserError
-from accelbench.run.store import Settings
+from accelbench.execution.store import Settings
 from tests.fixtures.compare_runs import Runs, machine, shown, steady
 
 

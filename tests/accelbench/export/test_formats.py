@@ -145,10 +145,10 @@ def test_a_dry_run_names_the_trainings_that_would_be_skipped_and_leaves_out_thei
     capsys: Captured, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     words = ["run", "norm", "cnn-mnist", "--backend", "torch", "--device", "cpu", "--no-ceilings", "--dry-run"]
-    monkeypatch.setattr("accelbench.run.plan.is_installed", lambda name: name == "torch")
+    monkeypatch.setattr("accelbench.execution.plan.is_installed", lambda name: name == "torch")
     assert main(words) == 0
     assert "1 training " in capsys.readouterr().out
-    monkeypatch.setattr("accelbench.run.plan.is_installed", lambda name: False)
+    monkeypatch.setattr("accelbench.execution.plan.is_installed", lambda name: False)
     assert main(words) == 0
     *points, reason, total = capsys.readouterr().out.splitlines()
     assert [point.split()[0] for point in points if point.endswith("skipped")] == ["cnn-mnist"]

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from accelbench.execution.store import OtherRank, RunInfo, RunStore
 from accelbench.history.change_points import change_points
 from accelbench.history.fingerprint import fingerprint
 from accelbench.history.history_document import print_history
@@ -18,7 +19,6 @@ from accelbench.history.series import Series, series_of
 from accelbench.history.spread import spread_of_levels, spread_of_neighbours
 from accelbench.plain_console import PlainConsole
 from accelbench.profiling.records.environment import Environment
-from accelbench.run.store import OtherRank, RunInfo, RunStore
 from tests.fixtures.compare_runs import NOW, failed, gpu, machine, measured, run, samples
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from accelbench.__main__ import main
-from accelbench.run.store import Label
+from accelbench.execution.store import Label
 from tests.fixtures.report_pages import Tags
 from tests.fixtures.report_records import HOSTILE, record, unmeasured
 from tests.fixtures.report_runs import make_run

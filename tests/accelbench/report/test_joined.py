@@ -12,13 +12,13 @@ from hypothesis import strategies as st
 
 from accelbench.damage import damage_met
 from accelbench.errors import DataDamaged, UserError
+from accelbench.execution.store import RunInfo, Settings
 from accelbench.profiling.records.environment import Environment
 from accelbench.profiling.records.quality import Data
 from accelbench.profiling.records.record import Record
 from accelbench.profiling.records.work import Work
 from accelbench.report.joined import Joined, read_runs
 from accelbench.report.section import Run
-from accelbench.run.store import RunInfo, Settings
 from tests.fixtures.report_node import cpu_records, gpu_records, study_records
 from tests.fixtures.report_records import STARTED, record, studied, timing, training, unmeasured
 from tests.fixtures.report_runs import environment, make_run

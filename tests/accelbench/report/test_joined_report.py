@@ -13,6 +13,7 @@ from click.testing import CliRunner
 
 from accelbench.__main__ import cli, main
 from accelbench.errors import UserError
+from accelbench.execution.store import RunStore, Settings
 from accelbench.plain_console import PlainConsole
 from accelbench.profiling.records.quality import Data
 from accelbench.profiling.records.record import Record
@@ -24,7 +25,6 @@ from accelbench.report.page import render_joined
 from accelbench.report.same_points import SamePoint, same_points
 from accelbench.report.section import Run
 from accelbench.report.terminal import print_runs
-from accelbench.run.store import RunStore, Settings
 from tests.fixtures.report_node import cpu_records, gpu_records, study_records
 from tests.fixtures.report_pages import Tags
 from tests.fixtures.report_records import HOSTILE, record, stepped, studied, timing, training

@@ -15,6 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from accelbench.execution.store import RunStore
 from accelbench.plain_console import PlainConsole
 from accelbench.profiling.records.record import Record
 from accelbench.profiling.records.work import Work
@@ -24,7 +25,6 @@ from accelbench.report.rows import each_at_most
 from accelbench.report.section import Run
 from accelbench.report.sections import benchmarks
 from accelbench.report.terminal import print_run
-from accelbench.run.store import RunStore
 from accelbench.session import exit_status
 from tests.conftest import ROOT
 from tests.fixtures.report_pages import page_of, printed

@@ -11,11 +11,11 @@ from prometheus_client import parser as text_format
 from prometheus_client.openmetrics import parser as openmetrics_format
 
 from accelbench.__main__ import main
+from accelbench.execution.store import RunStore
 from accelbench.profiling.records.point import Point
 from accelbench.profiling.records.quality import Metric
 from accelbench.report.openmetrics import openmetrics
 from accelbench.report.stored_run import Run
-from accelbench.run.store import RunStore
 from tests.fixtures.report_node import gpu_records
 from tests.fixtures.report_records import HOSTILE, record, unmeasured
 from tests.fixtures.report_runs import make_run

@@ -14,11 +14,11 @@ import pytest
 from click.testing import CliRunner
 
 from accelbench.errors import UserError
+from accelbench.execution.store import RunStore, Settings
 from accelbench.profiling.analysis.roofline import ceilings, share_of_ceiling, share_of_peak
 from accelbench.report import write_report
 from accelbench.report.rows import shell_command
 from accelbench.report.table import COLUMNS
-from accelbench.run.store import RunStore, Settings
 from tests.fixtures.report_records import record, unmeasured
 from tests.fixtures.report_runs import make_run
 
@@ -37,9 +37,8 @@ def test_everything_is_rebuilt_identically_from_the_store_alone(rich_run: RunSto
 def test_another_process_with_other_plot_settings_builds_the_same_page(rich_run: RunStore, tmp_path: Path) -> None:
     before = (rich_run.path / "report.html").read_bytes()
     (tmp_path / "matplotlibrc").write_text("font.size: 40\naxes.facecolor: red\nsvg.fonttype: path\n")
-    code = (
-        "import sys, pathlib; from accelbench.run.store import RunStore; from accelbench.report import write_report\n"
-    )
+    code = "import sys, pathlib; from accelbench.execution.store import RunStore\n"
+    code += "from accelbench.report import write_report\n"
     code += "write_report(RunStore.open(pathlib.Path(sys.argv[1])))"
     subprocess.run(
         [sys.executable, "-c", code, rich_run.path],

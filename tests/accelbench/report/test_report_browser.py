@@ -12,11 +12,11 @@ import pytest
 from axe_core_python.selenium import Axe
 from selenium import webdriver
 
+from accelbench.execution.store import RunStore
 from accelbench.report import write_joined_report, write_report
 from accelbench.report.index import write_index
 from accelbench.report.joined import read_runs
 from accelbench.report.section import Run
-from accelbench.run.store import RunStore
 from tests.browser import open_browser
 from tests.fixtures.report_node import rich_records, study_records
 from tests.fixtures.report_profiles import profile

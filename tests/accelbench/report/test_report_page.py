@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from accelbench.execution.store import OtherRank, RunStore
 from accelbench.profiling.records.environment import Cuda
 from accelbench.profiling.records.placement import Placement
 from accelbench.profiling.records.quality import Metric
@@ -18,7 +19,6 @@ from accelbench.report import write_report
 from accelbench.report.page import render_page
 from accelbench.report.rows import make_rows, shell_command
 from accelbench.report.section import Run
-from accelbench.run.store import OtherRank, RunStore
 from tests.fixtures.report_node import study_records
 from tests.fixtures.report_pages import Tags, page_of, printed
 from tests.fixtures.report_records import HOSTILE, record, timing, training, unmeasured

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from accelbench.execution.store import RunStore, Settings
 from accelbench.profiling.records.quality import Data, Metric
 from accelbench.profiling.records.work import Work
 from accelbench.profiling.timing.statistics import summarize
@@ -17,7 +18,6 @@ from accelbench.report.rows import make_groups, make_rows
 from accelbench.report.section import Run
 from accelbench.report.sections.benchmarks import WIDTH
 from accelbench.report.table import make_table
-from accelbench.run.store import RunStore, Settings
 from tests.fixtures.report_pages import Tags, printed
 from tests.fixtures.report_records import record, stepped, timing, training
 from tests.fixtures.report_runs import make_run
@@ -57,7 +57,7 @@ def test_printing_the_table_imports_no_heavy_library(rich_run: RunStore) -> None
     code = """
 import pathlib, sys
 from accelbench.plain_console import PlainConsole
-from accelbench.run.store import RunStore
+from accelbench.execution.store import RunStore
 from accelbench.report.section import Run
 from accelbench.report.terminal import print_run
 store = RunStore.open(pathlib.Path(sys.argv[1]))

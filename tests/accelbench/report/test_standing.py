@@ -11,12 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from accelbench.__main__ import main
+from accelbench.execution.plan import discover
 from accelbench.profiling.machine.vendor_peaks import PREFIXES
 from accelbench.profiling.records.work import Work
 from accelbench.references.reference import OWN, Reference, own, published
 from accelbench.report.standing import Standing, standings
 from accelbench.report.stored_run import Run
-from accelbench.run.plan import discover
 from tests.fixtures.report_pages import Tags, page_of, printed
 from tests.fixtures.report_records import record, timing
 from tests.fixtures.report_runs import environment, make_run

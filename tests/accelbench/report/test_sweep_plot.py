@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from accelbench.execution.store import RunStore
 from accelbench.profiling.analysis.roofline import ceilings, share_of_ceiling
 from accelbench.profiling.records.environment import Cache
 from accelbench.profiling.records.record import Record
@@ -19,7 +20,6 @@ from accelbench.report.rows import make_groups, make_rows
 from accelbench.report.section import Run
 from accelbench.report.sweep_plot import sweep
 from accelbench.report.table import make_table
-from accelbench.run.store import RunStore
 from tests.fixtures.report_records import HOSTILE, record, timing
 from tests.fixtures.report_runs import environment, make_run
 

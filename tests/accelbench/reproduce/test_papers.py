@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from accelbench.errors import UserError
+from accelbench.execution.plan import discover, make_plan
+from accelbench.execution.suite import load_suite
 from accelbench.reproduce.observations import HOST_CORES, Points, value_of
 from accelbench.reproduce.paper import load_paper, paper_names, parse_paper
-from accelbench.run.plan import discover, make_plan
-from accelbench.run.suite import load_suite
 
 CLAIMS = {
     "carneiro2018": [f"C{number}" for number in range(1, 7)],

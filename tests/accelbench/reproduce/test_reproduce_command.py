@@ -10,6 +10,7 @@ import pytest
 
 from accelbench.__main__ import main
 from accelbench.commands.reproduce import interrupted
+from accelbench.execution.store import RunStore, Settings
 from accelbench.forecast import forecast, of_machine, past_seconds
 from accelbench.plain_console import PlainConsole
 from accelbench.profiling.records.point import Point
@@ -19,7 +20,6 @@ from accelbench.reproduce.claims_page import render
 from accelbench.reproduce.judging import Judgement, judge
 from accelbench.reproduce.paper import load_paper
 from accelbench.reproduce.terminal_claims import print_judgement
-from accelbench.run.store import RunStore, Settings
 from accelbench.workloads.data import CACHE_VARIABLE
 from tests.conftest import Run as Command
 from tests.fixtures.made_up_runs import card, machine, searched, trained

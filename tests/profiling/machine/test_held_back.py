@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from accelbench.execution.plan import discover
 from accelbench.profiling.benchmark import Benchmark, Task
 from accelbench.profiling.machine.environment.collect import collect
 from accelbench.profiling.machine.environment.software import SETTINGS
@@ -14,7 +15,6 @@ from accelbench.profiling.records.point import Point
 from accelbench.profiling.records.quality import Verification
 from accelbench.profiling.records.work import Work
 from accelbench.report.rows import make_rows
-from accelbench.run.plan import discover
 
 AVX512 = ["sse4_2", "avx", "fma", "avx2", "avx512f", "avx512bw"]
 

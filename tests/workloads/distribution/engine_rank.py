@@ -7,10 +7,10 @@ import sys
 from dataclasses import replace
 from typing import Any
 
+from accelbench.execution.plan import discover
 from accelbench.profiling.benchmark import Skip, Training
 from accelbench.profiling.ranks.world import DOING, World, join, world
 from accelbench.profiling.records.point import Point
-from accelbench.run.plan import discover
 from accelbench.workloads.language.sizes import SIZES
 
 FEW_BLOCKS = replace(SIZES["tiny"], blocks=2)

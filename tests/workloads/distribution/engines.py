@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from accelbench.execution.cluster import LOCALHOST
 from accelbench.profiling.ranks.channel import free_port
-from accelbench.run.cluster import LOCALHOST
 from tests.conftest import ROOT, environment
 
 SECONDS = 240

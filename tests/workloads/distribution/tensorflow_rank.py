@@ -7,10 +7,10 @@ import os
 import sys
 from typing import Any
 
+from accelbench.execution.plan import discover
 from accelbench.profiling.benchmark import Serving, Training
 from accelbench.profiling.ranks.world import DOING, World, join, world
 from accelbench.profiling.records.point import Point
-from accelbench.run.plan import discover
 
 
 def main() -> None:

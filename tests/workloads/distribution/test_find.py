@@ -76,8 +76,8 @@ tf.distribute.cluster_resolver.TPUClusterResolver = lambda tpu: {"local": "the T
 tf.config.experimental_connect_to_cluster = tf.tpu.experimental.initialize_tpu_system = lambda resolver: None
 tf.distribute.TPUStrategy = Cores
 
-from accelbench.run.plan import make_plan
-from accelbench.run.suite import load_suite
+from accelbench.execution.plan import make_plan
+from accelbench.execution.suite import load_suite
 from accelbench.profiling.records.point import Point
 from accelbench.workloads.bilstm_har import bilstm_har
 from accelbench.workloads.training import keras_model

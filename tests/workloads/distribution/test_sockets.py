@@ -21,7 +21,7 @@ WORLD = World(size=3, addresses=["127.0.0.1:1"] * 3, secret="known to these rank
 POINT = Point("learn", "cpu", {"strategy": "parameter-server", "processes": 3}, "tensorflow", seed=1)
 
 ALONE = """
-from accelbench.run.own_network import leave_network
+from accelbench.execution.own_network import leave_network
 from accelbench.workloads.distribution.sockets import require_trusted_network
 if leave_network():
     require_trusted_network()

@@ -1,0 +1,354 @@
+"""What is planned: the combinations that some machine can measure, and no others."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from accelbench.errors import UserError
+from accelbench.execution.plan import Choice, ceilings_beside, discover, make_plan, refuse_doomed, replaced_backend
+from accelbench.execution.runner import too_few
+from accelbench.execution.suite import load_suite
+from accelbench.profiling.analysis.roofline import ceilings
+from accelbench.profiling.benchmark import Benchmark, Skip
+from accelbench.profiling.machine.nvidia import cuda
+from accelbench.profiling.ranks.world import World, join
+from accelbench.profiling.records.point import Device, Point, Scalar
+from accelbench.profiling.records.work import Work
+from accelbench.workloads.distribution.find import STRATEGIES, strategy_of
+from accelbench.workloads.training.declare import BACKENDS
+from tests.conftest import Run, records
+from tests.fixtures.report_records import record
+
+KERNELS = [name for name, each in discover().items() if not each.backends and "gpu" in each.devices]
+
+
+class DeviceAskedFor(Exception):
+    """The implementation wants the device: it has not refused the point before."""
+
+
+@pytest.fixture
+def no_device(monkeypatch: pytest.MonkeyPatch) -> None:
+    def ask(module: str) -> None:
+        raise DeviceAskedFor(module)
+
+    monkeypatch.setattr(cuda, "import_module", ask)
+
+
+def refuses(benchmark: Benchmark, point: Point) -> bool:
+    """Whether the implementation skips the point before it looks for a device."""
+    from numba.cuda.cudadrv.error import CudaSupportError
+
+    try:
+        benchmark.prepare(point)
+    except Skip:
+        return True
+    except (DeviceAskedFor, CudaSupportError):
+        return False
+    return False
+
+
+def combinations(benchmark: Benchmark) -> Iterator[dict[str, Scalar]]:
+    """Every word of every axis with every other, and the first of the numbers."""
+    axes = {
+        axis: values if isinstance(values[0], str) else values[:1] for axis, values in benchmark.axes_on("gpu").items()
+    }
+    return (dict(zip(axes, values, strict=True)) for values in itertools.product(*axes.values()))
+
+
+@pytest.mark.usefixtures("no_device")
+@pytest.mark.parametrize("name", KERNELS)
+def test_a_kernel_refuses_on_every_machine_what_is_not_planned_and_nothing_else(name: str) -> None:
+    for params in combinations(kernel := discover()[name]):
+        declared = kernel.exclusion("gpu", None, params) is not None
+        assert refuses(kernel, Point(name, "gpu", params)) == declared, params
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_training_refuses_the_strategies_that_are_not_planned(backend: str, strategy: str) -> None:
+    training, values = discover()["transformer"], {"batch": 12, "strategy": strategy}
+    planned, given = 0, {"precision": "float32", "visible": "all", "held": "nothing"}
+    for devices, processes, jit in itertools.product((1, 2), (1, 3), ("auto", "on")):
+        params = {**values, "devices": devices, "processes": processes, "jit_compile": jit, **given}
+        for device in training.devices:
+            join(World(rank=0, size=processes))
+            try:
+                if training.exclusion(device, backend, params):
+                    with pytest.raises(Skip):
+                        strategy_of(Point("transformer", device, params, backend))
+                else:
+                    planned += 1
+            finally:
+                join(World())
+    assert bool(planned) == (backend in STRATEGIES[strategy].backends)
+
+
+def test_only_a_training_that_says_how_is_sharded() -> None:
+    for name, there in (("transformer", True), ("cnn-mnist", False)):
+        assert ("fsdp" in discover()[name].choices["strategy"]) == there
+        assert ("fsdp" in str(discover()[name].rules())) == there
+
+
+def plan(*choices: str, suite: str | None = None, names: tuple[str, ...] = (), device: Device = "gpu") -> list[Point]:
+    chosen = load_suite(suite) if suite else None
+    planned = make_plan(names, chosen, device, [Choice.parse(text) for text in choices], None)
+    return list(planned)
+
+
+@pytest.mark.parametrize("suite", ["quick", "kernels", "ceilings", "full"])
+def test_a_suite_leaves_out_what_does_not_exist(suite: str) -> None:
+    types = {(point["impl"], point["dtype"]) for point in plan(suite=suite) if point.benchmark == "matmul"}
+    assert ("vendor", "fp8") in types
+    assert types <= {("vendor", dtype) for _, dtype in types} | {
+        *(("numba", dtype) for dtype in ("float64", "float32")),
+        *((impl, dtype) for impl in ("mma", "wgmma") for dtype in ("float16", "bfloat16")),
+    }
+
+
+def test_the_matrix_ceiling_of_a_gpu_is_the_best_of_several_sizes_for_each_type() -> None:
+    points = ceilings_beside(make_plan(("gemm",), None, "gpu", (), None))
+    scans: dict[Scalar, set[Scalar]] = {}
+    for point in points:
+        if point.benchmark == "matmul":
+            assert point["impl"] == "vendor"
+            scans.setdefault(point["dtype"], set()).add(point["n"])
+    assert set(scans) == set(discover()["gemm"].axes_on("gpu")["dtype"])
+    assert all(len(sizes) >= 3 for sizes in scans.values())
+    fields = {"figure": "flops", "ceiling": True}
+    scanned = [point.params for point in points if point.benchmark == "matmul"]
+    found = [record("matmul", "gpu", params=p, work=Work(flops=1e9 * int(p["n"])), **fields) for p in scanned]
+    measured = ceilings(found)
+    assert {ceiling.record.point["n"] for ceiling in measured} == {max(sizes) for sizes in scans.values()}
+
+
+def test_of_values_that_were_asked_for_the_combinations_that_exist_are_planned() -> None:
+    points = plan("impl=numba,mma", "dtype=float32,bfloat16", "n=4096", names=("matmul",))
+    assert [(point["impl"], point["dtype"]) for point in points] == [("numba", "float32"), ("mma", "bfloat16")]
+
+
+def test_where_nothing_that_was_asked_for_exists_the_error_says_what_does() -> None:
+    with pytest.raises(UserError) as raised:
+        plan("matmul.impl=mma,wgmma", "matmul.dtype=float64", names=("matmul", "stream"))
+    assert str(raised.value) == (
+        "matmul: no such combination exists: "
+        "impl=mma only with dtype=float16,bfloat16; impl=wgmma only with dtype=float16,bfloat16"
+    )
+
+
+def test_a_strategy_of_another_backend_is_refused_with_those_that_have_it() -> None:
+    with pytest.raises(UserError, match="strategy=ddp only with backend=torch devices=1"):
+        plan("strategy=ddp", names=("cnn-mnist",), device="cpu")
+
+
+def test_an_optional_axis_names_the_point_only_where_it_was_asked_for() -> None:
+    assert "strategy" not in plan(names=("cnn-mnist",), device="cpu")[0].params
+    assert plan("devices=2", names=("cnn-mnist",), device="cpu")[0].params["devices"] == 2
+
+
+def test_the_published_width_names_no_point_anew() -> None:
+    (published,) = plan("width=100", names=("cnn-mnist",), device="cpu")
+    assert str(published) == str(plan(names=("cnn-mnist",), device="cpu")[0])
+    assert "width=50" in str(plan("width=50", names=("cnn-mnist",), device="cpu")[0])
+
+
+@pytest.mark.parametrize("choice", ["visible=used", "held=gpu-memory"])
+def test_what_a_training_is_given_of_gpus_is_planned_on_gpus(choice: str) -> None:
+    (point,) = plan(choice, names=("cnn-mnist",))
+    assert choice in str(point)
+    with pytest.raises(UserError, match=f"{choice} only with device=gpu"):
+        plan(choice, names=("cnn-mnist",), device="cpu")
+
+
+def test_a_suite_keeps_a_training_to_each_number_of_host_cores(tmp_path: Path) -> None:
+    def planned(text: str) -> list[Point]:
+        (file := tmp_path / "mine.toml").write_text(f'description = "d"\n{text}\n')
+        return make_plan((), load_suite(str(file)), "cpu", (), None)
+
+    training = '[[benchmark]]\nname = "cnn-mnist"\n'
+    points = planned(f"{training}axes = {{ epochs = [1, 2] }}\nhost_cores = [1, 20]\n{training}")
+    assert [(point["epochs"], point.host_cores) for point in points] == [(1, 1), (1, 20), (2, 1), (2, 20), (12, None)]
+    with pytest.raises(UserError, match="gives nqueens host_cores, and it is no training"):
+        planned('[[benchmark]]\nname = "nqueens"\nhost_cores = [1]')
+    with pytest.raises(UserError, match="host_cores"):
+        planned(f"{training}host_cores = [0]")
+
+
+def test_host_cores_that_the_machine_lacks_are_skipped_with_the_reason() -> None:
+    here, lacking = (Point("cnn-mnist", "cpu", {}, "tensorflow", host_cores=cores) for cores in (1, 100_000))
+    assert too_few(here, None) is None
+    missing = too_few(lacking, None)
+    assert missing
+    assert (missing.status, missing.reason.partition(" and ")[0]) == ("skipped", "100000 host cores are wanted,")
+
+
+def test_host_cores_are_those_of_one_process() -> None:
+    point = Point("cnn-mnist", "cpu", {"processes": 2}, "tensorflow", host_cores=1)
+    ranks = SimpleNamespace(size=2)
+    missing = too_few(point, ranks)  # type: ignore[arg-type]
+    assert missing
+    assert missing.reason == "it is to keep one process to 1 host cores, and has 2 processes"
+
+
+def test_every_strategy_that_is_planned_on_a_tpu_trains_there() -> None:
+    points = plan(suite="kimm2021-strategies", device="tpu")
+    assert [strategy_of(point).name for point in points] == ["tpu"] * 2
+
+
+@pytest.fixture
+def only_installed(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    def install(*backends: str) -> None:
+        monkeypatch.setattr("accelbench.execution.plan.is_installed", lambda name: name in backends)
+
+    return install
+
+
+@pytest.mark.parametrize(
+    ("here", "backend", "sentence"),
+    [
+        (("tensorflow", "jax", "torch"), "tensorflow", None),
+        (("jax", "torch"), "jax", "TensorFlow is not installed: trainings run on JAX"),
+        (("torch",), "torch", "TensorFlow is not installed: trainings run on PyTorch"),
+        ((), "tensorflow", None),
+    ],
+)
+def test_trainings_run_on_the_first_backend_that_is_installed(
+    only_installed: Callable[..., None], here: tuple[str, ...], backend: str, sentence: str | None
+) -> None:
+    only_installed(*here)
+    planned = make_plan(("cnn-mnist", "matmul"), None, "cpu", (), None)
+    assert {point.backend for point in planned if point.benchmark == "cnn-mnist"} == {backend}
+    assert replaced_backend(planned, None) == sentence
+
+
+def test_a_backend_that_was_asked_for_is_planned_even_where_it_is_not_installed(
+    only_installed: Callable[..., None],
+) -> None:
+    only_installed("jax")
+    planned = make_plan(("cnn-mnist",), None, "cpu", (), "torch")
+    assert [point.backend for point in planned] == ["torch"]
+    assert replaced_backend(planned, "torch") is None
+
+
+def test_frameworks_that_a_suite_compares_are_all_planned(only_installed: Callable[..., None]) -> None:
+    only_installed("jax")
+    planned = make_plan((), load_suite("wang2019"), "cpu", (), None)
+    assert [point.backend for point in planned] == ["tensorflow", "jax", "torch"]
+    assert replaced_backend(planned, None) is None
+
+
+@pytest.mark.parametrize(
+    ("backends", "extras"),
+    [(("torch",), ["torch"]), (("jax",), ["jax"]), (("tensorflow",), ["cpu"]), (("jax", "torch"), ["jax", "torch"])],
+)
+def test_trainings_whose_frameworks_are_not_installed_are_refused_with_what_installs_each(
+    only_installed: Callable[..., None], backends: tuple[str, ...], extras: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("accelbench.profiling.install.TENSORFLOW_BELOW", (9, 0))
+    only_installed()
+    planned = [point for backend in backends for point in make_plan(("cnn-mnist",), None, "cpu", (), backend)]
+    with pytest.raises(UserError) as raised:
+        refuse_doomed(planned)
+    assert re.findall(r"is not installed: pip install 'accelbench\[(\w+)\]'", str(raised.value)) == extras
+    refuse_doomed([*planned, *make_plan(("norm",), None, "cpu", (), None)])
+
+
+ON_AN_ABSENT_BACKEND = '''
+"""A benchmark whose first backend nobody has."""
+
+from accelbench.profiling.benchmark import Task, benchmark
+from accelbench.profiling.records.quality import Verification
+from accelbench.profiling.records.work import Work
+
+
+@benchmark("trained", devices=("cpu",), axes={"batch": (1,)}, figure="time", backends=("absent", "json"))
+def trained(point):
+    """Do nothing, on any backend."""
+    return Task(lambda: None, lambda: Verification(passed=True, method="none"), Work())
+'''
+
+
+@pytest.mark.slow
+def test_the_run_and_its_records_say_which_backend_takes_the_place_of_the_first(
+    accelbench: Run, tmp_path: Path
+) -> None:
+    (tmp_path / "own").mkdir()
+    (tmp_path / "own" / "absent_backend.py").write_text(ON_AN_ABSENT_BACKEND)
+    process = accelbench(
+        *("run", "trained", "--no-ceilings", "--device", "cpu", "--max-seconds", "0.1", "--out", "run"),
+        ACCELBENCH_PATH=str(tmp_path / "own"),
+    )
+    assert process.returncode == 0, process.stdout + process.stderr
+    assert process.stdout.count("absent is not installed: trainings run on json") == 1
+    assert [record["point"]["backend"] for record in records(tmp_path / "run")] == ["json"]
+
+
+def test_a_suite_may_sample_longer_on_one_device_than_on_another(tmp_path: Path) -> None:
+    def seconds(text: str, device: Device) -> float | None:
+        (file := tmp_path / "mine.toml").write_text(f'description = "d"\n{text}\n')
+        return load_suite(str(file)).max_seconds.get(device)
+
+    assert seconds("max_seconds = { cpu = 3, gpu = 1.5 }", "gpu") == 1.5
+    assert seconds("max_seconds = { cpu = 3, gpu = 1.5 }", "tpu") is None
+    assert seconds("max_seconds = 2", "gpu") == 2
+    assert seconds("", "gpu") is None
+
+
+def test_a_suite_may_measure_more_rounds_on_one_device_than_on_another(tmp_path: Path) -> None:
+    (file := tmp_path / "mine.toml").write_text('description = "d"\nrounds = { cpu = 5 }\ntraining_rounds = 2\n')
+    suite = load_suite(str(file))
+    assert (suite.rounds.get("cpu"), suite.rounds.get("gpu"), suite.training_rounds.get("gpu")) == (5, None, 2)
+
+
+@pytest.mark.parametrize("name", ["quick", "kernels", "ceilings"])
+def test_kernels_of_the_suites_are_measured_in_several_processes_and_trainings_in_one(name: str) -> None:
+    suite = load_suite(name)
+    assert suite.rounds["cpu"] >= 3
+    assert suite.training_rounds == {}
+
+
+STREAMS = {("stream", "float64", "all")}
+
+
+@pytest.mark.parametrize(
+    ("name", "choices", "kinds"),
+    [
+        ("norm", (), STREAMS),
+        ("stream", ("op=dot",), STREAMS),
+        ("matmul", (), {("peak-arith", "float32", "all"), ("peak-arith", "float64", "all")}),
+        ("matmul", ("dtype=int8",), {("peak-arith", "int8", "all")}),
+        ("peak-arith", ("cores=one",), set()),
+        ("cnn-mnist", (), {("peak-arith", "float32", "all"), *STREAMS}),
+        ("nqueens", (), set()),
+    ],
+)
+def test_only_the_ceilings_of_what_may_bound_a_point_join_it(
+    name: str, choices: tuple[str, ...], kinds: set[tuple[str, str, str]]
+) -> None:
+    points = ceilings_beside(make_plan((name,), None, "cpu", [Choice.parse(text) for text in choices], None))
+    assert {(point.benchmark, point["dtype"], point.params.get("cores", "all")) for point in points} == kinds
+
+
+def test_a_memory_bound_kernel_of_a_gpu_needs_no_ceiling_of_matrix_products() -> None:
+    points = ceilings_beside(make_plan(("norm",), None, "gpu", (), None))
+    assert {point.benchmark for point in points} == {"stream"}
+
+
+def test_a_cpu_multiplies_narrow_numbers_if_asked() -> None:
+    points = make_plan(("matmul",), None, "cpu", (Choice.parse("dtype=int8,bfloat16"),), None)
+    assert {point["impl"] for point in points} == {"vendor", "dots"}
+    with pytest.raises(UserError):
+        make_plan(("matmul",), None, "cpu", (Choice.parse("dtype=fp8"),), None)
+
+
+def test_an_own_file_with_the_imports_of_before_0_2_0_is_one_line(accelbench: Run, tmp_path: Path) -> None:
+    (tmp_path / "old.py").write_text("from profiling.benchmark import benchmark\n")
+    process = accelbench("list", ACCELBENCH_PATH=str(tmp_path))
+    assert process.returncode == 2
+    assert process.stderr.count("\n") == 1
+    assert "accelbench.profiling" in process.stderr

@@ -1,0 +1,245 @@
+"""Workers forked by one process that has imported their libraries: what holds of fresh ones holds of them."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from tests.conftest import ROOT, environment, info, records
+from tests.fixtures.stub_driver import run_with_driver, stub_driver
+
+ENOUGH, SOON = 120, 10
+"""Seconds allowed to a point: where none hangs, and where one does, long enough for the imports before."""
+
+pytestmark = [pytest.mark.slow, pytest.mark.needs("linux", "gcc")]
+
+Records = list[dict[str, Any]]
+
+
+def start(folder: Path, *points: str, limit: int = ENOUGH, **changes: str) -> subprocess.Popen[str]:
+    arguments = [sys.executable, "-m", "tests.fixtures.run_on_gpu", str(folder), str(limit), *points]
+    return subprocess.Popen(
+        arguments,
+        cwd=ROOT,
+        env=environment(**changes),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+
+
+def measure(folder: Path, *points: str, limit: int = ENOUGH, **changes: str) -> Records:
+    process = start(folder, *points, limit=limit, **changes)
+    output, _ = process.communicate(timeout=200)
+    assert process.returncode == 0, output
+    return records(folder)
+
+
+def fact(record: dict[str, Any], name: str) -> float:
+    return float(record["metrics"][name]["value"])
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run in which most goes well."""
+    folder = tmp_path_factory.mktemp("forked") / "run"
+    points = ("plain:well", "again:well", "plain:crash", "plain:vanish", "plain:raise", "dies:well", "plain:well")
+    measure(folder, *points)
+    return folder
+
+
+def test_workers_are_forked_by_one_process_that_imported_once(run: Path) -> None:
+    first, second = records(run)[:2]
+    assert fact(first, "parent") == fact(second, "parent")
+    assert fact(first, "process") != fact(second, "process")
+    assert fact(first, "imported") == fact(second, "imported")
+
+
+def test_a_forked_worker_leads_a_group_of_its_own(run: Path) -> None:
+    for record in records(run)[:2]:
+        assert fact(record, "group") == fact(record, "process")
+
+
+def test_the_first_worker_pays_for_the_imports(run: Path) -> None:
+    first, second = records(run)[:2]
+    assert first["phases"]["import_s"] > 10 * second["phases"]["import_s"] > 0
+
+
+def test_openblas_has_its_threads_again_in_a_forked_worker(run: Path) -> None:
+    """Its product is checked, too; the main thread and the one that reads the sensors are there without it."""
+    for record in records(run)[:2]:
+        assert record["status"] == "measured"
+        assert fact(record, "threads") >= min(2, len(os.sched_getaffinity(0)))
+
+
+@pytest.mark.parametrize(
+    ("number", "reason", "printed"),
+    [
+        (2, "killed by SIGSEGV", "about to crash"),
+        (3, "exit status 7", "about to vanish"),
+        (4, "ValueError: the input is odd", "break_off"),
+        (5, "killed by SIGSEGV", "about to die"),
+    ],
+    ids=["crash", "vanish", "raise", "dies as it is imported"],
+)
+def test_a_death_costs_one_point(run: Path, number: int, reason: str, printed: str) -> None:
+    failed, last = records(run)[number], records(run)[-1]
+    assert failed["status"] == "failed"
+    assert reason in failed["reason"]
+    assert printed in "\n".join(failed["output_tail"])
+    assert "about to crash" not in "\n".join(failed["output_tail"]) or number == 2  # what others printed is not there
+    assert last["status"] == "measured"
+
+
+@pytest.fixture(scope="module")
+def hung(tmp_path_factory: pytest.TempPathFactory) -> Records:
+    return measure(
+        tmp_path_factory.mktemp("hung") / "run", "plain:beget", "plain:well", "hangs:well", "plain:bequeath", limit=SOON
+    )
+
+
+@pytest.mark.parametrize(("number", "where"), [(0, "hang ("), (2, "wait_for_ever (")], ids=["worker", "import"])
+def test_a_hang_is_ended_and_the_record_says_where_it_stood(hung: Records, number: int, where: str) -> None:
+    assert hung[number]["reason"] == f"hung: no result within {SOON} s"
+    assert where in "\n".join(hung[number]["output_tail"])
+    assert hung[1]["status"] == "measured"
+
+
+@pytest.mark.parametrize("number", [0, 3], ids=["that hangs", "that has died"])
+def test_what_a_worker_started_is_ended_with_it(hung: Records, number: int) -> None:
+    (line,) = [line for line in hung[number]["output_tail"] if line.startswith("begot ")]
+    begotten = int(line.split()[1])
+    assert not psutil.pid_exists(begotten) or psutil.Process(begotten).status() == psutil.STATUS_ZOMBIE
+
+
+def test_a_death_is_named_though_a_child_of_the_dead_holds_its_channel(hung: Records) -> None:
+    assert "killed by SIGSEGV" in hung[3]["reason"]
+
+
+def is_begotten(process: psutil.Process) -> bool:
+    """Whether it is what `beget` starts, and has not ended."""
+    try:
+        return process.cmdline() == ["sleep", "300"]
+    except psutil.Error:
+        return False
+
+
+@pytest.mark.parametrize(
+    ("impl", "reason"),
+    [
+        ("threads", "an import has started threads, and 1 of them last"),
+        ("driver", "an import has initialised CUDA's driver"),
+    ],
+)
+def test_what_does_not_survive_a_fork_is_started_afresh(tmp_path: Path, impl: str, reason: str) -> None:
+    points = (f"{impl}:crash", f"{impl}:well")
+    crashed, well = measure(tmp_path / "run", *points, LD_LIBRARY_PATH=str(stub_driver()))
+    assert "killed by SIGSEGV" in crashed["reason"]
+    assert fact(well, "group") == fact(well, "process")
+    log = (tmp_path / "run" / "logs" / "forked.log").read_text()
+    assert log.count(f"started afresh and not forked: {reason}") == 2
+
+
+@pytest.fixture
+def under_way(tmp_path: Path) -> Iterator[tuple[subprocess.Popen[str], list[psutil.Process]]]:
+    """A run in whose worker `sleep` is running, and all below it: template, worker, reader of its sensors."""
+    process = start(tmp_path / "run", "plain:well", "plain:beget")
+    deadline = time.monotonic() + 60
+    below: list[psutil.Process] = []
+    while not any(is_begotten(each) for each in below):
+        assert process.poll() is None
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+        below = psutil.Process(process.pid).children(recursive=True)
+    yield process, [each for each in below if not is_begotten(each)]
+    process.kill()
+    process.communicate()
+    for each in filter(is_begotten, below):
+        each.kill()
+
+
+def gone(processes: list[psutil.Process]) -> bool:
+    _, alive = psutil.wait_procs(processes, timeout=20)
+    return not [each for each in alive if each.status() != psutil.STATUS_ZOMBIE]
+
+
+def kill(process: subprocess.Popen[str], below: list[psutil.Process]) -> None:
+    process.kill()
+
+
+def terminate(process: subprocess.Popen[str], below: list[psutil.Process]) -> None:
+    process.terminate()
+
+
+def terminate_all(process: subprocess.Popen[str], below: list[psutil.Process]) -> None:
+    """Schedulers signal the processes of a job in any order."""
+    for each in below:
+        each.terminate()
+    time.sleep(0.3)
+    process.terminate()
+
+
+@pytest.mark.parametrize("end", [kill, terminate, terminate_all])
+def test_however_the_runner_ends_nothing_is_left_and_no_point_is_blamed(
+    under_way: tuple[subprocess.Popen[str], list[psutil.Process]],
+    tmp_path: Path,
+    end: Callable[[subprocess.Popen[str], list[psutil.Process]], None],
+) -> None:
+    process, below = under_way
+    assert len(below) == 3
+    end(process, below)
+    process.communicate(timeout=60)
+    assert gone(below)
+    assert [record["status"] for record in records(tmp_path / "run")] == ["measured"]
+    assert info(tmp_path / "run")["status"] == ("running" if end is kill else "interrupted")
+
+
+def test_a_worker_that_alone_is_ended_costs_its_point(
+    under_way: tuple[subprocess.Popen[str], list[psutil.Process]], tmp_path: Path
+) -> None:
+    process, (template, worker, sensors) = under_way
+    assert (worker.ppid(), sensors.ppid()) == (template.pid, worker.pid)
+    worker.send_signal(signal.SIGTERM)
+    process.communicate(timeout=60)
+    assert process.returncode == 0
+    assert "killed by SIGTERM" in records(tmp_path / "run")[1]["reason"]
+
+
+def test_who_suspects_a_fork_can_have_every_worker_started_afresh(tmp_path: Path) -> None:
+    first, second = measure(tmp_path / "run", "plain:well", "plain:well", ACCELBENCH_NO_FORK="1")
+    assert fact(first, "imported") != fact(second, "imported")
+
+
+IMPORT_ALL = """
+import importlib, itertools
+from accelbench.execution.plan import discover
+from accelbench.execution.template import hindrance
+from accelbench.execution.template_process import LIBRARIES
+on_gpus = [each for each in discover().values() if "gpu" in each.devices]
+kernels = [each for each in on_gpus if each.module.startswith("accelbench.kernels.")]
+modules = {
+    each.implementation("gpu", dict(zip(each.axes, values)))
+    for each in kernels
+    for values in itertools.product(*each.axes_on("gpu").values())
+}
+assert len(modules) > 15, modules
+for module in [*LIBRARIES, *sorted(modules)]:
+    try:
+        importlib.import_module(module)
+    except ModuleNotFoundError as missing:
+        assert missing.name == "cupy", module
+    assert hindrance() is None, (module, hindrance())
+"""
+
+
+def test_whatever_gpu_kernels_import_survives_a_fork() -> None:
+    run_with_driver(IMPORT_ALL)
