@@ -10,8 +10,8 @@ from accelbench.errors import UserError
 from accelbench.history.fingerprint import is_called
 from accelbench.history.past import read_past
 from accelbench.pack.read import find_pack, open_packed, unpack
-from accelbench.profiling.near_misses import did_you_mean
 from accelbench.profiling.records.point import Point
+from accelbench.profiling.text import did_you_mean
 from accelbench.run.store import RUNS, RunStore
 
 FILES = (".html", ".json", ".jsonl", ".csv", ".parquet")

@@ -14,7 +14,7 @@ from typing import IO, TYPE_CHECKING, cast
 
 from accelbench.errors import RunBroken, UserError
 from accelbench.pack import written_parts
-from accelbench.profiling.machine.devices import kinds
+from accelbench.profiling.devices import kinds
 from accelbench.run.store import LOCK, RunInfo, RunStore
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from accelbench.errors import UserError
-from accelbench.profiling.machine.devices import DeviceMissing, find_device
+from accelbench.profiling.devices import DeviceMissing, find_device
 from accelbench.profiling.machine.environment.collect import collect
 from accelbench.profiling.records.environment import Environment
 from accelbench.profiling.records.point import Device, Point

@@ -19,8 +19,8 @@ from typing import Any
 
 from accelbench.errors import RunBroken, UserError
 from accelbench.profiling.benchmark import Benchmark
-from accelbench.profiling.machine.devices import device_kind
-from accelbench.profiling.profiled_steps import Keep
+from accelbench.profiling.devices import device_kind
+from accelbench.profiling.measure.profiled_steps import Keep
 from accelbench.profiling.ranks.world import World
 from accelbench.profiling.records.point import Point
 from accelbench.profiling.records.record import Record, Status

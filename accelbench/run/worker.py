@@ -21,8 +21,8 @@ from typing import Any
 
 from accelbench.profiling.host.pyspy import allow_tracing
 from accelbench.profiling.machine.environment.cpu import collect_affinity
-from accelbench.profiling.measure import measure
-from accelbench.profiling.profiled_steps import Keep
+from accelbench.profiling.measure.point import measure
+from accelbench.profiling.measure.profiled_steps import Keep
 from accelbench.profiling.ranks.channel import Channel
 from accelbench.profiling.ranks.world import DOING, World, join
 from accelbench.profiling.records.environment import Environment

@@ -14,8 +14,8 @@ from time import monotonic
 from pydantic import ValidationError
 from pydantic_core import PydanticSerializationError
 
+from accelbench.profiling.devices import device_kind
 from accelbench.profiling.host.pyspy import SamplingError, find_pyspy
-from accelbench.profiling.machine.devices import device_kind
 from accelbench.profiling.ranks.channel import Channel, Message
 from accelbench.profiling.records.point import Point
 from accelbench.profiling.records.record import Record

@@ -18,8 +18,8 @@ import psutil
 from accelbench.profiling.host.threads import ThreadTotals, read_threads, thread_difference
 from accelbench.profiling.machine.environment.files import read_pairs, read_text
 from accelbench.profiling.machine.environment.limits import Throttling, collect_throttling, throttled_between
-from accelbench.profiling.machine.sensors import busy_percent
 from accelbench.profiling.records.host import HostCounters
+from accelbench.profiling.telemetry.sensors import busy_percent
 
 POLL_S = 1.0
 """The seconds between two readings: what a thread used since it was last read is lost when it ends."""

@@ -9,8 +9,8 @@ from time import perf_counter
 from typing import Any
 
 from accelbench.profiling.machine.environment.limits import Throttling, collect_throttling, throttled_between
-from accelbench.profiling.machine.totals import Schedule, read_schedules
 from accelbench.profiling.records.bottleneck import CpuTime
+from accelbench.profiling.telemetry.totals import Schedule, read_schedules
 from accelbench.profiling.timing.steps import WARMUP_STEPS
 
 

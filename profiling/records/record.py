@@ -28,7 +28,7 @@ Status = Literal["measured", "failed", "skipped"]
 
 class Profile(Stored):
     """The behaviour of a training in a pass of its own after the measured one
-    (`accelbench.profiling.profiled_steps`)."""
+    (`accelbench.profiling.measure.profiled_steps`)."""
 
     bottleneck: Bottleneck
     """The verdict on what holds the training back."""

@@ -16,7 +16,7 @@ from typing import TypeVar
 
 from pydantic import ValidationError
 
-from accelbench.profiling.machine.devices import device_kind
+from accelbench.profiling.devices import device_kind
 from accelbench.profiling.records.point import Device
 from accelbench.profiling.records.stored import Stored
 from accelbench.profiling.records.trace import Converted, Events, TraceAnalysis

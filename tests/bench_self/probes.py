@@ -20,8 +20,8 @@ from accelbench.profiling.host.counters import HostCounterSampler
 from accelbench.profiling.host.overhead import summarized
 from accelbench.profiling.host.pyspy import allow_tracing
 from accelbench.profiling.host.sampling import BUDGET, HostSampler
-from accelbench.profiling.machine.telemetry_sampler import TelemetrySampler
 from accelbench.profiling.records.host import Overhead
+from accelbench.profiling.telemetry.sampler import TelemetrySampler
 from tests.bench_self.bounds import Bound
 
 STRETCH_S = 2.5

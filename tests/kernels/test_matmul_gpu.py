@@ -17,7 +17,7 @@ from accelbench.kernels.matmul.gpu_task import Operands
 from accelbench.kernels.matmul.shapes import Product
 from accelbench.kernels.matmul.split import slices_each
 from accelbench.profiling.benchmark import Skip
-from accelbench.profiling.machine.devices import device_kind
+from accelbench.profiling.devices import device_kind
 from accelbench.profiling.machine.nvidia import cuda
 from accelbench.profiling.records.point import Point
 from tests.kernels.host_cupy import at, cupy

@@ -11,7 +11,7 @@ from accelbench.profiling.analysis.course import Course
 from accelbench.profiling.analysis.roofline import ceilings, share_of_ceiling, share_of_peak
 from accelbench.profiling.benchmark import Benchmark, Task, axis
 from accelbench.profiling.machine.environment.collect import collect
-from accelbench.profiling.measure import measure
+from accelbench.profiling.measure.point import measure
 from accelbench.profiling.records.point import Point
 from accelbench.profiling.records.quality import Verification
 from accelbench.profiling.records.record import Record

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from accelbench.profiling.benchmark import Training
-from accelbench.profiling.flop_counts.layers import model_flops
+from accelbench.profiling.measure.flop_counts.layers import model_flops
 from accelbench.profiling.records.quality import Data, Metric, Quality, Verification, Worst
 from accelbench.profiling.records.work import Work
 from accelbench.workloads.data.pipeline import Feed

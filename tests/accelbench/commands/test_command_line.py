@@ -10,7 +10,7 @@ from click.shell_completion import ShellComplete
 
 from accelbench.__main__ import ORDER, cli
 from accelbench.errors import UserError
-from accelbench.profiling.machine.devices import kinds
+from accelbench.profiling.devices import kinds
 from accelbench.run.plan import Choice, make_plan
 from accelbench.run.suite import load_suite, suite_names
 from tests.conftest import Run

@@ -14,7 +14,7 @@ from selenium import webdriver
 
 from accelbench.plain_console import PlainConsole
 from accelbench.profiling.analysis.bottleneck import HELP, judge
-from accelbench.profiling.machine.devices import device_kind
+from accelbench.profiling.devices import device_kind
 from accelbench.profiling.records.bottleneck import Bottleneck, CpuTime
 from accelbench.profiling.records.host import HostCounters, Sampling, ThreadShare
 from accelbench.profiling.records.record import Profile, Record

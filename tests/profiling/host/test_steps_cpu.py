@@ -14,8 +14,8 @@ from accelbench.profiling.analysis.bottleneck import QUOTA_SHARE, judge
 from accelbench.profiling.host import steps_cpu
 from accelbench.profiling.host.steps_cpu import Moment, StepsCpu, cpu_between, read_moment
 from accelbench.profiling.machine.environment.limits import Throttling
-from accelbench.profiling.machine.totals import Schedule
 from accelbench.profiling.records.bottleneck import CpuTime
+from accelbench.profiling.telemetry.totals import Schedule
 from accelbench.profiling.timing.steps import WARMUP_STEPS
 from tests.fixtures.machines import CGROUP_V2, build
 from tests.fixtures.verdict_cases import Impossible, quota

@@ -12,7 +12,7 @@ from accelbench.profiling.benchmark import Benchmark, Task
 from accelbench.profiling.machine import placement
 from accelbench.profiling.machine.environment.collect import collect
 from accelbench.profiling.machine.placement import Place, cpu_for_one_core, current_cpu, slow_cpu_flags
-from accelbench.profiling.measure import measure
+from accelbench.profiling.measure.point import measure
 from accelbench.profiling.records.placement import Placement
 from accelbench.profiling.records.point import Point
 from accelbench.profiling.records.quality import Verification

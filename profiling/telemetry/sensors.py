@@ -2,7 +2,7 @@
 
 NVBench holds Python's lock for as long as it measures, so that a thread of the measured process could read nothing.
 
-`python -m accelbench.profiling.machine.sensors WATCH` reads its orders from standard input, a line each, and answers
+`python -m accelbench.profiling.telemetry.sensors WATCH` reads its orders from standard input, a line each, and answers
 each with a line: `ready` as soon as it can begin, `begun` after the line `begin`, and after the line `end` what it
 read, as `Seen` in JSON. It ends with its orders: when they are closed, or when the process that gave them is gone. It
 imports no more than it reads with, so that it is ready after a tenth of a second.
@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 import psutil
 
 if TYPE_CHECKING:
-    from accelbench.profiling.machine.devices import CardSensors
+    from accelbench.profiling.devices import CardSensors
     from accelbench.profiling.records.telemetry import Reading
 
 FIRST_S = 0.1  # so that a short measurement has a sample too, taken when the clocks have left their idle state
@@ -138,7 +138,7 @@ class Sensors:
 
 
 def _open_cards(watch: Watch, missing: list[str]) -> CardSensors | None:
-    from accelbench.profiling.machine.devices import device_kind  # a machine without cards is not kept waiting for it
+    from accelbench.profiling.devices import device_kind  # a machine without cards is not kept waiting for it
 
     return device_kind(watch.device).open_sensors(watch.cards, missing)
 

@@ -11,11 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from accelbench.profiling.machine.environment.collect import collect
-from accelbench.profiling.machine.noise import clock_flags, crowded_out, noise_flags
-from accelbench.profiling.machine.observer import kept_to_cpus
+from accelbench.profiling.measure.observer import kept_to_cpus
 from accelbench.profiling.records.point import Point
 from accelbench.profiling.records.telemetry import Gauge, Telemetry
 from accelbench.profiling.records.timing import Timing
+from accelbench.profiling.telemetry.noise import clock_flags, crowded_out, noise_flags
 from accelbench.profiling.timing.statistics import summarize
 from tests.conftest import ROOT
 
@@ -164,7 +164,7 @@ from accelbench.profiling.records.point import Point
 from accelbench.profiling.records.quality import Verification
 from accelbench.profiling.records.work import Work
 from accelbench.profiling.machine.environment.collect import collect
-from accelbench.profiling.measure import measure
+from accelbench.profiling.measure.point import measure
 
 def prepare(point):
     return Task(lambda: time.sleep(0.02), lambda: Verification(True, "none"), Work(flops=1, items=1))

@@ -15,10 +15,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from accelbench.profiling.machine.noise import noise_flags
 from accelbench.profiling.machine.nvidia.nvml import read_throttle_reasons
-from accelbench.profiling.machine.telemetry_sampler import TelemetrySampler, read_cpu_time, summarize
 from accelbench.profiling.records.telemetry import Telemetry
+from accelbench.profiling.telemetry.noise import noise_flags
+from accelbench.profiling.telemetry.sampler import TelemetrySampler, read_cpu_time, summarize
 from tests.fixtures.processes import command_line
 from tests.fixtures.stub_driver import run_with_driver
 
@@ -80,7 +80,7 @@ def test_threads_that_share_a_cpu_wait_for_it() -> None:
     script = f"""
 import os, subprocess, sys
 os.sched_setaffinity(0, [{cpu}])
-from accelbench.profiling.machine.telemetry_sampler import TelemetrySampler
+from accelbench.profiling.telemetry.sampler import TelemetrySampler
 from tests.profiling.machine.test_telemetry_sampler import BURN, burn_here
 rival = subprocess.Popen([sys.executable, "-c", BURN], stdout=subprocess.PIPE)
 with TelemetrySampler("cpu") as sampler:
@@ -138,7 +138,7 @@ def test_memory_that_is_taken_shows() -> None:
 HOLD = """
 import ctypes, json
 from time import perf_counter
-from accelbench.profiling.machine.telemetry_sampler import TelemetrySampler
+from accelbench.profiling.telemetry.sampler import TelemetrySampler
 with TelemetrySampler("gpu", interval_s=0.05) as sampler:
     begin = perf_counter()
     ctypes.PyDLL(None).usleep(600_000)  # as NVBench measures: in C, and without letting go of Python's lock
@@ -157,7 +157,7 @@ def test_sensors_are_read_while_pythons_lock_is_held(sensor: str) -> None:
 
 ABANDON = """
 import os, signal, subprocess, sys, time
-from accelbench.profiling.machine.telemetry_sampler import TelemetrySampler
+from accelbench.profiling.telemetry.sampler import TelemetrySampler
 sampler = TelemetrySampler("cpu", interval_s=0.05)
 if sys.argv[1] == "begun":
     sampler.__enter__()
@@ -188,9 +188,8 @@ def test_the_sensors_process_ends_with_the_measured_one_however_that_ends(stage:
 
 
 def sensors_processes() -> list[psutil.Process]:
-    return [
-        child for child in psutil.Process().children() if "accelbench.profiling.machine.sensors" in command_line(child)
-    ]
+    program = "accelbench.profiling.telemetry.sensors"
+    return [child for child in psutil.Process().children() if program in command_line(child)]
 
 
 def test_a_sensors_process_that_dies_costs_the_sensors_and_says_so() -> None:
@@ -233,7 +232,7 @@ def test_the_sensors_are_read_on_the_cpus_that_the_measurement_leaves_free() -> 
 
 
 def test_what_reads_the_sensors_imports_no_heavy_library() -> None:
-    script = "import sys; from accelbench.profiling.machine.sensors import *; "
+    script = "import sys; from accelbench.profiling.telemetry.sensors import *; "
     script += "Sensors(Watch(1, 1, device='gpu', cards=['0'])); print(*sys.modules)"
     loaded = set(
         subprocess.run([sys.executable, "-c", script], capture_output=True, check=True, text=True).stdout.split()
@@ -246,7 +245,7 @@ def test_what_reads_the_sensors_imports_no_heavy_library() -> None:
 
 SAMPLE = """
 import time
-from accelbench.profiling.machine.telemetry_sampler import TelemetrySampler
+from accelbench.profiling.telemetry.sampler import TelemetrySampler
 with TelemetrySampler("gpu", interval_s=0.02) as sampler:
     time.sleep(0.2)
 print(sampler.result().model_dump_json())
@@ -334,7 +333,7 @@ def test_however_long_it_was_a_sensor_has_no_more_points_than_a_chart_shows(monk
     every = sampler.series(begin)
     assert set(every) == {"process.rss", "cpu.load"}
     assert all(0 <= load <= 100 for _, load in every["cpu.load"])
-    monkeypatch.setattr("accelbench.profiling.machine.telemetry_sampler.MOST_POINTS", 3)
+    monkeypatch.setattr("accelbench.profiling.telemetry.sampler.MOST_POINTS", 3)
     few = sampler.series(begin)["process.rss"]
     assert 1 < len(few) <= 3
     assert set(few) <= set(every["process.rss"]), "readings, no means"

@@ -14,12 +14,11 @@ from typing import Any
 from pydantic import ValidationError
 
 from accelbench.profiling.benchmark import Benchmark, Serving, Skip, Task, Training
-from accelbench.profiling.machine.devices import device_kind
+from accelbench.profiling.devices import device_kind
 from accelbench.profiling.machine.held_back import held_back
-from accelbench.profiling.machine.noise import clock_flags
-from accelbench.profiling.machine.observer import Observer
-from accelbench.profiling.measure_training import train, with_scalars
-from accelbench.profiling.profiled_steps import Keep
+from accelbench.profiling.measure.observer import Observer
+from accelbench.profiling.measure.profiled_steps import Keep
+from accelbench.profiling.measure.training import train, with_scalars
 from accelbench.profiling.ranks.world import world
 from accelbench.profiling.records.environment import Environment
 from accelbench.profiling.records.layout import Layout
@@ -28,6 +27,7 @@ from accelbench.profiling.records.quality import Metric
 from accelbench.profiling.records.record import Record
 from accelbench.profiling.records.stored import first_fault, readable
 from accelbench.profiling.records.timing import Phases
+from accelbench.profiling.telemetry.noise import clock_flags
 from accelbench.profiling.timing.host import soak
 from accelbench.profiling.timing.phase_clock import PhaseClock
 from accelbench.profiling.timing.verification import outcome_of

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from accelbench.profiling.machine.environment.limits import Throttling
-from accelbench.profiling.machine.totals import Totals, difference, read_heat, read_swapping, read_totals
+from accelbench.profiling.telemetry.totals import Totals, difference, read_heat, read_swapping, read_totals
 from tests.fixtures.machines import CGROUP_V2, XEON, build
 
 

@@ -7,10 +7,10 @@ from statistics import fmean
 from typing import Any
 
 from accelbench.profiling.benchmark import Training
-from accelbench.profiling.flop_counts.framework import framework_metrics, with_bytes
 from accelbench.profiling.host.steps_cpu import StepsCpu
-from accelbench.profiling.machine.observer import Observer
-from accelbench.profiling.profiled_steps import Keep, profile_training
+from accelbench.profiling.measure.flop_counts.framework import framework_metrics, with_bytes
+from accelbench.profiling.measure.observer import Observer
+from accelbench.profiling.measure.profiled_steps import Keep, profile_training
 from accelbench.profiling.ranks.world import world
 from accelbench.profiling.records.bottleneck import Bottleneck, CpuTime
 from accelbench.profiling.records.point import Point

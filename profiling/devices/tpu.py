@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from accelbench.profiling.install import PackageSet, install_extra
-from accelbench.profiling.machine.devices import DeviceKind, DeviceMissing, is_installed
+from accelbench.profiling.devices import DeviceKind, DeviceMissing, is_installed
 from accelbench.profiling.machine.environment.container import collect_container
 from accelbench.profiling.machine.environment.pci import has_pci_device
+from accelbench.profiling.machine.packages import PackageSet, install_extra
 
 FRAMEWORKS = ("tensorflow", "jax")
 PCI_VENDOR = "0x1ae0"

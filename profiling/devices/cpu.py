@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from accelbench.profiling.machine.devices import DeviceKind
+from accelbench.profiling.devices import DeviceKind
 from accelbench.profiling.records.work import Bounded
 
 if TYPE_CHECKING:

@@ -1,11 +1,11 @@
-"""`python -m accelbench.profiling.machine.devices DEVICE` looks for a device before anything is installed (`make
+"""`python -m accelbench.profiling.devices DEVICE` looks for a device before anything is installed (`make
 bench`)."""
 
 from __future__ import annotations
 
 import sys
 
-from accelbench.profiling.machine.devices import DeviceMissing, device_kind, kinds
+from accelbench.profiling.devices import DeviceMissing, device_kind, kinds
 
 
 def main(name: str) -> int:

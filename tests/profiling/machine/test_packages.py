@@ -10,7 +10,7 @@ from typing import get_args
 import pytest
 from packaging.requirements import Requirement
 
-from accelbench.profiling.install import TENSORFLOW_BELOW, Extra, PackageSet, install_framework, not_installed
+from accelbench.profiling.machine.packages import TENSORFLOW_BELOW, Extra, PackageSet, install_framework, not_installed
 from tests.conftest import ROOT
 
 NAMED = re.compile(r"(?:accelbench|'\.)\[([a-z0-9,]+)\]")

@@ -176,7 +176,7 @@ def _products(layer: Any, call: Any) -> Products:
         directions = (_recurrent(one, steps) for one in (layer.forward_layer, layer.backward_layer))
         return Products(*(sum(counts) for counts in zip(*directions, strict=True)))
     raise TypeError(
-        f"the FLOPs of layer {layer.name!r} ({kind}) are not known to accelbench.profiling.flop_counts.layers"
+        f"the FLOPs of layer {layer.name!r} ({kind}) are not known to accelbench.profiling.measure.flop_counts.layers"
     )
 
 

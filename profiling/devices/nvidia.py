@@ -8,13 +8,13 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from accelbench.profiling.install import PackageSet, install_extra
-from accelbench.profiling.machine.devices import CardSensors, DeviceKind, DeviceMissing, is_installed
+from accelbench.profiling.devices import CardSensors, DeviceKind, DeviceMissing, is_installed
 from accelbench.profiling.machine.environment.container import collect_container
 from accelbench.profiling.machine.environment.files import read_text
 from accelbench.profiling.machine.environment.pci import has_pci_device
 from accelbench.profiling.machine.nvidia import libcuda
 from accelbench.profiling.machine.nvidia.libcuda import CudaError, Driver, NoDriver
+from accelbench.profiling.machine.packages import PackageSet, install_extra
 from accelbench.profiling.records.work import Bounded
 
 if TYPE_CHECKING:

@@ -10,8 +10,8 @@ import pytest
 from accelbench.profiling.benchmark import Benchmark
 from accelbench.profiling.host.pyspy import allow_tracing
 from accelbench.profiling.machine.environment.collect import collect
-from accelbench.profiling.measure import measure
-from accelbench.profiling.profiled_steps import Keep, profile_training
+from accelbench.profiling.measure.point import measure
+from accelbench.profiling.measure.profiled_steps import Keep, profile_training
 from accelbench.profiling.records.point import Point
 from accelbench.profiling.timing.steps import train_until
 from accelbench.profiling.trace import framework_profiler as profiler
@@ -75,7 +75,7 @@ def test_a_process_stopped_by_its_cpu_quota_is_told_so() -> None:
 
 def test_a_profiler_that_does_not_start_leaves_the_verdict_to_py_spy(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(profiler, "unwritable", lambda folder: "the trace folder cannot be written: no space left")
-    monkeypatch.setattr("accelbench.profiling.profiled_steps.HOST_S", 9.0)
+    monkeypatch.setattr("accelbench.profiling.measure.profiled_steps.HOST_S", 9.0)
     allow_tracing(os.getpid())  # as a worker does
     point = Point("large-products", "cpu", {"batch": 32}, "tensorflow", seed=1)
     found = profile_training(large_products(point), point, 0.05)

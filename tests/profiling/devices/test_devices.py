@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 
+from accelbench.profiling import devices
 from accelbench.profiling.benchmark import Benchmark, Task
-from accelbench.profiling.machine import devices
-from accelbench.profiling.machine.devices import DeviceMissing, device_kind, find_device, is_installed
+from accelbench.profiling.devices import DeviceMissing, device_kind, find_device, is_installed
 from accelbench.profiling.machine.environment.collect import collect
 from accelbench.profiling.machine.environment.container import CONTAINER_VARIABLES
-from accelbench.profiling.measure import measure
+from accelbench.profiling.measure.point import measure
 from accelbench.profiling.records.point import Point
 from accelbench.profiling.records.quality import Verification
 from accelbench.profiling.records.record import Record
@@ -119,7 +119,7 @@ def test_a_library_that_does_not_load_is_not_called_absent(tmp_path: Path, monke
 
 FIND = """
 from pathlib import Path
-from accelbench.profiling.machine.devices import DeviceMissing, find_device, nvidia
+from accelbench.profiling.devices import DeviceMissing, find_device, nvidia
 nvidia.LIBRARIES = {"cupy": ("%s",)}
 try:
     print(find_device("%s", Path("%s")))
@@ -222,21 +222,21 @@ def test_a_tpu_without_its_device_file_says_so(tmp_path: Path) -> None:
 def test_a_tpu_without_its_library_names_the_extra(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, files: dict[str, str], node: str
 ) -> None:
-    monkeypatch.setattr("accelbench.profiling.machine.devices.tpu.is_installed", lambda module: module == "jax")
+    monkeypatch.setattr("accelbench.profiling.devices.tpu.is_installed", lambda module: module == "jax")
     missing = refusal("tpu", build(tmp_path, files))
     assert missing.found == f"no usable TPU: /dev/{node} is here, but Python has no libtpu"
     assert "accelbench[tpu]" in missing.advice
 
 
 def test_a_tpu_with_its_libraries_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("accelbench.profiling.machine.devices.tpu.is_installed", lambda module: True)
+    monkeypatch.setattr("accelbench.profiling.devices.tpu.is_installed", lambda module: True)
     root = build(tmp_path, {"dev/accel0": ""})
     assert find_device("tpu", root) == "tpu"
     assert find_device("auto", root) == "tpu"
 
 
 def test_a_tpu_behind_the_network_needs_no_libtpu_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("accelbench.profiling.machine.devices.tpu.is_installed", lambda module: module == "tensorflow")
+    monkeypatch.setattr("accelbench.profiling.devices.tpu.is_installed", lambda module: module == "tensorflow")
     monkeypatch.setenv("COLAB_TPU_ADDR", "10.0.0.2:8470")
     assert find_device("tpu", tmp_path) == "tpu"
 
@@ -267,7 +267,7 @@ def test_looking_for_a_module_imports_nothing(tmp_path: Path, monkeypatch: pytes
 ABACUS = '''
 from pathlib import Path
 
-from accelbench.profiling.machine.devices import DeviceKind
+from accelbench.profiling.devices import DeviceKind
 
 
 class Abacus(DeviceKind):
@@ -299,7 +299,7 @@ def abacus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     devices.kinds.cache_clear()
     yield device_kind("abacus")
     devices.kinds.cache_clear()
-    del sys.modules["accelbench.profiling.machine.devices.abacus"]
+    del sys.modules["accelbench.profiling.devices.abacus"]
 
 
 def measured_on_abacus(run: Callable[[], None], verify: Callable[[], Verification]) -> Record:
@@ -352,7 +352,7 @@ def test_a_new_kind_says_how_much_memory_was_left_where_it_ran_out(abacus: Any) 
 )
 def test_a_device_is_looked_for_before_anything_is_installed(name: str, status: int, said: str) -> None:
     bare = {"PATH": os.defpath, "PYTHONPATH": str(ROOT)}
-    command = [sys.executable, "-S", "-m", "accelbench.profiling.machine.devices", name]
+    command = [sys.executable, "-S", "-m", "accelbench.profiling.devices", name]
     done = subprocess.run(command, env=bare, capture_output=True, text=True)
     assert (done.returncode, done.stdout) == (status, "")
     assert done.stderr.startswith(said)

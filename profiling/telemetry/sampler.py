@@ -16,12 +16,12 @@ from time import monotonic
 from types import TracebackType
 
 from accelbench.profiling import PROJECT
-from accelbench.profiling.machine.devices import device_kind
+from accelbench.profiling.devices import device_kind
 from accelbench.profiling.machine.environment.cpu import collect_affinity
-from accelbench.profiling.machine.sensors import Seen, Watch
-from accelbench.profiling.machine.totals import Totals, difference, read_cpu_time, read_totals
 from accelbench.profiling.records.point import Device
 from accelbench.profiling.records.telemetry import Gauge, Reading, Telemetry
+from accelbench.profiling.telemetry.sensors import Seen, Watch
+from accelbench.profiling.telemetry.totals import Totals, difference, read_cpu_time, read_totals
 
 MOST_POINTS = 500  # the points of a sensor over time: more than a chart is wide
 READY_S = 30.0  # a driver that is not kept loaded takes seconds to answer for eight cards
@@ -116,7 +116,7 @@ class TelemetrySampler:
 
 
 class SensorProcess:
-    """The process that reads the sensors (`accelbench.profiling.machine.sensors`), as the measured one sees it.
+    """The process that reads the sensors (`accelbench.profiling.telemetry.sensors`), as the measured one sees it.
 
     What goes wrong with it costs the sensors, never the measurement.
     """
@@ -129,7 +129,7 @@ class SensorProcess:
         try:
             self._process = subprocess.Popen(
                 # Without `site`, and on the path that this process has come to, it starts in half the time.
-                [sys.executable, "-S", "-P", "-m", "accelbench.profiling.machine.sensors", json.dumps(asdict(watch))],
+                [sys.executable, "-S", "-P", "-m", "accelbench.profiling.telemetry.sensors", json.dumps(asdict(watch))],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,

@@ -6,17 +6,17 @@ import os
 from types import TracebackType
 from typing import Any
 
-from accelbench.profiling.machine.devices import device_kind
+from accelbench.profiling.devices import device_kind
 from accelbench.profiling.machine.environment.cpu import cores_before_threads
-from accelbench.profiling.machine.noise import noise_flags
 from accelbench.profiling.machine.placement import Place, cpu_for_one_core, slow_cpu_flags
-from accelbench.profiling.machine.telemetry_sampler import TelemetrySampler
 from accelbench.profiling.ranks.world import world
 from accelbench.profiling.records.environment import Environment
 from accelbench.profiling.records.layout import Layout
 from accelbench.profiling.records.peak import Peak
 from accelbench.profiling.records.point import Point
 from accelbench.profiling.records.work import SHARED_CORES, Bound
+from accelbench.profiling.telemetry.noise import noise_flags
+from accelbench.profiling.telemetry.sampler import TelemetrySampler
 
 
 class Observer:

@@ -10,7 +10,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Protocol
 
-from accelbench.profiling.install import PackageSet
+from accelbench.profiling.machine.packages import PackageSet
 from accelbench.profiling.modules import modules_of
 from accelbench.profiling.records.point import Device
 from accelbench.profiling.records.work import Bounded

@@ -17,8 +17,8 @@ COUNT = """
 import json, keras
 from keras import layers
 from accelbench.profiling.records.work import Work
-from accelbench.profiling.flop_counts.layers import model_flops
-from accelbench.profiling.flop_counts.framework import framework_metrics
+from accelbench.profiling.measure.flop_counts.layers import model_flops
+from accelbench.profiling.measure.flop_counts.framework import framework_metrics
 images = keras.Input((20, 20, 3))
 convolved = layers.Flatten()(layers.Conv2D(8, 3, strides=2, activation="relu")(images))
 network = keras.Model(images, layers.Dense(10, activation="softmax")(convolved))

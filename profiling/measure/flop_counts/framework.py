@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from accelbench.profiling.flop_counts.layers import model_bytes
+from accelbench.profiling.measure.flop_counts.layers import model_bytes
 from accelbench.profiling.records.quality import Metric
 from accelbench.profiling.records.work import Work
 

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from keras import layers
 
-from accelbench.profiling.flop_counts.layers import model_bytes, model_flops
+from accelbench.profiling.measure.flop_counts.layers import model_bytes, model_flops
 
 
 def tensorflow_forward_flops(model: Any, batch: int) -> int:
