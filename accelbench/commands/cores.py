@@ -15,7 +15,6 @@ import click
 
 from accelbench.commands import BACKEND_OPTION, DEVICE_OPTION, OUT_OPTION, console, find_device
 from accelbench.errors import UserError
-from accelbench.profiling.analysis.core_counts import MIN_COUNTS
 
 if TYPE_CHECKING:
     from accelbench.profiling.records.point import Device, Point
@@ -64,6 +63,7 @@ def plan_cores(
     UserError for what is no training, is more than one point, needs more cores than there are, or takes too few numbers
     of them for a law.
     """
+    from accelbench.profiling.analysis.cores_law import MIN_COUNTS
     from accelbench.run.affinity import require_cores, usable_cores
     from accelbench.run.plan import Choice, discover, make_plan
 
@@ -94,6 +94,8 @@ def plan_cores(
 
 def _too_few(given: int, there: int, name: str, workers_axis: str | None) -> str:
     """Return why so few numbers of cores would tell nothing, of those that are there, and what to give instead."""
+    from accelbench.profiling.analysis.cores_law import MIN_COUNTS
+
     needed = f"how many cores {name} needs is told by {MIN_COUNTS} different numbers of them"
     if there >= MIN_COUNTS:
         return f"{needed}, and {given} would be measured: give --cores {','.join(map(str, doubling(there)))}"

@@ -15,7 +15,7 @@ from accelbench.profiling.machine.environment.gpu import collect_gpus
 from accelbench.profiling.machine.environment.settings import THREADS, collect_variables
 from accelbench.profiling.machine.nvidia.libcuda import CudaError, Driver, NoDriver
 from accelbench.profiling.machine.packages import PackageSet, install_framework
-from accelbench.profiling.machine.sizes import format_bytes
+from accelbench.profiling.text import format_bytes
 
 FRAMEWORKS = {
     "tensorflow": ("tensorflow", "tensorflow-cpu", "tensorflow-tpu"),

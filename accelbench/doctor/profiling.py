@@ -12,7 +12,7 @@ from pathlib import Path
 from accelbench.doctor.check import Check
 from accelbench.profiling.machine.environment import container
 from accelbench.profiling.machine.environment.files import read_int
-from accelbench.profiling.machine.environment.permissions import (
+from accelbench.profiling.machine.environment.system import (
     CAP_SYS_PTRACE,
     collect_gpu_counters,
     has_capability,

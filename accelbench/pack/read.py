@@ -20,7 +20,7 @@ import platformdirs
 
 from accelbench.errors import UserError
 from accelbench.pack import CHUNK, PART, written_parts
-from accelbench.profiling.machine.sizes import format_bytes
+from accelbench.profiling.text import format_bytes
 from accelbench.run.store import RunStore
 
 MOST_BYTES, MOST_FILES = 8 << 30, 20_000

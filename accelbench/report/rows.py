@@ -13,8 +13,7 @@ from operator import itemgetter
 from statistics import fmean
 
 from accelbench.format import Reading, digits, read_figure, seconds
-from accelbench.profiling.analysis.bursts import bursts, epoch_turns
-from accelbench.profiling.analysis.course import Course, course_of, disturbances
+from accelbench.profiling.analysis.course import Course, bursts, course_of, disturbances, epoch_turns
 from accelbench.profiling.analysis.roofline import (
     BEYOND,
     Ceiling,

@@ -7,8 +7,7 @@ from math import inf
 from typing import Literal
 
 from accelbench.format import digits
-from accelbench.profiling.analysis.core_counts import MIN_COUNTS
-from accelbench.profiling.analysis.cores_law import Cores, Law, needed_cores
+from accelbench.profiling.analysis.cores_law import MIN_COUNTS, Cores, Law, needed_cores
 from accelbench.reproduce.observations import (
     HOST_CORES,
     Observation,

@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING
 
 from accelbench.errors import UserError
 from accelbench.limits import MOST_VALUE
+from accelbench.profiling import modules_of
 from accelbench.profiling.benchmark import REGISTRY, Benchmark, Values
 from accelbench.profiling.devices import device_kind, is_installed
 from accelbench.profiling.machine.packages import FRAMEWORKS, not_installed
-from accelbench.profiling.modules import modules_of
 from accelbench.profiling.records.layout import Layout
 from accelbench.profiling.records.point import Device, Point, Scalar
 from accelbench.profiling.records.work import Bound, Bounded

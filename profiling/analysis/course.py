@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from scipy.special import stdtr
 
 from accelbench.profiling.records.record import Record
+from accelbench.profiling.records.timing import Timing
 from accelbench.profiling.timing.statistics import Samples, median_interval
 
 Kind = Literal["steady", "drifts", "two speeds"]
@@ -26,6 +27,8 @@ LEAST_PART = 5
 """The least samples of a part that is told from another: the ranges of two fives part by chance in 0.8 % of cases."""
 ROUNDS_P = 0.002
 """The p value of a trend over the rounds' medians, against what they differ by without one."""
+BURSTS = 0.10
+"""The least relative difference of mean and median step, and the least share of epoch boundaries, that is reported."""
 LEAST_ROUNDS = 5
 """The least rounds that can show a trend or two speeds: fewer lie on a line, or in two heaps, too easily."""
 LEAST_SAMPLES = 20
@@ -247,3 +250,22 @@ def _longer(factor: float) -> str:
 def _seconds(value: float) -> str:
     unit, size = next((pair for pair in UNITS if value >= 0.9995 * pair[1]), UNITS[-1])  # 999.7 ms is 1 s
     return f"{value / size:.3g} {unit}"
+
+
+def bursts(timing: Timing) -> str | None:
+    """Return a sentence if the mean step within epochs differs from the median; None if both agree."""
+    ratio = timing.summary.mean / timing.summary.median
+    if timing.steady is None or abs(ratio - 1) <= BURSTS:
+        return None
+    return f"the steps come in bursts: mean step {ratio:.3g} times the median"
+
+
+def epoch_turns(timing: Timing) -> str | None:
+    """Return a sentence if epoch boundaries take a large share of the steady time; None if the share is small.
+
+    The share is the time of all steady steps beyond that of as many steps within an epoch.
+    """
+    turns = 1 - timing.summary.mean / timing.steady.mean if timing.steady else 0.0
+    if turns <= BURSTS:
+        return None
+    return f"the turns of epochs take {turns:.0%} of the time, each between the last step of one and the next step"

@@ -10,15 +10,14 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Protocol
 
+from accelbench.profiling import modules_of
 from accelbench.profiling.machine.packages import PackageSet
-from accelbench.profiling.modules import modules_of
 from accelbench.profiling.records.point import Device
 from accelbench.profiling.records.work import Bounded
 
 if TYPE_CHECKING:
     from accelbench.profiling.benchmark import Task
-    from accelbench.profiling.records.environment import Environment
-    from accelbench.profiling.records.peak import Peak
+    from accelbench.profiling.records.environment import Environment, Peak
     from accelbench.profiling.records.telemetry import Reading
     from accelbench.profiling.records.timing import Timing
 
@@ -117,7 +116,7 @@ class DeviceKind(ABC):
         Arithmetic is bounded by the device's `unit_kind`, `plain` or `tensor`, and where that is None by the better
         one. `kept_to_cpus` is the number of the host's CPUs where the point was to use no more.
         """
-        from accelbench.profiling.records.peak import Peak
+        from accelbench.profiling.records.environment import Peak
 
         return Peak(value=None, reason=f"the environment record does not name the {self.title}")
 

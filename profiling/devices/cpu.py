@@ -9,8 +9,7 @@ from accelbench.profiling.devices import DeviceKind
 from accelbench.profiling.records.work import Bounded
 
 if TYPE_CHECKING:
-    from accelbench.profiling.records.environment import Environment
-    from accelbench.profiling.records.peak import Peak
+    from accelbench.profiling.records.environment import Environment, Peak
 
 
 class Cpu(DeviceKind):
@@ -26,7 +25,7 @@ class Cpu(DeviceKind):
     def memory_left(self) -> str:
         """Return the memory that the process may still use."""
         from accelbench.profiling.machine.free_memory import available_bytes
-        from accelbench.profiling.machine.sizes import format_bytes
+        from accelbench.profiling.text import format_bytes
 
         return f"{format_bytes(available_bytes())} of memory available"
 
@@ -40,7 +39,7 @@ class Cpu(DeviceKind):
     ) -> Peak:
         """Return why there is no peak: vendors state operations per cycle, and no clock under such load."""
         from accelbench.profiling.machine.vendor_peaks import cpu_flops_per_cycle
-        from accelbench.profiling.records.peak import Peak
+        from accelbench.profiling.records.environment import Peak
 
         per_cycle = cpu_flops_per_cycle(environment.cpu, dtype) if figure == "flops" else None
         if per_cycle:

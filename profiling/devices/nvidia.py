@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 
 from accelbench.profiling.devices import CardSensors, DeviceKind, DeviceMissing, is_installed
 from accelbench.profiling.machine.environment.container import collect_container
-from accelbench.profiling.machine.environment.files import read_text
-from accelbench.profiling.machine.environment.pci import has_pci_device
+from accelbench.profiling.machine.environment.files import has_pci_device, read_text
 from accelbench.profiling.machine.nvidia import libcuda
 from accelbench.profiling.machine.nvidia.libcuda import CudaError, Driver, NoDriver
 from accelbench.profiling.machine.packages import PackageSet, install_extra
@@ -19,8 +18,7 @@ from accelbench.profiling.records.work import Bounded
 
 if TYPE_CHECKING:
     from accelbench.profiling.benchmark import Task
-    from accelbench.profiling.records.environment import Environment
-    from accelbench.profiling.records.peak import Peak
+    from accelbench.profiling.records.environment import Environment, Peak
     from accelbench.profiling.records.timing import Timing
 
 OLDEST_CUDA = (12, 0)
@@ -181,7 +179,7 @@ class Nvidia(DeviceKind):
     def memory_left(self) -> str:
         """Return the free memory of the current device, or what CUDA says instead."""
         from accelbench.profiling.machine.nvidia.cuda import free_memory
-        from accelbench.profiling.machine.sizes import format_bytes
+        from accelbench.profiling.text import format_bytes
 
         try:
             return f"{format_bytes(free_memory())} of device memory free"
@@ -198,7 +196,7 @@ class Nvidia(DeviceKind):
     ) -> Peak:
         """Return the vendor's peak of the first card; it is the same on however many CPUs of the host."""
         from accelbench.profiling.machine.vendor_peaks import peak_of_gpu
-        from accelbench.profiling.records.peak import Peak
+        from accelbench.profiling.records.environment import Peak
 
         if not environment.gpus:
             return Peak(value=None, reason="the environment record names no GPU")

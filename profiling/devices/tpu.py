@@ -7,7 +7,7 @@ from pathlib import Path
 
 from accelbench.profiling.devices import DeviceKind, DeviceMissing, is_installed
 from accelbench.profiling.machine.environment.container import collect_container
-from accelbench.profiling.machine.environment.pci import has_pci_device
+from accelbench.profiling.machine.environment.files import has_pci_device
 from accelbench.profiling.machine.packages import PackageSet, install_extra
 
 FRAMEWORKS = ("tensorflow", "jax")

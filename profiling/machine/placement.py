@@ -12,7 +12,7 @@ from types import TracebackType
 from accelbench.profiling.machine.cpu_probe import slower_cpus
 from accelbench.profiling.machine.environment.cpu import collect_affinity
 from accelbench.profiling.machine.environment.files import format_cpu_list
-from accelbench.profiling.records.placement import Placement
+from accelbench.profiling.records.telemetry import Placement
 
 
 def current_cpu() -> int | None:

@@ -12,8 +12,7 @@ from importlib.resources import files
 
 from pydantic import Field
 
-from accelbench.profiling.records.environment import Cpu, Gpu
-from accelbench.profiling.records.peak import Peak
+from accelbench.profiling.records.environment import Cpu, Gpu, Peak
 from accelbench.profiling.records.stored import Stored
 from accelbench.profiling.records.work import Bounded
 

@@ -10,9 +10,8 @@ from accelbench.profiling.devices import device_kind
 from accelbench.profiling.machine.environment.cpu import cores_before_threads
 from accelbench.profiling.machine.placement import Place, cpu_for_one_core, slow_cpu_flags
 from accelbench.profiling.ranks.world import world
-from accelbench.profiling.records.environment import Environment
+from accelbench.profiling.records.environment import Environment, Peak
 from accelbench.profiling.records.layout import Layout
-from accelbench.profiling.records.peak import Peak
 from accelbench.profiling.records.point import Point
 from accelbench.profiling.records.work import SHARED_CORES, Bound
 from accelbench.profiling.telemetry.noise import noise_flags

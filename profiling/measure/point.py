@@ -28,8 +28,7 @@ from accelbench.profiling.records.record import Record
 from accelbench.profiling.records.stored import first_fault, readable
 from accelbench.profiling.records.timing import Phases
 from accelbench.profiling.telemetry.noise import clock_flags
-from accelbench.profiling.timing.host import soak
-from accelbench.profiling.timing.phase_clock import PhaseClock
+from accelbench.profiling.timing.host import PhaseClock, soak
 from accelbench.profiling.timing.verification import outcome_of
 from accelbench.profiling.trace.scalars import Readings
 

@@ -18,7 +18,7 @@ from accelbench.profiling.records.quality import Metric
 from accelbench.profiling.records.record import Profile, Record
 from accelbench.profiling.records.work import Work
 from accelbench.profiling.timing.exchange import see_apart
-from accelbench.profiling.timing.phase_clock import PhaseClock
+from accelbench.profiling.timing.host import PhaseClock
 from accelbench.profiling.timing.steps import measure_training
 from accelbench.profiling.timing.verification import outcome_of
 from accelbench.profiling.trace.scalars import Readings, record_scalars, write_scalars

@@ -7,17 +7,15 @@ from typing import Final, Literal
 from pydantic import Field
 
 from accelbench.profiling.records.bottleneck import Bottleneck
+from accelbench.profiling.records.environment import Peak
 from accelbench.profiling.records.host import HostProfile
 from accelbench.profiling.records.layout import Layout
-from accelbench.profiling.records.peak import Peak
-from accelbench.profiling.records.placement import Placement
 from accelbench.profiling.records.point import Point
 from accelbench.profiling.records.quality import Data, Metric, Quality, Verification
-from accelbench.profiling.records.round import Round
 from accelbench.profiling.records.step import Seen, StepParts
 from accelbench.profiling.records.stored import Moment, Seconds, Stored
-from accelbench.profiling.records.telemetry import Telemetry
-from accelbench.profiling.records.timing import Phases, Summary, Timing
+from accelbench.profiling.records.telemetry import Placement, Telemetry
+from accelbench.profiling.records.timing import Phases, Round, Summary, Timing
 from accelbench.profiling.records.trace import Capture, TraceAnalysis
 from accelbench.profiling.records.work import UNITS, Bound, Figure, Work
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from accelbench.profiling.benchmark import Skip
 from accelbench.profiling.machine.packages import install_extra
-from accelbench.profiling.machine.sizes import format_bytes
+from accelbench.profiling.text import format_bytes
 
 DISTRIBUTIONS = {
     "cupy": "CuPy",

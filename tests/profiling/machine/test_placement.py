@@ -13,10 +13,10 @@ from accelbench.profiling.machine import placement
 from accelbench.profiling.machine.environment.collect import collect
 from accelbench.profiling.machine.placement import Place, cpu_for_one_core, current_cpu, slow_cpu_flags
 from accelbench.profiling.measure.point import measure
-from accelbench.profiling.records.placement import Placement
 from accelbench.profiling.records.point import Point
 from accelbench.profiling.records.quality import Verification
 from accelbench.profiling.records.record import Record
+from accelbench.profiling.records.telemetry import Placement
 from accelbench.profiling.records.work import Cores, Work
 
 EVERYWHERE = sorted(os.sched_getaffinity(0))

@@ -14,7 +14,7 @@ import keras
 import numpy as np
 import pytest
 
-from accelbench.profiling.analysis.bursts import bursts
+from accelbench.profiling.analysis.course import bursts
 from accelbench.profiling.benchmark import Training
 from accelbench.profiling.measure.training import energy_metrics
 from accelbench.profiling.records.quality import Data, Metric, Quality, Verification
