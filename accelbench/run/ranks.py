@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from accelbench import __version__
 from accelbench.differences import unlike
 from accelbench.profiling.ranks.channel import Address, Channel, Message, free_port
-from accelbench.profiling.ranks.meeting import derive
+from accelbench.profiling.ranks.rendezvous import derive
 from accelbench.profiling.records.environment import Environment
 from accelbench.profiling.records.point import Device
 from accelbench.profiling.records.stored import Stored

@@ -57,7 +57,7 @@ class Speed:
 
 
 @dataclass(frozen=True)
-class Course:
+class TimeCourse:
     """The judgement on a time course, the two speeds where there are two, and a sentence unless it is steady."""
 
     kind: Kind
@@ -65,7 +65,7 @@ class Course:
     speeds: tuple[Speed, ...] = ()
 
 
-def disturbances(record: Record, course: Course | None = None) -> list[str]:
+def disturbances(record: Record, course: TimeCourse | None = None) -> list[str]:
     """Return, in words, what makes the record's figure doubtful: the noise flags, then the course of its samples.
 
     `course` is the judgement on the samples, where it is known already: finding it takes about a millisecond.
@@ -74,28 +74,28 @@ def disturbances(record: Record, course: Course | None = None) -> list[str]:
     return [*record.noise, *([found.sentence] if found.sentence else [])]
 
 
-def course_of(record: Record) -> Course:
+def course_of(record: Record) -> TimeCourse:
     """Return the judgement on a record's samples; one without samples, or with a sample that is none, is steady.
 
     A training's steps may come in bursts by its nature, which is no disturbance: only a drift is looked for.
     """
     timing = record.timing
     if timing is None or not timing.samples or not all(0 < sample < float("inf") for sample in timing.samples):
-        return Course("steady")
+        return TimeCourse("steady")
     counts = [part.count for part in record.rounds]
     if timing.timer == "steps":
-        return _drift(_parts(timing.samples, counts)) or Course("steady")
+        return _drift(_parts(timing.samples, counts)) or TimeCourse("steady")
     return course(timing.samples, counts, CARD_RESOLUTION if timing.timer == "nvbench" else 0.0)
 
 
-def course(samples: Samples, counts_of_rounds: Sequence[int] = (), resolution: float = 0.0) -> Course:
+def course(samples: Samples, counts_of_rounds: Sequence[int] = (), resolution: float = 0.0) -> TimeCourse:
     """Return the judgement on samples in the order measured, of one round or of rounds with so many samples each.
 
     `resolution` is the number of seconds that the clock cannot tell apart. `ValueError` if the counts do not add up to
     the samples, or if these are not positive.
     """
     rounds = _parts(samples, counts_of_rounds)
-    return _two_speeds(rounds, resolution) or _drift(rounds) or Course("steady")
+    return _two_speeds(rounds, resolution) or _drift(rounds) or TimeCourse("steady")
 
 
 def _parts(samples: Samples, counts: Sequence[int]) -> list[NDArray[np.float64]]:
@@ -109,14 +109,14 @@ def _parts(samples: Samples, counts: Sequence[int]) -> list[NDArray[np.float64]]
     return np.split(x, np.cumsum(counts)[:-1])
 
 
-def _drift(rounds: Sequence[NDArray[np.float64]]) -> Course | None:
+def _drift(rounds: Sequence[NDArray[np.float64]]) -> TimeCourse | None:
     change = _change_within(rounds)
     if change is not None:
         of = " of each round" if len(rounds) > 1 else ""
-        return Course("drifts", f"it drifts: the last third{of} took {_longer(change)} than the first")
+        return TimeCourse("drifts", f"it drifts: the last third{of} took {_longer(change)} than the first")
     change = _change_over([float(np.median(samples)) for samples in rounds])
     if change is not None:
-        return Course("drifts", f"it drifts: samples took {_longer(change)} in the last round than in the first")
+        return TimeCourse("drifts", f"it drifts: samples took {_longer(change)} in the last round than in the first")
     return None
 
 
@@ -179,7 +179,7 @@ def _change_over(medians: Sequence[float]) -> float | None:
     return float(np.exp(change)) if certain and abs(change) > np.log1p(DRIFT) else None
 
 
-def _two_speeds(rounds: Sequence[NDArray[np.float64]], resolution: float) -> Course | None:
+def _two_speeds(rounds: Sequence[NDArray[np.float64]], resolution: float) -> TimeCourse | None:
     """Return the two speeds of the samples in most of the rounds, or those that whole rounds had."""
     speeds = [found for samples in rounds if (found := _speeds_within(samples, resolution))]
     if 2 * len(speeds) > len(rounds):
@@ -235,12 +235,12 @@ def _speeds(parts: Sequence[NDArray[np.float64]]) -> list[Speed]:
     return [Speed(float(np.exp(np.median(part))), len(part) / total) for part in parts]
 
 
-def _named(of: str, speeds: Sequence[Speed]) -> Course:
+def _named(of: str, speeds: Sequence[Speed]) -> TimeCourse:
     fast, slow = speeds
     words = (
         f"{fast.share:.0%} of the {of} took {_seconds(fast.seconds)}, {slow.share:.0%} took {_seconds(slow.seconds)}"
     )
-    return Course("two speeds", f"it has two speeds: {words}", tuple(speeds))
+    return TimeCourse("two speeds", f"it has two speeds: {words}", tuple(speeds))
 
 
 def _longer(factor: float) -> str:

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from accelbench.profiling.records.environment import Environment, Peak
 
 
-class Cpu(DeviceKind):
+class CpuDevice(DeviceKind):
     """All CPUs of the host together are one device."""
 
     name = "cpu"

@@ -8,7 +8,7 @@ from typing import Any
 
 from accelbench.profiling.devices import device_kind
 from accelbench.profiling.machine.environment.cpu import cores_before_threads
-from accelbench.profiling.machine.placement import Place, cpu_for_one_core, slow_cpu_flags
+from accelbench.profiling.machine.placement import ThreadPlacement, cpu_for_one_core, slow_cpu_flags
 from accelbench.profiling.ranks.world import world
 from accelbench.profiling.records.environment import Environment, Peak
 from accelbench.profiling.records.layout import Layout
@@ -29,7 +29,7 @@ class Observer:
         self._kept, there = kept_to_cpus(point, environment), environment.cpu.affinity
         self._one_core = point.device == "cpu" and bound.cores == "one" and world().size == 1
         cpu = cpu_for_one_core(environment.cpu.bandwidths) if self._one_core else None
-        self.place = Place(cpu)
+        self.place = ThreadPlacement(cpu)
         used = [cpu] if cpu is not None else self._kept
         others = sorted(set(there or []) - set(used or [])) if world().local_size == 1 else None
         place = others or self._kept or there

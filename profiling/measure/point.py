@@ -17,7 +17,7 @@ from accelbench.profiling.benchmark import Benchmark, Serving, Skip, Task, Train
 from accelbench.profiling.devices import device_kind
 from accelbench.profiling.machine.held_back import held_back
 from accelbench.profiling.measure.observer import Observer
-from accelbench.profiling.measure.profiled_steps import Keep
+from accelbench.profiling.measure.profiled_steps import KeptFolders
 from accelbench.profiling.measure.training import train, with_scalars
 from accelbench.profiling.ranks.world import world
 from accelbench.profiling.records.environment import Environment
@@ -44,7 +44,7 @@ def measure(
     point: Point,
     environment: Environment,
     max_seconds: float,
-    keep: Keep | None = None,
+    keep: KeptFolders | None = None,
     brief: bool = False,
     tell: Callable[[Record], None] | None = None,
 ) -> Record:

@@ -35,7 +35,7 @@ HOST_S = 20.0
 """The seconds that py-spy samples: a window of each kind."""
 
 
-class Keep(Stored):
+class KeptFolders(Stored):
     """The parts of a profile that are kept: folders within the directory of the run."""
 
     run: Path
@@ -47,7 +47,7 @@ class Keep(Stored):
 
 
 def profile_training(
-    training: Training, point: Point, step_s: float, cpu: CpuTime | None = None, keep: Keep | None = None
+    training: Training, point: Point, step_s: float, cpu: CpuTime | None = None, keep: KeptFolders | None = None
 ) -> Profile:
     """Train for some more steps under the profilers; what they cannot say is null with its reason.
 

@@ -10,7 +10,7 @@ from accelbench.profiling.benchmark import Training
 from accelbench.profiling.host.steps_cpu import StepsCpu
 from accelbench.profiling.measure.flop_counts.framework import framework_metrics, with_bytes
 from accelbench.profiling.measure.observer import Observer
-from accelbench.profiling.measure.profiled_steps import Keep, profile_training
+from accelbench.profiling.measure.profiled_steps import KeptFolders, profile_training
 from accelbench.profiling.ranks.world import world
 from accelbench.profiling.records.bottleneck import Bottleneck, CpuTime
 from accelbench.profiling.records.point import Point
@@ -29,7 +29,7 @@ def train(
     point: Point,
     phase: PhaseClock,
     observer: Observer,
-    keep: Keep | None,
+    keep: KeptFolders | None,
     tell: Callable[[dict[str, Any]], None],
     brief_s: float | None = None,
 ) -> dict[str, Any]:
@@ -71,7 +71,7 @@ def energy_metrics(energy_j: float | None, steps: int, work: Work) -> dict[str, 
     return metrics
 
 
-def with_scalars(record: Record, readings: Readings, keep: Keep | None) -> Record:
+def with_scalars(record: Record, readings: Readings, keep: KeptFolders | None) -> Record:
     """Write the record's curves beside its trace, if that is kept; what stood in the way is noted in the record."""
     if not (keep and keep.trace and record.profile):
         return record
@@ -83,7 +83,7 @@ def with_scalars(record: Record, readings: Readings, keep: Keep | None) -> Recor
     return record
 
 
-def _profile(task: Training, point: Point, step_s: float, cpu: CpuTime | None, keep: Keep | None) -> Profile:
+def _profile(task: Training, point: Point, step_s: float, cpu: CpuTime | None, keep: KeptFolders | None) -> Profile:
     """Return what holds the training back; a profiler that breaks costs the profile, never the measurement."""
     try:
         return profile_training(task, point, step_s, cpu, keep)

@@ -12,7 +12,7 @@ from accelbench.profiling.records.host import HostProfile
 from accelbench.profiling.records.layout import Layout
 from accelbench.profiling.records.point import Point
 from accelbench.profiling.records.quality import Data, Metric, Quality, Verification
-from accelbench.profiling.records.step import Seen, StepParts
+from accelbench.profiling.records.step import IsolatedTimes, StepParts
 from accelbench.profiling.records.stored import Moment, Seconds, Stored
 from accelbench.profiling.records.telemetry import Placement, Telemetry
 from accelbench.profiling.records.timing import Phases, Round, Summary, Timing
@@ -59,7 +59,7 @@ class RankRecord(Stored):
     """The further figures of this rank, by their names."""
     noise: list[str] = []
     """The disturbances of this rank's measurement, in words; empty when nothing was seen."""
-    seen: Seen | None = None
+    seen: IsolatedTimes | None = None
     """The steps of this rank without exchange, and its exchanges without steps."""
 
 
@@ -124,7 +124,7 @@ class Record(Stored):
     """The profile of a training, which says what holds it back."""
     noise: list[str] = []
     """The disturbances of this measurement, in words; empty when nothing was seen."""
-    seen: Seen | None = None
+    seen: IsolatedTimes | None = None
     """The steps of a distributed training's rank 0 without exchange, and its exchanges without steps."""
     parts: StepParts | None = None
     """The parts of a distributed training's step, by what all ranks saw."""

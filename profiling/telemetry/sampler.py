@@ -20,7 +20,7 @@ from accelbench.profiling.devices import device_kind
 from accelbench.profiling.machine.environment.cpu import collect_affinity
 from accelbench.profiling.records.point import Device
 from accelbench.profiling.records.telemetry import Gauge, Reading, Telemetry
-from accelbench.profiling.telemetry.sensors import Seen, Watch
+from accelbench.profiling.telemetry.sensors import SensorReadings, SensorRequest
 from accelbench.profiling.telemetry.totals import Totals, difference, read_cpu_time, read_totals
 
 MOST_POINTS = 500  # the points of a sensor over time: more than a chart is wide
@@ -48,9 +48,9 @@ class TelemetrySampler:
         kind = device_kind(device)
         self._device, self._interval_s, self._cpus = device, interval_s or kind.sensor_interval_s, cpus
         watched = collect_affinity() if cpus is None else list(cpus)
-        self._seen = Seen()
+        self._readings = SensorReadings()
         self._sensors = SensorProcess(
-            Watch(
+            SensorRequest(
                 os.getpid(),
                 self._interval_s,
                 watched,
@@ -68,9 +68,9 @@ class TelemetrySampler:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._sensors.order("end")
+        self._sensors.send("end")
         self._end = self._totals()
-        self._seen = self._sensors.end()
+        self._readings = self._sensors.end()
 
     def close(self) -> None:
         """End the process that reads the sensors, if it has not ended."""
@@ -80,18 +80,18 @@ class TelemetrySampler:
         """Return what was observed; ask for it after the block."""
         elapsed = self._end.wall_s - self._begin.wall_s
         counters = {"wall_s": elapsed} | difference(self._begin, self._end)
-        if self._seen.energy_j is not None:
-            counters[f"{self._device}.energy_j"] = self._seen.energy_j
-        throttled = [reason for reasons in self._seen.throttled for reason in reasons]
+        if self._readings.energy_j is not None:
+            counters[f"{self._device}.energy_j"] = self._readings.energy_j
+        throttled = [reason for reasons in self._readings.throttled for reason in reasons]
         for reason in sorted(set(throttled)):
-            share = throttled.count(reason) / len(self._seen.throttled)
+            share = throttled.count(reason) / len(self._readings.throttled)
             counters[f"{self._device}.throttled_s.{reason}"] = elapsed * share
         return Telemetry(
             interval_s=self._interval_s,
-            gauges=summarize(self._seen.samples),
+            gauges=summarize(self._readings.samples),
             counters=counters,
             throttle_reasons=sorted(set(throttled)),
-            missing=self._seen.missing,
+            missing=self._readings.missing,
         )
 
     def series(self, since: float) -> dict[str, list[tuple[float, float]]]:
@@ -100,8 +100,8 @@ class TelemetrySampler:
         The loads of the CPUs are their mean. Of more than `MOST_POINTS` readings every n-th is taken: none is averaged.
         """
         found: dict[str, list[tuple[float, float]]] = defaultdict(list)
-        every = ceil(len(self._seen.samples) / MOST_POINTS) or 1
-        for when, readings in list(zip(self._seen.when, self._seen.samples, strict=True))[::every]:
+        every = ceil(len(self._readings.samples) / MOST_POINTS) or 1
+        for when, readings in list(zip(self._readings.when, self._readings.samples, strict=True))[::every]:
             values = {name: value for name, value, _ in readings}
             loads = [values.pop(name) for name in list(values) if name.startswith("cpu.load.")]
             for name, value in [*values.items(), *([("cpu.load", mean(loads))] if loads else [])]:
@@ -116,12 +116,12 @@ class TelemetrySampler:
 
 
 class SensorProcess:
-    """The process that reads the sensors (`accelbench.profiling.telemetry.sensors`), as the measured one sees it.
+    """Client of the sensor process (`accelbench.profiling.telemetry.sensors`).
 
-    What goes wrong with it costs the sensors, never the measurement.
+    A failure of that process loses the sensor readings, never the measurement.
     """
 
-    def __init__(self, watch: Watch) -> None:
+    def __init__(self, watch: SensorRequest) -> None:
         path = [entry for entry in sys.path if entry] + [str(PROJECT)]
         self._buffer = b""
         self._trouble: str | None = None
@@ -140,34 +140,38 @@ class SensorProcess:
             self._trouble = f"the process that reads them cannot be started: {error}"
 
     def begin(self) -> None:
-        """Have it begin, once it is ready: nothing of its start falls into what is measured."""
+        """Start sampling, after the process has finished its start-up."""
         self._answer(READY_S)
-        self.order("begin")
+        self.send("begin")
         self._answer(ANSWER_S)
 
-    def order(self, order: str) -> None:
-        """Give it an order; one that is dead has no answer."""
+    def send(self, command: str) -> None:
+        """Send a command."""
         if self._process is None or self._process.stdin is None or self._trouble:
             return
         try:
-            self._process.stdin.write(f"{order}\n".encode())
+            self._process.stdin.write(f"{command}\n".encode())
         except BrokenPipeError:
-            self._trouble = self._last_words(self._process)
+            self._trouble = self._stderr_tail(self._process)
 
-    def end(self) -> Seen:
-        """Return what it read, after it was told to end."""
+    def end(self) -> SensorReadings:
+        """Return the readings, after the command `end`."""
         answer = self._answer(ANSWER_S)
         self.close()
-        return Seen(**json.loads(answer)) if answer else Seen(missing=[f"all sensors: {self._trouble}"])
+        return (
+            SensorReadings(**json.loads(answer))
+            if answer
+            else SensorReadings(missing=[f"all sensors: {self._trouble}"])
+        )
 
     def close(self) -> None:
-        """End it at once."""
+        """Kill the process."""
         if self._process is not None:
             self._process.kill()
             self._process.communicate()
 
     def _answer(self, seconds: float) -> bytes | None:
-        """Read its next line; None if it does not come within so many seconds, or something was amiss before."""
+        """Return the next line of its output; None after a time-out or an earlier failure."""
         if self._process is None or self._process.stdout is None or self._trouble:
             return None
         deadline = monotonic() + seconds
@@ -179,14 +183,14 @@ class SensorProcess:
                     return None
                 piece = self._process.stdout.read(1 << 20)
                 if not piece:
-                    self._trouble = self._last_words(self._process)
+                    self._trouble = self._stderr_tail(self._process)
                     return None
                 self._buffer += piece
         line, _, self._buffer = self._buffer.partition(b"\n")
         return line
 
-    def _last_words(self, process: subprocess.Popen[bytes]) -> str:
-        """Return how it ended, which it has, or is about to."""
+    def _stderr_tail(self, process: subprocess.Popen[bytes]) -> str:
+        """Return the exit reason of the ended process: the last line of its stderr, or its exit status."""
         try:
             _, complaint = process.communicate(timeout=ANSWER_S)
         except subprocess.TimeoutExpired:

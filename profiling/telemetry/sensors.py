@@ -1,11 +1,12 @@
-"""The program that reads the machine's sensors beside a measurement, in a process of its own.
+"""Sensor process: samples the machine's sensors during a measurement.
 
-NVBench holds Python's lock for as long as it measures, so that a thread of the measured process could read nothing.
+It is a process of its own because NVBench holds Python's global interpreter lock during the whole measurement, so that
+a thread of the measured process could not sample.
 
-`python -m accelbench.profiling.telemetry.sensors WATCH` reads its orders from standard input, a line each, and answers
-each with a line: `ready` as soon as it can begin, `begun` after the line `begin`, and after the line `end` what it
-read, as `Seen` in JSON. It ends with its orders: when they are closed, or when the process that gave them is gone. It
-imports no more than it reads with, so that it is ready after a tenth of a second.
+`python -m accelbench.profiling.telemetry.sensors REQUEST` (a `SensorRequest` in JSON) reads one command per line from
+standard input and prints one line for each: `ready` when it can begin, `begun` after `begin`, and the `SensorReadings`
+in JSON after `end`. It exits when standard input is closed or the parent has died. Imports are kept minimal, so that it
+is ready after 0.1 s.
 """
 
 from __future__ import annotations
@@ -34,11 +35,11 @@ ORPHAN_S = 1.0  # seconds between looks for the parent, which may be gone while 
 
 
 @dataclass(frozen=True)
-class Watch:
-    """The orders for what is to be watched."""
+class SensorRequest:
+    """The measured process and the sensors to sample."""
 
     pid: int
-    """The process id of the measured process, which is the parent."""
+    """The PID of the measured process, which is the parent."""
     interval_s: float
     """The seconds between two samples."""
     cpus: list[int] | None = None
@@ -52,24 +53,24 @@ class Watch:
 
 
 @dataclass
-class Seen:
-    """The readings between `begin` and `end`."""
+class SensorReadings:
+    """The sensor readings between `begin` and `end`."""
 
     when: list[float] = field(default_factory=list)
-    """The moment of each sample, by the clock of `perf_counter`, which the processes of a machine share."""
+    """The time of each sample by `perf_counter`, a clock that all processes of a machine share."""
     samples: list[list[Reading]] = field(default_factory=list)
     throttled: list[list[str]] = field(default_factory=list)
     """The reasons that held the clock of any card down, for each sample."""
     energy_j: float | None = None
-    """The energy that all cards together used; None if one of them does not tell."""
+    """The energy of all cards in joules; None if a card has no energy counter."""
     missing: list[str] = field(default_factory=list)
-    """The names of what could not be read, with the reasons."""
+    """The sensors that could not be read, with the reasons."""
 
 
 def main() -> None:
     """Watch until the end is ordered."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the measured process says when it ends
-    watch = Watch(**json.loads(sys.argv[1]))
+    watch = SensorRequest(**json.loads(sys.argv[1]))
     _move(watch.place)
     sensors = Sensors(watch)
     _answer("ready")
@@ -92,7 +93,7 @@ def _move(place: Sequence[int] | None) -> None:
             os.sched_setaffinity(0, place)
 
 
-def _order(watch: Watch, due: float | None) -> str | None:
+def _order(watch: SensorRequest, due: float | None) -> str | None:
     """Wait for the next order; None when that moment comes first; an empty one when nobody is left to give any."""
     while os.getppid() == watch.pid:
         left = ORPHAN_S if due is None else min(ORPHAN_S, due - perf_counter())
@@ -110,34 +111,34 @@ def _answer(line: str) -> None:
 
 
 class Sensors:
-    """The things that are watched, opened once."""
+    """The open sensors."""
 
-    def __init__(self, watch: Watch) -> None:
+    def __init__(self, watch: SensorRequest) -> None:
         self._process = psutil.Process(watch.pid)
         self._loads = CpuLoads(watch.cpus)
-        self._seen = Seen()
-        self._cards = _open_cards(watch, self._seen.missing) if watch.cards else None
+        self._readings = SensorReadings()
+        self._cards = _open_cards(watch, self._readings.missing) if watch.cards else None
 
     def begin(self) -> None:
         self._begin_energy_j = self._cards.energy() if self._cards else None
         self._loads.read()
 
     def sample(self) -> None:
-        self._seen.when.append(perf_counter())
+        self._readings.when.append(perf_counter())
         readings: list[Reading] = [("process.rss", float(self._process.memory_info().rss), "B"), *self._loads.read()]
-        self._seen.samples.append(readings + (self._cards.read() if self._cards else []))
-        self._seen.throttled.append(self._cards.throttle_reasons() if self._cards else [])
+        self._readings.samples.append(readings + (self._cards.read() if self._cards else []))
+        self._readings.throttled.append(self._cards.throttle_reasons() if self._cards else [])
 
-    def end(self) -> Seen:
+    def end(self) -> SensorReadings:
         energy_j = self._cards.energy() if self._cards else None
         if energy_j is not None and self._begin_energy_j is not None:
-            self._seen.energy_j = energy_j - self._begin_energy_j
-        if not self._seen.samples:
+            self._readings.energy_j = energy_j - self._begin_energy_j
+        if not self._readings.samples:
             self.sample()
-        return self._seen
+        return self._readings
 
 
-def _open_cards(watch: Watch, missing: list[str]) -> CardSensors | None:
+def _open_cards(watch: SensorRequest, missing: list[str]) -> CardSensors | None:
     from accelbench.profiling.devices import device_kind  # a machine without cards is not kept waiting for it
 
     return device_kind(watch.device).open_sensors(watch.cards, missing)

@@ -14,7 +14,7 @@ import psutil
 import pytest
 
 from accelbench.profiling.ranks.channel import Address, Channel
-from accelbench.profiling.ranks.meeting import connect, gather, listen
+from accelbench.profiling.ranks.rendezvous import connect, gather, listen
 from accelbench.run.cluster import Cluster
 from accelbench.run.ranks import Hello, Peer, RankLost, Ranks
 from accelbench.run.store import RunStore

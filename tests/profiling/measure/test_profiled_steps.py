@@ -11,7 +11,7 @@ from accelbench.profiling.benchmark import Benchmark
 from accelbench.profiling.host.pyspy import allow_tracing
 from accelbench.profiling.machine.environment.collect import collect
 from accelbench.profiling.measure.point import measure
-from accelbench.profiling.measure.profiled_steps import Keep, profile_training
+from accelbench.profiling.measure.profiled_steps import KeptFolders, profile_training
 from accelbench.profiling.records.point import Point
 from accelbench.profiling.timing.steps import train_until
 from accelbench.profiling.trace import framework_profiler as profiler
@@ -91,7 +91,7 @@ def test_the_sensors_stand_beside_the_curves_over_time(tmp_path: Path) -> None:
 
     point = Point("slow-input", "cpu", {"batch": BATCH}, "tensorflow", seed=1)
     benchmark = Benchmark("slow-input", slow_input, ("cpu",), {"batch": (BATCH,)}, "items", backends=("tensorflow",))
-    record = measure(benchmark, point, collect(), 1.0, Keep(run=tmp_path, trace="trace"))
+    record = measure(benchmark, point, collect(), 1.0, KeptFolders(run=tmp_path, trace="trace"))
     assert record.profile is not None, record.reason
     assert not [sentence for sentence in record.profile.missing if "scalars" in sentence]
     found = EventAccumulator(str(tmp_path / "trace"))
