@@ -54,7 +54,7 @@ bench: device-there $(INSTALLED)  ## measure this machine: a table, runs/<run-id
 
 # A missing device is reported before gigabytes are installed for it.
 device-there: $(if $(VENV),$(VENV)/bin/python)
-	@$(PY) -m accelbench.profiling.machine.devices $(call quoted,$(DEVICE))
+	@$(PY) -m accelbench.profiling.devices $(call quoted,$(DEVICE))
 ifeq ($(VENV),)
 	@$(PY) -m accelbench --version >/dev/null || \
 	  { echo 'this Python lacks packages of accelbench: leave out VENV=, or install them by pip' >&2; exit 2; }

@@ -19,7 +19,7 @@ import click
 from accelbench import __version__, commands
 from accelbench.damage import damage_met
 from accelbench.errors import DataDamaged, Interrupted, RunBroken, UserError
-from accelbench.profiling.near_misses import suggest
+from accelbench.profiling.text import suggest
 from accelbench.settings_file import defaults, read_settings
 
 ORDER = (

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from pydantic import BaseModel
 
-from accelbench.profiling.machine.sizes import format_bytes
 from accelbench.profiling.records.environment import Environment
+from accelbench.profiling.text import format_bytes
 
 Leaf = str | int | float | bool | list[str] | None
 

@@ -11,8 +11,8 @@ from accelbench.execution.store import RUNS, RunStore
 from accelbench.history.fingerprint import is_called
 from accelbench.history.past import read_past
 from accelbench.pack.read import find_pack, open_packed, unpack
-from accelbench.profiling.near_misses import did_you_mean
 from accelbench.profiling.records.point import Point
+from accelbench.profiling.text import did_you_mean
 
 FILES = (".html", ".json", ".jsonl", ".csv", ".parquet")
 """The suffixes of the files that a run's folder has, by any of which it may be named."""

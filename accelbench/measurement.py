@@ -15,17 +15,17 @@ from accelbench.format import percent, read, read_figure, seconds
 from accelbench.plain_text import one_line
 from accelbench.profiling.analysis.course import course_of, disturbances
 from accelbench.profiling.benchmark import Task
-from accelbench.profiling.machine.devices import device_kind
+from accelbench.profiling.devices import device_kind
 from accelbench.profiling.machine.environment.collect import collect
-from accelbench.profiling.machine.observer import Observer
-from accelbench.profiling.measure import time_samples
+from accelbench.profiling.measure.observer import Observer
+from accelbench.profiling.measure.point import time_samples
 from accelbench.profiling.records.layout import Layout
 from accelbench.profiling.records.point import Point
 from accelbench.profiling.records.quality import Verification
 from accelbench.profiling.records.record import Record
 from accelbench.profiling.records.timing import Execution, Phases, Timing
 from accelbench.profiling.records.work import Bound, Figure, Work
-from accelbench.profiling.timing.phase_clock import PhaseClock
+from accelbench.profiling.timing.host import PhaseClock
 from accelbench.profiling.timing.verification import outcome_of
 
 UNKNOWN_BOUND = Bound(reason="a measured callable declares no bound")

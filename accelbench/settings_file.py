@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from accelbench.errors import UserError
-from accelbench.profiling.near_misses import suggest
+from accelbench.profiling.text import suggest
 
 FILES = {"accelbench.toml": (), "pyproject.toml": ("tool", "accelbench")}
 """The files, of which the first that says something counts, and the tables that lead to ours."""

@@ -24,7 +24,7 @@ from types import ModuleType, SimpleNamespace
 from typing import Any
 
 from accelbench.kernels.device_code import CudaKernel, DeviceKernel, NumbaKernel
-from accelbench.profiling.install import install_extra
+from accelbench.profiling.machine.packages import install_extra
 
 TENSOR_CORE = re.compile(r"\b(?:[HIDQ]|HG|IG|QG|UTCH|UTCQ)MMA\b")
 """A multiplication of matrices: mma.sync, wgmma, and the fifth generation's own."""

@@ -13,7 +13,7 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
-from accelbench.kernels.dots import Dot, Narrow, dot_of, words_of
+from accelbench.kernels.dots import DotInstruction, Narrow, dot_of, words_of
 from accelbench.kernels.simd import INDEX, VECTORS_WIDE, changed_if, counted_loop, pointer_as, tile_shape
 from accelbench.kernels.tile import emit_tile_loop
 
@@ -22,18 +22,18 @@ WORD_BYTES = 4
 BYTES = ir.IntType(8).as_pointer()
 
 
-def dot_tile(dot: Dot) -> tuple[int, int]:
+def dot_tile(dot: DotInstruction) -> tuple[int, int]:
     """Return the rows and columns of C in registers: as many vectors as `tile_shape` says, which are those of `dot`."""
     return tile_shape(WORD_BYTES)[0], VECTORS_WIDE * dot.sums
 
 
-def result_ir(dot: Dot) -> ir.VectorType:
+def result_ir(dot: DotInstruction) -> ir.VectorType:
     """Return the type of the numbers of C that a register of sums becomes: itself, or rounded to bfloat16."""
     return Narrow("bfloat", dot.sums) if dot.dtype == "bfloat16" else dot.sum_ir
 
 
 def emit_tile(
-    dot: Dot, rows: int, builder: Any, steps: Any, a: Any, b: Any, ahead: Any, ahead_step: Any, offsets: Any,
+    dot: DotInstruction, rows: int, builder: Any, steps: Any, a: Any, b: Any, ahead: Any, ahead_step: Any, offsets: Any,
     held: Any, c: Any, stride: Any, begins: Any, ends: Any,
 ) -> None:  # fmt: skip
     """Emit the tile's code as `multiply_dot_tile` says, for pointers to words, to sums and to numbers of C."""

@@ -28,7 +28,7 @@ SUMS = {"int8": types.int32, "bfloat16": types.float32, "float16": types.uint16}
 
 
 @dataclass(frozen=True)
-class Dot:
+class DotInstruction:
     """One instruction that multiplies narrow numbers and adds up."""
 
     name: str
@@ -96,8 +96,8 @@ class Narrow(ir.VectorType):  # type: ignore[misc]
         return hash((self.word, self.count))
 
 
-def _dot(name: str, dtype: str, needs: str, intrinsic: str, bits: int, products: int, **more: bool) -> Dot:
-    return Dot(name, dtype, frozenset(needs.split()), f"llvm.{intrinsic}", bits // 8, products, **more)
+def _dot(name: str, dtype: str, needs: str, intrinsic: str, bits: int, products: int, **more: bool) -> DotInstruction:
+    return DotInstruction(name, dtype, frozenset(needs.split()), f"llvm.{intrinsic}", bits // 8, products, **more)
 
 
 INSTRUCTIONS = (
@@ -115,7 +115,7 @@ INSTRUCTIONS = (
 """The widest and fastest of a type comes first."""
 
 
-def find_dot(dtype: str, has: Collection[str] | None = None, matrix: bool = True) -> Dot | None:
+def find_dot(dtype: str, has: Collection[str] | None = None, matrix: bool = True) -> DotInstruction | None:
     """Return the first instruction for a type on a CPU with those features (this one's); None where it has none.
 
     Without `matrix`, instructions that multiply matrices are left out.
@@ -130,14 +130,14 @@ def dot_chains() -> int:
     return vector_registers() - 4
 
 
-def dot_of(sums: Any, matrix: bool) -> Dot | None:
+def dot_of(sums: Any, matrix: bool) -> DotInstruction | None:
     """Return the instruction for the type of an array of sums; None where this CPU has none, or for another type."""
     flat = isinstance(sums, types.Array) and sums.ndim == 1 and sums.layout == "C"
     dtypes = [dtype for dtype, kind in SUMS.items() if flat and sums.dtype == kind]
     return find_dot(dtypes[0], matrix=matrix) if dtypes else None
 
 
-def words_of(dot: Dot) -> ir.VectorType:
+def words_of(dot: DotInstruction) -> ir.VectorType:
     """Return the type of a register of words of narrow numbers."""
     return ir.VectorType(ir.IntType(32), dot.bytes // 4)
 
@@ -169,11 +169,11 @@ def run_dot_chains(typing: Any, sums: Any, start: Any, factors: Any, steps: Any)
     return types.void(sums, types.intp, factors, types.intp), codegen
 
 
-def _words(dot: Dot) -> ir.VectorType:
+def _words(dot: DotInstruction) -> ir.VectorType:
     return ir.VectorType(ir.IntType(32), dot.bytes // 4)
 
 
-def emit_chains(dot: Dot, builder: Any, sums: list[Any], factors: list[Any], steps: Any) -> None:
+def emit_chains(dot: DotInstruction, builder: Any, sums: list[Any], factors: list[Any], steps: Any) -> None:
     """Emit the loop of `run_dot_chains`, for pointers to sums and to the two operands."""
     a, b = (builder.load(pointer, align=1) for pointer in factors)
     initial = [builder.load(pointer, align=1) for pointer in sums]

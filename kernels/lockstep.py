@@ -12,7 +12,7 @@ from typing import Any
 
 from accelbench.profiling.benchmark import Task, Together
 from accelbench.profiling.ranks.channel import Address, Channel, Message
-from accelbench.profiling.ranks.meeting import connect, gather, listen
+from accelbench.profiling.ranks.rendezvous import connect, gather, listen
 from accelbench.profiling.ranks.world import DOING, World
 from accelbench.profiling.records.quality import Metric, Verification
 from accelbench.profiling.records.work import Work
@@ -22,7 +22,7 @@ MEET_SECONDS = 60.0
 """The time within which all ranks must have come, in seconds; their workers start together."""
 
 
-class Over(Exception):
+class PointEnded(Exception):
     """Rank 0 has ended the point."""
 
 
@@ -44,7 +44,7 @@ class Lockstep:
     def exchange(self, value: Any) -> list[Any]:
         """Return every rank's value, of rank 0 first; they leave here at once, within the time of a message.
 
-        ConnectionError if a rank has ended, Over if rank 0 broke off.
+        ConnectionError if a rank has ended, PointEnded if rank 0 ended the point.
         """
         if self.rank == 0:
             values = [value, *(self._receive(rank)["value"] for rank in self._peers)]
@@ -53,7 +53,7 @@ class Lockstep:
         self._send(value=value)
         message = self._receive(0)
         if "values" not in message:
-            raise Over
+            raise PointEnded
         found: list[Any] = message["values"]
         return found
 
@@ -105,7 +105,7 @@ def nothing() -> None:
 
 
 @dataclass(frozen=True)
-class Part:
+class RankExecution:
     """A rank's part in what the ranks do together."""
 
     run: Callable[[int], object]
@@ -118,7 +118,7 @@ class Part:
 
 def together(
     steps: Lockstep,
-    part: Part,
+    part: RankExecution,
     judge: Callable[[list[Any]], Verification],
     work: Work,
     metrics: Callable[[float], dict[str, Metric]],
@@ -156,7 +156,7 @@ def together(
         return do(name, *arguments)
 
     def follow() -> None:
-        with suppress(Over):
+        with suppress(PointEnded):
             while what := steps.hear():
                 do(*what)
 

@@ -31,7 +31,7 @@ from typing import Any, cast
 
 from accelbench.kernels.lockstep import leave
 from accelbench.profiling.benchmark import Skip, Task, Together
-from accelbench.profiling.install import install_extra
+from accelbench.profiling.machine.packages import install_extra
 from accelbench.profiling.ranks.channel import Channel, Message
 from accelbench.profiling.ranks.world import World, join, world
 from accelbench.profiling.records.point import Point

@@ -6,7 +6,7 @@ from importlib import import_module
 from types import ModuleType
 
 from accelbench.profiling.benchmark import Skip
-from accelbench.profiling.install import install_extra
+from accelbench.profiling.machine.packages import install_extra
 
 
 def pytorch(module: str = "torch") -> ModuleType:

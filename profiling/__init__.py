@@ -1,6 +1,12 @@
-"""The way in which anything is measured, whatever it is: no benchmark, model or axis is known here by its name."""
+"""Measuring and profiling, for any benchmark: records, timing, machine, devices, telemetry, profilers and analysis.
 
+No module here depends on a particular benchmark, model, distribution strategy or name of an axis.
+"""
+
+from importlib import import_module
 from pathlib import Path
+from pkgutil import iter_modules
+from types import ModuleType
 
 # A program that is started in a checkout has the folder on its path under this name, too.
 if __name__ != "accelbench.profiling":
@@ -8,3 +14,9 @@ if __name__ != "accelbench.profiling":
 
 PROJECT = Path(__file__).absolute().parents[2]
 """The folder that contains the package `accelbench`: the root of a checkout, or site-packages."""
+
+
+def modules_of(package: str) -> dict[str, ModuleType]:
+    """Import all modules of a package and return them by name, sorted, without those that begin with an underscore."""
+    names = sorted(found.name for found in iter_modules(import_module(package).__path__))
+    return {name: import_module(f"{package}.{name}") for name in names if not name.startswith("_")}

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from accelbench.profiling.benchmark import Skip, Training
 from accelbench.profiling.records.point import Point
-from accelbench.profiling.records.quality import Data, Metric, Quality, Verification, Worst
+from accelbench.profiling.records.quality import Data, Metric, Quality, Verification, WorstQuality
 from accelbench.workloads.distribution.strategy import Strategy
 from accelbench.workloads.training.declare import training
 
@@ -119,7 +119,7 @@ def bilstm_har(point: Point, strategy: Strategy) -> Training:
 
     over = f"{point['repeats']} trainings"
     qualities = tuple(
-        replace(each, deviation=f"{each.name}_std", worst=(*each.worst, Worst(f"{each.name}_worst", over)))
+        replace(each, deviation=f"{each.name}_std", worst=(*each.worst, WorstQuality(f"{each.name}_worst", over)))
         for each in once.qualities
     )
     enough = once.enough_epochs if point["repeats"] == 1 else None

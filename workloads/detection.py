@@ -40,14 +40,14 @@ def detection(point: Point, strategy: Strategy) -> Training:
     from accelbench.workloads.vision.load import load_scenes
     from accelbench.workloads.vision.pyramid import require_size, resnet50
     from accelbench.workloads.vision.retinanet import OVERLAP, retinanet
-    from accelbench.workloads.vision.scenes import Examples
+    from accelbench.workloads.vision.scenes import DetectionExamples
     from accelbench.workloads.vision.training import detector_training, find, largest_overlap, optimizer
 
     size, channels = point["image"], point["channels"]
     require_size(size)
     scenes = load_scenes(size, point.seed, masks=False)
     classes = len(scenes.classes)
-    batches = strategy.feed(Examples(scenes.train, scenes.most))
+    batches = strategy.feed(DetectionExamples(scenes.train, scenes.most))
 
     image = keras.Input((size, size, 3), dtype="uint8", name="image")
     model, detector = retinanet(image, resnet50(image)[1:], classes, channels)

@@ -14,8 +14,8 @@ import click
 
 from accelbench.errors import UserError
 from accelbench.export.document import FORMATS, Format
-from accelbench.profiling.machine.devices import kinds
-from accelbench.profiling.near_misses import did_you_mean
+from accelbench.profiling.devices import kinds
+from accelbench.profiling.text import did_you_mean
 
 if TYPE_CHECKING:
     from accelbench.execution.store import RunStore
@@ -123,7 +123,7 @@ def say_for_programs(store: RunStore, command: str, form: Format) -> None:
 
 def find_device(name: str) -> Device:
     """Return the device that is meant by a word of `--device`; UserError where it is not there."""
-    from accelbench.profiling.machine import devices
+    from accelbench.profiling import devices
 
     try:
         return devices.find_device(name)

@@ -15,7 +15,6 @@ import click
 
 from accelbench.commands import BACKEND_OPTION, DEVICE_OPTION, OUT_OPTION, console, find_device
 from accelbench.errors import UserError
-from accelbench.profiling.analysis.core_counts import MIN_COUNTS
 
 if TYPE_CHECKING:
     from accelbench.execution.plan import Choice
@@ -67,6 +66,7 @@ def plan_cores(
     """
     from accelbench.execution.affinity import require_cores, usable_cores
     from accelbench.execution.plan import Choice, discover, make_plan
+    from accelbench.profiling.analysis.cores_law import MIN_COUNTS
 
     (base, *others) = make_plan((name,), None, device, choices, backend)
     benchmark = discover()[name]
@@ -95,6 +95,8 @@ def plan_cores(
 
 def _too_few(given: int, there: int, name: str, workers_axis: str | None) -> str:
     """Return why so few numbers of cores would tell nothing, of those that are there, and what to give instead."""
+    from accelbench.profiling.analysis.cores_law import MIN_COUNTS
+
     needed = f"how many cores {name} needs is told by {MIN_COUNTS} different numbers of them"
     if there >= MIN_COUNTS:
         return f"{needed}, and {given} would be measured: give --cores {','.join(map(str, doubling(there)))}"

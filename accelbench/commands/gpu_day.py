@@ -60,7 +60,7 @@ def command(
 
 def _card() -> str:
     """Return the name and hashed number of the GPU that is measured; UserError where there is none."""
-    from accelbench.profiling.machine.devices import DeviceMissing, device_kind
+    from accelbench.profiling.devices import DeviceMissing, device_kind
     from accelbench.profiling.machine.environment.gpu import hash_uuid
     from accelbench.profiling.machine.nvidia.libcuda import Driver
 

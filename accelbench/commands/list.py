@@ -10,7 +10,7 @@ import click
 
 from accelbench.errors import UserError
 from accelbench.plain_text import plain
-from accelbench.profiling.near_misses import did_you_mean
+from accelbench.profiling.text import did_you_mean
 
 if TYPE_CHECKING:
     from accelbench.execution.suite import Suite

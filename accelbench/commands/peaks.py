@@ -11,7 +11,7 @@ from accelbench.commands import console
 from accelbench.errors import UserError
 
 if TYPE_CHECKING:
-    from accelbench.profiling.machine.vendor_peaks import Board, Card, Core
+    from accelbench.profiling.machine.vendor_peaks import CardPeaks, CorePeaks, MultiChipBoard
 
 
 @click.command()
@@ -37,27 +37,27 @@ def command(card: str) -> None:
     for mine in (True, False):
         if have_some:
             output.print(Text("this machine" if mine else "others", style="bold underline"))
-        shown: list[Card | Board | Core] = []
+        shown: list[CardPeaks | MultiChipBoard | CorePeaks] = []
         for each in cards:
             if (each.title in own_cards) is mine:
                 shown += [each, *filter(None, [each.board])]
         shown += [core for core in cores if (core == own_core) is mine]
         for entry in shown:
             output.print(Text.assemble((entry.title, "bold"), "\n", (entry.source, "dim")), soft_wrap=True)
-            for line in _core(entry) if isinstance(entry, peaks.Core) else _card(entry):
+            for line in _core(entry) if isinstance(entry, peaks.CorePeaks) else _card(entry):
                 output.print(line)
             output.print()
 
 
-def _core(core: Core) -> Iterator[str]:
+def _core(core: CorePeaks) -> Iterator[str]:
     for dtype, per_cycle in core.flops_per_cycle.items():
         yield f"  {dtype:10} {'core':8} {per_cycle:10} FLOP per cycle"
 
 
-def _card(of: Card | Board) -> Iterator[str]:
-    from accelbench.profiling.machine.vendor_peaks import Board
+def _card(of: CardPeaks | MultiChipBoard) -> Iterator[str]:
+    from accelbench.profiling.machine.vendor_peaks import MultiChipBoard
 
-    clocks = {} if isinstance(of, Board) else of.clocks
+    clocks = {} if isinstance(of, MultiChipBoard) else of.clocks
     for dtype, units in of.flops.items():
         for unit, value in units.items():
             clock = clocks.get(dtype, {}).get(unit, of.clock_mhz)

@@ -33,7 +33,7 @@ from accelbench.doctor.profiling import (
 )
 from accelbench.doctor.quiet import check_boost, check_smt, trials_of_quiet
 from accelbench.export.document import Column, Document, Row
-from accelbench.profiling.machine.sizes import format_bytes
+from accelbench.profiling.text import format_bytes
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from accelbench.doctor.check import Check
-from accelbench.profiling.install import FRAMEWORKS, PackageSet, install_extra, install_framework
-from accelbench.profiling.machine.devices import DeviceMissing, is_installed
-from accelbench.profiling.machine.devices.nvidia import LIBRARIES, Nvidia
+from accelbench.profiling.devices import DeviceMissing, is_installed
+from accelbench.profiling.devices.nvidia import LIBRARIES, Nvidia
 from accelbench.profiling.machine.nvidia.toolkit import toolkit, toolkit_version
+from accelbench.profiling.machine.packages import FRAMEWORKS, PackageSet, install_extra, install_framework
 
 LIMIT_S = 120.0
 """The seconds that a trial may take; a framework that is imported from a cold disk takes longest."""

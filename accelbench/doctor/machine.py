@@ -8,14 +8,14 @@ from pathlib import Path
 from typing import Literal
 
 from accelbench.doctor.check import Check
-from accelbench.profiling.install import PackageSet, install_framework
-from accelbench.profiling.machine.devices import DeviceMissing, kinds
+from accelbench.profiling.devices import DeviceMissing, kinds
 from accelbench.profiling.machine.environment import cpu, limits, memory, software, system
 from accelbench.profiling.machine.environment.files import format_cpu_list, read_text
 from accelbench.profiling.machine.environment.gpu import collect_gpus
 from accelbench.profiling.machine.environment.settings import THREADS, collect_variables
 from accelbench.profiling.machine.nvidia.libcuda import CudaError, Driver, NoDriver
-from accelbench.profiling.machine.sizes import format_bytes
+from accelbench.profiling.machine.packages import PackageSet, install_framework
+from accelbench.profiling.text import format_bytes
 
 FRAMEWORKS = {
     "tensorflow": ("tensorflow", "tensorflow-cpu", "tensorflow-tpu"),

@@ -10,7 +10,7 @@ from pathlib import Path
 import platformdirs
 
 from accelbench.doctor.check import Check
-from accelbench.profiling.machine.sizes import format_bytes
+from accelbench.profiling.text import format_bytes
 
 RUN_BYTES = 2 << 30
 """The bytes that a run may want: traces of the longest trainings have 200 MB each, and a suite has ten of them."""

@@ -10,16 +10,16 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from accelbench.doctor.check import Check
-from accelbench.profiling.install import install_extra
 from accelbench.profiling.machine.environment import container
 from accelbench.profiling.machine.environment.files import read_int
-from accelbench.profiling.machine.environment.permissions import (
+from accelbench.profiling.machine.environment.system import (
     CAP_SYS_PTRACE,
     collect_gpu_counters,
     has_capability,
 )
 from accelbench.profiling.machine.nvidia.libcuda import CudaDevice, CudaError, Driver, NoDriver
 from accelbench.profiling.machine.nvidia.nvml import open_card
+from accelbench.profiling.machine.packages import install_extra
 
 YAMA_OFF = "sudo sysctl kernel.yama.ptrace_scope=0"
 

@@ -14,8 +14,8 @@ from accelbench.profiling.machine.environment.collect import collect
 from accelbench.profiling.machine.environment.cpu import CPUS
 from accelbench.profiling.machine.environment.files import format_cpu_list, read_int, read_text
 from accelbench.profiling.machine.held_back import USERS, held_back
-from accelbench.profiling.machine.noise import OTHERS_CPUS, OTHERS_SHARE, STEAL_SHARE
 from accelbench.profiling.records.environment import Environment
+from accelbench.profiling.telemetry.noise import OTHERS_CPUS, OTHERS_SHARE, STEAL_SHARE
 
 LOOK_SECONDS = 0.5
 """The time over which the load of the moment is counted: fifty ticks of the kernel's clock on each CPU."""

@@ -20,7 +20,7 @@ from accelbench.execution.ranks import GATHER_SECONDS, Hello, Peer, Ranks, hello
 from accelbench.execution.secret import SECRET, take_secret
 from accelbench.plain_text import plain
 from accelbench.profiling.ranks.channel import Address, Message
-from accelbench.profiling.ranks.meeting import arrivals, listen, refuse, welcome
+from accelbench.profiling.ranks.rendezvous import accept, authenticated_peers, listen, refuse
 from accelbench.profiling.records.environment import Environment
 
 LOG = logging.getLogger(__name__)
@@ -83,7 +83,7 @@ def is_loopback(host: str) -> bool:
 def _gather(cluster: Cluster, own: Hello, listener: socket.socket, secret: str) -> list[Peer]:
     """Return ranks 1, 2, … once each has come; who is none of them is let go."""
     peers: dict[int, Peer] = {}
-    with closing(arrivals(listener, secret, monotonic() + GATHER_SECONDS)) as coming:
+    with closing(authenticated_peers(listener, secret, monotonic() + GATHER_SECONDS)) as coming:
         while len(peers) < cluster.size - 1:
             hellos = {0: own} | {rank: peer.hello for rank, peer in peers.items()}
             try:
@@ -102,7 +102,7 @@ def _gather(cluster: Cluster, own: Hello, listener: socket.socket, secret: str) 
                 LOG.warning(plain(reason))
                 refuse(channel, reason)
             else:
-                welcome(channel)
+                accept(channel)
                 peers[other.rank] = Peer(channel, other)
     return [peers[rank] for rank in sorted(peers)]
 

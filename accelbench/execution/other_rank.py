@@ -15,7 +15,7 @@ from accelbench.execution.secret import SECRET, take_secret
 from accelbench.execution.worker import Job, Order
 from accelbench.execution.worker_process import WorkerProcess
 from accelbench.profiling.ranks.channel import Address, Channel, Message, free_port
-from accelbench.profiling.ranks.meeting import Refused, Stranger, connect, derive
+from accelbench.profiling.ranks.rendezvous import RankRefused, UnauthenticatedPeer, connect, derive
 from accelbench.profiling.records.environment import Environment
 
 ALIVE_SECONDS = 1.0
@@ -72,10 +72,14 @@ def _found(cluster: Cluster, environment: Environment, secret: str) -> Channel:
     introduction = hello(cluster, environment).model_dump(mode="json")
     try:
         return connect(rank_0, GATHER_SECONDS, secret, **introduction)
-    except Refused as refused:
+    except RankRefused as refused:
         raise UserError(str(refused)) from None
     except OSError as error:
-        advice = f": has it the same home as this host, or was {SECRET} set?" if isinstance(error, Stranger) else ""
+        advice = (
+            f": has it the same home as this host, or was {SECRET} set?"
+            if isinstance(error, UnauthenticatedPeer)
+            else ""
+        )
         raise UserError(
             f"rank {cluster.rank} did not reach rank 0 at {rank_0} within {GATHER_SECONDS:g} s: {error}{advice}"
         ) from None

@@ -19,7 +19,7 @@ from accelbench.execution.cluster import Cluster
 from accelbench.execution.store import OtherRank
 from accelbench.execution.worker import Order
 from accelbench.profiling.ranks.channel import Address, Channel, Message, free_port
-from accelbench.profiling.ranks.meeting import derive
+from accelbench.profiling.ranks.rendezvous import derive
 from accelbench.profiling.records.environment import Environment
 from accelbench.profiling.records.point import Device
 from accelbench.profiling.records.stored import Stored

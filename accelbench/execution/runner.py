@@ -30,8 +30,8 @@ from accelbench.execution.template_process import FORKS, Template
 from accelbench.execution.worker import Job, Order
 from accelbench.execution.worker_process import WorkerProcess
 from accelbench.profiling.benchmark import Benchmark
-from accelbench.profiling.machine.devices import device_kind
-from accelbench.profiling.profiled_steps import Keep
+from accelbench.profiling.devices import device_kind
+from accelbench.profiling.measure.profiled_steps import KeptFolders
 from accelbench.profiling.ranks.world import World
 from accelbench.profiling.records.point import Point
 from accelbench.profiling.records.record import Record, Status
@@ -261,7 +261,7 @@ def _job(path: Path, info: RunInfo, turn: Turn, order: Order, code: Path | None,
     name = f"{info.plan.index(turn.point) + 1:03}-{turn.point.benchmark}"
     keep = None
     if turn.round == 1:
-        keep = Keep(
+        keep = KeptFolders(
             run=path.resolve(),
             trace=f"traces/{name}" if settings.trace else None,
             host=f"host/{name}" if settings.host_profile else None,

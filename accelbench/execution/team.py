@@ -17,7 +17,7 @@ from typing import Any, NamedTuple, Protocol
 from pydantic import ValidationError
 
 from accelbench.profiling.analysis.step_parts import take_apart, with_exchange
-from accelbench.profiling.machine.devices import device_kind
+from accelbench.profiling.devices import device_kind
 from accelbench.profiling.ranks.channel import Message
 from accelbench.profiling.records.bottleneck import Bottleneck
 from accelbench.profiling.records.point import Device, Point

@@ -23,8 +23,8 @@ from accelbench.execution.affinity import with_left_out
 from accelbench.execution.plan import discover
 from accelbench.profiling.host.pyspy import allow_tracing
 from accelbench.profiling.machine.environment.cpu import collect_affinity
-from accelbench.profiling.measure import measure
-from accelbench.profiling.profiled_steps import Keep
+from accelbench.profiling.measure.point import measure
+from accelbench.profiling.measure.profiled_steps import KeptFolders
 from accelbench.profiling.ranks.channel import Channel
 from accelbench.profiling.ranks.world import DOING, World, join
 from accelbench.profiling.records.environment import Environment
@@ -50,7 +50,7 @@ class Order(Stored):
 class Job(Order):
     """The order of a worker, and the folders that it writes to."""
 
-    keep: Keep | None = None
+    keep: KeptFolders | None = None
     """The parts of the point's profile that are kept; None where nothing is."""
     code: Path | None = None
     """The folder through which the rounds of a point share the machine code of its kernels; None for a single round."""

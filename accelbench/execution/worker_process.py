@@ -20,8 +20,8 @@ from accelbench.execution.plan import discover
 from accelbench.execution.process_group import ProcessGroup
 from accelbench.execution.template_process import Started, Template
 from accelbench.execution.worker import Job
+from accelbench.profiling.devices import device_kind
 from accelbench.profiling.host.pyspy import SamplingError, find_pyspy
-from accelbench.profiling.machine.devices import device_kind
 from accelbench.profiling.ranks.channel import Channel, Message
 from accelbench.profiling.records.point import Point
 from accelbench.profiling.records.record import Record

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from accelbench.gpu_day.process import Command
 from accelbench.profiling import PROJECT
-from accelbench.profiling.machine.devices import is_installed
+from accelbench.profiling.devices import is_installed
 
 """This folder holds the packages, and in a checkout the tests."""
 GPU_TESTS = PROJECT / "tests" / "gpu"

@@ -21,7 +21,7 @@ import platformdirs
 from accelbench.errors import UserError
 from accelbench.execution.store import RunStore
 from accelbench.pack import CHUNK, PART, written_parts
-from accelbench.profiling.machine.sizes import format_bytes
+from accelbench.profiling.text import format_bytes
 
 MOST_BYTES, MOST_FILES = 8 << 30, 20_000
 """The most bytes and files that a pack may unpack to: some tens of runs with their traces."""

@@ -15,7 +15,7 @@ from typing import IO, TYPE_CHECKING, cast
 from accelbench.errors import RunBroken, UserError
 from accelbench.execution.store import LOCK, RunInfo, RunStore
 from accelbench.pack import written_parts
-from accelbench.profiling.machine.devices import kinds
+from accelbench.profiling.devices import kinds
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer

@@ -23,7 +23,7 @@ from accelbench.execution.runner import measure_turn
 from accelbench.execution.schedule import Turn
 from accelbench.execution.store import RunInfo, Settings
 from accelbench.execution.template_process import Template
-from accelbench.profiling.machine.devices import DeviceMissing, find_device
+from accelbench.profiling.devices import DeviceMissing, find_device
 from accelbench.profiling.machine.environment.collect import collect
 from accelbench.profiling.records.environment import Environment
 from accelbench.profiling.records.point import Device, Point

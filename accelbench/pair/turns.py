@@ -11,9 +11,9 @@ from time import monotonic
 from accelbench.format import percent
 from accelbench.pair.paired import LOOKS, Letter, Pair, half_width, pairs_of, speed_ratio
 from accelbench.pair.result import PointResult, judge_pairs, ratio_of, shown_figure
-from accelbench.profiling.machine.noise import crowded_out
 from accelbench.profiling.records.point import Point
 from accelbench.profiling.records.record import Record
+from accelbench.profiling.telemetry.noise import crowded_out
 from accelbench.profiling.timing.statistics import Estimate
 
 CROWDED = 0.2

@@ -8,8 +8,8 @@ from statistics import median
 
 from accelbench.facts import Fact
 from accelbench.format import UNKNOWN, clip, counted, digits, percent, seconds
-from accelbench.profiling.machine.sizes import format_bytes
 from accelbench.profiling.records.host import CATEGORIES, Category, HostCounters, HostProfile, Sampling, ThreadShare
+from accelbench.profiling.text import format_bytes
 
 THREADS, HOLDERS = 12, 4
 FEW_CORES = 8

@@ -12,9 +12,9 @@ from markupsafe import Markup
 
 from accelbench.facts import Fact
 from accelbench.format import read
-from accelbench.profiling.machine.sizes import format_bytes
 from accelbench.profiling.records.record import Profile
-from accelbench.profiling.records.trace import Kind, Operation, TraceAnalysis
+from accelbench.profiling.records.trace import Operation, OperationKind, TraceAnalysis
+from accelbench.profiling.text import format_bytes
 from accelbench.profiling.trace.formats import format_of
 from accelbench.report.bottleneck_text import bottleneck_line, bottleneck_text
 from accelbench.report.host_profile import HostPart, host_part
@@ -62,7 +62,7 @@ class Operations:
     """What ran in one place, by kind and one by one."""
 
     where: str
-    kinds: tuple[tuple[Kind, str], ...]
+    kinds: tuple[tuple[OperationKind, str], ...]
     """The kinds, each with its own time in words."""
     longest: tuple[TopOperation, ...]
 

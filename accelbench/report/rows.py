@@ -14,8 +14,7 @@ from statistics import fmean
 
 from accelbench.execution.store import RunInfo, Settings
 from accelbench.format import Reading, digits, read_figure, seconds
-from accelbench.profiling.analysis.bursts import bursts, epoch_turns
-from accelbench.profiling.analysis.course import Course, course_of, disturbances
+from accelbench.profiling.analysis.course import TimeCourse, bursts, course_of, disturbances, epoch_turns
 from accelbench.profiling.analysis.roofline import (
     BEYOND,
     Ceiling,
@@ -56,7 +55,7 @@ class Row:
     of_peak: Share
     of_peak_at_clock: Share
     of_ceiling: Share
-    course: Course
+    course: TimeCourse
     flags: tuple[Flag, ...]
 
     @property
@@ -175,7 +174,7 @@ def make_rows(records: Sequence[Record]) -> list[Row]:
     return rows_of(records, courses, ceilings(records, courses))
 
 
-def rows_of(records: Sequence[Record], courses: Sequence[Course], measured: Sequence[Ceiling] | None) -> list[Row]:
+def rows_of(records: Sequence[Record], courses: Sequence[TimeCourse], measured: Sequence[Ceiling] | None) -> list[Row]:
     """Return a row for each measured record, from the judgement on its samples and the ceilings of its run.
 
     Its share of a ceiling is unknown where the run was to measure none (`measured` is None).
@@ -199,7 +198,7 @@ def make_groups(rows: Iterable[Row]) -> list[Group]:
     return [Group(*key, tuple(rows)) for key, rows in found.items()]
 
 
-def _flags(record: Record, course: Course, of_peak: Share, of_ceiling: Share) -> Iterable[Flag]:
+def _flags(record: Record, course: TimeCourse, of_peak: Share, of_ceiling: Share) -> Iterable[Flag]:
     timing = record.timing
     assert timing is not None
     if record.noise:
@@ -318,7 +317,7 @@ class Counts:
         return Counts(*(getattr(self, each.name) + getattr(other, each.name) for each in fields(self)))
 
 
-def counts_of(records: Sequence[Record], courses: Sequence[Course]) -> Counts:
+def counts_of(records: Sequence[Record], courses: Sequence[TimeCourse]) -> Counts:
     """Return the counts of these records, with the judgements on their samples in the same order."""
     status = Counter(record.status for record in records)
     judged = zip(records, courses, strict=True)

@@ -12,7 +12,7 @@ from typing import Literal, Self
 from accelbench.execution.store import RunInfo, RunStore
 from accelbench.format import seconds
 from accelbench.history.fingerprint import fingerprint
-from accelbench.profiling.analysis.course import Course, course_of, disturbances
+from accelbench.profiling.analysis.course import TimeCourse, course_of, disturbances
 from accelbench.profiling.analysis.roofline import Ceiling, ceilings
 from accelbench.profiling.records.record import Record
 from accelbench.report.causes import Cause, causes
@@ -65,7 +65,7 @@ class Run:
         return cls(store.info(), held, LeftOut(frozenset(points), counts), store)
 
     @cached_property
-    def courses(self) -> list[Course]:
+    def courses(self) -> list[TimeCourse]:
         """Return the judgement on the samples of each record, in the order of the records."""
         return [course_of(record) for record in self.records]
 

@@ -12,8 +12,8 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullFormatter, NullLocator
 
 from accelbench.format import read
-from accelbench.profiling.machine.sizes import format_bytes
 from accelbench.profiling.records.environment import Environment
+from accelbench.profiling.text import format_bytes
 from accelbench.report.rows import Group, Row, lines
 from accelbench.report.svg import MARKERS, MUTED, SERIES, SURFACE, WIDTH, inline_svg, plot_style, tell, tick_label
 

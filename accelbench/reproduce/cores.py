@@ -8,8 +8,7 @@ from typing import Literal
 
 from accelbench.execution.affinity import granted
 from accelbench.format import digits
-from accelbench.profiling.analysis.core_counts import MIN_COUNTS
-from accelbench.profiling.analysis.cores_law import Cores, Law, needed_cores
+from accelbench.profiling.analysis.cores_law import MIN_COUNTS, Cores, Law, needed_cores
 from accelbench.reproduce.observations import (
     HOST_CORES,
     Observation,

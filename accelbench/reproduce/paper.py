@@ -11,8 +11,8 @@ from typing import Annotated, Any
 from pydantic import Field, ValidationError, model_validator
 
 from accelbench.errors import UserError
-from accelbench.profiling.near_misses import suggest
 from accelbench.profiling.records.stored import Stored, first_fault
+from accelbench.profiling.text import suggest
 from accelbench.reproduce.cores import FasterThanCores, NeedsCores
 from accelbench.reproduce.observations import Points
 from accelbench.reproduce.rules import Equal, Growth, Open, Overhead, Ratio, Slope, Trained

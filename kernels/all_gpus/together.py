@@ -50,10 +50,10 @@ def prepare(point: Point, module: str, params: Mapping[str, Scalar]) -> Task:
     one = replace(point, params={**params, **point.params})
     for card in cards:  # one after the other, because each draws its inputs in host memory
         card.prepare(import_module(f"accelbench.kernels.{module}").prepare, one).result()
-    return Together(cards).task()
+    return CardGroup(cards).task()
 
 
-class Together:
+class CardGroup:
     """Cards whose work is prepared."""
 
     def __init__(self, cards: Sequence[Card]) -> None:

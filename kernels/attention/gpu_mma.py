@@ -24,7 +24,7 @@ from pathlib import Path
 
 import numpy as np
 
-from accelbench.kernels.attention.gpu_task import Operands, gpu_task
+from accelbench.kernels.attention.gpu_task import AttentionOperands, gpu_task
 from accelbench.kernels.device_code import CudaKernel, DeviceKernel
 from accelbench.kernels.matmul import gpu_parts
 from accelbench.profiling.benchmark import Skip, Task
@@ -63,7 +63,7 @@ def prepare(point: Point) -> Task:
     return gpu_task(point, bind)
 
 
-def bind(operands: Operands) -> Callable[[int], None]:
+def bind(operands: AttentionOperands) -> Callable[[int], None]:
     """Return `run(stream)`, which enqueues the attention."""
     size = operands.size
     module = library("cupy").RawModule(code=SOURCE, options=options(operands.dtype, size.head))

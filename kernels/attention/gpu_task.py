@@ -16,7 +16,7 @@ from accelbench.profiling.records.quality import Verification
 
 
 @dataclass(frozen=True)
-class Operands:
+class AttentionOperands:
     """Q, K, V and O in device memory: contiguous CuPy arrays of `size.shape`, as `FORMATS[dtype].storage`."""
 
     size: Attention
@@ -29,7 +29,7 @@ class Operands:
 
 def gpu_task(
     point: Point,
-    bind: Callable[[Operands], Callable[[int], object]],
+    bind: Callable[[AttentionOperands], Callable[[int], object]],
     beside: Callable[[Attention], int] = lambda _: 0,
     read: Callable[[Any], Any] | None = None,
 ) -> Task:
@@ -46,7 +46,7 @@ def gpu_task(
     require_device_memory(int(work.bytes or 0) + beside(size))
     rng = point.rng()
     arrays = q, k, v, o = tuple(cupy.empty(size.shape, kind.storage) for _ in range(4))
-    run_on = bind(Operands(size, dtype, *arrays))
+    run_on = bind(AttentionOperands(size, dtype, *arrays))
 
     def load() -> list[Any]:
         drawn = [draw(rng, size.shape, dtype) for _ in range(3)]

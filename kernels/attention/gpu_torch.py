@@ -10,7 +10,7 @@ from collections.abc import Callable
 from contextlib import nullcontext
 from typing import Any
 
-from accelbench.kernels.attention.gpu_task import Operands, gpu_task
+from accelbench.kernels.attention.gpu_task import AttentionOperands, gpu_task
 from accelbench.kernels.attention.shape import Attention
 from accelbench.kernels.matmul.formats import FORMATS
 from accelbench.kernels.pytorch import pytorch
@@ -36,7 +36,7 @@ def result_bytes(size: Attention) -> int:
     return 2 * size.heads * size.sequence * size.head
 
 
-def bind(operands: Operands) -> Callable[[int], Any]:
+def bind(operands: AttentionOperands) -> Callable[[int], Any]:
     """Return `run(stream)`, which enqueues the attention and returns its result, a tensor of `size.shape`."""
     torch, causal = pytorch(), operands.size.causal
     attention = torch.nn.functional.scaled_dot_product_attention

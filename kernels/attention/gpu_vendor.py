@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from accelbench.kernels.attention.gpu_task import Operands, gpu_task
+from accelbench.kernels.attention.gpu_task import AttentionOperands, gpu_task
 from accelbench.kernels.attention.shape import Attention
 from accelbench.kernels.matmul.gpu_vendor import ARITHMETIC, CUBLAS_GEMM_DEFAULT, CUBLAS_OP_N
 from accelbench.profiling.benchmark import Skip, Task
@@ -39,7 +39,7 @@ def prepare(point: Point) -> Task:
     return gpu_task(point, bind, scratch_bytes)
 
 
-def bind(operands: Operands) -> Callable[[int], None]:
+def bind(operands: AttentionOperands) -> Callable[[int], None]:
     """Return `run(stream)`, which enqueues the attention, a block of heads after the other."""
     cupy, cublas = library("cupy"), library("cupy_backends.cuda.libs.cublas")
     size, handle = operands.size, cupy.cuda.Device().cublas_handle

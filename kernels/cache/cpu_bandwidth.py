@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from accelbench.kernels.cache.cpu_operations import OPERATIONS, Operation
+from accelbench.kernels.cache.cpu_operations import OPERATIONS, CacheOperation
 from accelbench.kernels.cache.pages import huge_empty, huge_share
 from accelbench.kernels.peak_arith.cpu_fma import observed_clock
 from accelbench.kernels.stream.cpu_numba import touch
@@ -38,7 +38,7 @@ def prepare(point: Point) -> Task:
     memory = huge_empty(threads * size // 8, np.float64)
     touch(memory, 1.0, threads)  # each core its own, so that it lies in the memory next to it
     arrays = memory.reshape(threads, -1)
-    operation: Operation = OPERATIONS[str(point.params.get("op", "read"))](arrays)
+    operation: CacheOperation = OPERATIONS[str(point.params.get("op", "read"))](arrays)
     rng = point.rng()
 
     def run() -> None:

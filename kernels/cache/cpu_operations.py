@@ -83,7 +83,7 @@ def whole_numbers(rng: np.random.Generator, array: Any) -> None:
     array[:] = rng.integers(-LARGEST, LARGEST, array.shape, np.int8, endpoint=True)
 
 
-class Operation(Protocol):
+class CacheOperation(Protocol):
     """What is done with the rows of an array, one for each core."""
 
     def draw(self, rng: np.random.Generator) -> None:

@@ -19,7 +19,7 @@ from accelbench.kernels.lockstep import Lockstep, lockstep
 from accelbench.kernels.pytorch import pytorch
 from accelbench.profiling.benchmark import Skip, Task
 from accelbench.profiling.ranks.channel import Address
-from accelbench.profiling.ranks.meeting import listen
+from accelbench.profiling.ranks.rendezvous import listen
 from accelbench.profiling.ranks.world import World, world
 from accelbench.profiling.records.point import Point
 

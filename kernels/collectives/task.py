@@ -10,7 +10,7 @@ import numpy as np
 
 from accelbench.kernels.collectives.answers import PIECE, error, numbers, tolerance
 from accelbench.kernels.collectives.messages import bus_factor, message
-from accelbench.kernels.lockstep import Lockstep, Part, together
+from accelbench.kernels.lockstep import Lockstep, RankExecution, together
 from accelbench.profiling.benchmark import Task
 from accelbench.profiling.machine.free_memory import require_memory
 from accelbench.profiling.ranks.world import World
@@ -130,7 +130,7 @@ def make_task(point: Point, engine: Engine, steps: Lockstep, here: World) -> Tas
     limit = tolerance(op, ranks)
     added_up = sizes.bytes if op == "all-reduce" and engine.trains else None
     work = Work(bytes=sizes.bytes, all_reduced=added_up)
-    return together(steps, Part(run, check, load), lambda errors: judge(errors, op, limit), work, metrics)
+    return together(steps, RankExecution(run, check, load), lambda errors: judge(errors, op, limit), work, metrics)
 
 
 def judge(errors: list[float], op: str, limit: float) -> Verification:

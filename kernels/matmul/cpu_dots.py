@@ -155,7 +155,7 @@ def multiply_all(
                         task = take_next(counter)
 
 
-class Multiplier:
+class DotMultiplier:
     """The kernel for one product and type, with its buffers; Skip where this CPU has no instruction for the type."""
 
     def __init__(self, product: Product, dtype: str, threads: int) -> None:
@@ -193,4 +193,4 @@ class Multiplier:
 
 def prepare(point: Point) -> Task:
     """Prepare random matrices, which the kernel above multiplies on all threads."""
-    return narrow_task(point, lambda product, dtype: Multiplier(product, dtype, thread_count()))
+    return narrow_task(point, lambda product, dtype: DotMultiplier(product, dtype, thread_count()))

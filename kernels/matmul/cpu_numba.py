@@ -218,7 +218,7 @@ def multiply_alone(
             task = take_next(counter)
 
 
-class Multiplier:
+class FmaMultiplier:
     """The kernel for one product and type, with its buffers."""
 
     def __init__(self, product: Product, dtype: Any, threads: int) -> None:
@@ -247,7 +247,7 @@ class Multiplier:
 def prepare(point: Point) -> Task:
     """Prepare random normal matrices, which the kernel above multiplies on all threads."""
 
-    def multiplier(product: Product, dtype: Any) -> Multiplier:
-        return Multiplier(product, dtype, thread_count())
+    def multiplier(product: Product, dtype: Any) -> FmaMultiplier:
+        return FmaMultiplier(product, dtype, thread_count())
 
     return cpu_task(point, multiplier)

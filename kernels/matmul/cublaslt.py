@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from accelbench.kernels.matmul.gpu_task import Operands
+from accelbench.kernels.matmul.gpu_task import MatmulOperands
 from accelbench.profiling.benchmark import Skip
 from accelbench.profiling.machine.nvidia.cuda import library
 
@@ -30,7 +30,7 @@ WORKSPACE = 32 << 20
 
 
 @dataclass(frozen=True)
-class Arithmetic:
+class CublasLtTypes:
     """The numbers by which cuBLASLt is asked for a type."""
 
     data_type: int
@@ -42,9 +42,9 @@ class Arithmetic:
 
 ARITHMETIC = {
     # CUDA_R_8I, CUDA_R_32I, CUBLAS_COMPUTE_32I, CUDA_R_32I
-    "int8": Arithmetic(3, 10, 72, 10, c_int32),
+    "int8": CublasLtTypes(3, 10, 72, 10, c_int32),
     # CUDA_R_8F_E4M3, CUDA_R_16BF, CUBLAS_COMPUTE_32F, CUDA_R_32F; sums in full precision, not the "fast" ones
-    "fp8": Arithmetic(28, 14, 68, 0, c_float),
+    "fp8": CublasLtTypes(28, 14, 68, 0, c_float),
 }
 
 
@@ -154,7 +154,7 @@ def _library() -> Library:
     return Library(library("cuda.pathfinder").load_nvidia_dynamic_lib("cublasLt").abs_path)
 
 
-def bind(operands: Operands) -> Callable[[int], None]:
+def bind(operands: MatmulOperands) -> Callable[[int], None]:
     """Return the function that enqueues the product on a stream; Skip where cuBLASLt has no algorithm for it here."""
     lt, sizes = _library(), operands.padded
     product = Multiplication(lt, operands.dtype, sizes.m, sizes.n, sizes.k, sizes.batch)

@@ -18,7 +18,7 @@ BLOCK = 1 << 20
 
 
 @dataclass(frozen=True)
-class Format:
+class MatmulFormat:
     """One type of arithmetic: what A and B are stored as, and what C is."""
 
     storage: str
@@ -35,14 +35,14 @@ class Format:
 
 
 FORMATS = {
-    "float64": Format("float64", "float64"),
-    "float32": Format("float32", "float32"),
-    "tf32": Format("float32", "float32"),
-    "float16": Format("float16", "float16"),
-    "bfloat16": Format("uint16", "bfloat16"),
-    "fp8": Format("uint8", "bfloat16"),
-    "int8": Format("int8", "int32"),
-    "int32": Format("int32", "int32"),
+    "float64": MatmulFormat("float64", "float64"),
+    "float32": MatmulFormat("float32", "float32"),
+    "tf32": MatmulFormat("float32", "float32"),
+    "float16": MatmulFormat("float16", "float16"),
+    "bfloat16": MatmulFormat("uint16", "bfloat16"),
+    "fp8": MatmulFormat("uint8", "bfloat16"),
+    "int8": MatmulFormat("int8", "int32"),
+    "int32": MatmulFormat("int32", "int32"),
 }
 
 

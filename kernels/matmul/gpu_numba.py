@@ -26,7 +26,7 @@ import numpy as np
 
 from accelbench.kernels.device_code import DeviceKernel, NumbaKernel
 from accelbench.kernels.matmul.adding import define_adding
-from accelbench.kernels.matmul.gpu_task import Operands, gpu_task
+from accelbench.kernels.matmul.gpu_task import MatmulOperands, gpu_task
 from accelbench.kernels.matmul.shapes import Product
 from accelbench.kernels.matmul.split import ADD_THREADS, adding_blocks, parts_of, slices_each, workspace_bytes
 from accelbench.kernels.matmul.thin import (
@@ -165,7 +165,7 @@ def prepare(point: Point) -> Task:
     return gpu_task(point, bind, unit_kind="plain", workspace=partial(workspace, dtype))
 
 
-def bind(operands: Operands) -> Callable[[int], None]:
+def bind(operands: MatmulOperands) -> Callable[[int], None]:
     """Return the function that enqueues the product on a stream."""
     sizes, kernel = operands.padded, choose(operands.padded, operands.dtype)
     parts = kernel.parts(sizes, attribute("MultiProcessorCount"))

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from accelbench.kernels.device_code import CudaKernel, DeviceKernel
-from accelbench.kernels.matmul.gpu_task import Operands
+from accelbench.kernels.matmul.gpu_task import MatmulOperands
 from accelbench.kernels.matmul.split import ADD_THREADS, adding_blocks
 
 ENTRY = "add_parts"
@@ -47,7 +47,7 @@ def words(parts: int) -> tuple[str, ...]:
     return ("parts",) if parts > 1 else ()
 
 
-def adder(kernel: Any, operands: Operands, parts: int) -> Callable[[], None]:
+def adder(kernel: Any, operands: MatmulOperands, parts: int) -> Callable[[], None]:
     """Return the function that adds the parts' sums in the workspace into C, on CuPy's current stream.
 
     It does nothing for one part.

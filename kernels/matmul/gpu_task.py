@@ -1,9 +1,9 @@
 """The task that all GPU implementations of the matrix product share: matrices on the device, the check of the answer.
 
-An implementation is a function of `Operands` that sets up what it needs and returns `run(stream)`:
+An implementation is a function of `MatmulOperands` that sets up what it needs and returns `run(stream)`:
 
     def prepare(point: Point) -> Task:
-        def bind(operands: Operands) -> Callable[[int], None]:
+        def bind(operands: MatmulOperands) -> Callable[[int], None]:
             def run(stream: int) -> None:
                 ...  # enqueue C = A·B
             return run
@@ -34,7 +34,7 @@ the bulk copy engine want it. Every implementation gets the same matrices."""
 
 
 @dataclass(frozen=True)
-class Operands:
+class MatmulOperands:
     """The matrices of a product in device memory, contiguous CuPy arrays (`.data.ptr` is the address).
 
     Every size is rounded up to whole multiples of 16 bytes of A's and B's elements; what A and B hold beyond the
@@ -59,7 +59,7 @@ class Operands:
         return Product(m, self.c.shape[2], k, batch)
 
 
-Bind = Callable[[Operands], Callable[[int], object]]
+Bind = Callable[[MatmulOperands], Callable[[int], object]]
 
 
 def gpu_task(
@@ -88,7 +88,7 @@ def gpu_task(
     b = cupy.empty((product.batch, n, k) if b_by_columns else (product.batch, k, n), stored)
     c = cupy.empty((product.batch, m, n), result)
     beside = cupy.empty(workspace(padded), "uint8")
-    run_on = bind(Operands(product, dtype, a, b, c, beside))
+    run_on = bind(MatmulOperands(product, dtype, a, b, c, beside))
 
     def load() -> tuple[Any, Any]:
         """Draw A and B, and return them without the padding that the device's have."""

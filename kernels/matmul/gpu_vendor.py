@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from accelbench.kernels.matmul import cublaslt
-from accelbench.kernels.matmul.gpu_task import Operands, gpu_task
+from accelbench.kernels.matmul.gpu_task import MatmulOperands, gpu_task
 from accelbench.profiling.benchmark import Task
 from accelbench.profiling.machine.nvidia.cuda import cupy_stream, library, require_compute_capability
 from accelbench.profiling.records.point import Point
@@ -33,7 +33,7 @@ CAPABILITY = {
 
 
 @dataclass(frozen=True)
-class Arithmetic:
+class CublasTypes:
     """The numbers by which cuBLAS is asked for a type, from library_types.h and cublas_api.h."""
 
     data_type: int
@@ -42,11 +42,11 @@ class Arithmetic:
 
 
 ARITHMETIC = {
-    "float64": Arithmetic(1, 70, "float64"),  # CUDA_R_64F, CUBLAS_COMPUTE_64F
-    "float32": Arithmetic(0, 68, "float32"),  # CUDA_R_32F, CUBLAS_COMPUTE_32F
-    "tf32": Arithmetic(0, 77, "float32"),  # CUDA_R_32F, CUBLAS_COMPUTE_32F_FAST_TF32
-    "float16": Arithmetic(2, 68, "float32"),  # CUDA_R_16F, CUBLAS_COMPUTE_32F
-    "bfloat16": Arithmetic(14, 68, "float32"),  # CUDA_R_16BF, CUBLAS_COMPUTE_32F
+    "float64": CublasTypes(1, 70, "float64"),  # CUDA_R_64F, CUBLAS_COMPUTE_64F
+    "float32": CublasTypes(0, 68, "float32"),  # CUDA_R_32F, CUBLAS_COMPUTE_32F
+    "tf32": CublasTypes(0, 77, "float32"),  # CUDA_R_32F, CUBLAS_COMPUTE_32F_FAST_TF32
+    "float16": CublasTypes(2, 68, "float32"),  # CUDA_R_16F, CUBLAS_COMPUTE_32F
+    "bfloat16": CublasTypes(14, 68, "float32"),  # CUDA_R_16BF, CUBLAS_COMPUTE_32F
 }
 
 
@@ -59,7 +59,7 @@ def prepare(point: Point) -> Task:
     return gpu_task(point, cublaslt.bind, b_by_columns=True)
 
 
-def bind(operands: Operands) -> Callable[[int], None]:
+def bind(operands: MatmulOperands) -> Callable[[int], None]:
     """Return the function that enqueues the product on a stream, by cuBLAS."""
     cublas = library("cupy_backends.cuda.libs.cublas")
     how, product = ARITHMETIC[operands.dtype], operands.product

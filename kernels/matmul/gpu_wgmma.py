@@ -40,7 +40,7 @@ import numpy as np
 
 from accelbench.kernels.device_code import CudaKernel, DeviceKernel
 from accelbench.kernels.matmul import gpu_parts
-from accelbench.kernels.matmul.gpu_task import Operands, gpu_task
+from accelbench.kernels.matmul.gpu_task import MatmulOperands, gpu_task
 from accelbench.kernels.matmul.shapes import Product
 from accelbench.kernels.matmul.split import parts_of, slices_each, workspace_bytes
 from accelbench.kernels.matmul.tensor_map import tensor_map
@@ -85,7 +85,7 @@ def workspace(size: Product) -> int:
     return workspace_bytes(parts_for(size), size.batch * size.m * size.n, gpu_parts.SUM_BYTES)
 
 
-def bind(operands: Operands) -> Callable[[int], None]:
+def bind(operands: MatmulOperands) -> Callable[[int], None]:
     """Return `run(stream)`, which enqueues the product of the whole, padded arrays."""
     size = operands.padded
     parts = parts_for(size)

@@ -10,7 +10,7 @@ import numpy as np
 from accelbench.kernels.norm.answers import DEVIATION, draw_scale, verify_norm, work_of
 from accelbench.kernels.numba_cuda import cuda
 from accelbench.kernels.rows import chunks
-from accelbench.kernels.stream.gpu_arrays import Numbers, array_length, draw_normal, poison
+from accelbench.kernels.stream.gpu_arrays import ArrayNumbers, array_length, draw_normal, poison
 from accelbench.profiling.benchmark import Task
 from accelbench.profiling.machine.nvidia.cuda import synchronize
 from accelbench.profiling.records.point import Point
@@ -29,9 +29,9 @@ def make_task(point: Point, bind: Callable[[Any, Any, Any, int], Callable[[int],
     scale = draw_scale(rng, width)
     run = bind(x, cuda.to_device(scale), out, rows)
 
-    def draw() -> Numbers:
+    def draw() -> ArrayNumbers:
         normal = draw_normal(rng, dtype)
-        numbers = Numbers(np.float32(DEVIATION) * normal.a, normal.b)
+        numbers = ArrayNumbers(np.float32(DEVIATION) * normal.a, normal.b)
         numbers.put(x)
         return numbers
 
@@ -43,7 +43,7 @@ def make_task(point: Point, bind: Callable[[Any, Any, Any, int], Callable[[int],
         synchronize()
         return verify_norm(parts(numbers), scale)
 
-    def parts(numbers: Numbers) -> Iterator[tuple[Any, Any]]:
+    def parts(numbers: ArrayNumbers) -> Iterator[tuple[Any, Any]]:
         for i, j in chunks(rows, width):
             begin, end = i * width, j * width
             found = out[begin:end].copy_to_host()

@@ -10,22 +10,22 @@ import numpy as np
 from accelbench.kernels.numba_cuda import cuda
 from accelbench.kernels.optimizer_step.answers import GRADIENT, verify_step, work_of
 from accelbench.kernels.rows import CHECKED_AT_ONCE
-from accelbench.kernels.stream.gpu_arrays import Numbers, array_length, draw_normal
+from accelbench.kernels.stream.gpu_arrays import ArrayNumbers, array_length, draw_normal
 from accelbench.profiling.benchmark import Task
 from accelbench.profiling.machine.nvidia.cuda import synchronize
 from accelbench.profiling.records.point import Point
 from accelbench.profiling.records.quality import Metric, Verification
 
 
-def draw(rng: np.random.Generator) -> list[Numbers]:
+def draw(rng: np.random.Generator) -> list[ArrayNumbers]:
     """Draw parameter, gradient, mean and mean square, which is positive."""
     parameter, gradient, mean, square = (draw_normal(rng, np.dtype(np.float32)) for _ in range(4))
     small = np.float32(GRADIENT)
     return [
         parameter,
-        Numbers(small * gradient.a, gradient.b),
-        Numbers(small * mean.a, mean.b),
-        Numbers((small * square.a) ** 2, np.abs(square.b)),
+        ArrayNumbers(small * gradient.a, gradient.b),
+        ArrayNumbers(small * mean.a, mean.b),
+        ArrayNumbers((small * square.a) ** 2, np.abs(square.b)),
     ]
 
 
@@ -40,7 +40,7 @@ def make_task(point: Point, bind: Callable[..., Callable[[int], None]], *, spare
     arrays = [cuda.device_array(length, np.float32) for _ in range(count)]
     run = bind(*arrays)
 
-    def put() -> list[Numbers]:
+    def put() -> list[ArrayNumbers]:
         numbers = draw(rng)
         for drawn, array in zip(numbers, arrays, strict=False):
             drawn.put(array)
@@ -53,7 +53,7 @@ def make_task(point: Point, bind: Callable[..., Callable[[int], None]], *, spare
         synchronize()
         return verify_step(parts(numbers))
 
-    def parts(numbers: list[Numbers]) -> Iterator[tuple[Any, Any]]:
+    def parts(numbers: list[ArrayNumbers]) -> Iterator[tuple[Any, Any]]:
         parameter, _, mean, square = arrays[:4]
         for begin in range(0, length, CHECKED_AT_ONCE):
             end = min(begin + CHECKED_AT_ONCE, length)

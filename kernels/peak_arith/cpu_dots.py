@@ -17,9 +17,9 @@ from typing import Any
 import numpy as np
 from numba import prange
 
-from accelbench.kernels.dots import Dot, dot_chains, find_dot, run_dot_chains
+from accelbench.kernels.dots import DotInstruction, dot_chains, find_dot, run_dot_chains
 from accelbench.kernels.peak_arith import cpu_tiles
-from accelbench.kernels.peak_arith.narrow_task import Numbers, Unit, narrow_task, to_bytes
+from accelbench.kernels.peak_arith.narrow_task import ExactNumbers, InstructionKernels, narrow_task, to_bytes
 from accelbench.kernels.threads import compiled, parallel
 from accelbench.kernels.tiles import find_tile_dot, refusal
 from accelbench.profiling.benchmark import Skip, Task
@@ -29,9 +29,9 @@ from accelbench.profiling.records.quality import Metric
 # |start| + steps·products·largest_factor² is at most 2²³ + 2¹⁶·4·4² < 2²⁴ in float32 and 2¹⁰ + 2¹⁰ = 2¹¹ in float16.
 # 16·65,536 steps of 28 chains are some 8 ms, so that waking threads does not show.
 NUMBERS = {
-    "int8": Numbers(1 << 30, 127, 1 << 16, 16),
-    "bfloat16": Numbers(1 << 23, 4, 1 << 16, 16),
-    "float16": Numbers(1 << 10, 1, 1 << 10, 1 << 10),
+    "int8": ExactNumbers(1 << 30, 127, 1 << 16, 16),
+    "bfloat16": ExactNumbers(1 << 23, 4, 1 << 16, 16),
+    "float16": ExactNumbers(1 << 10, 1, 1 << 10, 1 << 10),
 }
 
 
@@ -49,7 +49,7 @@ def run_on_all(sums: Any, factors: Any, steps: int, stride: int) -> None:
         run_rounds(sums[thread], factors[thread], steps, stride)
 
 
-def added(dot: Dot, a: Any, b: Any) -> Any:
+def added(dot: DotInstruction, a: Any, b: Any) -> Any:
     """Return what one instruction adds to its sums, for whole numbers a and b (…, numbers)."""
     if dot.matrix:
         rows = [x.reshape(*x.shape[:-1], 2, dot.products) for x in (a, b)]
@@ -57,7 +57,7 @@ def added(dot: Dot, a: Any, b: Any) -> Any:
     return (a * b).reshape(*a.shape[:-1], dot.sums, dot.products).sum(axis=-1)
 
 
-def unit(dot: Dot) -> Unit:
+def unit(dot: DotInstruction) -> InstructionKernels:
     """Return the ceiling's unit for an instruction, of `dot_chains()` registers of sums with the same factors."""
     dtype, numbers, chains = dot.dtype, NUMBERS[dot.dtype], dot_chains()
 
@@ -67,7 +67,7 @@ def unit(dot: Dot) -> Unit:
             a += 128
         return to_bytes(a, dtype, dot.unsigned), to_bytes(b, dtype), np.tile(added(dot, a, b), chains)
 
-    return Unit(
+    return InstructionKernels(
         *(dot.name, dtype, numbers, dot.flops, chains),
         sums=chains * dot.sums,
         factor_bytes=dot.bytes,

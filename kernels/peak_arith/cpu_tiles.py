@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numba import prange
 
-from accelbench.kernels.peak_arith.narrow_task import Numbers, Unit, to_bytes
+from accelbench.kernels.peak_arith.narrow_task import ExactNumbers, InstructionKernels, to_bytes
 from accelbench.kernels.threads import compiled, parallel
 from accelbench.kernels.tiles import (
     COLUMNS,
@@ -32,7 +32,7 @@ from accelbench.kernels.tiles import (
 
 # |start| + steps·32·largest_factor² is at most 2²³ + 2¹⁴·32·4² = 2²⁴ in float32. 16·16,384 steps of four instructions
 # are 17 million cycles, some 6 ms, so that waking threads does not show.
-NUMBERS = {"int8": Numbers(1 << 30, 127, 1 << 14, 16), "bfloat16": Numbers(1 << 23, 4, 1 << 14, 16)}
+NUMBERS = {"int8": ExactNumbers(1 << 30, 127, 1 << 14, 16), "bfloat16": ExactNumbers(1 << 23, 4, 1 << 14, 16)}
 
 
 @compiled
@@ -51,7 +51,7 @@ def run_on_all(sums: Any, factors: Any, steps: int, stride: int) -> None:
         run_rounds(sums[thread], factors[thread], steps, stride)
 
 
-def unit(dot: TileDot) -> Unit:
+def unit(dot: TileDot) -> InstructionKernels:
     """Return the ceiling's unit for an instruction, of `TILE_CHAINS` tiles of sums."""
     numbers = NUMBERS[dot.dtype]
 
@@ -61,7 +61,7 @@ def unit(dot: TileDot) -> Unit:
         stored = (to_bytes(x.reshape(threads, -1), dot.dtype) for x in (a, interleaved(b, dot.group)))
         return *stored, np.einsum("timk,tjkn->tijmn", a, b).reshape(threads, -1)
 
-    return Unit(
+    return InstructionKernels(
         *(dot.name, dot.dtype, numbers, dot.flops, TILE_CHAINS),
         sums=TILE_CHAINS * TILE_SUMS,
         factor_bytes=HELD * TILE_BYTES,

@@ -83,7 +83,7 @@ run_chains(const WORD* starts, const WORD* factors, int turns, BITS* answers, lo
 
 
 @dataclass(frozen=True)
-class Format:
+class RegisterFormat:
     """The layout of one dtype in the registers, and the whole numbers that keep its sums exact."""
 
     lanes: int
@@ -125,10 +125,10 @@ class Format:
 # |start| + STEPS·|a·b| is at most 2²⁴ in float32 (2⁵³ in float64), 2¹¹ in float16 and 2⁸ in bfloat16: up to there all
 # whole numbers are exact. The compute capability is the first with the instruction (PTX ISA, fma).
 FORMATS = {
-    "float64": Format(1, "double", "f64", "d", np.uint64, 1 << 23, (255, 255), (5, 0)),
-    "float32": Format(1, "float", "f32", "f", np.uint32, 1 << 23, (255, 255), (5, 0)),
-    "float16": Format(2, "unsigned int", "f16x2", "r", np.uint32, 512, (6, 4), (5, 3)),
-    "bfloat16": Format(2, "unsigned int", "bf16x2", "r", np.uint32, 128, (2, 1), (8, 0)),
+    "float64": RegisterFormat(1, "double", "f64", "d", np.uint64, 1 << 23, (255, 255), (5, 0)),
+    "float32": RegisterFormat(1, "float", "f32", "f", np.uint32, 1 << 23, (255, 255), (5, 0)),
+    "float16": RegisterFormat(2, "unsigned int", "f16x2", "r", np.uint32, 512, (6, 4), (5, 3)),
+    "bfloat16": RegisterFormat(2, "unsigned int", "bf16x2", "r", np.uint32, 128, (2, 1), (8, 0)),
 }
 
 

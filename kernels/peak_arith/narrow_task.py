@@ -25,7 +25,7 @@ KEPT = {"int8": np.int32, "bfloat16": np.float32, "float16": np.float16}
 
 
 @dataclass(frozen=True)
-class Numbers:
+class ExactNumbers:
     """The whole numbers that keep a type's sums exact, and how often they are added."""
 
     largest_start: int
@@ -41,12 +41,12 @@ class Numbers:
 
 
 @dataclass(frozen=True)
-class Unit:
+class InstructionKernels:
     """An instruction and the kernels that repeat it, of whose sums each step of a round advances every one."""
 
     instruction: str
     dtype: str
-    numbers: Numbers
+    numbers: ExactNumbers
     flops: int
     """The operations of one instruction."""
     chains: int
@@ -71,7 +71,7 @@ def to_bytes(numbers: Any, dtype: str, unsigned: bool = False) -> Any:
     return stored.view(np.uint8)
 
 
-def narrow_task(point: Point, unit: Unit, beside: Mapping[str, Metric]) -> Task:
+def narrow_task(point: Point, unit: InstructionKernels, beside: Mapping[str, Metric]) -> Task:
     """Return the task that measures the rate of an instruction; its metrics name it, beside those given."""
     dtype, numbers = unit.dtype, unit.numbers
     threads = thread_count() if point["cores"] == "all" else 1

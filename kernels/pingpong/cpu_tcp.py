@@ -16,7 +16,7 @@ from accelbench.kernels.pingpong.trips import Trips, make_task, require_host_mem
 from accelbench.kernels.threads import compiled
 from accelbench.profiling.benchmark import Task
 from accelbench.profiling.ranks.channel import Address, Channel
-from accelbench.profiling.ranks.meeting import connect, gather, listen
+from accelbench.profiling.ranks.rendezvous import connect, gather, listen
 from accelbench.profiling.ranks.world import World, world
 from accelbench.profiling.records.point import Point
 

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from accelbench.kernels.lockstep import Lockstep, Part, together
+from accelbench.kernels.lockstep import Lockstep, RankExecution, together
 from accelbench.profiling.benchmark import Task
 from accelbench.profiling.machine.free_memory import require_memory
 from accelbench.profiling.ranks.world import World
@@ -22,7 +22,7 @@ Trips = Callable[[Any, Any, int], object]
 the first what it received there."""
 
 
-class Memory(Protocol):
+class MessageMemory(Protocol):
     """The memory that the messages lie in."""
 
     def empty(self, size: int) -> Any:
@@ -56,7 +56,7 @@ def require_host_memory(point: Point, here: World) -> None:
     require_memory(2 * int(point["bytes"]) * here.local_size)
 
 
-def make_task(point: Point, trips: Trips, steps: Lockstep, here: World, memory: Memory = HOST) -> Task:
+def make_task(point: Point, trips: Trips, steps: Lockstep, here: World, memory: MessageMemory = HOST) -> Task:
     """Return this rank's task: one execution is a round trip, which carries the message twice.
 
     It is rank 0 whose clock counts: it begins, and it has the message in the end. What is timed comes back to where it
@@ -88,7 +88,7 @@ def make_task(point: Point, trips: Trips, steps: Lockstep, here: World, memory: 
     draw()
     return together(
         steps,
-        Part(run, check),
+        RankExecution(run, check),
         judge,
         Work(bytes=2 * size),
         lambda seconds: {"latency": Metric(seconds / 2, "s")},

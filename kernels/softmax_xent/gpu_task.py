@@ -10,7 +10,7 @@ import numpy as np
 from accelbench.kernels.numba_cuda import cuda
 from accelbench.kernels.rows import chunks
 from accelbench.kernels.softmax_xent.answers import DEVIATION, MEAN, draw_labels, verify_cross_entropy, work_of
-from accelbench.kernels.stream.gpu_arrays import PERIODS, Numbers, array_length, poison
+from accelbench.kernels.stream.gpu_arrays import PERIODS, ArrayNumbers, array_length, poison
 from accelbench.profiling.benchmark import Task
 from accelbench.profiling.machine.nvidia.cuda import synchronize
 from accelbench.profiling.records.point import Point
@@ -19,10 +19,10 @@ from accelbench.profiling.records.quality import Metric, Verification
 Bind = Callable[[Any, Any, Any, Any], Callable[[int], None]]
 
 
-def draw_scores(rng: np.random.Generator) -> Numbers:
+def draw_scores(rng: np.random.Generator) -> ArrayNumbers:
     """Draw normal numbers around MEAN, times others between 1 and 1.05, which spread about as little."""
     normal = rng.standard_normal(PERIODS[0], np.float32)
-    return Numbers(
+    return ArrayNumbers(
         np.float32(MEAN) + np.float32(DEVIATION) * normal,
         np.float32(1) + np.float32(0.05) * rng.random(PERIODS[1], np.float32),
     )
@@ -40,7 +40,7 @@ def make_task(point: Point, bind: Bind) -> Task:
     labels, losses = cuda.device_array(rows, np.int32), cuda.device_array(rows, np.float32)
     run = bind(scores, labels, losses, gradient)
 
-    def draw() -> tuple[Numbers, Any]:
+    def draw() -> tuple[ArrayNumbers, Any]:
         numbers, drawn = draw_scores(rng), draw_labels(rng, rows, width)
         numbers.put(scores)
         labels.copy_to_device(drawn)
@@ -55,7 +55,7 @@ def make_task(point: Point, bind: Bind) -> Task:
         synchronize()
         return verify_cross_entropy(parts(numbers, drawn, losses.copy_to_host()), rows)
 
-    def parts(numbers: Numbers, drawn: Any, found: Any) -> Iterator[tuple[Any, Any, Any, Any]]:
+    def parts(numbers: ArrayNumbers, drawn: Any, found: Any) -> Iterator[tuple[Any, Any, Any, Any]]:
         for i, j in chunks(rows, width):
             begin, end = i * width, j * width
             part = gradient[begin:end].copy_to_host()

@@ -168,7 +168,7 @@ def prepare(point: Point) -> Task:
     for array in arrays:
         touch(array, dtype.type(1), threads)
     rng = point.rng()
-    prepared = Dot(arrays, rng, threads) if op == "dot" else Elementwise(op, arrays, rng, threads)
+    prepared = DotProduct(arrays, rng, threads) if op == "dot" else Elementwise(op, arrays, rng, threads)
     metrics = {
         "array": Metric(n * dtype.itemsize / 2**20, "MiB"),
         "threads": Metric(threads),
@@ -214,7 +214,7 @@ class Elementwise:
         return verify_close(largest, 0.0, tolerance, "closed form of every element", scale=1.0)
 
 
-class Dot:
+class DotProduct:
     """Σ a·b, as one partial sum per thread.
 
     The inputs have one sign, uniform in [1, 2): the sum does not cancel, so that a missing part shows.

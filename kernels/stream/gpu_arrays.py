@@ -52,7 +52,7 @@ def array_length(itemsize: int, *, arrays: int, moved: int) -> int:
 
 
 @dataclass(frozen=True)
-class Numbers:
+class ArrayNumbers:
     """The random numbers of one array, as the two blocks of their factors."""
 
     a: Any
@@ -81,13 +81,13 @@ class Numbers:
         return np.concatenate(list(self.parts(begin, end)))
 
 
-def draw_normal(rng: np.random.Generator, dtype: Any) -> Numbers:
+def draw_normal(rng: np.random.Generator, dtype: Any) -> ArrayNumbers:
     """Draw standard normal numbers times others between 1 and 2, of both signs."""
     signs = rng.choice(np.array([-1, 1], dtype), PERIODS[1])
-    return Numbers(rng.standard_normal(PERIODS[0], dtype=dtype), signs * (rng.random(PERIODS[1], dtype=dtype) + 1))
+    return ArrayNumbers(rng.standard_normal(PERIODS[0], dtype=dtype), signs * (rng.random(PERIODS[1], dtype=dtype) + 1))
 
 
-def draw_whole(rng: np.random.Generator, largest: int) -> Numbers:
+def draw_whole(rng: np.random.Generator, largest: int) -> ArrayNumbers:
     """Draw whole numbers up to `largest`, never 0 and of random sign, whose sum is exact in any order and any type.
 
     Both factors have a random sign, so that any two elements are uncorrelated, and the standard deviation of a sum of
@@ -95,7 +95,9 @@ def draw_whole(rng: np.random.Generator, largest: int) -> Numbers:
     number.
     """
     signs = (rng.choice(np.array([-1, 1], np.float32), period) for period in PERIODS)
-    return Numbers(next(signs) * rng.integers(1, largest, PERIODS[0], endpoint=True).astype(np.float32), next(signs))
+    return ArrayNumbers(
+        next(signs) * rng.integers(1, largest, PERIODS[0], endpoint=True).astype(np.float32), next(signs)
+    )
 
 
 def exact_sum(parts: Iterable[tuple[Any, Any]]) -> int:
@@ -105,7 +107,7 @@ def exact_sum(parts: Iterable[tuple[Any, Any]]) -> int:
 
 def poison(array: Any, value: float = np.nan) -> None:
     """Write to every element of a Numba device array what is no right answer."""
-    Numbers(np.array([value]), np.ones(1)).put(array)
+    ArrayNumbers(np.array([value]), np.ones(1)).put(array)
 
 
 def define_fill() -> Any:

@@ -12,7 +12,15 @@ import numpy as np
 
 from accelbench.kernels.exact import LARGEST, verify_sum
 from accelbench.kernels.numba_cuda import cuda
-from accelbench.kernels.stream.gpu_arrays import PART, Numbers, array_length, draw_normal, draw_whole, exact_sum, poison
+from accelbench.kernels.stream.gpu_arrays import (
+    PART,
+    ArrayNumbers,
+    array_length,
+    draw_normal,
+    draw_whole,
+    exact_sum,
+    poison,
+)
 from accelbench.kernels.stream.operations import SCALAR, work_of
 from accelbench.profiling.benchmark import Task
 from accelbench.profiling.machine.nvidia.cuda import synchronize
@@ -40,7 +48,7 @@ def make_task(point: Point, bind: Bind, *, blocks: int = 1, threads: int = 1) ->
     out = cuda.device_array(1 if op == "dot" else length, dtype)
     run, rng = bind(x, y, sums, out), point.rng()
 
-    def run_on(first: Numbers, second: Numbers) -> None:
+    def run_on(first: ArrayNumbers, second: ArrayNumbers) -> None:
         first.put(x)
         second.put(y)
         for array in (sums, out):
@@ -72,12 +80,12 @@ def make_task(point: Point, bind: Bind, *, blocks: int = 1, threads: int = 1) ->
     return Task(run=run, verify=verify, work=work, metrics=lambda _seconds: {"array": array})
 
 
-def pairs(x: Numbers, y: Numbers, length: int) -> Iterator[tuple[Any, Any]]:
+def pairs(x: ArrayNumbers, y: ArrayNumbers, length: int) -> Iterator[tuple[Any, Any]]:
     """Return (x, y) of every PART elements."""
     return zip(x.parts(0, length), y.parts(0, length), strict=True)
 
 
-def results_of(op: str, x: Numbers, y: Numbers, out: Any) -> Iterator[tuple[Any, Any, Any]]:
+def results_of(op: str, x: ArrayNumbers, y: ArrayNumbers, out: Any) -> Iterator[tuple[Any, Any, Any]]:
     """Yield (x, y, out) of every PART elements, `out` being a Numba device array; y is None where there is none."""
     host = np.empty(min(DOWNLOADED, len(out)), out.dtype)
     for begin in range(0, len(out), DOWNLOADED):

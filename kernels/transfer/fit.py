@@ -9,7 +9,7 @@ import numpy as np
 
 
 @dataclass(frozen=True)
-class Line:
+class TransferLine:
     """seconds = latency + bytes / bandwidth, and how far it is from what was measured."""
 
     latency: float
@@ -20,7 +20,7 @@ class Line:
     """Root of the mean square of (line − measured) / measured."""
 
 
-def fit_line(sizes: Sequence[float], seconds: Sequence[float]) -> Line:
+def fit_line(sizes: Sequence[float], seconds: Sequence[float]) -> TransferLine:
     """Return the line of least Σ ((latency + sᵢ/bandwidth − tᵢ) / tᵢ)²: weighted least squares with weights 1/tᵢ².
 
     The times span five orders of magnitude, and so do their errors: unweighted, the largest size alone would decide.
@@ -36,4 +36,4 @@ def fit_line(sizes: Sequence[float], seconds: Sequence[float]) -> Line:
     if per_byte <= 0:
         raise ValueError("the times do not grow with the size: no bandwidth")
     relative = columns @ (latency, per_byte) - 1
-    return Line(float(latency), float(1 / per_byte), float(np.sqrt(np.mean(relative**2))))
+    return TransferLine(float(latency), float(1 / per_byte), float(np.sqrt(np.mean(relative**2))))

@@ -22,7 +22,7 @@ POISON = 0x5A5A5A5A
 
 
 @dataclass(frozen=True)
-class Counts:
+class SearchCounts:
     """The counts of a search below the root."""
 
     nodes: int
@@ -88,10 +88,10 @@ class Search:
         self._counts.copy_to_device(np.full(COUNTS * self.blocks, POISON, np.uint64))
         self._deepest.copy_to_device(np.full(1, POISON, np.uint32))
 
-    def counts(self) -> Counts:
+    def counts(self) -> SearchCounts:
         """Return what the last search found; the device must have finished."""
         nodes, parents, shared, lost = (int(n) for n in self._counts.copy_to_host().reshape(-1, COUNTS).sum(axis=0))
-        return Counts(nodes, parents, int(self._deepest.copy_to_host()[0]), shared, lost)
+        return SearchCounts(nodes, parents, int(self._deepest.copy_to_host()[0]), shared, lost)
 
     def nodes_by_block(self) -> Any:
         """Return how many nodes each block looked at in the last search."""

@@ -16,13 +16,14 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from accelbench.profiling.analysis.core_counts import MIN_COUNTS
 from accelbench.profiling.records.stored import Stored
 from accelbench.profiling.timing.statistics import CONFIDENCE
 
 Answer = Literal["reached", "not reached", "cannot tell"]
 Array = NDArray[np.float64]
 
+MIN_COUNTS = 3
+"""The least number of core counts: two points fit any law."""
 NEAR = 0.95
 """The share of the saturated rate that the knee reaches: it is the least number of cores that does."""
 REPLICATES = 400

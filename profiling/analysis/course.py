@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from scipy.special import stdtr
 
 from accelbench.profiling.records.record import Record
+from accelbench.profiling.records.timing import Timing
 from accelbench.profiling.timing.statistics import Samples, median_interval
 
 Kind = Literal["steady", "drifts", "two speeds"]
@@ -26,6 +27,8 @@ LEAST_PART = 5
 """The least samples of a part that is told from another: the ranges of two fives part by chance in 0.8 % of cases."""
 ROUNDS_P = 0.002
 """The p value of a trend over the rounds' medians, against what they differ by without one."""
+BURSTS = 0.10
+"""The least relative difference of mean and median step, and the least share of epoch boundaries, that is reported."""
 LEAST_ROUNDS = 5
 """The least rounds that can show a trend or two speeds: fewer lie on a line, or in two heaps, too easily."""
 LEAST_SAMPLES = 20
@@ -54,7 +57,7 @@ class Speed:
 
 
 @dataclass(frozen=True)
-class Course:
+class TimeCourse:
     """The judgement on a time course, the two speeds where there are two, and a sentence unless it is steady."""
 
     kind: Kind
@@ -62,7 +65,7 @@ class Course:
     speeds: tuple[Speed, ...] = ()
 
 
-def disturbances(record: Record, course: Course | None = None) -> list[str]:
+def disturbances(record: Record, course: TimeCourse | None = None) -> list[str]:
     """Return, in words, what makes the record's figure doubtful: the noise flags, then the course of its samples.
 
     `course` is the judgement on the samples, where it is known already: finding it takes about a millisecond.
@@ -71,28 +74,28 @@ def disturbances(record: Record, course: Course | None = None) -> list[str]:
     return [*record.noise, *([found.sentence] if found.sentence else [])]
 
 
-def course_of(record: Record) -> Course:
+def course_of(record: Record) -> TimeCourse:
     """Return the judgement on a record's samples; one without samples, or with a sample that is none, is steady.
 
     A training's steps may come in bursts by its nature, which is no disturbance: only a drift is looked for.
     """
     timing = record.timing
     if timing is None or not timing.samples or not all(0 < sample < float("inf") for sample in timing.samples):
-        return Course("steady")
+        return TimeCourse("steady")
     counts = [part.count for part in record.rounds]
     if timing.timer == "steps":
-        return _drift(_parts(timing.samples, counts)) or Course("steady")
+        return _drift(_parts(timing.samples, counts)) or TimeCourse("steady")
     return course(timing.samples, counts, CARD_RESOLUTION if timing.timer == "nvbench" else 0.0)
 
 
-def course(samples: Samples, counts_of_rounds: Sequence[int] = (), resolution: float = 0.0) -> Course:
+def course(samples: Samples, counts_of_rounds: Sequence[int] = (), resolution: float = 0.0) -> TimeCourse:
     """Return the judgement on samples in the order measured, of one round or of rounds with so many samples each.
 
     `resolution` is the number of seconds that the clock cannot tell apart. `ValueError` if the counts do not add up to
     the samples, or if these are not positive.
     """
     rounds = _parts(samples, counts_of_rounds)
-    return _two_speeds(rounds, resolution) or _drift(rounds) or Course("steady")
+    return _two_speeds(rounds, resolution) or _drift(rounds) or TimeCourse("steady")
 
 
 def _parts(samples: Samples, counts: Sequence[int]) -> list[NDArray[np.float64]]:
@@ -106,14 +109,14 @@ def _parts(samples: Samples, counts: Sequence[int]) -> list[NDArray[np.float64]]
     return np.split(x, np.cumsum(counts)[:-1])
 
 
-def _drift(rounds: Sequence[NDArray[np.float64]]) -> Course | None:
+def _drift(rounds: Sequence[NDArray[np.float64]]) -> TimeCourse | None:
     change = _change_within(rounds)
     if change is not None:
         of = " of each round" if len(rounds) > 1 else ""
-        return Course("drifts", f"it drifts: the last third{of} took {_longer(change)} than the first")
+        return TimeCourse("drifts", f"it drifts: the last third{of} took {_longer(change)} than the first")
     change = _change_over([float(np.median(samples)) for samples in rounds])
     if change is not None:
-        return Course("drifts", f"it drifts: samples took {_longer(change)} in the last round than in the first")
+        return TimeCourse("drifts", f"it drifts: samples took {_longer(change)} in the last round than in the first")
     return None
 
 
@@ -176,7 +179,7 @@ def _change_over(medians: Sequence[float]) -> float | None:
     return float(np.exp(change)) if certain and abs(change) > np.log1p(DRIFT) else None
 
 
-def _two_speeds(rounds: Sequence[NDArray[np.float64]], resolution: float) -> Course | None:
+def _two_speeds(rounds: Sequence[NDArray[np.float64]], resolution: float) -> TimeCourse | None:
     """Return the two speeds of the samples in most of the rounds, or those that whole rounds had."""
     speeds = [found for samples in rounds if (found := _speeds_within(samples, resolution))]
     if 2 * len(speeds) > len(rounds):
@@ -232,12 +235,12 @@ def _speeds(parts: Sequence[NDArray[np.float64]]) -> list[Speed]:
     return [Speed(float(np.exp(np.median(part))), len(part) / total) for part in parts]
 
 
-def _named(of: str, speeds: Sequence[Speed]) -> Course:
+def _named(of: str, speeds: Sequence[Speed]) -> TimeCourse:
     fast, slow = speeds
     words = (
         f"{fast.share:.0%} of the {of} took {_seconds(fast.seconds)}, {slow.share:.0%} took {_seconds(slow.seconds)}"
     )
-    return Course("two speeds", f"it has two speeds: {words}", tuple(speeds))
+    return TimeCourse("two speeds", f"it has two speeds: {words}", tuple(speeds))
 
 
 def _longer(factor: float) -> str:
@@ -247,3 +250,22 @@ def _longer(factor: float) -> str:
 def _seconds(value: float) -> str:
     unit, size = next((pair for pair in UNITS if value >= 0.9995 * pair[1]), UNITS[-1])  # 999.7 ms is 1 s
     return f"{value / size:.3g} {unit}"
+
+
+def bursts(timing: Timing) -> str | None:
+    """Return a sentence if the mean step within epochs differs from the median; None if both agree."""
+    ratio = timing.summary.mean / timing.summary.median
+    if timing.steady is None or abs(ratio - 1) <= BURSTS:
+        return None
+    return f"the steps come in bursts: mean step {ratio:.3g} times the median"
+
+
+def epoch_turns(timing: Timing) -> str | None:
+    """Return a sentence if epoch boundaries take a large share of the steady time; None if the share is small.
+
+    The share is the time of all steady steps beyond that of as many steps within an epoch.
+    """
+    turns = 1 - timing.summary.mean / timing.steady.mean if timing.steady else 0.0
+    if turns <= BURSTS:
+        return None
+    return f"the turns of epochs take {turns:.0%} of the time, each between the last step of one and the next step"

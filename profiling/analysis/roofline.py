@@ -14,7 +14,7 @@ from operator import itemgetter
 from statistics import fmean
 from typing import Literal, NamedTuple
 
-from accelbench.profiling.analysis.course import Course, disturbances
+from accelbench.profiling.analysis.course import TimeCourse, disturbances
 from accelbench.profiling.records.point import Device
 from accelbench.profiling.records.record import Record
 from accelbench.profiling.records.work import SHARED_CORES, Bounded, Cores
@@ -82,7 +82,7 @@ def arithmetic_intensity(record: Record) -> float | None:
     return work.flops / work.bytes
 
 
-def ceilings(records: Sequence[Record], courses: Sequence[Course] | None = None) -> list[Ceiling]:
+def ceilings(records: Sequence[Record], courses: Sequence[TimeCourse] | None = None) -> list[Ceiling]:
     """Return the best rate per device, figure, dtype and number of cores, among the records that set ceilings.
 
     A disturbed record sets one only where no other comes near it, and then one in doubt. So is a ceiling that one core

@@ -11,9 +11,8 @@ from statistics import median
 
 from accelbench.profiling.records.quality import Metric, Quality
 from accelbench.profiling.records.record import RankRecord, Record
-from accelbench.profiling.records.round import Round
 from accelbench.profiling.records.telemetry import Gauge, Telemetry
-from accelbench.profiling.records.timing import Phases, StopReason, Timing
+from accelbench.profiling.records.timing import Phases, Round, StopReason, Timing
 
 WEAKEST_FIRST: Sequence[StopReason] = (
     "time limit",

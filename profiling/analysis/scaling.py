@@ -16,7 +16,7 @@ from accelbench.profiling.records.step import StepParts
 
 
 @dataclass(frozen=True)
-class Step:
+class ScalingStep:
     """One measured number of replicas: items per second, and what that is beside the smallest number measured."""
 
     replicas: int
@@ -44,7 +44,7 @@ class Scaling:
     """The engine of the largest number of replicas."""
     weak: bool
     """Whether each replica has a batch of its own, or all share one."""
-    steps: tuple[Step, ...]
+    steps: tuple[ScalingStep, ...]
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ class LatencyBandwidth:
 
 
 @dataclass(frozen=True)
-class Predicted:
+class PredictedScaling:
     """A step on a number of replicas by the model; a prediction, checked where that number was measured."""
 
     replicas: int
@@ -114,13 +114,13 @@ def training_of(record: Record) -> tuple[object, ...]:
     return (point.benchmark, point.device, point.backend, layout.input_workers, *params)
 
 
-def _steps(by_count: Mapping[int, Record]) -> tuple[Step, ...]:
+def _steps(by_count: Mapping[int, Record]) -> tuple[ScalingStep, ...]:
     counts = sorted(by_count)
     least = counts[0]
     rates = {count: rate for count in counts if (rate := by_count[count].rate_interval("items"))}
     base, base_low, base_high = rates[least]
     return tuple(
-        Step(
+        ScalingStep(
             replicas=count,
             record=by_count[count],
             rate=rate,
@@ -180,7 +180,7 @@ def exchange_over_model(scaling: Scaling, model: LatencyBandwidth) -> float | No
     return parts.exchange_s["alone"] / model.all_reduce_s(base, parts.bytes)
 
 
-def predict(scaling: Scaling, model: LatencyBandwidth, counts: Sequence[int]) -> list[Predicted]:
+def predict(scaling: Scaling, model: LatencyBandwidth, counts: Sequence[int]) -> list[PredictedScaling]:
     """Return the step on these numbers of replicas; nothing where no step was taken apart.
 
     What a replica computes stays, in weak scaling; in strong scaling a part of it is shared out, as far as the measured
@@ -200,7 +200,7 @@ def predict(scaling: Scaling, model: LatencyBandwidth, counts: Sequence[int]) ->
         step = fixed + shared_out / count + (parts.wait_s + exposed * exchange if count > 1 else 0.0)
         record = measured.get(count)
         timing = record.timing if record else None
-        predictions.append(Predicted(count, step, exchange, timing.summary.median if timing else None))
+        predictions.append(PredictedScaling(count, step, exchange, timing.summary.median if timing else None))
     return predictions
 
 

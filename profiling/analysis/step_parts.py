@@ -14,11 +14,11 @@ import numpy as np
 
 from accelbench.profiling.analysis.bottleneck import decide
 from accelbench.profiling.records.bottleneck import CAUSES, Bottleneck, Cause
-from accelbench.profiling.records.step import Seen, StepParts
+from accelbench.profiling.records.step import IsolatedTimes, StepParts
 
 
 def take_apart(
-    step_s: float, seen: Sequence[Seen], profiler_s: float | None = None, launching: float | None = None
+    step_s: float, seen: Sequence[IsolatedTimes], profiler_s: float | None = None, launching: float | None = None
 ) -> StepParts:
     """Return the parts of a step by what all ranks saw, rank 0 first.
 

@@ -18,8 +18,8 @@ import psutil
 from accelbench.profiling.host.threads import ThreadTotals, read_threads, thread_difference
 from accelbench.profiling.machine.environment.files import read_pairs, read_text
 from accelbench.profiling.machine.environment.limits import Throttling, collect_throttling, throttled_between
-from accelbench.profiling.machine.sensors import busy_percent
 from accelbench.profiling.records.host import HostCounters
+from accelbench.profiling.telemetry.sensors import busy_percent
 
 POLL_S = 1.0
 """The seconds between two readings: what a thread used since it was last read is lost when it ends."""
@@ -42,7 +42,7 @@ REASONS = {name: reason for names, reason in UNREADABLE.items() for name in name
 
 
 @dataclass(frozen=True)
-class Reading:
+class CounterSnapshot:
     """Every total at one moment; those of an ended process are not there."""
 
     when_s: float
@@ -98,10 +98,10 @@ class HostCounterSampler:
             self._threads.update(reading.threads)
 
 
-def take_reading(pid: int, root: Path = Path("/")) -> Reading:
+def take_reading(pid: int, root: Path = Path("/")) -> CounterSnapshot:
     cores = psutil.cpu_times(percpu=True)
     steals = [core.steal for core in cores if hasattr(core, "steal")]
-    return Reading(
+    return CounterSnapshot(
         when_s=perf_counter(),
         threads=read_threads(pid, root),
         process=read_process(pid, root),
@@ -141,7 +141,7 @@ def read_network(path: Path) -> tuple[int | None, int | None]:
     return sum(int(values[0]) for values in columns), sum(int(values[8]) for values in columns)
 
 
-def count_between(begin: Reading, end: Reading, threads: Mapping[int, ThreadTotals]) -> HostCounters:
+def count_between(begin: CounterSnapshot, end: CounterSnapshot, threads: Mapping[int, ThreadTotals]) -> HostCounters:
     """Return the difference of two readings, with the threads' own."""
     found: dict[str, Any] = {
         name: value if name == "rss_peak_bytes" else value - begin.process[name]

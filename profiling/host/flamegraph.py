@@ -34,23 +34,23 @@ UNPRINTABLE = dict.fromkeys((*range(32), 127, *range(55296, 57344), 65534, 65535
 
 
 @dataclass
-class Box:
+class FlameNode:
     """One function and all that it called."""
 
     label: str
     kind: Kind
     count: int = 0
-    calls: dict[str, Box] = field(default_factory=dict)
+    calls: dict[str, FlameNode] = field(default_factory=dict)
 
-    def child(self, label: str, kind: Kind) -> Box:
-        return self.calls.setdefault(label, Box(label, kind))
+    def child(self, label: str, kind: Kind) -> FlameNode:
+        return self.calls.setdefault(label, FlameNode(label, kind))
 
 
 @dataclass(frozen=True)
-class Placed:
+class FlameBox:
     """A box with its place: from its left edge, in looks, and rows above the ground."""
 
-    box: Box
+    box: FlameNode
     left: int
     depth: int
 
@@ -78,9 +78,9 @@ def draw_flamegraph(stacks: Stacks, title: str) -> str:
     )
 
 
-def build_tree(stacks: Stacks) -> Box:
+def build_tree(stacks: Stacks) -> FlameNode:
     """Put all stacks together by what they have in common from the root; callees are in the order of their names."""
-    root = Box("all", "thread")
+    root = FlameNode("all", "thread")
     for stack, count in sorted(stacks.items(), key=lambda item: _path(item[0])):
         root.count += count
         box = root
@@ -97,19 +97,19 @@ def _path(stack: Stack) -> list[tuple[str, Kind]]:
     return thread + [(str(frame), "python" if frame.is_python else "native") for frame in stack.frames]
 
 
-def _place(box: Box, left: int, depth: int, narrowest: float) -> Iterator[Placed]:
-    pending = [Placed(box, left, depth)]  # no recursion: Python's own stacks may be a thousand deep
+def _place(box: FlameNode, left: int, depth: int, narrowest: float) -> Iterator[FlameBox]:
+    pending = [FlameBox(box, left, depth)]  # no recursion: Python's own stacks may be a thousand deep
     while pending:
         place = pending.pop()
         yield place
         edge = place.left
         for callee in place.box.calls.values():
             if callee.count >= narrowest:
-                pending.append(Placed(callee, edge, place.depth + 1))
+                pending.append(FlameBox(callee, edge, place.depth + 1))
             edge += callee.count
 
 
-def _draw(place: Placed, total: int, scale: float, height: int) -> str:
+def _draw(place: FlameBox, total: int, scale: float, height: int) -> str:
     box, x, width = place.box, MARGIN + place.left * scale, place.box.count * scale
     y = height - MARGIN - (place.depth + 1) * ROW
     share = box.count / total if total else 0.0
@@ -129,7 +129,7 @@ def _text(label: str, x: float, y: int, width: float) -> str:
     return f'<text x="{x + 3:.2f}" y="{y + 12}" pointer-events="none">{_clean(shown)}</text>'
 
 
-def _color(box: Box) -> str:
+def _color(box: FlameNode) -> str:
     """Return the colour of a box, which is the same for the same name in every graph."""
     hue, saturation = HUES[box.kind]
     shade = zlib.crc32(box.label.encode(errors="replace"))

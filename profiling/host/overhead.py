@@ -10,11 +10,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from accelbench.profiling.records.host import Overhead, Window
+from accelbench.profiling.records.host import SamplingOverhead, Window
 from accelbench.profiling.timing.statistics import median_interval
 
 
-def step_overhead(step_ends_s: Sequence[float], windows: Sequence[Window]) -> Overhead | None:
+def step_overhead(step_ends_s: Sequence[float], windows: Sequence[Window]) -> SamplingOverhead | None:
     """Return the cost of py-spy to the very training it watched: each window against the rest after it.
 
     `step_ends_s` are on the same clock as the windows, `time.perf_counter`, with NaN wherever what followed was no
@@ -32,10 +32,10 @@ def step_overhead(step_ends_s: Sequence[float], windows: Sequence[Window]) -> Ov
     return summarized(factors) if factors else None
 
 
-def summarized(factors: Sequence[float]) -> Overhead:
+def summarized(factors: Sequence[float]) -> SamplingOverhead:
     """Return the cost by these ratios of work with a probe to work without: their median and its interval."""
     interval = median_interval(factors)
-    return Overhead(
+    return SamplingOverhead(
         factor=float(np.median(factors)),
         low=interval.low,
         high=interval.high,

@@ -9,13 +9,13 @@ from time import perf_counter
 from typing import Any
 
 from accelbench.profiling.machine.environment.limits import Throttling, collect_throttling, throttled_between
-from accelbench.profiling.machine.totals import Schedule, read_schedules
 from accelbench.profiling.records.bottleneck import CpuTime
+from accelbench.profiling.telemetry.totals import Schedule, read_schedules
 from accelbench.profiling.timing.steps import WARMUP_STEPS
 
 
 @dataclass(frozen=True)
-class Moment:
+class CpuSnapshot:
     """What the kernel has counted of this process until a moment."""
 
     when_s: float
@@ -23,12 +23,12 @@ class Moment:
     throttling: Mapping[Path, Throttling]
 
 
-def read_moment(root: Path = Path("/")) -> Moment:
+def read_moment(root: Path = Path("/")) -> CpuSnapshot:
     """Read the counts of now."""
-    return Moment(perf_counter(), read_schedules(root), collect_throttling(root))
+    return CpuSnapshot(perf_counter(), read_schedules(root), collect_throttling(root))
 
 
-def cpu_between(begin: Moment, end: Moment) -> CpuTime | None:
+def cpu_between(begin: CpuSnapshot, end: CpuSnapshot) -> CpuTime | None:
     """Return the CPU time in between; None where the kernel does not tell.
 
     Threads that ended in between took their time with them: the sums are lower bounds.
@@ -53,7 +53,7 @@ class StepsCpu:
 
     def __init__(self) -> None:
         self._steps = 0
-        self._begin: Moment | None = None
+        self._begin: CpuSnapshot | None = None
         self._found: list[CpuTime] = []
 
     def callback(self) -> Any:
@@ -62,7 +62,7 @@ class StepsCpu:
 
         watch = self
 
-        class Callback(keras.callbacks.Callback):  # type: ignore[misc]
+        class CpuTimeCallback(keras.callbacks.Callback):  # type: ignore[misc]
             def on_epoch_begin(self, epoch: int, logs: Mapping[str, float] | None = None) -> None:
                 if watch._steps > WARMUP_STEPS:
                     watch._begin = read_moment()
@@ -77,7 +77,7 @@ class StepsCpu:
                     watch._found.append(found)
                 watch._begin = None
 
-        return Callback()
+        return CpuTimeCallback()
 
     def result(self) -> CpuTime | None:
         """Return the sums over the epochs; None where nothing was read."""

@@ -9,7 +9,7 @@ import psutil
 from accelbench.profiling.benchmark import Skip
 from accelbench.profiling.machine.environment.files import read_int, read_pairs
 from accelbench.profiling.machine.environment.limits import MEMORY_LIMIT_FILES, UNLIMITED_BYTES, groups
-from accelbench.profiling.machine.sizes import format_bytes
+from accelbench.profiling.text import format_bytes
 
 SHARE = 0.5
 

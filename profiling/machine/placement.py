@@ -12,7 +12,7 @@ from types import TracebackType
 from accelbench.profiling.machine.cpu_probe import slower_cpus
 from accelbench.profiling.machine.environment.cpu import collect_affinity
 from accelbench.profiling.machine.environment.files import format_cpu_list
-from accelbench.profiling.records.placement import Placement
+from accelbench.profiling.records.telemetry import Placement
 
 
 def current_cpu() -> int | None:
@@ -47,14 +47,14 @@ def cpu_for_one_core(bandwidths: Mapping[int, float]) -> int | None:
     return max(known, key=known.__getitem__) if here in slower_cpus(known) else here
 
 
-class Place:
+class ThreadPlacement:
     """Watches where the calling thread runs during its `with` block, and keeps it to one CPU if it is to."""
 
     def __init__(self, cpu: int | None = None) -> None:
         self._cpu = cpu
         self.placement = Placement()
 
-    def __enter__(self) -> Place:
+    def __enter__(self) -> ThreadPlacement:
         self._before = collect_affinity()
         if self._cpu is not None:
             os.sched_setaffinity(0, {self._cpu})

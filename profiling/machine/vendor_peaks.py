@@ -12,15 +12,14 @@ from importlib.resources import files
 
 from pydantic import Field
 
-from accelbench.profiling.records.environment import Cpu, Gpu
-from accelbench.profiling.records.peak import Peak
+from accelbench.profiling.records.environment import Cpu, Gpu, Peak
 from accelbench.profiling.records.stored import Stored
 from accelbench.profiling.records.work import Bounded
 
 PREFIXES = re.compile(r"^(NVIDIA |Tesla |GeForce )*")
 
 
-class Board(Stored):
+class MultiChipBoard(Stored):
     """The vendor's figures for a board that carries several chips, each of which is a device of its own."""
 
     title: str
@@ -39,7 +38,7 @@ class Board(Stored):
     """The peak of all chips in FLOP/s, by dtype and unit."""
 
 
-class Card(Stored):
+class CardPeaks(Stored):
     """One entry of `peaks.toml`."""
 
     name: str
@@ -59,11 +58,11 @@ class Card(Stored):
     source: str
     flops: dict[str, dict[str, float]]
     """The peak in FLOP/s, by dtype and unit (`plain` or `tensor`)."""
-    board: Board | None = None
+    board: MultiChipBoard | None = None
     """The board that carries several of these chips, where the vendor states figures for that."""
 
 
-class Core(Stored):
+class CorePeaks(Stored):
     """A CPU core's floating-point operations per cycle, an FMA counted as two."""
 
     title: str
@@ -85,18 +84,18 @@ def _table() -> dict[str, list[dict[str, object]]]:
 
 
 @cache
-def cards() -> tuple[Card, ...]:
+def cards() -> tuple[CardPeaks, ...]:
     """Return every card of `peaks.toml`, in its order."""
-    return tuple(Card.model_validate(card) for card in _table()["card"])
+    return tuple(CardPeaks.model_validate(card) for card in _table()["card"])
 
 
 @cache
-def cores() -> tuple[Core, ...]:
+def cores() -> tuple[CorePeaks, ...]:
     """Return every CPU core of `peaks.toml`, in its order."""
-    return tuple(Core.model_validate(core) for core in _table()["core"])
+    return tuple(CorePeaks.model_validate(core) for core in _table()["core"])
 
 
-def find_card(name: str) -> Card | None:
+def find_card(name: str) -> CardPeaks | None:
     """Return the card that the driver calls `name`; None if it is not in the table."""
     bare = PREFIXES.sub("", name)
     return next((card for card in cards() if re.fullmatch(card.name, bare)), None)
@@ -114,7 +113,7 @@ def peak_of_gpu(gpu: Gpu, dtype: str, figure: Bounded, unit_kind: str | None) ->
     return card_peak(card, dtype, figure, unit_kind)
 
 
-def _has_its_memory(gpu: Gpu, card: Card) -> bool:
+def _has_its_memory(gpu: Gpu, card: CardPeaks) -> bool:
     """Return whether the memory that the driver shows, if it does, is a size the card is sold with, within 10 %.
 
     Vendors' 80 GB are 80 GiB (7 % more) less what ECC and the driver keep back.
@@ -122,7 +121,7 @@ def _has_its_memory(gpu: Gpu, card: Card) -> bool:
     return gpu.memory_bytes is None or any(0.9 < gpu.memory_bytes / (size * 1e9) < 1.1 for size in card.memory_gb)
 
 
-def card_peak(card: Card, dtype: str, figure: Bounded, confined_to: str | None = None) -> Peak:
+def card_peak(card: CardPeaks, dtype: str, figure: Bounded, confined_to: str | None = None) -> Peak:
     """Return the peak of the card's best unit for the dtype, of the one that confines the arithmetic, or of memory."""
     memory = {"memory": card.bandwidth} if card.bandwidth else {}
     units = card.flops.get(dtype, {}) if figure == "flops" else memory
@@ -147,7 +146,7 @@ def cpu_flops_per_cycle(cpu: Cpu, dtype: str) -> int | None:
     return core.flops_per_cycle.get(dtype) if core else None
 
 
-def find_core(cpu: Cpu) -> Core | None:
+def find_core(cpu: Cpu) -> CorePeaks | None:
     """Return the core that this CPU is made of; None where it is not in the table or its vectors are hidden."""
     for core in cores():
         if core.vendor != cpu.vendor or core.isa not in cpu.isa:

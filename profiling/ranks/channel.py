@@ -1,7 +1,7 @@
 """The one way in which the processes of a run talk: messages, each a line of JSON, over a socket.
 
 The runner and a worker have a pair of sockets, and the ranks of a run connections by TCP, over which each proves first
-that it is none but a rank of this run (`accelbench.profiling.ranks.meeting`).
+that it is none but a rank of this run (`accelbench.profiling.ranks.rendezvous`).
 """
 
 from __future__ import annotations

@@ -54,7 +54,7 @@ class World(Stored):
 
 
 @dataclass
-class Doing:
+class RankProgress:
     """The present stage of this process, as a watcher is told it: a rank that does not come to a step holds up all."""
 
     stage: Stage = "prepare"
@@ -72,7 +72,7 @@ class Doing:
         self.steps += stage == "step"
 
 
-DOING = Doing()
+DOING = RankProgress()
 _WORLD = [World()]
 
 

@@ -119,7 +119,7 @@ class Sampling(Stored):
         return sum(window.cost_s for window in self.windows) / self.elapsed_s if self.elapsed_s else 0.0
 
 
-class Overhead(Stored):
+class SamplingOverhead(Stored):
     """The factor by which the work takes longer with the probe than without it."""
 
     factor: float
@@ -157,7 +157,7 @@ class HostProfile(Stored):
     """The counters of the process and its machine meanwhile."""
     sampling: Sampling
     """The work of py-spy that the shares rest on."""
-    overhead: Overhead | None = None
+    overhead: SamplingOverhead | None = None
     """The cost of py-spy to the steps that it watched; null where no window has steps in it and after it."""
     files: dict[str, str] = {}
     """The files for a person, below the profile's folder: `speedscope`, `flamegraph`, and with native frames

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     import numpy as np
 
 Device = str
-"""The name of a kind of device, one of `accelbench.profiling.machine.devices.kinds()`."""
+"""The name of a kind of device, one of `accelbench.profiling.devices.kinds()`."""
 Scalar = str | int
 
 

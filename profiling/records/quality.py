@@ -36,7 +36,7 @@ class Metric:
 
 
 @dataclass(frozen=True)
-class Worst:
+class WorstQuality:
     """The worst that a quality is over several subjects or trainings, where its mean may hide a bad one."""
 
     name: str
@@ -59,7 +59,7 @@ class Quality:
     """`examples` where it is the share of the held-out examples that the model is right about; null for no share."""
     better: Literal["higher", "lower"] = "higher"
     """Whether a higher or a lower value is the better."""
-    worst: tuple[Worst, ...] = ()
+    worst: tuple[WorstQuality, ...] = ()
     """The worst that it is over the subjects that the examples come from, or over several trainings."""
 
     def worst_of(self, values: Sequence[float]) -> float:

@@ -7,17 +7,15 @@ from typing import Final, Literal
 from pydantic import Field
 
 from accelbench.profiling.records.bottleneck import Bottleneck
+from accelbench.profiling.records.environment import Peak
 from accelbench.profiling.records.host import HostProfile
 from accelbench.profiling.records.layout import Layout
-from accelbench.profiling.records.peak import Peak
-from accelbench.profiling.records.placement import Placement
 from accelbench.profiling.records.point import Point
 from accelbench.profiling.records.quality import Data, Metric, Quality, Verification
-from accelbench.profiling.records.round import Round
-from accelbench.profiling.records.step import Seen, StepParts
+from accelbench.profiling.records.step import IsolatedTimes, StepParts
 from accelbench.profiling.records.stored import Moment, Seconds, Stored
-from accelbench.profiling.records.telemetry import Telemetry
-from accelbench.profiling.records.timing import Phases, Summary, Timing
+from accelbench.profiling.records.telemetry import Placement, Telemetry
+from accelbench.profiling.records.timing import Phases, Round, Summary, Timing
 from accelbench.profiling.records.trace import Capture, TraceAnalysis
 from accelbench.profiling.records.work import UNITS, Bound, Figure, Work
 
@@ -28,7 +26,7 @@ Status = Literal["measured", "failed", "skipped"]
 
 class Profile(Stored):
     """The behaviour of a training in a pass of its own after the measured one
-    (`accelbench.profiling.profiled_steps`)."""
+    (`accelbench.profiling.measure.profiled_steps`)."""
 
     bottleneck: Bottleneck
     """The verdict on what holds the training back."""
@@ -61,7 +59,7 @@ class RankRecord(Stored):
     """The further figures of this rank, by their names."""
     noise: list[str] = []
     """The disturbances of this rank's measurement, in words; empty when nothing was seen."""
-    seen: Seen | None = None
+    seen: IsolatedTimes | None = None
     """The steps of this rank without exchange, and its exchanges without steps."""
 
 
@@ -126,7 +124,7 @@ class Record(Stored):
     """The profile of a training, which says what holds it back."""
     noise: list[str] = []
     """The disturbances of this measurement, in words; empty when nothing was seen."""
-    seen: Seen | None = None
+    seen: IsolatedTimes | None = None
     """The steps of a distributed training's rank 0 without exchange, and its exchanges without steps."""
     parts: StepParts | None = None
     """The parts of a distributed training's step, by what all ranks saw."""

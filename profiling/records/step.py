@@ -5,7 +5,7 @@ from __future__ import annotations
 from accelbench.profiling.records.stored import Stored
 
 
-class Seen(Stored):
+class IsolatedTimes(Stored):
     """The parts of one rank's step that were measured apart, in seconds."""
 
     apart_s: list[float]

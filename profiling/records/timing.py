@@ -10,13 +10,14 @@ from accelbench.profiling.records.stored import (
     Count,
     Duration,
     Finite,
+    Moment,
     Positive,
     Seconds,
     Several,
     Share,
     Stored,
 )
-from accelbench.profiling.records.telemetry import Gauge
+from accelbench.profiling.records.telemetry import Gauge, Placement
 
 StopReason = Literal["relative spread", "steady noise", "time limit", "sample limit", "epochs done"]
 
@@ -151,3 +152,26 @@ class Timing(Stored):
     def costs(self) -> list[float]:
         """Return the seconds per execution whose average a rate divides by: of a training block by block, else all."""
         return [block.seconds / block.steps for block in self.steady.blocks] if self.steady else self.samples
+
+
+class Round(Stored):
+    """The measurement of a point in one process, as the joined record tells of it."""
+
+    number: Several
+    """The number of the round, from 1."""
+    order: Several
+    """The place of this measurement in the run's sequence of measurements, from 1."""
+    started: Moment
+    """The moment at which the round was begun, with its time zone."""
+    count: Several
+    """The number of samples that this round took; those of all rounds stand one after the other in the timing."""
+    loops: Several
+    """The number of executions per sample in this round."""
+    stop: StopReason
+    """The rule that ended the sampling of this round."""
+    summary: Summary
+    """The statistics of this round's samples, whose interval covers what changes within the process."""
+    placement: Placement | None = None
+    """The CPUs that the measuring thread of this round ran on."""
+    noise: list[str] = []
+    """The disturbances of this round, in words; empty when nothing was seen."""

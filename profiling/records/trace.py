@@ -54,7 +54,7 @@ class Operation(Stored):
     """The part of the own time of all operations there, 0 to 1."""
 
 
-class Kind(Stored):
+class OperationKind(Stored):
     """All operations of one kind in the traced steps."""
 
     kind: str
@@ -83,7 +83,7 @@ class XprofSteps(Stored):
     (`accelbench.profiling.trace.converters.COLUMNS`)."""
 
 
-class Converted(Stored):
+class XprofFindings(Stored):
     """The findings of xprof's converters in one trace."""
 
     version: str | None = None
@@ -96,13 +96,13 @@ class Converted(Stored):
     """The verdict of xprof on the input, in its own words."""
     operations: list[Operation] = []
     """The operations that took the most time of their own, those of the device first."""
-    kinds: list[Kind] = []
+    kinds: list[OperationKind] = []
     """The kinds of all operations that took the most, those of the device first."""
     memory_peak_bytes: int | None = None
     """The most bytes that a device's allocator had given out at a time."""
 
 
-class Events(Stored):
+class EventFindings(Stored):
     """The findings in the raw events of a whole file."""
 
     unreadable: str | None = None
@@ -119,7 +119,7 @@ class Events(Stored):
     """The mean step and its parts; null where no step was marked."""
     operations: list[Operation] = []
     """The operations that took the most time of their own, those of the device first."""
-    kinds: list[Kind] = []
+    kinds: list[OperationKind] = []
     """The kinds of all operations that took the most, those of the device first."""
     memory_peak_bytes: int | None = None
     """The most bytes that a device's allocator had given out at a time; null where the raw events do not say."""
@@ -144,7 +144,7 @@ class TraceAnalysis(Stored):
     """The steps that xprof was given, in words, where the trace is too large for it."""
     operations: list[Operation] = []
     """The operations that took the most time of their own, those of the device first."""
-    kinds: list[Kind] = []
+    kinds: list[OperationKind] = []
     """The kinds of all operations that took the most, those of the device first."""
     operations_by: str | None = None
     """The source of the operations: `xprof`, or `raw events` where xprof has no table."""

@@ -6,7 +6,7 @@ from time import perf_counter
 
 from accelbench.profiling.benchmark import Training
 from accelbench.profiling.ranks.world import DOING
-from accelbench.profiling.records.step import Seen
+from accelbench.profiling.records.step import IsolatedTimes
 from accelbench.profiling.timing.steps import StepClock, train_until
 
 APART_S = 15.0
@@ -18,7 +18,7 @@ UNTIMED = 3
 """The number of exchanges before the timed ones: the first waits for the ranks that still train."""
 
 
-def see_apart(training: Training) -> Seen | None:
+def see_apart(training: Training) -> IsolatedTimes | None:
     """Train without exchange, then exchange without training; all ranks at once, and the model is of no more use.
 
     None where the replicas exchange nothing that can be left out.
@@ -42,4 +42,4 @@ def see_apart(training: Training) -> Seen | None:
         training.exchange.alone()
         if number >= UNTIMED:
             alone.append(perf_counter() - begin)
-    return Seen(apart_s=clock.samples()[:MOST], input_s=waited, alone_s=alone, bytes=training.exchange.bytes)
+    return IsolatedTimes(apart_s=clock.samples()[:MOST], input_s=waited, alone_s=alone, bytes=training.exchange.bytes)

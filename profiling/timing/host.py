@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Callable
-from time import perf_counter_ns
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from time import perf_counter, perf_counter_ns
 
 from accelbench.profiling.records.timing import StopReason, Timing
 from accelbench.profiling.timing.statistics import summarize
@@ -119,3 +120,18 @@ def time_host(sample: Callable[[int], float], max_seconds: float) -> Timing:
         samples.append(seconds)
         rule.add(seconds, seconds * loops)
     return Timing(samples=samples, loops=loops, stop=rule.reason, timer="host", summary=summarize(samples))
+
+
+class PhaseClock:
+    """The wall seconds spent in each phase, by the field names of `accelbench.profiling.records.timing.Phases`."""
+
+    def __init__(self) -> None:
+        self.seconds: dict[str, float] = {}
+
+    @contextmanager
+    def __call__(self, name: str) -> Iterator[None]:
+        begin = perf_counter()
+        try:
+            yield
+        finally:
+            self.seconds[name] = self.seconds.get(name, 0.0) + perf_counter() - begin

@@ -74,7 +74,7 @@ def showing(trainings: int) -> Any:
 
     to = page()
 
-    class Callback(keras.callbacks.Callback):  # type: ignore[misc]
+    class PositionCallback(keras.callbacks.Callback):  # type: ignore[misc]
         begun = 0
 
         def on_epoch_begin(self, epoch: int, logs: Mapping[str, float] | None = None) -> None:
@@ -85,7 +85,7 @@ def showing(trainings: int) -> Any:
         def on_train_batch_end(self, batch: int, logs: Mapping[str, float] | None = None) -> None:
             to.step(batch + 1)
 
-    return Callback()
+    return PositionCallback()
 
 
 _PAGE = [Page()]

@@ -89,7 +89,7 @@ class StepClock:
 
         clock = self
 
-        class Callback(keras.callbacks.Callback):  # type: ignore[misc]
+        class StepClockCallback(keras.callbacks.Callback):  # type: ignore[misc]
             def on_train_begin(self, logs: Mapping[str, float] | None = None) -> None:
                 clock.train_begin = clock.train_begin or clock.now()
                 clock._fit_begins = True
@@ -104,7 +104,7 @@ class StepClock:
                 if not math.isfinite(loss):
                     raise ArithmeticError(f"the loss became {loss} in step {batch + 1} of epoch {len(clock.epochs)}")
 
-        return Callback()
+        return StepClockCallback()
 
     @property
     def first_step(self) -> float:
@@ -162,12 +162,12 @@ class QualityCurve:
 
         quality = self
 
-        class Callback(keras.callbacks.Callback):  # type: ignore[misc]
+        class QualityCallback(keras.callbacks.Callback):  # type: ignore[misc]
             def on_epoch_end(self, epoch: int, logs: Mapping[str, float] | None = None) -> None:
                 with quality.clock.stop():
                     quality.after.append(quality.training.evaluate())
 
-        return Callback()
+        return QualityCallback()
 
     def curves(self) -> dict[str, list[float]]:
         """Return each held-out quality epoch by epoch, `test_accuracy` as `val_accuracy`."""
@@ -199,7 +199,7 @@ class EnoughEpochs:
 
         enough = self
 
-        class Callback(keras.callbacks.Callback):  # type: ignore[misc]
+        class EnoughEpochsCallback(keras.callbacks.Callback):  # type: ignore[misc]
             def on_epoch_end(self, epoch: int, logs: Mapping[str, float] | None = None) -> None:
                 if not enough.least <= epoch + 1 < self.params["epochs"]:
                     return
@@ -208,7 +208,7 @@ class EnoughEpochs:
                 if steady_s >= enough.seconds:
                     enough.cut = self.model.stop_training = True
 
-        return Callback()
+        return EnoughEpochsCallback()
 
 
 def measure_training(training: Training, *watching: Any, seconds: float | None = None) -> TrainingMeasurement:

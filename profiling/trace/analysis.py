@@ -16,10 +16,10 @@ from typing import TypeVar
 
 from pydantic import ValidationError
 
-from accelbench.profiling.machine.devices import device_kind
+from accelbench.profiling.devices import device_kind
 from accelbench.profiling.records.point import Device
 from accelbench.profiling.records.stored import Stored
-from accelbench.profiling.records.trace import Converted, Events, TraceAnalysis
+from accelbench.profiling.records.trace import EventFindings, TraceAnalysis, XprofFindings
 from accelbench.profiling.trace.formats import FORMATS, format_of, newest
 
 Answer = TypeVar("Answer", bound=Stored)
@@ -40,7 +40,7 @@ def analyze(folder: Path, device: Device) -> TraceAnalysis:
         return TraceAnalysis(failure=f"no {patterns} in {folder}: no trace was written")
     with TemporaryDirectory() as scratch:
         cut = Path(scratch) / file.name
-        events = run_reader("accelbench.profiling.trace.events", [str(file), str(cut)], Events)
+        events = run_reader("accelbench.profiling.trace.events", [str(file), str(cut)], EventFindings)
         if isinstance(events, str) or events.unreadable:
             reason = events if isinstance(events, str) else events.unreadable
             return TraceAnalysis(file=str(file.relative_to(folder)), failure=reason)
@@ -48,7 +48,7 @@ def analyze(folder: Path, device: Device) -> TraceAnalysis:
     return combine(str(file.relative_to(folder)), device, events, converted)
 
 
-def read_with_xprof(file: Path, events: Events) -> Converted | str:
+def read_with_xprof(file: Path, events: EventFindings) -> XprofFindings | str:
     """Return what xprof makes of the file, or why it makes nothing."""
     if no_xprof := format_of(file.name).no_xprof:
         return no_xprof
@@ -56,10 +56,10 @@ def read_with_xprof(file: Path, events: Events) -> Converted | str:
         return "xprof is not installed (it comes with tensorboard-plugin-profile)"
     if not file.exists():
         return f"the trace has no step markers to cut it by, and its {events.size:,} bytes are too many for xprof"
-    return run_reader("accelbench.profiling.trace.converters", [str(file)], Converted)
+    return run_reader("accelbench.profiling.trace.converters", [str(file)], XprofFindings)
 
 
-def combine(file: str, device: Device, events: Events, converted: Converted | str) -> TraceAnalysis:
+def combine(file: str, device: Device, events: EventFindings, converted: XprofFindings | str) -> TraceAnalysis:
     """Put both readers' findings together."""
     missing: dict[str, str] = {}
     no_operations = "the trace shows no operation"
@@ -68,7 +68,7 @@ def combine(file: str, device: Device, events: Events, converted: Converted | st
         missing |= dict.fromkeys(("xprof_steps", "xprof_verdict"), converted)
         if not format_of(file).no_xprof:
             no_operations, no_memory = f"{converted}, and {no_operations}", converted
-        converted = Converted()
+        converted = XprofFindings()
     elif converted.steps is None:
         missing["xprof_steps"] = "xprof found no steps in the trace"
     source = converted if converted.operations else events
@@ -108,7 +108,7 @@ def verdict(waiting: float) -> str:
     return f"{found}: {waiting:.1%} of the step waits for input"
 
 
-def device_failure(device: Device, events: Events) -> str | None:
+def device_failure(device: Device, events: EventFindings) -> str | None:
     """Return why a trace of an accelerator shows nothing of it, and what mends that."""
     if device == "cpu" or events.device_events:
         return None

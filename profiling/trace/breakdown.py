@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accelbench.profiling.records.trace import PARTS, Breakdown, Part
-from accelbench.profiling.trace.lines import Integers, Line, Trace
+from accelbench.profiling.trace.lines import Integers, Trace, TraceLine
 from accelbench.profiling.trace.parts import (
     DEVICE,
     EPOCH,
@@ -115,7 +115,7 @@ class Activity:
         order = np.argsort(begins, kind="stable")
         return begins[order], ends[order]
 
-    def _add(self, line: Line) -> None:
+    def _add(self, line: TraceLine) -> None:
         if DEVICE.search(line.plane):
             self.device_events += len(line.kinds) if STREAM.search(line.name) else 0
         else:

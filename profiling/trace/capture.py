@@ -50,7 +50,7 @@ class TraceWindow:
 
         window = self
 
-        class Callback(keras.callbacks.Callback):  # type: ignore[misc]
+        class TraceCallback(keras.callbacks.Callback):  # type: ignore[misc]
             def on_epoch_begin(self, epoch: int, logs: Mapping[str, float] | None = None) -> None:
                 window.begin_epoch()
 
@@ -60,7 +60,7 @@ class TraceWindow:
             def on_train_batch_end(self, batch: int, logs: Mapping[str, float] | None = None) -> None:
                 window.end_step()
 
-        return Callback()
+        return TraceCallback()
 
     def begin_epoch(self) -> None:
         self._profiler.mark(EPOCH)

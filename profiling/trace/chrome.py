@@ -43,14 +43,14 @@ Moment = Annotated[FiniteFloat, Field(ge=-1e15, le=1e15)]
 Identifier = int | str
 
 
-class Arguments(BaseModel):
+class EventArguments(BaseModel):
     """The arguments of an event: of those, an allocation's."""
 
     device_type: int = Field(alias="Device Type", default=CPU_TYPE)
     allocated: int = Field(alias="Total Allocated", default=0)
 
 
-class Event(BaseModel):
+class ChromeEvent(BaseModel):
     """One event; times are in microseconds."""
 
     ph: str
@@ -60,24 +60,24 @@ class Event(BaseModel):
     tid: Identifier = ""
     ts: Moment = 0.0
     dur: Annotated[FiniteFloat, Field(ge=0, le=1e15)] = 0.0
-    args: Arguments | None = None
+    args: EventArguments | None = None
 
 
-class Device(BaseModel):
+class TracedDevice(BaseModel):
     """One GPU of the machine."""
 
     id: int
 
 
-class Document(BaseModel):
+class ChromeDocument(BaseModel):
     """The whole file."""
 
-    devices: list[Device] = Field([], alias="deviceProperties")
-    events: list[Event] = Field(alias="traceEvents")
+    devices: list[TracedDevice] = Field([], alias="deviceProperties")
+    events: list[ChromeEvent] = Field(alias="traceEvents")
 
 
 @dataclass(frozen=True)
-class Line:
+class ChromeLine:
     """The events of a stream, the operators of a thread, or all else that went on there."""
 
     plane: str
@@ -92,7 +92,7 @@ class Line:
         return self.begins[chosen], self.ends[chosen]
 
 
-class Trace:
+class ChromeTrace:
     """One `*.pt.trace.json.gz`, read at once."""
 
     def __init__(self, path: Path) -> None:
@@ -113,10 +113,10 @@ class Trace:
         allocations = [event.args for event in document.events if event.name == MEMORY and event.args]
         self.memory_peak_bytes = max((a.allocated for a in allocations if a.device_type != CPU_TYPE), default=None)
 
-    def lines(self) -> Iterator[Line]:
+    def lines(self) -> Iterator[ChromeLine]:
         """Yield the streams of the devices, then of each thread its operators and all else."""
-        streams: dict[tuple[Identifier, Identifier], list[Event]] = defaultdict(list)
-        threads: dict[tuple[Identifier, Identifier], list[Event]] = defaultdict(list)
+        streams: dict[tuple[Identifier, Identifier], list[ChromeEvent]] = defaultdict(list)
+        threads: dict[tuple[Identifier, Identifier], list[ChromeEvent]] = defaultdict(list)
         for event in self._events:
             if event.cat in ON_DEVICE:
                 streams[event.pid, event.tid].append(event)
@@ -131,10 +131,10 @@ class Trace:
             if others:
                 yield self._line("/host:CPU", f"thread/{number}", others)
 
-    def _line(self, plane: str, name: str, events: Sequence[Event]) -> Line:
+    def _line(self, plane: str, name: str, events: Sequence[ChromeEvent]) -> ChromeLine:
         names = sorted({plain(event.name) for event in events})
         place = {name: number for number, name in enumerate(names)}
-        return Line(
+        return ChromeLine(
             plane,
             name,
             names,
@@ -149,12 +149,12 @@ class Trace:
         return np.asarray(np.rint(microseconds * 1e3), np.int64) * 1000
 
 
-def parse(name: str, data: bytes) -> Document:
+def parse(name: str, data: bytes) -> ChromeDocument:
     """Return the document that the file holds; Unreadable if it is none."""
     if not data:
         raise Unreadable(f"{name} is empty: the profiler did not finish writing it")
     try:
-        return Document.model_validate_json(gzip.decompress(data))
+        return ChromeDocument.model_validate_json(gzip.decompress(data))
     except (OSError, EOFError, zlib.error) as error:
         raise Unreadable(f"{name} is cut short, or not compressed by gzip: {error}") from error
     except ValidationError as error:
@@ -163,9 +163,9 @@ def parse(name: str, data: bytes) -> Document:
         raise Unreadable(f"{name} is no trace of a known version: {said}") from error
 
 
-def sort_out(events: Sequence[Event]) -> tuple[list[Event], list[Event]]:
+def sort_out(events: Sequence[ChromeEvent]) -> tuple[list[ChromeEvent], list[ChromeEvent]]:
     """Return a thread's operators, but for those that make its input, and all else that went on there."""
-    operators, others = list[Event](), list[Event]()
+    operators, others = list[ChromeEvent](), list[ChromeEvent]()
     input_end = -np.inf
     for event in sorted(events, key=lambda event: (event.ts, -event.dur)):
         if event.name == INPUT_MADE or INPUT.search(event.name):

@@ -15,7 +15,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from accelbench.profiling.records.trace import Converted, Operation, XprofSteps
+from accelbench.profiling.records.trace import Operation, XprofFindings, XprofSteps
 from accelbench.profiling.trace.operations import longest
 
 COLUMNS = {
@@ -32,7 +32,7 @@ COLUMNS = {
 """The parts of a step by xprof's columns; its `input` is waiting for input and copying it to the device."""
 
 
-def convert(file: Path) -> Converted:
+def convert(file: Path) -> XprofFindings:
     """Ask xprof for its overview, its operation table and its memory profile."""
     with TemporaryDirectory() as folder:
         # The converters write what they found beside the file that they read; a trace folder is not theirs to fill.
@@ -42,7 +42,7 @@ def convert(file: Path) -> Converted:
         table = table_of_operations(ask("framework_op_stats", link))
         memory = ask("memory_profile", link)
     properties = overview.get("p", {})
-    return Converted(
+    return XprofFindings(
         version=version("xprof"),
         hardware=properties.get("hardware_type"),
         steps=mean_step(overview),

@@ -5,18 +5,18 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from accelbench.profiling.records.trace import Events
+from accelbench.profiling.records.trace import EventFindings
 from accelbench.profiling.trace.breakdown import Activity
 from accelbench.profiling.trace.formats import open_trace
 from accelbench.profiling.trace.lines import Unreadable
 from accelbench.profiling.trace.operations import longest, operations
-from accelbench.profiling.trace.xplane import Trace
+from accelbench.profiling.trace.xplane import XplaneTrace
 
 CUT_BYTES = 8_000_000
 """The bytes that xprof is given of a larger trace: it takes 37 times a file's size of memory and 0.5 s per megabyte."""
 
 
-def read_events(file: Path, cut: Path) -> Events:
+def read_events(file: Path, cut: Path) -> EventFindings:
     """Read the trace; what is wrong with it is in the answer."""
     try:
         trace = open_trace(file)
@@ -24,8 +24,8 @@ def read_events(file: Path, cut: Path) -> Events:
         breakdown = activity.breakdown()
         table = longest(operations(trace))
     except Unreadable as error:
-        return Events(unreadable=str(error))
-    found = Events(
+        return EventFindings(unreadable=str(error))
+    found = EventFindings(
         size=trace.size,
         errors=trace.errors,
         devices=activity.devices,
@@ -34,7 +34,7 @@ def read_events(file: Path, cut: Path) -> Events:
         **table,
         memory_peak_bytes=trace.memory_peak_bytes,
     )
-    if not isinstance(trace, Trace) or trace.size <= CUT_BYTES or not breakdown:
+    if not isinstance(trace, XplaneTrace) or trace.size <= CUT_BYTES or not breakdown:
         return found
     steps = max(1, breakdown.steps * CUT_BYTES // trace.size)
     trace.cut(int(activity.step_ends[steps - 1]), cut)

@@ -11,7 +11,7 @@ from accelbench.profiling.trace.lines import Trace
 
 
 @dataclass(frozen=True)
-class Format:
+class TraceFormat:
     """One format of traces."""
 
     files: str
@@ -28,14 +28,14 @@ class Format:
         return self.files.rpartition("*")[2]
 
 
-XPLANE = Format(f"plugins/profile/*/*{xplane.SUFFIX}", xplane.Trace, "TensorBoard")
+XPLANE = TraceFormat(f"plugins/profile/*/*{xplane.SUFFIX}", xplane.XplaneTrace, "TensorBoard")
 """What TensorFlow and JAX write."""
-CHROME = Format(chrome.FILES, chrome.Trace, "ui.perfetto.dev", "xprof reads no traces of PyTorch's")
+CHROME = TraceFormat(chrome.FILES, chrome.ChromeTrace, "ui.perfetto.dev", "xprof reads no traces of PyTorch's")
 """What PyTorch writes."""
 FORMATS = (XPLANE, CHROME)
 
 
-def format_of(file: str) -> Format:
+def format_of(file: str) -> TraceFormat:
     """Return the format of a trace by the name of its file."""
     return next((found for found in FORMATS if file.endswith(found.suffix)), XPLANE)
 

@@ -10,14 +10,14 @@ from typing import Any, Protocol
 
 from accelbench.profiling.machine.identity import HOST
 from accelbench.profiling.trace import chrome, xplane
-from accelbench.profiling.trace.formats import CHROME, XPLANE, Format
+from accelbench.profiling.trace.formats import CHROME, XPLANE, TraceFormat
 from accelbench.profiling.trace.parts import STEP
 
 
 class Framework(Protocol):
     """One framework's profiler; it raises whatever the framework does."""
 
-    format: Format
+    format: TraceFormat
 
     def start(self, folder: Path) -> None:
         """Start, for a trace under the folder."""

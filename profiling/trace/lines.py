@@ -18,7 +18,7 @@ class Unreadable(Exception):
     """The file is no whole trace; the message says why."""
 
 
-class Line(Protocol):
+class TraceLine(Protocol):
     """The events of one thread or stream."""
 
     @property
@@ -59,5 +59,5 @@ class Trace(Protocol):
     def memory_peak_bytes(self) -> int | None:
         """Return the most bytes that a device's allocator had given out; None where the raw events do not say."""
 
-    def lines(self) -> Iterator[Line]:
+    def lines(self) -> Iterator[TraceLine]:
         """Yield every line of every plane, the devices' first."""

@@ -10,8 +10,8 @@ from typing import Literal, TypedDict
 
 import numpy as np
 
-from accelbench.profiling.records.trace import Kind, Operation
-from accelbench.profiling.trace.lines import Line, Trace
+from accelbench.profiling.records.trace import Operation, OperationKind
+from accelbench.profiling.trace.lines import Trace, TraceLine
 from accelbench.profiling.trace.parts import DEVICE, STREAM, is_cpu_kernel
 
 TOP = 20
@@ -37,16 +37,16 @@ def operations(trace: Trace) -> list[Operation]:
     return [Operation(name=n, where=w, occurrences=int(c), self_s=s) for (w, n), (c, s) in totals.items()]
 
 
-class Longest(TypedDict):
+class LongestOperations(TypedDict):
     """The fields of a trace's findings that tell of its operations."""
 
     operations: list[Operation]
-    kinds: list[Kind]
+    kinds: list[OperationKind]
 
 
-def longest(found: Sequence[Operation]) -> Longest:
+def longest(found: Sequence[Operation]) -> LongestOperations:
     """Return the operations of each place that took the most time of their own, and the kinds of all that are there."""
-    operations, kinds = list[Operation](), list[Kind]()
+    operations, kinds = list[Operation](), list[OperationKind]()
     for place in PLACES:
         there = sorted((o for o in found if o.where == place), key=lambda operation: -operation.self_s)
         whole = sum(operation.self_s for operation in there) or inf
@@ -64,15 +64,15 @@ def without_number(name: str) -> str:
     return NUMBER.sub("", ARGUMENTS.sub("", name)) or name
 
 
-def _kind(kind: str, where: Place, those: Sequence[Operation], whole: float) -> Kind:
+def _kind(kind: str, where: Place, those: Sequence[Operation], whole: float) -> OperationKind:
     self_s = sum(operation.self_s for operation in those)
     occurrences = sum(operation.occurrences for operation in those)
-    return Kind(
+    return OperationKind(
         kind=kind, where=where, operations=len(those), occurrences=occurrences, self_s=self_s, share=self_s / whole
     )
 
 
-def self_times(line: Line, on_device: bool) -> Iterator[tuple[str, float]]:
+def self_times(line: TraceLine, on_device: bool) -> Iterator[tuple[str, float]]:
     """Yield each operation of the line and the seconds that it ran without what it called."""
     if on_device:
         counts = np.full(len(line.names), bool(STREAM.search(line.name)))

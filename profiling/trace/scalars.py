@@ -9,7 +9,7 @@ from typing import NamedTuple
 from accelbench.profiling.records.record import Record
 
 
-class Point(NamedTuple):
+class ScalarPoint(NamedTuple):
     """One value of a scalar."""
 
     step: int
@@ -18,37 +18,39 @@ class Point(NamedTuple):
     value: float
 
 
-Series = Mapping[str, Sequence[Point]]
+Series = Mapping[str, Sequence[ScalarPoint]]
 """The points by tag; what stands before the slash is the card that TensorBoard shows them on."""
 Readings = Mapping[str, Sequence[tuple[float, float]]]
 """The readings of each sensor, such as `gpu.power`: seconds since the record's start, and value."""
 
 
-def record_scalars(record: Record, readings: Readings | None = None) -> dict[str, list[Point]]:
+def record_scalars(record: Record, readings: Readings | None = None) -> dict[str, list[ScalarPoint]]:
     """Return each curve per epoch, step time and rate per step, and each sensor by its readings.
 
     Without readings a sensor's minimum, median and maximum are three points.
     """
-    series: dict[str, list[Point]] = {}
+    series: dict[str, list[ScalarPoint]] = {}
     ends = running(record.curves.get("epoch_s", []), record.phases.prepare_s)
     for name, values in record.curves.items():
         times = ends if len(ends) == len(values) else [record.phases.prepare_s] * len(values)
-        series[f"epoch/{name}"] = [Point(n, t, v) for n, (t, v) in enumerate(zip(times, values, strict=True), start=1)]
+        series[f"epoch/{name}"] = [
+            ScalarPoint(n, t, v) for n, (t, v) in enumerate(zip(times, values, strict=True), start=1)
+        ]
     if record.timing and record.timing.timer == "steps":
         samples = record.timing.samples
         times = running(samples, record.phases.prepare_s + record.phases.first_call_s + record.phases.warmup_s)
-        series["step/time_s"] = [Point(n, t, s) for n, (t, s) in enumerate(zip(times, samples, strict=True))]
+        series["step/time_s"] = [ScalarPoint(n, t, s) for n, (t, s) in enumerate(zip(times, samples, strict=True))]
         if record.work and record.work.items:
             items = record.work.items
             series[f"step/{record.work.item}_per_s"] = [
-                Point(n, t, items / s) for n, t, s in series["step/time_s"] if s
+                ScalarPoint(n, t, items / s) for n, t, s in series["step/time_s"] if s
             ]
     for name, found in (readings or {}).items():
-        series[f"telemetry/{name}"] = [Point(n, seconds, value) for n, (seconds, value) in enumerate(found)]
+        series[f"telemetry/{name}"] = [ScalarPoint(n, seconds, value) for n, (seconds, value) in enumerate(found)]
     if record.telemetry and not readings:
         for name, gauge in record.telemetry.gauges.items():
             three = (gauge.minimum, gauge.median, gauge.maximum)
-            series[f"telemetry/{name}"] = [Point(n, record.elapsed_s, value) for n, value in enumerate(three)]
+            series[f"telemetry/{name}"] = [ScalarPoint(n, record.elapsed_s, value) for n, value in enumerate(three)]
     return series
 
 

@@ -46,7 +46,7 @@ NESTED = {("XLine", "events"): "XEvent", ("XEventMetadataEntry", "value"): "XEve
 
 
 @dataclass(frozen=True)
-class Line:
+class XplaneLine:
     """The events of one thread or stream, in the order written."""
 
     plane: str
@@ -67,7 +67,7 @@ class Line:
         return begins, begins + np.fromiter((event.duration_ps for event in compress(events, wanted)), np.int64, count)
 
 
-class Trace:
+class XplaneTrace:
     """One `*.xplane.pb`, whose lines are taken apart when they are asked for."""
 
     memory_peak_bytes: int | None = None
@@ -93,14 +93,14 @@ class Trace:
         if CLOSING_PLANE not in self.planes:
             raise Unreadable(f"{path.name} has no plane {CLOSING_PLANE!r}: cut short, or from another profiler version")
 
-    def lines(self) -> Iterator[Line]:
+    def lines(self) -> Iterator[XplaneLine]:
         """Yield every line of every plane, the devices' first, one in memory at a time."""
         for plane in self._planes:
             lookup, names = metadata(plane)
             for message in map(self._line, plane.lines):
                 ids = np.fromiter((event.metadata_id for event in message.events), np.int64, len(message.events))
                 name = text(message.display_name or message.name)
-                yield Line(text(plane.name), name, names, kinds_of(ids, lookup), message, self._base_ns)
+                yield XplaneLine(text(plane.name), name, names, kinds_of(ids, lookup), message, self._base_ns)
 
     def cut(self, until_ps: int, path: Path) -> None:
         """Write the same trace without the events that begin later than that."""

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from accelbench.format import digits, headline, metric, percent, quality_text, read, read_figure, told_metrics
-from accelbench.profiling.records.quality import Data, Metric, Quality, Worst
+from accelbench.profiling.records.quality import Data, Metric, Quality, WorstQuality
 from accelbench.profiling.records.record import Record
 from tests.fixtures.report_records import record, timing, training, unmeasured
 
@@ -68,7 +68,10 @@ def test_the_headline_of_an_unmeasured_point_is_its_reason() -> None:
 
 def judged(**metrics: float) -> tuple[Record, Quality]:
     """A training with these metrics, and its quality."""
-    worst = (Worst("accuracy_worst_subject", "5 held-out subjects"), Worst("accuracy_worst", "3 trainings"))
+    worst = (
+        WorstQuality("accuracy_worst_subject", "5 held-out subjects"),
+        WorstQuality("accuracy_worst", "3 trainings"),
+    )
     quality = Quality("accuracy", headline=True, deviation="accuracy_std", of="examples", worst=worst)
     found = training(
         "cpu",

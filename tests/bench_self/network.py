@@ -21,7 +21,7 @@ from rich.console import Console
 from accelbench.execution.plan import discover
 from accelbench.kernels.pingpong.cpu_tcp import connection
 from accelbench.profiling.benchmark import Task
-from accelbench.profiling.install import not_installed
+from accelbench.profiling.machine.packages import not_installed
 from accelbench.profiling.ranks.channel import Address, free_port
 from accelbench.profiling.ranks.world import World, join, world
 from accelbench.profiling.records.point import Point

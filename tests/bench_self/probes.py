@@ -20,8 +20,8 @@ from accelbench.profiling.host.counters import HostCounterSampler
 from accelbench.profiling.host.overhead import summarized
 from accelbench.profiling.host.pyspy import allow_tracing
 from accelbench.profiling.host.sampling import BUDGET, HostSampler
-from accelbench.profiling.machine.telemetry_sampler import TelemetrySampler
-from accelbench.profiling.records.host import Overhead
+from accelbench.profiling.records.host import SamplingOverhead
+from accelbench.profiling.telemetry.sampler import TelemetrySampler
 from tests.bench_self.bounds import Bound
 
 STRETCH_S = 2.5
@@ -45,7 +45,7 @@ def probes_beside_work(console: Console) -> list[Bound]:
     return bounds
 
 
-def measure_overhead(probe: Probe, run: Callable[[], object], rounds: int = ROUNDS) -> Overhead:
+def measure_overhead(probe: Probe, run: Callable[[], object], rounds: int = ROUNDS) -> SamplingOverhead:
     """Work through pairs of stretches, one with the probe and one without, their order turned every other time."""
     factors = []
     for number in range(rounds):

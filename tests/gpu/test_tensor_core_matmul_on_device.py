@@ -7,7 +7,7 @@ from importlib import import_module
 
 import pytest
 
-from accelbench.kernels.matmul.gpu_task import Bind, Operands
+from accelbench.kernels.matmul.gpu_task import Bind, MatmulOperands
 from accelbench.profiling.machine.nvidia.cuda import synchronize
 from tests.gpu.conftest import Enqueued, Prepare
 
@@ -47,9 +47,9 @@ def test_every_run_gives_the_same_bits(
     prepared: Prepare, kernel: str, shape: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     module = import_module(f"accelbench.kernels.matmul.gpu_{kernel}")
-    handed: list[Operands] = []
+    handed: list[MatmulOperands] = []
 
-    def bind(operands: Operands, bind: Bind = module.bind) -> Callable[[int], object]:
+    def bind(operands: MatmulOperands, bind: Bind = module.bind) -> Callable[[int], object]:
         handed.append(operands)
         return bind(operands)
 

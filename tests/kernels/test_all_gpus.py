@@ -23,8 +23,8 @@ from accelbench.kernels.all_gpus import together
 from accelbench.kernels.all_gpus.comparison import OUTLIER, compare, outliers
 from accelbench.profiling.analysis.roofline import ceilings, share_of_ceiling, share_of_peak
 from accelbench.profiling.benchmark import Benchmark, Skip, Task, axis
-from accelbench.profiling.machine.devices import device_kind
-from accelbench.profiling.measure import measure
+from accelbench.profiling.devices import device_kind
+from accelbench.profiling.measure.point import measure
 from accelbench.profiling.records.layout import Layout
 from accelbench.profiling.records.point import Point
 from accelbench.profiling.records.quality import Metric, Verification

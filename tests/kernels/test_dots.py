@@ -41,7 +41,7 @@ def check(product: Product, dtype: str, threads: int, seed: int = 0) -> None:
     kind = formats.FORMATS[formats.FORMATS[dtype].result]
     c = np.full((batch, m, n), 0x7F, kind.storage)
     stored = [formats.to_storage(x.astype(np.float32), dtype) for x in (a, b)]
-    cpu_dots.Multiplier(product, dtype, threads)(*stored, c)
+    cpu_dots.DotMultiplier(product, dtype, threads)(*stored, c)
     exact = a @ b
     expected = exact if dtype == "int8" else formats.to_storage(exact.astype(np.float32), dtype)
     np.testing.assert_array_equal(c, expected)
@@ -126,7 +126,7 @@ def test_sums_are_rounded_to_bfloat16_as_ml_dtypes_does(bits: list[int]) -> None
     if len(drawn):
         ones = np.ones((1, 3, 1), np.float32)
         stored = [formats.to_storage(x.astype(np.float32), "bfloat16") for x in (a[None], ones)]
-        cpu_dots.Multiplier(Product(len(drawn), 1, 3), "bfloat16", 1)(*stored, found)
+        cpu_dots.DotMultiplier(Product(len(drawn), 1, 3), "bfloat16", 1)(*stored, found)
     np.testing.assert_array_equal(found.reshape(-1), expected)
 
 
@@ -195,11 +195,11 @@ def test_each_cpu_gets_its_widest_instruction() -> None:
     assert without.name == "sdot"
 
 
-def triple_of(dot: dots.Dot) -> str:
+def triple_of(dot: dots.DotInstruction) -> str:
     return "aarch64-unknown-linux-gnu" if "neon" in dot.needs else "x86_64-unknown-linux-gnu"
 
 
-def assembly(dot: dots.Dot, emit: Any) -> str:
+def assembly(dot: dots.DotInstruction, emit: Any) -> str:
     """Return the code for a CPU that has the instruction, of a function of pointers and one whole number."""
     llvm.initialize_all_targets()
     llvm.initialize_all_asmprinters()
@@ -218,7 +218,7 @@ def assembly(dot: dots.Dot, emit: Any) -> str:
 
 @pytest.mark.parametrize("dot", INSTRUCTIONS, ids=lambda dot: f"{dot.name}-{dot.bytes}")
 def test_the_chains_are_of_that_instruction_on_a_cpu_that_has_it(
-    dot: dots.Dot, monkeypatch: pytest.MonkeyPatch
+    dot: dots.DotInstruction, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(dots, "vector_registers", lambda: 16 if dot.bytes == 32 else 32)
 
@@ -242,7 +242,7 @@ def test_the_chains_are_of_that_instruction_on_a_cpu_that_has_it(
     ids=lambda dot: f"{dot.name}-{dot.bytes}",
 )
 def test_the_tile_is_of_that_instruction_and_stays_in_registers_on_a_cpu_that_has_it(
-    dot: dots.Dot, monkeypatch: pytest.MonkeyPatch
+    dot: dots.DotInstruction, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cpu = replace(this_cpu(), triple=triple_of(dot), features=dot.needs)
     monkeypatch.setattr(simd, "this_cpu", lambda: cpu)

@@ -29,7 +29,7 @@ def whole_numbers(product: Product, dtype: str, seed: int) -> tuple[Any, Any]:
 
 def multiply(product: Product, a: Any, b: Any, threads: int) -> Any:
     c = np.full((product.batch, product.m, product.n), np.nan, a.dtype)
-    cpu_numba.Multiplier(product, a.dtype, threads)(a, b, c)
+    cpu_numba.FmaMultiplier(product, a.dtype, threads)(a, b, c)
     return c
 
 

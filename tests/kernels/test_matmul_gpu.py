@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 
 from accelbench.kernels.matmul import cublaslt, gpu_numba, gpu_task, gpu_vendor
 from accelbench.kernels.matmul.formats import FORMATS, draw, from_storage, to_storage
-from accelbench.kernels.matmul.gpu_task import Operands
+from accelbench.kernels.matmul.gpu_task import MatmulOperands
 from accelbench.kernels.matmul.shapes import Product
 from accelbench.kernels.matmul.split import slices_each
 from accelbench.profiling.benchmark import Skip
-from accelbench.profiling.machine.devices import device_kind
+from accelbench.profiling.devices import device_kind
 from accelbench.profiling.machine.nvidia import cuda
 from accelbench.profiling.records.point import Point
 from tests.kernels.host_cupy import at, cupy
@@ -38,7 +38,7 @@ def point(dtype: str, impl: str = "vendor", **params: str | int) -> Point:
     return Point("gemm" if "shape" in params else "matmul", "gpu", {"impl": impl, "dtype": dtype, **params}, seed=3)
 
 
-def multiply(operands: Operands, b_by_columns: bool) -> None:
+def multiply(operands: MatmulOperands, b_by_columns: bool) -> None:
     b = operands.b.swapaxes(1, 2) if b_by_columns else operands.b
     result = FORMATS[operands.dtype].result
     a, b = (from_storage(np.array(x), operands.dtype).astype(np.float64) for x in (operands.a, b))
@@ -49,9 +49,9 @@ def multiply(operands: Operands, b_by_columns: bool) -> None:
 @pytest.mark.parametrize("b_by_columns", [False, True])
 @pytest.mark.parametrize("params", [{"n": 1}, {"n": 48}, {"shape": "3x5x7x11"}], ids=str)
 def test_the_padded_arrays_hold_the_product(dtype: str, b_by_columns: bool, params: dict[str, str | int]) -> None:
-    seen: list[Operands] = []
+    seen: list[MatmulOperands] = []
 
-    def bind(operands: Operands) -> Callable[[int], None]:
+    def bind(operands: MatmulOperands) -> Callable[[int], None]:
         seen.append(operands)
         return lambda stream: multiply(operands, b_by_columns)
 
@@ -70,7 +70,7 @@ def test_the_padded_arrays_hold_the_product(dtype: str, b_by_columns: bool, para
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("fault", ["nothing written", "the last row unwritten", "B misread", "one batch only"])
 def test_a_kernel_that_is_wrong_fails(dtype: str, fault: str) -> None:
-    def bind(operands: Operands) -> Callable[[int], None]:
+    def bind(operands: MatmulOperands) -> Callable[[int], None]:
         def run(stream: int) -> None:
             poisoned = np.array(operands.c)
             if fault != "nothing written":
@@ -100,7 +100,7 @@ def test_the_matrices_of_the_first_call_are_those_that_are_checked(monkeypatch: 
 
 
 def test_what_the_first_call_left_does_not_pass_for_an_answer() -> None:
-    def bind(operands: Operands) -> Callable[[int], None]:
+    def bind(operands: MatmulOperands) -> Callable[[int], None]:
         calls = iter([multiply])
         return lambda stream: next(calls, lambda *_: None)(operands, False)
 
@@ -114,7 +114,7 @@ def test_the_workspace_is_counted_and_poisoned(monkeypatch: pytest.MonkeyPatch) 
     seen: list[Any] = []
     monkeypatch.setattr(gpu_task, "require_device_memory", asked.append)
 
-    def bind(operands: Operands) -> Callable[[int], None]:
+    def bind(operands: MatmulOperands) -> Callable[[int], None]:
         def run(stream: int) -> None:
             seen.append(np.array(operands.workspace).view(np.float32))
             operands.workspace[:] = 0
@@ -141,7 +141,7 @@ def test_our_plain_float64_arithmetic_is_held_against_the_plain_units(monkeypatc
 def test_inputs_are_fresh_at_each_verification() -> None:
     drawn: list[Any] = []
 
-    def bind(operands: Operands) -> Callable[[int], None]:
+    def bind(operands: MatmulOperands) -> Callable[[int], None]:
         def run(stream: int) -> None:
             drawn.append(np.array(operands.a))
             multiply(operands, b_by_columns=False)

@@ -97,7 +97,7 @@ def test_a_wrong_element_fails(op, fault):
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_a_dot_product_without_one_threads_part_fails(dtype, monkeypatch):
     arrays = [cpu_numba.aligned_empty(4 * 64 * cpu_numba.CHUNK, dtype) for _ in range(3)]
-    checked = cpu_numba.Dot(arrays, np.random.default_rng(1), threads=4)
+    checked = cpu_numba.DotProduct(arrays, np.random.default_rng(1), threads=4)
     assert checked.verify().passed
     honest = cpu_numba.dot
 
@@ -111,7 +111,7 @@ def test_a_dot_product_without_one_threads_part_fails(dtype, monkeypatch):
 
 def test_a_float64_dot_product_without_one_element_fails(monkeypatch):
     arrays = [cpu_numba.aligned_empty(4 * 64 * cpu_numba.CHUNK, "float64") for _ in range(3)]
-    checked = cpu_numba.Dot(arrays, np.random.default_rng(1), threads=4)
+    checked = cpu_numba.DotProduct(arrays, np.random.default_rng(1), threads=4)
     honest = cpu_numba.dot
 
     def lost_element(a, b, partial):

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from accelbench.profiling.analysis.course import Course
+from accelbench.profiling.analysis.course import TimeCourse
 from accelbench.profiling.analysis.roofline import ceilings, share_of_ceiling, share_of_peak
 from accelbench.profiling.benchmark import Benchmark, Task, axis
 from accelbench.profiling.machine.environment.collect import collect
-from accelbench.profiling.measure import measure
+from accelbench.profiling.measure.point import measure
 from accelbench.profiling.records.point import Point
 from accelbench.profiling.records.quality import Verification
 from accelbench.profiling.records.record import Record
@@ -53,7 +53,7 @@ def test_axes_may_be_called_anything_and_the_shares_are_right() -> None:
     bounds = [measured(limits, *pair).model_copy(update=quiet) for pair in pairs]
     found = measured(benchmark("fft"), "breit", "einer")
     (own,) = (record for record in bounds if record.point.params == found.point.params)
-    share = share_of_ceiling(found, ceilings(bounds, [Course("steady")] * len(bounds)))
+    share = share_of_ceiling(found, ceilings(bounds, [TimeCourse("steady")] * len(bounds)))
     rate, bound = found.rate(), own.rate()
     assert rate
     assert bound

@@ -141,14 +141,14 @@ def looking(patch: pytest.MonkeyPatch, change: Callable[[Any, Any], Any]) -> Non
     """Change whom a decoded token sees."""
     from keras import ops
 
-    from accelbench.workloads.language.decoder import Block
+    from accelbench.workloads.language.decoder import DecoderBlock
 
-    own = Block.cached
+    own = DecoderBlock.cached
 
     def cached(self: Any, x: Any, by: Any, seen: Any, keep: Any) -> Any:
         return own(self, x, by, change(seen, ops) if seen.shape[0] == 1 else seen, keep)
 
-    patch.setattr(Block, "cached", cached)
+    patch.setattr(DecoderBlock, "cached", cached)
 
 
 def reading(patch: pytest.MonkeyPatch, generator: Any, turns: Any = None, cache: Any = None) -> None:

@@ -11,8 +11,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from accelbench.profiling.benchmark import REGISTRY, Skip, Training
-from accelbench.profiling.flop_counts.framework import framework_metrics
 from accelbench.profiling.machine import free_memory as memory
+from accelbench.profiling.measure.flop_counts.framework import framework_metrics
 from accelbench.profiling.records.point import Point
 from accelbench.profiling.records.quality import Metric
 from accelbench.workloads.data.pipeline import Feed

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from accelbench.profiling.benchmark import Skip, Training
 from accelbench.profiling.records.point import Point
-from accelbench.profiling.records.quality import Metric, Quality, Worst
+from accelbench.profiling.records.quality import Metric, Quality, WorstQuality
 from accelbench.workloads import bilstm_har, data, rnn_imdb
 from accelbench.workloads.data import Activities, Reviews, load_har, load_imdb
 from tests.requirements import ANY_BACKEND
@@ -98,7 +98,10 @@ def test_repeats_start_anew_and_give_mean_and_deviation() -> None:
 
 
 def test_the_worst_subject_is_the_worst_of_all_trainings() -> None:
-    qualities = (Quality("right", worst=(Worst("right_worst_subject", "2 subjects"),)), Quality("loss", better="lower"))
+    qualities = (
+        Quality("right", worst=(WorstQuality("right_worst_subject", "2 subjects"),)),
+        Quality("loss", better="lower"),
+    )
     trainings = [
         {"right": Metric(0.9), "right_worst_subject": Metric(0.7), "loss": Metric(0.2), "sum_error": Metric(0.0)},
         {"right": Metric(0.8), "right_worst_subject": Metric(0.75), "loss": Metric(0.4), "sum_error": Metric(0.0)},

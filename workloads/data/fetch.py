@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from accelbench.profiling.near_misses import suggest
+from accelbench.profiling.text import suggest
 from accelbench.workloads.data.cache import CACHE_VARIABLE, DataError, cache_directory, sha256_of
 from accelbench.workloads.data.download import Progress, download
 from accelbench.workloads.data.sources import OWN_FOLDERS, SOURCES, SUMS, Source

@@ -109,7 +109,7 @@ class DataParallel(Strategy):
         sizes = [
             math.prod(variable.shape) * np.dtype(variable.dtype).itemsize for variable in model.trainable_variables
         ]
-        alone = _Alone(self._together.device_mesh.backend_mesh, model)
+        alone = _IsolatedAllReduce(self._together.device_mesh.backend_mesh, model)
         return Exchange(partial(self._train_apart, model, batches), alone, sum(sizes))
 
     def _train_apart(self, model: Any, batches: Feed, callbacks: list[Any]) -> None:
@@ -163,7 +163,7 @@ def _replicate(model: Any, distribution: Any) -> None:
         variable._value = jax.make_array_from_single_device_arrays(variable.shape, sharding, copies)
 
 
-class _Alone:
+class _IsolatedAllReduce:
     """Add up random numbers, as many as the gradients of a model, over all devices."""
 
     def __init__(self, mesh: Any, model: Any) -> None:

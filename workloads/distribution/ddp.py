@@ -8,7 +8,7 @@ from typing import Any
 
 from accelbench.profiling.benchmark import Exchange
 from accelbench.profiling.ranks.channel import Address
-from accelbench.profiling.ranks.meeting import listen
+from accelbench.profiling.ranks.rendezvous import listen
 from accelbench.profiling.records.point import Point
 from accelbench.workloads.data.pipeline import Feed
 from accelbench.workloads.distribution.sockets import meet_directly
@@ -83,7 +83,7 @@ class Ddp(Strategy):
             return None
         learning = [variable.value for variable in model.trainable_variables]
         size = sum(tensor.numel() * tensor.element_size() for tensor in learning)
-        return Exchange(partial(self._apart, model, batches), _Alone(partial(self._replicated, model)), size)
+        return Exchange(partial(self._apart, model, batches), _IsolatedBuckets(partial(self._replicated, model)), size)
 
     def _apart(self, model: Any, batches: Feed, callbacks: list[Any]) -> None:
         with self._replicated(model).no_sync():
@@ -121,7 +121,7 @@ def _together() -> Any:
     import torch
     from torch import distributed
 
-    class Callback(keras.callbacks.Callback):  # type: ignore[misc]
+    class EpochAverages(keras.callbacks.Callback):  # type: ignore[misc]
         def on_epoch_end(self, epoch: int, logs: dict[str, float] | None = None) -> None:
             with torch.no_grad():
                 for variable in self.model.metrics_variables:  # sums and counts
@@ -133,10 +133,10 @@ def _together() -> Any:
                 {name: float(value) for name, value in self.model.get_metrics_result().items()}
             )
 
-    return Callback()
+    return EpochAverages()
 
 
-class _Alone:
+class _IsolatedBuckets:
     """Average random numbers, in pieces as large as those in which DDP by now exchanges the gradients."""
 
     def __init__(self, replica: Callable[[], Any]) -> None:

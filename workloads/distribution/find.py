@@ -8,9 +8,9 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
+from accelbench.profiling import modules_of
 from accelbench.profiling.benchmark import Only, Skip, Values, in_words
-from accelbench.profiling.machine.devices import kinds
-from accelbench.profiling.modules import modules_of
+from accelbench.profiling.devices import kinds
 from accelbench.profiling.ranks.world import world
 from accelbench.profiling.records.point import Point, Scalar
 from accelbench.workloads.distribution.strategy import AXES, Strategy

@@ -87,7 +87,7 @@ def _unit(compute: Callable[..., Any], variables: list[Any], inside: list[Any] |
     import torch
     from torch.distributed.fsdp import fully_shard
 
-    class Unit(torch.nn.Module):  # type: ignore[misc]
+    class ShardedUnit(torch.nn.Module):  # type: ignore[misc]
         def __init__(self) -> None:
             super().__init__()
             self.inside = torch.nn.ModuleList(inside)
@@ -102,7 +102,7 @@ def _unit(compute: Callable[..., Any], variables: list[Any], inside: list[Any] |
             for variable, part in zip(variables, self.parts, strict=True):
                 variable._value = part
 
-    unit = fully_shard(Unit())
+    unit = fully_shard(ShardedUnit())
     # gloo cannot average.
     unit.set_force_sum_reduction_for_comms(not torch.cuda.is_available())
     return unit

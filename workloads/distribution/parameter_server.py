@@ -10,7 +10,7 @@ from typing import Any
 
 from accelbench.profiling.benchmark import Serving, Skip
 from accelbench.profiling.ranks.channel import Address, Channel
-from accelbench.profiling.ranks.meeting import connect, gather, listen
+from accelbench.profiling.ranks.rendezvous import connect, gather, listen
 from accelbench.profiling.records.layout import Layout
 from accelbench.profiling.records.point import Point
 from accelbench.workloads.data.pipeline import Feed

@@ -10,7 +10,7 @@ LOCAL = "local"
 """The name that TensorFlow has for a TPU of this machine, a Cloud TPU VM or one of Colab's."""
 
 
-class Tpu(OwnFit):
+class TpuReplicas(OwnFit):
     """The cores are all that the TPU has; it is found as Kimm, Paik & Kimm (MCSoC-2021) do, by a cluster resolver."""
 
     backends = ("tensorflow",)

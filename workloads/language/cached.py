@@ -22,7 +22,7 @@ Cache = list[Pair]
 """The keys and values of each block, (batch, shared heads, length, head)."""
 
 
-class Generated(NamedTuple):
+class GenerationStep(NamedTuple):
     """What a phase gives: the likeliest tokens, their scores, and the cache with all tokens that were read."""
 
     tokens: Any
@@ -32,7 +32,7 @@ class Generated(NamedTuple):
     cache: Cache
 
 
-Phase = Callable[[Any, Cache], Generated]
+Phase = Callable[[Any, Cache], GenerationStep]
 """A function of tokens and the cache of those before."""
 
 
@@ -56,12 +56,12 @@ class Generator:
         shape, dtype = self.of.cache_shape, self.blocks[0].compute_dtype
         return [(ops.full(shape, value, dtype), ops.full(shape, value, dtype)) for _ in self.blocks]
 
-    def _prefill(self, prompt: Any, cache: Cache) -> Generated:
+    def _prefill(self, prompt: Any, cache: Cache) -> GenerationStep:
         """Return what follows on prompts (batch, context)."""
         scores, cache = self._read(prompt, cache, 0, self.of.context)
-        return Generated(likeliest(scores)[:, None], scores[:, None], cache)
+        return GenerationStep(likeliest(scores)[:, None], scores[:, None], cache)
 
-    def _decode(self, token: Any, cache: Cache) -> Generated:
+    def _decode(self, token: Any, cache: Cache) -> GenerationStep:
         """Return what follows on the token (batch, 1) behind the context, so many tokens as are to be new."""
         of = self.of
 
@@ -75,7 +75,7 @@ class Generator:
 
         nothing = ops.zeros((of.batch, of.new), "int32"), ops.zeros((of.batch, of.new, VOCABULARY), "float32")
         _, tokens, scores, cache = ops.fori_loop(0, of.new, step, (token[:, 0], *nothing, cache))
-        return Generated(tokens, scores, cache)
+        return GenerationStep(tokens, scores, cache)
 
     def _read(self, tokens: Any, cache: Cache, begin: Any, length: int) -> tuple[Any, Cache]:
         """Return the scores (batch, vocabulary) of what follows on the last of the tokens from `begin` on.
@@ -119,7 +119,7 @@ def compiled(model: Any, phase: Phase) -> Phase:
         return without_gradients
     import jax
 
-    def pure(weights: list[Any], tokens: Any, cache: Cache) -> Generated:
+    def pure(weights: list[Any], tokens: Any, cache: Cache) -> GenerationStep:
         # As arguments the weights stay what they are; as constants XLA would copy and fold them.
         with keras.StatelessScope(state_mapping=list(zip(model.variables, weights, strict=True))):
             return phase(tokens, cache)

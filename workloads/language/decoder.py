@@ -37,7 +37,7 @@ def decoder(size: Size, sequence: int, attention: str = "math", recomputed: bool
     table = embedding(VOCABULARY, size.width, embeddings_initializer=drawn(SPREAD), name="embedding")
     found = table(tokens)
     for number in range(size.blocks):
-        found = Block(size, sequence, attention, recomputed, name=f"block_{number}")(found)
+        found = DecoderBlock(size, sequence, attention, recomputed, name=f"block_{number}")(found)
     found = layers.RMSNormalization(epsilon=EPSILON, name="norm")(found)
     return keras.Model(tokens, Scores(table, sequence, name="scores")(found))
 
@@ -61,7 +61,7 @@ def drawn(spread: float) -> Any:
     return keras.initializers.RandomNormal(stddev=spread)
 
 
-class Block(layers.Layer):  # type: ignore[misc]
+class DecoderBlock(layers.Layer):  # type: ignore[misc]
     """Attention and a gated network; (batch, sequence, width) before and after."""
 
     def __init__(self, size: Size, sequence: int, attention: str, recomputed: bool, **options: Any) -> None:
@@ -125,7 +125,7 @@ class Block(layers.Layer):  # type: ignore[misc]
         return self.out(ops.reshape(x, (-1, x.shape[1], self.size.width)))
 
     def products(self) -> int:
-        """Return the multiply-adds of a sequence, for `accelbench.profiling.flop_counts.layers`."""
+        """Return the multiply-adds of a sequence, for `accelbench.profiling.measure.flop_counts.layers`."""
         return self.size.products(self.sequence)
 
 
@@ -141,7 +141,7 @@ class Scores(layers.Layer):  # type: ignore[misc]
         return ops.cast(ops.matmul(x, ops.transpose(table)), "float32")
 
     def products(self) -> int:
-        """Return the multiply-adds of a sequence, for `accelbench.profiling.flop_counts.layers`."""
+        """Return the multiply-adds of a sequence, for `accelbench.profiling.measure.flop_counts.layers`."""
         words, width = self.table.embeddings.shape
         return int(self.sequence * words * width)
 

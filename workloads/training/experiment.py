@@ -7,8 +7,8 @@ from dataclasses import replace
 from typing import Any
 
 from accelbench.profiling.benchmark import Training
-from accelbench.profiling.flop_counts.layers import model_flops
-from accelbench.profiling.records.quality import Data, Metric, Quality, Verification, Worst
+from accelbench.profiling.measure.flop_counts.layers import model_flops
+from accelbench.profiling.records.quality import Data, Metric, Quality, Verification, WorstQuality
 from accelbench.profiling.records.work import Work
 from accelbench.workloads.data.pipeline import Feed
 from accelbench.workloads.distribution.strategy import Strategy
@@ -87,7 +87,7 @@ def classifier(
     x, labels = held_out
     qualities: tuple[Quality, ...] = CLASSIFIER
     if subjects is not None:
-        worst = Worst("test_accuracy_worst_subject", f"{len(set(subjects.tolist()))} held-out subjects")
+        worst = WorstQuality("test_accuracy_worst_subject", f"{len(set(subjects.tolist()))} held-out subjects")
         qualities = tuple(replace(each, worst=(worst,)) if each.headline else each for each in CLASSIFIER)
 
     def evaluate() -> dict[str, Metric]:

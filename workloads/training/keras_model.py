@@ -8,9 +8,9 @@ from types import SimpleNamespace
 from typing import Any
 
 from accelbench.profiling.benchmark import Skip
-from accelbench.profiling.install import not_installed
-from accelbench.profiling.machine.devices import device_kind
+from accelbench.profiling.devices import device_kind
 from accelbench.profiling.machine.environment.cpu import count_usable
+from accelbench.profiling.machine.packages import not_installed
 from accelbench.profiling.records.point import Point
 from accelbench.workloads.distribution.find import strategy_of
 from accelbench.workloads.distribution.strategy import Strategy

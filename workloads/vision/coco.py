@@ -18,7 +18,7 @@ MASK_THRESHOLD = 0.5
 
 
 @dataclass(frozen=True)
-class Found:
+class ImageDetections:
     """The D objects found on one image, best first."""
 
     boxes: NDArray[np.float32]
@@ -33,14 +33,14 @@ class Found:
     @classmethod
     def above(
         cls, score: float, boxes: Any, scores: Any, classes: Any, masks: NDArray[np.uint8] | None = None
-    ) -> Found:
+    ) -> ImageDetections:
         """Return the objects whose score is higher than that."""
         kept = scores > score
         return cls(boxes[kept], scores[kept], classes[kept], None if masks is None else masks[kept])
 
 
 def mean_average_precision(
-    scenes: Sequence[Scene], found: Sequence[Found], classes: int, kind: Literal["bbox", "segm"]
+    scenes: Sequence[Scene], found: Sequence[ImageDetections], classes: int, kind: Literal["bbox", "segm"]
 ) -> tuple[float, float]:
     """Return COCO's mAP over IoU thresholds of 0.5, 0.55 … 0.95, and mAP at 0.5, of at most 100 objects an image."""
     from pycocotools.coco import COCO
@@ -75,7 +75,7 @@ def mean_average_precision(
     return float(evaluation.stats[0]), float(evaluation.stats[1])
 
 
-def _describe(objects: Scene | Found, kind: str) -> list[dict[str, Any]]:
+def _describe(objects: Scene | ImageDetections, kind: str) -> list[dict[str, Any]]:
     """Return COCO's description of each object: its class, and its box [left, top, width, height] or its mask."""
     from pycocotools import mask as run_lengths
 
@@ -92,7 +92,7 @@ def _describe(objects: Scene | Found, kind: str) -> list[dict[str, Any]]:
     return described
 
 
-def mean_iou(scenes: Sequence[Scene], found: Sequence[Found], classes: int) -> float:
+def mean_iou(scenes: Sequence[Scene], found: Sequence[ImageDetections], classes: int) -> float:
     """Return the IoU of a class's pixels over all images, averaged over the ground and the classes that occur.
 
     Where masks overlap, the pixel is that of the better score. PASCAL VOC's measure of segmentation.

@@ -49,7 +49,7 @@ class SceneData:
 
 
 @dataclass(frozen=True)
-class Examples:
+class DetectionExamples:
     """Scenes as a detector is trained on them: (image, objects), the objects filled up to `most`."""
 
     scenes: Scenes
@@ -67,7 +67,7 @@ class Examples:
 
 
 @dataclass(frozen=True)
-class MaskExamples(Examples):
+class MaskExamples(DetectionExamples):
     """Examples with masks; the boxes go into the network as well, which trains on regions around them."""
 
     def __getitem__(self, index: int) -> Any:

@@ -14,7 +14,7 @@ from accelbench.workloads.data.pipeline import Feed
 from accelbench.workloads.distribution.strategy import Strategy
 from accelbench.workloads.training.experiment import Evaluate, experiment, seen
 from accelbench.workloads.training.quality import Floors, fell, floor
-from accelbench.workloads.vision.coco import Found, paste
+from accelbench.workloads.vision.coco import ImageDetections, paste
 from accelbench.workloads.vision.scenes import Scene, SceneData, Scenes, image_batches
 
 LEARNING_RATE, WARM_UP = 5e-4, 0.1
@@ -38,26 +38,26 @@ def optimizer(steps: int) -> Any:
     return keras.optimizers.Adam(rate, global_clipnorm=LARGEST_GRADIENT)
 
 
-def find(detector: Any, scenes: Scenes, batch: int) -> tuple[list[Scene], list[Found]]:
+def find(detector: Any, scenes: Scenes, batch: int) -> tuple[list[Scene], list[ImageDetections]]:
     """Return what the detector finds on each scene; its masks, if it makes some, are stretched over the image."""
     seen: list[Scene] = []
-    found: list[Found] = []
+    found: list[ImageDetections] = []
     for some, images in image_batches(scenes, batch):
         outputs = {name: np.asarray(values) for name, values in detector.predict_on_batch(images).items()}
         for i, scene in enumerate(some):
             boxes, masks = outputs["boxes"][i], outputs.get("masks")
             pasted = None if masks is None else paste(masks[i], boxes, len(scene.image))
-            found.append(Found.above(0.0, boxes, outputs["scores"][i], outputs["classes"][i], pasted))
+            found.append(ImageDetections.above(0.0, boxes, outputs["scores"][i], outputs["classes"][i], pasted))
         seen += some
     return seen, found
 
 
-def confident(found: Sequence[Found]) -> list[Found]:
+def confident(found: Sequence[ImageDetections]) -> list[ImageDetections]:
     """Return the objects that are more probably there than not, for a measure that knows no scores."""
-    return [Found.above(0.5, one.boxes, one.scores, one.classes, one.masks) for one in found]
+    return [ImageDetections.above(0.5, one.boxes, one.scores, one.classes, one.masks) for one in found]
 
 
-def largest_overlap(found: Sequence[Found]) -> float:
+def largest_overlap(found: Sequence[ImageDetections]) -> float:
     """Return the IoU of the two objects of one class and image that overlap most; 0 where there are no two."""
     largest = 0.0
     for one in found:

@@ -15,9 +15,9 @@ from accelbench.export.terminal import numbers_table
 from accelbench.format import UNKNOWN, digits, seconds
 from accelbench.profiling.analysis.scaling import (
     LatencyBandwidth,
-    Predicted,
+    PredictedScaling,
     Scaling,
-    Step,
+    ScalingStep,
     exchange_over_model,
     fit_latency_bandwidth,
     predict,
@@ -48,7 +48,7 @@ class ScalingTable:
 
     scaling: Scaling
     model: LatencyBandwidth | None
-    predicted: tuple[Predicted, ...]
+    predicted: tuple[PredictedScaling, ...]
 
     @property
     def title(self) -> str:
@@ -63,7 +63,7 @@ class ScalingTable:
         return work.item if work else "items"
 
     @property
-    def parts(self) -> list[tuple[Step, StepParts]]:
+    def parts(self) -> list[tuple[ScalingStep, StepParts]]:
         """Return the steps that were taken apart."""
         return [(step, step.record.parts) for step in self.scaling.steps if step.record.parts]
 
@@ -94,7 +94,7 @@ def scaling_tables(records: Sequence[Record]) -> list[ScalingTable]:
     return tables
 
 
-def efficiency_text(step: Step) -> str:
+def efficiency_text(step: ScalingStep) -> str:
     """Return the efficiency with its interval."""
     low, high = (speedup / step.speedup * step.efficiency for speedup in (step.speedup_low, step.speedup_high))
     return f"{100 * step.efficiency:.0f} % ({100 * low:.0f}–{100 * high:.0f})"
@@ -161,7 +161,7 @@ def _rates(table: ScalingTable) -> Table:
     return shown
 
 
-def _parts(found: Iterable[tuple[Step, StepParts]]) -> Table:
+def _parts(found: Iterable[tuple[ScalingStep, StepParts]]) -> Table:
     shown = numbers_table("replicas", *PARTS, "of the step")
     for step, parts in found:
         values = part_values(parts)

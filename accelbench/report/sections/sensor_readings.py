@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from accelbench.format import read
-from accelbench.profiling.machine.sizes import format_bytes
 from accelbench.profiling.records.telemetry import Gauge, Telemetry
+from accelbench.profiling.text import format_bytes
 from accelbench.report.rows import Row, summarize_gauges
 from accelbench.report.section import InPage, Section
 

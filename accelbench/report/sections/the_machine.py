@@ -12,8 +12,8 @@ from accelbench.facts import Fact, facts, in_words, short_revision
 from accelbench.format import counted
 from accelbench.profiling.machine.cpu_probe import slower_in_words
 from accelbench.profiling.machine.held_back import USERS, held_back
-from accelbench.profiling.machine.sizes import format_bytes
 from accelbench.profiling.records.environment import Environment, System
+from accelbench.profiling.text import format_bytes
 from accelbench.report.section import InPage, Section
 
 

@@ -46,3 +46,15 @@ def format_cpu_list(numbers: list[int]) -> str:
         else:
             runs.append([number, number])
     return ",".join(str(first) if first == last else f"{first}-{last}" for first, last in runs)
+
+
+def has_pci_device(root: Path, vendor: str, devices: tuple[str, ...] = (), classes: tuple[str, ...] = ()) -> bool:
+    """Tell whether a PCI device of that vendor with one of those numbers, or classes, is plugged in."""
+    return any(
+        read_text(folder / "vendor") == vendor
+        and (
+            read_text(folder / "device") in devices
+            or (read_text(folder / "class") or "").startswith(classes or ("none",))
+        )
+        for folder in (root / "sys/bus/pci/devices").glob("*")
+    )

@@ -1,4 +1,4 @@
-"""Facts about the operating system and what stands between it and the machine."""
+"""The operating system, its container, scheduler and runtime, and the rights of this process."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from pathlib import Path
 
 from accelbench.profiling.machine.environment.container import collect_container, collect_image, first_set
 from accelbench.profiling.machine.environment.files import read_pairs, read_text
-from accelbench.profiling.machine.environment.permissions import collect_gpu_counters, collect_user_namespace
 from accelbench.profiling.records.environment import System
 
 RUNTIME_VARIABLES = {"COLAB_RELEASE_TAG": "colab", "COLAB_GPU": "colab", "KAGGLE_KERNEL_RUN_TYPE": "kaggle"}
@@ -16,6 +15,11 @@ RUNTIME_VARIABLES = {"COLAB_RELEASE_TAG": "colab", "COLAB_GPU": "colab", "KAGGLE
 RUNTIME_KERNELS = {"gvisor": "gvisor", "sun jan 10 15:06:54 pst 2016": "gvisor", "microsoft": "wsl"}
 
 SCHEDULER_VARIABLES = {"SLURM_JOB_ID": "slurm", "PBS_JOBID": "pbs", "LSB_JOBID": "lsf", "FLUX_JOB_ID": "flux"}
+
+# Bits of CapEff in /proc/self/status, capabilities(7).
+CAP_SYS_PTRACE, CAP_SYS_ADMIN = 19, 21
+WHOLE_RANGE = ["0", "0", "4294967295"]
+"""The one line of `/proc/self/uid_map` where no user is mapped: every uid is itself (user_namespaces(7))."""
 
 
 def collect_system(root: Path = Path("/")) -> System:
@@ -44,3 +48,20 @@ def collect_runtime(root: Path = Path("/")) -> str | None:
     version = (read_text(root / "proc/version") or "").lower()
     by_kernel = next((runtime for word, runtime in RUNTIME_KERNELS.items() if word in version), None)
     return first_set(RUNTIME_VARIABLES) or by_kernel
+
+
+def collect_user_namespace(root: Path = Path("/")) -> bool | None:
+    """Return whether the process's users are mapped to others of the host, as rootless engines do."""
+    mapping = read_text(root / "proc/self/uid_map")
+    return None if not mapping else mapping.split() != WHOLE_RANGE
+
+
+def collect_gpu_counters(root: Path = Path("/")) -> bool | None:
+    """Return whether the process may read an NVIDIA GPU's performance counters; None without NVIDIA's module."""
+    restricted = read_pairs(root / "proc/driver/nvidia/params", ":").get("RmProfilingAdminOnly")
+    return None if restricted is None else restricted == "0" or has_capability(root, CAP_SYS_ADMIN)
+
+
+def has_capability(root: Path, bit: int) -> bool:
+    mask = read_pairs(root / "proc/self/status", ":").get("CapEff", "0")
+    return bool(int(mask, 16) >> bit & 1)

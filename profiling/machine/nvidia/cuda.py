@@ -9,8 +9,8 @@ from types import ModuleType
 from typing import Any
 
 from accelbench.profiling.benchmark import Skip
-from accelbench.profiling.install import install_extra
-from accelbench.profiling.machine.sizes import format_bytes
+from accelbench.profiling.machine.packages import install_extra
+from accelbench.profiling.text import format_bytes
 
 DISTRIBUTIONS = {
     "cupy": "CuPy",

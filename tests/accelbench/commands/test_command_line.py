@@ -12,7 +12,7 @@ from accelbench.__main__ import ORDER, cli
 from accelbench.errors import UserError
 from accelbench.execution.plan import Choice, make_plan
 from accelbench.execution.suite import load_suite, suite_names
-from accelbench.profiling.machine.devices import kinds
+from accelbench.profiling.devices import kinds
 from tests.conftest import Run
 
 

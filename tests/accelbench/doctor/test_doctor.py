@@ -10,10 +10,10 @@ import pytest
 from accelbench.doctor import Check, check_cache, check_home, check_temporary, checks, describe, render_doctor
 from accelbench.doctor.quiet import check_cpu_speeds, check_held_back, judge_load, try_load
 from accelbench.plain_console import PlainConsole
-from accelbench.profiling.install import install_framework
 from accelbench.profiling.machine.environment.collect import collect
 from accelbench.profiling.machine.environment.container import CONTAINER_VARIABLES
 from accelbench.profiling.machine.environment.system import SCHEDULER_VARIABLES
+from accelbench.profiling.machine.packages import install_framework
 from accelbench.profiling.records.environment import Environment
 from tests.conftest import Run
 from tests.fixtures.machines import CGROUP_V2, GRACE, XEON, build

@@ -14,9 +14,9 @@ from accelbench.execution import affinity
 from accelbench.execution.affinity import KEPT_TO_SOME, ONE_THREAD, one_thread_a_core, with_left_out
 from accelbench.profiling.machine.environment.cpu import one_thread_per_core
 from accelbench.profiling.records.layout import Layout
-from accelbench.profiling.records.placement import Placement
 from accelbench.profiling.records.point import Point
 from accelbench.profiling.records.record import Record
+from accelbench.profiling.records.telemetry import Placement
 from tests.fixtures.machines import build, topology
 
 

@@ -20,7 +20,7 @@ from accelbench.execution.ranks import Hello, Peer, Ranks, RemoteWorker, hello
 from accelbench.execution.secret import SECRET
 from accelbench.execution.worker import Order
 from accelbench.profiling.ranks.channel import Address, Channel, free_port
-from accelbench.profiling.ranks.meeting import Refused, connect, derive
+from accelbench.profiling.ranks.rendezvous import RankRefused, connect, derive
 from accelbench.profiling.ranks.world import World
 from accelbench.profiling.records.point import Point
 from tests.fixtures.report_runs import environment
@@ -64,7 +64,7 @@ def known_secret(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("rank", [-1, 0, 7, "one", None])
 def test_a_rank_that_there_cannot_be_is_refused_while_the_true_one_may_still_come(rank: Any) -> None:
     with gathering(2) as there:
-        with pytest.raises(Refused, match=r"rank 7 of 2|two processes|rank -1 of 2|rank 0 of 2|as no rank"):
+        with pytest.raises(RankRefused, match=r"rank 7 of 2|two processes|rank -1 of 2|rank 0 of 2|as no rank"):
             there.come(rank)
         there.come(1).close()
         assert [each.rank for each in there.ended.result()] == [0, 1]
@@ -73,7 +73,7 @@ def test_a_rank_that_there_cannot_be_is_refused_while_the_true_one_may_still_com
 def test_a_second_rank_of_a_number_is_refused_while_others_may_still_come(caplog: pytest.LogCaptureFixture) -> None:
     with gathering(3) as there:
         first = there.come(1)
-        with pytest.raises(Refused, match="two processes say that they are rank 1: on there and "):
+        with pytest.raises(RankRefused, match="two processes say that they are rank 1: on there and "):
             there.come(1, host="there")
         assert [line.startswith("two processes say") for line in caplog.messages] == [True]
         there.come(2).close()
@@ -91,7 +91,7 @@ def test_a_second_rank_of_a_number_is_refused_while_others_may_still_come(caplog
 )
 def test_ranks_that_are_not_of_one_launch_end_it_at_both_ends(changes: dict[str, Any], complaint: str) -> None:
     with gathering(2) as there:
-        with pytest.raises(Refused, match=complaint):
+        with pytest.raises(RankRefused, match=complaint):
             there.come(1, **changes)
         with pytest.raises(UserError, match=complaint):
             there.ended.result()

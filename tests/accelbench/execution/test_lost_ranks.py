@@ -17,7 +17,7 @@ from accelbench.execution.cluster import Cluster
 from accelbench.execution.ranks import Hello, Peer, RankLost, Ranks
 from accelbench.execution.store import RunStore
 from accelbench.profiling.ranks.channel import Address, Channel
-from accelbench.profiling.ranks.meeting import connect, gather, listen
+from accelbench.profiling.ranks.rendezvous import connect, gather, listen
 from tests.accelbench.execution.test_ranks import SECRET
 from tests.conftest import command, environment, records
 from tests.fixtures import report_runs

@@ -249,7 +249,7 @@ def test_frameworks_that_a_suite_compares_are_all_planned(only_installed: Callab
 def test_trainings_whose_frameworks_are_not_installed_are_refused_with_what_installs_each(
     only_installed: Callable[..., None], backends: tuple[str, ...], extras: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("accelbench.profiling.install.TENSORFLOW_BELOW", (9, 0))
+    monkeypatch.setattr("accelbench.profiling.machine.packages.TENSORFLOW_BELOW", (9, 0))
     only_installed()
     planned = [point for backend in backends for point in make_plan(("cnn-mnist",), None, "cpu", (), backend)]
     with pytest.raises(UserError) as raised:

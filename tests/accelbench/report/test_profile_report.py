@@ -14,11 +14,11 @@ from selenium import webdriver
 
 from accelbench.plain_console import PlainConsole
 from accelbench.profiling.analysis.bottleneck import HELP, judge
-from accelbench.profiling.machine.devices import device_kind
+from accelbench.profiling.devices import device_kind
 from accelbench.profiling.records.bottleneck import Bottleneck, CpuTime
 from accelbench.profiling.records.host import HostCounters, Sampling, ThreadShare
 from accelbench.profiling.records.record import Profile, Record
-from accelbench.profiling.records.trace import Breakdown, Capture, Kind, Operation, TraceAnalysis, XprofSteps
+from accelbench.profiling.records.trace import Breakdown, Capture, Operation, OperationKind, TraceAnalysis, XprofSteps
 from accelbench.report import write_report
 from accelbench.report.bottleneck_text import bottleneck_line
 from accelbench.report.page import render_page
@@ -247,7 +247,7 @@ def test_a_host_of_which_nothing_is_known_says_so_everywhere(tmp_path: Path) -> 
 def test_hostile_names_act_on_nobody(tmp_path: Path) -> None:
     trace = trace_analysis(
         operations=[Operation(name=HOSTILE * 2000, kind=HOSTILE, where="host", occurrences=0, self_s=nan)],
-        kinds=[Kind(kind=HOSTILE, where="host", operations=0, occurrences=0, self_s=nan, share=2.0)],
+        kinds=[OperationKind(kind=HOSTILE, where="host", operations=0, occurrences=0, self_s=nan, share=2.0)],
         operations_by=HOSTILE,
         input_verdict=HOSTILE,
         xprof_verdict=HOSTILE,

@@ -12,8 +12,8 @@ import pytest
 
 from accelbench.execution.store import OtherRank, RunStore
 from accelbench.profiling.records.environment import Cuda
-from accelbench.profiling.records.placement import Placement
 from accelbench.profiling.records.quality import Metric
+from accelbench.profiling.records.telemetry import Placement
 from accelbench.profiling.records.work import Work
 from accelbench.report import write_report
 from accelbench.report.page import render_page

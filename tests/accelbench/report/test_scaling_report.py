@@ -9,7 +9,7 @@ from pathlib import Path
 from accelbench.plain_console import PlainConsole
 from accelbench.profiling.analysis.step_parts import take_apart
 from accelbench.profiling.records.record import RankRecord, Record
-from accelbench.profiling.records.step import Seen
+from accelbench.profiling.records.step import IsolatedTimes
 from accelbench.profiling.records.work import Work
 from accelbench.report.page import render_page
 from accelbench.report.rows import make_groups, make_rows
@@ -34,7 +34,7 @@ def training(seconds: float, processes: int = 1, **axes: str | int) -> Record:
     found = studied("bilstm", "cpu", 10.0, 0.9, params=params, timing=steps, work=Work(items=64, item="windows"))
     if processes == 1:
         return found
-    seen = Seen(apart_s=[seconds - EXCHANGE] * 12, input_s=0.001, alone_s=[EXCHANGE] * 20, bytes=4e6)
+    seen = IsolatedTimes(apart_s=[seconds - EXCHANGE] * 12, input_s=0.001, alone_s=[EXCHANGE] * 20, bytes=4e6)
     parts = take_apart(steps.summary.median, [seen] * processes)
     return found.model_copy(update={"parts": parts, "ranks": [RankRecord(rank=r, node=r) for r in range(processes)]})
 
@@ -88,7 +88,7 @@ def test_the_parts_of_a_step_add_up_to_it() -> None:
 
 
 def test_parts_too_long_for_their_step_are_called_disturbed() -> None:
-    longer = Seen(apart_s=[0.1] * 12, input_s=0.001, alone_s=[EXCHANGE] * 20, bytes=4e6)
+    longer = IsolatedTimes(apart_s=[0.1] * 12, input_s=0.001, alone_s=[EXCHANGE] * 20, bytes=4e6)
     assert "disturbed: the parts add up to 125% of the step" in exchange_text(take_apart(0.08, [longer] * 2))
     assert "disturbed" not in exchange_text(take_apart(0.12, [longer] * 2))
 

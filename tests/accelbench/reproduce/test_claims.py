@@ -12,7 +12,7 @@ from accelbench.profiling.records.bottleneck import Bottleneck
 from accelbench.profiling.records.environment import Environment, Memory, System
 from accelbench.profiling.records.quality import Data, Metric
 from accelbench.profiling.records.record import Profile, Record
-from accelbench.profiling.records.step import Seen, StepParts
+from accelbench.profiling.records.step import IsolatedTimes, StepParts
 from accelbench.profiling.records.work import Bound, Work
 from accelbench.report.stored_run import Run
 from accelbench.reproduce.judging import judge_claim
@@ -127,7 +127,7 @@ def step(own_s: float) -> list[Run]:
         step_s=1.0, compute_s=own_s, input_s=0.0, wait_s=0.0, exposed_s=max(0.0, 1.0 - own_s), hidden_s=0.0,
         exchange_s={"with and without": 1.0 - own_s}, bytes=4e6, unexplained_s=0.0,
     )  # fmt: skip
-    seen = Seen(apart_s=timing(own_s, count=20).samples, input_s=0.0, alone_s=[0.01], bytes=4e6)
+    seen = IsolatedTimes(apart_s=timing(own_s, count=20).samples, input_s=0.0, alone_s=[0.01], bytes=4e6)
     steps = stepped(timing(1.0, count=48, timer="steps", stop="epochs done"))
     done = framework("tensorflow", 1.0, processes=2)
     return [run_of(done.model_copy(update={"parts": parts, "seen": seen, "timing": steps}))]

@@ -23,7 +23,7 @@ from numba.cuda.simulator import kernelapi
 
 from accelbench.kernels.numba_cuda import cuda, uint32
 from accelbench.kernels.treesearch import device_search
-from accelbench.kernels.treesearch.device_search import Counts, Search
+from accelbench.kernels.treesearch.device_search import Search, SearchCounts
 from accelbench.kernels.treesearch.flowshop import gpu_sharing as flowshop
 from accelbench.kernels.treesearch.gpu_pool import Problem, define_search
 from accelbench.kernels.treesearch.uts import gpu_sharing as uts
@@ -153,7 +153,7 @@ def plain_search(root: int, names: int, tables: tuple[int, int, int]) -> tuple[i
 def search_toy(
     root: int, names: int, tables: tuple[int, int, int], *, blocks: int, slots: int, threads: int,
     keep: int | None = None,
-) -> Counts:  # fmt: skip
+) -> SearchCounts:  # fmt: skip
     search = Search(
         PROBLEM, np.array(tables, np.uint32), np.array([0, root], np.uint32), range(names), tables[1],
         blocks=blocks, slots=slots, threads=threads, keep=keep,
@@ -187,7 +187,7 @@ def test_work_goes_over_the_shelves() -> None:
 
 
 def test_a_tree_without_children_ends_at_once() -> None:
-    assert search_toy(7, 0, (9, 3, 200), blocks=2, slots=64, threads=8) == Counts(0, 0, 0, 0, 0)
+    assert search_toy(7, 0, (9, 3, 200), blocks=2, slots=64, threads=8) == SearchCounts(0, 0, 0, 0, 0)
 
 
 @pytest.mark.parametrize("seed", range(2))

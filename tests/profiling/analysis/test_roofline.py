@@ -21,7 +21,7 @@ from accelbench.profiling.analysis.roofline import (
     share_of_peak,
     share_of_peak_at_clock,
 )
-from accelbench.profiling.records.peak import Peak
+from accelbench.profiling.records.environment import Peak
 from accelbench.profiling.records.record import Record
 from accelbench.profiling.records.telemetry import Gauge, Telemetry
 from accelbench.profiling.records.work import SHARED_CORES, Work

@@ -20,7 +20,7 @@ from accelbench.profiling.analysis.scaling import (
 from accelbench.profiling.analysis.step_parts import take_apart, with_exchange
 from accelbench.profiling.records.bottleneck import CAUSES, Bottleneck, CpuTime
 from accelbench.profiling.records.record import Record
-from accelbench.profiling.records.step import Seen, StepParts
+from accelbench.profiling.records.step import IsolatedTimes, StepParts
 from accelbench.profiling.records.timing import Timing
 from accelbench.profiling.records.work import Work
 from accelbench.profiling.timing.statistics import summarize
@@ -29,8 +29,8 @@ from tests.fixtures.declared import declared
 times = st.lists(st.floats(0.001, 1.0), min_size=3, max_size=20)
 
 
-def seen(apart: list[float], *, alone: float = 0.02, waits: float = 0.0) -> Seen:
-    return Seen(apart_s=apart, input_s=waits, alone_s=[alone] * 5, bytes=4e6)
+def seen(apart: list[float], *, alone: float = 0.02, waits: float = 0.0) -> IsolatedTimes:
+    return IsolatedTimes(apart_s=apart, input_s=waits, alone_s=[alone] * 5, bytes=4e6)
 
 
 def training(seconds: float, *, parts: StepParts | None = None, items: float = 64, **params: str | int) -> Record:

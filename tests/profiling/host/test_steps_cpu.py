@@ -12,10 +12,10 @@ import pytest
 
 from accelbench.profiling.analysis.bottleneck import QUOTA_SHARE, judge
 from accelbench.profiling.host import steps_cpu
-from accelbench.profiling.host.steps_cpu import Moment, StepsCpu, cpu_between, read_moment
+from accelbench.profiling.host.steps_cpu import CpuSnapshot, StepsCpu, cpu_between, read_moment
 from accelbench.profiling.machine.environment.limits import Throttling
-from accelbench.profiling.machine.totals import Schedule
 from accelbench.profiling.records.bottleneck import CpuTime
+from accelbench.profiling.telemetry.totals import Schedule
 from accelbench.profiling.timing.steps import WARMUP_STEPS
 from tests.fixtures.machines import CGROUP_V2, build
 from tests.fixtures.verdict_cases import Impossible, quota
@@ -25,8 +25,8 @@ GROUP = Path("job")
 BURN_S = 4.0
 
 
-def moment(when_s: float, threads: dict[int, Schedule], throttled_s: float | None = None) -> Moment:
-    return Moment(when_s, threads, {} if throttled_s is None else {GROUP: Throttling(0, throttled_s)})
+def moment(when_s: float, threads: dict[int, Schedule], throttled_s: float | None = None) -> CpuSnapshot:
+    return CpuSnapshot(when_s, threads, {} if throttled_s is None else {GROUP: Throttling(0, throttled_s)})
 
 
 def test_the_threads_times_add_up_whether_they_were_there_before_or_not() -> None:
@@ -51,7 +51,7 @@ def test_only_the_steps_that_are_samples_are_watched(monkeypatch: pytest.MonkeyP
     """An epoch runs from 10 s to 20 s, its warm-up until 16 s; the next from 100 s to 110 s."""
     now = 0.0
 
-    def read() -> Moment:
+    def read() -> CpuSnapshot:
         return moment(now, {1: Schedule(now / 2, now / 10)})
 
     monkeypatch.setattr(steps_cpu, "read_moment", read)

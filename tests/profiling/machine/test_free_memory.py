@@ -7,7 +7,7 @@ import pytest
 
 from accelbench.profiling.benchmark import Skip
 from accelbench.profiling.machine.free_memory import available_bytes, require_memory
-from accelbench.profiling.machine.sizes import format_bytes
+from accelbench.profiling.text import format_bytes
 
 
 def test_half_of_the_available_memory_may_be_used_and_not_a_byte_more():

@@ -9,7 +9,7 @@ from accelbench.profiling.benchmark import Benchmark, Task
 from accelbench.profiling.machine.environment.collect import collect
 from accelbench.profiling.machine.environment.software import SETTINGS
 from accelbench.profiling.machine.held_back import BLAS, ONEDNN, VARIABLES, held_back
-from accelbench.profiling.measure import measure
+from accelbench.profiling.measure.point import measure
 from accelbench.profiling.records.environment import Environment
 from accelbench.profiling.records.point import Point
 from accelbench.profiling.records.quality import Verification

@@ -11,12 +11,12 @@ import pytest
 from accelbench.profiling.benchmark import Benchmark, Task
 from accelbench.profiling.machine import placement
 from accelbench.profiling.machine.environment.collect import collect
-from accelbench.profiling.machine.placement import Place, cpu_for_one_core, current_cpu, slow_cpu_flags
-from accelbench.profiling.measure import measure
-from accelbench.profiling.records.placement import Placement
+from accelbench.profiling.machine.placement import ThreadPlacement, cpu_for_one_core, current_cpu, slow_cpu_flags
+from accelbench.profiling.measure.point import measure
 from accelbench.profiling.records.point import Point
 from accelbench.profiling.records.quality import Verification
 from accelbench.profiling.records.record import Record
+from accelbench.profiling.records.telemetry import Placement
 from accelbench.profiling.records.work import Cores, Work
 
 EVERYWHERE = sorted(os.sched_getaffinity(0))
@@ -91,7 +91,7 @@ def test_only_a_cpu_that_the_thread_may_use_is_chosen(monkeypatch: pytest.Monkey
 def test_where_the_system_tells_no_cpu_nothing_is_pinned(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(placement, "current_cpu", lambda: None)
     assert cpu_for_one_core({0: 200e9, 1: 100e9}) is None
-    with Place(None) as place:
+    with ThreadPlacement(None) as place:
         pass
     assert (place.placement.first, place.placement.last, place.placement.pinned) == (None, None, False)
 

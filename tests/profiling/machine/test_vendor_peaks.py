@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from accelbench.profiling.machine.devices import device_kind
+from accelbench.profiling.devices import device_kind
 from accelbench.profiling.machine.vendor_peaks import (
     PREFIXES,
     card_peak,

@@ -14,9 +14,9 @@ import keras
 import numpy as np
 import pytest
 
-from accelbench.profiling.analysis.bursts import bursts
+from accelbench.profiling.analysis.course import bursts
 from accelbench.profiling.benchmark import Training
-from accelbench.profiling.measure_training import energy_metrics
+from accelbench.profiling.measure.training import energy_metrics
 from accelbench.profiling.records.quality import Data, Metric, Quality, Verification
 from accelbench.profiling.records.work import Work
 from accelbench.profiling.timing.position import Page, Position

@@ -12,14 +12,14 @@ from hypothesis import strategies as st
 from accelbench.profiling.records.trace import PARTS, Breakdown, Part
 from accelbench.profiling.trace.breakdown import Activity, Intervals
 from accelbench.profiling.trace.operations import TOP, longest, operations, without_number
-from accelbench.profiling.trace.xplane import Trace
+from accelbench.profiling.trace.xplane import XplaneTrace
 from tests.fixtures.made_traces import Planes, write_trace
 
 stretches = st.lists(st.tuples(st.integers(0, 60), st.integers(0, 20)), max_size=20)
 
 
 def broken_down(folder: Path, planes: Planes) -> Breakdown:
-    found = Activity(Trace(write_trace(folder, planes))).breakdown()
+    found = Activity(XplaneTrace(write_trace(folder, planes))).breakdown()
     assert found is not None
     return found
 
@@ -148,13 +148,14 @@ def test_the_turn_of_an_epoch_is_no_steps_time(tmp_path: Path) -> None:
 
 
 def test_a_trace_without_steps_has_no_breakdown(tmp_path: Path) -> None:
-    assert Activity(Trace(write_trace(tmp_path, {"/host:CPU": {"python": [("f", 0, 1)]}}))).breakdown() is None
+    assert Activity(XplaneTrace(write_trace(tmp_path, {"/host:CPU": {"python": [("f", 0, 1)]}}))).breakdown() is None
 
 
 def test_an_operation_s_own_time_is_without_what_it_called(tmp_path: Path) -> None:
     planes: Planes = {"/host:CPU": {"tf_XLAEigen/1": [("while.1", 0, 10), ("dot.2", 2, 5), ("dot.2", 6, 9)]}}
     found = {
-        o.name: (o.occurrences, round(o.self_s * 1e6, 6)) for o in operations(Trace(write_trace(tmp_path, planes)))
+        o.name: (o.occurrences, round(o.self_s * 1e6, 6))
+        for o in operations(XplaneTrace(write_trace(tmp_path, planes)))
     }
     assert found == {"dot.2": (2, 6), "while.1": (1, 4)}
 
@@ -163,7 +164,7 @@ def test_operations_are_summed_by_kind_with_the_share_of_all_that_ran_there(tmp_
     many = [(f"fusion.{number}", 10 * number, 10 * number + 1) for number in range(2, 2 * TOP)]
     products = [("dot.2", 0, 2), ("dot.14", 4, 6 + 2 * TOP)]
     planes: Planes = {"/host:CPU": {"tf_XLAEigen/1": products, "tf_XLAEigen/2": many}}
-    found = longest(operations(Trace(write_trace(tmp_path, planes))))
+    found = longest(operations(XplaneTrace(write_trace(tmp_path, planes))))
     assert len(found["operations"]) == TOP
     whole = 2 * TOP + 4 + 2 * TOP - 2
     assert [(kind.kind, kind.operations, kind.occurrences) for kind in found["kinds"]] == [

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from accelbench.profiling.records.trace import Breakdown, Events, Part
+from accelbench.profiling.records.trace import Breakdown, EventFindings, Part
 from accelbench.profiling.trace.analysis import analyze
 from accelbench.profiling.trace.chrome import finish
 from accelbench.profiling.trace.events import read_events
@@ -29,7 +29,7 @@ GPU = {"id": 0, "name": "NVIDIA H100 80GB HBM3", "totalGlobalMem": 85_000_000_00
 FIXTURE = settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
-def read(file: Path) -> Events:
+def read(file: Path) -> EventFindings:
     return read_events(file, file.with_name("cut"))
 
 

@@ -22,7 +22,7 @@ from selenium import webdriver
 from selenium.common.exceptions import WebDriverException
 
 from accelbench.commands.tensorboard import SILENT, links, tensorboard_command
-from accelbench.profiling.trace.scalars import Point, write_scalars
+from accelbench.profiling.trace.scalars import ScalarPoint, write_scalars
 from tests.browser import open_browser
 from tests.conftest import ROOT
 from tests.profiling.trace.conftest import Traced
@@ -80,7 +80,7 @@ def test_a_tensorboard_says_what_it_does_not_show_and_ended_leaves_no_server_on_
 def served(tensorflow_traces: Traced, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     folder = tmp_path_factory.mktemp("traces")
     shutil.copytree(tensorflow_traces.folder / "small", folder / "cnn")
-    write_scalars(folder / "cnn", {"epoch/loss": [Point(n, n * 1.0, 1 / n) for n in (1, 2, 3)]}, time.time())
+    write_scalars(folder / "cnn", {"epoch/loss": [ScalarPoint(n, n * 1.0, 1 / n) for n in (1, 2, 3)]}, time.time())
     log = folder.with_suffix(".log")
     with log.open("w") as output:
         words, surroundings = tensorboard_command(folder, port=0), SILENT | os.environ

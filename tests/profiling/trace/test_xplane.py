@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from accelbench.profiling.trace.events import read_events
 from accelbench.profiling.trace.lines import Unreadable
-from accelbench.profiling.trace.xplane import CLOSING_PLANE, Trace, forget_host, messages
+from accelbench.profiling.trace.xplane import CLOSING_PLANE, XplaneTrace, forget_host, messages
 from tests.fixtures.made_traces import write_trace
 from tests.profiling.trace.conftest import Traced
 
@@ -61,16 +61,16 @@ def test_an_older_profiler_s_trace_without_the_closing_plane_is_refused(tmp_path
     file = write_trace(tmp_path, {})
     file.write_bytes(b"")
     with pytest.raises(Unreadable, match="is empty"):
-        Trace(file)
+        XplaneTrace(file)
     file.write_bytes(b"\x0a\x00")
     with pytest.raises(Unreadable, match=f"no plane '{CLOSING_PLANE}'"):
-        Trace(file)
+        XplaneTrace(file)
 
 
 def test_a_cut_keeps_what_began_before_it(tmp_path: Path) -> None:
-    whole = Trace(write_trace(tmp_path, MADE))
+    whole = XplaneTrace(write_trace(tmp_path, MADE))
     whole.cut(until_ps=25_000_000, path=tmp_path / "cut.xplane.pb")
-    cut = Trace(tmp_path / "cut.xplane.pb")
+    cut = XplaneTrace(tmp_path / "cut.xplane.pb")
     assert sorted(cut.planes) == sorted(whole.planes)
     assert {line.plane: len(line.kinds) for line in cut.lines()} == {"/host:CPU": 3, "/device:GPU:0": 3}
 
@@ -83,12 +83,12 @@ def test_a_trace_is_named_after_no_host_inside_and_outside(tmp_path: Path) -> No
     old.write_bytes(named.SerializeToString())
     file.unlink()
     old.with_name("skynet-7.trace.json.gz").touch()
-    lines = [len(line.kinds) for line in Trace(old).lines()]
+    lines = [len(line.kinds) for line in XplaneTrace(old).lines()]
     new = forget_host(old)
     assert sorted(path.name for path in file.parent.iterdir()) == ["localhost.trace.json.gz", "localhost.xplane.pb"]
     assert b"skynet" not in new.read_bytes()
     assert messages()["XSpace"].FromString(new.read_bytes()).hostnames == [b"localhost"]
-    assert [len(line.kinds) for line in Trace(new).lines()] == lines
+    assert [len(line.kinds) for line in XplaneTrace(new).lines()] == lines
     assert forget_host(new) == new
 
 

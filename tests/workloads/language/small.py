@@ -63,8 +63,8 @@ def step(model: Any) -> tuple[float, list[float]]:
 
 
 def main() -> None:
-    from accelbench.profiling.flop_counts.framework import framework_flops
-    from accelbench.profiling.flop_counts.layers import model_flops
+    from accelbench.profiling.measure.flop_counts.framework import framework_flops
+    from accelbench.profiling.measure.flop_counts.layers import model_flops
 
     model = build()
     found = {

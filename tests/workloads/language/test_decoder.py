@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from accelbench.profiling.flop_counts.layers import model_flops
+from accelbench.profiling.measure.flop_counts.layers import model_flops
 from accelbench.profiling.records.point import Point
 from accelbench.workloads.language.sizes import SIZES, VOCABULARY, Size
 from accelbench.workloads.training.keras_model import use_backend

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from accelbench.workloads.vision.coco import Found, mean_average_precision, mean_iou, paste
+from accelbench.workloads.vision.coco import ImageDetections, mean_average_precision, mean_iou, paste
 from accelbench.workloads.vision.scenes import Scene
 from accelbench.workloads.vision.shapes import drawn_shapes
 from accelbench.workloads.vision.training import confident, largest_overlap
@@ -20,11 +20,13 @@ def scenes(count: int = 12) -> list[Scene]:
     return [held_out[i] for i in range(count)]
 
 
-def perfect(scene: Scene) -> Found:
-    return Found(scene.boxes, np.linspace(1, 0.6, len(scene.boxes), dtype=np.float32), scene.classes, scene.masks)
+def perfect(scene: Scene) -> ImageDetections:
+    return ImageDetections(
+        scene.boxes, np.linspace(1, 0.6, len(scene.boxes), dtype=np.float32), scene.classes, scene.masks
+    )
 
 
-def shifted(found: Found, share: float) -> Found:
+def shifted(found: ImageDetections, share: float) -> ImageDetections:
     """Every box moved to the right by that share of its width."""
     width = found.boxes[:, 2] - found.boxes[:, 0]
     step = np.stack([width, 0 * width, width, 0 * width], axis=1) * np.float32(share)
@@ -42,7 +44,9 @@ def test_perfect_detections_score_1() -> None:
 
 def test_nothing_found_scores_0() -> None:
     true = scenes()
-    nothing = [Found.above(2.0, scene.boxes, np.ones(len(scene.boxes)), scene.classes, scene.masks) for scene in true]
+    nothing = [
+        ImageDetections.above(2.0, scene.boxes, np.ones(len(scene.boxes)), scene.classes, scene.masks) for scene in true
+    ]
     assert mean_average_precision(true, nothing, CLASSES, "segm") == (0.0, 0.0)
     ground = np.mean([(scene.masks.sum(axis=0) == 0).mean() for scene in true])
     assert mean_iou(true, nothing, CLASSES) == pytest.approx(ground / 4)
@@ -67,7 +71,7 @@ def test_boxes_beside_their_objects_count_at_the_thresholds_that_they_reach() ->
 
 def test_half_of_the_objects_found_is_half_the_average_precision() -> None:
     alone = [replace(s, boxes=s.boxes[:1], classes=s.classes[:1] * 0) for s in scenes(20)]
-    nothing = Found(np.zeros((0, 4), np.float32), np.zeros(0, np.float32), np.zeros(0, np.int32))
+    nothing = ImageDetections(np.zeros((0, 4), np.float32), np.zeros(0, np.float32), np.zeros(0, np.int32))
     half = [perfect(s) if i % 2 else nothing for i, s in enumerate(alone)]
     # COCO averages over 101 recalls, of which 0.00 to 0.50 are reached.
     assert mean_average_precision(alone, half, CLASSES, "bbox") == pytest.approx((51 / 101, 51 / 101))
@@ -81,7 +85,7 @@ def test_mean_iou_counts_pixels_of_each_class() -> None:
     more[0, :, :3] = 1
     box, kind = np.array([[0, 0, 2, 4]], np.float32), np.zeros(1, np.int32)
     scene = Scene(np.zeros((4, 4, 3), np.uint8), box, kind, mask)
-    said = Found(box, np.ones(1, np.float32), kind, more)
+    said = ImageDetections(box, np.ones(1, np.float32), kind, more)
     assert mean_iou([scene], [said], CLASSES) == pytest.approx((1 / 2 + 2 / 3) / 2)
 
 
@@ -89,7 +93,9 @@ def test_of_two_masks_the_one_with_the_better_score_is_seen() -> None:
     mask = np.ones((1, 4, 4), np.uint8)
     box, scene_class = np.array([[0, 0, 4, 4]], np.float32), np.array([1], np.int32)
     scene = Scene(np.zeros((4, 4, 3), np.uint8), box, scene_class, mask)
-    both = Found(box.repeat(2, 0), np.array([0.9, 0.8], np.float32), np.array([1, 2], np.int32), mask.repeat(2, 0))
+    both = ImageDetections(
+        box.repeat(2, 0), np.array([0.9, 0.8], np.float32), np.array([1, 2], np.int32), mask.repeat(2, 0)
+    )
     assert mean_iou([scene], [both], CLASSES) == pytest.approx(1.0)
     assert len(confident([replace(both, scores=both.scores - np.float32(0.35))])[0].scores) == 1
 
@@ -105,6 +111,6 @@ def test_a_mask_is_stretched_over_its_box() -> None:
 
 def test_the_largest_overlap_is_within_a_class() -> None:
     boxes = np.array([[0, 0, 10, 10], [5, 0, 15, 10], [0, 0, 10, 10]], np.float32)
-    found = Found(boxes, np.ones(3, np.float32), np.array([0, 0, 1], np.int32))
+    found = ImageDetections(boxes, np.ones(3, np.float32), np.array([0, 0, 1], np.int32))
     assert largest_overlap([found]) == pytest.approx(1 / 3)
     assert largest_overlap([replace(found, classes=np.array([0, 0, 0], np.int32))]) == pytest.approx(1.0)

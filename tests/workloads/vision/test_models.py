@@ -12,7 +12,7 @@ import keras
 import numpy as np
 import pytest
 
-from accelbench.profiling.flop_counts.layers import model_flops
+from accelbench.profiling.measure.flop_counts.layers import model_flops
 from accelbench.profiling.records.point import Point
 from accelbench.workloads.training.keras_model import use_backend
 from accelbench.workloads.vision.mask_rcnn import MaskHead

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from accelbench.workloads.vision.load import load_scenes
-from accelbench.workloads.vision.scenes import NO_OBJECT, Examples, MaskExamples, image_batches
+from accelbench.workloads.vision.scenes import NO_OBJECT, DetectionExamples, MaskExamples, image_batches
 from accelbench.workloads.vision.shapes import CORNERS, MOST, Shapes, drawn_shapes
 
 
@@ -74,7 +74,7 @@ def test_examples_have_one_form_however_many_objects_there_are() -> None:
         assert (truth[count:] == 0).all()
         assert objects["masks"].shape == (MOST, 64, 64)
     assert len(counts) > 1
-    assert Examples(data.train, data.most)[3][1]["boxes"].tolist() == examples[3][0][1].tolist()
+    assert DetectionExamples(data.train, data.most)[3][1]["boxes"].tolist() == examples[3][0][1].tolist()
 
 
 def test_batches_to_look_at_have_one_size_and_all_scenes_once() -> None:

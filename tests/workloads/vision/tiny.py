@@ -46,10 +46,10 @@ def batch_of(name: str) -> Any:
     import numpy as np
     from keras import tree
 
-    from accelbench.workloads.vision.scenes import Examples, MaskExamples
+    from accelbench.workloads.vision.scenes import DetectionExamples, MaskExamples
     from accelbench.workloads.vision.shapes import MOST, drawn_shapes
 
-    kind = Examples if name == "retinanet" else MaskExamples
+    kind = DetectionExamples if name == "retinanet" else MaskExamples
     examples = kind(drawn_shapes(SIZE, seed=1).train, MOST)
     return tree.map_structure(lambda *parts: np.stack(parts), *(examples[i] for i in range(BATCH)))
 

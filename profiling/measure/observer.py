@@ -1,0 +1,89 @@
+"""The watch over the machine while a point is measured, and what bounds and disturbs the point on this machine."""
+
+from __future__ import annotations
+
+import os
+from types import TracebackType
+from typing import Any
+
+from accelbench.profiling.devices import device_kind
+from accelbench.profiling.machine.environment.cpu import cores_before_threads
+from accelbench.profiling.machine.placement import ThreadPlacement, cpu_for_one_core, slow_cpu_flags
+from accelbench.profiling.ranks.world import world
+from accelbench.profiling.records.environment import Environment, Peak
+from accelbench.profiling.records.layout import Layout
+from accelbench.profiling.records.point import Point
+from accelbench.profiling.records.work import SHARED_CORES, Bound
+from accelbench.profiling.telemetry.noise import noise_flags
+from accelbench.profiling.telemetry.sampler import TelemetrySampler
+
+
+class Observer:
+    """Watches the machine during its `with` block, from CPUs that the point leaves free, if it leaves any.
+
+    `place` is where the measuring thread runs while it warms up and measures: on one CPU, if one core is to work.
+    """
+
+    def __init__(self, point: Point, environment: Environment, layout: Layout, bound: Bound) -> None:
+        self._point, self._environment, self._layout = point, environment, layout
+        self._kept, there = kept_to_cpus(point, environment), environment.cpu.affinity
+        self._one_core = point.device == "cpu" and bound.cores == "one" and world().size == 1
+        cpu = cpu_for_one_core(environment.cpu.bandwidths) if self._one_core else None
+        self.place = ThreadPlacement(cpu)
+        used = [cpu] if cpu is not None else self._kept
+        others = sorted(set(there or []) - set(used or [])) if world().local_size == 1 else None
+        place = others or self._kept or there
+        self.sampler = TelemetrySampler(point.device, cpus=self._kept, place=place, cards=layout.devices)
+
+    def __enter__(self) -> Observer:
+        self.sampler.__enter__()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.sampler.__exit__(kind, error, trace)
+
+    def close(self) -> None:
+        """End what reads the sensors."""
+        self.sampler.close()
+
+    def result(self) -> dict[str, Any]:
+        """Return the telemetry of the block and the flags of what disturbed it, by the fields of a record."""
+        telemetry, kept = self.sampler.result(), self._kept
+        cpus, wall_s = self._environment.cpu.logical, telemetry.counters["wall_s"]
+        flags = noise_flags(telemetry, wall_s, cpus, len(kept) if kept else None, world().local_size)
+        placement = self.place.placement
+        if self._one_core:
+            flags += slow_cpu_flags(placement, self._environment.cpu.bandwidths)
+        return {"telemetry": telemetry, "noise": flags, "placement": placement}
+
+    def peak(self, bound: Bound, unit_kind: str | None) -> Peak | None:
+        """Return the vendor's peak of all devices that the point uses; None where nothing bounds its rate.
+
+        It is null for a CPU that several processes share.
+        """
+        if bound.figure is None:
+            return None
+        device, cores = self._point.device, len(self._kept) if self._kept else None
+        one = device_kind(device).peak(self._environment, str(bound.dtype), bound.figure, unit_kind, cores)
+        if one.value is None:
+            return one
+        count = self._layout.bounding_devices(device)
+        if count is None:
+            return Peak(value=None, reason=SHARED_CORES)
+        return one.model_copy(update={"value": one.value * count})
+
+
+def kept_to_cpus(point: Point, environment: Environment) -> list[int] | None:
+    """Return the CPUs of a point that was to use some of the host's only; None for all.
+
+    The process's own mask does not tell: it is that of one thread, which an OpenMP library may have bound to one CPU.
+    It does of a rank beside others of its host: what those use, who measure the same point, does not disturb it.
+    """
+    if world().local_size > 1 and hasattr(os, "sched_getaffinity"):
+        return sorted(os.sched_getaffinity(0))
+    there, cores = environment.cpu.affinity, point.host_cores
+    if cores is None or there is None or cores >= len(there):
+        return None
+    return sorted(cores_before_threads(there)[:cores])

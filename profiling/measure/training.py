@@ -1,0 +1,91 @@
+"""A training from its first step to the fields of its record: it trains, and is then looked at once more."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from statistics import fmean
+from typing import Any
+
+from accelbench.profiling.benchmark import Training
+from accelbench.profiling.host.steps_cpu import StepsCpu
+from accelbench.profiling.measure.flop_counts.framework import framework_metrics, with_bytes
+from accelbench.profiling.measure.observer import Observer
+from accelbench.profiling.measure.profiled_steps import KeptFolders, profile_training
+from accelbench.profiling.ranks.world import world
+from accelbench.profiling.records.bottleneck import Bottleneck, CpuTime
+from accelbench.profiling.records.point import Point
+from accelbench.profiling.records.quality import Metric
+from accelbench.profiling.records.record import Profile, Record
+from accelbench.profiling.records.work import Work
+from accelbench.profiling.timing.exchange import see_apart
+from accelbench.profiling.timing.host import PhaseClock
+from accelbench.profiling.timing.steps import measure_training
+from accelbench.profiling.timing.verification import outcome_of
+from accelbench.profiling.trace.scalars import Readings, record_scalars, write_scalars
+
+
+def train(
+    task: Training,
+    point: Point,
+    phase: PhaseClock,
+    observer: Observer,
+    keep: KeptFolders | None,
+    tell: Callable[[dict[str, Any]], None],
+    brief_s: float | None = None,
+) -> dict[str, Any]:
+    """Train, evaluate and verify, then profile some more steps; return the fields of the record.
+
+    What was measured is told before the profilers begin, since one of them can end the process. With `brief_s` the
+    training may end once its steps have taken so long, and is not profiled. Ranks that train together go on to the end:
+    they would not agree on when that is.
+    """
+    cpu = StepsCpu()
+    with observer.place, observer:
+        training = measure_training(task, cpu.callback(), seconds=brief_s if world().size == 1 else None)
+    phase.seconds |= training.phases
+    observed = observer.result()
+    batch = (task.layout and task.layout.batch) or int(task.work.items or 0)
+    work = with_bytes(task.work, task.model, batch)
+    metrics = training.metrics | framework_metrics(task.model, work, batch)
+    metrics |= energy_metrics(observed["telemetry"].counters.get(f"{point.device}.energy_j"), training.steps, work)
+    fields = observed | outcome_of(training.verification)
+    fields |= {"work": work, "data": task.data, "qualities": list(task.qualities)}
+    fields |= {"metrics": metrics, "curves": training.curves}
+    if training.verification.passed:
+        fields["timing"] = training.timing
+    if training.verification.passed and brief_s is None:
+        tell(fields)
+        with phase("profile_s"):
+            fields["profile"] = _profile(task, point, fmean(training.timing.samples), cpu.result(), keep)
+            fields["seen"] = see_apart(task)
+    return fields
+
+
+def energy_metrics(energy_j: float | None, steps: int, work: Work) -> dict[str, Metric]:
+    """Return the energy of a training per step and per thousand items: the GPU's, or that of the CPU's packages."""
+    if energy_j is None:
+        return {}
+    metrics = {"energy_per_step": Metric(energy_j / steps, "J")}
+    if work.items:
+        metrics[f"energy_per_1000_{work.item}"] = Metric(1e3 * energy_j / (steps * work.items), "J")
+    return metrics
+
+
+def with_scalars(record: Record, readings: Readings, keep: KeptFolders | None) -> Record:
+    """Write the record's curves beside its trace, if that is kept; what stood in the way is noted in the record."""
+    if not (keep and keep.trace and record.profile):
+        return record
+    try:
+        write_scalars(keep.run / keep.trace, record_scalars(record, readings), record.started.timestamp())
+    except (OSError, ImportError) as error:  # a full disk, or TensorBoard is not here
+        missing = [*record.profile.missing, f"scalars for TensorBoard: {error}"]
+        return record.model_copy(update={"profile": record.profile.model_copy(update={"missing": missing})})
+    return record
+
+
+def _profile(task: Training, point: Point, step_s: float, cpu: CpuTime | None, keep: KeptFolders | None) -> Profile:
+    """Return what holds the training back; a profiler that breaks costs the profile, never the measurement."""
+    try:
+        return profile_training(task, point, step_s, cpu, keep)
+    except Exception as error:  # noqa: BLE001 - whatever profilers and frameworks raise
+        return Profile(bottleneck=Bottleneck(reason=f"profiling failed: {type(error).__name__}: {error}"))

@@ -1,0 +1,211 @@
+"""The machine's state around one measurement: sensors sampled by a process of its own, totals read at both ends."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import asdict, replace
+from math import ceil
+from selectors import EVENT_READ, DefaultSelector
+from statistics import mean, median
+from time import monotonic
+from types import TracebackType
+
+from accelbench.profiling import PROJECT
+from accelbench.profiling.devices import device_kind
+from accelbench.profiling.machine.environment.cpu import collect_affinity
+from accelbench.profiling.records.point import Device
+from accelbench.profiling.records.telemetry import Gauge, Reading, Telemetry
+from accelbench.profiling.telemetry.sensors import SensorReadings, SensorRequest
+from accelbench.profiling.telemetry.totals import Totals, difference, read_cpu_time, read_totals
+
+MOST_POINTS = 500  # the points of a sensor over time: more than a chart is wide
+READY_S = 30.0  # a driver that is not kept loaded takes seconds to answer for eight cards
+ANSWER_S = 10.0
+
+
+class TelemetrySampler:
+    """Observes the machine while its `with` block runs; `result()` afterwards.
+
+    The process that reads the sensors is started here, so that it is ready by the time the block begins; `close` ends
+    it where no block did. Any sensor may be absent. The measured process uses the first so many of the visible `cards`.
+    `cpus` are the CPUs that it was kept to, if it was: what happened on the others did not disturb it. `place` are
+    the CPUs that the sensors are read on, if not where this process runs.
+    """
+
+    def __init__(
+        self,
+        device: Device,
+        interval_s: float | None = None,
+        cpus: Sequence[int] | None = None,
+        place: Sequence[int] | None = None,
+        cards: int = 1,
+    ) -> None:
+        kind = device_kind(device)
+        self._device, self._interval_s, self._cpus = device, interval_s or kind.sensor_interval_s, cpus
+        watched = collect_affinity() if cpus is None else list(cpus)
+        self._readings = SensorReadings()
+        self._sensors = SensorProcess(
+            SensorRequest(
+                os.getpid(),
+                self._interval_s,
+                watched,
+                device,
+                kind.cards(cards),
+                None if place is None else list(place),
+            )
+        )
+
+    def __enter__(self) -> TelemetrySampler:
+        self._sensors.begin()
+        self._begin = self._totals()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._sensors.send("end")
+        self._end = self._totals()
+        self._readings = self._sensors.end()
+
+    def close(self) -> None:
+        """End the process that reads the sensors, if it has not ended."""
+        self._sensors.close()
+
+    def result(self) -> Telemetry:
+        """Return what was observed; ask for it after the block."""
+        elapsed = self._end.wall_s - self._begin.wall_s
+        counters = {"wall_s": elapsed} | difference(self._begin, self._end)
+        if self._readings.energy_j is not None:
+            counters[f"{self._device}.energy_j"] = self._readings.energy_j
+        throttled = [reason for reasons in self._readings.throttled for reason in reasons]
+        for reason in sorted(set(throttled)):
+            share = throttled.count(reason) / len(self._readings.throttled)
+            counters[f"{self._device}.throttled_s.{reason}"] = elapsed * share
+        return Telemetry(
+            interval_s=self._interval_s,
+            gauges=summarize(self._readings.samples),
+            counters=counters,
+            throttle_reasons=sorted(set(throttled)),
+            missing=self._readings.missing,
+        )
+
+    def series(self, since: float) -> dict[str, list[tuple[float, float]]]:
+        """Return each sensor over time, after the block: seconds after `since`, a moment of `perf_counter`, and value.
+
+        The loads of the CPUs are their mean. Of more than `MOST_POINTS` readings every n-th is taken: none is averaged.
+        """
+        found: dict[str, list[tuple[float, float]]] = defaultdict(list)
+        every = ceil(len(self._readings.samples) / MOST_POINTS) or 1
+        for when, readings in list(zip(self._readings.when, self._readings.samples, strict=True))[::every]:
+            values = {name: value for name, value, _ in readings}
+            loads = [values.pop(name) for name in list(values) if name.startswith("cpu.load.")]
+            for name, value in [*values.items(), *([("cpu.load", mean(loads))] if loads else [])]:
+                found[name].append((when - since, value))
+        return dict(found)
+
+    def _totals(self) -> Totals:
+        totals = read_totals()
+        if self._cpus is None:
+            return totals
+        return replace(totals, counters={**totals.counters, **read_cpu_time(self._cpus)})
+
+
+class SensorProcess:
+    """Client of the sensor process (`accelbench.profiling.telemetry.sensors`).
+
+    A failure of that process loses the sensor readings, never the measurement.
+    """
+
+    def __init__(self, watch: SensorRequest) -> None:
+        path = [entry for entry in sys.path if entry] + [str(PROJECT)]
+        self._buffer = b""
+        self._trouble: str | None = None
+        self._process: subprocess.Popen[bytes] | None = None
+        try:
+            self._process = subprocess.Popen(
+                # Without `site`, and on the path that this process has come to, it starts in half the time.
+                [sys.executable, "-S", "-P", "-m", "accelbench.profiling.telemetry.sensors", json.dumps(asdict(watch))],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                bufsize=0,
+                env=os.environ | {"PYTHONPATH": os.pathsep.join(path)},
+            )
+        except OSError as error:  # no process more is allowed, or no memory for it
+            self._trouble = f"the process that reads them cannot be started: {error}"
+
+    def begin(self) -> None:
+        """Start sampling, after the process has finished its start-up."""
+        self._answer(READY_S)
+        self.send("begin")
+        self._answer(ANSWER_S)
+
+    def send(self, command: str) -> None:
+        """Send a command."""
+        if self._process is None or self._process.stdin is None or self._trouble:
+            return
+        try:
+            self._process.stdin.write(f"{command}\n".encode())
+        except BrokenPipeError:
+            self._trouble = self._stderr_tail(self._process)
+
+    def end(self) -> SensorReadings:
+        """Return the readings, after the command `end`."""
+        answer = self._answer(ANSWER_S)
+        self.close()
+        return (
+            SensorReadings(**json.loads(answer))
+            if answer
+            else SensorReadings(missing=[f"all sensors: {self._trouble}"])
+        )
+
+    def close(self) -> None:
+        """Kill the process."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.communicate()
+
+    def _answer(self, seconds: float) -> bytes | None:
+        """Return the next line of its output; None after a time-out or an earlier failure."""
+        if self._process is None or self._process.stdout is None or self._trouble:
+            return None
+        deadline = monotonic() + seconds
+        with DefaultSelector() as selector:
+            selector.register(self._process.stdout, EVENT_READ)
+            while b"\n" not in self._buffer:
+                if not selector.select(max(0.0, deadline - monotonic())):
+                    self._trouble = f"the process that reads them did not answer within {seconds:g} s"
+                    return None
+                piece = self._process.stdout.read(1 << 20)
+                if not piece:
+                    self._trouble = self._stderr_tail(self._process)
+                    return None
+                self._buffer += piece
+        line, _, self._buffer = self._buffer.partition(b"\n")
+        return line
+
+    def _stderr_tail(self, process: subprocess.Popen[bytes]) -> str:
+        """Return the exit reason of the ended process: the last line of its stderr, or its exit status."""
+        try:
+            _, complaint = process.communicate(timeout=ANSWER_S)
+        except subprocess.TimeoutExpired:
+            return "the process that reads them closed its output"
+        said = complaint.decode(errors="replace").strip().splitlines() or [f"exit status {process.returncode}"]
+        return f"the process that reads them ended: {said[-1]}"
+
+
+def summarize(samples: Sequence[Sequence[Reading]]) -> dict[str, Gauge]:
+    """Return the smallest, median and largest value of each sensor."""
+    values: dict[tuple[str, str], list[float]] = defaultdict(list)
+    for sample in samples:
+        for name, value, unit in sample:
+            values[name, unit].append(value)
+    return {
+        name: Gauge(minimum=min(read), median=median(read), maximum=max(read), unit=unit)
+        for (name, unit), read in values.items()
+    }

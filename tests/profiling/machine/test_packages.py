@@ -1,0 +1,82 @@
+"""The commands that install optional packages: each names an extra that pyproject.toml has."""
+
+from __future__ import annotations
+
+import re
+import sys
+import tomllib
+from typing import get_args
+
+import pytest
+from packaging.requirements import Requirement
+
+from accelbench.profiling.machine.packages import TENSORFLOW_BELOW, Extra, PackageSet, install_framework, not_installed
+from tests.conftest import ROOT
+
+NAMED = re.compile(r"(?:accelbench|'\.)\[([a-z0-9,]+)\]")
+"""The extras of a requirement: `accelbench[torch]`, or `'.[cpu,dev]'` in the folder of the sources."""
+FOLDERS = ("accelbench", "containers", "docs", "kernels", "profiling", "requirements", "tests", "workloads")
+
+
+@pytest.fixture(scope="module")
+def extras() -> set[str]:
+    return set(tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["optional-dependencies"])
+
+
+def test_the_extras_that_messages_name_are_those_of_the_package(extras: set[str]) -> None:
+    assert set(get_args(Extra)) == extras
+    assert set(get_args(PackageSet)) <= extras
+
+
+def test_every_extra_that_a_file_names_exists(extras: set[str]) -> None:
+    files = [*ROOT.glob("*"), *(file for folder in FOLDERS for file in (ROOT / folder).rglob("*"))]
+    found = {
+        (str(file.relative_to(ROOT)), extra)
+        for file in files
+        if file.suffix in {"", ".def", ".html", ".ipynb", ".md", ".py", ".sh", ".toml"} and file.is_file()
+        for names in NAMED.findall(file.read_text(encoding="utf-8", errors="replace"))
+        for extra in names.split(",")
+    }
+    assert "accelbench/__main__.py" in {file for file, _ in found}
+    assert {(file, extra) for file, extra in found if extra not in extras} == set()
+
+
+@pytest.mark.parametrize(
+    ("backend", "packages", "requirement"),
+    [
+        ("tensorflow", "cpu", "accelbench[cpu]"),
+        ("tensorflow", "gpu13", "accelbench[gpu13]"),
+        ("tensorflow", "tpu", "accelbench[tpu]"),
+        ("torch", "gpu", "accelbench[torch]"),
+        ("jax", "cpu", "accelbench[jax]"),
+        ("jax", "gpu", "jax[cuda12]"),
+    ],
+)
+def test_a_framework_is_installed_for_the_device(
+    backend: str, packages: PackageSet, requirement: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "version_info", (3, 13, 0))
+    assert install_framework(backend, packages) == f"pip install '{requirement}'"
+    assert not_installed(backend, packages).endswith(f"is not installed: pip install '{requirement}'")
+
+
+def test_no_command_is_given_where_tensorflow_has_no_package(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "version_info", (*TENSORFLOW_BELOW, 0))
+    assert "3.14" in install_framework("tensorflow", "cpu")
+    assert "3.14" in not_installed("tensorflow", "cpu")
+    assert install_framework("jax", "cpu") == "pip install 'accelbench[jax]'"
+
+
+@pytest.mark.parametrize("device", get_args(PackageSet))
+def test_each_device_has_tensorflow_or_else_jax(device: PackageSet) -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    wanted = [Requirement(line) for line in project["optional-dependencies"][device]]
+    for python, framework in (((3, 11), "tensorflow"), ((3, 13), "tensorflow"), (TENSORFLOW_BELOW, "jax")):
+        version = ".".join(map(str, python))
+        there = [one.name for one in wanted if one.marker is None or one.marker.evaluate({"python_version": version})]
+        assert [name.split("-")[0] for name in there if name.startswith(("tensorflow", "jax"))] == [framework]
+
+
+def test_no_command_is_made_up_for_a_backend_of_an_own_benchmark() -> None:
+    assert install_framework("absent", "cpu") == ""
+    assert not_installed("absent", "cpu") == "absent is not installed"

@@ -1,0 +1,115 @@
+"""The verdict names what holds a training back: trainings that are held back by one known thing each."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from accelbench.profiling.benchmark import Benchmark
+from accelbench.profiling.host.pyspy import allow_tracing
+from accelbench.profiling.machine.environment.collect import collect
+from accelbench.profiling.measure.point import measure
+from accelbench.profiling.measure.profiled_steps import KeptFolders, profile_training
+from accelbench.profiling.records.point import Point
+from accelbench.profiling.timing.steps import train_until
+from accelbench.profiling.trace import framework_profiler as profiler
+from tests.fixtures.bound_workloads import BATCH, SLEEP_S, large_products, slow_input
+from tests.fixtures.verdict_cases import CASES, Case, Impossible, as_it_is, verdict
+from tests.requirements import not_tested
+
+pytestmark = pytest.mark.alone
+
+CHECKED = {
+    "slow-input",
+    "hungry-input",
+    "looping-input",
+    "looping-workers",
+    "waiting-at-begin",
+    "held-lock",
+    "tiny-operations",
+    "large-products",
+}
+"""The workloads that are judged here, as the machine is; `make bench-self PART=verdicts` judges all."""
+FURTHER = {"hungry-input", "waiting-at-begin"}
+"""CI leaves these of them out: input is made slowly by `looping-input`, too, and steps wait for a `held-lock`."""
+JUDGED = [
+    pytest.param(case, id=case.workload, marks=[pytest.mark.exhaustive] if case.workload in FURTHER else [])
+    for case in CASES
+    if case.workload in CHECKED and case.surroundings is as_it_is
+]
+THROTTLED = "a quota of a group above"
+
+
+@pytest.mark.parametrize("backend", ["tensorflow", pytest.param("jax", marks=pytest.mark.exhaustive)])
+@pytest.mark.parametrize("case", JUDGED)
+def test_the_verdict_names_what_was_built_in(case: Case, backend: str) -> None:
+    found = verdict(case, backend)
+    assert found.bound in case.right, found
+    assert sum(found.shares.values()) == pytest.approx(1, abs=0.01)
+    assert (found.shares_text or "").startswith("trace of ")
+    assert found.intervals[max(found.shares, key=lambda cause: found.shares[cause])]
+    assert found.help
+
+
+@pytest.mark.needs("torch")
+def test_a_trace_of_pytorch_s_shows_the_threads_that_make_the_input() -> None:
+    (case,) = (case for case in CASES if case.workload == "looping-workers")
+    found = verdict(case, "torch")
+    assert found.bound == "input-bound", found
+
+
+@pytest.mark.needs("cpu-quota")
+@pytest.mark.timeout(600)
+def test_a_process_stopped_by_its_cpu_quota_is_told_so() -> None:
+    (case,) = (case for case in CASES if case.name == THROTTLED)
+    try:
+        found = verdict(case, "tensorflow")
+    except Impossible as reason:
+        not_tested("cpu-quota", str(reason))
+    assert found.bound == "cpu-quota-bound", found
+    assert "quota" in (found.quota_text or "")
+    assert found.shares["device"] > 0, "what it was stopped in is still shown"
+
+
+def test_a_profiler_that_does_not_start_leaves_the_verdict_to_py_spy(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(profiler, "unwritable", lambda folder: "the trace folder cannot be written: no space left")
+    monkeypatch.setattr("accelbench.profiling.measure.profiled_steps.HOST_S", 9.0)
+    allow_tracing(os.getpid())  # as a worker does
+    point = Point("large-products", "cpu", {"batch": 32}, "tensorflow", seed=1)
+    found = profile_training(large_products(point), point, 0.05)
+    assert found.trace is None
+    assert found.capture is not None
+    assert "no space left" in str(found.capture.reason)
+    assert found.bottleneck.bound == "device-bound", found.bottleneck
+    assert "no space left" in (found.bottleneck.shares_text or "")
+
+
+def test_the_sensors_stand_beside_the_curves_over_time(tmp_path: Path) -> None:
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    point = Point("slow-input", "cpu", {"batch": BATCH}, "tensorflow", seed=1)
+    benchmark = Benchmark("slow-input", slow_input, ("cpu",), {"batch": (BATCH,)}, "items", backends=("tensorflow",))
+    record = measure(benchmark, point, collect(), 1.0, KeptFolders(run=tmp_path, trace="trace"))
+    assert record.profile is not None, record.reason
+    assert not [sentence for sentence in record.profile.missing if "scalars" in sentence]
+    found = EventAccumulator(str(tmp_path / "trace"))
+    found.Reload()
+    begin, steps = record.started.timestamp(), found.Scalars("step/time_s")
+    for tag in ("telemetry/process.rss", "telemetry/cpu.load"):
+        moments = [event.wall_time - begin for event in found.Scalars(tag)]
+        assert len(moments) > 3, "more than its least, median and largest value"
+        assert moments == sorted(set(moments))
+        assert moments[0] < steps[-1].wall_time - begin, "beside the steps"
+        assert moments[-1] < record.elapsed_s
+
+
+def test_a_training_shorter_than_the_window_ends_by_itself() -> None:
+    point = Point("slow-input", "cpu", {"batch": 32}, "tensorflow", seed=1)
+    training, steps = slow_input(point), list[int]()
+    train_until(training.fit, lambda: bool(steps.append(1)))
+    assert len(steps) == 60
+    train_until(training.fit, lambda: bool(steps.append(1)) or len(steps) >= 65)
+    assert len(steps) == 65
+    assert SLEEP_S > 0
