@@ -12,15 +12,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from accelbench.errors import Interrupted
-from accelbench.find_run import stored_runs
-from accelbench.forecast import of_machine, past_seconds
 from accelbench.kernels.mpi_process import mpi_process
-from accelbench.plain_console import PlainConsole, say
+from accelbench.output.console import PlainConsole, say
 from accelbench.profiling.machine.cpu_probe import probed
 from accelbench.profiling.machine.environment.collect import collect
 from accelbench.profiling.records.point import Device, Point
 from accelbench.profiling.records.record import Status
 from accelbench.profiling.records.stored import readable
+from accelbench.results.find_run import stored_runs
+from accelbench.results.forecast import of_machine, past_seconds
 from accelbench.run.cluster import Cluster
 from accelbench.run.gathering import gathered
 from accelbench.run.other_rank import serve as serve_rank_0

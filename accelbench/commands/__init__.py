@@ -18,7 +18,7 @@ from accelbench.profiling.machine.devices import kinds
 from accelbench.profiling.near_misses import did_you_mean
 
 if TYPE_CHECKING:
-    from accelbench.plain_console import PlainConsole
+    from accelbench.output.console import PlainConsole
     from accelbench.profiling.records.point import Device
     from accelbench.run.store import RunStore
 
@@ -105,7 +105,7 @@ VERBOSE_OPTION = click.option("--verbose", is_flag=True, help="Print all there i
 
 def console(stderr: bool = False, verbose: bool = False, quiet: bool = False) -> PlainConsole:
     """Return the console that a command prints to."""
-    from accelbench.plain_console import PlainConsole
+    from accelbench.output.console import PlainConsole
 
     return PlainConsole(stderr=stderr, verbose=verbose, quiet=quiet)
 
@@ -114,7 +114,7 @@ def say_for_programs(store: RunStore, command: str, form: Format) -> None:
     """Print what a command measured in a format for programs; nothing more where people have its table already."""
     if form == "table":
         return
-    from accelbench.plain_console import say
+    from accelbench.output.console import say
     from accelbench.report.run_document import document_of_runs
     from accelbench.report.stored_run import Run
 

@@ -60,8 +60,8 @@ def command(
     from accelbench.compare.comparison_document import document_of_comparison, render_comparison
     from accelbench.compare.regression import parse_fail_on, regressions
     from accelbench.compare.runs import compare
-    from accelbench.find_run import read_words, stored_runs
-    from accelbench.plain_console import say
+    from accelbench.output.console import say
+    from accelbench.results.find_run import read_words, stored_runs
     from accelbench.run.store import RUNS
 
     rule = parse_fail_on(fail_on) if fail_on else None

@@ -13,7 +13,7 @@ from accelbench.export.document import Format
 def command(form: Format) -> None:
     """Tell what this machine has, what is missing for good measurements, and how to mend it."""
     from accelbench.doctor import document_of_checks, examine, render_doctor
-    from accelbench.plain_console import say
+    from accelbench.output.console import say
     from accelbench.profiling.machine.environment.collect import collect
     from accelbench.run.store import RUNS
 

@@ -10,7 +10,7 @@ import click
 
 from accelbench.commands import Number, console
 from accelbench.errors import UserError
-from accelbench.limits import MOST_MIB, MOST_SECONDS
+from accelbench.settings.limits import MOST_MIB, MOST_SECONDS
 
 
 @click.command()

@@ -20,13 +20,13 @@ def command(words: tuple[str, ...], machine: str | None, form: Format) -> None:
     """
     from pathlib import Path
 
-    from accelbench.find_run import find_runs, stored_runs
     from accelbench.history.fingerprint import is_called
     from accelbench.history.history_document import document_of_history, print_history
     from accelbench.history.past import read_past
     from accelbench.history.series import series_of
+    from accelbench.output.console import say
     from accelbench.pack.read import find_pack
-    from accelbench.plain_console import say
+    from accelbench.results.find_run import find_runs, stored_runs
     from accelbench.run.store import RUNS
 
     folders = [word for word in words if Path(word).is_dir() or find_pack(word)]

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from accelbench.commands import Number, complete_run
-from accelbench.limits import MOST_MIB
+from accelbench.settings.limits import MOST_MIB
 
 
 @click.command()
@@ -24,9 +24,9 @@ from accelbench.limits import MOST_MIB
 )
 def command(runs: tuple[str, ...], out: Path | None, anonymous: bool, no_traces: bool, part_size: float | None) -> None:
     """Put runs into one file, which report, compare and tensorboard take for a run: PACK, or PACK:RUN of several."""
-    from accelbench.find_run import open_directory
+    from accelbench.output.console import say
     from accelbench.pack.write import write_pack
-    from accelbench.plain_console import say
+    from accelbench.results.find_run import open_directory
 
     stores = [open_directory(run) for run in runs]
     if anonymous:

@@ -17,7 +17,7 @@ from accelbench.commands import (
 )
 from accelbench.errors import Interrupted, UserError
 from accelbench.export.document import Format
-from accelbench.limits import MOST_SECONDS
+from accelbench.settings.limits import MOST_SECONDS
 
 EXIT_FAILED = 1
 EXIT_REGRESSION = 3
@@ -85,11 +85,11 @@ def command(
       accelbench pair . . matmul --b env:OPENBLAS_NUM_THREADS=1
     """
     from accelbench.compare.regression import parse_fail_on
-    from accelbench.format import percent
+    from accelbench.output.console import say
+    from accelbench.output.format import percent
     from accelbench.pair.pairing import Wanted, measure_pair
     from accelbench.pair.show import announce, document_of_pair, line_of, show
     from accelbench.pair.side import Side
-    from accelbench.plain_console import say
     from accelbench.run.plan import Choice
     from accelbench.run.store import Settings
 

@@ -27,12 +27,12 @@ def command(runs: tuple[str, ...], out: Path | None, quiet: bool, verbose: bool,
 
     Of several runs, say what differs between them, show them side by side, and draw them together in a page of its own.
     """
-    from accelbench.find_run import open_run
-    from accelbench.plain_console import say
+    from accelbench.output.console import say
     from accelbench.report import refuse_place, write_joined_report, write_report
     from accelbench.report.joined import read_runs
     from accelbench.report.run_document import document_of_runs
     from accelbench.report.terminal import print_run, print_runs
+    from accelbench.results.find_run import open_run
 
     stores = [open_run(run) for run in runs]
     if out and len(stores) == 1:

@@ -21,12 +21,12 @@ from accelbench.commands import (
 )
 from accelbench.errors import Interrupted, RunBroken, UserError
 from accelbench.export.document import Format
-from accelbench.limits import MOST_SECONDS
+from accelbench.settings.limits import MOST_SECONDS
 
 if TYPE_CHECKING:
-    from accelbench.forecast import Stored as StoredRun
     from accelbench.profiling.records.point import Device
     from accelbench.reproduce.paper import Paper
+    from accelbench.results.forecast import Stored as StoredRun
     from accelbench.run.store import RunStore
 
 MEASURING = ("small", "device", "time_limit", "trusted_network")
@@ -75,9 +75,9 @@ def command(
     of several. Without any, measure the study's suite on this machine first; the same command goes on with a
     measurement that was interrupted.
     """
-    from accelbench.find_run import find_runs, stored_runs
-    from accelbench.plain_console import say
+    from accelbench.output.console import say
     from accelbench.reproduce.paper import load_paper, paper_names
+    from accelbench.results.find_run import find_runs, stored_runs
     from accelbench.run.cluster import find_cluster
     from accelbench.run.store import RUNS
 
@@ -137,9 +137,9 @@ def measurement(
     It goes on with the last of the stored runs that is of that suite and this machine and was not finished. How long it
     will take is said before.
     """
-    from accelbench.forecast import forecast, of_machine, past_seconds, usual_seconds
-    from accelbench.plain_console import say
+    from accelbench.output.console import say
     from accelbench.profiling.machine.environment.collect import collect
+    from accelbench.results.forecast import forecast, of_machine, past_seconds, usual_seconds
     from accelbench.run.plan import ceilings_beside, make_plan
     from accelbench.run.store import Settings
     from accelbench.run.suite import load_suite
@@ -178,7 +178,7 @@ def interrupted(runs: Sequence[StoredRun], suite: str, device: Device) -> RunSto
 
 def made_since(before: Sequence[RunStore]) -> str:
     """Return the directory of the last run that is not among those before; `RunBroken` where there is none."""
-    from accelbench.find_run import stored_runs
+    from accelbench.results.find_run import stored_runs
     from accelbench.run.store import RUNS
 
     known = {store.path for store in before}

@@ -29,9 +29,9 @@ from accelbench.export.document import Format
 @FORMAT_OPTION
 def command(run: str, failed: bool, trusted_network: bool, verbose: bool, quiet: bool, form: Format) -> int:
     """Go on with an interrupted run: measure only what is missing."""
-    from accelbench.differences import same_machine
-    from accelbench.find_run import open_directory
+    from accelbench.environment.differences import same_machine
     from accelbench.profiling.machine.environment.collect import collect
+    from accelbench.results.find_run import open_directory
     from accelbench.run.cluster import find_cluster
     from accelbench.session import complete, serve
 

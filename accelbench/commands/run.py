@@ -25,7 +25,7 @@ from accelbench.commands import (
     say_for_programs,
 )
 from accelbench.export.document import Format
-from accelbench.limits import MOST_ROUNDS, MOST_SECONDS, MOST_SEED
+from accelbench.settings.limits import MOST_ROUNDS, MOST_SECONDS, MOST_SEED
 
 if TYPE_CHECKING:
     from accelbench.profiling.records.point import Device, Point
@@ -113,7 +113,7 @@ def command(
     tags: tuple[str, ...],
 ) -> int:
     """Measure benchmarks (all of a suite, or the named ones) and write a run directory."""
-    from accelbench.find_run import left_by, open_run
+    from accelbench.results.find_run import left_by, open_run
     from accelbench.run.cluster import find_cluster
     from accelbench.run.plan import Choice, ceilings_beside, make_plan, refuse_doomed, replaced_backend
     from accelbench.run.store import Label, Settings
@@ -151,8 +151,8 @@ def command(
     )
     earlier = None
     if beside and not (new_ceilings or cluster):
-        from accelbench.earlier_ceilings import age, earlier_ceilings
         from accelbench.profiling.machine.environment.collect import collect
+        from accelbench.results.earlier_ceilings import age, earlier_ceilings
 
         earlier = earlier_ceilings(beside, settings, found, collect())
     if earlier:
@@ -175,10 +175,10 @@ def command(
 def show_plan(plan: Sequence[Point], settings: Settings, suite: Suite | None, device: Device, form: Format) -> None:
     """Print the points of a plan, each with its rounds, and how long they will take on this machine."""
     from accelbench.export.document import Document, Row
-    from accelbench.find_run import stored_runs
-    from accelbench.forecast import forecast, of_machine, past_seconds, usual_seconds
-    from accelbench.plain_console import say
+    from accelbench.output.console import say
     from accelbench.profiling.machine.environment.collect import collect
+    from accelbench.results.find_run import stored_runs
+    from accelbench.results.forecast import forecast, of_machine, past_seconds, usual_seconds
     from accelbench.run.plan import missing_frameworks
     from accelbench.run.store import RUNS
 

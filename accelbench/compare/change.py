@@ -21,9 +21,9 @@ from accelbench.compare.evidence import (
     with_assumed_spread,
     with_history,
 )
-from accelbench.cost import by_fastest, cost, costs_of_rounds, execution_seconds
-from accelbench.format import percent
 from accelbench.history.spread import Spread
+from accelbench.output.format import percent
+from accelbench.profiling.analysis.cost import by_fastest, cost, costs_of_rounds, execution_seconds
 from accelbench.profiling.analysis.course import disturbances
 from accelbench.profiling.records.quality import Metric
 from accelbench.profiling.records.record import Record

@@ -13,11 +13,11 @@ from rich.text import Text
 from accelbench.compare.change import Change, SpeedVerdict
 from accelbench.compare.regression import Regression
 from accelbench.compare.runs import Comparison
-from accelbench.cost import by_fastest
-from accelbench.differences import Difference
+from accelbench.environment.differences import Difference
 from accelbench.export.document import Column, Document, Row
 from accelbench.export.terminal import WIDTH, differences_table, table_of
-from accelbench.format import UNKNOWN, percent, quality_in_short, read, read_figure
+from accelbench.output.format import UNKNOWN, percent, quality_in_short, read, read_figure
+from accelbench.profiling.analysis.cost import by_fastest
 from accelbench.profiling.records.record import Record
 from accelbench.profiling.timing.statistics import CONFIDENCE, Estimate
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from accelbench.compare.change import Change, compare_point
 from accelbench.compare.sides import Side, open_sides
-from accelbench.differences import Difference, differences, different_settings
+from accelbench.environment.differences import Difference, differences, different_settings
 from accelbench.errors import UserError
 from accelbench.history.past import read_past
 from accelbench.history.series import series_of

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from accelbench.differences import differences, different_settings
+from accelbench.environment.differences import differences, different_settings
 from accelbench.errors import UserError
 from accelbench.history.fingerprint import fingerprint
 from accelbench.profiling.records.point import Device

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
 
-from accelbench.plain_text import plain
+from accelbench.output.plain_text import plain
 
 Format = Literal["table", "json", "markdown", "junit"]
 FORMATS: tuple[Format, ...] = get_args(Format)

@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from accelbench.export.document import Column, Document, Row
-from accelbench.format import UNKNOWN
+from accelbench.output.format import UNKNOWN
 
 WIDTH = 100
 """The most columns of a table: in wider terminals the lines become hard to follow."""

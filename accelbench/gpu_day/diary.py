@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from accelbench.errors import UserError
-from accelbench.writing import write_atomically
+from accelbench.output.atomic_file import write_atomically
 
 State = Literal["done", "failed", "out of time", "interrupted", "skipped", "not reached"]
 FINISHED: tuple[State, ...] = ("done", "failed")

@@ -10,9 +10,9 @@ from rich.text import Text
 
 from accelbench.errors import UserError
 from accelbench.export.terminal import new_table
-from accelbench.format import UNKNOWN, percent, share
 from accelbench.gpu_day.diary import Entry, State
 from accelbench.gpu_day.stages import Stage
+from accelbench.output.format import UNKNOWN, percent, share
 from accelbench.report.rows import Row, make_rows
 from accelbench.run.store import RunStore
 

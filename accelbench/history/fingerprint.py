@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from accelbench.format import counted
+from accelbench.output.format import counted
 from accelbench.run.store import RunInfo
 
 

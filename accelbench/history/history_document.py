@@ -10,9 +10,9 @@ from rich.text import Text
 
 from accelbench.export.document import Column, Document, Row
 from accelbench.export.terminal import table_of
-from accelbench.format import read_figure
 from accelbench.history.series import Series
 from accelbench.history.spread import LEAST_RUNS
+from accelbench.output.format import read_figure
 
 WIDTH = 120
 

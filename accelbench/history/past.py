@@ -6,8 +6,7 @@ from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from datetime import datetime
 
-from accelbench.damage import damage_met
-from accelbench.errors import UserError
+from accelbench.errors import UserError, damage_met
 from accelbench.history.fingerprint import fingerprint
 from accelbench.profiling.records.record import Record
 from accelbench.run.store import RunStore

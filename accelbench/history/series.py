@@ -11,10 +11,10 @@ from math import exp, log
 
 import numpy as np
 
-from accelbench.cost import by_fastest, cost
 from accelbench.history.change_points import change_points
 from accelbench.history.past import PastRun
 from accelbench.history.spread import LEAST_RUNS, Spread, spread_of_levels
+from accelbench.profiling.analysis.cost import by_fastest, cost
 from accelbench.profiling.analysis.course import disturbances
 from accelbench.profiling.records.point import Point
 from accelbench.profiling.records.record import Record

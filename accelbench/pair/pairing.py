@@ -13,6 +13,7 @@ from time import monotonic
 from typing import Literal
 
 from accelbench.errors import UserError
+from accelbench.output.atomic_file import write_atomically
 from accelbench.pair.paired import Letter
 from accelbench.pair.result import PairResult, SideResult
 from accelbench.pair.server import Order, Plan
@@ -24,7 +25,6 @@ from accelbench.profiling.records.point import Point
 from accelbench.profiling.records.record import Record
 from accelbench.run.plan import Choice
 from accelbench.run.store import RUNS, RunInfo, RunStore, Settings, new_run_id
-from accelbench.writing import write_atomically
 
 RESULT = "pair.json"
 

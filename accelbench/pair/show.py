@@ -14,7 +14,7 @@ from rich.text import Text
 from accelbench.compare.comparison_document import SIDES, SPEED, speed_values
 from accelbench.export.document import Column, Document, Outcome, Row
 from accelbench.export.terminal import WIDTH, table_of
-from accelbench.format import counted, percent, read, seconds
+from accelbench.output.format import counted, percent, read, seconds
 from accelbench.pair.paired import CONFIDENCE, LOOK_CONFIDENCE
 from accelbench.pair.pairing import Wanted
 from accelbench.pair.result import PairResult, PairVerdict, PointResult, farthest

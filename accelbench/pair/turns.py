@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from statistics import median
 from time import monotonic
 
-from accelbench.format import percent
+from accelbench.output.format import percent
 from accelbench.pair.paired import LOOKS, Letter, Pair, half_width, pairs_of, speed_ratio
 from accelbench.pair.result import PointResult, judge_pairs, ratio_of, shown_figure
 from accelbench.profiling.machine.noise import crowded_out

@@ -1,7 +1,7 @@
-"""A figure that somebody measured and published, or that this machine measured before: `references.toml`.
+"""References: published results, and earlier results of this machine, read from `references.toml`.
 
-A reference counts for a point of the same benchmark on a device of the same name, never for another card's. An axis
-that it does not name may have any value: what it was measured with in other ways is in its words.
+A reference applies to points of the same benchmark on a device of the same name. Axes that it does not name may have
+any value; its text states the conditions of the measurement.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from accelbench.format import counted, percent, read
+from accelbench.output.format import counted, percent, read
 from accelbench.profiling.analysis.roofline import CONTRADICTED
 from accelbench.profiling.records.record import Record
 from accelbench.profiling.records.work import UNITS, Bounded

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from statistics import median
 
-from accelbench.facts import Fact
-from accelbench.format import UNKNOWN, clip, counted, digits, percent, seconds
+from accelbench.environment.fields import Fact
+from accelbench.output.format import UNKNOWN, clip, counted, digits, percent, seconds
 from accelbench.profiling.machine.sizes import format_bytes
 from accelbench.profiling.records.host import CATEGORIES, Category, HostCounters, HostProfile, Sampling, ThreadShare
 

@@ -10,10 +10,10 @@ from rich.text import Text
 
 from accelbench.errors import DataDamaged, UserError
 from accelbench.export.terminal import new_table
+from accelbench.output.atomic_file import write_atomically
 from accelbench.report.page import templates
 from accelbench.report.stored_run import LIGHT_STYLES, Run
 from accelbench.run.store import RunStore
-from accelbench.writing import write_atomically
 
 
 def read_runs(stores: Sequence[RunStore]) -> tuple[list[Run], list[str]]:

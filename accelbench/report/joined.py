@@ -10,9 +10,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from accelbench.damage import tell_damage
-from accelbench.differences import differences, different_settings
-from accelbench.errors import DataDamaged, UserError
+from accelbench.environment.differences import differences, different_settings
+from accelbench.errors import DataDamaged, UserError, tell_damage
 from accelbench.profiling.analysis.roofline import Ceiling
 from accelbench.profiling.records.record import Record
 from accelbench.report.measured_roofs import Roofline, make_roofline

@@ -15,7 +15,7 @@ from prometheus_client.metrics_core import GaugeMetricFamily
 from prometheus_client.openmetrics.exposition import generate_latest
 from prometheus_client.registry import Collector
 
-from accelbench.plain_text import one_line
+from accelbench.output.plain_text import one_line
 from accelbench.profiling.records.point import Point
 from accelbench.report.rows import Row
 from accelbench.report.stored_run import Run

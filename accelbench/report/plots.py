@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator
 from numpy.typing import NDArray
 
-from accelbench.format import clip
+from accelbench.output.format import clip
 from accelbench.profiling.records.record import Record
 from accelbench.report.rows import Group, Row
 from accelbench.report.svg import INK, MUTED, SERIES, WIDTH, inline_svg, plot_style, tell

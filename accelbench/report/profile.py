@@ -10,8 +10,8 @@ from urllib.parse import quote
 
 from markupsafe import Markup
 
-from accelbench.facts import Fact
-from accelbench.format import read
+from accelbench.environment.fields import Fact
+from accelbench.output.format import read
 from accelbench.profiling.machine.sizes import format_bytes
 from accelbench.profiling.records.record import Profile
 from accelbench.profiling.records.trace import Kind, Operation, TraceAnalysis

@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
-from accelbench.format import clip, counted, digits, read
+from accelbench.output.format import clip, counted, digits, read
 from accelbench.profiling.analysis.roofline import ridge
 from accelbench.profiling.records.record import Record
 from accelbench.report.measured_roofs import Roofline

@@ -12,7 +12,7 @@ from functools import cached_property
 from operator import itemgetter
 from statistics import fmean
 
-from accelbench.format import Reading, digits, read_figure, seconds
+from accelbench.output.format import Reading, digits, read_figure, seconds
 from accelbench.profiling.analysis.bursts import bursts, epoch_turns
 from accelbench.profiling.analysis.course import Course, course_of, disturbances
 from accelbench.profiling.analysis.roofline import (

@@ -7,7 +7,6 @@ from typing import Any
 
 from accelbench.export.document import Document, Outcome, Row
 from accelbench.report.answer import answer
-from accelbench.report.standing import standings
 from accelbench.report.stored_run import Run
 
 
@@ -39,7 +38,7 @@ def _of_run(run: Run) -> dict[str, Any]:
 
 
 def _points(run: Run) -> Iterator[Row]:
-    normal = {str(standing.row.record.point): standing.sentence for standing in standings(run)}
+    normal = {str(each.record.point): each.sentence for each in run.reference_comparisons}
     for row in run.rows:
         record = row.record
         profile = record.profile

@@ -9,8 +9,8 @@ from statistics import fmean
 
 from accelbench.compare.change import Change, compare_point
 from accelbench.compare.runs import EQUIVALENCE
-from accelbench.cost import cost
-from accelbench.format import UNKNOWN, digits
+from accelbench.output.format import UNKNOWN, digits
+from accelbench.profiling.analysis.cost import cost
 from accelbench.report.joined import Joined
 from accelbench.report.rows import Row, trained_on
 from accelbench.report.study import Placed

@@ -9,11 +9,12 @@ from datetime import UTC
 from functools import cached_property
 from typing import Literal
 
-from accelbench.format import seconds
 from accelbench.history.fingerprint import fingerprint
+from accelbench.output.format import seconds
 from accelbench.profiling.analysis.course import Course, course_of, disturbances
 from accelbench.profiling.analysis.roofline import Ceiling, ceilings
 from accelbench.profiling.records.record import Record
+from accelbench.references.comparison import ReferenceComparison, compare_with_references
 from accelbench.report.causes import Cause, causes
 from accelbench.report.rows import Counts, Group, Row, count_text, counts_of, each_at_most, make_groups, rows_of
 from accelbench.run.store import RunInfo, RunStore
@@ -175,6 +176,11 @@ class Run:
     def shown(self) -> list[Row]:
         """Return the rows that the tables of the page show."""
         return [row for group in self.groups for row in group.rows[: self.rows_in_page]]
+
+    @cached_property
+    def reference_comparisons(self) -> Sequence[ReferenceComparison]:
+        """Return the results that have published or own references for this device, with those."""
+        return compare_with_references(self.info, self.records, self.store.path.parent if self.store else None)
 
     def of_status(self, status: str) -> list[Record]:
         """Return the records of this status: measured, failed or skipped."""

@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, MaxNLocator, NullFormatter, NullLocator
 
-from accelbench.format import clip, read
+from accelbench.output.format import clip, read
 from accelbench.report.study import DASHED, Study, Sweep
 from accelbench.report.study_measures import Line, Measure, Value
 from accelbench.report.svg import (

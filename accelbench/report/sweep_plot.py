@@ -11,7 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullFormatter, NullLocator
 
-from accelbench.format import read
+from accelbench.output.format import read
 from accelbench.profiling.machine.sizes import format_bytes
 from accelbench.profiling.records.environment import Environment
 from accelbench.report.rows import Group, Row, lines

@@ -12,6 +12,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from accelbench.output.atomic_file import write_atomically
 from accelbench.profiling.analysis.roofline import (
     Ceiling,
     arithmetic_intensity,
@@ -23,7 +24,6 @@ from accelbench.profiling.analysis.roofline import (
 from accelbench.profiling.analysis.uncertain_quality import quality_interval
 from accelbench.profiling.records.record import Record
 from accelbench.report.rows import shell_command, summarize_gauges
-from accelbench.writing import write_atomically
 
 if TYPE_CHECKING:
     from accelbench.report.section import Run

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from accelbench import report
-from accelbench.format import UNKNOWN, read
 from accelbench.history.fingerprint import fingerprint
+from accelbench.output.atomic_file import write_atomically
+from accelbench.output.format import UNKNOWN, read
 from accelbench.profiling.machine.vendor_peaks import find_card
 from accelbench.profiling.records.work import UNITS
 from accelbench.report.joined import Joined
@@ -18,7 +19,6 @@ from accelbench.report.study import Study, make_studies
 from accelbench.report.study_plot import draw_studies
 from accelbench.reproduce.judging import Judgement, title
 from accelbench.reproduce.paper import Hardware, Paper
-from accelbench.writing import write_atomically
 
 
 @dataclass(frozen=True)

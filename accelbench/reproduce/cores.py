@@ -6,9 +6,10 @@ from collections.abc import Mapping, Sequence
 from math import inf
 from typing import Literal
 
-from accelbench.format import digits
+from accelbench.output.format import digits
 from accelbench.profiling.analysis.core_counts import MIN_COUNTS
 from accelbench.profiling.analysis.cores_law import Cores, Law, needed_cores
+from accelbench.reproduce.claim_verdict import Finding, Inconclusive, Part, decided
 from accelbench.reproduce.observations import (
     HOST_CORES,
     Observation,
@@ -20,7 +21,6 @@ from accelbench.reproduce.observations import (
 )
 from accelbench.reproduce.pairs import Pair, above
 from accelbench.reproduce.rules import Rule
-from accelbench.reproduce.verdict import Finding, Inconclusive, Part, decided
 from accelbench.run.affinity import granted
 
 

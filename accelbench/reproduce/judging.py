@@ -9,9 +9,9 @@ from dataclasses import dataclass, replace
 from accelbench.export.document import Document, Outcome, Row
 from accelbench.report.joined import Joined
 from accelbench.report.stored_run import Run
+from accelbench.reproduce.claim_verdict import VERDICTS, Finding, Inconclusive, Verdict
 from accelbench.reproduce.observations import LISTED, Observations, too_noisy
 from accelbench.reproduce.paper import Claim, Paper
-from accelbench.reproduce.verdict import VERDICTS, Finding, Inconclusive, Verdict
 
 OF_CLAIM: dict[Verdict, Outcome] = {
     "confirmed": "passed",

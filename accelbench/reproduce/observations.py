@@ -16,7 +16,7 @@ from accelbench.profiling.records.point import Device, Point, Scalar
 from accelbench.profiling.records.record import Record
 from accelbench.profiling.records.stored import Stored
 from accelbench.report.stored_run import Run
-from accelbench.reproduce.verdict import Inconclusive
+from accelbench.reproduce.claim_verdict import Inconclusive
 from accelbench.run.plan import discover
 from accelbench.run.suite import KnownDevice
 

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 
 from accelbench.compare.change import compare_point
 from accelbench.compare.runs import EQUIVALENCE
-from accelbench.format import digits
+from accelbench.output.format import digits
 from accelbench.profiling.records.record import Record
 from accelbench.profiling.timing.statistics import Estimate
+from accelbench.reproduce.claim_verdict import Inconclusive, Part
 from accelbench.reproduce.observations import (
     Observation,
     Observations,
@@ -19,7 +20,6 @@ from accelbench.reproduce.observations import (
     differing,
     value_of,
 )
-from accelbench.reproduce.verdict import Inconclusive, Part
 
 Side = tuple[Observation, ...]
 """Observations of one point on one machine, from one or more runs."""

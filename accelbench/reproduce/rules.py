@@ -13,14 +13,15 @@ from math import hypot, log
 from typing import ClassVar, Literal, TypeVar
 
 from accelbench.compare.change import judge, same_band
-from accelbench.facts import facts, in_words
-from accelbench.format import digits, headline, percent
+from accelbench.environment.fields import facts, in_words
+from accelbench.output.format import digits, headline, percent
 from accelbench.profiling.analysis.roofline import share_of_ceiling
 from accelbench.profiling.analysis.scaling import scalings
 from accelbench.profiling.analysis.uncertain_quality import quality_interval
 from accelbench.profiling.records.quality import Quality
 from accelbench.profiling.records.stored import Share, Stored
 from accelbench.profiling.timing.statistics import Estimate, Interval, median_interval
+from accelbench.reproduce.claim_verdict import Finding, Inconclusive, Part, Reason, decided
 from accelbench.reproduce.observations import Observation, Observations, Points, by_setting
 from accelbench.reproduce.pairs import (
     Pair,
@@ -33,7 +34,6 @@ from accelbench.reproduce.pairs import (
     host_pairs,
     sweeps,
 )
-from accelbench.reproduce.verdict import Finding, Inconclusive, Part, Reason, decided
 
 T = TypeVar("T")
 

@@ -9,10 +9,10 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from accelbench.format import UNKNOWN, counted
+from accelbench.output.format import UNKNOWN, counted
+from accelbench.reproduce.claim_verdict import Verdict
 from accelbench.reproduce.judging import Judged, Judgement, title
 from accelbench.reproduce.paper import Paper
-from accelbench.reproduce.verdict import Verdict
 
 MOST_LINES = 3
 """Lines of evidence per claim in the table; the page has all."""

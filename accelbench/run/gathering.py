@@ -15,7 +15,7 @@ from pydantic import ValidationError
 
 from accelbench import __version__
 from accelbench.errors import UserError
-from accelbench.plain_text import plain
+from accelbench.output.plain_text import plain
 from accelbench.profiling.ranks.channel import Address, Message
 from accelbench.profiling.ranks.meeting import arrivals, listen, refuse, welcome
 from accelbench.profiling.records.environment import Environment

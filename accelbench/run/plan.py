@@ -15,7 +15,6 @@ from types import ModuleType
 from typing import TYPE_CHECKING
 
 from accelbench.errors import UserError
-from accelbench.limits import MOST_VALUE
 from accelbench.profiling.benchmark import REGISTRY, Benchmark, Values
 from accelbench.profiling.install import FRAMEWORKS, not_installed
 from accelbench.profiling.machine.devices import device_kind, is_installed
@@ -25,6 +24,7 @@ from accelbench.profiling.records.layout import Layout
 from accelbench.profiling.records.point import Device, Point, Scalar
 from accelbench.profiling.records.work import Bound, Bounded
 from accelbench.run.suite import Selection, Suite, load_suite, suite_names
+from accelbench.settings.limits import MOST_VALUE
 
 if TYPE_CHECKING:
     from accelbench.profiling.analysis.roofline import Kind  # which brings SciPy along

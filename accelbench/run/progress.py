@@ -10,8 +10,8 @@ from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
-from accelbench.format import clock, headline
-from accelbench.plain_text import one_line
+from accelbench.output.format import clock, headline
+from accelbench.output.plain_text import one_line
 from accelbench.profiling.records.point import Point
 from accelbench.profiling.records.record import Record
 from accelbench.profiling.timing.position import Page, Position

@@ -14,7 +14,7 @@ from time import monotonic
 from typing import Any, NamedTuple
 
 from accelbench import __version__
-from accelbench.differences import unlike
+from accelbench.environment.differences import unlike
 from accelbench.profiling.ranks.channel import Address, Channel, Message, free_port
 from accelbench.profiling.ranks.meeting import derive
 from accelbench.profiling.records.environment import Environment

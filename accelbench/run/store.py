@@ -11,10 +11,8 @@ from typing import Annotated, Literal, NamedTuple
 from filelock import FileLock, Timeout
 from pydantic import Field
 
-from accelbench.damage import tell_damage
-from accelbench.errors import DataDamaged, RunBroken, UserError
-from accelbench.format import counted
-from accelbench.limits import MOST_SEED
+from accelbench.errors import DataDamaged, RunBroken, UserError, tell_damage
+from accelbench.output.format import counted
 from accelbench.profiling.analysis.rounds import join
 from accelbench.profiling.machine.identity import identity_here
 from accelbench.profiling.records.environment import Environment
@@ -24,6 +22,7 @@ from accelbench.profiling.records.stored import Moment, Seconds, Stored
 from accelbench.run.schedule import Turn, schedule
 from accelbench.run.stored_file import opened, parse, point_of, why
 from accelbench.run.suite import ALLOWED, Allowed, KnownDevice, Rounds
+from accelbench.settings.limits import MOST_SEED
 
 RUNS = Path("runs")
 """The folder that holds the runs, unless they are given a place."""

@@ -14,10 +14,10 @@ from pathlib import Path
 import pandas as pd
 
 from accelbench.errors import UserError
+from accelbench.output.atomic_file import write_atomically
 from accelbench.report.section import Run
 from accelbench.report.table import make_table
 from accelbench.run.store import RunStore
-from accelbench.writing import write_atomically
 
 
 def gather(folder: Path) -> bool:

@@ -14,8 +14,8 @@ from rich.table import Table
 from rich.text import Text
 
 from accelbench.export.terminal import new_table
-from accelbench.format import UNKNOWN, bound, quality_in_short, share, told_metrics
-from accelbench.plain_console import PlainConsole
+from accelbench.output.console import PlainConsole
+from accelbench.output.format import UNKNOWN, bound, quality_in_short, share, told_metrics
 from accelbench.report.bottleneck_text import bottleneck_in_short, bottleneck_line, bottleneck_text, shares_text
 from accelbench.report.causes import NOISY, NOISY_MARK
 from accelbench.report.rows import Group, Row, each_at_most, shell_command, trained_on

@@ -9,7 +9,7 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
-from accelbench.format import counted
+from accelbench.output.format import counted
 from accelbench.report.causes import NOISY, Cause
 from accelbench.report.section import InPage, Run, Section
 

@@ -12,7 +12,7 @@ from dataclasses import replace
 from rich.console import Console
 
 from accelbench.export.terminal import numbers_table
-from accelbench.format import counted
+from accelbench.output.format import counted
 from accelbench.profiling.records.point import Point
 from accelbench.profiling.records.record import Record
 from accelbench.report.section import Run, Section

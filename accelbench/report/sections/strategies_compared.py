@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.text import Text
 
 from accelbench.export.terminal import numbers_table
-from accelbench.format import digits, seconds
+from accelbench.output.format import digits, seconds
 from accelbench.profiling.analysis.scaling import training_of, trainings
 from accelbench.profiling.records.record import Record
 from accelbench.report.section import InPage, Run, Section

@@ -6,9 +6,9 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from accelbench.differences import unlike
-from accelbench.facts import Fact, facts, in_words, short_revision
-from accelbench.format import counted
+from accelbench.environment.differences import unlike
+from accelbench.environment.fields import Fact, facts, in_words, short_revision
+from accelbench.output.format import counted
 from accelbench.profiling.machine.cpu_probe import slower_in_words
 from accelbench.profiling.machine.held_back import USERS, held_back
 from accelbench.profiling.machine.sizes import format_bytes

@@ -12,7 +12,7 @@ import pytest
 
 from accelbench.commands.cores import doubling, plan_cores
 from accelbench.errors import UserError
-from accelbench.plain_console import PlainConsole
+from accelbench.output.console import PlainConsole
 from accelbench.profiling.analysis.core_counts import MIN_COUNTS
 from accelbench.profiling.records.point import Point
 from accelbench.profiling.records.record import Record

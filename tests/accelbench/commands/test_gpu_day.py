@@ -19,7 +19,7 @@ from accelbench.gpu_day.day import Wishes, chosen_stages, run_day
 from accelbench.gpu_day.outcome import figures
 from accelbench.gpu_day.process import Command, run_limited
 from accelbench.gpu_day.stages import STAGES, WANTED, NotHere, Plan, Stage
-from accelbench.plain_console import PlainConsole
+from accelbench.output.console import PlainConsole
 from accelbench.run.plan import make_plan
 from accelbench.run.suite import load_suite
 from tests.conftest import OWN_BENCHMARKS, ROOT, environment, info, records

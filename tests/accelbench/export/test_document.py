@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 from accelbench.export.document import Column, Document, Row
 from accelbench.export.terminal import table_of
-from accelbench.format import UNKNOWN
-from accelbench.plain_console import PlainConsole
-from accelbench.plain_text import one_line, plain
+from accelbench.output.console import PlainConsole
+from accelbench.output.format import UNKNOWN
+from accelbench.output.plain_text import one_line, plain
 
 texts = st.text(max_size=20)
 values = st.one_of(st.none(), st.booleans(), st.integers(), st.floats(), texts, st.lists(texts, max_size=2))

@@ -16,7 +16,7 @@ from accelbench.history.history_document import print_history
 from accelbench.history.past import read_past
 from accelbench.history.series import Series, series_of
 from accelbench.history.spread import spread_of_levels, spread_of_neighbours
-from accelbench.plain_console import PlainConsole
+from accelbench.output.console import PlainConsole
 from accelbench.profiling.records.environment import Environment
 from accelbench.run.store import OtherRank, RunInfo, RunStore
 from tests.fixtures.compare_runs import NOW, failed, gpu, machine, measured, run, samples

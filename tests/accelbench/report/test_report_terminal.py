@@ -56,7 +56,7 @@ def test_a_column_in_which_nothing_is_known_gives_way_to_its_reason(tmp_path: Pa
 def test_printing_the_table_imports_no_heavy_library(rich_run: RunStore) -> None:
     code = """
 import pathlib, sys
-from accelbench.plain_console import PlainConsole
+from accelbench.output.console import PlainConsole
 from accelbench.run.store import RunStore
 from accelbench.report.section import Run
 from accelbench.report.terminal import print_run

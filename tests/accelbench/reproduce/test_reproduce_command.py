@@ -10,8 +10,7 @@ import pytest
 
 from accelbench.__main__ import main
 from accelbench.commands.reproduce import interrupted
-from accelbench.forecast import forecast, of_machine, past_seconds
-from accelbench.plain_console import PlainConsole
+from accelbench.output.console import PlainConsole
 from accelbench.profiling.records.point import Point
 from accelbench.profiling.records.record import Record
 from accelbench.report.joined import read_runs
@@ -19,6 +18,7 @@ from accelbench.reproduce.claims_page import render
 from accelbench.reproduce.judging import Judgement, judge
 from accelbench.reproduce.paper import load_paper
 from accelbench.reproduce.terminal_claims import print_judgement
+from accelbench.results.forecast import forecast, of_machine, past_seconds
 from accelbench.run.store import RunStore, Settings
 from accelbench.workloads.data import CACHE_VARIABLE
 from tests.conftest import Run as Command

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from accelbench.plain_console import PlainConsole
+from accelbench.output.console import PlainConsole
 from accelbench.profiling.records.point import Point
 from accelbench.profiling.timing.position import Position
 from accelbench.run.progress import Progress, short_names

@@ -10,9 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from accelbench.damage import Damage
-from accelbench.errors import UserError
-from accelbench.plain_text import plain_data
+from accelbench.errors import Damage, UserError
+from accelbench.output.plain_text import plain_data
 from accelbench.profiling.records.record import Record
 from accelbench.run.store import RunStore, Settings
 from tests.fixtures.report_node import rich_records

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from accelbench.damage import damage_met
-from accelbench.differences import same_machine
-from accelbench.errors import UserError
-from accelbench.format import counted, seconds
+from accelbench.environment.differences import same_machine
+from accelbench.errors import UserError, damage_met
+from accelbench.output.format import counted, seconds
 from accelbench.profiling.records.environment import Environment
 from accelbench.profiling.records.point import Device, Point
 from accelbench.run.plan import discover

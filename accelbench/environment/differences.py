@@ -8,7 +8,7 @@ from fnmatch import fnmatchcase
 
 from pydantic import BaseModel
 
-from accelbench.facts import Leaf, facts, in_words
+from accelbench.environment.fields import Leaf, facts, in_words
 from accelbench.profiling.records.environment import Environment
 from accelbench.profiling.records.point import Device
 

@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from accelbench.earlier_ceilings import earlier_ceilings
 from accelbench.profiling.records.environment import Environment, Limits
 from accelbench.profiling.records.point import Point
 from accelbench.profiling.records.record import Record
 from accelbench.profiling.records.work import Work
 from accelbench.report.answer import answer
 from accelbench.report.section import Run
+from accelbench.results.earlier_ceilings import earlier_ceilings
 from accelbench.run.plan import ceilings_beside, discover
 from accelbench.run.store import OtherRank, RunStore, Settings
 from tests.conftest import Run as Accelbench

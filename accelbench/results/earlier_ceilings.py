@@ -5,16 +5,15 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from datetime import datetime, timedelta
 
-from accelbench.damage import damage_met
-from accelbench.differences import differences
-from accelbench.errors import UserError
-from accelbench.find_run import stored_runs
-from accelbench.forecast import of_machine
-from accelbench.format import seconds
+from accelbench.environment.differences import differences
+from accelbench.errors import UserError, damage_met
+from accelbench.output.format import seconds
 from accelbench.profiling.analysis.course import course_of, disturbances
 from accelbench.profiling.records.environment import Environment
 from accelbench.profiling.records.point import Device, Point
 from accelbench.profiling.records.record import Record
+from accelbench.results.find_run import stored_runs
+from accelbench.results.forecast import of_machine
 from accelbench.run.plan import CEILINGS
 from accelbench.run.store import RUNS, EarlierCeilings, RunInfo, RunStore, Settings
 from accelbench.run.suite import load_suite
