@@ -7,6 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pandas as pd
 import pytest
 
 from accelbench.profiling.records.quality import Data, Metric
@@ -16,7 +17,7 @@ from accelbench.report.page import render_page
 from accelbench.report.rows import make_groups, make_rows
 from accelbench.report.section import Run
 from accelbench.report.sections.benchmarks import WIDTH
-from accelbench.report.table import make_table
+from accelbench.report.table import write_tables
 from accelbench.run.store import RunStore, Settings
 from tests.fixtures.report_pages import Tags, printed
 from tests.fixtures.report_records import record, stepped, timing, training
@@ -177,5 +178,6 @@ def test_a_run_without_ceilings_shows_no_share_of_what_happens_to_set_one(tmp_pa
     assert "ceiling –: this run was asked to measure no ceilings" in printed(store)
     assert "50%" not in printed(store)
     assert 'id="ceilings"' not in render_page(Run.of(store))
-    table, _ = make_table(Run.of(store))
+    write_tables(store, Run.of(store))
+    table = pd.read_parquet(store.path / "records.parquet")
     assert table["share_of_ceiling"].isna().all()
