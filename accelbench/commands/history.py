@@ -6,14 +6,14 @@ import click
 
 from accelbench.commands import FORMAT_OPTION, console
 from accelbench.errors import UserError
-from accelbench.export.document import Format
+from accelbench.export.document import DocumentFormat
 
 
 @click.command()
 @click.argument("words", nargs=-1, metavar="[BENCHMARK | FOLDER]...")
 @click.option("--machine", metavar="NAME", help="Only machines whose description holds this name: a CPU, a card.")
 @FORMAT_OPTION
-def command(words: tuple[str, ...], machine: str | None, form: Format) -> None:
+def command(words: tuple[str, ...], machine: str | None, form: DocumentFormat) -> None:
     """Show the points of stored runs over time: their spread from run to run, drifts, and when their speed changed.
 
     The runs are those in the folders and packs named, by default those under `runs`.

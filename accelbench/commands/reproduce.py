@@ -14,19 +14,19 @@ from accelbench.commands import (
     DEVICE_OPTION,
     FORMAT_OPTION,
     TRUSTED_NETWORK_OPTION,
-    Number,
+    BoundedNumber,
     complete_run,
     console,
     find_device,
 )
 from accelbench.errors import Interrupted, RunBroken, UserError
-from accelbench.export.document import Format
+from accelbench.export.document import DocumentFormat
 from accelbench.settings.limits import MOST_SECONDS
 
 if TYPE_CHECKING:
     from accelbench.profiling.records.point import Device
     from accelbench.reproduce.paper import Paper
-    from accelbench.results.forecast import Stored as StoredRun
+    from accelbench.results.forecast import StoredRunInfo as StoredRun
     from accelbench.run.store import RunStore
 
 MEASURING = ("small", "device", "time_limit", "trusted_network")
@@ -47,7 +47,7 @@ def complete_paper(context: click.Context, parameter: click.Parameter, begun: st
 @click.option("--small", is_flag=True, help="Measure the small suite: minutes on two CPU cores.")
 @DEVICE_OPTION
 @click.option(
-    "--time-limit", type=Number(1, MOST_SECONDS), help="Seconds allowed to one point. Default: the benchmark's."
+    "--time-limit", type=BoundedNumber(1, MOST_SECONDS), help="Seconds allowed to one point. Default: the benchmark's."
 )
 @TRUSTED_NETWORK_OPTION
 @click.option("--even-if-disturbed", is_flag=True, help="Decide by points that were disturbed, too.")
@@ -67,7 +67,7 @@ def command(
     trusted_network: bool,
     even_if_disturbed: bool,
     page: Path | None,
-    form: Format,
+    form: DocumentFormat,
 ) -> int:
     """Tell of each claim of a published study whether it holds on these machines: confirmed, refuted, or why not.
 

@@ -17,7 +17,7 @@ from accelbench.commands import (
     say_for_programs,
 )
 from accelbench.errors import UserError
-from accelbench.export.document import Format
+from accelbench.export.document import DocumentFormat
 
 
 @click.command()
@@ -27,7 +27,7 @@ from accelbench.export.document import Format
 @VERBOSE_OPTION
 @QUIET_OPTION
 @FORMAT_OPTION
-def command(run: str, failed: bool, trusted_network: bool, verbose: bool, quiet: bool, form: Format) -> int:
+def command(run: str, failed: bool, trusted_network: bool, verbose: bool, quiet: bool, form: DocumentFormat) -> int:
     """Go on with an interrupted run: measure only what is missing."""
     from accelbench.environment.differences import same_machine
     from accelbench.profiling.machine.environment.collect import collect

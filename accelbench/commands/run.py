@@ -17,14 +17,14 @@ from accelbench.commands import (
     QUIET_OPTION,
     TRUSTED_NETWORK_OPTION,
     VERBOSE_OPTION,
-    Number,
+    BoundedNumber,
     complete_benchmark,
     complete_suite,
     console,
     find_device,
     say_for_programs,
 )
-from accelbench.export.document import Format
+from accelbench.export.document import DocumentFormat
 from accelbench.settings.limits import MOST_ROUNDS, MOST_SECONDS, MOST_SEED
 
 if TYPE_CHECKING:
@@ -56,12 +56,12 @@ if TYPE_CHECKING:
 )
 @click.option(
     "--time-limit",
-    type=Number(1, MOST_SECONDS),
+    type=BoundedNumber(1, MOST_SECONDS),
     help="Seconds allowed to one point. Default: the benchmark's, mostly 300.",
 )
 @click.option(
     "--max-seconds",
-    type=Number(0.1, MOST_SECONDS),
+    type=BoundedNumber(0.1, MOST_SECONDS),
     help="Sampling time of an unsteady point, shared by its rounds. Default: the suite's, else 15.",
 )
 @click.option(
@@ -106,7 +106,7 @@ def command(
     host_profile: bool,
     verbose: bool,
     quiet: bool,
-    form: Format,
+    form: DocumentFormat,
     dry_run: bool,
     name: str,
     note: str,
@@ -172,9 +172,11 @@ def command(
     return status
 
 
-def show_plan(plan: Sequence[Point], settings: Settings, suite: Suite | None, device: Device, form: Format) -> None:
+def show_plan(
+    plan: Sequence[Point], settings: Settings, suite: Suite | None, device: Device, form: DocumentFormat
+) -> None:
     """Print the points of a plan, each with its rounds, and how long they will take on this machine."""
-    from accelbench.export.document import Document, Row
+    from accelbench.export.document import DocumentRow, ResultDocument
     from accelbench.output.console import say
     from accelbench.profiling.machine.environment.collect import collect
     from accelbench.results.find_run import stored_runs
@@ -188,7 +190,7 @@ def show_plan(plan: Sequence[Point], settings: Settings, suite: Suite | None, de
     estimate = forecast(possible, settings, past, usual_seconds(suite, len(plan), device)).sentence
     if form != "table":
         rows = [
-            Row(
+            DocumentRow(
                 str(point),
                 {"rounds": settings.rounds_of(point)},
                 "skipped",
@@ -196,7 +198,7 @@ def show_plan(plan: Sequence[Point], settings: Settings, suite: Suite | None, de
             )
             for point in plan
         ]
-        say(Document("run", {"dry_run": True, "estimate": estimate}, rows).write(form))
+        say(ResultDocument("run", {"dry_run": True, "estimate": estimate}, rows).write(form))
         return
     for point in plan:
         count = settings.rounds_of(point)

@@ -15,8 +15,8 @@ from accelbench.run.store import RunInfo, RunStore
 
 
 @dataclass(frozen=True)
-class Side:
-    """One side: its name, the runs and what they tell of themselves."""
+class ComparedSide:
+    """One side of a comparison: its letter and its runs."""
 
     name: str
     runs: tuple[RunStore, ...]
@@ -69,9 +69,11 @@ class Side:
             yield f"the runs of {self.name} differ among themselves: {'; '.join(dict.fromkeys(unlike))}"
 
 
-def open_sides(a: Sequence[RunStore], b: Sequence[RunStore]) -> tuple[Side, Side]:
+def open_sides(a: Sequence[RunStore], b: Sequence[RunStore]) -> tuple[ComparedSide, ComparedSide]:
     """Return both sides; `UserError` for a run that cannot be read, that is given twice, and for mixed machines."""
-    sides = tuple(Side(name, tuple(runs), tuple(run.info() for run in runs)) for name, runs in (("A", a), ("B", b)))
+    sides = tuple(
+        ComparedSide(name, tuple(runs), tuple(run.info() for run in runs)) for name, runs in (("A", a), ("B", b))
+    )
     side_a, side_b = sides
     for side in sides:
         ids = [info.run_id for info in side.infos]

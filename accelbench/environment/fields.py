@@ -19,8 +19,8 @@ ENDINGS = {"_mhz": "MHz", "_w": "W", "cpu_quota": "CPUs"}
 
 
 @dataclass(frozen=True)
-class Fact:
-    """A fact in words, with its label and the reason where it is unknown."""
+class LabelledValue:
+    """Field of the environment as text, with its label and, if unknown, the reason."""
 
     label: str
     value: str | None

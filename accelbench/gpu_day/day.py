@@ -12,10 +12,10 @@ from rich.console import Console
 from rich.text import Text
 
 from accelbench.errors import Interrupted, UserError
-from accelbench.gpu_day.diary import Diary, State
+from accelbench.gpu_day.diary import DayState, StageState
 from accelbench.gpu_day.outcome import print_day
 from accelbench.gpu_day.process import GRACE_S, run_limited
-from accelbench.gpu_day.stages import STAGES, SUITES, WANTED, NotHere, Plan, Stage
+from accelbench.gpu_day.stages import STAGES, SUITES, WANTED, DayPlan, DayStage, StageUnavailable
 from accelbench.pack.write import remove_pack, write_pack
 from accelbench.report.section import Run
 from accelbench.run.store import RunStore
@@ -30,8 +30,8 @@ SUMMED_UP = ("tests", "sanitizer")
 
 
 @dataclass(frozen=True)
-class Wishes:
-    """The user's wishes that differ from the defaults."""
+class DayOptions:
+    """Options of the day that differ from the defaults."""
 
     stages: Sequence[str] = ()
     """The stages to run, in this order; all of them if there is none."""
@@ -45,7 +45,7 @@ class Wishes:
     """The size of the pack's parts in MiB; None for one whole file."""
 
 
-def chosen_stages(wishes: Wishes) -> list[Stage]:
+def chosen_stages(wishes: DayOptions) -> list[DayStage]:
     """Return the stages in the order to run them: as named, else as they are, else the most wanted first."""
     for name in (*wishes.stages, *wishes.limits, *wishes.again):
         if name not in STAGES:
@@ -54,11 +54,11 @@ def chosen_stages(wishes: Wishes) -> list[Stage]:
     return [STAGES[name] for name in wishes.stages or (WANTED if scarce else STAGES)]
 
 
-def _limit(stage: Stage, wishes: Wishes) -> float:
+def _limit(stage: DayStage, wishes: DayOptions) -> float:
     return wishes.limits.get(stage.name, stage.seconds)
 
 
-def run_day(plan: Plan, wishes: Wishes, card: str, console: Console) -> int:
+def run_day(plan: DayPlan, wishes: DayOptions, card: str, console: Console) -> int:
     """Run what is not finished; return exit status 0 if all chosen stages are done or cannot be done here, else 1.
 
     `Interrupted` on Ctrl-C or SIGTERM, after the stage was ended in good order and the table printed.
@@ -70,7 +70,7 @@ def run_day(plan: Plan, wishes: Wishes, card: str, console: Console) -> int:
         plan.out.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise UserError(f"cannot write {plan.out}: {error.strerror}") from error
-    diary = Diary(plan.out, card)
+    diary = DayState(plan.out, card)
     for name in wishes.again:
         _set_aside(plan.out, name, diary)
     end = monotonic() + wishes.budget - CLOSING_S if wishes.budget is not None else None
@@ -92,7 +92,9 @@ def run_day(plan: Plan, wishes: Wishes, card: str, console: Console) -> int:
     return 0 if all(diary.entries[stage.name].state in ("done", "skipped") for stage in stages) else 1
 
 
-def _run_stage(stage: Stage, plan: Plan, diary: Diary, seconds: float, end: float | None, console: Console) -> None:
+def _run_stage(
+    stage: DayStage, plan: DayPlan, diary: DayState, seconds: float, end: float | None, console: Console
+) -> None:
     """Run the stage's commands, of which each gets an even share of the time that is left; the diary says how it went.
 
     A run of it that is not finished, by time or for another reason, is gone on with by the next call.
@@ -110,13 +112,13 @@ def _run_stage(stage: Stage, plan: Plan, diary: Diary, seconds: float, end: floa
         for number, command in enumerate(commands):
             share = (over - monotonic()) / (len(commands) - number)
             outcomes.append(run_limited(command, plan.out / f"{stage.name}.log", max(1.0, share)))
-    except NotHere as reason:
+    except StageUnavailable as reason:
         diary.write(stage.name, "skipped", note=str(reason))
         return
     except KeyboardInterrupt:
         diary.write(stage.name, "interrupted", monotonic() - begin, _note(stage, plan.out))
         raise
-    state: State = "done"
+    state: StageState = "done"
     if any(o.status is None for o in outcomes):
         state = "out of time"
     elif any(run.info().status != "finished" for run in runs_of(plan.out, stage.name).values()):
@@ -141,7 +143,7 @@ def runs_of(out: Path, stage: str | None = None) -> dict[str, RunStore]:
     return {name: run for name, run in runs.items() if stage is None or name.partition("-")[0] == stage}
 
 
-def _note(stage: Stage, out: Path) -> str:
+def _note(stage: DayStage, out: Path) -> str:
     """Return how many points each of the stage's runs has measured, in words."""
     counts: dict[str, str] = {}
     for name, run in (runs := runs_of(out, stage.name)).items():
@@ -152,7 +154,7 @@ def _note(stage: Stage, out: Path) -> str:
     return "; ".join(f"{name}: {count}" if len(runs) > 1 else count for name, count in counts.items())
 
 
-def _set_aside(out: Path, stage: str, diary: Diary) -> None:
+def _set_aside(out: Path, stage: str, diary: DayState) -> None:
     """Make the stage begin anew; what it measured before is kept under `earlier`."""
     for name, run in runs_of(out, stage).items():
         earlier = out / "earlier"

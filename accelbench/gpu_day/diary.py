@@ -10,33 +10,33 @@ from typing import Any, Literal
 from accelbench.errors import UserError
 from accelbench.output.atomic_file import write_atomically
 
-State = Literal["done", "failed", "out of time", "interrupted", "skipped", "not reached"]
-FINISHED: tuple[State, ...] = ("done", "failed")
+StageState = Literal["done", "failed", "out of time", "interrupted", "skipped", "not reached"]
+FINISHED: tuple[StageState, ...] = ("done", "failed")
 """The states of stages that the next call leaves as they are."""
 
 
 @dataclass(frozen=True)
-class Entry:
-    """The course of one stage."""
+class StageEntry:
+    """State of one stage."""
 
-    state: State
+    state: StageState
     seconds: float = 0.0
     """The wall time in seconds, summed over all calls."""
     note: str = ""
     """The result of the stage in words, or the reason why there is none."""
 
 
-class Diary:
-    """The entries of a day, by stage; each is on disk as soon as it is made."""
+class DayState:
+    """State file of a day: the entries by stage, each written to disk at once."""
 
     def __init__(self, out: Path, card: str) -> None:
         """Read or begin the diary in that folder; `UserError` if it is damaged or another card's."""
         self._path, self._card = out / "day.json", card
-        self.entries: dict[str, Entry] = {}
+        self.entries: dict[str, StageEntry] = {}
         if self._path.exists():
             try:
                 known: Any = json.loads(self._path.read_text(encoding="utf-8"))
-                self.entries = {stage: Entry(**entry) for stage, entry in known["stages"].items()}
+                self.entries = {stage: StageEntry(**entry) for stage, entry in known["stages"].items()}
                 theirs = known["card"]
             except (ValueError, KeyError, TypeError, AttributeError) as error:
                 raise UserError(f"{self._path} is damaged ({error}): choose another --out") from error
@@ -46,10 +46,10 @@ class Diary:
     def finished(self, stage: str) -> bool:
         return stage in self.entries and self.entries[stage].state in FINISHED
 
-    def write(self, stage: str, state: State, seconds: float = 0.0, note: str = "") -> None:
+    def write(self, stage: str, state: StageState, seconds: float = 0.0, note: str = "") -> None:
         """Make the stage's entry; its seconds are added to those of earlier calls."""
         before = self.entries.get(stage)
-        self.entries[stage] = Entry(state, round(seconds + (before.seconds if before else 0.0), 1), note)
+        self.entries[stage] = StageEntry(state, round(seconds + (before.seconds if before else 0.0), 1), note)
         self._save()
 
     def forget(self, stage: str) -> None:

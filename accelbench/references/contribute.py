@@ -11,7 +11,7 @@ from accelbench.output.atomic_file import write_atomically
 from accelbench.profiling.analysis.course import course_of, disturbances
 from accelbench.profiling.analysis.roofline import observed_clock
 from accelbench.profiling.records.record import Record
-from accelbench.references.reference import OWN, Kind, Reference, device_name, own
+from accelbench.references.reference import OWN, Reference, ReferenceDevice, device_name, own
 from accelbench.run.store import RunInfo
 
 HEAD = "# Results of this machine, written by 'accelbench contribute RUN'; later runs are compared with them.\n"
@@ -22,7 +22,7 @@ def references_of(info: RunInfo, records: Iterable[Record]) -> Iterator[Referenc
     environment = info.environment
     for record in records:
         found, device = record.rate_interval(), record.point.device
-        kind: Kind | None = "cpu" if device == "cpu" else "gpu" if device == "gpu" else None
+        kind: ReferenceDevice | None = "cpu" if device == "cpu" else "gpu" if device == "gpu" else None
         name = kind and device_name(environment, kind)
         rated = record.status == "measured" and record.figure != "time"
         if rated and kind and name and found and not any(disturbances(record, course_of(record))):

@@ -23,7 +23,7 @@ from accelbench.profiling.records.stored import Positive, Stored, first_fault
 
 OWN = "references.toml"
 """The file beside the stored runs, which has what `accelbench contribute` wrote."""
-Kind = Literal["cpu", "gpu"]
+ReferenceDevice = Literal["cpu", "gpu"]
 """The kinds of device of which figures are published."""
 Date = Annotated[str, Field(pattern=r"^20\d\d(-\d\d(-\d\d)?)?$")]
 """A year, a month (`2024-07`) or a day."""
@@ -35,7 +35,7 @@ class Reference(Stored):
     device: str
     """A regular expression for the whole name of the card as the driver gives it, less the vendor's prefixes; or for
     that of the CPU."""
-    kind: Kind
+    kind: ReferenceDevice
     cpus: int | None = Field(default=None, gt=0)
     """The CPUs that it was measured on, of a CPU: fewer or more of them are another machine."""
     sockets: int | None = Field(default=None, gt=0)
@@ -76,7 +76,7 @@ class Reference(Stored):
         return self.kind == "gpu" or (whole and self.cpus in (None, cpu.usable))
 
 
-def device_name(environment: Environment, kind: Kind) -> str | None:
+def device_name(environment: Environment, kind: ReferenceDevice) -> str | None:
     """Return what references call the CPU, or the GPUs; None for GPUs of several kinds, for parts of one, and for none.
 
     It is the driver's name of the card less the vendor's prefixes.

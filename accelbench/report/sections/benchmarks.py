@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from markupsafe import Markup
 
     from accelbench.profiling.records.record import Record
-    from accelbench.report.profile import Profiled
+    from accelbench.report.profile import ProfiledRow
 
 WIDTH = 100
 ROWS_IN_TERMINAL = 400
@@ -53,7 +53,7 @@ class Article:
     samples_of: int
     """The number of rows whose samples are drawn."""
     curves: tuple[tuple[Row, Markup], ...]
-    profiles: tuple[Profiled, ...]
+    profiles: tuple[ProfiledRow, ...]
     """The profiles of the rows that were profiled."""
     notes: tuple[str, ...]
     """The reasons why a share is unknown."""

@@ -6,7 +6,7 @@ from rich.console import Console
 from rich.padding import Padding
 from rich.text import Text
 
-from accelbench.report.answer import Answer, answer
+from accelbench.report.answer import RunSummary, answer
 from accelbench.report.section import InPage, Run, Section
 from accelbench.report.stored_run import LIGHT_STYLES, RECORDS_HELD
 
@@ -18,7 +18,7 @@ NOTICE = """\
 """
 
 
-def _print(found: Answer, console: Console) -> None:
+def _print(found: RunSummary, console: Console) -> None:
     console.print()
     for question, text in found.lines:
         console.print(Text(question, style="bold"))
