@@ -20,7 +20,7 @@ from accelbench.settings.limits import MOST_MIB, MOST_SECONDS
     type=click.Path(path_type=Path),
     default=Path("runs/gpu-day"),
     show_default=True,
-    help="Where runs, logs and the diary are; the same folder is gone on with.",
+    help="Output directory. An existing one is resumed.",
 )
 @click.option(
     "--budget", type=BoundedNumber(120, MOST_SECONDS), metavar="SECONDS", help="For all of it: the figures first."
@@ -49,7 +49,7 @@ def command(
 
     if cluster := find_cluster(os.environ):
         raise UserError(f"gpu-day is for one process, and {cluster.launcher} started {cluster.size}: srun --ntasks=1")
-    wishes = DayOptions(
+    options = DayOptions(
         stages=[name.strip() for name in stages.split(",")] if stages else (),
         budget=budget,
         limits={stage: _seconds(text) for stage, text in _pairs(limits, "--limit")},
@@ -57,7 +57,7 @@ def command(
         part_mib=part_size,
     )
     plan = DayPlan(out.absolute(), dict(_pairs(suites, "--suite")))
-    return run_day(plan, wishes, _card(), console())
+    return run_day(plan, options, _card(), console())
 
 
 def _card() -> str:

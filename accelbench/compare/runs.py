@@ -1,4 +1,4 @@
-"""The comparison of two sides: how their environments differ, how each point's speed changed, and what got worse."""
+"""Comparison of two sides: differences of their environments, and the change of each point."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from accelbench.compare.change import PointChange, compare_point
 from accelbench.compare.sides import ComparedSide, open_sides
-from accelbench.environment.differences import Difference, differences, different_settings
+from accelbench.environment.differences import Difference, differences, settings_text
 from accelbench.errors import UserError
 from accelbench.history.past import read_past
 from accelbench.history.series import series_of
@@ -82,14 +82,13 @@ def compare(
         unmeasured=tuple(unmeasured),
         only_a=tuple(point for point in side_a.points if point not in side_b.points),
         only_b=tuple(point for point in side_b.points if point not in side_a.points),
-        notes=(*side_a.notes(), *side_b.notes(), *_settings_apart(side_a, side_b)),
+        notes=(*side_a.notes(), *side_b.notes(), *_other_settings(side_a, side_b)),
     )
 
 
-def _settings_apart(a: ComparedSide, b: ComparedSide) -> Iterator[str]:
-    if found := different_settings([a.infos[0].settings, b.infos[0].settings]):
-        told = "; ".join(f"{name} {' / '.join(values)}" for name, values in found.items())
-        yield f"measured with other settings (A / B): {told}"
+def _other_settings(a: ComparedSide, b: ComparedSide) -> Iterator[str]:
+    if found := settings_text([a.infos[0].settings, b.infos[0].settings]):
+        yield f"measured with other settings (A / B): {'; '.join(found)}"
 
 
 def _normal(

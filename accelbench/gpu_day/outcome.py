@@ -10,8 +10,8 @@ from rich.text import Text
 
 from accelbench.errors import UserError
 from accelbench.export.terminal import new_table
-from accelbench.gpu_day.diary import StageEntry, StageState
 from accelbench.gpu_day.stages import DayStage
+from accelbench.gpu_day.state_file import StageEntry, StageState
 from accelbench.output.format import UNKNOWN, percent, share
 from accelbench.report.rows import Row, make_rows
 from accelbench.run.store import RunStore

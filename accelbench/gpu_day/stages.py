@@ -52,7 +52,7 @@ def python(*words: str | Path, folder: Path | None = None, fine: tuple[int, ...]
 
 
 def probe(plan: DayPlan) -> list[Command]:
-    return [python("accelbench.gpu_day.surroundings"), python("accelbench", "doctor")]
+    return [python("accelbench.gpu_day.system_facts"), python("accelbench", "doctor")]
 
 
 def tests(plan: DayPlan) -> list[Command]:

@@ -35,7 +35,7 @@ def _print(found: Sequence[FlagCause], console: Console) -> None:
 
 
 def _content(found: Sequence[FlagCause], run: Run) -> Mapping[str, Any]:
-    from accelbench.report.course_plot import time_course
+    from accelbench.report.plots import time_course
 
     courses = {str(row.record.point): row for cause in found for row in cause.rows if row.course.kind == cause.word}
     drawn = list(courses.items())[:COURSES_DRAWN]

@@ -65,9 +65,9 @@ Run = Callable[..., tuple[int, str]]
 def run(tmp_path: Path) -> Run:
     """Run a day in a folder and return its exit status and what it printed."""
 
-    def run(card: str = CARD, **wishes: Any) -> tuple[int, str]:
+    def run(card: str = CARD, **options: Any) -> tuple[int, str]:
         console = PlainConsole(file=io.StringIO(), width=160)
-        status = run_day(DayPlan(tmp_path), DayOptions(**wishes), card, console)
+        status = run_day(DayPlan(tmp_path), DayOptions(**options), card, console)
         return status, console.file.getvalue()  # type: ignore[attr-defined]
 
     return run
@@ -129,11 +129,11 @@ def test_where_time_is_short_the_figures_come_before_the_tests() -> None:
 
 
 @pytest.mark.parametrize(
-    "wishes", [{"stages": ["frist"]}, {"limits": {"frist": 5.0}}, {"again": ["frist"]}], ids=lambda w: next(iter(w))
+    "options", [{"stages": ["frist"]}, {"limits": {"frist": 5.0}}, {"again": ["frist"]}], ids=lambda w: next(iter(w))
 )
-def test_a_stage_that_does_not_exist_is_named(run: Run, wishes: dict[str, Any]) -> None:
+def test_a_stage_that_does_not_exist_is_named(run: Run, options: dict[str, Any]) -> None:
     with pytest.raises(UserError, match="no stage is called 'frist': there is probe, tests, first, train"):
-        run(**wishes)
+        run(**options)
 
 
 @pytest.mark.usefixtures("our_stages")

@@ -72,7 +72,7 @@ OWN_WORDS = {
     "commands/schema.py": "JSON of our own",
     "doctor/gpu_trials.py": "a child's answer to its parent",
     "gpu_day/process.py": "a line of our own in a log",
-    "gpu_day/surroundings.py": "a child's lines in a log",
+    "gpu_day/system_facts.py": "a child's lines in a log",
     "pair/server.py": "JSON to a parent",
     "pair/side_process.py": "JSON to a child",
     "output/console.py": "the one way to the terminal",
