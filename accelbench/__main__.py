@@ -17,10 +17,9 @@ from typing import Any
 import click
 
 from accelbench import __version__, commands
-from accelbench.damage import damage_met
-from accelbench.errors import DataDamaged, Interrupted, RunBroken, UserError
+from accelbench.errors import DataDamaged, Interrupted, RunBroken, UserError, damage_met
 from accelbench.profiling.text import suggest
-from accelbench.settings_file import defaults, read_settings
+from accelbench.settings.options_file import defaults, read_settings
 
 ORDER = (
     *("doctor", "list", "run", "resume", "report", "runs", "compare", "pair", "history", "reproduce"),
@@ -147,7 +146,7 @@ def _as_axis(option: str) -> str:
 
 
 def _complain(message: str, status: int) -> int:
-    from accelbench.plain_text import one_line
+    from accelbench.output.plain_text import one_line
 
     print(f"accelbench: {one_line(message)}", file=sys.stderr)
     return status

@@ -14,13 +14,13 @@ from accelbench.errors import UserError
 from accelbench.execution.cluster import find_cluster
 from accelbench.execution.plan import Choice
 from accelbench.execution.store import Label
-from accelbench.find_run import open_run
-from accelbench.plain_console import PlainConsole
-from accelbench.plain_text import plain
+from accelbench.output.console import PlainConsole
+from accelbench.output.plain_text import plain
 from accelbench.profiling.benchmark import REGISTRY
 from accelbench.profiling.records.point import Scalar
 from accelbench.report.stored_run import Run
 from accelbench.report.table import make_table
+from accelbench.results.find_run import open_run
 from accelbench.session import complete, new_run, plan_run
 
 Values = Scalar | Iterable[Scalar]
@@ -36,8 +36,7 @@ class StoredRun(Run):
 
     def table(self) -> pd.DataFrame:
         """Return one row per point, with the columns of `records.csv`; units are in the columns' names or in `unit`."""
-        frame, _ = make_table(self)
-        return frame
+        return make_table(self)
 
     def __repr__(self) -> str:
         return f"run {self.info.run_id} on {self.info.device}: {self.outcome}"

@@ -11,8 +11,8 @@ from html import escape
 from time import perf_counter
 from typing import Any
 
-from accelbench.format import percent, read, read_figure, seconds
-from accelbench.plain_text import one_line
+from accelbench.output.format import percent, read, read_figure, seconds
+from accelbench.output.plain_text import one_line
 from accelbench.profiling.analysis.course import course_of, disturbances
 from accelbench.profiling.benchmark import Task
 from accelbench.profiling.devices import device_kind

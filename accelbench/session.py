@@ -1,18 +1,17 @@
-"""A run goes here from its directory to its report, measured by this process alone or with other ranks."""
+"""One run from its directory to its report, on this process alone or with other ranks."""
 
 from __future__ import annotations
 
-import subprocess
 import sys
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from multiprocessing import get_context
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from accelbench.earlier_ceilings import age, earlier_ceilings
-from accelbench.errors import Interrupted
+from accelbench.errors import Interrupted, UserError
 from accelbench.execution.cluster import Cluster
 from accelbench.execution.gathering import gathered
 from accelbench.execution.other_rank import serve as serve_rank_0
@@ -22,22 +21,23 @@ from accelbench.execution.ranks import Ranks
 from accelbench.execution.runner import run_plan
 from accelbench.execution.store import RUNS, EarlierCeilings, Label, RunInfo, RunStore, Settings, new_run_id
 from accelbench.execution.suite import Suite, load_suite
-from accelbench.find_run import left_by, open_run, stored_runs
-from accelbench.forecast import of_machine, past_seconds
-from accelbench.kernels.mpi_process import mpi_process
-from accelbench.plain_console import PlainConsole, say
+from accelbench.output.console import PlainConsole, say
+from accelbench.output.plain_text import one_line
 from accelbench.profiling.machine.cpu_probe import probed
 from accelbench.profiling.machine.environment.collect import collect
 from accelbench.profiling.records.point import Device, Point
 from accelbench.profiling.records.record import Status
 from accelbench.profiling.records.stored import readable
+from accelbench.results.earlier_ceilings import age, earlier_ceilings
+from accelbench.results.find_run import left_by, open_run, stored_runs
+from accelbench.results.forecast import of_machine, past_seconds
 
 if TYPE_CHECKING:
     from accelbench.report.section import Run
 
 EXIT_FAILED = 1
 RECENT = 5
-"""The last runs by which the time that is left is estimated."""
+"""Number of earlier runs that the remaining time is estimated from."""
 TRUSTED_NETWORK = (
     "--trusted-network: TensorFlow's servers (parameter-server, multiworker) listen at all addresses of each host, and "
     "let anyone who reaches them read and write files as this user"
@@ -115,7 +115,7 @@ def plan_run(
 def new_run(
     path: Path | None, plan: RunPlan, label: Label | None = None, command: Sequence[str] | None = None
 ) -> RunStore:
-    """Make the directory of a run that is about to begin: that path, or one under `runs` named by time and word.
+    """Create the directory of a run that is about to begin: that path, or one under `runs` named by time and word.
 
     `command` is the command line that is stored, by default this process's own.
     """
@@ -140,10 +140,10 @@ def new_run(
 def complete(
     store: RunStore, console: PlainConsole, cluster: Cluster | None = None, again: Collection[Status] = ()
 ) -> int:
-    """Measure what the run lacks, print its table, write its report and return the exit status of that.
+    """Measure the missing points, print the table, write the report and return the exit status.
 
-    Points that ended in one of the ways `again` are measured once more.
-    Interrupted is raised, after all that too, if the run was ended early.
+    Points whose status is in `again` are measured again. Raises Interrupted, after the report, if the run was ended
+    early.
     """
     console.print(f"run {store.path} on {store.info().device}")
     lost: list[str] = []
@@ -155,7 +155,7 @@ def complete(
         interrupted = False
     except KeyboardInterrupt:
         interrupted = True
-    from accelbench.report.section import Run  # what they bring would stand in memory while others measure
+    from accelbench.report.section import Run  # imported late, to keep this process small during measurements
     from accelbench.report.terminal import print_run
 
     run = Run.of(store)
@@ -167,13 +167,7 @@ def complete(
             complaints.print(f"failed {record.point}: {record.reason}", style="red", soft_wrap=True)
     for line in lost:
         complaints.print(line, style="red")
-    reported = True
-    if run.records:
-        # The report has a process of its own: its libraries would not fit the runner's 200 MB.
-        report = [sys.executable, "-m", "accelbench", "report", "--quiet", str(store.path)]
-        done = subprocess.run(report, check=False, stdout=subprocess.PIPE, encoding="utf-8")
-        say(done.stdout.rstrip(), stderr=console.stderr)
-        reported = done.returncode == 0
+    reported = not run.records or _report(store, run, console.stderr)
     store.close()
     if interrupted:
         turns = store.turns_left(store.lines())
@@ -185,11 +179,34 @@ def complete(
     return exit_status(run, complaints) or (EXIT_FAILED if lost or not reported else 0)
 
 
-def exit_status(run: Run, console: PlainConsole) -> int:
-    """Return the status that a finished run ends with: 1 if a point failed, or no point at all was measured.
+def _report(store: RunStore, run: Run, stderr: bool) -> bool:
+    """Write the report in a forked process; return whether it was written.
 
-    Where quiet is required, it is 1 if a point was disturbed, too. The disturbed points that make it fail are named,
-    and so are those whose records are gone.
+    The fork shares the derived run, and keeps the memory of the drawing libraries out of this process, which may go on
+    to measure another run.
+    """
+    child = get_context("fork").Process(target=_write_report, args=(store, run, stderr))
+    child.start()
+    child.join()
+    return child.exitcode == 0
+
+
+def _write_report(store: RunStore, run: Run, stderr: bool) -> None:
+    from accelbench.report import write_report
+
+    try:
+        say(f"report {write_report(store, run)}", stderr=stderr)
+    except (UserError, OSError) as error:
+        say(f"accelbench: {one_line(str(error))}", stderr=True)
+        sys.exit(EXIT_FAILED)
+    except KeyboardInterrupt:  # the parent process reports it
+        sys.exit(Interrupted.exit_status)
+
+
+def exit_status(run: Run, console: PlainConsole) -> int:
+    """Return the exit status of a finished run: 1 if a point failed, or none was measured.
+
+    With `--require-quiet`, noisy points count as failed. Noisy and missing points are printed by name.
     """
     for point in run.lost:
         console.print(f"{point}: its record is gone: records.jsonl was changed meanwhile", style="red")
@@ -203,17 +220,21 @@ def exit_status(run: Run, console: PlainConsole) -> int:
 
 
 def serve(cluster: Cluster) -> int:
-    """Measure, as another rank than 0, what rank 0 says, and return the run's exit status."""
+    """Serve as a rank other than 0: measure the points that rank 0 sends, and return the run's exit status."""
+    from accelbench.kernels.mpi_process import mpi_process  # for runs of several ranks only
+
     with mpi_process():
         return serve_rank_0(cluster, collect())
 
 
 @contextmanager
 def _ranks(cluster: Cluster | None, store: RunStore, console: PlainConsole) -> Iterator[Ranks | None]:
-    """Yield all ranks of this run once they have come; how they differ is said before any figure, and kept."""
+    """Yield the connected ranks of this run; the differences of their environments are printed and stored."""
     if cluster is None:
         yield None
         return
+    from accelbench.kernels.mpi_process import mpi_process  # for runs of several ranks only
+
     info = store.info()
     with mpi_process(), gathered(cluster, info.environment) as ranks:
         store.write_info(info.model_copy(update={"other_ranks": ranks.others()}))

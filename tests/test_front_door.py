@@ -14,7 +14,7 @@ import pytest
 from accelbench.__main__ import cli
 from accelbench.execution.plan import make_plan
 from accelbench.execution.suite import load_suite
-from accelbench.settings_file import defaults, read_settings
+from accelbench.settings.options_file import defaults, read_settings
 from tests.conftest import Run, environment, records
 from tests.fixtures.attempts import attempts
 

@@ -13,18 +13,18 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from accelbench.errors import UserError
-from accelbench.export.document import FORMATS, Format
+from accelbench.export.document import FORMATS, DocumentFormat
 from accelbench.profiling.devices import kinds
 from accelbench.profiling.text import did_you_mean
 
 if TYPE_CHECKING:
     from accelbench.execution.store import RunStore
-    from accelbench.plain_console import PlainConsole
+    from accelbench.output.console import PlainConsole
     from accelbench.profiling.records.point import Device
 
 
-class Number(click.FloatRange):
-    """A number within bounds, which `nan` is not."""
+class BoundedNumber(click.FloatRange):
+    """Number within bounds; NaN is rejected."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
         """Return the number; a usage error for anything else."""
@@ -34,8 +34,8 @@ class Number(click.FloatRange):
         return number
 
 
-class Word(click.Choice[str]):
-    """One of some words; of another one that is near to it, it is said which was probably meant."""
+class SuggestingChoice(click.Choice[str]):
+    """Choice that suggests the nearest valid word in its error message."""
 
     def get_invalid_choice_message(self, value: Any, ctx: click.Context | None) -> str:
         """Return what is wrong, with the word that was probably meant."""
@@ -67,14 +67,14 @@ def complete_run(context: click.Context, parameter: click.Parameter, begun: str)
 
 DEVICE_OPTION = click.option(
     "--device",
-    type=Word(["auto", *kinds()]),
+    type=SuggestingChoice(["auto", *kinds()]),
     default="auto",
     show_default=True,
     help="Where to measure; auto: the best there is.",
 )
 BACKEND_OPTION = click.option(
     "--backend",
-    type=Word(["tensorflow", "jax", "torch"]),
+    type=SuggestingChoice(["tensorflow", "jax", "torch"]),
     help="The framework under Keras. Default: the first installed of them.",
 )
 OUT_OPTION = click.option(
@@ -92,7 +92,7 @@ TRUSTED_NETWORK_OPTION = click.option(
 FORMAT_OPTION = click.option(
     "--format",
     "form",
-    type=Word(FORMATS),
+    type=SuggestingChoice(FORMATS),
     default="table",
     show_default=True,
     help="For people, or for programs; what is for programs is all that goes to standard output.",
@@ -105,16 +105,16 @@ VERBOSE_OPTION = click.option("--verbose", is_flag=True, help="Print all there i
 
 def console(stderr: bool = False, verbose: bool = False, quiet: bool = False) -> PlainConsole:
     """Return the console that a command prints to."""
-    from accelbench.plain_console import PlainConsole
+    from accelbench.output.console import PlainConsole
 
     return PlainConsole(stderr=stderr, verbose=verbose, quiet=quiet)
 
 
-def say_for_programs(store: RunStore, command: str, form: Format) -> None:
+def say_for_programs(store: RunStore, command: str, form: DocumentFormat) -> None:
     """Print what a command measured in a format for programs; nothing more where people have its table already."""
     if form == "table":
         return
-    from accelbench.plain_console import say
+    from accelbench.output.console import say
     from accelbench.report.run_document import document_of_runs
     from accelbench.report.stored_run import Run
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import click
 
-from accelbench.commands import FORMAT_OPTION, Number, complete_run, console
+from accelbench.commands import FORMAT_OPTION, BoundedNumber, complete_run, console
 from accelbench.errors import UserError
-from accelbench.export.document import Format
+from accelbench.export.document import DocumentFormat
 
 EXIT_REGRESSION = 3
 BETWEEN = "--"
@@ -33,7 +33,7 @@ class TwoSides(click.Command):
     "--equivalence",
     default=3.0,
     show_default=True,
-    type=Number(0, 100),
+    type=BoundedNumber(0, 100),
     help="Percent within which two figures are the same.",
 )
 @click.option(
@@ -50,7 +50,7 @@ def command(
     equivalence: float,
     folder: Path | None,
     even_if_disturbed: bool,
-    form: Format,
+    form: DocumentFormat,
 ) -> int:
     """Compare the runs B with the runs A: faster, slower, same or cannot tell, point by point.
 
@@ -61,8 +61,8 @@ def command(
     from accelbench.compare.regression import parse_fail_on, regressions
     from accelbench.compare.runs import compare
     from accelbench.execution.store import RUNS
-    from accelbench.find_run import read_words, stored_runs
-    from accelbench.plain_console import say
+    from accelbench.output.console import say
+    from accelbench.results.find_run import read_words, stored_runs
 
     rule = parse_fail_on(fail_on) if fail_on else None
     words_a, words_b = split_sides([BETWEEN if word == STAND_IN else word for word in runs])

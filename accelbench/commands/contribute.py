@@ -11,19 +11,18 @@ from accelbench.errors import UserError
 @click.command()
 @click.argument("run", metavar="RUN", shell_complete=complete_run)
 def command(run: str) -> None:
-    """Keep the figures of a run as references: reports of later runs on such a machine put theirs beside it.
+    """Store the results of a run as references for later runs on such a machine.
 
-    They go into references.toml beside the run, in the form of accelbench's own table of what others measured. A figure
-    that something disturbed is left out.
+    They are written to references.toml next to the run, in the format of the published references. Noisy results are
+    left out.
     """
-    from accelbench.find_run import open_directory
-    from accelbench.format import counted
-    from accelbench.plain_console import say
-    from accelbench.report.contribute import contribute
-    from accelbench.report.stored_run import Run
+    from accelbench.output.console import say
+    from accelbench.output.format import counted
+    from accelbench.references.contribute import contribute
+    from accelbench.results.find_run import open_directory
 
     store = open_directory(run)
-    path, count = contribute(Run.of(store), store.path.parent)
+    path, count = contribute(store.info(), store.points(), store.path.parent)
     if not count:
         raise UserError(f"{store.path} has no rate that nothing disturbed: {path} has none of it")
     say(f"{path} has {counted(count, 'figure')} of {store.path.name}")

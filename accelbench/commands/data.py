@@ -73,7 +73,7 @@ def fetch_set(name: str, given: tuple[Path, ...]) -> None:
     """
     from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
 
-    from accelbench.plain_console import say
+    from accelbench.output.console import say
     from accelbench.workloads.data.fetch import fetch
 
     output = console(stderr=True)

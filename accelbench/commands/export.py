@@ -24,11 +24,11 @@ def command(run: str, openmetrics: bool, out: Path | None) -> None:
 
     RUN is the latest run, unless another is named.
     """
-    from accelbench.find_run import open_run
-    from accelbench.plain_console import say
+    from accelbench.output.atomic_file import write_atomically
+    from accelbench.output.console import say
     from accelbench.report.openmetrics import openmetrics as written
     from accelbench.report.stored_run import Run
-    from accelbench.writing import write_atomically
+    from accelbench.results.find_run import open_run
 
     if not openmetrics:
         raise UserError(

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import click
 
-from accelbench.commands import Number, console
+from accelbench.commands import BoundedNumber, console
 from accelbench.errors import UserError
-from accelbench.limits import MOST_MIB, MOST_SECONDS
+from accelbench.settings.limits import MOST_MIB, MOST_SECONDS
 
 
 @click.command()
@@ -20,13 +20,15 @@ from accelbench.limits import MOST_MIB, MOST_SECONDS
     type=click.Path(path_type=Path),
     default=Path("runs/gpu-day"),
     show_default=True,
-    help="Where runs, logs and the diary are; the same folder is gone on with.",
+    help="Output directory. An existing one is resumed.",
 )
-@click.option("--budget", type=Number(120, MOST_SECONDS), metavar="SECONDS", help="For all of it: the figures first.")
+@click.option(
+    "--budget", type=BoundedNumber(120, MOST_SECONDS), metavar="SECONDS", help="For all of it: the figures first."
+)
 @click.option("--limit", "limits", multiple=True, metavar="STAGE=SECONDS", help="The time that a stage gets at most.")
 @click.option("--suite", "suites", multiple=True, metavar="STAGE=NAME|FILE", help="Another suite for a stage.")
 @click.option("--again", multiple=True, metavar="STAGE", help="Repeat a stage that is finished.")
-@click.option("--part-size", type=Number(0.01, MOST_MIB), metavar="MIB", help="Cut the pack into such files.")
+@click.option("--part-size", type=BoundedNumber(0.01, MOST_MIB), metavar="MIB", help="Cut the pack into such files.")
 def command(
     stages: str | None,
     out: Path,
@@ -42,20 +44,20 @@ def command(
     pack of all runs; exit status 1 if a stage failed or is not finished, 2 if there is no GPU.
     """
     from accelbench.execution.cluster import find_cluster
-    from accelbench.gpu_day.day import Wishes, run_day
-    from accelbench.gpu_day.stages import Plan
+    from accelbench.gpu_day.day import DayOptions, run_day
+    from accelbench.gpu_day.stages import DayPlan
 
     if cluster := find_cluster(os.environ):
         raise UserError(f"gpu-day is for one process, and {cluster.launcher} started {cluster.size}: srun --ntasks=1")
-    wishes = Wishes(
+    options = DayOptions(
         stages=[name.strip() for name in stages.split(",")] if stages else (),
         budget=budget,
         limits={stage: _seconds(text) for stage, text in _pairs(limits, "--limit")},
         again=again,
         part_mib=part_size,
     )
-    plan = Plan(out.absolute(), dict(_pairs(suites, "--suite")))
-    return run_day(plan, wishes, _card(), console())
+    plan = DayPlan(out.absolute(), dict(_pairs(suites, "--suite")))
+    return run_day(plan, options, _card(), console())
 
 
 def _card() -> str:

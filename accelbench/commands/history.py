@@ -6,14 +6,14 @@ import click
 
 from accelbench.commands import FORMAT_OPTION, console
 from accelbench.errors import UserError
-from accelbench.export.document import Format
+from accelbench.export.document import DocumentFormat
 
 
 @click.command()
 @click.argument("words", nargs=-1, metavar="[BENCHMARK | FOLDER]...")
 @click.option("--machine", metavar="NAME", help="Only machines whose description holds this name: a CPU, a card.")
 @FORMAT_OPTION
-def command(words: tuple[str, ...], machine: str | None, form: Format) -> None:
+def command(words: tuple[str, ...], machine: str | None, form: DocumentFormat) -> None:
     """Show the points of stored runs over time: their spread from run to run, drifts, and when their speed changed.
 
     The runs are those in the folders and packs named, by default those under `runs`.
@@ -21,13 +21,13 @@ def command(words: tuple[str, ...], machine: str | None, form: Format) -> None:
     from pathlib import Path
 
     from accelbench.execution.store import RUNS
-    from accelbench.find_run import find_runs, stored_runs
     from accelbench.history.fingerprint import is_called
     from accelbench.history.history_document import document_of_history, print_history
     from accelbench.history.past import read_past
     from accelbench.history.series import series_of
+    from accelbench.output.console import say
     from accelbench.pack.read import find_pack
-    from accelbench.plain_console import say
+    from accelbench.results.find_run import find_runs, stored_runs
 
     folders = [word for word in words if Path(word).is_dir() or find_pack(word)]
     benchmarks = [word for word in words if word not in folders]

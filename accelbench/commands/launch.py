@@ -95,7 +95,7 @@ def share(rank: int, size: int, cores: Sequence[int]) -> Sequence[int]:
 
 
 def _print(rank: int, output: IO[str]) -> None:
-    from accelbench.plain_console import say
+    from accelbench.output.console import say
 
     for line in output:
         say(f"[rank {rank}] {line.rstrip()}")

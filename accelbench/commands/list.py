@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from accelbench.errors import UserError
-from accelbench.plain_text import plain
+from accelbench.output.plain_text import plain
 from accelbench.profiling.text import did_you_mean
 
 if TYPE_CHECKING:

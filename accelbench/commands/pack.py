@@ -6,8 +6,8 @@ from pathlib import Path
 
 import click
 
-from accelbench.commands import Number, complete_run
-from accelbench.limits import MOST_MIB
+from accelbench.commands import BoundedNumber, complete_run
+from accelbench.settings.limits import MOST_MIB
 
 
 @click.command()
@@ -20,13 +20,13 @@ from accelbench.limits import MOST_MIB
 )
 @click.option("--no-traces", is_flag=True, help="Leave the traces out, which are most of a training run's size.")
 @click.option(
-    "--part-size", type=Number(0.01, MOST_MIB), metavar="MIB", help="Cut it into files of at most so many MiB."
+    "--part-size", type=BoundedNumber(0.01, MOST_MIB), metavar="MIB", help="Cut it into files of at most so many MiB."
 )
 def command(runs: tuple[str, ...], out: Path | None, anonymous: bool, no_traces: bool, part_size: float | None) -> None:
     """Put runs into one file, which report, compare and tensorboard take for a run: PACK, or PACK:RUN of several."""
-    from accelbench.find_run import open_directory
+    from accelbench.output.console import say
     from accelbench.pack.write import write_pack
-    from accelbench.plain_console import say
+    from accelbench.results.find_run import open_directory
 
     stores = [open_directory(run) for run in runs]
     if anonymous:

@@ -11,13 +11,13 @@ from accelbench.commands import (
     DEVICE_OPTION,
     FORMAT_OPTION,
     OUT_OPTION,
-    Number,
+    BoundedNumber,
     complete_benchmark,
     console,
 )
 from accelbench.errors import Interrupted, UserError
-from accelbench.export.document import Format
-from accelbench.limits import MOST_SECONDS
+from accelbench.export.document import DocumentFormat
+from accelbench.settings.limits import MOST_SECONDS
 
 EXIT_FAILED = 1
 EXIT_REGRESSION = 3
@@ -46,7 +46,7 @@ MANY = 2
 )
 @click.option(
     "--time-limit",
-    type=Number(1, MOST_SECONDS),
+    type=BoundedNumber(1, MOST_SECONDS),
     default=300,
     show_default=True,
     help="Seconds for all of it: no block of turns is begun that would end later.",
@@ -67,7 +67,7 @@ def command(
     time_limit: float,
     fail_on: str | None,
     out: Path | None,
-    form: Format,
+    form: DocumentFormat,
 ) -> int:
     """Measure two sides in turns (A B B A …), and tell how fast B is against A.
 
@@ -87,15 +87,15 @@ def command(
     from accelbench.compare.regression import parse_fail_on
     from accelbench.execution.plan import Choice
     from accelbench.execution.store import Settings
-    from accelbench.format import percent
-    from accelbench.pair.pairing import Wanted, measure_pair
+    from accelbench.output.console import say
+    from accelbench.output.format import percent
+    from accelbench.pair.pairing import PairingGoal, measure_pair
     from accelbench.pair.show import announce, document_of_pair, line_of, show
-    from accelbench.pair.side import Side
-    from accelbench.plain_console import say
+    from accelbench.pair.side import PairSide
 
     rule = parse_fail_on(fail_on) if fail_on else None
-    side_a, side_b = Side.parse("A", a, settings_a), Side.parse("B", b, settings_b)
-    wanted = Wanted(
+    side_a, side_b = PairSide.parse("A", a, settings_a), PairSide.parse("B", b, settings_b)
+    wanted = PairingGoal(
         benchmarks=benchmarks,
         device=device,
         backend=backend,

@@ -8,7 +8,7 @@ import click
 
 from accelbench.commands import FORMAT_OPTION, VERBOSE_OPTION, complete_run, console
 from accelbench.errors import UserError
-from accelbench.export.document import Format
+from accelbench.export.document import DocumentFormat
 
 
 @click.command()
@@ -22,17 +22,17 @@ from accelbench.export.document import Format
 @click.option("--quiet", is_flag=True, help="Write the files only; print no table, in whatever format.")
 @VERBOSE_OPTION
 @FORMAT_OPTION
-def command(runs: tuple[str, ...], out: Path | None, quiet: bool, verbose: bool, form: Format) -> None:
+def command(runs: tuple[str, ...], out: Path | None, quiet: bool, verbose: bool, form: DocumentFormat) -> None:
     """Print a run's table again and rebuild its report.html, CSV and Parquet from the stored records.
 
     Of several runs, say what differs between them, show them side by side, and draw them together in a page of its own.
     """
-    from accelbench.find_run import open_run
-    from accelbench.plain_console import say
+    from accelbench.output.console import say
     from accelbench.report import refuse_place, write_joined_report, write_report
     from accelbench.report.joined import read_runs
     from accelbench.report.run_document import document_of_runs
     from accelbench.report.terminal import print_run, print_runs
+    from accelbench.results.find_run import open_run
 
     stores = [open_run(run) for run in runs]
     if out and len(stores) == 1:

@@ -14,20 +14,20 @@ from accelbench.commands import (
     DEVICE_OPTION,
     FORMAT_OPTION,
     TRUSTED_NETWORK_OPTION,
-    Number,
+    BoundedNumber,
     complete_run,
     console,
     find_device,
 )
 from accelbench.errors import Interrupted, RunBroken, UserError
-from accelbench.export.document import Format
-from accelbench.limits import MOST_SECONDS
+from accelbench.export.document import DocumentFormat
+from accelbench.settings.limits import MOST_SECONDS
 
 if TYPE_CHECKING:
     from accelbench.execution.store import RunStore
-    from accelbench.forecast import Stored as StoredRun
     from accelbench.profiling.records.point import Device
     from accelbench.reproduce.paper import Paper
+    from accelbench.results.forecast import StoredRunInfo as StoredRun
 
 MEASURING = ("small", "device", "time_limit", "trusted_network")
 """The options that say how to measure."""
@@ -47,7 +47,7 @@ def complete_paper(context: click.Context, parameter: click.Parameter, begun: st
 @click.option("--small", is_flag=True, help="Measure the small suite: minutes on two CPU cores.")
 @DEVICE_OPTION
 @click.option(
-    "--time-limit", type=Number(1, MOST_SECONDS), help="Seconds allowed to one point. Default: the benchmark's."
+    "--time-limit", type=BoundedNumber(1, MOST_SECONDS), help="Seconds allowed to one point. Default: the benchmark's."
 )
 @TRUSTED_NETWORK_OPTION
 @click.option("--even-if-disturbed", is_flag=True, help="Decide by points that were disturbed, too.")
@@ -67,7 +67,7 @@ def command(
     trusted_network: bool,
     even_if_disturbed: bool,
     page: Path | None,
-    form: Format,
+    form: DocumentFormat,
 ) -> int:
     """Tell of each claim of a published study whether it holds on these machines: confirmed, refuted, or why not.
 
@@ -77,9 +77,9 @@ def command(
     """
     from accelbench.execution.cluster import find_cluster
     from accelbench.execution.store import RUNS
-    from accelbench.find_run import find_runs, stored_runs
-    from accelbench.plain_console import say
+    from accelbench.output.console import say
     from accelbench.reproduce.paper import load_paper, paper_names
+    from accelbench.results.find_run import find_runs, stored_runs
 
     if listed:
         if paper:
@@ -140,9 +140,9 @@ def measurement(
     from accelbench.execution.plan import ceilings_beside, make_plan
     from accelbench.execution.store import Settings
     from accelbench.execution.suite import load_suite
-    from accelbench.forecast import forecast, of_machine, past_seconds, usual_seconds
-    from accelbench.plain_console import say
+    from accelbench.output.console import say
     from accelbench.profiling.machine.environment.collect import collect
+    from accelbench.results.forecast import forecast, of_machine, past_seconds, usual_seconds
 
     name = paper.small if small else paper.suite
     suite, past = load_suite(name), of_machine(stores, collect())
@@ -179,7 +179,7 @@ def interrupted(runs: Sequence[StoredRun], suite: str, device: Device) -> RunSto
 def made_since(before: Sequence[RunStore]) -> str:
     """Return the directory of the last run that is not among those before; `RunBroken` where there is none."""
     from accelbench.execution.store import RUNS
-    from accelbench.find_run import stored_runs
+    from accelbench.results.find_run import stored_runs
 
     known = {store.path for store in before}
     made = [store.path for store in stored_runs(RUNS) if store.path not in known]

@@ -17,7 +17,7 @@ from accelbench.commands import (
     say_for_programs,
 )
 from accelbench.errors import UserError
-from accelbench.export.document import Format
+from accelbench.export.document import DocumentFormat
 
 
 @click.command()
@@ -27,12 +27,12 @@ from accelbench.export.document import Format
 @VERBOSE_OPTION
 @QUIET_OPTION
 @FORMAT_OPTION
-def command(run: str, failed: bool, trusted_network: bool, verbose: bool, quiet: bool, form: Format) -> int:
+def command(run: str, failed: bool, trusted_network: bool, verbose: bool, quiet: bool, form: DocumentFormat) -> int:
     """Go on with an interrupted run: measure only what is missing."""
-    from accelbench.differences import same_machine
+    from accelbench.environment.differences import same_machine
     from accelbench.execution.cluster import find_cluster
-    from accelbench.find_run import open_directory
     from accelbench.profiling.machine.environment.collect import collect
+    from accelbench.results.find_run import open_directory
     from accelbench.session import complete, serve
 
     cluster = find_cluster(os.environ)

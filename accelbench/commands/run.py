@@ -16,15 +16,15 @@ from accelbench.commands import (
     QUIET_OPTION,
     TRUSTED_NETWORK_OPTION,
     VERBOSE_OPTION,
-    Number,
+    BoundedNumber,
     complete_benchmark,
     complete_suite,
     console,
     find_device,
     say_for_programs,
 )
-from accelbench.export.document import Format
-from accelbench.limits import MOST_ROUNDS, MOST_SECONDS, MOST_SEED
+from accelbench.export.document import DocumentFormat
+from accelbench.settings.limits import MOST_ROUNDS, MOST_SECONDS, MOST_SEED
 
 if TYPE_CHECKING:
     from accelbench.session import RunPlan
@@ -53,12 +53,12 @@ if TYPE_CHECKING:
 )
 @click.option(
     "--time-limit",
-    type=Number(1, MOST_SECONDS),
+    type=BoundedNumber(1, MOST_SECONDS),
     help="Seconds allowed to one point. Default: the benchmark's, mostly 300.",
 )
 @click.option(
     "--max-seconds",
-    type=Number(0.1, MOST_SECONDS),
+    type=BoundedNumber(0.1, MOST_SECONDS),
     help="Sampling time of an unsteady point, shared by its rounds. Default: the suite's, else 15.",
 )
 @click.option(
@@ -103,7 +103,7 @@ def command(
     host_profile: bool,
     verbose: bool,
     quiet: bool,
-    form: Format,
+    form: DocumentFormat,
     dry_run: bool,
     name: str,
     note: str,
@@ -153,15 +153,15 @@ def command(
     return status
 
 
-def show_plan(planned: RunPlan, form: Format) -> None:
+def show_plan(planned: RunPlan, form: DocumentFormat) -> None:
     """Print the points of a plan, each with its rounds, and how long they will take on this machine."""
     from accelbench.execution.plan import missing_frameworks
     from accelbench.execution.store import RUNS
-    from accelbench.export.document import Document, Row
-    from accelbench.find_run import stored_runs
-    from accelbench.forecast import forecast, of_machine, past_seconds, usual_seconds
-    from accelbench.plain_console import say
+    from accelbench.export.document import DocumentRow, ResultDocument
+    from accelbench.output.console import say
     from accelbench.profiling.machine.environment.collect import collect
+    from accelbench.results.find_run import stored_runs
+    from accelbench.results.forecast import forecast, of_machine, past_seconds, usual_seconds
 
     plan, settings = planned.points, planned.settings
     missing = missing_frameworks(plan)
@@ -170,7 +170,7 @@ def show_plan(planned: RunPlan, form: Format) -> None:
     estimate = forecast(possible, settings, past, usual_seconds(planned.suite, len(plan), planned.device)).sentence
     if form != "table":
         rows = [
-            Row(
+            DocumentRow(
                 str(point),
                 {"rounds": settings.rounds_of(point)},
                 "skipped",
@@ -178,7 +178,7 @@ def show_plan(planned: RunPlan, form: Format) -> None:
             )
             for point in plan
         ]
-        say(Document("run", {"dry_run": True, "estimate": estimate}, rows).write(form))
+        say(ResultDocument("run", {"dry_run": True, "estimate": estimate}, rows).write(form))
         return
     for point in plan:
         count = settings.rounds_of(point)

@@ -20,10 +20,10 @@ def command(words: tuple[str, ...], delete: bool, yes: bool) -> None:
     import shutil
 
     from accelbench.execution.store import RUNS
-    from accelbench.find_run import stored_runs
-    from accelbench.format import counted
-    from accelbench.plain_console import say
+    from accelbench.output.console import say
+    from accelbench.output.format import counted
     from accelbench.report.index import folder_of, has_words, print_index, read_runs, write_index
+    from accelbench.results.find_run import stored_runs
 
     if delete and not words:
         raise UserError("--delete needs words that the runs to delete are found by")

@@ -25,9 +25,9 @@ SILENT = {"TF_CPP_MIN_LOG_LEVEL": "2", "TF_ENABLE_ONEDNN_OPTS": "0"}
 @click.option("--port", default=PORT, show_default=True, type=click.IntRange(0, 65535), help="0 takes any free one.")
 def command(run: str, port: int) -> int:
     """Open a run's traces and scalars in TensorBoard, on this machine only."""
-    from accelbench.find_run import open_run
-    from accelbench.plain_console import say
+    from accelbench.output.console import say
     from accelbench.profiling.trace.formats import FORMATS
+    from accelbench.results.find_run import open_run
 
     store = open_run(run)
     traces = store.path / "traces"

@@ -21,9 +21,9 @@ from accelbench.compare.evidence import (
     with_assumed_spread,
     with_history,
 )
-from accelbench.cost import by_fastest, cost, costs_of_rounds, execution_seconds
-from accelbench.format import percent
 from accelbench.history.spread import Spread
+from accelbench.output.format import percent
+from accelbench.profiling.analysis.cost import by_fastest, cost, costs_of_rounds, execution_seconds
 from accelbench.profiling.analysis.course import disturbances
 from accelbench.profiling.records.quality import Metric
 from accelbench.profiling.records.record import Record
@@ -36,8 +36,8 @@ CLOCK_TOLERANCE = 0.03
 
 
 @dataclass(frozen=True)
-class Change:
-    """One point measured on both sides."""
+class PointChange:
+    """Change of one point between the sides."""
 
     a: tuple[Record, ...]
     """The records of A that decide; disturbed ones where there are no others."""
@@ -73,7 +73,7 @@ def compare_point(
     equivalence: float,
     normal: tuple[Spread | None, Spread | None] = (None, None),
     even_if_disturbed: bool = False,
-) -> Change:
+) -> PointChange:
     """Return how the speed changed between measured records of the same point, those of A and those of B.
 
     `normal` is the spread of the point from run to run on the machine of A, and on that of B, where it is known.
@@ -91,7 +91,7 @@ def compare_point(
         verdict, reason = "cannot tell", "; ".join(filter(None, [only_disturbed_a, only_disturbed_b]))
     unknown = [evidence.unknown] if evidence and evidence.unknown else []
     notes = (*unknown, *told_a, *told_b, *_notes(kept_a[0], kept_b[0]))
-    return Change(kept_a, kept_b, verdict, reason, evidence, barred, notes, _qualities(kept_a, kept_b))
+    return PointChange(kept_a, kept_b, verdict, reason, evidence, barred, notes, _qualities(kept_a, kept_b))
 
 
 def judge(speed: Estimate, equivalence: float) -> tuple[SpeedVerdict, str | None]:

@@ -10,14 +10,14 @@ from typing import Any, get_args
 from rich.console import Console
 from rich.text import Text
 
-from accelbench.compare.change import Change, SpeedVerdict
+from accelbench.compare.change import PointChange, SpeedVerdict
 from accelbench.compare.regression import Regression
 from accelbench.compare.runs import Comparison
-from accelbench.cost import by_fastest
-from accelbench.differences import Difference
-from accelbench.export.document import Column, Document, Row
+from accelbench.environment.differences import Difference
+from accelbench.export.document import Column, DocumentRow, ResultDocument
 from accelbench.export.terminal import WIDTH, differences_table, table_of
-from accelbench.format import UNKNOWN, percent, quality_in_short, read, read_figure
+from accelbench.output.format import UNKNOWN, percent, quality_in_short, read, read_figure
+from accelbench.profiling.analysis.cost import by_fastest
 from accelbench.profiling.records.record import Record
 from accelbench.profiling.timing.statistics import CONFIDENCE, Estimate
 
@@ -64,7 +64,7 @@ def _print_differences(found: tuple[Difference, ...], console: Console) -> None:
         console.print(Text(f"Also different (A / B): {told}", style="dim"))
 
 
-def _print_notes(changes: tuple[Change, ...], console: Console) -> None:
+def _print_notes(changes: tuple[PointChange, ...], console: Console) -> None:
     """Print what is to be known of the points; what many share is said once, with their number."""
     points: dict[str, list[str]] = {}
     for change in changes:
@@ -100,7 +100,7 @@ def _sum_up(comparison: Comparison) -> Text:
     return Text(f"B: {', '.join(parts)} (same: within ±{percent(comparison.equivalence)})", style="bold")
 
 
-def document_of_comparison(comparison: Comparison, regressions: Sequence[Regression]) -> Document:
+def document_of_comparison(comparison: Comparison, regressions: Sequence[Regression]) -> ResultDocument:
     """Return each point of both sides; a regression has failed, and an undecided point is skipped."""
     facts = {
         "a": comparison.a,
@@ -115,20 +115,22 @@ def document_of_comparison(comparison: Comparison, regressions: Sequence[Regress
     rows = [_change(change, worse.get(change.point)) for change in comparison.changes]
     for pair in comparison.unmeasured:
         reason = "; ".join(f"{r.status}: {r.reason}" for r in (*pair.a, *pair.b) if r.status != "measured")
-        rows.append(Row(pair.point, {}, "failed" if pair.point in worse else "skipped", worse.get(pair.point, reason)))
+        rows.append(
+            DocumentRow(pair.point, {}, "failed" if pair.point in worse else "skipped", worse.get(pair.point, reason))
+        )
     columns = (
         Column("point", ("{name}",), below=("{qualities}",)),
         SIDES,
         SPEED,
         Column("verdict", ("{verdict}",), below=("{certainty}",), whole=True),
     )
-    return Document("compare", facts, rows, ["verdict", "change", "notes"], columns)
+    return ResultDocument("compare", facts, rows, ["verdict", "change", "notes"], columns)
 
 
-def _change(change: Change, regression: str | None) -> Row:
+def _change(change: PointChange, regression: str | None) -> DocumentRow:
     speed = change.evidence.speed if change.evidence else None
     undecided = change.verdict == "cannot tell"
-    return Row(
+    return DocumentRow(
         name=change.point,
         values={
             "verdict": change.verdict,
@@ -146,7 +148,7 @@ def _change(change: Change, regression: str | None) -> Row:
     )
 
 
-def _certainty(change: Change) -> str:
+def _certainty(change: PointChange) -> str:
     """Return how sure the verdict is: by how little the same differ, or the p value that there is no difference."""
     if change.evidence is None or change.barred:
         return ""
@@ -165,7 +167,7 @@ def _mean_figure(records: Sequence[Record]) -> str:
     return reading.figure if reading else UNKNOWN
 
 
-def _qualities(change: Change) -> Iterator[str]:
+def _qualities(change: PointChange) -> Iterator[str]:
     """Yield each quality in A and in B, with its interval where it is a share of the record's held-out examples."""
     for quality in change.a[0].qualities:
         if quality.name in change.qualities:

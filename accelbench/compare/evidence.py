@@ -19,8 +19,8 @@ from statistics import fmean, variance
 
 from scipy.special import fdtri, stdtr
 
-from accelbench.cost import by_fastest
 from accelbench.history.spread import Spread
+from accelbench.profiling.analysis.cost import by_fastest
 from accelbench.profiling.records.record import Record
 from accelbench.profiling.timing.statistics import CONFIDENCE, Estimate, student_quantile
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from accelbench.compare.runs import Comparison
 from accelbench.errors import UserError
-from accelbench.format import percent
+from accelbench.output.format import percent
 
 REGRESSION_CONFIDENCE = 0.99
 """The confidence that a loss of speed is one, asked of a point that ends the command with status 3: many points are

@@ -1,13 +1,13 @@
-"""The comparison of two sides: how their environments differ, how each point's speed changed, and what got worse."""
+"""Comparison of two sides: differences of their environments, and the change of each point."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from accelbench.compare.change import Change, compare_point
-from accelbench.compare.sides import Side, open_sides
-from accelbench.differences import Difference, differences, different_settings
+from accelbench.compare.change import PointChange, compare_point
+from accelbench.compare.sides import ComparedSide, open_sides
+from accelbench.environment.differences import Difference, differences, settings_text
 from accelbench.errors import UserError
 from accelbench.execution.store import RunStore
 from accelbench.history.past import read_past
@@ -19,8 +19,8 @@ EQUIVALENCE = 0.03
 
 
 @dataclass(frozen=True)
-class Unmeasured:
-    """One point of both sides that failed or was skipped in at least one run."""
+class UnmeasuredPoint:
+    """Point of both sides that failed or was skipped in at least one run."""
 
     a: tuple[Record, ...]
     b: tuple[Record, ...]
@@ -38,8 +38,8 @@ class Comparison:
     b: str
     equivalence: float
     differences: tuple[Difference, ...]
-    changes: tuple[Change, ...]
-    unmeasured: tuple[Unmeasured, ...]
+    changes: tuple[PointChange, ...]
+    unmeasured: tuple[UnmeasuredPoint, ...]
     only_a: tuple[str, ...]
     only_b: tuple[str, ...]
     notes: tuple[str, ...]
@@ -71,7 +71,7 @@ def compare(
             normal = (normal_a.get(point), normal_b.get(point))
             changes.append(compare_point(measured[0], measured[1], equivalence, normal, even_if_disturbed))
         if any(record.status != "measured" for records in pair for record in records):
-            unmeasured.append(Unmeasured(*pair))
+            unmeasured.append(UnmeasuredPoint(*pair))
     first_a, first_b = side_a.infos[0], side_b.infos[0]
     return Comparison(
         a=side_a.title,
@@ -82,17 +82,18 @@ def compare(
         unmeasured=tuple(unmeasured),
         only_a=tuple(point for point in side_a.points if point not in side_b.points),
         only_b=tuple(point for point in side_b.points if point not in side_a.points),
-        notes=(*side_a.notes(), *side_b.notes(), *_settings_apart(side_a, side_b)),
+        notes=(*side_a.notes(), *side_b.notes(), *_other_settings(side_a, side_b)),
     )
 
 
-def _settings_apart(a: Side, b: Side) -> Iterator[str]:
-    if found := different_settings([a.infos[0].settings, b.infos[0].settings]):
-        told = "; ".join(f"{name} {' / '.join(values)}" for name, values in found.items())
-        yield f"measured with other settings (A / B): {told}"
+def _other_settings(a: ComparedSide, b: ComparedSide) -> Iterator[str]:
+    if found := settings_text([a.infos[0].settings, b.infos[0].settings]):
+        yield f"measured with other settings (A / B): {'; '.join(found)}"
 
 
-def _normal(a: Side, b: Side, history: Sequence[RunStore]) -> tuple[Mapping[str, Spread], Mapping[str, Spread]]:
+def _normal(
+    a: ComparedSide, b: ComparedSide, history: Sequence[RunStore]
+) -> tuple[Mapping[str, Spread], Mapping[str, Spread]]:
     """Return the spread of each point from run to run on the machines of A and B, by runs other than these."""
     machines = {a.machine, b.machine}
     past = read_past(history, lambda machine: machine in machines, {info.run_id for info in (*a.infos, *b.infos)})

@@ -1,4 +1,4 @@
-"""The sides of a comparison: each is one run, or several of one machine whose spread tells what is chance."""
+"""Sides of a comparison: each is one run, or several of one machine, which have a spread between runs."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from accelbench.differences import differences, different_settings
+from accelbench.environment.differences import differences, settings_text
 from accelbench.errors import UserError
 from accelbench.execution.store import RunInfo, RunStore
 from accelbench.history.fingerprint import fingerprint
@@ -15,8 +15,8 @@ from accelbench.profiling.records.record import Record
 
 
 @dataclass(frozen=True)
-class Side:
-    """One side: its name, the runs and what they tell of themselves."""
+class ComparedSide:
+    """One side of a comparison: its letter and its runs."""
 
     name: str
     runs: tuple[RunStore, ...]
@@ -50,7 +50,7 @@ class Side:
         return [run.records() for run in self.runs]
 
     def notes(self) -> Iterator[str]:
-        """Yield what is to be known of the runs before any figure: unfinished ones, and where they are not alike."""
+        """Yield notes on unfinished runs, and on differences among the runs of this side."""
         for records, info in zip(self._records, self.infos, strict=True):
             if info.status != "finished":
                 which = self.name if len(self.runs) == 1 else f"{info.run_id} of {self.name}"
@@ -63,15 +63,16 @@ class Side:
             for difference in differences(first.environment, other.environment, self.devices)
             if difference.matters
         ]
-        different = different_settings([info.settings for info in self.infos])
-        unlike += [f"{name} {' / '.join(values)}" for name, values in different.items()]
+        unlike += settings_text([info.settings for info in self.infos])
         if unlike:
             yield f"the runs of {self.name} differ among themselves: {'; '.join(dict.fromkeys(unlike))}"
 
 
-def open_sides(a: Sequence[RunStore], b: Sequence[RunStore]) -> tuple[Side, Side]:
+def open_sides(a: Sequence[RunStore], b: Sequence[RunStore]) -> tuple[ComparedSide, ComparedSide]:
     """Return both sides; `UserError` for a run that cannot be read, that is given twice, and for mixed machines."""
-    sides = tuple(Side(name, tuple(runs), tuple(run.info() for run in runs)) for name, runs in (("A", a), ("B", b)))
+    sides = tuple(
+        ComparedSide(name, tuple(runs), tuple(run.info() for run in runs)) for name, runs in (("A", a), ("B", b))
+    )
     side_a, side_b = sides
     for side in sides:
         ids = [info.run_id for info in side.infos]

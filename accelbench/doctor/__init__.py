@@ -32,7 +32,7 @@ from accelbench.doctor.profiling import (
     try_py_spy,
 )
 from accelbench.doctor.quiet import check_boost, check_smt, trials_of_quiet
-from accelbench.export.document import Column, Document, Row
+from accelbench.export.document import Column, DocumentRow, ResultDocument
 from accelbench.profiling.text import format_bytes
 
 if TYPE_CHECKING:
@@ -116,7 +116,7 @@ def describe(environment: Environment) -> Iterator[tuple[str, str]]:
     yield "BLAS", software_facts.blas or "unknown"
 
 
-def document_of_checks(environment: Environment, checks: Sequence[Check]) -> Document:
+def document_of_checks(environment: Environment, checks: Sequence[Check]) -> ResultDocument:
     """Return the machine, and each thing that was looked at; what is missing has failed."""
     machine: dict[str, list[str]] = {}
     name = ""
@@ -124,7 +124,7 @@ def document_of_checks(environment: Environment, checks: Sequence[Check]) -> Doc
         name = heading or name
         machine.setdefault(name, []).append(fact)
     rows = [
-        Row(
+        DocumentRow(
             check.name,
             {"status": check.status, "found": check.found, "advice": check.advice, "cost": check.cost},
             "failed" if check.status == "missing" else "passed",
@@ -138,4 +138,4 @@ def document_of_checks(environment: Environment, checks: Sequence[Check]) -> Doc
         Column("found", ("{found}",)),
         Column("what to do", ("{advice}",), below=("as it is: {cost}",)),
     )
-    return Document("doctor", {"machine": machine, "unknown": environment.unknown}, rows, columns=columns)
+    return ResultDocument("doctor", {"machine": machine, "unknown": environment.unknown}, rows, columns=columns)

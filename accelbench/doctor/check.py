@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-Status = Literal["ok", "warn", "missing"]
+CheckStatus = Literal["ok", "warn", "missing"]
 
 
 @dataclass(frozen=True)
@@ -13,7 +13,7 @@ class Check:
     """One thing looked at: how it is, what to do about it, and what it costs to leave it (empty where it is well)."""
 
     name: str
-    status: Status
+    status: CheckStatus
     found: str
     advice: str = ""
     cost: str = ""

@@ -18,7 +18,7 @@ from accelbench.errors import UserError
 from accelbench.execution.cluster import Cluster
 from accelbench.execution.ranks import GATHER_SECONDS, Hello, Peer, Ranks, hello, where
 from accelbench.execution.secret import SECRET, take_secret
-from accelbench.plain_text import plain
+from accelbench.output.plain_text import plain
 from accelbench.profiling.ranks.channel import Address, Message
 from accelbench.profiling.ranks.rendezvous import accept, authenticated_peers, listen, refuse
 from accelbench.profiling.records.environment import Environment

@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING
 
 from accelbench.errors import UserError
 from accelbench.execution.suite import Selection, Suite, load_suite, suite_names
-from accelbench.limits import MOST_VALUE
 from accelbench.profiling import modules_of
 from accelbench.profiling.benchmark import REGISTRY, Benchmark, Values
 from accelbench.profiling.devices import device_kind, is_installed
@@ -28,6 +27,7 @@ from accelbench.profiling.records.layout import Layout
 from accelbench.profiling.records.point import Device, Point, Scalar
 from accelbench.profiling.records.work import Bound, Bounded
 from accelbench.profiling.text import did_you_mean, suggest
+from accelbench.settings.limits import MOST_VALUE
 
 if TYPE_CHECKING:
     from accelbench.profiling.analysis.roofline import Kind  # which brings SciPy along

@@ -12,8 +12,8 @@ from rich.text import Text
 
 from accelbench.execution.schedule import Turn
 from accelbench.execution.time_left import TimeLeft, Took
-from accelbench.format import clock, headline
-from accelbench.plain_text import one_line
+from accelbench.output.format import clock, headline
+from accelbench.output.plain_text import one_line
 from accelbench.profiling.records.point import Point
 from accelbench.profiling.records.record import Record
 from accelbench.profiling.timing.position import Page, Position

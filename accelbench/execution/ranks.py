@@ -14,7 +14,7 @@ from time import monotonic
 from typing import Any, NamedTuple
 
 from accelbench import __version__
-from accelbench.differences import unlike
+from accelbench.environment.differences import unlike
 from accelbench.execution.cluster import Cluster
 from accelbench.execution.store import OtherRank
 from accelbench.execution.worker import Order

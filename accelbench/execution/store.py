@@ -11,19 +11,18 @@ from typing import Annotated, Literal, NamedTuple
 from filelock import FileLock, Timeout
 from pydantic import Field
 
-from accelbench.damage import tell_damage
-from accelbench.errors import DataDamaged, RunBroken, UserError
+from accelbench.errors import DataDamaged, RunBroken, UserError, tell_damage
 from accelbench.execution.schedule import Turn, schedule
 from accelbench.execution.stored_file import opened, parse, point_of, why
 from accelbench.execution.suite import ALLOWED, Allowed, KnownDevice, Rounds
-from accelbench.format import counted
-from accelbench.limits import MOST_SEED
+from accelbench.output.format import counted
 from accelbench.profiling.analysis.rounds import join
 from accelbench.profiling.machine.identity import identity_here
 from accelbench.profiling.records.environment import Environment
 from accelbench.profiling.records.point import Point
 from accelbench.profiling.records.record import SCHEMA_VERSION, Record, Status
 from accelbench.profiling.records.stored import Moment, Seconds, Stored
+from accelbench.settings.limits import MOST_SEED
 
 RUNS = Path("runs")
 """The folder that holds the runs, unless they are given a place."""

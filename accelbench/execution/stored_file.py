@@ -12,7 +12,7 @@ from typing import Any, BinaryIO, TypeVar
 from pydantic import TypeAdapter, ValidationError
 
 from accelbench.errors import DataDamaged, UserError
-from accelbench.plain_text import may_act, plain_data
+from accelbench.output.plain_text import may_act, plain_data
 from accelbench.profiling.records.point import Point
 from accelbench.profiling.records.record import SCHEMA_VERSION
 from accelbench.profiling.records.stored import Stored, first_fault

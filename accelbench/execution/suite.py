@@ -10,11 +10,11 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, BeforeValidator, Field, ValidationError, field_validator
 
 from accelbench.errors import UserError
-from accelbench.limits import MOST_ROUNDS, MOST_SECONDS, MOST_VALUE
 from accelbench.profiling.devices import device_kind, kinds
 from accelbench.profiling.records.point import Device, Scalar
 from accelbench.profiling.records.stored import Stored, first_fault
 from accelbench.profiling.text import did_you_mean
+from accelbench.settings.limits import MOST_ROUNDS, MOST_SECONDS, MOST_VALUE
 
 SUITES = files("accelbench") / "suites"
 KnownDevice = Annotated[Device, AfterValidator(lambda name: device_kind(name).name)]

@@ -9,24 +9,24 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
 
-from accelbench.plain_text import plain
+from accelbench.output.plain_text import plain
 
-Format = Literal["table", "json", "markdown", "junit"]
-FORMATS: tuple[Format, ...] = get_args(Format)
-Outcome = Literal["passed", "failed", "skipped"]
+DocumentFormat = Literal["table", "json", "markdown", "junit"]
+FORMATS: tuple[DocumentFormat, ...] = get_args(DocumentFormat)
+RowOutcome = Literal["passed", "failed", "skipped"]
 """What a CI server makes of a row: `skipped` is what was not decided or not measured."""
 
 _NOT_IN_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
 @dataclass(frozen=True)
-class Row:
+class DocumentRow:
     """One thing that was found: a point, a comparison, a claim or a check."""
 
     name: str
     values: Mapping[str, Any]
     """The columns: numbers, words, lists of words, or None for what is not known."""
-    outcome: Outcome = "passed"
+    outcome: RowOutcome = "passed"
     reason: str = ""
     """Why it failed or was skipped, or what is to be known of it."""
     seconds: float | None = None
@@ -49,18 +49,18 @@ class Column:
 
 
 @dataclass(frozen=True)
-class Document:
+class ResultDocument:
     """What a command found: facts on the whole, and a row for each thing."""
 
     command: str
     facts: Mapping[str, Any]
-    rows: Sequence[Row] = field(default_factory=list)
+    rows: Sequence[DocumentRow] = field(default_factory=list)
     told: Sequence[str] = ()
     """The columns that a person wants to see, which are those of Markdown; none for all."""
     columns: Sequence[Column] = ()
     """The columns of the terminal's table (`accelbench.export.terminal`)."""
 
-    def write(self, form: Format) -> str:
+    def write(self, form: DocumentFormat) -> str:
         """Return the document in a format; ValueError for `table`, which `accelbench.export.terminal` prints."""
         if form == "json":
             return self._json()

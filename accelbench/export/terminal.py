@@ -10,8 +10,8 @@ from rich import box
 from rich.table import Table
 from rich.text import Text
 
-from accelbench.export.document import Column, Document, Row
-from accelbench.format import UNKNOWN
+from accelbench.export.document import Column, DocumentRow, ResultDocument
+from accelbench.output.format import UNKNOWN
 
 WIDTH = 100
 """The most columns of a table: in wider terminals the lines become hard to follow."""
@@ -54,7 +54,7 @@ def numbers_table(*columns: str) -> Table:
     return new_table(*columns, right=columns)
 
 
-def table_of(document: Document, title: str | None = None) -> Table:
+def table_of(document: ResultDocument, title: str | None = None) -> Table:
     """Return the document's rows as a table; a row without values has no line."""
     columns = document.columns
     table = new_table(
@@ -71,7 +71,7 @@ def table_of(document: Document, title: str | None = None) -> Table:
     return table
 
 
-def _cell(row: Row, column: Column) -> Text:
+def _cell(row: DocumentRow, column: Column) -> Text:
     values = {**row.values, "name": row.name}
     shown = [
         Text(text, style=STYLES.get(text, ""))

@@ -11,16 +11,16 @@ from rich.text import Text
 from accelbench.errors import UserError
 from accelbench.execution.store import RunStore
 from accelbench.export.terminal import new_table
-from accelbench.format import UNKNOWN, percent, share
-from accelbench.gpu_day.diary import Entry, State
-from accelbench.gpu_day.stages import Stage
+from accelbench.gpu_day.stages import DayStage
+from accelbench.gpu_day.state_file import StageEntry, StageState
+from accelbench.output.format import UNKNOWN, percent, share
 from accelbench.report.rows import Row, make_rows
 
 WANTED = ("matmul", "stream", "nqueens", "uts", "flowshop", "reduce", "launch")
 """The kernels in the order of the table; trainings follow."""
 ISSUE = "share of instruction issue at the highest clock"
 """The metric of searches, which no peak bounds."""
-STYLES: dict[State, str] = {
+STYLES: dict[StageState, str] = {
     "done": "green",
     "failed": "bold red",
     "out of time": "yellow",
@@ -31,8 +31,8 @@ STYLES: dict[State, str] = {
 
 
 @dataclass(frozen=True)
-class Figure:
-    """A line of the table of figures."""
+class KeyResult:
+    """Row of the table of results."""
 
     point: str
     value: str
@@ -42,12 +42,12 @@ class Figure:
 
 
 def print_day(
-    stages: Sequence[Stage], entries: Mapping[str, Entry], runs: Mapping[str, RunStore], console: Console
+    stages: Sequence[DayStage], entries: Mapping[str, StageEntry], runs: Mapping[str, RunStore], console: Console
 ) -> None:
     """Print the stages and the figures."""
     table = new_table("stage", "state", "time", "", right=("time",))
     for stage in stages:
-        entry = entries.get(stage.name, Entry("not reached"))
+        entry = entries.get(stage.name, StageEntry("not reached"))
         state = Text(entry.state, style=STYLES[entry.state])
         table.add_row(stage.name, state, f"{entry.seconds:.0f} s", Text(entry.note))
     console.print(table)
@@ -56,14 +56,14 @@ def print_day(
         print_figures(found, console)
 
 
-def print_figures(found: Sequence[Figure], console: Console) -> None:
+def print_figures(found: Sequence[KeyResult], console: Console) -> None:
     table = new_table("point", "figure", "of peak", "beside", right=("figure", "of peak"))
     for figure in found:
         table.add_row(Text(figure.point), Text(figure.value), figure.of_peak, figure.beside)
     console.print(table)
 
 
-def figures(run: RunStore) -> Iterator[Figure]:
+def figures(run: RunStore) -> Iterator[KeyResult]:
     """Return the most wanted figures of a run: kernels in the order of `WANTED`, and every training."""
     try:
         rows = make_rows(run.records())
@@ -72,7 +72,7 @@ def figures(run: RunStore) -> Iterator[Figure]:
     vendor = {_same_work(row): rate for row in rows if _vendor(row) and (rate := row.record.rate())}
     wanted = [row for name in WANTED for row in rows if row.record.point.benchmark == name]
     for row in [*wanted, *(row for row in rows if row.training)]:
-        yield Figure(
+        yield KeyResult(
             point=f"{row.record.point.benchmark} {row.point}",
             value=row.reading.figure,
             of_peak=share(row.of_peak),

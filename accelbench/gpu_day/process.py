@@ -33,8 +33,8 @@ class Command:
 
 
 @dataclass(frozen=True)
-class Outcome:
-    """The end of a command."""
+class CommandOutcome:
+    """End of a command."""
 
     status: int | None
     """The command's exit status; None means that its time was over and it was interrupted."""
@@ -42,7 +42,7 @@ class Outcome:
     """The last line that the command printed."""
 
 
-def run_limited(command: Command, log: Path, seconds: float, grace_s: float = GRACE_S) -> Outcome:
+def run_limited(command: Command, log: Path, seconds: float, grace_s: float = GRACE_S) -> CommandOutcome:
     """Run it for so many seconds at most, its output shown and appended to the log; Ctrl-C here interrupts it, too."""
     sys.stdout.flush()
     tail = bytearray()
@@ -71,7 +71,7 @@ def run_limited(command: Command, log: Path, seconds: float, grace_s: float = GR
             _stop(process, grace_s)
             copier.join(grace_s)
     lines = bytes(tail).decode(errors="replace").split("\n")
-    return Outcome(status, next((line.strip(" =") for line in reversed(lines) if line.strip()), ""))
+    return CommandOutcome(status, next((line.strip(" =") for line in reversed(lines) if line.strip()), ""))
 
 
 def _end_with_parent() -> None:

@@ -18,13 +18,13 @@ NO_TESTS_CHOSEN = 5  # pytest's exit status
 BACKENDS = ("jax", "torch", "tensorflow")
 
 
-class NotHere(Exception):
-    """A stage cannot run on this machine; the message is the reason, and it is no failure."""
+class StageUnavailable(Exception):
+    """A stage that cannot run on this machine, with the reason; not a failure."""
 
 
 @dataclass(frozen=True)
-class Plan:
-    """The place of a day's results, and the suites that were asked for other than by default."""
+class DayPlan:
+    """Output directory of a day, and the suites chosen for its stages."""
 
     out: Path
     suites: Mapping[str, str] = field(default_factory=dict)
@@ -35,14 +35,14 @@ class Plan:
 
 
 @dataclass(frozen=True)
-class Stage:
-    """A part of the day."""
+class DayStage:
+    """Stage of the day."""
 
     name: str
     what: str
     seconds: float
     """The wall time in seconds that it gets at most."""
-    commands: Callable[[Plan], Sequence[Command]]
+    commands: Callable[[DayPlan], Sequence[Command]]
     """The commands share evenly what time the ones before them left."""
 
 
@@ -51,11 +51,11 @@ def python(*words: str | Path, folder: Path | None = None, fine: tuple[int, ...]
     return Command([sys.executable, "-m", *map(str, words)], folder or Path.cwd(), fine)
 
 
-def probe(plan: Plan) -> list[Command]:
-    return [python("accelbench.gpu_day.surroundings"), python("accelbench", "doctor")]
+def probe(plan: DayPlan) -> list[Command]:
+    return [python("accelbench.gpu_day.system_facts"), python("accelbench", "doctor")]
 
 
-def tests(plan: Plan) -> list[Command]:
+def tests(plan: DayPlan) -> list[Command]:
     side_by_side = ["--numprocesses", "auto", "--dist", "worksteal"] if is_installed("xdist") else []
     return [
         pytest("gpu and not alone", "tests/gpu", "--ignore", SANITIZER_TESTS, *side_by_side),
@@ -63,34 +63,34 @@ def tests(plan: Plan) -> list[Command]:
     ]
 
 
-def sanitizer(plan: Plan) -> list[Command]:
+def sanitizer(plan: DayPlan) -> list[Command]:
     side_by_side = ["--numprocesses", "2"] if is_installed("xdist") else []
     return [pytest("gpu", SANITIZER_TESTS, *side_by_side)]
 
 
 def pytest(marked: str, *words: str) -> Command:
     if not GPU_TESTS.is_dir():
-        raise NotHere("the tests are not here: an image and an installation have none, a checkout has")
+        raise StageUnavailable("the tests are not here: an image and an installation have none, a checkout has")
     if not is_installed("pytest"):
-        raise NotHere("pytest is not installed")
+        raise StageUnavailable("pytest is not installed")
     options = ("-q", "-m", marked, "--durations", "10", "-p", "no:cacheprovider")
     return python("pytest", *options, *words, folder=PROJECT, fine=(0, NO_TESTS_CHOSEN))
 
 
-def first(plan: Plan) -> list[Command]:
+def first(plan: DayPlan) -> list[Command]:
     # The suite has the ceilings in it: those of every type would take minutes by themselves.
     return [measure(plan.out / "first", "--suite", plan.suite("first"), "--no-ceilings")]
 
 
-def train(plan: Plan) -> list[Command]:
+def train(plan: DayPlan) -> list[Command]:
     backends = [backend for backend in BACKENDS if is_installed(backend)]
     if not backends or not is_installed("keras"):
-        raise NotHere("no framework is installed: Keras, and JAX, PyTorch or TensorFlow")
+        raise StageUnavailable("no framework is installed: Keras, and JAX, PyTorch or TensorFlow")
     options = ("--suite", plan.suite("train"), "--trace", "--no-ceilings")
     return [measure(plan.out / f"train-{backend}", *options, "--backend", backend) for backend in backends]
 
 
-def rest(plan: Plan) -> list[Command]:
+def rest(plan: DayPlan) -> list[Command]:
     done = plan.out / "first"
     measured = ("--without", done) if (done / "run.json").is_file() else ()
     options = ("--suite", plan.suite("rest"), "--no-ceilings", "--max-seconds", "1", "--rounds", "1")
@@ -107,12 +107,12 @@ def measure(run: Path, *options: str | Path) -> Command:
 STAGES = {
     stage.name: stage
     for stage in (
-        Stage("probe", "what the machine has, and whether each library reaches the card", 90, probe),
-        Stage("tests", "every kernel's answers on the card", 240, tests),
-        Stage("first", "ceilings and the most wanted figures", 360, first),
-        Stage("train", "trainings on the installed frameworks, with traces", 480, train),
-        Stage("rest", "the other kernels", 360, rest),
-        Stage("sanitizer", "memory accesses and races, under compute-sanitizer", 270, sanitizer),
+        DayStage("probe", "what the machine has, and whether each library reaches the card", 90, probe),
+        DayStage("tests", "every kernel's answers on the card", 240, tests),
+        DayStage("first", "ceilings and the most wanted figures", 360, first),
+        DayStage("train", "trainings on the installed frameworks, with traces", 480, train),
+        DayStage("rest", "the other kernels", 360, rest),
+        DayStage("sanitizer", "memory accesses and races, under compute-sanitizer", 270, sanitizer),
     )
 }
 """The stages run in this order and take half an hour: `first` and `rest` are the twelve minutes of suite `kernels`, for

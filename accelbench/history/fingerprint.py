@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 from accelbench.execution.store import RunInfo
-from accelbench.format import counted
+from accelbench.output.format import counted
 
 
 def fingerprint(info: RunInfo) -> str:

@@ -8,16 +8,16 @@ from itertools import groupby
 from rich.console import Console
 from rich.text import Text
 
-from accelbench.export.document import Column, Document, Row
+from accelbench.export.document import Column, DocumentRow, ResultDocument
 from accelbench.export.terminal import table_of
-from accelbench.format import read_figure
-from accelbench.history.series import Series
+from accelbench.history.series import PointSeries
 from accelbench.history.spread import LEAST_RUNS
+from accelbench.output.format import read_figure
 
 WIDTH = 120
 
 
-def print_history(series: Sequence[Series], passed_over: Sequence[str], to: Console) -> None:
+def print_history(series: Sequence[PointSeries], passed_over: Sequence[str], to: Console) -> None:
     """Print a table for each machine, and a line for each run that was passed over."""
     for machine, points in groupby(series, lambda one: one.machine):
         to.print(table_of(document_of_history(list(points), ()), title=machine), width=min(WIDTH, to.width))
@@ -28,7 +28,7 @@ def print_history(series: Sequence[Series], passed_over: Sequence[str], to: Cons
         to.print(Text(f"passed over: {sentence}", style="yellow"))
 
 
-def document_of_history(series: Sequence[Series], passed_over: Sequence[str]) -> Document:
+def document_of_history(series: Sequence[PointSeries], passed_over: Sequence[str]) -> ResultDocument:
     """Return each point of each machine with its runs, its spread between them, and its changes of speed."""
     rows = []
     for one in series:
@@ -51,7 +51,7 @@ def document_of_history(series: Sequence[Series], passed_over: Sequence[str]) ->
             "changes": [{"speed": step.speed, "from": step.when.isoformat(), "run": step.run_id} for step in one.steps],
             "trend": {"speed": trend.speed, "days": trend.days} if trend else None,
         }
-        rows.append(Row(str(one.point), values))
+        rows.append(DocumentRow(str(one.point), values))
     columns = (
         Column("point", ("{name}",)),
         Column("runs", ("{runs}",), below=("+{disturbed} disturbed",), right=True, whole=True),
@@ -60,4 +60,4 @@ def document_of_history(series: Sequence[Series], passed_over: Sequence[str]) ->
         Column("changes of speed", ("{history}",)),
     )
     told = ["machine", "runs", "figure", "spread", "changes"]
-    return Document("history", {"passed_over": passed_over}, rows, told, columns)
+    return ResultDocument("history", {"passed_over": passed_over}, rows, told, columns)

@@ -6,8 +6,7 @@ from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from datetime import datetime
 
-from accelbench.damage import damage_met
-from accelbench.errors import UserError
+from accelbench.errors import UserError, damage_met
 from accelbench.execution.store import RunStore
 from accelbench.history.fingerprint import fingerprint
 from accelbench.profiling.records.record import Record
@@ -25,8 +24,8 @@ class PastRun:
 
 
 @dataclass(frozen=True)
-class Past:
-    """All runs that could be read, the oldest first, and a sentence for each that could not."""
+class StoredHistory:
+    """Readable runs, oldest first, and a sentence for each unreadable one."""
 
     runs: tuple[PastRun, ...]
     passed_over: tuple[str, ...]
@@ -34,7 +33,7 @@ class Past:
 
 def read_past(
     stores: Iterable[RunStore], wanted: Callable[[str], bool] = lambda machine: True, without: Collection[str] = ()
-) -> Past:
+) -> StoredHistory:
     """Read the runs on the machines that are wanted, each once, but not those whose ids are in `without`."""
     runs: dict[str, PastRun] = {}
     passed_over: list[str] = []
@@ -50,4 +49,4 @@ def read_past(
             passed_over.append(str(error))
         except OSError as error:
             passed_over.append(f"{store.path} cannot be read: {error.strerror}")
-    return Past(tuple(sorted(runs.values(), key=lambda run: run.created)), tuple(passed_over))
+    return StoredHistory(tuple(sorted(runs.values(), key=lambda run: run.created)), tuple(passed_over))

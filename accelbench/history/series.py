@@ -11,10 +11,10 @@ from math import exp, log
 
 import numpy as np
 
-from accelbench.cost import by_fastest, cost
 from accelbench.history.change_points import change_points
 from accelbench.history.past import PastRun
 from accelbench.history.spread import LEAST_RUNS, Spread, spread_of_levels
+from accelbench.profiling.analysis.cost import by_fastest, cost
 from accelbench.profiling.analysis.course import disturbances
 from accelbench.profiling.records.point import Point
 from accelbench.profiling.records.record import Record
@@ -24,8 +24,8 @@ SECONDS_PER_DAY = 86400
 
 
 @dataclass(frozen=True)
-class Entry:
-    """The point in one run."""
+class SeriesPoint:
+    """Result of the point in one run."""
 
     run_id: str
     when: datetime
@@ -35,8 +35,8 @@ class Entry:
 
 
 @dataclass(frozen=True)
-class Step:
-    """A change of the level, for good: the speed since then is so many times what it was before."""
+class LevelChange:
+    """Permanent change of the speed, with its ratio to the speed before."""
 
     when: datetime
     run_id: str
@@ -54,13 +54,13 @@ class Trend:
 
 
 @dataclass(frozen=True)
-class Series:
-    """One point on one machine, in all runs that were not disturbed at it, the oldest first."""
+class PointSeries:
+    """Results of one point on one machine in all runs without disturbances at it, oldest first."""
 
     machine: str
     point: Point
-    entries: tuple[Entry, ...]
-    left_out: tuple[Entry, ...]
+    entries: tuple[SeriesPoint, ...]
+    left_out: tuple[SeriesPoint, ...]
     """The runs that are left out because they were disturbed at this point."""
 
     @property
@@ -69,16 +69,16 @@ class Series:
         return len(self.left_out)
 
     @cached_property
-    def levels(self) -> tuple[tuple[Entry, ...], ...]:
+    def levels(self) -> tuple[tuple[SeriesPoint, ...], ...]:
         """Return the entries by the levels that the change points part them into."""
         bounds = [0, *change_points([entry.log_speed for entry in self.entries]), len(self.entries)]
         return tuple(self.entries[begin:end] for begin, end in pairwise(bounds))
 
     @property
-    def steps(self) -> list[Step]:
+    def steps(self) -> list[LevelChange]:
         """Return where the level changed, by how much."""
         return [
-            Step(after[0].when, after[0].run_id, exp(_middle(after) - _middle(before)))
+            LevelChange(after[0].when, after[0].run_id, exp(_middle(after) - _middle(before)))
             for before, after in pairwise(self.levels)
         ]
 
@@ -116,20 +116,20 @@ class Series:
         return Trend(exp(slope * days[-1]), days[-1]) if low > 0 or high < 0 else None
 
 
-def series_of(runs: Iterable[PastRun]) -> list[Series]:
+def series_of(runs: Iterable[PastRun]) -> list[PointSeries]:
     """Return a series for each point, machine and figure, in the order of machines and of the runs' points.
 
     Records of no use, which were not measured or have no rate, are not in it.
     """
-    found: dict[tuple[str, str, Figure], list[tuple[Entry, bool]]] = {}
+    found: dict[tuple[str, str, Figure], list[tuple[SeriesPoint, bool]]] = {}
     for run in runs:
         for record in run.records:
             if seconds := cost(record):
-                entry = Entry(run.run_id, record.started, -log(seconds), record)
+                entry = SeriesPoint(run.run_id, record.started, -log(seconds), record)
                 key = (run.machine, str(record.point), record.figure)
                 found.setdefault(key, []).append((entry, bool(disturbances(record))))
     return [
-        Series(
+        PointSeries(
             machine,
             entries[0][0].record.point,
             tuple(entry for entry, disturbed in entries if not disturbed),
@@ -139,5 +139,5 @@ def series_of(runs: Iterable[PastRun]) -> list[Series]:
     ]
 
 
-def _middle(level: tuple[Entry, ...]) -> float:
+def _middle(level: tuple[SeriesPoint, ...]) -> float:
     return float(np.median([entry.log_speed for entry in level]))

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from accelbench.profiling.timing.statistics import Estimate
 
 Letter = Literal["A", "B"]
-Pair = tuple[Letter, Letter]
+TimedPair = tuple[Letter, Letter]
 
 CONFIDENCE = 0.95
 """The probability that the interval of a point holds the true ratio at every look."""
@@ -35,11 +35,11 @@ Biometrika 64 (1977). His constants are for looks at equal steps; for these, 99 
 """
 LEAST_PAIRS = LOOKS[0]
 """The fewest pairs whose interval can have the confidence of a look: eight of one sign have p = 2 / 2⁸ = 0.008."""
-BLOCK: tuple[Pair, Pair] = (("A", "B"), ("B", "A"))
+BLOCK: tuple[TimedPair, TimedPair] = (("A", "B"), ("B", "A"))
 """The first block, in which a steady drift cancels; every other one is turned round, so that one that bends does."""
 
 
-def pairs_of(block: int) -> tuple[Pair, Pair]:
+def pairs_of(block: int) -> tuple[TimedPair, TimedPair]:
     """Return the two pairs of that block, each in the order in which it is measured; the first block has the number 0.
 
     The turns are A B B A, B A A B, A B B A, …

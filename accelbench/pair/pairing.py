@@ -15,22 +15,22 @@ from typing import Literal
 from accelbench.errors import UserError
 from accelbench.execution.plan import Choice
 from accelbench.execution.store import RUNS, RunInfo, RunStore, Settings, new_run_id
+from accelbench.output.atomic_file import write_atomically
 from accelbench.pair.paired import Letter
 from accelbench.pair.result import PairResult, SideResult
-from accelbench.pair.server import Order, Plan
-from accelbench.pair.side import Side, common_name
+from accelbench.pair.server import SidePlan, SideRequest
+from accelbench.pair.side import PairSide, common_name
 from accelbench.pair.side_process import SideProcess
-from accelbench.pair.turns import Course, take_turns
+from accelbench.pair.turns import PairSeries, take_turns
 from accelbench.profiling.machine.identity import identity_here
 from accelbench.profiling.records.point import Point
 from accelbench.profiling.records.record import Record
-from accelbench.writing import write_atomically
 
 RESULT = "pair.json"
 
 
 @dataclass(frozen=True)
-class Wanted:
+class PairingGoal:
     """What both sides are to measure, and how well."""
 
     benchmarks: Sequence[str]
@@ -44,11 +44,11 @@ class Wanted:
 
 def measure_pair(
     out: Path | None,
-    a: Side,
-    b: Side,
-    wanted: Wanted,
-    begun: Callable[[Path, Sequence[Course]], None],
-    tell: Callable[[Course], None],
+    a: PairSide,
+    b: PairSide,
+    wanted: PairingGoal,
+    begun: Callable[[Path, Sequence[PairSeries]], None],
+    tell: Callable[[PairSeries], None],
 ) -> PairResult:
     """Measure both sides in turns, write the folder, and return what was found, after Ctrl-C what there is by then.
 
@@ -56,7 +56,7 @@ def measure_pair(
     there is something new to say of it. UserError where a side cannot measure, or the sides have no point in common.
     """
     begin, created = monotonic(), datetime.now().astimezone()
-    sides: dict[Letter, Side] = {"A": a, "B": b}
+    sides: dict[Letter, PairSide] = {"A": a, "B": b}
     with ExitStack() as stack:
         processes = {
             letter: stack.enter_context(closing(SideProcess(side, wanted.device))) for letter, side in sides.items()
@@ -104,9 +104,9 @@ def measure_pair(
     return result
 
 
-def _order(wanted: Wanted, side: Side) -> Order:
+def _order(wanted: PairingGoal, side: PairSide) -> SideRequest:
     """Return what the side is to measure: what both share, and what its own settings change of that."""
-    return Order(
+    return SideRequest(
         benchmarks=list(wanted.benchmarks),
         device=wanted.device,
         backend=side.backend or wanted.backend,
@@ -115,16 +115,16 @@ def _order(wanted: Wanted, side: Side) -> Order:
     )
 
 
-def _named(plan: Plan, sides: Sequence[Side]) -> dict[str, Point]:
+def _named(plan: SidePlan, sides: Sequence[PairSide]) -> dict[str, Point]:
     return {common_name(point, sides): point for point in plan.points}
 
 
-def _courses(in_a: dict[str, Point], in_b: dict[str, Point], plans: dict[Letter, Plan]) -> list[Course]:
+def _courses(in_a: dict[str, Point], in_b: dict[str, Point], plans: dict[Letter, SidePlan]) -> list[PairSeries]:
     """Return the points that both sides have; UserError if there are none."""
     devices = plans["A"].device, plans["B"].device
     if devices[0] != devices[1]:
         raise UserError(f"A would measure on {devices[0]} and B on {devices[1]}: choose one of them with --device")
-    common = [Course(name, {"A": in_a[name], "B": in_b[name]}) for name in in_a if name in in_b]
+    common = [PairSeries(name, {"A": in_a[name], "B": in_b[name]}) for name in in_a if name in in_b]
     if not common:
         raise UserError(
             f"the sides have no point in common: A has {', '.join(in_a)}; B has {', '.join(in_b)}: "
@@ -146,7 +146,9 @@ def _new_folder(out: Path | None, label: str) -> Path:
 
 
 @contextmanager
-def _run(path: Path, letter: Letter, plan: Plan, courses: Sequence[Course], wanted: Wanted) -> Iterator[RunStore]:
+def _run(
+    path: Path, letter: Letter, plan: SidePlan, courses: Sequence[PairSeries], wanted: PairingGoal
+) -> Iterator[RunStore]:
     """Yield the side's run, to which each of its measurements is added as a record."""
     assert plan.environment is not None
     info = RunInfo(

@@ -6,9 +6,9 @@ from datetime import datetime
 from typing import Literal
 
 from accelbench.compare.change import SpeedVerdict
-from accelbench.cost import cost
-from accelbench.format import percent
+from accelbench.output.format import percent
 from accelbench.pair.paired import LEAST_PAIRS, half_width, speed_ratio
+from accelbench.profiling.analysis.cost import cost
 from accelbench.profiling.records.point import Point
 from accelbench.profiling.records.record import Record
 from accelbench.profiling.records.stored import Stored
@@ -87,7 +87,7 @@ def ratio_of(a: Record, b: Record) -> float:
     """Return the speed of B over that of A in one pair; ValueError with the reason where they cannot be compared.
 
     Sides whose executions do different work are compared by their rates, and by the times where the work is unknown;
-    by the fastest samples of what the host's clock has timed (`accelbench.cost`).
+    by the fastest samples of what the host's clock has timed (`accelbench.profiling.analysis.cost`).
     """
     if a.figure != b.figure or a.unit != b.unit:
         raise ValueError(f"A is measured in {a.unit} ({a.figure}) and B in {b.unit} ({b.figure})")

@@ -1,9 +1,8 @@
-"""The program that runs in a side's own interpreter: it plans what it is asked for, and measures point by point.
+"""Server process of one side of a pair, in that side's interpreter: it plans the points and measures them one by one.
 
-It is started as `python -m accelbench.pair.server`, also within a container, and talks in lines of JSON: an `Order` on
-standard input is answered by a `Plan` on standard output, and then each number of a point of that plan by a record.
-Each measurement is a turn of the runner, so its worker is a fresh process. What anything prints goes to
-standard error.
+Started as `python -m accelbench.pair.server`, also within a container. Protocol, in lines of JSON: a `SideRequest` on
+standard input is answered by a `SidePlan` on standard output, and then each point's number by its record. Each
+measurement is a scheduled run of the runner, in a fresh worker process. All other output goes to standard error.
 """
 
 from __future__ import annotations
@@ -34,8 +33,8 @@ PLAIN_ROUND = 2
 """The number of the round that each measurement is to the runner: the first goes on to the end, and is profiled."""
 
 
-class Order(Stored):
-    """The first line that a side reads: what it is to measure."""
+class SideRequest(Stored):
+    """Request to a side: the points to measure. First line of its standard input."""
 
     benchmarks: list[str]
     """The names of the benchmarks."""
@@ -49,8 +48,8 @@ class Order(Stored):
     """The user's choices for each run."""
 
 
-class Plan(Stored):
-    """The first line that a side answers: what it can measure, or why it cannot."""
+class SidePlan(Stored):
+    """Answer of a side: its points, or the reason why it has none."""
 
     error: str | None = None
     """The reason why nothing can be measured, in one line."""
@@ -69,7 +68,7 @@ def main() -> None:
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)  # whatever prints does not speak in between
     lines = iter(sys.stdin.readline, "")
-    order = Order.model_validate_json(next(lines))
+    order = SideRequest.model_validate_json(next(lines))
     plan = plan_of(order)
     print(plan.model_dump_json(), file=answers, flush=True)
     with Template() as template, TemporaryDirectory(prefix="accelbench-pair-") as folder:
@@ -78,18 +77,18 @@ def main() -> None:
             print(record.model_dump_json(), file=answers, flush=True)
 
 
-def plan_of(order: Order) -> Plan:
+def plan_of(order: SideRequest) -> SidePlan:
     """Return the points that are ordered, or the reason why there are none."""
     try:
         device = find_device(order.device)
         points = make_plan(order.benchmarks, None, device, order.choices, order.backend)
     except (UserError, DeviceMissing) as error:
-        return Plan(error=str(error))
+        return SidePlan(error=str(error))
     seed = order.settings.seed
-    return Plan(device=device, points=[replace(point, seed=seed) for point in points], environment=collect())
+    return SidePlan(device=device, points=[replace(point, seed=seed) for point in points], environment=collect())
 
 
-def measure(plan: Plan, point: Point, settings: Settings, template: Template, folder: Path) -> Record:
+def measure(plan: SidePlan, point: Point, settings: Settings, template: Template, folder: Path) -> Record:
     """Measure the point once, in a worker of its own."""
     assert plan.environment is not None
     info = RunInfo(

@@ -12,17 +12,17 @@ from rich.console import Console
 from rich.text import Text
 
 from accelbench.compare.comparison_document import SIDES, SPEED, speed_values
-from accelbench.export.document import Column, Document, Outcome, Row
+from accelbench.export.document import Column, DocumentRow, ResultDocument, RowOutcome
 from accelbench.export.terminal import WIDTH, table_of
-from accelbench.format import counted, percent, read, seconds
+from accelbench.output.format import counted, percent, read, seconds
 from accelbench.pair.paired import CONFIDENCE, LOOK_CONFIDENCE
-from accelbench.pair.pairing import Wanted
+from accelbench.pair.pairing import PairingGoal
 from accelbench.pair.result import PairResult, PairVerdict, PointResult, farthest
-from accelbench.pair.side import Side
-from accelbench.pair.turns import Course
+from accelbench.pair.side import PairSide
+from accelbench.pair.turns import PairSeries
 
 
-def announce(path: Path, a: Side, b: Side, courses: Sequence[Course], wanted: Wanted) -> Text:
+def announce(path: Path, a: PairSide, b: PairSide, courses: Sequence[PairSeries], wanted: PairingGoal) -> Text:
     """Return what is said before the first measurement."""
     same = (a.word, a.settings) == (b.word, b.settings)
     check = (
@@ -34,7 +34,7 @@ def announce(path: Path, a: Side, b: Side, courses: Sequence[Course], wanted: Wa
     )
 
 
-def line_of(course: Course, within: float) -> Text:
+def line_of(course: PairSeries, within: float) -> Text:
     """Return how far a point has come, in one line."""
     result = course.result(within)
     line = Text(result.point, style="bold")
@@ -85,7 +85,7 @@ def _notes(point: PointResult) -> Iterator[str]:
         yield f"{point.disturbed} of {2 * len(point.ratios)} measurements were disturbed; neighbours suffer alike"
 
 
-def document_of_pair(result: PairResult, slower: Sequence[PointResult]) -> Document:
+def document_of_pair(result: PairResult, slower: Sequence[PointResult]) -> ResultDocument:
     """Return each point of a pair; one of `slower` has failed, and so has what was not measured."""
     facts = {"a": result.a.model_dump(), "b": result.b.model_dump(), "status": result.status}
     rows = []
@@ -103,8 +103,8 @@ def document_of_pair(result: PairResult, slower: Sequence[PointResult]) -> Docum
             "disturbed": point.disturbed,
         }
         failed = point in slower or point.verdict == "not measured"
-        outcome: Outcome = "failed" if failed else "skipped" if point.verdict == "cannot tell" else "passed"
-        rows.append(Row(point.point, values, outcome, point.reason or ("a regression" if failed else "")))
+        outcome: RowOutcome = "failed" if failed else "skipped" if point.verdict == "cannot tell" else "passed"
+        rows.append(DocumentRow(point.point, values, outcome, point.reason or ("a regression" if failed else "")))
     columns = (
         Column("point", ("{name}",)),
         SIDES,
@@ -112,4 +112,4 @@ def document_of_pair(result: PairResult, slower: Sequence[PointResult]) -> Docum
         Column("pairs", ("{pairs}",), right=True, whole=True),
         Column("B is", ("{verdict}",), whole=True),
     )
-    return Document("pair", facts, rows, ["verdict", "change", "pairs", "disturbed"], columns)
+    return ResultDocument("pair", facts, rows, ["verdict", "change", "pairs", "disturbed"], columns)

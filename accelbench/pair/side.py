@@ -21,8 +21,8 @@ ENVIRONMENT = "env:"
 
 
 @dataclass(frozen=True)
-class Side:
-    """An interpreter or an image, and the settings under which it measures."""
+class PairSide:
+    """Interpreter or image, and the settings under which it measures."""
 
     name: str
     """The letter A or B."""
@@ -38,7 +38,7 @@ class Side:
     """The environment variables that the settings ask for."""
 
     @classmethod
-    def parse(cls, name: str, word: str, settings: Sequence[str]) -> Side:
+    def parse(cls, name: str, word: str, settings: Sequence[str]) -> PairSide:
         """Read `backend=jax`, `impl=numba`, `matmul.impl=numba` and `env:NAME=VALUE`; UserError for anything else."""
         backend: str | None = None
         choices: list[Choice] = []
@@ -79,7 +79,7 @@ class Side:
         return any(choice.axis == axis and choice.benchmark in (None, point.benchmark) for choice in self.choices)
 
 
-def common_name(point: Point, sides: Sequence[Side]) -> str:
+def common_name(point: Point, sides: Sequence[PairSide]) -> str:
     """Return the point's name without what any of the sides sets: the same for the two points of a pair."""
     params = {axis: value for axis, value in point.params.items() if not any(s.sets(point, axis) for s in sides)}
     backend = None if any(side.backend for side in sides) else point.backend

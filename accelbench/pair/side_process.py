@@ -9,8 +9,8 @@ from contextlib import suppress
 from tempfile import TemporaryFile
 
 from accelbench.errors import RunBroken, UserError
-from accelbench.pair.server import Order, Plan
-from accelbench.pair.side import Side
+from accelbench.pair.server import SidePlan, SideRequest
+from accelbench.pair.side import PairSide
 from accelbench.profiling.records.point import Device
 from accelbench.profiling.records.record import Record
 
@@ -22,7 +22,7 @@ MOST_WORDS = 300
 class SideProcess:
     """The process of a side; it sleeps while the other side measures."""
 
-    def __init__(self, side: Side, device: Device) -> None:
+    def __init__(self, side: PairSide, device: Device) -> None:
         self._side = side
         self._printed = TemporaryFile()  # noqa: SIM115 - closed with the process
         try:
@@ -39,13 +39,13 @@ class SideProcess:
             self._printed.close()
             raise UserError(f"{side.name} ({side.word}) cannot be started: {error.strerror}") from error
 
-    def plan(self, order: Order) -> Plan:
+    def plan(self, order: SideRequest) -> SidePlan:
         """Return the points that the side can measure; UserError with its reason where it cannot."""
         answer = self._ask(order.model_dump_json())
         if answer is None:
             needs = "it needs accelbench of this version and its packages"
             raise UserError(f"{self._side.name} ({self._side}) cannot measure: {needs} ({self._last_line()})")
-        plan = Plan.model_validate_json(answer)
+        plan = SidePlan.model_validate_json(answer)
         if plan.error:
             raise UserError(f"{self._side.name} ({self._side}): {plan.error}")
         return plan

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from statistics import median
 from time import monotonic
 
-from accelbench.format import percent
-from accelbench.pair.paired import LOOKS, Letter, Pair, half_width, pairs_of, speed_ratio
+from accelbench.output.format import percent
+from accelbench.pair.paired import LOOKS, Letter, TimedPair, half_width, pairs_of, speed_ratio
 from accelbench.pair.result import PointResult, judge_pairs, ratio_of, shown_figure
 from accelbench.profiling.records.point import Point
 from accelbench.profiling.records.record import Record
@@ -24,13 +24,13 @@ or without: of 26 pairs, B with more of it came out as 8 % faster. Its threads w
 on one core 2 %, and their ratios were right.
 """
 CROWDED_OUT = "other processes kept its threads from a CPU for {} of the time: end them, or give it CPUs of its own"
-Measure = Callable[[Letter, Point], Record]
+MeasureSide = Callable[[Letter, Point], Record]
 """The function that measures a point of a side."""
 
 
 @dataclass
-class Course:
-    """A point on its way: the pairs so far, and what has ended it."""
+class PairSeries:
+    """Pairs of one point measured so far, and the reason why its measuring ended."""
 
     name: str
     points: dict[Letter, Point]
@@ -82,12 +82,16 @@ class Course:
         )
 
 
-class Trouble(Exception):
-    """One side could not measure, or what both measured cannot be compared; the message says why."""
+class SideFailure(Exception):
+    """A failed measurement on one side, or two results that cannot be compared."""
 
 
 def take_turns(
-    courses: Sequence[Course], measure: Measure, within: float, deadline: float, tell: Callable[[Course], None]
+    courses: Sequence[PairSeries],
+    measure: MeasureSide,
+    within: float,
+    deadline: float,
+    tell: Callable[[PairSeries], None],
 ) -> None:
     """Measure the points in turns, a block of each after the other, until all have ended.
 
@@ -120,27 +124,27 @@ def take_turns(
 
 
 @contextmanager
-def _block_of(course: Course) -> Iterator[None]:
+def _block_of(course: PairSeries) -> Iterator[None]:
     """Time a block of the point; a side that cannot measure ends the point there."""
     begin = monotonic()
     try:
         yield
-    except Trouble as trouble:
+    except SideFailure as trouble:
         course.trouble = course.ended = str(trouble)
     course.block_s = monotonic() - begin
 
 
-def _pair(course: Course, measure: Measure, order: Pair) -> tuple[Record, Record, float]:
+def _pair(course: PairSeries, measure: MeasureSide, order: TimedPair) -> tuple[Record, Record, float]:
     """Measure both sides in that order, and return the records of A and B and the ratio of their speeds."""
     found = {letter: _measured(course, measure, letter) for letter in order}
     try:
         return found["A"], found["B"], ratio_of(found["A"], found["B"])
     except ValueError as error:
-        raise Trouble(str(error)) from None
+        raise SideFailure(str(error)) from None
 
 
-def _measured(course: Course, measure: Measure, letter: Letter) -> Record:
+def _measured(course: PairSeries, measure: MeasureSide, letter: Letter) -> Record:
     record = measure(letter, course.points[letter])
     if record.status != "measured":
-        raise Trouble(f"{letter} {record.status}: {record.reason}")
+        raise SideFailure(f"{letter} {record.status}: {record.reason}")
     return record

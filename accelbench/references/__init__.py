@@ -1,1 +1,1 @@
-"""Is my number normal? What others measured on the same card or CPU, beside what was measured here."""
+"""Published and own reference results, and the comparison of a run with them."""

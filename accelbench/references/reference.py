@@ -1,7 +1,7 @@
-"""A figure that somebody measured and published, or that this machine measured before: `references.toml`.
+"""References: published results, and earlier results of this machine, read from `references.toml`.
 
-A reference counts for a point of the same benchmark on a device of the same name, never for another card's. An axis
-that it does not name may have any value: what it was measured with in other ways is in its words.
+A reference applies to points of the same benchmark on a device of the same name. Axes that it does not name may have
+any value; its text states the conditions of the measurement.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from accelbench.profiling.records.stored import Positive, Stored, first_fault
 
 OWN = "references.toml"
 """The file beside the stored runs, which has what `accelbench contribute` wrote."""
-Kind = Literal["cpu", "gpu"]
+ReferenceDevice = Literal["cpu", "gpu"]
 """The kinds of device of which figures are published."""
 Date = Annotated[str, Field(pattern=r"^20\d\d(-\d\d(-\d\d)?)?$")]
 """A year, a month (`2024-07`) or a day."""
@@ -35,7 +35,7 @@ class Reference(Stored):
     device: str
     """A regular expression for the whole name of the card as the driver gives it, less the vendor's prefixes; or for
     that of the CPU."""
-    kind: Kind
+    kind: ReferenceDevice
     cpus: int | None = Field(default=None, gt=0)
     """The CPUs that it was measured on, of a CPU: fewer or more of them are another machine."""
     sockets: int | None = Field(default=None, gt=0)
@@ -76,7 +76,7 @@ class Reference(Stored):
         return self.kind == "gpu" or (whole and self.cpus in (None, cpu.usable))
 
 
-def device_name(environment: Environment, kind: Kind) -> str | None:
+def device_name(environment: Environment, kind: ReferenceDevice) -> str | None:
     """Return what references call the CPU, or the GPUs; None for GPUs of several kinds, for parts of one, and for none.
 
     It is the driver's name of the card less the vendor's prefixes.

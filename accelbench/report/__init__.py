@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from accelbench.errors import UserError
-from accelbench.writing import write_atomically
+from accelbench.output.atomic_file import write_atomically
 
 if TYPE_CHECKING:
     from accelbench.execution.store import RunStore

@@ -6,14 +6,14 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from accelbench.format import counted, percent, read
+from accelbench.output.format import counted, percent, read
 from accelbench.profiling.analysis.roofline import CONTRADICTED
 from accelbench.profiling.records.record import Record
 from accelbench.profiling.records.work import UNITS, Bounded
 from accelbench.report.bottleneck_text import bottleneck_text
 from accelbench.report.causes import NOISY, NOISY_MARK
 from accelbench.report.rows import Row
-from accelbench.report.stored_run import Light, Run
+from accelbench.report.stored_run import ConfidenceLight, Run
 
 FIRST_TYPES = ("float32", "float64", "bfloat16", "float16")
 """The types whose arithmetic is told first."""
@@ -26,13 +26,13 @@ NEAR = 0.8
 
 
 @dataclass(frozen=True)
-class Answer:
-    """The three questions, each with its answer in a sentence or two."""
+class RunSummary:
+    """Summary of a run: speed, bottleneck and confidence."""
 
     how_fast: str
     holds_back: str
     believe: str
-    light: Light
+    light: ConfidenceLight
 
     @property
     def lines(self) -> tuple[tuple[str, str], ...]:
@@ -44,11 +44,11 @@ class Answer:
         )
 
 
-def answer(run: Run) -> Answer | None:
+def answer(run: Run) -> RunSummary | None:
     """Return the answers of a run; None where nothing was measured."""
     if not run.rows:
         return None
-    return Answer(_how_fast(run.rows), " ".join(_holds_back(run.rows)), " ".join(_believe(run)), run.light)
+    return RunSummary(_how_fast(run.rows), " ".join(_holds_back(run.rows)), " ".join(_believe(run)), run.light)
 
 
 def _how_fast(rows: Sequence[Row]) -> str:

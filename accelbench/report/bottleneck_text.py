@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from operator import itemgetter
 
-from accelbench.format import percent
+from accelbench.output.format import percent
 from accelbench.profiling.records.record import Profile
 
 UNKNOWN_BOUND = "bottleneck unknown"

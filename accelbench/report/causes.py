@@ -16,8 +16,8 @@ _NUMBER = re.compile(r"(?<![\w.-])\d+(?:\.\d+)?")
 
 
 @dataclass(frozen=True)
-class Cause:
-    """One reason why results are flagged."""
+class FlagCause:
+    """Cause of flags, with the affected points."""
 
     word: str
     """The flag."""
@@ -27,7 +27,7 @@ class Cause:
     """The flagged results."""
 
 
-def causes(rows: Iterable[Row]) -> list[Cause]:
+def causes(rows: Iterable[Row]) -> list[FlagCause]:
     """Return the causes of all flags, by flag, those of the most results first."""
     found: dict[str, dict[str, list[tuple[Row, int | None, str]]]] = {}
     for row in rows:
@@ -45,13 +45,13 @@ def _sentences(row: Row) -> Sequence[tuple[int | None, str]]:
     return of_rounds or [(None, sentence) for sentence in row.record.noise]
 
 
-def _cause(word: str, alike: Sequence[tuple[Row, int | None, str]]) -> Cause:
+def _cause(word: str, alike: Sequence[tuple[Row, int | None, str]]) -> FlagCause:
     rows = {id(row): row for row, _, _ in alike}
     hit = {number for _, number, _ in alike if number is not None}
     all_rounds = {part.number for row in rows.values() for part in row.record.rounds}
     *others, last = map(str, sorted(hit)) if hit and hit < all_rounds else [""]
     where = f" in rounds {', '.join(others)} and {last}" if others else f" in round {last}" if last else ""
-    return Cause(word, _with_ranges([sentence for _, _, sentence in alike]) + where, tuple(rows.values()))
+    return FlagCause(word, _with_ranges([sentence for _, _, sentence in alike]) + where, tuple(rows.values()))
 
 
 def _with_ranges(sentences: Sequence[str]) -> str:

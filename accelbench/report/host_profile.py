@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from statistics import median
 
-from accelbench.facts import Fact
-from accelbench.format import UNKNOWN, clip, counted, digits, percent, seconds
+from accelbench.environment.fields import LabelledValue
+from accelbench.output.format import UNKNOWN, clip, counted, digits, percent, seconds
 from accelbench.profiling.records.host import CATEGORIES, Category, HostCounters, HostProfile, Sampling, ThreadShare
 from accelbench.profiling.text import format_bytes
 
@@ -51,10 +51,10 @@ class HostPart:
 
     shares: tuple[ShareLine, ...]
     """The share of each kind of work; empty where neither is known, and the reason is among what is missing."""
-    facts: tuple[Fact, ...]
+    facts: tuple[LabelledValue, ...]
     threads: tuple[ThreadLine, ...]
     more_threads: int
-    counters: tuple[Fact, ...]
+    counters: tuple[LabelledValue, ...]
     cores: tuple[tuple[int, float], ...]
     """Each core with the percentage of the time in which it was busy."""
 
@@ -86,13 +86,13 @@ def named(text: str) -> str:
     return clip(text, MAX_NAME)
 
 
-def _facts(host: HostProfile) -> Iterable[Fact]:
-    yield Fact("the interpreter's lock (GIL)", _gil(host), "py-spy looked for its holders too rarely")
+def _facts(host: HostProfile) -> Iterable[LabelledValue]:
+    yield LabelledValue("the interpreter's lock (GIL)", _gil(host), "py-spy looked for its holders too rarely")
     makers = None if host.data_makers is None else f"{digits(host.data_makers, 2)} on average"
-    yield Fact("other threads making data", makers, "py-spy looked at the threads too rarely")
-    yield Fact("py-spy's cost", _cost(host.sampling), "py-spy took no samples")
+    yield LabelledValue("other threads making data", makers, "py-spy looked at the threads too rarely")
+    yield LabelledValue("py-spy's cost", _cost(host.sampling), "py-spy took no samples")
     slower = None if host.overhead is None else f"longer by {host.overhead.sentence()}"
-    yield Fact("steps that it watched", slower, "no window of py-spy had steps on both sides")
+    yield LabelledValue("steps that it watched", slower, "no window of py-spy had steps on both sides")
 
 
 def _gil(host: HostProfile) -> str | None:
@@ -125,9 +125,9 @@ def _thread(thread: ThreadShare) -> ThreadLine:
     )
 
 
-def _counters(counters: HostCounters) -> Iterable[Fact]:
-    def fact(label: str, field: str, text: str | None) -> Fact:
-        return Fact(label, text, counters.unknown.get(field, "it was not read") if text is None else None)
+def _counters(counters: HostCounters) -> Iterable[LabelledValue]:
+    def fact(label: str, field: str, text: str | None) -> LabelledValue:
+        return LabelledValue(label, text, counters.unknown.get(field, "it was not read") if text is None else None)
 
     elapsed = counters.elapsed_s
     yield fact("busy cores", "core_utilisation", _cores(counters.core_utilisation))

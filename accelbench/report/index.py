@@ -11,9 +11,9 @@ from rich.text import Text
 from accelbench.errors import DataDamaged, UserError
 from accelbench.execution.store import RunStore
 from accelbench.export.terminal import new_table
+from accelbench.output.atomic_file import write_atomically
 from accelbench.report.page import templates
 from accelbench.report.stored_run import LIGHT_STYLES, Run
-from accelbench.writing import write_atomically
 
 
 def read_runs(stores: Sequence[RunStore]) -> tuple[list[Run], list[str]]:

@@ -10,9 +10,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from accelbench.damage import tell_damage
-from accelbench.differences import differences, different_settings
-from accelbench.errors import DataDamaged, UserError
+from accelbench.environment.differences import differences, different_settings
+from accelbench.errors import DataDamaged, UserError, tell_damage
 from accelbench.execution.store import RunStore
 from accelbench.profiling.analysis.roofline import Ceiling
 from accelbench.profiling.records.record import Record
@@ -20,12 +19,12 @@ from accelbench.report.measured_roofs import Roofline, make_roofline
 from accelbench.report.rows import Row
 from accelbench.report.run_labels import label_runs
 from accelbench.report.stored_run import Run
-from accelbench.report.study import Placed, Study, make_studies
+from accelbench.report.study import PlacedRow, Study, make_studies
 
 
 @dataclass(frozen=True)
-class Apart:
-    """A fact that matters and is another one in some of the runs than in the first."""
+class RunDifference:
+    """Field that matters and has another value in some runs than in the first."""
 
     fact: str
     """The fact: its path in `run.json`, or the setting."""
@@ -71,7 +70,7 @@ class Joined:
         return list(dict.fromkeys(run.info.environment.software.accelbench for run in self.runs))
 
     @cached_property
-    def rows(self) -> list[Placed]:
+    def rows(self) -> list[PlacedRow]:
         """Return every measured point of every run, each with what it is called by."""
         return [(self.place(label, run, row.record), row) for label, run in self.labelled for row in run.rows]
 
@@ -98,7 +97,7 @@ class Joined:
         return [roofline for roofline in made if roofline]
 
     @cached_property
-    def apart(self) -> list[Apart]:
+    def apart(self) -> list[RunDifference]:
         """Return what differs from the first run and matters, each once: the settings, then facts of the machines.
 
         Facts of GPUs matter between runs that both measured GPUs; the device itself is no difference of machines.
@@ -107,7 +106,7 @@ class Joined:
         for label, run in self.labelled[1:]:
             for difference in (*_settings_apart(self.runs[0], run), *_machines_apart(self.runs[0], run)):
                 found.setdefault(difference, []).append(label)
-        return [Apart(*difference, tuple(labels)) for difference, labels in found.items()]
+        return [RunDifference(*difference, tuple(labels)) for difference, labels in found.items()]
 
 
 def read_runs(stores: Sequence[RunStore]) -> Joined:
@@ -136,11 +135,11 @@ def read_runs(stores: Sequence[RunStore]) -> Joined:
     return Joined(tuple(run for _, run in runs.values()))
 
 
-Difference = tuple[str, str, str]
-"""A fact, and its value in words in the first run and in another one."""
+DifferenceText = tuple[str, str, str]
+"""Field, and its value as text in the first run and in another one."""
 
 
-def _settings_apart(first: Run, other: Run) -> Iterator[Difference]:
+def _settings_apart(first: Run, other: Run) -> Iterator[DifferenceText]:
     for name, (a, b) in different_settings([first.info.settings, other.info.settings]).items():
         yield name, a, b
     one, two = (", ".join(sorted(_precisions(run))) for run in (first, other))
@@ -153,7 +152,7 @@ def _precisions(run: Run) -> set[str]:
     return {row.record.bound.dtype for row in run.rows if row.training and row.record.bound.dtype}
 
 
-def _machines_apart(first: Run, other: Run) -> Iterator[Difference]:
+def _machines_apart(first: Run, other: Run) -> Iterator[DifferenceText]:
     both = {first.info.device} & {other.info.device}
     for difference in differences(first.info.environment, other.info.environment, both):
         if difference.matters:

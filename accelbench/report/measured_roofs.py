@@ -14,8 +14,8 @@ from accelbench.profiling.analysis.roofline import Ceiling
 from accelbench.report.rows import Row
 
 
-class Dot(NamedTuple):
-    """A point of a roofline."""
+class RooflinePoint(NamedTuple):
+    """Point of a roofline."""
 
     row: Row
     intensity: float
@@ -30,7 +30,7 @@ class Roofline:
 
     place: str
     """The name of the device or, of several runs, of the run."""
-    dots: tuple[Dot, ...]
+    dots: tuple[RooflinePoint, ...]
     compute: Mapping[str, float]
     """The measured roof of arithmetic in each dtype."""
     memory: float | None
@@ -54,7 +54,7 @@ def make_roofline(place: str, rows: Sequence[Row], ceilings: Sequence[Ceiling]) 
     """
     rows = [row for row in rows if row.record.layout.computing_devices == 1]
     dots = tuple(
-        Dot(row, intensity, rate)
+        RooflinePoint(row, intensity, rate)
         for row in rows
         if row.record.bound.cores == "all" and (intensity := row.intensity) and (rate := row.record.rate("flops"))
     )

@@ -15,7 +15,7 @@ from prometheus_client.metrics_core import GaugeMetricFamily
 from prometheus_client.openmetrics.exposition import generate_latest
 from prometheus_client.registry import Collector
 
-from accelbench.plain_text import one_line
+from accelbench.output.plain_text import one_line
 from accelbench.profiling.records.point import Point
 from accelbench.report.rows import Row
 from accelbench.report.stored_run import Run
@@ -24,7 +24,7 @@ OWN_LABELS = frozenset(
     {"benchmark", "device", "backend", "point", "unit", "metric", "instance", "job", "le", "quantile"}
 )
 """The labels that an axis may not be called by: ours, and those that Prometheus sets itself."""
-Series = tuple[Mapping[str, str], float | None]
+GaugeSample = tuple[Mapping[str, str], float | None]
 """The labels of a series and its value; None for what is not known, which has no series."""
 
 
@@ -105,7 +105,7 @@ def _figures(rows: Sequence[tuple[Mapping[str, str], Row]]) -> Iterator[GaugeMet
     )
 
 
-def _gauge(name: str, meaning: str, series: Iterable[Series]) -> GaugeMetricFamily:
+def _gauge(name: str, meaning: str, series: Iterable[GaugeSample]) -> GaugeMetricFamily:
     family = GaugeMetricFamily(f"accelbench_{name}", meaning)
     for labels, value in series:
         if value is not None:

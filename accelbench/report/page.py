@@ -7,8 +7,8 @@ from pathlib import Path
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
-from accelbench import format as figures
-from accelbench.plain_text import plain
+from accelbench.output import format as figures
+from accelbench.output.plain_text import plain
 from accelbench.report import sections
 from accelbench.report.joined import Joined
 from accelbench.report.rows import point_text

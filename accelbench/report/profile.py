@@ -10,8 +10,8 @@ from urllib.parse import quote
 
 from markupsafe import Markup
 
-from accelbench.facts import Fact
-from accelbench.format import read
+from accelbench.environment.fields import LabelledValue
+from accelbench.output.format import read
 from accelbench.profiling.records.record import Profile
 from accelbench.profiling.records.trace import Operation, OperationKind, TraceAnalysis
 from accelbench.profiling.text import format_bytes
@@ -40,8 +40,8 @@ FILES = {
 
 
 @dataclass(frozen=True)
-class Link:
-    """Something in the run's directory to open, by its address from the page."""
+class ArtifactLink:
+    """Link to a file of the run, relative to the page."""
 
     text: str
     href: str
@@ -68,8 +68,8 @@ class Operations:
 
 
 @dataclass(frozen=True)
-class Profiled:
-    """A row that was profiled, and all that its part of the page shows."""
+class ProfiledRow:
+    """Row with a profile, and the contents of its part of the page."""
 
     row: Row
     slug: str
@@ -82,12 +82,12 @@ class Profiled:
     """The reasons why the trace is no evidence, and what mends it."""
     bars: tuple[Bar, ...]
     drawing: Markup | None
-    facts: tuple[Fact, ...]
+    facts: tuple[LabelledValue, ...]
     operations: tuple[Operations, ...]
     operations_by: str
     host: HostPart | None
     missing: tuple[str, ...]
-    links: tuple[Link, ...]
+    links: tuple[ArtifactLink, ...]
     tensorboard: str | None
     """The command that opens what TensorBoard shows."""
     shows_trace: bool
@@ -98,14 +98,14 @@ class Profiled:
         return self.row.record.point.device == "cpu"
 
 
-def profiled(row: Row, slug: str, run_id: str) -> Profiled | None:
+def profiled(row: Row, slug: str, run_id: str) -> ProfiledRow | None:
     """Return what the page shows of a row's profile; None where it has none."""
     profile = row.record.profile
     if profile is None:
         return None
     found, trace = profile.bottleneck, profile.trace
     bars = tuple(_bars(trace)) if trace else ()
-    return Profiled(
+    return ProfiledRow(
         row=row,
         slug=slug,
         verdict=bottleneck_text(profile),
@@ -141,19 +141,19 @@ def _failures(profile: Profile) -> Iterable[str]:
         yield f"The trace is no evidence: {profile.trace.failure}"
 
 
-def _facts(trace: TraceAnalysis) -> Iterable[Fact]:
-    def fact(label: str, value: str | None, key: str) -> Fact:
+def _facts(trace: TraceAnalysis) -> Iterable[LabelledValue]:
+    def fact(label: str, value: str | None, key: str) -> LabelledValue:
         reason = trace.missing.get(key) or trace.failure or "the trace does not say"
-        return Fact(label, value, None if value else reason)
+        return LabelledValue(label, value, None if value else reason)
 
     yield fact("input", trace.input_verdict, "breakdown")
     yield fact("in xprof's words", trace.xprof_verdict, "xprof_verdict")
     peak = trace.memory_peak_bytes
     yield fact("memory high-water mark", None if peak is None else format_bytes(peak), "memory_peak_bytes")
-    yield Fact("devices in the trace", ", ".join(trace.devices) or "none but the host")
+    yield LabelledValue("devices in the trace", ", ".join(trace.devices) or "none but the host")
     events = f", {trace.device_events:,} events of a device" if trace.device_events else ""
     version = f", read by xprof {trace.xprof_version}" if trace.xprof_version else ""
-    yield Fact("trace", f"{format_bytes(trace.size)}{events}{version}")
+    yield LabelledValue("trace", f"{format_bytes(trace.size)}{events}{version}")
 
 
 def _operations(trace: TraceAnalysis) -> Iterable[Operations]:
@@ -200,7 +200,7 @@ def _kept_trace(profile: Profile) -> str:
     return (profile.trace_folder and profile.capture and profile.capture.file) or ""
 
 
-def _links(profile: Profile) -> Iterable[Link]:
+def _links(profile: Profile) -> Iterable[ArtifactLink]:
     if profile.host is not None and profile.host_folder:
         for kind, text in FILES.items():
             if kind in profile.host.files:
@@ -211,8 +211,8 @@ def _links(profile: Profile) -> Iterable[Link]:
         yield from _link("folder of the trace", profile.trace_folder or "", "", folder=True)
 
 
-def _link(text: str, *parts: str, folder: bool = False) -> Iterable[Link]:
+def _link(text: str, *parts: str, folder: bool = False) -> Iterable[ArtifactLink]:
     """Yield the link, if it stays in the run's directory; `./` first, lest a record's text be taken for a scheme."""
     path = PurePosixPath(*parts)
     if not path.is_absolute() and ".." not in path.parts:
-        yield Link(text, f"./{quote(str(path), errors='replace')}{'/' * folder}")
+        yield ArtifactLink(text, f"./{quote(str(path), errors='replace')}{'/' * folder}")

@@ -11,7 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
-from accelbench.format import clip, percent, seconds
+from accelbench.output.format import clip, percent, seconds
 from accelbench.profiling.records.trace import Breakdown, Part, XprofSteps
 from accelbench.report.svg import GRID, INK, MUTED, SERIES, SURFACE, WIDTH, inline_svg, plot_style
 

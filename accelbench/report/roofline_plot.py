@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
-from accelbench.format import clip, counted, digits, read
+from accelbench.output.format import clip, counted, digits, read
 from accelbench.profiling.analysis.roofline import ridge
 from accelbench.profiling.records.record import Record
 from accelbench.report.measured_roofs import Roofline
@@ -47,8 +47,8 @@ Mark = tuple[str, bool]
 MARKS: tuple[Mark, ...] = tuple((marker, filled) for filled in (True, False) for marker in MARKERS)
 
 
-class Box(NamedTuple):
-    """The place of the axes in the figure, in inches."""
+class AxesBox(NamedTuple):
+    """Position of the axes in the drawing, in inches."""
 
     left: float
     bottom: float
@@ -87,7 +87,7 @@ def roofline_plot(drawn: Sequence[Roofline], name: str) -> Markup:
     labels = [(dtype, value, colors.of(one, dtype)) for one in drawn for dtype, value in one.compute.items()]
     with plot_style():
         legends = _legends(drawn, colors, markers)
-        box = Box(0.115 * WIDTH, 0.13 * HEIGHT, 0.645 * WIDTH, max(0.79 * HEIGHT, len(labels) * LABEL / 72))
+        box = AxesBox(0.115 * WIDTH, 0.13 * HEIGHT, 0.645 * WIDTH, max(0.79 * HEIGHT, len(labels) * LABEL / 72))
         box = box._replace(bottom=box.bottom + sum(map(legend_height, legends)))
         height = box.bottom + box.height + 0.08 * HEIGHT
         figure = Figure(figsize=(WIDTH, height))
@@ -186,7 +186,7 @@ def _draw_dots(
         tell(dot, str(row.record.point), [told])
 
 
-def _draw_roofs(axes: Axes, roofline: Roofline, colors: Colors, box: Box) -> None:
+def _draw_roofs(axes: Axes, roofline: Roofline, colors: Colors, box: AxesBox) -> None:
     (left, right), (low, high) = axes.get_xlim(), axes.get_ylim()
     compute, memory = roofline.compute, roofline.memory
     if memory is not None:
@@ -199,7 +199,7 @@ def _draw_roofs(axes: Axes, roofline: Roofline, colors: Colors, box: Box) -> Non
         axes.plot([max(left, start), right], [value, value], color=colors.of(roofline, dtype), linewidth=1.6)
 
 
-def _label_slope(axes: Axes, memory: float, start: float, end: float, box: Box) -> None:
+def _label_slope(axes: Axes, memory: float, start: float, end: float, box: AxesBox) -> None:
     """Label the memory roof along its slope, from where it enters the drawing."""
     at = start * (end / start) ** 0.42
     axes.annotate(
@@ -215,13 +215,13 @@ def _label_slope(axes: Axes, memory: float, start: float, end: float, box: Box) 
     )
 
 
-def _slope(axes: Axes, box: Box) -> tuple[float, float]:
+def _slope(axes: Axes, box: AxesBox) -> tuple[float, float]:
     """Return the rise and the run in inches of one decade on both axes."""
     (left, right), (low, high) = axes.get_xlim(), axes.get_ylim()
     return box.height / math.log10(high / low), box.width / math.log10(right / left)
 
 
-def _label_right(axes: Axes, labels: Sequence[tuple[str, float, str]], box: Box) -> None:
+def _label_right(axes: Axes, labels: Sequence[tuple[str, float, str]], box: AxesBox) -> None:
     """Label each roof, given by dtype, rate and colour, at its right end, pushed apart where two would touch."""
     right, high = axes.get_xlim()[1], axes.get_ylim()[1]
     spacing = LABEL / (_slope(axes, box)[0] * 72)  # a line of text, in decades

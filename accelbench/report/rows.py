@@ -13,7 +13,7 @@ from operator import itemgetter
 from statistics import fmean
 
 from accelbench.execution.store import RunInfo, Settings
-from accelbench.format import Reading, digits, read_figure, seconds
+from accelbench.output.format import FormattedResult, digits, read_figure, seconds
 from accelbench.profiling.analysis.course import TimeCourse, bursts, course_of, disturbances, epoch_turns
 from accelbench.profiling.analysis.roofline import (
     BEYOND,
@@ -51,7 +51,7 @@ class Row:
     """A measured record and what is derived from it."""
 
     record: Record
-    reading: Reading
+    reading: FormattedResult
     of_peak: Share
     of_peak_at_clock: Share
     of_ceiling: Share
@@ -301,7 +301,7 @@ def each_at_most(sizes: Iterable[int], most: int) -> int:
 
 
 @dataclass(frozen=True)
-class Counts:
+class PointCounts:
     """How many points were measured, failed and were skipped, and how many of the measured ones were disturbed."""
 
     measured: int = 0
@@ -313,19 +313,19 @@ class Counts:
     def points(self) -> int:
         return self.measured + self.failed + self.skipped
 
-    def __add__(self, other: Counts) -> Counts:
-        return Counts(*(getattr(self, each.name) + getattr(other, each.name) for each in fields(self)))
+    def __add__(self, other: PointCounts) -> PointCounts:
+        return PointCounts(*(getattr(self, each.name) + getattr(other, each.name) for each in fields(self)))
 
 
-def counts_of(records: Sequence[Record], courses: Sequence[TimeCourse]) -> Counts:
+def counts_of(records: Sequence[Record], courses: Sequence[TimeCourse]) -> PointCounts:
     """Return the counts of these records, with the judgements on their samples in the same order."""
     status = Counter(record.status for record in records)
     judged = zip(records, courses, strict=True)
     disturbed = sum(record.status == "measured" and bool(disturbances(record, course)) for record, course in judged)
-    return Counts(status["measured"], status["failed"], status["skipped"], disturbed)
+    return PointCounts(status["measured"], status["failed"], status["skipped"], disturbed)
 
 
-def count_text(info: RunInfo, counts: Counts) -> str:
+def count_text(info: RunInfo, counts: PointCounts) -> str:
     """Return the counts in words: `38 of 41 points measured and verified, 7 of them disturbed, 1 failed, 2 skipped`."""
     missing = max(0, len(info.plan) - counts.points)
     parts = [f"{counts.measured} of {max(len(info.plan), counts.points)} points measured and verified"]

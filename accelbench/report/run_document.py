@@ -5,18 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from accelbench.export.document import Document, Outcome, Row
+from accelbench.export.document import DocumentRow, ResultDocument, RowOutcome
 from accelbench.report.answer import answer
-from accelbench.report.standing import standings
 from accelbench.report.stored_run import Run
 
 
-def document_of_runs(runs: Sequence[Run], command: str) -> Document:
+def document_of_runs(runs: Sequence[Run], command: str) -> ResultDocument:
     """Return every point of the runs with its figure, its flags and what holds it back."""
     each = [_of_run(run) for run in runs]
     facts = each[0] if len(each) == 1 else {"runs": each}
     told = ["run"] * (len(runs) > 1) + ["figure", "bound", "normal", "flags"]
-    return Document(command, facts, [row for run in runs for row in _points(run)], told)
+    return ResultDocument(command, facts, [row for run in runs for row in _points(run)], told)
 
 
 def _of_run(run: Run) -> dict[str, Any]:
@@ -38,13 +37,13 @@ def _of_run(run: Run) -> dict[str, Any]:
     return facts
 
 
-def _points(run: Run) -> Iterator[Row]:
-    normal = {str(standing.row.record.point): standing.sentence for standing in standings(run)}
+def _points(run: Run) -> Iterator[DocumentRow]:
+    normal = {str(each.record.point): each.sentence for each in run.reference_comparisons}
     for row in run.rows:
         record = row.record
         profile = record.profile
         rate, low, high = record.rate_interval() or (None, None, None)
-        yield Row(
+        yield DocumentRow(
             name=str(record.point),
             values={
                 "run": run.info.run_id,
@@ -65,9 +64,11 @@ def _points(run: Run) -> Iterator[Row]:
             reason=row.disturbed or "",
             seconds=record.elapsed_s,
         )
-    unmeasured: tuple[Outcome, ...] = ("failed", "skipped")
+    unmeasured: tuple[RowOutcome, ...] = ("failed", "skipped")
     for status in unmeasured:
         for record in run.of_status(status):
-            yield Row(str(record.point), {"run": run.info.run_id}, status, record.reason or "", record.elapsed_s)
+            yield DocumentRow(
+                str(record.point), {"run": run.info.run_id}, status, record.reason or "", record.elapsed_s
+            )
     for point in run.lost if run.info.status == "finished" else ():
-        yield Row(point, {"run": run.info.run_id}, "failed", "its record is gone")
+        yield DocumentRow(point, {"run": run.info.run_id}, "failed", "its record is gone")

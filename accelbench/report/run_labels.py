@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from accelbench.differences import TOLERANCE
+from accelbench.environment.differences import TOLERANCE
 from accelbench.profiling.records.environment import Environment, System
 from accelbench.report.stored_run import Run
 

@@ -7,21 +7,21 @@ from dataclasses import dataclass
 from math import exp, log
 from statistics import fmean
 
-from accelbench.compare.change import Change, compare_point
+from accelbench.compare.change import PointChange, compare_point
 from accelbench.compare.runs import EQUIVALENCE
-from accelbench.cost import cost
-from accelbench.format import UNKNOWN, digits
+from accelbench.output.format import UNKNOWN, digits
+from accelbench.profiling.analysis.cost import cost
 from accelbench.report.joined import Joined
 from accelbench.report.rows import Row, trained_on
-from accelbench.report.study import Placed
+from accelbench.report.study import PlacedRow
 
 ENTRIES_SHOWN = 1000
 """The figures that are shown at most, of all runs together; the CSV has all."""
 
 
 @dataclass(frozen=True)
-class Ratio:
-    """The speed of a run over that of another, in words."""
+class SpeedRatio:
+    """Speed relative to another run, as text."""
 
     value: str
     interval: str
@@ -31,13 +31,13 @@ class Ratio:
 
 
 @dataclass(frozen=True)
-class Entry:
-    """A point in one run."""
+class PointInRun:
+    """Result of a point in one run."""
 
     place: str
     """The name of the run or, where the run is of another device, that of the device in it."""
     row: Row
-    ratio: Ratio | None
+    ratio: SpeedRatio | None
     """The speed over that of the first run that measured the point; None for that run itself."""
 
 
@@ -47,12 +47,12 @@ class SamePoint:
 
     name: str
     """The benchmark and the values of its axes, without the device."""
-    entries: tuple[Entry, ...]
+    entries: tuple[PointInRun, ...]
 
 
 @dataclass(frozen=True)
-class Mean:
-    """The geometric mean of how many times faster than the first run another one is."""
+class SpeedMean:
+    """Geometric mean of the speeds of a run relative to the first run."""
 
     of: str
     """The benchmark whose points it is of, or `kernels` or `trainings`."""
@@ -69,7 +69,7 @@ class SamePoints:
 
     base: str
     """The name of the first run, which all means are relative to."""
-    means: tuple[Mean, ...]
+    means: tuple[SpeedMean, ...]
     shown: tuple[SamePoint, ...]
     more: int
     """The number of such points for which there is no room."""
@@ -79,7 +79,7 @@ class SamePoints:
 
 def same_points(joined: Joined) -> SamePoints:
     """Return the points that several of the runs measured, in the order of the first run that did."""
-    found: dict[str, list[Placed]] = {}
+    found: dict[str, list[PlacedRow]] = {}
     for place, row in joined.rows:
         point = row.record.point
         found.setdefault(f"{point.benchmark} {point.details}".strip(), []).append((place, row))
@@ -90,7 +90,7 @@ def same_points(joined: Joined) -> SamePoints:
     return SamePoints(joined.labels[0], means, points, len(several) - len(shown), len(found) - len(several))
 
 
-def _means(base: str, points: Sequence[Sequence[Placed]]) -> Iterator[Mean]:
+def _means(base: str, points: Sequence[Sequence[PlacedRow]]) -> Iterator[SpeedMean]:
     """Yield the means of each run by benchmark, then over all kernels and all trainings where they are of several.
 
     A geometric mean is the same whichever run the ratios are taken over (Fleming and Wallace, CACM 29 (1986), 218).
@@ -109,27 +109,27 @@ def _means(base: str, points: Sequence[Sequence[Placed]]) -> Iterator[Mean]:
                     speeds.setdefault((of, place), []).append(log(costs[0] / costs[1]))
     for (of, place), found in sorted(speeds.items(), key=lambda item: item[0][0] in benchmarks):
         if of not in benchmarks or len(benchmarks[of]) > 1:
-            yield Mean(of, place, exp(fmean(found)), len(found))
+            yield SpeedMean(of, place, exp(fmean(found)), len(found))
 
 
-def _entries(placed: Sequence[Placed]) -> Iterator[Entry]:
+def _entries(placed: Sequence[PlacedRow]) -> Iterator[PointInRun]:
     (place, first), *others = placed
-    yield Entry(place, first, None)
+    yield PointInRun(place, first, None)
     for place, row in others:
-        yield Entry(place, row, _ratio(first, row))
+        yield PointInRun(place, row, _ratio(first, row))
 
 
-def _ratio(first: Row, other: Row) -> Ratio:
+def _ratio(first: Row, other: Row) -> SpeedRatio:
     change = compare_point([first.record], [other.record], EQUIVALENCE)
     notes = tuple(_notes(first, other, change))
     if change.evidence:
         speed = change.evidence.speed
-        return Ratio(f"× {digits(speed.value)}", f"{digits(speed.low)}–{digits(speed.high)}", notes)
+        return SpeedRatio(f"× {digits(speed.value)}", f"{digits(speed.low)}–{digits(speed.high)}", notes)
     costs = cost(first.record, first.record.figure), cost(other.record, first.record.figure)
-    return Ratio(f"× {digits(costs[0] / costs[1])}" if costs[0] and costs[1] else UNKNOWN, "", notes)
+    return SpeedRatio(f"× {digits(costs[0] / costs[1])}" if costs[0] and costs[1] else UNKNOWN, "", notes)
 
 
-def _notes(first: Row, other: Row, change: Change) -> Iterator[str]:
+def _notes(first: Row, other: Row, change: PointChange) -> Iterator[str]:
     if change.barred:
         yield "decides nothing: a disturbed run" if change.evidence else "no interval: a disturbed run"
     elif not change.evidence and change.reason:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from accelbench.plain_console import PlainConsole
+from accelbench.output.console import PlainConsole
 from accelbench.report.joined import Joined
 from accelbench.report.stored_run import Run as Run
 

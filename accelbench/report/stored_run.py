@@ -10,13 +10,14 @@ from functools import cached_property
 from typing import Literal, Self
 
 from accelbench.execution.store import RunInfo, RunStore
-from accelbench.format import seconds
 from accelbench.history.fingerprint import fingerprint
+from accelbench.output.format import seconds
 from accelbench.profiling.analysis.course import TimeCourse, course_of, disturbances
 from accelbench.profiling.analysis.roofline import Ceiling, ceilings
 from accelbench.profiling.records.record import Record
-from accelbench.report.causes import Cause, causes
-from accelbench.report.rows import Counts, Group, Row, count_text, counts_of, each_at_most, make_groups, rows_of
+from accelbench.references.comparison import ReferenceComparison, compare_with_references
+from accelbench.report.causes import FlagCause, causes
+from accelbench.report.rows import Group, PointCounts, Row, count_text, counts_of, each_at_most, make_groups, rows_of
 
 RECORDS_HELD = 3000
 """The records of each status that are held for the page and the terminal: one takes some 40 kB of memory."""
@@ -24,18 +25,18 @@ ROWS_IN_PAGE = 2000
 """The points that the tables of the page show, so that a browser opens it at once; `records.csv` has all of them."""
 
 
-Light = Literal["good", "disturbed", "bad"]
+ConfidenceLight = Literal["good", "disturbed", "bad"]
 """Whether figures can be believed: `disturbed` where something disturbed one, `bad` where a point failed."""
-LIGHT_STYLES: dict[Light, str] = {"good": "green", "disturbed": "yellow", "bad": "bold red"}
+LIGHT_STYLES: dict[ConfidenceLight, str] = {"good": "green", "disturbed": "yellow", "bad": "bold red"}
 """How a terminal shows each."""
 
 
 @dataclass(frozen=True)
-class LeftOut:
-    """The points of a very large run that page and terminal leave out, so that their records need not be held."""
+class OmittedPoints:
+    """Points of a very large run that page and terminal omit, to limit the memory of their records."""
 
     points: frozenset[str] = frozenset()
-    counts: Counts = field(default_factory=Counts)
+    counts: PointCounts = field(default_factory=PointCounts)
 
 
 @dataclass(frozen=True)
@@ -45,7 +46,7 @@ class Run:
     info: RunInfo
     records: Sequence[Record]
     """The records, of a very large run the first `RECORDS_HELD` of each status."""
-    left_out: LeftOut = field(default_factory=LeftOut)
+    left_out: OmittedPoints = field(default_factory=OmittedPoints)
     store: RunStore | None = None
     """The store that the run was read from, which has the records that are left out, too."""
 
@@ -54,7 +55,7 @@ class Run:
         """Return the run as it is stored."""
         held: list[Record] = []
         held_of: Counter[str] = Counter()
-        points, counts = set(), Counts()
+        points, counts = set(), PointCounts()
         for record in store.points():
             if held_of[record.status] < RECORDS_HELD:
                 held_of[record.status] += 1
@@ -62,7 +63,7 @@ class Run:
             else:
                 points.add(str(record.point))
                 counts += counts_of([record], [course_of(record)])
-        return cls(store.info(), held, LeftOut(frozenset(points), counts), store)
+        return cls(store.info(), held, OmittedPoints(frozenset(points), counts), store)
 
     @cached_property
     def courses(self) -> list[TimeCourse]:
@@ -76,7 +77,7 @@ class Run:
         return [record for record, course in judged if record.status == "measured" and disturbances(record, course)]
 
     @cached_property
-    def counts(self) -> Counts:
+    def counts(self) -> PointCounts:
         """Return how many points were measured, were disturbed, failed or were skipped, those left out among them."""
         return counts_of(self.records, self.courses) + self.left_out.counts
 
@@ -119,7 +120,7 @@ class Run:
         return fingerprint(self.info)
 
     @property
-    def light(self) -> Light:
+    def light(self) -> ConfidenceLight:
         """Return whether the figures can be believed."""
         return "bad" if self.counts.failed else "disturbed" if self.counts.disturbed else "good"
 
@@ -144,7 +145,7 @@ class Run:
         return make_groups(self.rows)
 
     @cached_property
-    def causes(self) -> list[Cause]:
+    def causes(self) -> list[FlagCause]:
         """Return the causes of the rows' flags."""
         return causes(self.rows)
 
@@ -175,6 +176,11 @@ class Run:
     def shown(self) -> list[Row]:
         """Return the rows that the tables of the page show."""
         return [row for group in self.groups for row in group.rows[: self.rows_in_page]]
+
+    @cached_property
+    def reference_comparisons(self) -> Sequence[ReferenceComparison]:
+        """Return the results that have published or own references for this device, with those."""
+        return compare_with_references(self.info, self.records, self.store.path.parent if self.store else None)
 
     def of_status(self, status: str) -> list[Record]:
         """Return the records of this status: measured, failed or skipped."""

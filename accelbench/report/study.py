@@ -13,7 +13,7 @@ from math import inf, isfinite
 
 from accelbench.profiling.records.record import Record
 from accelbench.report.rows import Row, lines, params_text, source_of, varying_axes
-from accelbench.report.study_measures import Line, Measure, Value, quality_of, time_of
+from accelbench.report.study_measures import StudyLine, StudyPoint, StudyQuantity, quality_of, time_of
 
 SWEEPS = 3
 """The sweeps shown of one benchmark at most: those of the axes that take the most values."""
@@ -22,19 +22,19 @@ CHOICES = 8
 DASHED = 5
 """The devices, backends and runs that dashes tell apart; where there are more, they tell so many choices apart."""
 
-Placed = tuple[str, Row]
-"""A row, and the name of the device, or of the run, that it was measured by."""
+PlacedRow = tuple[str, Row]
+"""Label of the device or run, and the row."""
 
 
 @dataclass(frozen=True)
-class Sweep:
-    """The lines of one benchmark, or of several that share the data, against one axis."""
+class StudySweep:
+    """Lines of one benchmark, or of several on the same data, against one axis."""
 
     benchmarks: tuple[str, ...]
     axis: str
-    measures: tuple[Measure, ...]
+    measures: tuple[StudyQuantity, ...]
     """The run time, then the quality where there is one."""
-    lines: tuple[Line, ...]
+    lines: tuple[StudyLine, ...]
     left_out: int
     """The number of choices of the other axes for which there is no room."""
 
@@ -68,7 +68,7 @@ class Sweep:
         """Return whether the time with compilation is known of a point."""
         return any(isfinite(value.with_compilation) for m in self.measures for value in self._values(m))
 
-    def _values(self, measure: Measure) -> Iterator[Value]:
+    def _values(self, measure: StudyQuantity) -> Iterator[StudyPoint]:
         for line in self.lines:
             yield from measure.values(line)
 
@@ -84,14 +84,14 @@ class Study:
     """The values that all its points share, in words."""
     data: str
     """The data where it is synthetic, or not the same for all points, in words; empty where nothing is to be said."""
-    sweeps: tuple[Sweep, ...]
+    sweeps: tuple[StudySweep, ...]
 
 
 @dataclass(frozen=True)
 class _Model:
     """The rows of one benchmark."""
 
-    rows: tuple[Placed, ...]
+    rows: tuple[PlacedRow, ...]
 
     @cached_property
     def lesson(self) -> object:
@@ -109,12 +109,12 @@ class _Model:
         return {(axis, row.record.layout.axes.get(axis)) for axis in swept for _, row in self.rows}
 
 
-def make_studies(rows: Iterable[Placed]) -> list[Study]:
+def make_studies(rows: Iterable[PlacedRow]) -> list[Study]:
     """Return a study of each training benchmark whose points sweep a numeric axis; those that share one are together.
 
     `rows` are those of one run or several, each with the device or the run that it is of.
     """
-    benchmarks: dict[str, list[Placed]] = {}
+    benchmarks: dict[str, list[PlacedRow]] = {}
     for where, row in rows:
         if row.training:
             benchmarks.setdefault(row.record.point.benchmark, []).append((where, row))
@@ -134,17 +134,17 @@ def _stand_together(one: _Model, other: _Model) -> bool:
     return one.lesson == other.lesson and bool(one.swept & other.swept)
 
 
-def _timed(rows: Sequence[Placed]) -> list[Placed]:
+def _timed(rows: Sequence[PlacedRow]) -> list[PlacedRow]:
     """Return the rows whose run time, or rate, is a number that can be drawn."""
     time = time_of(_records(rows))
     return [(where, row) for where, row in rows if 0 < (time.of(row.record) or 0) < inf]
 
 
-def _records(rows: Sequence[Placed]) -> list[Record]:
+def _records(rows: Sequence[PlacedRow]) -> list[Record]:
     return [row.record for _, row in rows]
 
 
-def _study(rows: Sequence[Placed]) -> Study:
+def _study(rows: Sequence[PlacedRow]) -> Study:
     time, quality = time_of(_records(rows)), quality_of(_records(rows))
     benchmarks = tuple(dict.fromkeys(row.record.point.benchmark for _, row in rows))
     places = tuple(dict.fromkeys(_places(rows)))
@@ -161,12 +161,12 @@ def _study(rows: Sequence[Placed]) -> Study:
             drawn = tuple(line for line in found if line.choice in chosen)
             measures = (time, quality) if quality and any(map(quality.values, drawn)) else (time,)
             left_out = len({line.choice for line in found}) - len(chosen)
-            sweeps.append(Sweep(benchmarks, axis, measures, drawn, left_out))
+            sweeps.append(StudySweep(benchmarks, axis, measures, drawn, left_out))
     common = params_text(first, [axis for axis in first.point.values if axis not in varying])
     return Study(benchmarks, places, common, _data_of(rows), tuple(sweeps[: SWEEPS * len(benchmarks)]))
 
 
-def _data_of(rows: Sequence[Placed]) -> str:
+def _data_of(rows: Sequence[PlacedRow]) -> str:
     sources: dict[str, dict[str, None]] = {}
     for place, (_, row) in zip(_places(rows), rows, strict=True):
         if row.record.data:
@@ -177,7 +177,7 @@ def _data_of(rows: Sequence[Placed]) -> str:
     return "".join(sources) if synthetic else ""
 
 
-def _places(rows: Sequence[Placed]) -> list[str]:
+def _places(rows: Sequence[PlacedRow]) -> list[str]:
     """Return the device or the run of each row with, where there are several, its backend."""
     backends = [str(row.record.point.backend) for _, row in rows]
     several = len(set(backends)) > 1
@@ -185,7 +185,7 @@ def _places(rows: Sequence[Placed]) -> list[str]:
     return [f"{where} {backend}" if several and backend not in where.split() else where for (where, _), backend in said]
 
 
-def _lines(rows: Sequence[Placed], axis: str, varying: Sequence[str]) -> Iterator[Line]:
+def _lines(rows: Sequence[PlacedRow], axis: str, varying: Sequence[str]) -> Iterator[StudyLine]:
     """Yield a line per place, model and choice of the other axes; of a model that has no line, its single points."""
     several = len({row.record.point.benchmark for _, row in rows}) > 1
     found: dict[tuple[str, str], list[Row]] = {}
@@ -194,11 +194,11 @@ def _lines(rows: Sequence[Placed], axis: str, varying: Sequence[str]) -> Iterato
     for (place, benchmark), those in found.items():
         choices = lines(those, axis, varying).items()
         name = f"{benchmark} " if several else ""
-        drawn = [Line(place, f"{name}{choice}".strip(), tuple(points)) for choice, points in choices]
+        drawn = [StudyLine(place, f"{name}{choice}".strip(), tuple(points)) for choice, points in choices]
         yield from [line for line in drawn if line.swept] or drawn
 
 
-def _choose(found: Sequence[Line], most: int) -> list[str]:
+def _choose(found: Sequence[StudyLine], most: int) -> list[str]:
     """Return the choices of model and other axes; of too many, take some that have a line, evenly through them."""
     choices = list(dict.fromkeys(line.choice for line in found))
     if len(choices) <= most:

@@ -15,8 +15,8 @@ LEAST_VALUES = 2
 
 
 @dataclass(frozen=True)
-class Line:
-    """The points that differ in the swept axis alone."""
+class StudyLine:
+    """Points that differ in the swept axis only."""
 
     where: str
     """The device or the run and, where a benchmark ran on several, the backend."""
@@ -29,8 +29,8 @@ class Line:
         return len({value for value, _ in self.points}) >= LEAST_VALUES
 
 
-class Value(NamedTuple):
-    """A point of a line."""
+class StudyPoint(NamedTuple):
+    """Point of a line."""
 
     place: int
     """The value of the swept axis."""
@@ -44,8 +44,8 @@ class Value(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Measure:
-    """A quantity that is shown against the axis."""
+class StudyQuantity:
+    """Quantity drawn against the swept axis."""
 
     title: str
     unit: str
@@ -56,28 +56,28 @@ class Measure:
     """The ends of a value's bar."""
     with_compilation: Callable[[Record], float | None] = lambda record: None
 
-    def values(self, line: Line) -> list[Value]:
+    def values(self, line: StudyLine) -> list[StudyPoint]:
         """Return the points of the line whose value is a number."""
         found = [(place, self.of(record), record) for place, record in line.points]
         return [
             self._value(place, value, record) for place, value, record in found if value is not None and isfinite(value)
         ]
 
-    def _value(self, place: int, value: float, record: Record) -> Value:
+    def _value(self, place: int, value: float, record: Record) -> StudyPoint:
         low, high = self.bar_of(record) or (nan, nan)
         bar = (low, high) if isfinite(low) and isfinite(high) else (nan, nan)
         whole = self.with_compilation(record)
-        return Value(place, value, *bar, whole if whole is not None and isfinite(whole) else nan)
+        return StudyPoint(place, value, *bar, whole if whole is not None and isfinite(whole) else nan)
 
 
-def time_of(records: Sequence[Record]) -> Measure:
+def time_of(records: Sequence[Record]) -> StudyQuantity:
     """Return a training's time, or its rate where points train on different amounts of data: times do not compare."""
     if len({record.data and record.data.train for record in records}) <= 1:
         bar = "of the time, the interval of the rate"
-        return Measure("time of the training", "s", bar, _training, _bar_of_training, _with_compilation)
+        return StudyQuantity("time of the training", "s", bar, _training, _bar_of_training, _with_compilation)
     item = next((record.work.item for record in records if record.work), "items")
     rate = f"{item} per second"
-    return Measure(rate, "", f"of the {rate}, their interval", lambda record: record.rate("items"), _bar_of_rate)
+    return StudyQuantity(rate, "", f"of the {rate}, their interval", lambda record: record.rate("items"), _bar_of_rate)
 
 
 def _training(record: Record) -> float | None:
@@ -111,7 +111,7 @@ def _bar_of_rate(record: Record) -> tuple[float, float] | None:
     return found[1:] if found and record.timing and record.timing.execution.confidence else None
 
 
-def quality_of(records: Sequence[Record]) -> Measure | None:
+def quality_of(records: Sequence[Record]) -> StudyQuantity | None:
     """Return the quality that the benchmark is judged by; None where it declares none."""
     headlines = (quality for record in records for quality in record.qualities if quality.headline)
     headline = next(headlines, None)
@@ -133,4 +133,4 @@ def quality_of(records: Sequence[Record]) -> Measure | None:
 
     title = name.replace("_", " ")
     what = "the standard deviation over the repeats" if repeated else "the interval that so many examples allow"
-    return Measure(title, "", f"of the {title}, {what}", value, bar)
+    return StudyQuantity(title, "", f"of the {title}, {what}", value, bar)

@@ -13,9 +13,9 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, MaxNLocator, NullFormatter, NullLocator
 
-from accelbench.format import clip, read
-from accelbench.report.study import DASHED, Study, Sweep
-from accelbench.report.study_measures import Line, Measure, Value
+from accelbench.output.format import clip, read
+from accelbench.report.study import DASHED, Study, StudySweep
+from accelbench.report.study_measures import StudyLine, StudyPoint, StudyQuantity
 from accelbench.report.svg import (
     MARKERS,
     MUTED,
@@ -49,9 +49,9 @@ class Styles:
     choices.
     """
 
-    sweep: Sweep
+    sweep: StudySweep
 
-    def of(self, line: Line) -> dict[str, Any]:
+    def of(self, line: StudyLine) -> dict[str, Any]:
         choice, place = self.sweep.choices.index(line.choice), self.sweep.places.index(line.where)
         by_color, by_dash = (place, choice) if self._places_colored else (choice, place)
         if len(self.sweep.choices) == 1:
@@ -89,7 +89,7 @@ class Styles:
         return Line2D([], [], label=clip(label), **style | alone)
 
 
-def draw_studies(studies: Sequence[Study]) -> list[tuple[Study, list[tuple[Sweep, Markup]]]]:
+def draw_studies(studies: Sequence[Study]) -> list[tuple[Study, list[tuple[StudySweep, Markup]]]]:
     """Return each study with its sweeps and their drawings, for the one page that they stand in."""
     return [
         (study, [(sweep, study_plot(sweep, f"study-{n}-{m}")) for m, sweep in enumerate(study.sweeps, start=1)])
@@ -97,7 +97,7 @@ def draw_studies(studies: Sequence[Study]) -> list[tuple[Study, list[tuple[Sweep
     ]
 
 
-def study_plot(sweep: Sweep, name: str) -> Markup:
+def study_plot(sweep: StudySweep, name: str) -> Markup:
     """Draw a panel for the run time and one for the quality, where there is one, over the legend."""
     values = sorted({value for line in sweep.lines for value, _ in line.points})
     styles = Styles(sweep)
@@ -120,7 +120,7 @@ def study_plot(sweep: Sweep, name: str) -> Markup:
         return inline_svg(figure, name, title)
 
 
-def _draw(axes: Axes, axis: str, line: Line, measure: Measure, style: dict[str, Any]) -> list[float]:
+def _draw(axes: Axes, axis: str, line: StudyLine, measure: StudyQuantity, style: dict[str, Any]) -> list[float]:
     """Draw the line with its bars, and hollow what compilation adds; return the values that were drawn."""
     points = measure.values(line)
     if not points:
@@ -144,7 +144,7 @@ def _draw(axes: Axes, axis: str, line: Line, measure: Measure, style: dict[str, 
     return y + whole
 
 
-def _told(point: Value, unit: str) -> str:
+def _told(point: StudyPoint, unit: str) -> str:
     """Return the value of a point in words, with its bar where it has one."""
     bar = (point.low, point.high) if math.isfinite(point.low) else (None, None)
     return str(read(point.value, unit, *bar)) if unit else f"{point.value:.4g}"
@@ -166,7 +166,7 @@ def _scale_x(axes: Axes, values: Sequence[int]) -> None:
     axes.xaxis.set_minor_locator(NullLocator())
 
 
-def _scale_y(axes: Axes, measure: Measure, values: Sequence[float], from_zero: bool) -> None:
+def _scale_y(axes: Axes, measure: StudyQuantity, values: Sequence[float], from_zero: bool) -> None:
     """Begin a time or a rate at zero, or make it logarithmic where values are far apart; fit a quality's axis."""
     if from_zero and min(values) > 0 and max(values) > FAR_APART * min(values):
         axes.set_yscale("log")

@@ -17,8 +17,8 @@ from xml.etree import ElementTree
 
 from markupsafe import Markup
 
-from accelbench.format import digits, read
-from accelbench.plain_text import plain
+from accelbench.output.format import digits, read
+from accelbench.output.plain_text import plain
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

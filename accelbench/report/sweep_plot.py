@@ -11,7 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullFormatter, NullLocator
 
-from accelbench.format import read
+from accelbench.output.format import read
 from accelbench.profiling.records.environment import Environment
 from accelbench.profiling.text import format_bytes
 from accelbench.report.rows import Group, Row, lines
@@ -26,7 +26,7 @@ TICKS = 12
 CROWDED = 0.06
 """The part of the drawing's width within which the sizes of caches are named one above the other."""
 
-Line = tuple[str, list[tuple[float, float]]]
+SweepLine = tuple[str, list[tuple[float, float]]]
 """A line's name, which says what its points have in common, and its points (bytes, rate or seconds) in order."""
 
 
@@ -74,7 +74,7 @@ def sweep(group: Group, environment: Environment, name: str) -> Markup | None:
         return inline_svg(figure, name, title)
 
 
-def _lines(group: Group, axis: str, unit: int) -> Iterator[Line]:
+def _lines(group: Group, axis: str, unit: int) -> Iterator[SweepLine]:
     """Yield a line for each choice of the other axes; a point without a rate is left out."""
     for label, points in lines(group.rows, axis, group.varying).items():
         rates = [(float(amount * unit), record.rate()) for amount, record in points]
@@ -83,7 +83,7 @@ def _lines(group: Group, axis: str, unit: int) -> Iterator[Line]:
             yield label, known
 
 
-def _evenly(lines: Sequence[Line]) -> list[Line]:
+def _evenly(lines: Sequence[SweepLine]) -> list[SweepLine]:
     """Return as many lines as are drawn, the first and the last among them."""
     count = min(MOST_LINES, len(lines))
     return [lines[round(place * (len(lines) - 1) / max(1, count - 1))] for place in range(count)]

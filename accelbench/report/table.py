@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-import sys
+import csv
+import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from datetime import UTC
 from itertools import islice
+from math import isnan
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, Any
 
-import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from accelbench.output.atomic_file import write_atomically
 from accelbench.profiling.analysis.roofline import (
     Ceiling,
     arithmetic_intensity,
@@ -24,7 +26,6 @@ from accelbench.profiling.analysis.roofline import (
 from accelbench.profiling.analysis.uncertain_quality import quality_interval
 from accelbench.profiling.records.record import Record
 from accelbench.report.rows import shell_command, summarize_gauges
-from accelbench.writing import write_atomically
 
 if TYPE_CHECKING:
     from accelbench.execution.store import RunInfo, RunStore
@@ -115,65 +116,76 @@ one gauge per core; `counter.<name>`.
 """
 
 PIECE = 1000
-"""The lines of a table that are made at once."""
-_TYPES = {"str": "string", "int": "Int64", "float": "Float64", "bool": "boolean"}
+"""Maximum number of lines in memory at once."""
+_ARROW = {
+    "str": pa.large_string(),
+    "int": pa.int64(),
+    "float": pa.float64(),
+    "bool": pa.bool_(),
+    "time": pa.timestamp("us", tz="UTC"),
+}
+_PANDAS = {"str": ("object", "string"), "int": ("int64", "Int64"), "float": ("float64", "Float64")}
+_PANDAS |= {"bool": ("bool", "boolean"), "time": ("datetimetz", "datetime64[us]")}
 
 
 def write_tables(store: RunStore, run: Run) -> None:
-    """Write `records.csv` and `records.parquet` into the run's folder, piece by piece, of all points of the run."""
+    """Write `records.csv` and `records.parquet` with all points of the run into its folder, piece by piece."""
     columns = find_columns(run.all_records())
+    schema = _schema(columns)
     sink = pa.BufferOutputStream()  # Arrow opens no file whose name is not Unicode
 
     def write(path: Path) -> None:
-        writer = None
-        with path.open("w", encoding="utf-8", newline="") as csv, ExitStack() as stack:
-            for frame in _frames(run, run.all_records(), columns):
-                _add_to_csv(csv, frame, header=writer is None)
-                table = _described(frame, columns)
-                writer = writer or stack.enter_context(pq.ParquetWriter(sink, table.schema))
-                writer.write_table(table)
+        with path.open("w", encoding="utf-8", newline="") as file, pq.ParquetWriter(sink, schema) as parquet:
+            table = csv.writer(file, lineterminator="\n")
+            table.writerow(columns)
+            for lines in _pieces(run, columns):
+                table.writerows(map(_no_formulas, lines))
+                cells = dict(zip(columns, zip(*lines, strict=True), strict=True))
+                parquet.write_table(pa.Table.from_pydict(cells, schema))
 
     write_atomically(store.path / "records.csv", write)
     write_atomically(store.path / "records.parquet", lambda path: path.write_bytes(sink.getvalue()))
 
 
 def write_joined_table(path: Path, runs: Sequence[tuple[str, Run]]) -> None:
-    """Write the records of several runs into one CSV file, whose first column has the label of the run."""
+    """Write the records of several runs into one CSV file with the label of the run as first column."""
     columns = find_columns(record for _, run in runs for record in run.all_records())
 
     def write(path: Path) -> None:
-        with path.open("w", encoding="utf-8", newline="") as csv:
-            header = True
+        with path.open("w", encoding="utf-8", newline="") as file:
+            table = csv.writer(file, lineterminator="\n")
+            table.writerow(["run", *columns])
             for label, run in runs:
-                for frame in _frames(run, run.all_records(), columns):
-                    frame.insert(0, "run", pd.Series([label] * len(frame), dtype="string"))
-                    _add_to_csv(csv, frame, header)
-                    header = False
+                for lines in _pieces(run, columns):
+                    table.writerows(_no_formulas([label, *line]) for line in lines)
 
     write_atomically(path, write)
 
 
-def _add_to_csv(csv: TextIO, frame: pd.DataFrame, header: bool) -> None:
-    shown = frame.assign(**frame.select_dtypes("string").map(_no_formula, na_action="ignore"))
-    shown.to_csv(csv, index=False, lineterminator="\n", header=header)
+def _schema(columns: Mapping[str, tuple[str, str]]) -> pa.Schema:
+    """Return the schema with descriptions, and the metadata by which pandas reads nullable columns."""
+    fields = [pa.field(name, _ARROW[kind], metadata={"description": text}) for name, (kind, text) in columns.items()]
+    described = [
+        {
+            "name": name,
+            "field_name": name,
+            "pandas_type": _PANDAS[kind][0],
+            "numpy_type": _PANDAS[kind][1],
+            "metadata": {"timezone": "UTC"} if kind == "time" else None,
+        }
+        for name, (kind, _) in columns.items()
+    ]
+    creator = {"library": "pyarrow", "version": pa.__version__}
+    pandas = {"index_columns": [], "column_indexes": [], "columns": described, "creator": creator}
+    return pa.schema(fields, metadata={"pandas": json.dumps(pandas)})
 
 
-def _described(frame: pd.DataFrame, columns: Mapping[str, tuple[str, str]]) -> pa.Table:
-    table = pa.Table.from_pandas(frame, preserve_index=False)
-    fields = [field.with_metadata({"description": columns[field.name][1]}) for field in table.schema]
-    return table.cast(pa.schema(fields, metadata=table.schema.metadata))
-
-
-def _no_formula(text: str) -> str:
-    """Return the text such that a spreadsheet that opens it shows it and computes nothing."""
-    return f"'{text}" if text.lstrip().startswith(("=", "+", "-", "@")) else text
-
-
-def make_table(run: Run) -> tuple[pd.DataFrame, dict[str, str]]:
-    """Return the table of all records, and the meaning of each of its columns."""
-    columns = find_columns(run.all_records())
-    (frame,) = _frames(run, run.all_records(), columns, piece=sys.maxsize)
-    return frame, {name: meaning for name, (_, meaning) in columns.items()}
+def _no_formulas(line: Sequence[Any]) -> list[Any]:
+    """Return the cells with a quote before each text that a spreadsheet would compute."""
+    return [
+        f"'{cell}" if isinstance(cell, str) and cell.lstrip().startswith(("=", "+", "-", "@")) else cell
+        for cell in line
+    ]
 
 
 def find_columns(records: Iterable[Record]) -> dict[str, tuple[str, str]]:
@@ -199,24 +211,21 @@ def _wider(kind: str | None, value: Any) -> str | None:
     return "int" if kind in (None, "int") and isinstance(value, int) else "float"
 
 
-def _frames(
-    run: Run, records: Iterable[Record], columns: Mapping[str, tuple[str, str]], piece: int = PIECE
-) -> Iterator[pd.DataFrame]:
-    """Yield the table in pieces of so many lines; one without lines if there are no records."""
+def _pieces(run: Run, columns: Mapping[str, tuple[str, str]]) -> Iterator[list[list[Any]]]:
+    """Yield the lines of the run's records in pieces, each line with a cell per column."""
     measured = run.ceilings if run.info.settings.ceilings else None
-    left = iter(records)
-    first = True
-    while (lines := [_line(run.info, record, measured) for record in islice(left, piece)]) or first:
-        first = False
-        yield pd.DataFrame({name: _series([line.get(name) for line in lines], columns[name][0]) for name in columns})
+    lines = (_line(run.info, record, measured) for record in run.all_records())
+    while piece := list(islice(lines, PIECE)):
+        yield [[_cell(line.get(name), kind) for name, (kind, _) in columns.items()] for line in piece]
 
 
-def _series(values: Sequence[Any], kind: str) -> pd.Series[Any]:
+def _cell(value: Any, kind: str) -> Any:
+    """Return the value in the type of its column; None for unknown values and for numbers that are none."""
+    if value is None or (isinstance(value, float) and isnan(value)):
+        return None
     if kind == "time":
-        return pd.Series(pd.to_datetime(values, utc=True).as_unit("us"))
-    if kind == "str":
-        values = [None if value is None else str(value) for value in values]
-    return pd.Series(values, dtype=_TYPES[kind])
+        return value.astimezone(UTC)
+    return str(value) if kind == "str" else float(value) if kind == "float" else int(value) if kind == "int" else value
 
 
 def _line(info: RunInfo, record: Record, measured: Sequence[Ceiling] | None) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from rich.text import Text
 
 from accelbench.execution.store import RunInfo
-from accelbench.plain_console import PlainConsole
+from accelbench.output.console import PlainConsole
 from accelbench.report.joined import Joined
 from accelbench.report.section import Run
 from accelbench.report.sections import TERMINAL

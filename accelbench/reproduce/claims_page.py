@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from accelbench import report
-from accelbench.format import UNKNOWN, read
 from accelbench.history.fingerprint import fingerprint
+from accelbench.output.atomic_file import write_atomically
+from accelbench.output.format import UNKNOWN, read
 from accelbench.profiling.machine.vendor_peaks import find_card
 from accelbench.profiling.records.work import UNITS
 from accelbench.report.joined import Joined
@@ -16,27 +17,26 @@ from accelbench.report.page import templates
 from accelbench.report.stored_run import Run
 from accelbench.report.study import Study, make_studies
 from accelbench.report.study_plot import draw_studies
-from accelbench.reproduce.judging import Judgement, title
+from accelbench.reproduce.judging import StudyVerdicts, title
 from accelbench.reproduce.paper import Hardware, Paper
-from accelbench.writing import write_atomically
 
 
 @dataclass(frozen=True)
-class Machine:
-    """A machine then or now: what it is called, and its figures in words."""
+class ComparedMachine:
+    """Name and specifications of a machine, the published one or this one."""
 
     name: str
     figures: tuple[str, ...]
 
 
-def write_page(judgement: Judgement, path: Path) -> Path:
+def write_page(judgement: StudyVerdicts, path: Path) -> Path:
     """Write the page to that path, whose folder is made if need be."""
     page = render(judgement)
     path.parent.mkdir(parents=True, exist_ok=True)
     return write_atomically(path, lambda new: new.write_text(page, encoding="utf-8"))
 
 
-def render(judgement: Judgement) -> str:
+def render(judgement: StudyVerdicts) -> str:
     """Return the page as HTML text; it needs no network."""
     folder = Path(__file__).parent
     environment = templates(folder, *report.__path__)
@@ -57,20 +57,20 @@ def studies(paper: Paper, runs: Sequence[Run]) -> list[Study]:
     return make_studies((place, row) for place, row in rows if row.record.point.benchmark in paper.benchmarks)
 
 
-def _then(hardware: Hardware) -> Machine:
+def _then(hardware: Hardware) -> ComparedMachine:
     """Return a device of the study with its vendor's figures."""
     card = find_card(hardware.card) if hardware.card else None
     name = f"{hardware.called} ({hardware.device})"
     if card is None:
-        return Machine(name, ("no vendor's figure is known of it",))
+        return ComparedMachine(name, ("no vendor's figure is known of it",))
     peaks = ((f"{dtype} {unit}", value) for dtype, units in card.flops.items() for unit, value in units.items())
     flops = [f"{kind} {read(value, 'FLOP/s')}" for kind, value in peaks]
     memory = [f"memory {read(card.bandwidth, 'B/s')}"] if card.bandwidth else []
-    return Machine(name, (f"{card.title}, by its vendor", *flops, *memory))
+    return ComparedMachine(name, (f"{card.title}, by its vendor", *flops, *memory))
 
 
-def _now(run: Run) -> Machine:
+def _now(run: Run) -> ComparedMachine:
     """Return the machine of a run with the ceilings that it was measured at."""
     measured = [f"{c.device} {c.kind} {read(c.value, UNITS[c.figure])}" for c in run.ceilings]
     name = f"{fingerprint(run.info)} ({run.info.run_id})"
-    return Machine(name, tuple(measured) or ("this run measured no ceilings",))
+    return ComparedMachine(name, tuple(measured) or ("this run measured no ceilings",))

@@ -7,23 +7,23 @@ from math import inf
 from typing import Literal
 
 from accelbench.execution.affinity import granted
-from accelbench.format import digits
+from accelbench.output.format import digits
 from accelbench.profiling.analysis.cores_law import MIN_COUNTS, Cores, Law, needed_cores
+from accelbench.reproduce.claim_verdict import ClaimPart, Finding, Inconclusive, decided
 from accelbench.reproduce.observations import (
     HOST_CORES,
     Observation,
     Observations,
-    Points,
+    PointSelection,
     by_machine,
     by_setting,
     differing,
 )
-from accelbench.reproduce.pairs import Pair, above
+from accelbench.reproduce.pairs import ObservationPair, above
 from accelbench.reproduce.rules import Rule
-from accelbench.reproduce.verdict import Finding, Inconclusive, Part, decided
 
 
-class FasterThanCores(Rule):
+class FasterThanCoresRule(Rule):
     """The second device is faster than a number of physical CPU cores, or than the law of cores predicts for them."""
 
     needs_swept = True
@@ -34,9 +34,9 @@ class FasterThanCores(Rule):
     def least_devices(self) -> int:
         return 2
 
-    def judge(self, asked: Sequence[Points], observations: Observations) -> Finding:
+    def judge(self, asked: Sequence[PointSelection], observations: Observations) -> Finding:
         """Judge by a CPU with that number of cores; without one, predict."""
-        parts: list[Part] = []
+        parts: list[ClaimPart] = []
         for points in asked:
             cpu, device, *_ = points.devices
             host = observations.find(points, cpu)
@@ -48,7 +48,7 @@ class FasterThanCores(Rule):
             for setting, many in by_setting(enough, points).items():
                 for a in by_machine(many).values():
                     for b in by_machine(rivals.get(setting, [])).values():
-                        pair = Pair(" ".join(setting), tuple(a), tuple(b))
+                        pair = ObservationPair(" ".join(setting), tuple(a), tuple(b))
                         try:
                             parts.append(above(pair.ratio(), 1.0, f"{pair.name}, {pair.devices}"))
                         except Inconclusive as found:
@@ -63,7 +63,7 @@ class FasterThanCores(Rule):
         physical = cpu.cores or 0
         return kept == self.cores <= physical if kept else physical == self.cores <= cpu.usable
 
-    def _predicted(self, points: Points, host: Sequence[Observation], other: Sequence[Observation]) -> Finding:
+    def _predicted(self, points: PointSelection, host: Sequence[Observation], other: Sequence[Observation]) -> Finding:
         lines: list[str] = []
         faster: set[bool | None] = set()
         why = (
@@ -103,16 +103,16 @@ class FasterThanCores(Rule):
         raise Inconclusive("other hardware class", f"{most} physical cores and not {self.cores}; {why}")
 
 
-class NeedsCores(Rule):
+class NeedsCoresRule(Rule):
     """The device needs more host cores than its runtime has, and waits for input or for work to be started."""
 
     needs_swept = True
     name: Literal["needs-cores"]
 
-    def judge(self, asked: Sequence[Points], observations: Observations) -> Finding:
+    def judge(self, asked: Sequence[PointSelection], observations: Observations) -> Finding:
         """Judge each training that was measured on several numbers of host cores beside a device."""
 
-        def find(points: Points) -> tuple[list[Part], list[str]]:
+        def find(points: PointSelection) -> tuple[list[ClaimPart], list[str]]:
             series = [
                 (f"{' '.join(setting)} on {machine}", same)
                 for setting, many in by_setting(observations.find_on_any(points), points).items()
@@ -127,18 +127,18 @@ class NeedsCores(Rule):
         return decided(parts, "it needs more cores than there are", notes)
 
 
-def _part(name: str, needed: Cores, series: Sequence[Observation]) -> Part:
+def _part(name: str, needed: Cores, series: Sequence[Observation]) -> ClaimPart:
     most = max(series, key=lambda each: each.point.host_cores or 0)
     bound = most.record.profile.bottleneck.bound if most.record.profile else None
     text = f"{name}: {needed.sentence()}; {bound or 'unknown bottleneck'}"
     figure = f"{needed.knee} cores" if needed.knee else f"more than {needed.measured_up_to} cores"
     if needed.answer == "reached" and needed.knee is not None and needed.knee <= needed.cores:
-        return Part(text, False, figure)
+        return ClaimPart(text, False, figure)
     if needed.answer == "cannot tell":
-        return Part(text, None, "", "interval too wide", needed.sentence())
+        return ClaimPart(text, None, "", "interval too wide", needed.sentence())
     if bound in ("input-bound", "dispatch-bound"):
-        return Part(text, True, figure)
-    return Part(
+        return ClaimPart(text, True, figure)
+    return ClaimPart(
         text, None, figure, "proves nothing", f"more cores would help, but it is {bound or 'of unknown bottleneck'}"
     )
 

@@ -6,14 +6,14 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from accelbench.export.document import Document, Outcome, Row
+from accelbench.export.document import DocumentRow, ResultDocument, RowOutcome
 from accelbench.report.joined import Joined
 from accelbench.report.stored_run import Run
+from accelbench.reproduce.claim_verdict import VERDICTS, ClaimVerdict, Finding, Inconclusive
 from accelbench.reproduce.observations import LISTED, Observations, too_noisy
 from accelbench.reproduce.paper import Claim, Paper
-from accelbench.reproduce.verdict import VERDICTS, Finding, Inconclusive, Verdict
 
-OF_CLAIM: dict[Verdict, Outcome] = {
+OF_CLAIM: dict[ClaimVerdict, RowOutcome] = {
     "confirmed": "passed",
     "predicted": "passed",
     "refuted": "failed",
@@ -22,20 +22,20 @@ OF_CLAIM: dict[Verdict, Outcome] = {
 
 
 @dataclass(frozen=True)
-class Judged:
-    """A claim and the verdict on it."""
+class JudgedClaim:
+    """Claim with its verdict."""
 
     claim: Claim
     finding: Finding
 
 
 @dataclass(frozen=True)
-class Judgement:
-    """The verdicts on all claims of a study."""
+class StudyVerdicts:
+    """Verdicts on all claims of a study."""
 
     paper: Paper
     runs: tuple[Run, ...]
-    claims: tuple[Judged, ...]
+    claims: tuple[JudgedClaim, ...]
     notes: tuple[str, ...]
     """Differences between the runs, unfinished runs, and points that decide no claim."""
 
@@ -46,11 +46,11 @@ class Judgement:
         return ", ".join(f"{counts[verdict]} {verdict}" for verdict in VERDICTS if counts[verdict])
 
 
-def judge(paper: Paper, runs: Sequence[Run], even_if_disturbed: bool = False) -> Judgement:
+def judge(paper: Paper, runs: Sequence[Run], even_if_disturbed: bool = False) -> StudyVerdicts:
     """Return the verdict on each claim of the study."""
     observations = Observations(tuple(runs), even_if_disturbed)
-    claims = tuple(Judged(claim, judge_claim(claim, observations)) for claim in paper.claim)
-    return Judgement(paper, observations.runs, claims, tuple(_notes(paper, runs)))
+    claims = tuple(JudgedClaim(claim, judge_claim(claim, observations)) for claim in paper.claim)
+    return StudyVerdicts(paper, observations.runs, claims, tuple(_notes(paper, runs)))
 
 
 def judge_claim(claim: Claim, observations: Observations) -> Finding:
@@ -95,7 +95,7 @@ def _notes(paper: Paper, runs: Sequence[Run]) -> Iterator[str]:
             yield f"{title(run)}: {told} of {paper.name}: {named}"
 
 
-def document_of_judgement(judgement: Judgement) -> Document:
+def document_of_judgement(judgement: StudyVerdicts) -> ResultDocument:
     """Return each claim of the study with its verdict; a refuted one has failed, and an undecided one is skipped."""
     facts = {
         "paper": judgement.paper.name,
@@ -117,5 +117,5 @@ def document_of_judgement(judgement: Judgement) -> Document:
             "not_decided": claim.not_decided or None,
         }
         why = f"{finding.reason}: {finding.why}" if finding.reason else finding.why
-        rows.append(Row(claim.id, values, OF_CLAIM[finding.verdict], why))
-    return Document("reproduce", facts, rows)
+        rows.append(DocumentRow(claim.id, values, OF_CLAIM[finding.verdict], why))
+    return ResultDocument("reproduce", facts, rows)

@@ -18,7 +18,7 @@ from accelbench.profiling.records.point import Device, Point, Scalar
 from accelbench.profiling.records.record import Record
 from accelbench.profiling.records.stored import Stored
 from accelbench.report.stored_run import Run
-from accelbench.reproduce.verdict import Inconclusive
+from accelbench.reproduce.claim_verdict import Inconclusive
 
 HOST_CORES = "host_cores"
 """Number of host cores of a point; it is not an axis."""
@@ -26,7 +26,7 @@ LISTED = 3
 """Number of values or points listed in a message."""
 
 
-class Points(Stored):
+class PointSelection(Stored):
     """Selection of the points of one benchmark."""
 
     benchmark: str
@@ -106,7 +106,7 @@ class Observation:
             return "one of several" if len(environment.gpus) > 1 else "the only one"
         return str(value_of(self.point, facet))
 
-    def setting(self, points: Points, *ignored: str) -> tuple[str, ...]:
+    def setting(self, points: PointSelection, *ignored: str) -> tuple[str, ...]:
         """Return what must be equal in points that are compared: benchmark, backend and values by axis."""
         ignored = (*points.free, points.swept or "", *ignored)
         values = [f"{axis}={value}" for axis, value in self.point.values.items() if axis not in ignored]
@@ -130,7 +130,7 @@ class Observations:
     def _noisy(self) -> set[int]:
         return {id(record) for run in self.runs for record in run.disturbed} if not self.even_if_disturbed else set()
 
-    def find(self, points: Points, device: Device, for_time: bool = True) -> list[Observation]:
+    def find(self, points: PointSelection, device: Device, for_time: bool = True) -> list[Observation]:
         """Return the measured points on a device; noisy ones count only if no time is compared (`for_time`)."""
         there = [each for each in self.all if each.point.device == device]
         if not there:
@@ -148,7 +148,7 @@ class Observations:
             raise too_noisy(measured[0])
         return quiet
 
-    def find_on_any(self, points: Points, for_time: bool = True) -> list[Observation]:
+    def find_on_any(self, points: PointSelection, for_time: bool = True) -> list[Observation]:
         """Return the measured points on all selected devices, at least one."""
         found: list[Observation] = []
         missing: list[Inconclusive] = []
@@ -161,7 +161,7 @@ class Observations:
             raise missing[0]
         return found
 
-    def noisy(self, selections: Sequence[Points]) -> Observation | None:
+    def noisy(self, selections: Sequence[PointSelection]) -> Observation | None:
         """Return the first selected point that is left out because it is noisy."""
         noisy = (each for each in self.all if id(each.record) in self._noisy)
         return next((each for each in noisy if any(points.select(each.point) for points in selections)), None)
@@ -181,7 +181,9 @@ def by_machine(found: Iterable[Observation]) -> dict[str, list[Observation]]:
     return machines
 
 
-def by_setting(found: Iterable[Observation], points: Points, *ignored: str) -> dict[tuple[str, ...], list[Observation]]:
+def by_setting(
+    found: Iterable[Observation], points: PointSelection, *ignored: str
+) -> dict[tuple[str, ...], list[Observation]]:
     """Group by what must be equal in points that are compared."""
     settings: dict[tuple[str, ...], list[Observation]] = {}
     for each in found:
@@ -189,7 +191,7 @@ def by_setting(found: Iterable[Observation], points: Points, *ignored: str) -> d
     return settings
 
 
-def differing(a: Sequence[Observation], b: Sequence[Observation], points: Points) -> Inconclusive:
+def differing(a: Sequence[Observation], b: Sequence[Observation], points: PointSelection) -> Inconclusive:
     """Return the reason why two sides without a common setting are not compared: the axes in which they differ."""
     values_a, values_b = _values(a, points), _values(b, points)
     differences = [
@@ -202,7 +204,7 @@ def differing(a: Sequence[Observation], b: Sequence[Observation], points: Points
     return Inconclusive("other parameters", why)
 
 
-def _values(found: Sequence[Observation], points: Points) -> dict[str, list[str]]:
+def _values(found: Sequence[Observation], points: PointSelection) -> dict[str, list[str]]:
     values: dict[str, set[Scalar]] = {}
     for each in found:
         for axis, value in {"backend": each.point.backend or "none", **each.point.values}.items():

@@ -7,32 +7,32 @@ from dataclasses import dataclass
 
 from accelbench.compare.change import compare_point
 from accelbench.compare.runs import EQUIVALENCE
-from accelbench.format import digits
+from accelbench.output.format import digits
 from accelbench.profiling.records.record import Record
 from accelbench.profiling.timing.statistics import Estimate
+from accelbench.reproduce.claim_verdict import ClaimPart, Inconclusive
 from accelbench.reproduce.observations import (
     Observation,
     Observations,
-    Points,
+    PointSelection,
     by_machine,
     by_setting,
     differing,
     value_of,
 )
-from accelbench.reproduce.verdict import Inconclusive, Part
 
-Side = tuple[Observation, ...]
+ObservationSide = tuple[Observation, ...]
 """Observations of one point on one machine, from one or more runs."""
 
 
 @dataclass(frozen=True)
-class Pair:
+class ObservationPair:
     """Two sides; the time of the first is divided by the time of the second."""
 
     shared: str
     """What both sides share, except the value of the swept axis."""
-    over: Side
-    under: Side
+    over: ObservationSide
+    under: ObservationSide
     axis: str | None = None
     """Swept axis."""
     at: int | None = None
@@ -69,13 +69,13 @@ def _timed(record: Record) -> Record:
     return record.model_copy(update={"work": None, "figure": "time"})
 
 
-def above(ratio: Estimate, bound: float, name: str) -> Part:
+def above(ratio: Estimate, bound: float, name: str) -> ClaimPart:
     """Return whether a ratio is above the bound, with its whole interval."""
     holds = True if ratio.low > bound else False if ratio.high < bound else None
     why = (
         f"the interval {digits(ratio.low)}–{digits(ratio.high)} contains {digits(bound)}: repeat it, or give more runs"
     )
-    return Part(f"{name}: {as_text(ratio)}", holds, as_text(ratio), why=why)
+    return ClaimPart(f"{name}: {as_text(ratio)}", holds, as_text(ratio), why=why)
 
 
 def as_text(ratio: Estimate) -> str:
@@ -88,10 +88,10 @@ def divided(a: Estimate, b: Estimate) -> Estimate:
     return Estimate(a.low / b.high, a.high / b.low, min(a.confidence, b.confidence), a.value / b.value)
 
 
-def device_pairs(points: Points, observations: Observations) -> tuple[list[Pair], list[str]]:
+def device_pairs(points: PointSelection, observations: Observations) -> tuple[list[ObservationPair], list[str]]:
     """Return every point measured on the first device and on another, and notes on missing devices."""
     first, *others = points.devices
-    found: list[Pair] = []
+    found: list[ObservationPair] = []
     missing: list[Inconclusive] = []
     for device in others:
         try:
@@ -104,7 +104,7 @@ def device_pairs(points: Points, observations: Observations) -> tuple[list[Pair]
     return found, [why.why for why in missing]
 
 
-def host_pairs(points: Points, observations: Observations) -> tuple[list[Pair], list[str]]:
+def host_pairs(points: PointSelection, observations: Observations) -> tuple[list[ObservationPair], list[str]]:
     """Return every point measured in a cloud and on a dedicated machine."""
     found = observations.find_on_any(points)
     hosts: dict[str, list[Observation]] = {}
@@ -113,7 +113,7 @@ def host_pairs(points: Points, observations: Observations) -> tuple[list[Pair], 
     if len(hosts) < 2:
         lacking = "dedicated machine to compare the cloud with" if "cloud" in hosts else "cloud"
         raise Inconclusive("no such host", f"these runs have no {lacking}")
-    pairs: list[Pair] = []
+    pairs: list[ObservationPair] = []
     for device in points.devices:
         over, under = ([s for s in hosts[host] if s.point.device == device] for host in ("cloud", "dedicated"))
         if over and under:
@@ -123,12 +123,16 @@ def host_pairs(points: Points, observations: Observations) -> tuple[list[Pair], 
     return pairs, []
 
 
-def _matched(points: Points, over: Sequence[Observation], under: Sequence[Observation]) -> list[Pair]:
+def _matched(
+    points: PointSelection, over: Sequence[Observation], under: Sequence[Observation]
+) -> list[ObservationPair]:
     """Return the points of both sides, every machine of the first with every machine of the second."""
     sides = [_by_point(points, side) for side in (over, under)]
     several = any(len(by_machine(side)) > 1 for side in (over, under))
     found = [
-        Pair(" ".join(setting) + f" ({machine_a} ÷ {machine_b})" * several, tuple(a), tuple(b), points.swept, at)
+        ObservationPair(
+            " ".join(setting) + f" ({machine_a} ÷ {machine_b})" * several, tuple(a), tuple(b), points.swept, at
+        )
         for (setting, at), many in sides[0].items()
         for machine_a, a in by_machine(many).items()
         for machine_b, b in by_machine(sides[1].get((setting, at), [])).items()
@@ -139,7 +143,7 @@ def _matched(points: Points, over: Sequence[Observation], under: Sequence[Observ
 
 
 def _by_point(
-    points: Points, found: Sequence[Observation]
+    points: PointSelection, found: Sequence[Observation]
 ) -> dict[tuple[tuple[str, ...], int | None], list[Observation]]:
     by: dict[tuple[tuple[str, ...], int | None], list[Observation]] = {}
     for each in found:
@@ -148,7 +152,9 @@ def _by_point(
     return by
 
 
-def facet_groups(found: Sequence[Observation], points: Points, facet: str) -> dict[str, dict[str, list[Observation]]]:
+def facet_groups(
+    found: Sequence[Observation], points: PointSelection, facet: str
+) -> dict[str, dict[str, list[Observation]]]:
     """Return observations by machine and setting, and in each by the value of a facet, in which alone they differ."""
     ignored = {facet}
     if facet == "devices":
@@ -167,19 +173,19 @@ DEVICES = ("devices", "strategy")
 
 
 @dataclass(frozen=True)
-class Sweep:
+class ObservationSweep:
     """Points of one machine that differ in the swept axis alone, in increasing order."""
 
     name: str
-    sides: dict[int, Side]
+    sides: dict[int, ObservationSide]
 
     def ratio(self, over: int, under: int) -> Estimate:
         """Return the time at one value over the time at another."""
-        return Pair(f"{self.name}, {over} over {under}", self.sides[over], self.sides[under]).ratio()
+        return ObservationPair(f"{self.name}, {over} over {under}", self.sides[over], self.sides[under]).ratio()
 
 
-def sweeps(points: Points, found: Sequence[Observation]) -> Iterator[Sweep]:
+def sweeps(points: PointSelection, found: Sequence[Observation]) -> Iterator[ObservationSweep]:
     """Yield a sweep for each machine, device and setting."""
     for name, values in facet_groups(found, points, points.swept or "").items():
         sides = {int(at): tuple(side) for at, side in values.items() if at.isdecimal() and int(at) > 0}
-        yield Sweep(name, dict(sorted(sides.items())))
+        yield ObservationSweep(name, dict(sorted(sides.items())))

@@ -13,13 +13,21 @@ from pydantic import Field, ValidationError, model_validator
 from accelbench.errors import UserError
 from accelbench.profiling.records.stored import Stored, first_fault
 from accelbench.profiling.text import suggest
-from accelbench.reproduce.cores import FasterThanCores, NeedsCores
-from accelbench.reproduce.observations import Points
-from accelbench.reproduce.rules import Equal, Growth, Open, Overhead, Ratio, Slope, Trained
+from accelbench.reproduce.cores import FasterThanCoresRule, NeedsCoresRule
+from accelbench.reproduce.observations import PointSelection
+from accelbench.reproduce.rules import EqualRule, GrowthRule, OpenRule, OverheadRule, QualityRule, RatioRule, SlopeRule
 
 PAPERS = files("accelbench") / "papers"
 AnyRule = Annotated[
-    Equal | FasterThanCores | Growth | NeedsCores | Open | Overhead | Ratio | Slope | Trained,
+    EqualRule
+    | FasterThanCoresRule
+    | GrowthRule
+    | NeedsCoresRule
+    | OpenRule
+    | OverheadRule
+    | RatioRule
+    | SlopeRule
+    | QualityRule,
     Field(discriminator="name"),
 ]
 
@@ -45,7 +53,7 @@ class Note(Statement):
 class Claim(Statement):
     """Statement that measurements decide."""
 
-    points: tuple[Points, ...] = ()
+    points: tuple[PointSelection, ...] = ()
     rule: AnyRule
     not_decided: str = ""
     """What the verdict does not cover."""

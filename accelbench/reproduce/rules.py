@@ -13,18 +13,19 @@ from math import hypot, log
 from typing import ClassVar, Literal, TypeVar
 
 from accelbench.compare.change import judge, same_band
-from accelbench.facts import facts, in_words
-from accelbench.format import digits, headline, percent
+from accelbench.environment.fields import facts, in_words
+from accelbench.output.format import digits, headline, percent
 from accelbench.profiling.analysis.roofline import share_of_ceiling
 from accelbench.profiling.analysis.scaling import scalings
 from accelbench.profiling.analysis.uncertain_quality import quality_interval
 from accelbench.profiling.records.quality import Quality
 from accelbench.profiling.records.stored import Share, Stored
 from accelbench.profiling.timing.statistics import Estimate, Interval, median_interval
-from accelbench.reproduce.observations import Observation, Observations, Points, by_setting
+from accelbench.reproduce.claim_verdict import ClaimPart, Finding, Inconclusive, InconclusiveReason, decided
+from accelbench.reproduce.observations import Observation, Observations, PointSelection, by_setting
 from accelbench.reproduce.pairs import (
-    Pair,
-    Sweep,
+    ObservationPair,
+    ObservationSweep,
     above,
     as_text,
     device_pairs,
@@ -33,7 +34,6 @@ from accelbench.reproduce.pairs import (
     host_pairs,
     sweeps,
 )
-from accelbench.reproduce.verdict import Finding, Inconclusive, Part, Reason, decided
 
 T = TypeVar("T")
 
@@ -51,7 +51,7 @@ class Rule(Stored, ABC):
         """Return the number of devices that points must name."""
         return 1
 
-    def misfit(self, asked: Sequence[Points]) -> str | None:
+    def misfit(self, asked: Sequence[PointSelection]) -> str | None:
         """Return why the rule does not apply to these points; None if it does."""
         if self.needs_points and not asked:
             return "the rule takes one or more [[claim.points]]"
@@ -60,11 +60,11 @@ class Rule(Stored, ABC):
         return "the rule takes a swept axis" if self.needs_swept and not all(points.swept for points in asked) else None
 
     @abstractmethod
-    def judge(self, asked: Sequence[Points], observations: Observations) -> Finding:
+    def judge(self, asked: Sequence[PointSelection], observations: Observations) -> Finding:
         """Return the verdict; raise `Inconclusive` without evidence."""
 
     def collect(
-        self, asked: Sequence[Points], find: Callable[[Points], tuple[list[T], list[str]]]
+        self, asked: Sequence[PointSelection], find: Callable[[PointSelection], tuple[list[T], list[str]]]
     ) -> tuple[list[T], list[str]]:
         """Return what `find` returns for each benchmark, and notes on what is missing."""
         found: list[T] = []
@@ -85,7 +85,7 @@ class Rule(Stored, ABC):
         return found, notes
 
 
-class Ratio(Rule):
+class RatioRule(Rule):
     """The time of one side over the time of another is above a bound, at most a bound, the same, or different."""
 
     name: Literal["ratio"]
@@ -111,12 +111,12 @@ class Ratio(Rule):
     def least_devices(self) -> int:
         return 2 if self.by == "device" else 1
 
-    def judge(self, asked: Sequence[Points], observations: Observations) -> Finding:
+    def judge(self, asked: Sequence[PointSelection], observations: Observations) -> Finding:
         """Judge every pair; one different pair is enough for `different`."""
         pairs, notes = self.collect(asked, lambda points: self._pairs(points, observations))
         parts = [part for pair in pairs if (part := self._part(pair, self.must_be))]
         if not parts:
-            reason: Reason = "other hardware class" if self.by == "host" else "no such point"
+            reason: InconclusiveReason = "other hardware class" if self.by == "host" else "no such point"
             raise Inconclusive(reason, "these runs have no ceilings to compare the devices by")
         if self.must_be == "different":
             parts.sort(key=lambda part: not part.holds)
@@ -128,7 +128,7 @@ class Ratio(Rule):
         finding = decided(parts, what.rstrip(), notes, needs)
         return replace(finding, evidence=(*finding.evidence, *_hardware(pairs, self.by)))
 
-    def _pairs(self, points: Points, observations: Observations) -> tuple[list[Pair], list[str]]:
+    def _pairs(self, points: PointSelection, observations: Observations) -> tuple[list[ObservationPair], list[str]]:
         if self.by == "device":
             return device_pairs(points, observations)
         if self.by == "host":
@@ -139,7 +139,9 @@ class Ratio(Rule):
         why = f"no such points of one machine in these runs: {points.benchmark} with {self.by} {sides}"
         raise Inconclusive("no such point", why)
 
-    def _within_machine(self, points: Points, observations: Observations, under: str) -> Iterator[Pair]:
+    def _within_machine(
+        self, points: PointSelection, observations: Observations, under: str
+    ) -> Iterator[ObservationPair]:
         found = observations.find_on_any(points)
         if self.failed_is_slower:
             found += [each for each in observations.all if each.failed and points.select(each.point)]
@@ -149,16 +151,16 @@ class Ratio(Rule):
             for a, b in named if self.over else itertools.combinations(sorted(sides), 2):
                 each = [(one,) for one in sides[b]] if b == "several" else [tuple(sides[b])]
                 for side in each:
-                    yield Pair(f"{name}, {self.by} {a} over {b}", tuple(sides[a]), side)
+                    yield ObservationPair(f"{name}, {self.by} {a} over {b}", tuple(sides[a]), side)
 
-    def _part(self, pair: Pair, must_be: str) -> Part | None:
+    def _part(self, pair: ObservationPair, must_be: str) -> ClaimPart | None:
         failed = [side for side in (pair.over, pair.under) if any(each.failed for each in side)]
         if failed:
             reason = next(each.record.reason for each in failed[0] if each.failed)
             which = self.over if failed[0] is pair.over else self.under
             holds = (which == self.over) if len(failed) == 1 else None
             figure = f"failed with {self.by} {which}" if len(failed) == 1 else ""
-            return Part(f"{pair.name}: failed: {reason}", holds, figure, "not measured", f"both failed: {reason}")
+            return ClaimPart(f"{pair.name}: failed: {reason}", holds, figure, "not measured", f"both failed: {reason}")
         try:
             ratio = pair.ratio()
         except Inconclusive as found:
@@ -183,15 +185,15 @@ class Ratio(Rule):
         if must_be == "same":
             verdict, reason = judge(ratio, within)
             holds = True if verdict == "same" else None if verdict == "cannot tell" else False
-            return Part(text, holds, as_text(ratio), why=reason or "")
+            return ClaimPart(text, holds, as_text(ratio), why=reason or "")
         least, most = same_band(within)
         different = ratio.high < least or ratio.low > most
         holds = True if different else False if least <= ratio.low and ratio.high <= most else None
         ends = f"{digits(ratio.low)}–{digits(ratio.high)}"
-        return Part(text, holds, as_text(ratio), why=f"the interval {ends} contains same and different times")
+        return ClaimPart(text, holds, as_text(ratio), why=f"the interval {ends} contains same and different times")
 
 
-class Growth(Rule):
+class GrowthRule(Rule):
     """The ratio of times, first device over another, grows along the swept axis or from one group to another."""
 
     name: Literal["growth"]
@@ -205,7 +207,7 @@ class Growth(Rule):
     def least_devices(self) -> int:
         return 2
 
-    def judge(self, asked: Sequence[Points], observations: Observations) -> Finding:
+    def judge(self, asked: Sequence[PointSelection], observations: Observations) -> Finding:
         """Judge each course of ratios by its two ends."""
         courses: dict[str, dict[str, list[Estimate]]] = {}
         notes: list[str] = []
@@ -231,7 +233,7 @@ class Growth(Rule):
         finding = decided(parts, "the ratio grows" + " and crosses 1" * self.crosses, notes)
         return replace(finding, evidence=(*finding.evidence, *lines))
 
-    def _part(self, name: str, course: dict[str, list[Estimate]], first: str, last: str) -> Part:
+    def _part(self, name: str, course: dict[str, list[Estimate]], first: str, last: str) -> ClaimPart:
         low, high = (_hull(course[at]) for at in (first, last))
         grown = divided(high, low)
         figure = f"{_span(course[first])} at {first}, {_span(course[last])} at {last}"
@@ -244,10 +246,10 @@ class Growth(Rule):
         else:
             holds, fails = grown.low > 1, grown.high < 1
         why = f"the growth {digits(grown.low)}–{digits(grown.high)} or an end of the course contains 1"
-        return Part(text, True if holds else False if fails else None, figure, why=why)
+        return ClaimPart(text, True if holds else False if fails else None, figure, why=why)
 
 
-class Slope(Rule):
+class SlopeRule(Rule):
     """The time rises along the swept axis, or rises more steeply above a value than below it."""
 
     needs_swept = True
@@ -255,10 +257,10 @@ class Slope(Rule):
     steeper_above: int | None = None
     """Value above which the slope in logarithms must be greater than below it."""
 
-    def judge(self, asked: Sequence[Points], observations: Observations) -> Finding:
+    def judge(self, asked: Sequence[PointSelection], observations: Observations) -> Finding:
         """Judge each sweep of each benchmark."""
 
-        def find(points: Points) -> tuple[list[Sweep], list[str]]:
+        def find(points: PointSelection) -> tuple[list[ObservationSweep], list[str]]:
             every = list(sweeps(points, observations.find_on_any(points)))
             found = [sweep for sweep in every if self._suits(sweep)]
             if not found:
@@ -271,11 +273,11 @@ class Slope(Rule):
         what = "the time rises" if at is None else f"the time grows faster from {at} on"
         return decided([self._part(sweep) for sweep in found], what, notes)
 
-    def _suits(self, sweep: Sweep) -> bool:
+    def _suits(self, sweep: ObservationSweep) -> bool:
         at = self.steeper_above
         return len(sweep.sides) > 1 and (at is None or (min(sweep.sides) < at < max(sweep.sides) and at in sweep.sides))
 
-    def _part(self, sweep: Sweep) -> Part:
+    def _part(self, sweep: ObservationSweep) -> ClaimPart:
         values = list(sweep.sides)
         least, at, most = values[0], self.steeper_above, values[-1]
         try:
@@ -292,10 +294,10 @@ class Slope(Rule):
         ends = f"{below.low:.2f} to {below.high:.2f} and {over.low:.2f} to {over.high:.2f}"
         holds = True if over.low > below.high else False if over.high < below.low else None
         text = f"{sweep.name}: {figure} (intervals {ends}, from {least} to {most})"
-        return Part(text, holds, figure, why=f"the intervals {ends} overlap")
+        return ClaimPart(text, holds, figure, why=f"the intervals {ends} overlap")
 
 
-class Trained(Rule):
+class QualityRule(Rule):
     """The quality of trained models on real data equals a published value, or is best at certain values of axes."""
 
     name: Literal["quality"]
@@ -307,9 +309,9 @@ class Trained(Rule):
     get: str
     """How to get the data."""
 
-    def judge(self, asked: Sequence[Points], observations: Observations) -> Finding:
+    def judge(self, asked: Sequence[PointSelection], observations: Observations) -> Finding:
         """Judge each training by its interval, or the best by the spread over repeated trainings."""
-        parts: list[Part] = []
+        parts: list[ClaimPart] = []
         for points in asked:
             found = observations.find_on_any(points, for_time=False)
             for each in found:
@@ -341,15 +343,15 @@ class Trained(Rule):
             raise Inconclusive("no real data", f"trained on {of}, not on the published {published}: {self.get}")
 
     @staticmethod
-    def _equal(each: Observation, wanted: float) -> Part:
+    def _equal(each: Observation, wanted: float) -> ClaimPart:
         quality = _headline(each)
         ends, value = quality_interval(each.record, quality), _metric(each, quality.name)
         if ends is None or value is None:
             raise Inconclusive("no such point", f"{quality.name} is not a share of held-out examples")
         figure = f"{digits(value)} ({digits(ends[0])}–{digits(ends[1])})"
-        return Part(f"{each.point}: {figure}", ends[0] <= wanted <= ends[1], figure)
+        return ClaimPart(f"{each.point}: {figure}", ends[0] <= wanted <= ends[1], figure)
 
-    def _best(self, name: str, many: Sequence[Observation]) -> Part:
+    def _best(self, name: str, many: Sequence[Observation]) -> ClaimPart:
         quality = _headline(many[0])
         ranked = sorted(many, key=lambda each: -(_metric(each, quality.name) or 0.0))
         claimed, rival = (next(each for each in ranked if self._is_best(each) is best) for best in (True, False))
@@ -358,14 +360,14 @@ class Trained(Rule):
         where = " ".join(f"{axis}={rival.value(axis)}" for axis in self.best_at)
         figure = f"{digits(mine, 4)} against {digits(other, 4)} at {where}"
         if deviations[0] is None or deviations[1] is None:
-            return Part(f"{name}: {figure}", None, figure, "too few samples", "one training has no known spread")
+            return ClaimPart(f"{name}: {figure}", None, figure, "too few samples", "one training has no known spread")
         apart, spread = abs(mine - other), hypot(*filter(None, deviations))
         why = f"the best and the next differ by {apart:.2g}, within the spread of {spread:.2g}"
         text = f"{name}: {quality.name} {figure}, spread {spread:.2g}"
-        return Part(text, None if apart <= spread else mine > other, figure, why=why)
+        return ClaimPart(text, None if apart <= spread else mine > other, figure, why=why)
 
 
-class Equal(Rule):
+class EqualRule(Rule):
     """Facts of a hosted runtime, or of the UCI HAR data set on this machine, equal the published ones."""
 
     needs_points = False
@@ -379,7 +381,7 @@ class Equal(Rule):
     get: str = ""
     """How to get the data set."""
 
-    def judge(self, asked: Sequence[Points], observations: Observations) -> Finding:
+    def judge(self, asked: Sequence[PointSelection], observations: Observations) -> Finding:
         """Judge every fact; one that differs refutes."""
         if self.of == "har":
             counts = self._har()
@@ -395,15 +397,15 @@ class Equal(Rule):
             raise Inconclusive("other hardware class", f"none of these runs was on the runtime itself ({self.of})")
         return decided(parts, "the runtime is as described", needs="each")
 
-    def _part(self, name: str, wanted: str | float, found: object) -> Part:
+    def _part(self, name: str, wanted: str | float, found: object) -> ClaimPart:
         if not isinstance(found, str | float | int):
-            reason: Reason = "no such device" if name == "GPUs" else "not measured"
-            return Part(f"{name} is unknown", None, "", reason, f"{name} is unknown in these runs")
+            reason: InconclusiveReason = "no such device" if name == "GPUs" else "not measured"
+            return ClaimPart(f"{name} is unknown", None, "", reason, f"{name} is unknown in these runs")
         text = f"{name} is {in_words(name, found)}, published {in_words(name, wanted)}"
         figure = "" if "." in name else str(found)
         if isinstance(wanted, str) or isinstance(found, str):
-            return Part(text, str(wanted).casefold() in str(found).casefold())
-        return Part(text, abs(found - wanted) <= self.within * abs(wanted), figure)
+            return ClaimPart(text, str(wanted).casefold() in str(found).casefold())
+        return ClaimPart(text, abs(found - wanted) <= self.within * abs(wanted), figure)
 
     def _har(self) -> dict[str, int]:
         from accelbench.workloads.data import load_har
@@ -419,12 +421,12 @@ class Equal(Rule):
         }
 
 
-class Overhead(Rule):
+class OverheadRule(Rule):
     """A step of several processes is longer than its computing: by exchange, waiting for other ranks, and input."""
 
     name: Literal["overhead"]
 
-    def judge(self, asked: Sequence[Points], observations: Observations) -> Finding:
+    def judge(self, asked: Sequence[PointSelection], observations: Observations) -> Finding:
         """Judge each training whose step was broken down."""
         found = [each for points in asked for each in observations.find_on_any(points)]
         parts = [part for each in found if (part := self._part(each))]
@@ -433,7 +435,7 @@ class Overhead(Rule):
         return decided(parts, "a part of the step is overhead")
 
     @staticmethod
-    def _part(each: Observation) -> Part | None:
+    def _part(each: Observation) -> ClaimPart | None:
         record, parts = each.record, each.record.parts
         first = record.seen or next((rank.seen for rank in record.ranks if rank.seen), None)
         if parts is None or first is None or record.timing is None or not first.apart_s:
@@ -447,10 +449,10 @@ class Overhead(Rule):
         most = f"the largest is {largest} with {percent(shares[largest] / parts.step_s)}"
         holds = True if low > 0 else False if high <= 0 else None
         why = f"the overhead, {percent(low)} to {percent(high)} of a step, may be none"
-        return Part(f"{record.point}: overhead {figure} of a step; {most}", holds, figure, why=why)
+        return ClaimPart(f"{record.point}: overhead {figure} of a step; {most}", holds, figure, why=why)
 
 
-class Open(Rule):
+class OpenRule(Rule):
     """No measurement decides the claim, for a stated reason; what these runs measured of its points is shown."""
 
     needs_points = False
@@ -458,7 +460,7 @@ class Open(Rule):
     reason: Literal["opinion", "not measured here", "no published figure"]
     because: str
 
-    def judge(self, asked: Sequence[Points], observations: Observations) -> Finding:
+    def judge(self, asked: Sequence[PointSelection], observations: Observations) -> Finding:
         """Raise `Inconclusive` with the reason and the measured values."""
         lines: list[str] = []
         for points in asked:
@@ -486,7 +488,7 @@ def _figures(found: Sequence[Observation]) -> Iterator[str]:
             yield f"{each.point}: {headline(each.record)}, {container}"
 
 
-def _ceilings_part(pair: Pair, ratio: Estimate, name: str) -> Part | None:
+def _ceilings_part(pair: ObservationPair, ratio: Estimate, name: str) -> ClaimPart | None:
     ceilings = pair.ceiling_ratios()
     if not ceilings:
         return None
@@ -495,10 +497,10 @@ def _ceilings_part(pair: Pair, ratio: Estimate, name: str) -> Part | None:
         why = "a ratio no larger than the ratio of the ceilings is consistent with the claim, but no proof"
     else:
         why = "ratios exceed the ratio of the ceilings, which does not explain them"
-    return Part(f"{name}: {as_text(ratio)}; ceilings: {text}", None, "", "proves nothing", why)
+    return ClaimPart(f"{name}: {as_text(ratio)}; ceilings: {text}", None, "", "proves nothing", why)
 
 
-def _hardware(pairs: Sequence[Pair], by: str) -> Iterator[str]:
+def _hardware(pairs: Sequence[ObservationPair], by: str) -> Iterator[str]:
     """Yield each ratio over the ratio of the devices' ceilings, and the share of its ceiling that each host reached."""
     for pair in pairs:
         if by == "device":
@@ -524,7 +526,7 @@ def _share(each: Observation) -> float | None:
     return share_of_ceiling(each.record, each.run.ceilings).value if each.ceilings else None
 
 
-def _slope(sweep: Sweep, first: int, last: int) -> Interval:
+def _slope(sweep: ObservationSweep, first: int, last: int) -> Interval:
     """Return the slope of the logarithm of the time over the logarithm of the swept value."""
     ratio, grown = sweep.ratio(last, first), log(last / first)
     return Interval(log(ratio.low) / grown, log(ratio.high) / grown, ratio.confidence)

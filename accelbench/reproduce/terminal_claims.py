@@ -9,15 +9,15 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from accelbench.format import UNKNOWN, counted
-from accelbench.reproduce.judging import Judged, Judgement, title
+from accelbench.output.format import UNKNOWN, counted
+from accelbench.reproduce.claim_verdict import ClaimVerdict
+from accelbench.reproduce.judging import JudgedClaim, StudyVerdicts, title
 from accelbench.reproduce.paper import Paper
-from accelbench.reproduce.verdict import Verdict
 
 MOST_LINES = 3
 """Lines of evidence per claim in the table; the page has all."""
 WIDTH = 120
-STYLES: dict[Verdict, str] = {
+STYLES: dict[ClaimVerdict, str] = {
     "confirmed": "bold green",
     "refuted": "bold red",
     "predicted": "bold cyan",
@@ -39,7 +39,7 @@ def print_papers(papers: Sequence[Paper], console: Console) -> None:
         )
 
 
-def print_judgement(judgement: Judgement, console: Console) -> None:
+def print_judgement(judgement: StudyVerdicts, console: Console) -> None:
     """Print the study, the runs, each claim with its verdict, and the verdicts counted."""
     console.print()
     console.print(Text(str(judgement.paper.citation), style="bold"))
@@ -53,7 +53,7 @@ def print_judgement(judgement: Judgement, console: Console) -> None:
     console.print(Text(f"{judgement.paper.name}: {judgement.sentence}", style="bold"))
 
 
-def _table(claims: Sequence[Judged]) -> Table:
+def _table(claims: Sequence[JudgedClaim]) -> Table:
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, header_style="bold", show_lines=False, expand=True)
     table.add_column("", no_wrap=True, width=4)
     table.add_column("claim and evidence", ratio=5, overflow="fold")

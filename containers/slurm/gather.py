@@ -11,13 +11,10 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-import pandas as pd
-
 from accelbench.errors import UserError
 from accelbench.execution.store import RunStore
 from accelbench.report.section import Run
-from accelbench.report.table import make_table
-from accelbench.writing import write_atomically
+from accelbench.report.table import write_joined_table
 
 
 def gather(folder: Path) -> bool:
@@ -25,7 +22,8 @@ def gather(folder: Path) -> bool:
     runs = sorted(file.parent for file in folder.glob("*/run.json"))
     if not runs:
         raise UserError(f"{folder} holds no runs: it is the folder that the job names in its output")
-    tables, complete = [], True
+    found: list[tuple[str, Run]] = []
+    complete = True
     for run in runs:
         store = RunStore.open(run)
         info, records = store.info(), store.records()
@@ -33,15 +31,11 @@ def gather(folder: Path) -> bool:
         complete &= info.status == "finished" and not failed
         print(f"{run.name}: {info.status}, {len(records)} of {len(info.plan)} points, {failed} failed")
         if records:
-            table, _ = make_table(Run(info, records))
-            table.insert(0, "run", run.name)
-            tables.append(table.dropna(axis="columns", how="all"))  # an empty column has no type to join by
-    if not tables:
+            found.append((run.name, Run(info, records)))
+    if not found:
         raise UserError(f"the runs in {folder} have no records yet")
-    # The runs have columns of their own, such as their benchmarks' axes.
-    table = pd.concat(tables, ignore_index=True)
-    write_atomically(folder / "records.csv", lambda path: table.to_csv(path, index=False, lineterminator="\n"))
-    print(f"{len(table)} records in {folder / 'records.csv'}")
+    write_joined_table(folder / "records.csv", found)
+    print(f"{sum(len(run.records) for _, run in found)} records in {folder / 'records.csv'}")
     return complete
 
 

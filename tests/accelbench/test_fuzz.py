@@ -52,7 +52,7 @@ def nothing_measured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]
         patch.setattr("accelbench.pair.pairing.measure_pair", ended_at_once)
         patch.setattr("accelbench.session.new_run", lambda *asked: asked)
         patch.setattr("accelbench.session.complete", lambda *asked, **more: 0)
-        patch.setattr("accelbench.differences.same_machine", lambda *machines: True)
+        patch.setattr("accelbench.environment.differences.same_machine", lambda *machines: True)
         yield
 
 

@@ -6,7 +6,7 @@ import io
 from pathlib import Path
 
 from accelbench.execution.store import Settings
-from accelbench.plain_console import PlainConsole
+from accelbench.output.console import PlainConsole
 from accelbench.profiling.records.record import Record
 from accelbench.report.section import Run
 from accelbench.session import exit_status

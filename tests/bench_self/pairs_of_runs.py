@@ -17,7 +17,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from accelbench.compare.change import Change
+from accelbench.compare.change import PointChange
 from accelbench.compare.regression import FailOn, regressions
 from accelbench.compare.runs import Comparison, compare
 from accelbench.execution.store import RunStore
@@ -72,7 +72,7 @@ def measured_pairs(console: Console, more_work: float) -> Iterator[Comparison]:
             before = group
 
 
-def _told(change: Change) -> str:
+def _told(change: PointChange) -> str:
     speed = f" × {change.evidence.speed.value:.3f}" if change.evidence else ""
     return f"{change.verdict}{speed}{' (disturbed)' if change.barred else ''}"
 

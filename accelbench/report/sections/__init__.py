@@ -11,6 +11,7 @@ from accelbench.report.joined import Joined
 from accelbench.report.section import InPage, Run, Section
 from accelbench.report.sections import (
     benchmarks,
+    comparison_with_references,
     failed_and_skipped,
     flags,
     measured_ceilings,
@@ -57,7 +58,7 @@ PHASES = Section(find=lambda run: run.groups, page=InPage("phases.html", "phases
 METHOD = Section(find=lambda run: run, page=InPage("how_to_read.html", "method", "Method", _command_line))
 
 FIRST = (the_answer.section, the_runs.section, what_differs.section, the_answer.left_out)
-OVERVIEW = (AT_A_GLANCE, the_answer.normal, measured_ceilings.section)
+OVERVIEW = (AT_A_GLANCE, comparison_with_references.section, measured_ceilings.section)
 OF_STUDY = (STUDIES, strategies_compared.section, scaling_of_trainings.section)
 POINTS = (
     benchmarks.section,
@@ -84,7 +85,7 @@ TERMINAL = (
     failed_and_skipped.section,
     the_answer.left_out,
     the_answer.section,
-    the_answer.normal,
+    comparison_with_references.section,
     the_answer.counts,
     needed_cores.section,
     strategies_compared.section,

@@ -14,8 +14,8 @@ from rich.table import Table
 from rich.text import Text
 
 from accelbench.export.terminal import new_table
-from accelbench.format import UNKNOWN, bound, quality_in_short, share, told_metrics
-from accelbench.plain_console import PlainConsole
+from accelbench.output.console import PlainConsole
+from accelbench.output.format import UNKNOWN, bound, quality_in_short, share, told_metrics
 from accelbench.report.bottleneck_text import bottleneck_in_short, bottleneck_line, bottleneck_text, shares_text
 from accelbench.report.causes import NOISY, NOISY_MARK
 from accelbench.report.rows import Group, Row, each_at_most, shell_command, trained_on
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from markupsafe import Markup
 
     from accelbench.profiling.records.record import Record
-    from accelbench.report.profile import Profiled
+    from accelbench.report.profile import ProfiledRow
 
 WIDTH = 100
 ROWS_IN_TERMINAL = 400
@@ -53,7 +53,7 @@ class Article:
     samples_of: int
     """The number of rows whose samples are drawn."""
     curves: tuple[tuple[Row, Markup], ...]
-    profiles: tuple[Profiled, ...]
+    profiles: tuple[ProfiledRow, ...]
     """The profiles of the rows that were profiled."""
     notes: tuple[str, ...]
     """The reasons why a share is unknown."""

@@ -9,8 +9,8 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
-from accelbench.format import counted
-from accelbench.report.causes import NOISY, Cause
+from accelbench.output.format import counted
+from accelbench.report.causes import NOISY, FlagCause
 from accelbench.report.section import InPage, Run, Section
 
 CAUSES_SHOWN = 2
@@ -21,7 +21,7 @@ FEW = 3
 """The most causes whose points are unfolded."""
 
 
-def _print(found: Sequence[Cause], console: Console) -> None:
+def _print(found: Sequence[FlagCause], console: Console) -> None:
     """Print the causes of each flag; those of noise are in the answer to whether the figures can be believed."""
     for word, of_word in groupby((cause for cause in found if cause.word != NOISY), key=lambda cause: cause.word):
         shown = list(of_word)
@@ -34,8 +34,8 @@ def _print(found: Sequence[Cause], console: Console) -> None:
             console.print(Text.assemble((word, "yellow"), (f": {rest}", "dim")))
 
 
-def _content(found: Sequence[Cause], run: Run) -> Mapping[str, Any]:
-    from accelbench.report.course_plot import time_course
+def _content(found: Sequence[FlagCause], run: Run) -> Mapping[str, Any]:
+    from accelbench.report.plots import time_course
 
     courses = {str(row.record.point): row for cause in found for row in cause.rows if row.course.kind == cause.word}
     drawn = list(courses.items())[:COURSES_DRAWN]

@@ -8,7 +8,7 @@ from typing import Any
 
 from markupsafe import Markup
 
-from accelbench.format import read
+from accelbench.output.format import read
 from accelbench.profiling.analysis.roofline import Ceiling, share_of_peak
 from accelbench.profiling.records.work import UNITS
 from accelbench.report.joined import Joined

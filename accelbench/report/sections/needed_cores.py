@@ -13,7 +13,7 @@ from rich.console import Console
 
 from accelbench.execution.affinity import granted
 from accelbench.export.terminal import numbers_table
-from accelbench.format import counted
+from accelbench.output.format import counted
 from accelbench.profiling.records.point import Point
 from accelbench.profiling.records.record import Record
 from accelbench.report.section import Run, Section

@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from accelbench.export.terminal import numbers_table
-from accelbench.format import UNKNOWN, digits, seconds
+from accelbench.output.format import UNKNOWN, digits, seconds
 from accelbench.profiling.analysis.scaling import (
     LatencyBandwidth,
     PredictedScaling,

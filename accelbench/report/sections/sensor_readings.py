@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from accelbench.format import read
+from accelbench.output.format import read
 from accelbench.profiling.records.telemetry import Gauge, Telemetry
 from accelbench.profiling.text import format_bytes
 from accelbench.report.rows import Row, summarize_gauges

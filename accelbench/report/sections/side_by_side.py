@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from accelbench.export.terminal import new_table
-from accelbench.format import counted, digits, quality_text, share
+from accelbench.output.format import counted, digits, quality_text, share
 from accelbench.report.joined import Joined
 from accelbench.report.rows import Row
 from accelbench.report.section import InPage, Section

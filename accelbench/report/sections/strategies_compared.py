@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.text import Text
 
 from accelbench.export.terminal import numbers_table
-from accelbench.format import digits, seconds
+from accelbench.output.format import digits, seconds
 from accelbench.profiling.analysis.scaling import training_of, trainings
 from accelbench.profiling.records.record import Record
 from accelbench.report.section import InPage, Run, Section
@@ -23,8 +23,8 @@ UNNAMED = (None, "none")
 
 
 @dataclass(frozen=True)
-class Entry:
-    """A framework and a strategy on so many replicas, and the items per second that they reached."""
+class StrategyResult:
+    """Throughput of a framework and strategy on a number of replicas."""
 
     label: str
     replicas: int
@@ -35,19 +35,19 @@ class Entry:
 
 
 @dataclass(frozen=True)
-class Comparison:
-    """All that was measured of one training, but for framework, strategy and size alike."""
+class StrategyComparison:
+    """Results of one training workload by framework, strategy and number of replicas."""
 
     title: str
     item: str
-    entries: tuple[Entry, ...]
+    entries: tuple[StrategyResult, ...]
 
     @property
     def fastest(self) -> float:
         return max(entry.rate for entry in self.entries)
 
 
-def comparisons(records: Sequence[Record]) -> list[Comparison]:
+def comparisons(records: Sequence[Record]) -> list[StrategyComparison]:
     """Return a comparison of each training that was distributed by at least two frameworks or strategies.
 
     What trains on one replica without a strategy stands beside them; alone it is no comparison of them.
@@ -63,11 +63,11 @@ def comparisons(records: Sequence[Record]) -> list[Comparison]:
     ]
 
 
-def _content(found: Sequence[Comparison], run: Run) -> Mapping[str, Any]:
+def _content(found: Sequence[StrategyComparison], run: Run) -> Mapping[str, Any]:
     return {"drawn": [(one, strategies_plot(one, f"strategies-{n}")) for n, one in enumerate(found, start=1)]}
 
 
-def _print(found: Sequence[Comparison], console: Console) -> None:
+def _print(found: Sequence[StrategyComparison], console: Console) -> None:
     for comparison in found:
         console.print()
         console.print(Text(comparison.title, style="bold"))
@@ -90,32 +90,32 @@ def _distributed(record: Record) -> bool:
     return record.layout.computing_devices > 1 or record.layout.strategy not in UNNAMED
 
 
-def _comparison(alike: Sequence[Record]) -> Comparison:
+def _comparison(alike: Sequence[Record]) -> StrategyComparison:
     first = alike[0]
     engines = [_engine(record) for record in alike]
     varying = [place for place, values in enumerate(zip(*engines, strict=True)) if len(set(values)) > 1]
     labels = [" ".join(engine[place] for place in varying) for engine in engines]
     scaling = "weak scaling " if first.layout.scaling == "weak" else ""
     by = " and ".join(("framework", "strategy")[place] for place in varying)
-    return Comparison(
+    return StrategyComparison(
         title=f"{first.point.benchmark} {first.point.device}: {scaling}by {by}",
         item=str(first.work and first.work.item),
         entries=tuple(map(_entry, labels, alike)),
     )
 
 
-def _entry(label: str, record: Record) -> Entry:
+def _entry(label: str, record: Record) -> StrategyResult:
     found = record.rate_interval("items")
     assert found is not None, "trainings have a rate of items"
     step_s = record.timing.execution.seconds if record.timing else 0.0
-    return Entry(label, record.layout.computing_devices, *found, step_s)
+    return StrategyResult(label, record.layout.computing_devices, *found, step_s)
 
 
-def strategies_plot(comparison: Comparison, name: str) -> Markup:
+def strategies_plot(comparison: StrategyComparison, name: str) -> Markup:
     """Draw items per second with their intervals, a line for each framework and strategy; both axes logarithmic."""
     from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
-    lines: dict[str, list[Entry]] = {}
+    lines: dict[str, list[StrategyResult]] = {}
     for entry in comparison.entries:
         lines.setdefault(entry.label, []).append(entry)
     with plot_style():

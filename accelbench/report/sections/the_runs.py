@@ -15,15 +15,15 @@ from accelbench.report.stored_run import LIGHT_STYLES, Run
 LABEL = 24
 """The characters of a run's label that stand in one line."""
 
-Labelled = tuple[str, Run]
+LabelledRun = tuple[str, Run]
 """A run with what it is called by."""
 
 
-def _find(joined: Joined) -> Sequence[Labelled]:
+def _find(joined: Joined) -> Sequence[LabelledRun]:
     return [] if joined.alone else joined.labelled
 
 
-def _print(labelled: Sequence[Labelled], console: Console) -> None:
+def _print(labelled: Sequence[LabelledRun], console: Console) -> None:
     shown = new_table("run", "what it is", "outcome")
     shown.columns[0].min_width = min(LABEL, max(len(label) for label, _ in labelled))
     for label, run in labelled:

@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.text import Text
 
 from accelbench.export.terminal import differences_table
-from accelbench.report.joined import Apart, Joined
+from accelbench.report.joined import Joined, RunDifference
 from accelbench.report.section import InPage, Section
 
 ALIKE = "The runs agree in their settings and in every fact of their machines that matters."
@@ -19,7 +19,7 @@ def _content(joined: Joined, _: Joined) -> Mapping[str, Any]:
     return {"first": joined.labels[0], "apart": joined.apart, "whose": _whose(joined), "ALIKE": ALIKE}
 
 
-def _whose(joined: Joined) -> Mapping[Apart, str]:
+def _whose(joined: Joined) -> Mapping[RunDifference, str]:
     """Return, in words, the runs that each difference is of."""
     others = joined.labels[1:]
     return {

@@ -14,7 +14,7 @@ from accelbench.commands.cores import doubling, plan_cores
 from accelbench.errors import UserError
 from accelbench.execution.affinity import kept_to, require_cores, usable_cores
 from accelbench.execution.store import RunInfo, RunStore
-from accelbench.plain_console import PlainConsole
+from accelbench.output.console import PlainConsole
 from accelbench.profiling.analysis.cores_law import MIN_COUNTS
 from accelbench.profiling.records.point import Point
 from accelbench.profiling.records.record import Record

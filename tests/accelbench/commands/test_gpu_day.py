@@ -17,11 +17,11 @@ from accelbench.errors import UserError
 from accelbench.execution.plan import make_plan
 from accelbench.execution.suite import load_suite
 from accelbench.gpu_day import day, stages
-from accelbench.gpu_day.day import Wishes, chosen_stages, run_day
+from accelbench.gpu_day.day import DayOptions, chosen_stages, run_day
 from accelbench.gpu_day.outcome import figures
 from accelbench.gpu_day.process import Command, run_limited
-from accelbench.gpu_day.stages import STAGES, WANTED, NotHere, Plan, Stage
-from accelbench.plain_console import PlainConsole
+from accelbench.gpu_day.stages import STAGES, WANTED, DayPlan, DayStage, StageUnavailable
+from accelbench.output.console import PlainConsole
 from tests.conftest import OWN_BENCHMARKS, ROOT, environment, info, records
 from tests.fixtures.report_node import rich_records
 from tests.fixtures.report_runs import make_run
@@ -34,23 +34,23 @@ def script(text: str, folder: Path) -> Command:
     return Command([sys.executable, "-c", text], folder)
 
 
-def stage_of(name: str, text: str) -> Stage:
+def stage_of(name: str, text: str) -> DayStage:
     """A stage that runs a line of Python in the day's folder."""
-    return Stage(name, "a line of Python", 60, lambda plan: [script(text, plan.out)])
+    return DayStage(name, "a line of Python", 60, lambda plan: [script(text, plan.out)])
 
 
 @pytest.fixture
-def our_stages(monkeypatch: pytest.MonkeyPatch) -> dict[str, Stage]:
+def our_stages(monkeypatch: pytest.MonkeyPatch) -> dict[str, DayStage]:
     """Each notes that it ran; one breaks, and one cannot be here."""
 
-    def nowhere(plan: Plan) -> list[Command]:
-        raise NotHere("there is no such place")
+    def nowhere(plan: DayPlan) -> list[Command]:
+        raise StageUnavailable("there is no such place")
 
     noting = "open('ran', 'a').write('{} ')"
     made = [
         stage_of("probe", noting.format("probe") + "; print('all is well')"),
         stage_of("tests", noting.format("tests") + "; print('2 failed, 3 passed'); raise SystemExit(1)"),
-        Stage("sanitizer", "nothing", 60, nowhere),
+        DayStage("sanitizer", "nothing", 60, nowhere),
         stage_of("rest", noting.format("rest")),
     ]
     ours = {stage.name: stage for stage in made}
@@ -65,9 +65,9 @@ Run = Callable[..., tuple[int, str]]
 def run(tmp_path: Path) -> Run:
     """Run a day in a folder and return its exit status and what it printed."""
 
-    def run(card: str = CARD, **wishes: Any) -> tuple[int, str]:
+    def run(card: str = CARD, **options: Any) -> tuple[int, str]:
         console = PlainConsole(file=io.StringIO(), width=160)
-        status = run_day(Plan(tmp_path), Wishes(**wishes), card, console)
+        status = run_day(DayPlan(tmp_path), DayOptions(**options), card, console)
         return status, console.file.getvalue()  # type: ignore[attr-defined]
 
     return run
@@ -103,7 +103,7 @@ def test_stages_can_be_chosen_and_ordered(run: Run, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_stage_whose_time_is_over_is_gone_on_with(our_stages: dict[str, Stage], run: Run, tmp_path: Path) -> None:
+def test_a_stage_whose_time_is_over_is_gone_on_with(our_stages: dict[str, DayStage], run: Run, tmp_path: Path) -> None:
     slow_once = "import pathlib, time; p = pathlib.Path('there'); n = 99 * (not p.exists()); p.touch(); time.sleep(n)"
     our_stages["tests"] = stage_of("tests", slow_once)
     assert run(limits={"tests": 5.0})[0] == 1
@@ -121,19 +121,19 @@ def test_a_spent_budget_leaves_the_rest_for_the_next_call(run: Run, tmp_path: Pa
 
 
 def test_where_time_is_short_the_figures_come_before_the_tests() -> None:
-    assert [stage.name for stage in chosen_stages(Wishes())] == list(STAGES)
-    assert [stage.name for stage in chosen_stages(Wishes(budget=540))] == list(WANTED)
-    assert [stage.name for stage in chosen_stages(Wishes(budget=7200))] == list(STAGES)
+    assert [stage.name for stage in chosen_stages(DayOptions())] == list(STAGES)
+    assert [stage.name for stage in chosen_stages(DayOptions(budget=540))] == list(WANTED)
+    assert [stage.name for stage in chosen_stages(DayOptions(budget=7200))] == list(STAGES)
     assert set(WANTED) == set(STAGES)
     assert sum(stage.seconds for stage in STAGES.values()) == 30 * 60
 
 
 @pytest.mark.parametrize(
-    "wishes", [{"stages": ["frist"]}, {"limits": {"frist": 5.0}}, {"again": ["frist"]}], ids=lambda w: next(iter(w))
+    "options", [{"stages": ["frist"]}, {"limits": {"frist": 5.0}}, {"again": ["frist"]}], ids=lambda w: next(iter(w))
 )
-def test_a_stage_that_does_not_exist_is_named(run: Run, wishes: dict[str, Any]) -> None:
+def test_a_stage_that_does_not_exist_is_named(run: Run, options: dict[str, Any]) -> None:
     with pytest.raises(UserError, match="no stage is called 'frist': there is probe, tests, first, train"):
-        run(**wishes)
+        run(**options)
 
 
 @pytest.mark.usefixtures("our_stages")
@@ -154,7 +154,7 @@ def test_a_command_that_does_not_listen_is_killed_with_what_it_started(tmp_path:
     assert "deaf" in (tmp_path / "log").read_text()
 
 
-def behaving(plan: Plan) -> list[Command]:
+def behaving(plan: DayPlan) -> list[Command]:
     """A real run on the CPU, of six points."""
     if (plan.out / "first" / "run.json").exists():
         return [stages.python("accelbench", "resume", plan.out / "first", folder=ROOT)]
@@ -164,10 +164,10 @@ def behaving(plan: Plan) -> list[Command]:
 
 @pytest.mark.slow
 def test_a_run_whose_time_is_over_is_resumed_and_in_the_table_and_the_pack(
-    our_stages: dict[str, Stage], run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    our_stages: dict[str, DayStage], run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("ACCELBENCH_PATH", str(OWN_BENCHMARKS))
-    our_stages["first"] = Stage("first", "a run", 8, behaving)
+    our_stages["first"] = DayStage("first", "a run", 8, behaving)
     status, said = run(stages=["first"])
     assert status == 1
     assert states(tmp_path) == {"first": "out of time"}
@@ -225,8 +225,8 @@ def test_a_signal_ends_the_stage_and_shows_the_table(tmp_path: Path, signum: sig
 def test_where_the_tests_are_not_there_their_stages_say_so(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(stages, "GPU_TESTS", tmp_path / "nothing")
     for name in ("tests", "sanitizer"):
-        with pytest.raises(NotHere, match="the tests are not here"):
-            STAGES[name].commands(Plan(tmp_path))
+        with pytest.raises(StageUnavailable, match="the tests are not here"):
+            STAGES[name].commands(DayPlan(tmp_path))
 
 
 def test_the_first_figures_are_kernels_beside_the_vendors_which_the_rest_need_not_repeat() -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from accelbench.__main__ import main
 from accelbench.errors import UserError
-from accelbench.find_run import open_run
+from accelbench.results.find_run import open_run
 from tests.conftest import Run as Command
 from tests.fixtures.report_records import record
 from tests.fixtures.report_runs import make_run

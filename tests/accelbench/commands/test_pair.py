@@ -13,32 +13,32 @@ import psutil
 import pytest
 
 from accelbench.errors import UserError
-from accelbench.pair.side import Side, common_name
+from accelbench.pair.side import PairSide, common_name
 from accelbench.profiling.records.point import Point
 from tests.conftest import Run, command, environment, info, records
 
 
 def test_the_same_point_has_one_name_on_both_sides_without_what_they_set() -> None:
-    a, b = Side.parse("A", ".", ["impl=numba"]), Side.parse("B", ".", ["backend=torch"])
+    a, b = PairSide.parse("A", ".", ["impl=numba"]), PairSide.parse("B", ".", ["backend=torch"])
     of_a = Point("matmul", "cpu", {"impl": "numba", "n": 8}, "jax")
     of_b = Point("matmul", "cpu", {"impl": "vendor", "n": 8}, "torch")
     assert common_name(of_a, (a, b)) == common_name(of_b, (a, b)) == "matmul cpu n=8"
 
 
 def test_a_setting_of_one_benchmark_leaves_the_others_their_names() -> None:
-    side = Side.parse("A", ".", ["matmul.n=8"])
+    side = PairSide.parse("A", ".", ["matmul.n=8"])
     assert common_name(Point("matmul", "cpu", {"n": 8}), [side]) == "matmul cpu"
     assert common_name(Point("gemm", "cpu", {"n": 8}), [side]) == "gemm cpu n=8"
 
 
 def test_a_variable_is_set_for_the_side_whatever_it_holds() -> None:
-    assert Side.parse("B", ".", ["env:FLAGS=a=1,b=2", "env:EMPTY="]).variables == {"FLAGS": "a=1,b=2", "EMPTY": ""}
+    assert PairSide.parse("B", ".", ["env:FLAGS=a=1,b=2", "env:EMPTY="]).variables == {"FLAGS": "a=1,b=2", "EMPTY": ""}
 
 
 def test_the_python_of_an_environment_is_started_by_its_own_path(tmp_path: Path) -> None:
     (tmp_path / "bin").mkdir()
     (tmp_path / "bin" / "python").symlink_to("/usr/bin/env")
-    assert Side.parse("A", str(tmp_path), []).command("cpu")[0] == str(tmp_path / "bin" / "python")
+    assert PairSide.parse("A", str(tmp_path), []).command("cpu")[0] == str(tmp_path / "bin" / "python")
 
 
 def test_an_image_is_started_by_its_engine_with_the_variables_of_its_side(
@@ -49,12 +49,12 @@ def test_an_image_is_started_by_its_engine_with_the_variables_of_its_side(
     (tmp_path / "new.sif").touch()
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setenv("ACCELBENCH_DATA", str(tmp_path))
-    oci = Side.parse("A", "podman:registry/accelbench:gpu", ["env:X=1"]).command("gpu")
+    oci = PairSide.parse("A", "podman:registry/accelbench:gpu", ["env:X=1"]).command("gpu")
     assert oci[:2] == [str(tmp_path / "podman"), "run"]
     assert oci[-4:] == ["registry/accelbench:gpu", "python", "-m", "accelbench.pair.server"]
     assert {"X=1", "ACCELBENCH_DATA=/data", f"{tmp_path}:/data:ro"} <= set(oci)
     assert "nvidia.com/gpu=all" in oci
-    sif = Side.parse("B", str(tmp_path / "new.sif"), ["env:X=1"]).command("gpu")
+    sif = PairSide.parse("B", str(tmp_path / "new.sif"), ["env:X=1"]).command("gpu")
     assert sif[:2] == [str(tmp_path / "apptainer"), "exec"]
     assert "--nv" in sif
     assert sif[sif.index("--env") + 1] == "X=1"
@@ -78,7 +78,7 @@ def test_a_side_that_means_nothing_is_refused_by_its_name(
     (tmp_path / "tests").mkdir()
     monkeypatch.chdir(tmp_path)
     with pytest.raises(UserError) as error:
-        Side.parse("B", word, settings)
+        PairSide.parse("B", word, settings)
     assert message in str(error.value)
     assert "B" in str(error.value) or "--b" in str(error.value)
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from accelbench.compare.change import Change
+from accelbench.compare.change import PointChange
 from accelbench.compare.runs import compare
 from accelbench.execution.store import RunStore
 from tests.fixtures.compare_runs import NOW, Runs, evidence_of, machine, run, steady
@@ -26,7 +26,7 @@ def past(path: Path, medians: list[float], **fields: Any) -> list[RunStore]:
 
 
 def test_the_spread_of_past_runs_is_what_is_normal_here(runs: Runs, tmp_path: Path) -> None:
-    def answer(history: list[RunStore]) -> Change:
+    def answer(history: list[RunStore]) -> PointChange:
         a, b = runs.stored([steady(1.0)]), runs.stored([steady(1.1)])
         (change,) = compare([a], [b], history=history).changes
         return change

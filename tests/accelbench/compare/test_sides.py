@@ -3,8 +3,7 @@ from __future__ import annotations
 import pytest
 
 from accelbench.compare.runs import compare
-from accelbench.damage import Damage
-from accelbench.errors import UserError
+from accelbench.errors import Damage, UserError
 from accelbench.execution.store import Settings
 from tests.fixtures.compare_runs import Runs, machine, shown, steady
 

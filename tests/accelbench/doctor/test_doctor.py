@@ -9,7 +9,7 @@ import pytest
 
 from accelbench.doctor import Check, check_cache, check_home, check_temporary, checks, describe, render_doctor
 from accelbench.doctor.quiet import check_cpu_speeds, check_held_back, judge_load, try_load
-from accelbench.plain_console import PlainConsole
+from accelbench.output.console import PlainConsole
 from accelbench.profiling.machine.environment.collect import collect
 from accelbench.profiling.machine.environment.container import CONTAINER_VARIABLES
 from accelbench.profiling.machine.environment.system import SCHEDULER_VARIABLES

@@ -18,7 +18,7 @@ import pytest
 from accelbench.execution.progress import Progress, short_names
 from accelbench.execution.schedule import Turn
 from accelbench.execution.time_left import Took
-from accelbench.plain_console import PlainConsole
+from accelbench.output.console import PlainConsole
 from accelbench.profiling.records.point import Point
 from accelbench.profiling.timing.position import Position
 from tests.conftest import command, environment

@@ -10,10 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from accelbench.damage import Damage
-from accelbench.errors import UserError
+from accelbench.errors import Damage, UserError
 from accelbench.execution.store import RunStore, Settings
-from accelbench.plain_text import plain_data
+from accelbench.output.plain_text import plain_data
 from accelbench.profiling.records.record import Record
 from tests.fixtures.report_node import rich_records
 from tests.fixtures.report_records import record, timing, unmeasured

@@ -11,27 +11,27 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from accelbench.export.document import Column, Document, Row
+from accelbench.export.document import Column, DocumentRow, ResultDocument
 from accelbench.export.terminal import table_of
-from accelbench.format import UNKNOWN
-from accelbench.plain_console import PlainConsole
-from accelbench.plain_text import one_line, plain
+from accelbench.output.console import PlainConsole
+from accelbench.output.format import UNKNOWN
+from accelbench.output.plain_text import one_line, plain
 
 texts = st.text(max_size=20)
 values = st.one_of(st.none(), st.booleans(), st.integers(), st.floats(), texts, st.lists(texts, max_size=2))
 rows = st.builds(
-    Row,
+    DocumentRow,
     name=texts,
     values=st.dictionaries(st.sampled_from(["rate", "flags", "a|b"]), values),
     outcome=st.sampled_from(["passed", "failed", "skipped"]),
     reason=texts,
     seconds=st.none() | st.floats(0, 1e6),
 )
-documents = st.builds(Document, command=st.just("run"), facts=st.dictionaries(texts, values), rows=st.lists(rows))
+documents = st.builds(ResultDocument, command=st.just("run"), facts=st.dictionaries(texts, values), rows=st.lists(rows))
 
 
 @given(documents)
-def test_json_has_every_row_and_no_word_that_json_lacks(document: Document) -> None:
+def test_json_has_every_row_and_no_word_that_json_lacks(document: ResultDocument) -> None:
     found = json.loads(document.write("json"), parse_constant=lambda word: pytest.fail(f"{word} is no JSON"))
     assert [row["outcome"] for row in found["rows"]] == [row.outcome for row in document.rows]
     for row, written in zip(document.rows, found["rows"], strict=True):
@@ -41,7 +41,7 @@ def test_json_has_every_row_and_no_word_that_json_lacks(document: Document) -> N
 
 
 @given(documents)
-def test_every_line_of_a_markdown_table_has_as_many_cells(document: Document) -> None:
+def test_every_line_of_a_markdown_table_has_as_many_cells(document: ResultDocument) -> None:
     lines = document.write("markdown").split("\n")
     table = lines[lines.index("") + 1 :] if "" in lines else lines
     cells = {len(re.findall(r"(?<!\\)(?:\\\\)*\|", line)) for line in table}
@@ -50,7 +50,7 @@ def test_every_line_of_a_markdown_table_has_as_many_cells(document: Document) ->
 
 
 @given(documents)
-def test_junit_is_xml_whose_counts_are_those_of_its_cases(document: Document) -> None:
+def test_junit_is_xml_whose_counts_are_those_of_its_cases(document: ResultDocument) -> None:
     (suite,) = ElementTree.fromstring(document.write("junit"))
     cases = suite.findall("testcase")
     assert suite.attrib["tests"] == str(len(cases)) == str(len(document.rows))
@@ -66,8 +66,12 @@ def test_junit_is_xml_whose_counts_are_those_of_its_cases(document: Document) ->
 
 
 def test_a_table_in_markdown_reads_as_its_rows() -> None:
-    row = Row("matmul n=1024", {"rate": 1234567.0, "unit": "FLOP/s", "flags": ["noisy", "drifts"], "bound": None})
-    assert Document("run", {"run": "A_1"}, [row, Row("x|y", {}, "failed", "out of memory")]).write("markdown") == (
+    row = DocumentRow(
+        "matmul n=1024", {"rate": 1234567.0, "unit": "FLOP/s", "flags": ["noisy", "drifts"], "bound": None}
+    )
+    assert ResultDocument("run", {"run": "A_1"}, [row, DocumentRow("x|y", {}, "failed", "out of memory")]).write(
+        "markdown"
+    ) == (
         "**run**: A\\_1  \n"
         "\n"
         "|  | rate | unit | flags | outcome | reason |\n"
@@ -79,9 +83,11 @@ def test_a_table_in_markdown_reads_as_its_rows() -> None:
 
 def test_the_terminals_table_has_a_line_for_each_value_and_hides_no_text_at_any_width() -> None:
     rows = [
-        Row("matmul n=1024", {"a": 1.25, "verdict": "slower", "notes": ["first note", "second note"], "cost": "high"}),
-        Row("stream", {"a": None, "verdict": "same", "notes": [], "cost": ""}),
-        Row("left out", {}),
+        DocumentRow(
+            "matmul n=1024", {"a": 1.25, "verdict": "slower", "notes": ["first note", "second note"], "cost": "high"}
+        ),
+        DocumentRow("stream", {"a": None, "verdict": "same", "notes": [], "cost": ""}),
+        DocumentRow("left out", {}),
     ]
     columns = (
         Column("point", ("{name}",), below=("as it is: {cost}",)),
@@ -89,7 +95,7 @@ def test_the_terminals_table_has_a_line_for_each_value_and_hides_no_text_at_any_
         Column("verdict", ("{verdict}",), whole=True),
         Column("notes", ("{notes}",)),
     )
-    table = table_of(Document("compare", {}, rows, columns=columns))
+    table = table_of(ResultDocument("compare", {}, rows, columns=columns))
     for width in (50, 80, 200):
         console = PlainConsole(file=io.StringIO(), width=width)
         console.print(table)

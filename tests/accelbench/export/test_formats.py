@@ -11,7 +11,7 @@ import pytest
 from accelbench.__main__ import main
 from accelbench.doctor import document_of_checks
 from accelbench.doctor.check import Check
-from accelbench.export.document import Document
+from accelbench.export.document import ResultDocument
 from tests.fixtures.compare_runs import Runs, failed, measured, steady
 from tests.fixtures.report_node import gpu_records
 from tests.fixtures.report_records import HOSTILE, record, unmeasured
@@ -126,7 +126,7 @@ def test_what_doctor_misses_has_failed() -> None:
         environment(),
         [Check("py-spy", "missing", "not installed", "install it"), Check("governor", "ok", "performance")],
     )
-    assert isinstance(document, Document)
+    assert isinstance(document, ResultDocument)
     assert [row.outcome for row in document.rows] == ["failed", "passed"]
     assert "AMD EPYC 9454" in document.facts["machine"]["CPU"][0]
     assert json.loads(document.write("json"))["rows"][0]["advice"] == "install it"

@@ -15,14 +15,14 @@ from accelbench.history.change_points import change_points
 from accelbench.history.fingerprint import fingerprint
 from accelbench.history.history_document import print_history
 from accelbench.history.past import read_past
-from accelbench.history.series import Series, series_of
+from accelbench.history.series import PointSeries, series_of
 from accelbench.history.spread import spread_of_levels, spread_of_neighbours
-from accelbench.plain_console import PlainConsole
+from accelbench.output.console import PlainConsole
 from accelbench.profiling.records.environment import Environment
 from tests.fixtures.compare_runs import NOW, failed, gpu, machine, measured, run, samples
 
 
-def series(path: Path, medians: list[float], disturbed: tuple[int, ...] = (), **fields: Any) -> Series:
+def series(path: Path, medians: list[float], disturbed: tuple[int, ...] = (), **fields: Any) -> PointSeries:
     """Return the series of one point whose runs, a day apart, took these medians."""
     stores = []
     for number, median in enumerate(medians):
@@ -203,7 +203,7 @@ def test_what_is_damaged_or_of_another_schema_is_named_in_a_line_each_and_passed
 
 
 # What is printed.
-def shown(found: list[Series], passed_over: tuple[str, ...] = ()) -> str:
+def shown(found: list[PointSeries], passed_over: tuple[str, ...] = ()) -> str:
     console = PlainConsole(file=io.StringIO(), width=120)
     print_history(found, passed_over, console)
     assert isinstance(console.file, io.StringIO)

@@ -11,7 +11,7 @@ import pytest
 
 from accelbench.pair.paired import LOOKS, Letter
 from accelbench.pair.result import PointResult
-from accelbench.pair.turns import Course, Measure, take_turns
+from accelbench.pair.turns import MeasureSide, PairSeries, take_turns
 from accelbench.profiling.records.point import Point
 from accelbench.profiling.records.record import Record
 from accelbench.profiling.records.telemetry import Telemetry
@@ -22,11 +22,11 @@ POINTS: dict[Letter, Point] = {"A": Point("matmul", "cpu", {"n": 1}), "B": Point
 Times = Callable[[Letter, int], float]
 
 
-def course(name: str = "matmul cpu") -> Course:
-    return Course(name, dict(POINTS))
+def course(name: str = "matmul cpu") -> PairSeries:
+    return PairSeries(name, dict(POINTS))
 
 
-def course_of(measure: Measure, within: float = 0.5, seconds: float = 60) -> Course:
+def course_of(measure: MeasureSide, within: float = 0.5, seconds: float = 60) -> PairSeries:
     """Return the only point after its turns."""
     only = course()
     take_turns([only], measure, within, monotonic() + seconds, lambda _: None)
@@ -120,7 +120,7 @@ def test_a_side_that_fails_ends_its_point_alone() -> None:
     def measure(side: Letter, point: Point) -> Record:
         return failed("wrong answer") if point["n"] == 2 else measured(samples(1.0))
 
-    bad, good = course("bad"), Course("good", {"A": POINTS["A"], "B": POINTS["A"]})
+    bad, good = course("bad"), PairSeries("good", {"A": POINTS["A"], "B": POINTS["A"]})
     take_turns([bad, good], measure, 0.5, monotonic() + 60, lambda _: None)
     assert (bad.result(0.5).verdict, bad.result(0.5).reason) == ("not measured", "B failed: wrong answer")
     assert good.result(0.5).verdict == "same"

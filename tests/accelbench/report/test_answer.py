@@ -8,7 +8,7 @@ import pytest
 
 from accelbench.profiling.records.record import Record
 from accelbench.profiling.records.work import Bound, Work
-from accelbench.report.answer import Answer, answer
+from accelbench.report.answer import RunSummary, answer
 from accelbench.report.page import render_page
 from accelbench.report.stored_run import Run
 from tests.fixtures.report_pages import printed
@@ -34,7 +34,7 @@ def moved(amount: float, **changes: object) -> Record:
     return record("copy", figure="bytes", bound=bound, work=Work(bytes=amount), timing=timing(1.0), **changes)
 
 
-def answered(path: Path, *records: Record) -> Answer:
+def answered(path: Path, *records: Record) -> RunSummary:
     found = answer(Run.of(make_run(path / "run", list(records), device="cpu")))
     assert found is not None
     return found

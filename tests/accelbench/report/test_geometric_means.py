@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from accelbench.plain_console import PlainConsole
+from accelbench.output.console import PlainConsole
 from accelbench.profiling.records.record import Record
 from accelbench.profiling.records.work import Work
 from accelbench.report.joined import Joined, read_runs

@@ -10,8 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from accelbench.damage import damage_met
-from accelbench.errors import DataDamaged, UserError
+from accelbench.errors import DataDamaged, UserError, damage_met
 from accelbench.execution.store import RunInfo, Settings
 from accelbench.profiling.records.environment import Environment
 from accelbench.profiling.records.quality import Data

@@ -14,7 +14,7 @@ from click.testing import CliRunner
 from accelbench.__main__ import cli, main
 from accelbench.errors import UserError
 from accelbench.execution.store import RunStore, Settings
-from accelbench.plain_console import PlainConsole
+from accelbench.output.console import PlainConsole
 from accelbench.profiling.records.quality import Data
 from accelbench.profiling.records.record import Record
 from accelbench.profiling.records.work import Work

@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from accelbench.execution.store import RunStore
-from accelbench.plain_console import PlainConsole
+from accelbench.output.console import PlainConsole
 from accelbench.profiling.records.record import Record
 from accelbench.profiling.records.work import Work
 from accelbench.report import stored_run as whole

@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 from selenium import webdriver
 
-from accelbench.plain_console import PlainConsole
+from accelbench.output.console import PlainConsole
 from accelbench.profiling.analysis.bottleneck import HELP, judge
 from accelbench.profiling.devices import device_kind
 from accelbench.profiling.records.bottleneck import Bottleneck, CpuTime

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pandas as pd
 import pytest
 
 from accelbench.execution.store import RunStore, Settings
@@ -17,7 +18,7 @@ from accelbench.report.page import render_page
 from accelbench.report.rows import make_groups, make_rows
 from accelbench.report.section import Run
 from accelbench.report.sections.benchmarks import WIDTH
-from accelbench.report.table import make_table
+from accelbench.report.table import write_tables
 from tests.fixtures.report_pages import Tags, printed
 from tests.fixtures.report_records import record, stepped, timing, training
 from tests.fixtures.report_runs import make_run
@@ -56,8 +57,8 @@ def test_a_column_in_which_nothing_is_known_gives_way_to_its_reason(tmp_path: Pa
 def test_printing_the_table_imports_no_heavy_library(rich_run: RunStore) -> None:
     code = """
 import pathlib, sys
-from accelbench.plain_console import PlainConsole
 from accelbench.execution.store import RunStore
+from accelbench.output.console import PlainConsole
 from accelbench.report.section import Run
 from accelbench.report.terminal import print_run
 store = RunStore.open(pathlib.Path(sys.argv[1]))
@@ -177,5 +178,6 @@ def test_a_run_without_ceilings_shows_no_share_of_what_happens_to_set_one(tmp_pa
     assert "ceiling –: this run was asked to measure no ceilings" in printed(store)
     assert "50%" not in printed(store)
     assert 'id="ceilings"' not in render_page(Run.of(store))
-    table, _ = make_table(Run.of(store))
+    write_tables(store, Run.of(store))
+    table = pd.read_parquet(store.path / "records.parquet")
     assert table["share_of_ceiling"].isna().all()

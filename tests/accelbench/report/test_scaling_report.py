@@ -6,7 +6,7 @@ import io
 import re
 from pathlib import Path
 
-from accelbench.plain_console import PlainConsole
+from accelbench.output.console import PlainConsole
 from accelbench.profiling.analysis.step_parts import take_apart
 from accelbench.profiling.records.record import RankRecord, Record
 from accelbench.profiling.records.step import IsolatedTimes

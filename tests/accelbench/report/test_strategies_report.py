@@ -6,7 +6,7 @@ import io
 from dataclasses import replace
 from pathlib import Path
 
-from accelbench.plain_console import PlainConsole
+from accelbench.output.console import PlainConsole
 from accelbench.profiling.records.record import Record
 from accelbench.profiling.records.work import Work
 from accelbench.report.sections.strategies_compared import comparisons, section

@@ -18,7 +18,7 @@ from accelbench.profiling.records.work import Work
 from accelbench.report.page import render_page
 from accelbench.report.rows import make_rows
 from accelbench.report.section import Run
-from accelbench.report.study import CHOICES, DASHED, SWEEPS, Study, Sweep, make_studies
+from accelbench.report.study import CHOICES, DASHED, SWEEPS, Study, StudySweep, make_studies
 from accelbench.report.study_plot import DASHES, Styles, study_plot
 from tests.fixtures.report_node import study_records
 from tests.fixtures.report_records import HOSTILE, record, stepped, studied, timing, unmeasured
@@ -48,7 +48,7 @@ def axes_of(records: list[Record]) -> list[str]:
     return [sweep.axis for sweep in study_of(records).sweeps]
 
 
-def values(sweep: Sweep, number: int = 0) -> dict[tuple[str, str], list[tuple[int, float]]]:
+def values(sweep: StudySweep, number: int = 0) -> dict[tuple[str, str], list[tuple[int, float]]]:
     """What each line shows in a panel: the time in the first, the quality in the second."""
     return {
         (line.where, line.choice): [(found.place, found.value) for found in sweep.measures[number].values(line)]

@@ -7,7 +7,7 @@ import pytest
 from accelbench.errors import UserError
 from accelbench.execution.plan import discover, make_plan
 from accelbench.execution.suite import load_suite
-from accelbench.reproduce.observations import HOST_CORES, Points, value_of
+from accelbench.reproduce.observations import HOST_CORES, PointSelection, value_of
 from accelbench.reproduce.paper import load_paper, paper_names, parse_paper
 
 CLAIMS = {
@@ -65,7 +65,7 @@ def test_a_paper_names_suites_that_exist(name: str) -> None:
 
 
 @pytest.mark.parametrize("points", POINTS, ids=str)
-def test_the_points_that_decide_name_axes_that_their_benchmark_declares(points: Points) -> None:
+def test_the_points_that_decide_name_axes_that_their_benchmark_declares(points: PointSelection) -> None:
     benchmark = discover()[points.benchmark]
     known = {*benchmark.axis_names, HOST_CORES}
     assert {*points.fixed, *points.free, *filter(None, [points.swept])} <= known

@@ -11,15 +11,15 @@ import pytest
 from accelbench.__main__ import main
 from accelbench.commands.reproduce import interrupted
 from accelbench.execution.store import RunStore, Settings
-from accelbench.forecast import forecast, of_machine, past_seconds
-from accelbench.plain_console import PlainConsole
+from accelbench.output.console import PlainConsole
 from accelbench.profiling.records.point import Point
 from accelbench.profiling.records.record import Record
 from accelbench.report.joined import read_runs
 from accelbench.reproduce.claims_page import render
-from accelbench.reproduce.judging import Judgement, judge
+from accelbench.reproduce.judging import StudyVerdicts, judge
 from accelbench.reproduce.paper import load_paper
 from accelbench.reproduce.terminal_claims import print_judgement
+from accelbench.results.forecast import forecast, of_machine, past_seconds
 from accelbench.workloads.data import CACHE_VARIABLE
 from tests.conftest import Run as Command
 from tests.fixtures.made_up_runs import card, machine, searched, trained
@@ -30,7 +30,7 @@ def lstm(device: str, seconds: float, units: int = 128, **changes: object) -> Re
     return trained("bilstm-har", device, seconds, units=units, layers=2, batch=64, **changes)
 
 
-def of_kimm(*paths: str) -> Judgement:
+def of_kimm(*paths: str) -> StudyVerdicts:
     """The verdicts on the claims of a paper, by the runs at these paths."""
     return judge(load_paper("kimm2021"), read_runs([RunStore(Path(path)) for path in paths]).runs)
 

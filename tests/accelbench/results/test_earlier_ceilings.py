@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from accelbench.earlier_ceilings import earlier_ceilings
 from accelbench.execution.plan import ceilings_beside, discover
 from accelbench.execution.store import OtherRank, RunStore, Settings
 from accelbench.profiling.records.environment import Environment, Limits
@@ -18,6 +17,7 @@ from accelbench.profiling.records.record import Record
 from accelbench.profiling.records.work import Work
 from accelbench.report.answer import answer
 from accelbench.report.section import Run
+from accelbench.results.earlier_ceilings import earlier_ceilings
 from tests.conftest import Run as Accelbench
 from tests.fixtures.report_records import record, unmeasured
 from tests.fixtures.report_runs import environment, make_run

@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 from accelbench.profiling.records.record import Record
 from accelbench.profiling.records.timing import Timing
 from accelbench.profiling.timing.statistics import summarize
-from accelbench.report.course_plot import DRAWN, time_course
 from accelbench.report.page import render_page
+from accelbench.report.plots import COURSE_SAMPLES, time_course
 from accelbench.report.rows import make_rows
 from accelbench.report.section import Run
 from tests.fixtures.report_records import record
@@ -52,7 +52,7 @@ def test_a_steady_course_is_neither_flagged_nor_drawn(tmp_path: Path) -> None:
 def test_a_drawing_stays_small_however_many_samples_there_are() -> None:
     (few,) = make_rows([measured(TWO_SPEEDS[250:750])])
     (many,) = make_rows([measured(np.repeat(TWO_SPEEDS, 20))])
-    assert DRAWN < 1000
+    assert COURSE_SAMPLES < 1000
     assert len(time_course(many, "many")) < 2 * len(time_course(few, "few"))
 
 

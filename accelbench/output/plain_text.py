@@ -1,7 +1,7 @@
 """Texts of others are made plain here: what acts on its reader, or breaks a line, is taken out of them.
 
 It is done where such texts come in, when a run is read (`plain_data`), and where any text goes out
-(`accelbench.plain_console`, the page's template engine): what shows a figure in between need not think of it.
+(`accelbench.output.console`, the page's template engine): what shows a figure in between need not think of it.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from accelbench.facts import Leaf, facts, in_words
+from accelbench.environment.fields import Leaf, facts, in_words
 from tests.fixtures.compare_runs import gpu, machine
 
 

@@ -13,7 +13,7 @@ from typing import IO
 from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
 
-from accelbench.plain_text import plain
+from accelbench.output.plain_text import plain
 
 
 class PlainConsole(Console):

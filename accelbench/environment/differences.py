@@ -1,4 +1,4 @@
-"""The differences between the environments of two runs, and which of them may explain a figure."""
+"""Differences between the environments and settings of runs, and which of them may explain a result."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from fnmatch import fnmatchcase
 
 from pydantic import BaseModel
 
-from accelbench.facts import Leaf, facts, in_words
+from accelbench.environment.fields import Leaf, facts, in_words
 from accelbench.profiling.records.environment import Environment
 from accelbench.profiling.records.point import Device
 
@@ -32,26 +32,26 @@ MATTERS = (
     "software.accelbench",
     "software.revision",
 )
-"""The facts that change speed, in the order in which they are told."""
+"""Fields that change the speed, in the order of their output."""
 OF_GPUS = (
     *("gpus", "cuda.*", "gpus.*"),
     *(f"software.libraries.{name}" for name in ("nvidia-*", "cuda-*", "cupy-*", "numba-cuda*", "triton")),
     *(f"software.settings.{name}" for name in ("CUDA_*", "NVIDIA_*", "*_CUDA_*", "*CUDNN*", "*_GPU_*")),
 )
-"""The facts that change nothing where no GPU is measured: the cards, and the packages and settings for them."""
+"""Fields that matter only if a GPU is measured: the cards, and their packages and settings."""
 IDENTITY = "gpus.*.uuid_hash"
-"""The fact that tells another card of the same model, which explains nothing."""
+"""Field that identifies a card; another card of the same model explains nothing."""
 MOMENTARY = ("memory.available_bytes", "cpu.bandwidths.*")
-"""The facts that are different at every start of the same machine."""
+"""Fields that differ at every start of the same machine."""
 OWN_SHARE = ("cpu.affinity", "cpu.usable", "software.blas")
-"""The facts that differ between ranks of one host: each has cores of its own, and has loaded what it needed so far."""
+"""Fields that differ between ranks of one host: each rank has its own cores and loaded libraries."""
 TOLERANCE = {"cpu.frequency_mhz": 0.05, "memory.total_bytes": 0.01}
-"""The relative differences that are noise of reading: the clock of the moment, what the kernel reserved."""
+"""Relative differences within the noise of reading, such as the current clock."""
 
 
 @dataclass(frozen=True)
 class Difference:
-    """One fact (its path in `run.json`) that is not the same in both runs."""
+    """Field of the environment (its path in `run.json`) that differs between two runs."""
 
     fact: str
     a: str
@@ -60,7 +60,7 @@ class Difference:
 
 
 def differences(a: Environment, b: Environment, devices: Collection[Device]) -> tuple[Difference, ...]:
-    """Return every differing fact; those that matter for the devices measured come first."""
+    """Return every differing field, those that matter for the measured devices first."""
     paired = min(len(a.gpus), len(b.gpus))
     facts_a, facts_b = _all_facts(a, paired), _all_facts(b, paired)
     found = [
@@ -76,14 +76,19 @@ def differences(a: Environment, b: Environment, devices: Collection[Device]) -> 
 
 
 def unlike(first: Environment, other: Environment, device: Device) -> Iterator[str]:
-    """Yield in words where another rank's libraries or devices are not those of rank 0."""
+    """Yield, as text, the differences of another rank's libraries and devices from those of rank 0."""
     for difference in differences(first, other, {device}):
         if difference.matters and difference.fact not in OWN_SHARE:
             yield f"{difference.fact} is {difference.b}, not {difference.a}"
 
 
+def settings_text(settings: Sequence[BaseModel]) -> list[str]:
+    """Return one text per setting that differs between these runs: its name and its values, such as `rounds 3 / 5`."""
+    return [f"{name} {' / '.join(values)}" for name, values in different_settings(settings).items()]
+
+
 def different_settings(settings: Sequence[BaseModel]) -> dict[str, list[str]]:
-    """Return the settings that are not the same in all of these runs, each with its values as text."""
+    """Return the settings that differ between these runs, each with its distinct values as text."""
     values = {name: dict.fromkeys(getattr(one, name) for one in settings) for name in type(settings[0]).model_fields}
     return {
         name.removesuffix("_s").replace("_", " "): [_setting(value) for value in found]
@@ -99,12 +104,12 @@ def _setting(value: object) -> str:
 
 
 def same_machine(a: Environment, b: Environment) -> bool:
-    """Tell whether one run may hold figures of both environments: they have one CPU model and the same cards."""
+    """Return whether both environments are of one machine: the same CPU model and the same cards."""
     return (a.cpu.model, [gpu.uuid_hash for gpu in a.gpus]) == (b.cpu.model, [gpu.uuid_hash for gpu in b.gpus])
 
 
 def _all_facts(environment: Environment, paired: int) -> dict[str, Leaf]:
-    """Return the facts by their paths; a card's details only where the other run has a card in that place, too."""
+    """Return the fields by path; details of a card only if the other run has a card at that index."""
     names = ", ".join(gpu.name for gpu in environment.gpus) or None
     alike = environment.model_copy(update={"gpus": environment.gpus[:paired]})
     details = facts(alike).items()
@@ -123,9 +128,9 @@ def _equal(fact: str, a: Leaf, b: Leaf) -> bool:
 
 
 def _same_words(a: Leaf, b: Leaf) -> bool:
-    """Tell whether two texts are the same parts in another order, none of which sets what another one sets, too.
+    """Return whether two texts have the same parts in another order, and no two parts set the same variable.
 
-    Parts are parted by commas where there are any, and else by spaces.
+    Parts are separated by commas if there are any, otherwise by spaces.
     """
     if not isinstance(a, str) or not isinstance(b, str):
         return False
@@ -135,14 +140,14 @@ def _same_words(a: Leaf, b: Leaf) -> bool:
 
 
 def _rank(fact: str, devices: Collection[Device]) -> int:
-    """Return the fact's place in `MATTERS`; a place past its end for what does not matter."""
+    """Return the index of the field in `MATTERS`, or the length of `MATTERS` if the field does not matter."""
     if fnmatchcase(fact, IDENTITY) or ("gpu" not in devices and any(fnmatchcase(fact, p) for p in OF_GPUS)):
         return len(MATTERS)
     return next((rank for rank, pattern in enumerate(MATTERS) if fnmatchcase(fact, pattern)), len(MATTERS))
 
 
 def _told(fact: str, a: Leaf, b: Leaf, in_a: Environment, in_b: Environment) -> tuple[str, str]:
-    """Return both values in words; of two lists, return what each has that the other lacks."""
+    """Return both values as text; of two lists, the items that the other list lacks."""
     if isinstance(a, list) and isinstance(b, list):
         return _surplus(a, b), _surplus(b, a)
     return _value(fact, a, in_a), _value(fact, b, in_b)

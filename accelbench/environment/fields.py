@@ -1,4 +1,4 @@
-"""The environment record as a person reads it: each fact by its path in `run.json`, and its value in words."""
+"""Environment records as text: each field by its path in `run.json`, with its formatted value."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ from accelbench.profiling.text import format_bytes
 Leaf = str | int | float | bool | list[str] | None
 
 REASONS = "unknown"
-"""The field of the environment that says why facts are unknown, and is none itself."""
+"""Field of the environment with the reasons of unknown values; not a value itself."""
 ENDINGS = {"_mhz": "MHz", "_w": "W", "cpu_quota": "CPUs"}
-"""The units of numbers by how the names of their facts end."""
+"""Units of numbers by the ending of the field's name."""
 
 
 @dataclass(frozen=True)
-class Fact:
-    """A fact in words, with its label and the reason where it is unknown."""
+class LabelledValue:
+    """Field of the environment as text, with its label and, if unknown, the reason."""
 
     label: str
     value: str | None
-    """The value in words; None is unknown, which is not the same as none."""
+    """Formatted value; None if unknown, which differs from "none"."""
     reason: str | None = None
 
 
 def facts(environment: Environment) -> dict[str, Leaf]:
-    """Return each fact by its dotted path, such as `gpus.0.name`; a list of plain values is one fact."""
+    """Return each field by its dotted path, such as `gpus.0.name`; a list of plain values is one field."""
     return dict(_leaves(environment))
 
 
@@ -55,12 +55,12 @@ def _leaves(value: object, path: str = "") -> Iterator[tuple[str, Leaf]]:
 
 
 def short_revision(revision: str) -> str:
-    """Return enough of a commit to be found by, and whether the tree had more than that."""
+    """Return the first 12 digits of a commit, and `-dirty` for an uncommitted change."""
     return f"{revision[:12]}{'-dirty' * revision.endswith('-dirty')}"
 
 
 def in_words(fact: str, value: str | float | list[str]) -> str:
-    """Return a known value as it is shown: `23.5 GiB`, `1,980 MHz`, `on`."""
+    """Return the formatted value: `23.5 GiB`, `1,980 MHz`, `on`."""
     if isinstance(value, bool):
         return "on" if value else "off"
     if isinstance(value, list):

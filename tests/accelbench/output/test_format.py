@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from accelbench.format import digits, headline, metric, percent, quality_text, read, read_figure, told_metrics
+from accelbench.output.format import digits, headline, metric, percent, quality_text, read, read_figure, told_metrics
 from accelbench.profiling.records.quality import Data, Metric, Quality, WorstQuality
 from accelbench.profiling.records.record import Record
 from tests.fixtures.report_records import record, timing, training, unmeasured

@@ -29,8 +29,8 @@ TIMES = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns"))
 
 
 @dataclass(frozen=True)
-class Reading:
-    """A figure in one unit with its interval, ready to print."""
+class FormattedResult:
+    """A result in one unit with its interval, ready to print."""
 
     value: str
     """The number in words: `102.3`."""
@@ -65,7 +65,7 @@ def headline(record: Record) -> str:
     return str(reading) if reading else f"{record.status}: {record.reason}"
 
 
-def read_figure(record: Record) -> Reading | None:
+def read_figure(record: Record) -> FormattedResult | None:
     """Return the figure that the report leads with: a rate, or the time of one item or execution.
 
     It is None for a point that was not measured. Where the benchmark's work is not known, the time is the figure.
@@ -80,13 +80,13 @@ def read_figure(record: Record) -> Reading | None:
 
 def read(
     value: float, unit: str, low: float | None = None, high: float | None = None, confidence: float | None = None
-) -> Reading:
+) -> FormattedResult:
     """Scale a value by the prefix of its unit and write the interval in the same scale."""
     if not math.isfinite(value):
-        return Reading(str(value), unit, "")
+        return FormattedResult(str(value), unit, "")
     scale, unit = _scale(value, unit)
     if low is None or high is None or not value or not (math.isfinite(low) and math.isfinite(high)):
-        return Reading(digits(value / scale), unit, "")
+        return FormattedResult(digits(value / scale), unit, "")
     below, above = (value - low) / value, (high - value) / value
     significant = 4 if max(below, above) < STEADY else 3
     text = digits(value / scale, significant)
@@ -94,7 +94,7 @@ def read(
         interval = f"{digits(low / scale, significant)}–{digits(high / scale, significant)}"
     else:
         interval = f"±{percent(max(below, above))}"
-    return Reading(text, unit, interval, confidence)
+    return FormattedResult(text, unit, interval, confidence)
 
 
 def _scale(value: float, unit: str) -> tuple[float, str]:

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from rich.table import Table
 from rich.text import Text
 
-from accelbench.plain_console import PlainConsole
-from accelbench.plain_text import may_act, plain, plain_data
+from accelbench.output.console import PlainConsole
+from accelbench.output.plain_text import may_act, plain, plain_data
 from tests.conftest import ROOT
 
 ACTING = r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]"
@@ -72,16 +72,16 @@ OWN_WORDS = {
     "commands/schema.py": "JSON of our own",
     "doctor/gpu_trials.py": "a child's answer to its parent",
     "gpu_day/process.py": "a line of our own in a log",
-    "gpu_day/surroundings.py": "a child's lines in a log",
+    "gpu_day/system_facts.py": "a child's lines in a log",
     "pair/server.py": "JSON to a parent",
     "pair/side_process.py": "JSON to a child",
-    "plain_console.py": "the one way to the terminal",
+    "output/console.py": "the one way to the terminal",
 }
 """The modules that print by themselves, and why nothing that they print acts on anybody."""
 
 
 def prints(tree: ast.AST) -> Iterator[str]:
-    """The calls by which a text gets to the terminal without `accelbench.plain_console`."""
+    """The calls by which a text gets to the terminal without `accelbench.output.console`."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Call):
             name = ast.unparse(node.func)

@@ -5,19 +5,18 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from datetime import datetime, timedelta
 
-from accelbench.damage import damage_met
-from accelbench.differences import differences
-from accelbench.errors import UserError
+from accelbench.environment.differences import differences
+from accelbench.errors import UserError, damage_met
 from accelbench.execution.plan import CEILINGS
 from accelbench.execution.store import RUNS, EarlierCeilings, RunInfo, RunStore, Settings
 from accelbench.execution.suite import load_suite
-from accelbench.find_run import stored_runs
-from accelbench.forecast import of_machine
-from accelbench.format import seconds
+from accelbench.output.format import seconds
 from accelbench.profiling.analysis.course import course_of, disturbances
 from accelbench.profiling.records.environment import Environment
 from accelbench.profiling.records.point import Device, Point
 from accelbench.profiling.records.record import Record
+from accelbench.results.find_run import stored_runs
+from accelbench.results.forecast import of_machine
 
 FRESH = timedelta(hours=1)
 """The age up to which a run's ceilings stand for those of now."""

@@ -5,19 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from accelbench.damage import damage_met
-from accelbench.differences import same_machine
-from accelbench.errors import UserError
+from accelbench.environment.differences import same_machine
+from accelbench.errors import UserError, damage_met
 from accelbench.execution.plan import discover
 from accelbench.execution.store import RunInfo, RunStore, Settings
 from accelbench.execution.suite import Suite
 from accelbench.execution.time_left import Took
-from accelbench.format import counted, seconds
+from accelbench.output.format import counted, seconds
 from accelbench.profiling.records.environment import Environment
 from accelbench.profiling.records.point import Device, Point
 
-Stored = tuple[RunStore, RunInfo]
-"""A stored run, and what it says of itself."""
+StoredRunInfo = tuple[RunStore, RunInfo]
+"""A stored run with its `run.json`."""
 
 
 @dataclass(frozen=True)
@@ -99,7 +98,7 @@ def usual_seconds(suite: Suite | None, points: int, device: Device) -> float | N
     return suite.minutes * 60 / points if suite and suite.minutes and device == "cpu" else None
 
 
-def past_seconds(runs: Sequence[Stored]) -> dict[str, Took]:
+def past_seconds(runs: Sequence[StoredRunInfo]) -> dict[str, Took]:
     """Return the seconds that each point took in the last of these runs that has it, without what is damaged."""
     found: dict[str, Took] = {}
     for store, _ in runs:
@@ -113,7 +112,7 @@ def past_seconds(runs: Sequence[Stored]) -> dict[str, Took]:
     return found
 
 
-def of_machine(stores: Sequence[RunStore], here: Environment) -> list[Stored]:
+def of_machine(stores: Sequence[RunStore], here: Environment) -> list[StoredRunInfo]:
     """Return the runs on this machine that can be read, the oldest first."""
     found = []
     for store in stores:

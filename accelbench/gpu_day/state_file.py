@@ -1,4 +1,4 @@
-"""`day.json`: how each stage of a day went, so that the same command goes on where it stopped."""
+"""State file of a day, `day.json`: the state of each stage, by which the same command resumes."""
 
 from __future__ import annotations
 
@@ -8,35 +8,35 @@ from pathlib import Path
 from typing import Any, Literal
 
 from accelbench.errors import UserError
-from accelbench.writing import write_atomically
+from accelbench.output.atomic_file import write_atomically
 
-State = Literal["done", "failed", "out of time", "interrupted", "skipped", "not reached"]
-FINISHED: tuple[State, ...] = ("done", "failed")
-"""The states of stages that the next call leaves as they are."""
+StageState = Literal["done", "failed", "out of time", "interrupted", "skipped", "not reached"]
+FINISHED: tuple[StageState, ...] = ("done", "failed")
+"""States of stages that the next call does not run again."""
 
 
 @dataclass(frozen=True)
-class Entry:
-    """The course of one stage."""
+class StageEntry:
+    """State of one stage."""
 
-    state: State
+    state: StageState
     seconds: float = 0.0
-    """The wall time in seconds, summed over all calls."""
+    """Wall time in seconds, summed over all calls."""
     note: str = ""
-    """The result of the stage in words, or the reason why there is none."""
+    """Result of the stage as text, or the reason why it has none."""
 
 
-class Diary:
-    """The entries of a day, by stage; each is on disk as soon as it is made."""
+class DayState:
+    """State file of a day: the entries by stage, each written to disk at once."""
 
     def __init__(self, out: Path, card: str) -> None:
-        """Read or begin the diary in that folder; `UserError` if it is damaged or another card's."""
+        """Read or create the state file in `out`; raises UserError for a corrupt file, or one of another card."""
         self._path, self._card = out / "day.json", card
-        self.entries: dict[str, Entry] = {}
+        self.entries: dict[str, StageEntry] = {}
         if self._path.exists():
             try:
                 known: Any = json.loads(self._path.read_text(encoding="utf-8"))
-                self.entries = {stage: Entry(**entry) for stage, entry in known["stages"].items()}
+                self.entries = {stage: StageEntry(**entry) for stage, entry in known["stages"].items()}
                 theirs = known["card"]
             except (ValueError, KeyError, TypeError, AttributeError) as error:
                 raise UserError(f"{self._path} is damaged ({error}): choose another --out") from error
@@ -46,14 +46,14 @@ class Diary:
     def finished(self, stage: str) -> bool:
         return stage in self.entries and self.entries[stage].state in FINISHED
 
-    def write(self, stage: str, state: State, seconds: float = 0.0, note: str = "") -> None:
-        """Make the stage's entry; its seconds are added to those of earlier calls."""
+    def write(self, stage: str, state: StageState, seconds: float = 0.0, note: str = "") -> None:
+        """Store the entry of the stage; `seconds` are added to the time of earlier calls."""
         before = self.entries.get(stage)
-        self.entries[stage] = Entry(state, round(seconds + (before.seconds if before else 0.0), 1), note)
+        self.entries[stage] = StageEntry(state, round(seconds + (before.seconds if before else 0.0), 1), note)
         self._save()
 
     def forget(self, stage: str) -> None:
-        """Let the stage be as if it had never been."""
+        """Remove the entry of the stage."""
         self.entries.pop(stage, None)
         self._save()
 

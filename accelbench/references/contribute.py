@@ -1,4 +1,4 @@
-"""The figures of a run as references: what this machine measured, for its later runs and for others to take over."""
+"""Results of a run as references: written to `references.toml` next to the runs, for later runs on such a machine."""
 
 from __future__ import annotations
 
@@ -7,26 +7,25 @@ import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+from accelbench.execution.store import RunInfo
+from accelbench.output.atomic_file import write_atomically
+from accelbench.profiling.analysis.course import course_of, disturbances
 from accelbench.profiling.analysis.roofline import observed_clock
 from accelbench.profiling.records.record import Record
-from accelbench.references.reference import OWN, Kind, Reference, device_name, own
-from accelbench.report.stored_run import Run
-from accelbench.writing import write_atomically
+from accelbench.references.reference import OWN, Reference, ReferenceDevice, device_name, own
 
-HEAD = (
-    "# What this machine measured, by 'accelbench contribute RUN'; reports of later runs put their figures beside it.\n"
-)
+HEAD = "# Results of this machine, written by 'accelbench contribute RUN'; later runs are compared with them.\n"
 
 
-def references_of(run: Run) -> Iterator[Reference]:
-    """Yield a reference for each rate of the run that nothing disturbed."""
-    environment = run.info.environment
-    for row in run.rows:
-        record = row.record
+def references_of(info: RunInfo, records: Iterable[Record]) -> Iterator[Reference]:
+    """Yield a reference for each measured rate without disturbances."""
+    environment = info.environment
+    for record in records:
         found, device = record.rate_interval(), record.point.device
-        kind: Kind | None = "cpu" if device == "cpu" else "gpu" if device == "gpu" else None
+        kind: ReferenceDevice | None = "cpu" if device == "cpu" else "gpu" if device == "gpu" else None
         name = kind and device_name(environment, kind)
-        if kind and name and found and record.figure != "time" and not row.disturbed:
+        rated = record.status == "measured" and record.figure != "time"
+        if rated and kind and name and found and not any(disturbances(record, course_of(record))):
             yield Reference(
                 device=re.escape(name),
                 kind=kind,
@@ -36,30 +35,30 @@ def references_of(run: Run) -> Iterator[Reference]:
                 axes={axis: (value,) for axis, value in record.point.values.items()},
                 value=found[0],
                 unit=record.unit,
-                how=_how(run, record),
-                date=f"{run.info.created:%Y-%m-%d}",
-                source=_source(run),
+                how=_how(info, record),
+                date=f"{info.created:%Y-%m-%d}",
+                source=_source(info),
             )
 
 
-def contribute(run: Run, folder: Path) -> tuple[Path, int]:
-    """Write the run's references into the file beside the runs; return its path, and how many of this run it has.
+def contribute(info: RunInfo, records: Iterable[Record], folder: Path) -> tuple[Path, int]:
+    """Write the run's references to the file in `folder`; return its path and the number of references of this run.
 
-    What it has of other runs stays. Raises UserError for a file that is not understood.
+    References of other runs are kept. Raises UserError for an invalid file.
     """
-    new = list(references_of(run))
-    kept = [reference for reference in own(folder) if reference.source != _source(run)]
+    new = list(references_of(info, records))
+    kept = [reference for reference in own(folder) if reference.source != _source(info)]
     text = HEAD + "\n".join(["", *map(_table, (*kept, *new))])
     path = write_atomically(folder / OWN, lambda path: path.write_text(text, encoding="utf-8"))
     return path, len(new)
 
 
-def _source(run: Run) -> str:
-    return f"run {run.info.run_id}"
+def _source(info: RunInfo) -> str:
+    return f"run {info.run_id}"
 
 
-def _how(run: Run, record: Record) -> str:
-    environment, clock = run.info.environment, observed_clock(record)
+def _how(info: RunInfo, record: Record) -> str:
+    environment, clock = info.environment, observed_clock(record)
     driver = environment.cuda.driver if environment.cuda and record.point.device == "gpu" else None
     rounds = len(record.rounds) or 1
     parts = [f"accelbench {environment.software.accelbench}", f"{rounds} fresh process{'es' * (rounds > 1)}"]

@@ -1,4 +1,4 @@
-"""Is my number normal: figures of others beside ours, only of the same work on the same device."""
+"""References and the comparison of a run with them: only the same work on the same device is compared."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from accelbench.__main__ import main
 from accelbench.execution.plan import discover
 from accelbench.profiling.machine.vendor_peaks import PREFIXES
 from accelbench.profiling.records.work import Work
+from accelbench.references.comparison import ReferenceComparison
 from accelbench.references.reference import OWN, Reference, own, published
-from accelbench.report.standing import Standing, standings
 from accelbench.report.stored_run import Run
 from tests.fixtures.report_pages import Tags, page_of, printed
 from tests.fixtures.report_records import record, timing
@@ -51,13 +51,13 @@ def entry(**changes: Any) -> str:
     return "[[reference]]\n" + "".join(f"{name} = {value}\n" for name, value in (fields | changes).items())
 
 
-def found(path: Path, *entries: str, rate: float = 700e12, **params: Any) -> list[Standing]:
+def found(path: Path, *entries: str, rate: float = 700e12, **params: Any) -> list[ReferenceComparison]:
     store = make_run(path / "runs" / "A", [product(rate, **params)])
     (path / "runs" / OWN).write_text("\n".join(entries))
     return [
-        standing
-        for standing in standings(Run.of(store))
-        if any(other.source == "a page" for other in standing.references)
+        comparison
+        for comparison in Run.of(store).reference_comparisons
+        if any(other.source == "a page" for other in comparison.references)
     ]
 
 
@@ -73,16 +73,16 @@ def found(path: Path, *entries: str, rate: float = 700e12, **params: Any) -> lis
 def test_a_figure_is_normal_within_a_tenth_of_others(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rate: float, sentence: str
 ) -> None:
-    monkeypatch.setattr("accelbench.report.standing.published", lambda: ())
-    (standing,) = found(tmp_path, entry(), rate=rate)
-    assert standing.sentence.startswith(sentence)
-    assert standing.normal is sentence.startswith("within")
+    monkeypatch.setattr("accelbench.references.comparison.published", lambda: ())
+    (comparison,) = found(tmp_path, entry(), rate=rate)
+    assert comparison.sentence.startswith(sentence)
+    assert comparison.normal is sentence.startswith("within")
 
 
 def test_several_figures_are_a_range(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("accelbench.report.standing.published", lambda: ())
-    (standing,) = found(tmp_path, entry(), entry(value="800e12"), entry(value="750e12"), rate=500e12)
-    assert standing.sentence == "below what 3 others measured, 700 TFLOP/s to 800 TFLOP/s: 71% of the least"
+    monkeypatch.setattr("accelbench.references.comparison.published", lambda: ())
+    (comparison,) = found(tmp_path, entry(), entry(value="800e12"), entry(value="750e12"), rate=500e12)
+    assert comparison.sentence == "below what 3 others measured, 700 TFLOP/s to 800 TFLOP/s: 71% of the least"
 
 
 @pytest.mark.parametrize(
@@ -145,7 +145,7 @@ def test_a_file_that_is_not_understood_is_told_and_the_rest_is_shown(
 
 
 def test_page_and_terminal_say_it_with_the_source(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("accelbench.report.standing.published", lambda: ())
+    monkeypatch.setattr("accelbench.references.comparison.published", lambda: ())
     (tmp_path / OWN).write_text(entry(value="100e12", source="'<b>a page</b>'"))
     page = page_of(tmp_path, [product(700e12)])
     assert "700% of the most" in Tags(page).text
@@ -162,10 +162,12 @@ def test_a_run_is_contributed_once_and_stands_beside_later_ones(capsys: Captured
         assert "has 1 figure of first" in capsys.readouterr().out
     (reference,) = own(folder)
     assert (reference.value, reference.source) == (pytest.approx(700e12, rel=0.01), "run first")
-    assert [standing for standing in standings(Run.of(first)) if reference in standing.references] == []
+    assert [
+        comparison for comparison in Run.of(first).reference_comparisons if reference in comparison.references
+    ] == []
     later = Run.of(make_run(folder / "later", [product(705e12), product(705e12, n=4096)], run_id="later"))
-    (standing,) = (standing for standing in standings(later) if reference in standing.references)
-    assert standing.row.record.point.params["n"] == N
+    (comparison,) = (comparison for comparison in later.reference_comparisons if reference in comparison.references)
+    assert comparison.record.point.params["n"] == N
     make_run(folder / "other", [product(650e12)], run_id="other")
     assert main(["contribute", str(folder / "other")]) == 0
     assert {each.source for each in own(folder)} == {"run first", "run other"}
@@ -183,7 +185,7 @@ words = st.text(st.characters(codec="utf-8", exclude_categories=["C"]), min_size
 
 @given(axes=st.dictionaries(words, st.tuples(words | st.integers(0, 99)), max_size=3), how=words)
 def test_what_is_written_is_read_again(axes: dict[str, Any], how: str) -> None:
-    from accelbench.report.contribute import _table
+    from accelbench.references.contribute import _table
 
     fields = tomllib.loads(entry())["reference"][0] | {"axes": axes, "how": how}
     reference = Reference.model_validate(fields)
@@ -204,6 +206,6 @@ def test_every_published_figure_is_of_a_benchmark_and_a_card_that_there_are() ->
 def test_where_nobodys_figure_is_known_that_is_said(tmp_path: Path) -> None:
     unknown = record("nqueens")
     store = make_run(tmp_path / "A", [unknown])
-    nobody = "Nobody's figure of these points is known on AMD EPYC 9454 48-Core Processor"
+    nobody = "No reference for these points is known on AMD EPYC 9454 48-Core Processor"
     assert nobody in " ".join(printed(store).split())
     assert nobody in Tags(page_of(tmp_path, [unknown])).text

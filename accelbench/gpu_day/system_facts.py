@@ -1,4 +1,4 @@
-"""The facts that a report of something broken begins with: `python -m accelbench.gpu_day.surroundings` prints them."""
+"""System facts for a problem report; `python -m accelbench.gpu_day.system_facts` prints them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ PACKAGES = (
 
 
 def facts() -> Iterator[str]:
-    """Yield the interpreter, the programs, the variables that steer CUDA, and the packages' versions, a line each."""
+    """Yield one line each for the interpreter, programs, CUDA variables and package versions."""
     yield f"Python {platform.python_version()} at {sys.executable}, {os.cpu_count()} CPUs"
     for program in PROGRAMS:
         yield f"{program}: {shutil.which(program) or 'not found'}"
@@ -30,7 +30,7 @@ def facts() -> Iterator[str]:
 
 
 def main() -> None:
-    """Print the facts, and what nvidia-smi shows where it is."""
+    """Print the facts, and the output of nvidia-smi if it is installed."""
     for fact in facts():
         print(fact, flush=True)
     if shutil.which("nvidia-smi"):

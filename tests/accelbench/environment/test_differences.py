@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from accelbench.differences import differences, same_machine
+from accelbench.environment.differences import differences, same_machine
 from accelbench.profiling.records.environment import Environment
 from accelbench.profiling.records.point import Device
 from tests.fixtures.compare_runs import gpu, machine

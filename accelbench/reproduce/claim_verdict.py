@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-Verdict = Literal["confirmed", "refuted", "predicted", "inconclusive"]
-VERDICTS: tuple[Verdict, ...] = get_args(Verdict)
-Reason = Literal[
+ClaimVerdict = Literal["confirmed", "refuted", "predicted", "inconclusive"]
+VERDICTS: tuple[ClaimVerdict, ...] = get_args(ClaimVerdict)
+InconclusiveReason = Literal[
     "no such device",
     "no such point",
     "no such host",
@@ -34,10 +34,10 @@ Reason = Literal[
 class Finding:
     """Verdict with its evidence."""
 
-    verdict: Verdict
+    verdict: ClaimVerdict
     why: str
     """One sentence: what decided, or why nothing does."""
-    reason: Reason | None = None
+    reason: InconclusiveReason | None = None
     """Kind of reason; None unless inconclusive."""
     ours: str = ""
     """Measured value, shown next to the published one."""
@@ -46,15 +46,15 @@ class Finding:
 
 
 @dataclass(frozen=True)
-class Part:
-    """One of the comparisons of a claim."""
+class ClaimPart:
+    """One comparison of a claim."""
 
     text: str
     holds: bool | None
     """Whether the claim holds there; None if inconclusive."""
     figure: str = ""
     """Measured value."""
-    reason: Reason = "interval too wide"
+    reason: InconclusiveReason = "interval too wide"
     why: str = ""
     """Explanation of `reason`, if inconclusive."""
 
@@ -62,7 +62,7 @@ class Part:
 class Inconclusive(Exception):
     """A claim, or a part of one, is inconclusive; the message explains why."""
 
-    def __init__(self, reason: Reason, why: str, evidence: Sequence[str] = ()) -> None:
+    def __init__(self, reason: InconclusiveReason, why: str, evidence: Sequence[str] = ()) -> None:
         super().__init__(why)
         self.reason, self.why, self.evidence = reason, why, tuple(evidence)
 
@@ -71,12 +71,12 @@ class Inconclusive(Exception):
         return Finding("inconclusive", self.why, self.reason, evidence=self.evidence)
 
     @property
-    def part(self) -> Part:
-        return Part(self.why, None, "", self.reason, self.why)
+    def part(self) -> ClaimPart:
+        return ClaimPart(self.why, None, "", self.reason, self.why)
 
 
 def decided(
-    parts: Sequence[Part], what: str, notes: Sequence[str] = (), needs: Literal["all", "each", "one"] = "all"
+    parts: Sequence[ClaimPart], what: str, notes: Sequence[str] = (), needs: Literal["all", "each", "one"] = "all"
 ) -> Finding:
     """Return the verdict of one or more parts on the statement `what`; `notes` are appended to the sentence.
 
@@ -89,7 +89,7 @@ def decided(
     count = len(parts)
     holds, against = (sum(part.holds is wanted for part in parts) for wanted in (True, False))
 
-    def finding(verdict: Verdict, sentence: str, reason: Reason | None = None) -> Finding:
+    def finding(verdict: ClaimVerdict, sentence: str, reason: InconclusiveReason | None = None) -> Finding:
         return Finding(verdict, "; ".join(dict.fromkeys([sentence, *notes])), reason, ours, lines)
 
     def of(number: int) -> str:
