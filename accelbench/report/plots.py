@@ -1,26 +1,19 @@
-"""Drawings of single benchmarks: samples of each point, time courses, training curves."""
+"""Drawings of single points: training curves and time courses."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 
 import numpy as np
 from markupsafe import Markup
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator
-from numpy.typing import NDArray
 
-from accelbench.output.format import clip
 from accelbench.profiling.records.record import Record
-from accelbench.report.rows import Group, Row
-from accelbench.report.svg import GRID, INK, MUTED, SERIES, WIDTH, inline_svg, plot_style, tell
+from accelbench.report.rows import Row
+from accelbench.report.svg import GRID, MUTED, SERIES, WIDTH, inline_svg, plot_style, tell
 
-TICKS = 240
-"""The samples drawn per point: evenly through the sorted ones, so that the shape stays and the page stays small."""
-HIDDEN_SHARE = 0.02
-"""The part of the samples at either end that may lie outside the drawing, where it is said how many do."""
 FIRST_CURVES = ("loss", "accuracy", "precision", "recall")
 """The curves of a training that are drawn before any others, then what was evaluated on held-out data."""
 CURVES = 4
@@ -35,83 +28,6 @@ COURSE_SAMPLES = 600
 """Maximum number of samples in a time course, evenly spaced, which limits the size of the page."""
 COURSE_HIDDEN = 0.01
 """Share of the samples at either end that may lie outside a time course."""
-
-
-def samples(group: Group, rows: Sequence[Row], name: str) -> Markup:
-    """Draw the samples of these rows as deviations from each point's median: a tick each, quartiles, the interval."""
-    labels = [_label(group, row) for row in rows]
-    deviations = [_deviations(row.record) for row in rows]
-    low, high = _limits(deviations)
-    height = 0.42 * len(rows) + 0.62
-    label_width = min(0.36, 0.012 * max(map(len, labels)) + 0.03)
-    with plot_style():
-        figure = Figure(figsize=(WIDTH, height))
-        axes = figure.add_axes((label_width, 0.48 / height, 0.83 - label_width, 1 - 0.6 / height))
-        axes.grid(visible=False, axis="y")
-        axes.spines["left"].set_visible(False)
-        axes.axvline(0, color=MUTED, linewidth=1)
-        for place, (row, values) in enumerate(zip(rows, deviations, strict=True)):
-            _draw_samples(axes, place, row, values, low, high)
-        axes.set_yticks(range(len(rows)), labels)
-        axes.tick_params(axis="y", length=0, labelcolor=INK)
-        axes.set_ylim(len(rows) - 0.5, -0.5)
-        axes.set_xlim(low, high)
-        axes.xaxis.set_major_locator(MaxNLocator(7))
-        axes.xaxis.set_major_formatter(
-            FuncFormatter(lambda value, _: f"{value:+g} %".replace("-", "−") if value else "median")
-        )
-        axes.set_xlabel("time of a sample, from the point's median")
-        title = f"Samples of {group.benchmark} on {group.device}, as deviations from each point's median"
-        return inline_svg(figure, name, title)
-
-
-def _label(group: Group, row: Row) -> str:
-    return clip(group.short(row) or row.point or group.benchmark)
-
-
-def _deviations(record: Record) -> NDArray[np.float64]:
-    """Return the samples in percent from their median, sorted."""
-    assert record.timing is not None
-    return 100 * (np.sort(np.asarray(record.timing.samples)) / record.timing.summary.median - 1)
-
-
-def _limits(deviations: Sequence[NDArray[np.float64]]) -> tuple[float, float]:
-    """Return the range in percent that all points but their outermost samples span, at least ±0.5 %."""
-    low = min(float(np.quantile(values, HIDDEN_SHARE)) for values in deviations)
-    high = max(float(np.quantile(values, 1 - HIDDEN_SHARE)) for values in deviations)
-    margin = 0.04 * (high - low)
-    return min(low - margin, -0.5), max(high + margin, 0.5)
-
-
-def _draw_samples(axes: Axes, place: int, row: Row, values: NDArray[np.float64], low: float, high: float) -> None:
-    inside = values[(values >= low) & (values <= high)]
-    drawn = inside[np.linspace(0, len(inside) - 1, min(TICKS, len(inside))).round().astype(int)]
-    # One path for all ticks of a row: not-a-number lifts the pen.
-    gap = np.full(len(drawn), np.nan)
-    x = np.column_stack((drawn, drawn, gap)).ravel()
-    y = np.tile([place - 0.3, place + 0.3, np.nan], len(drawn))
-    axes.plot(x, y, color=SERIES[0], alpha=0.55, linewidth=0.8)
-    q1, q3 = np.quantile(values, (0.25, 0.75))
-    axes.plot([q1, q3], [place, place], color=SERIES[0], linewidth=7, alpha=0.3, solid_capstyle="butt")
-    assert row.record.timing is not None
-    summary = row.record.timing.summary
-    interval = [100 * (summary.ci_low / summary.median - 1), 100 * (summary.ci_high / summary.median - 1)]
-    axes.plot(interval, [place, place], color=INK, linewidth=2.2, solid_capstyle="butt")
-    outside = int(np.count_nonzero(values > high)), int(np.count_nonzero(values < low))
-    text = f"{summary.count:,} samples" + "".join(
-        f"\n{count:,} {where}" for count, where in zip(outside, ("slower →", "faster ←"), strict=True) if count
-    )
-    axes.annotate(
-        text,
-        (1, place),
-        xycoords=("axes fraction", "data"),
-        xytext=(8, 0),
-        textcoords="offset points",
-        va="center",
-        color=MUTED,
-        fontsize=8,
-        annotation_clip=False,
-    )
 
 
 def _curve_rank(base: str, curves: Collection[str]) -> int:

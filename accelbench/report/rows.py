@@ -145,6 +145,11 @@ class Group:
         return varying_axes(self.rows)
 
     @cached_property
+    def size_axis(self) -> str | None:
+        """Return the first varying axis that is a size in bytes; None if there is none."""
+        return next((axis for axis in self.varying if axis in self.rows[0].record.sizes), None)
+
+    @cached_property
     def common(self) -> str:
         """Return what the rows share: the backend, and the axes in which they do not differ."""
         record, varying = self.rows[0].record, self.varying

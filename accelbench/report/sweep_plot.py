@@ -35,11 +35,10 @@ def sweep(group: Group, environment: Environment, name: str) -> Markup | None:
 
     Both axes are logarithmic, and the machine's caches are marked. None where no axis is a size, or the sizes are few.
     """
-    sizes_of = group.rows[0].record.sizes
-    axis = next((axis for axis in group.varying if axis in sizes_of), None)
+    axis = group.size_axis
     if axis is None or len({row.record.point.values.get(axis) for row in group.rows}) < LEAST_SIZES:
         return None
-    drawn = _evenly(list(_lines(group, axis, sizes_of[axis])))
+    drawn = _evenly(list(_lines(group, axis, group.rows[0].record.sizes[axis])))
     sizes = [place for _, points in drawn for place, _ in points]
     values = [value for _, points in drawn for _, value in points]
     if not values:

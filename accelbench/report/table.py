@@ -5,12 +5,13 @@ from __future__ import annotations
 import csv
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from datetime import UTC
+from datetime import UTC, datetime, timedelta
 from itertools import islice
 from math import isnan
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -117,6 +118,7 @@ one gauge per core; `counter.<name>`.
 
 PIECE = 1000
 """Maximum number of lines in memory at once."""
+EPOCH = datetime.fromtimestamp(0, UTC)
 _ARROW = {
     "str": pa.large_string(),
     "int": pa.int64(),
@@ -131,7 +133,7 @@ _PANDAS |= {"bool": ("bool", "boolean"), "time": ("datetimetz", "datetime64[us]"
 def write_tables(store: RunStore, run: Run) -> None:
     """Write `records.csv` and `records.parquet` with all points of the run into its folder, piece by piece."""
     columns = find_columns(run.all_records())
-    schema = _schema(columns)
+    schema, kinds = _schema(columns), [kind for kind, _ in columns.values()]
     sink = pa.BufferOutputStream()  # Arrow opens no file whose name is not Unicode
 
     def write(path: Path) -> None:
@@ -140,8 +142,8 @@ def write_tables(store: RunStore, run: Run) -> None:
             table.writerow(columns)
             for lines in _pieces(run, columns):
                 table.writerows(map(_no_formulas, lines))
-                cells = dict(zip(columns, zip(*lines, strict=True), strict=True))
-                parquet.write_table(pa.Table.from_pydict(cells, schema))
+                arrays = map(_array, zip(*lines, strict=True), kinds)
+                parquet.write_table(pa.Table.from_arrays(list(arrays), schema=schema))
 
     write_atomically(store.path / "records.csv", write)
     write_atomically(store.path / "records.parquet", lambda path: path.write_bytes(sink.getvalue()))
@@ -178,6 +180,22 @@ def _schema(columns: Mapping[str, tuple[str, str]]) -> pa.Schema:
     creator = {"library": "pyarrow", "version": pa.__version__}
     pandas = {"index_columns": [], "column_indexes": [], "columns": described, "creator": creator}
     return pa.schema(fields, metadata={"pandas": json.dumps(pandas)})
+
+
+def _array(cells: Sequence[Any], kind: str) -> pa.Array:
+    """Return the cells of a column as an array, built from buffers: `pyarrow.array` would load pandas."""
+    known = np.array([cell is not None for cell in cells])
+    buffers: list[Any] = [np.packbits(known, bitorder="little")]
+    if kind == "str":
+        texts = [(cell or "").encode() for cell in cells]
+        buffers += [np.cumsum([0, *map(len, texts)], dtype=np.int64), b"".join(texts)]
+    elif kind == "bool":
+        buffers += [np.packbits([bool(cell) for cell in cells], bitorder="little")]
+    elif kind == "time":
+        buffers += [np.array([(cell - EPOCH) // timedelta(microseconds=1) for cell in cells], np.int64)]
+    else:
+        buffers += [np.array([cell or 0 for cell in cells], np.float64 if kind == "float" else np.int64)]
+    return pa.Array.from_buffers(_ARROW[kind], len(cells), [pa.py_buffer(buffer) for buffer in buffers])
 
 
 def _no_formulas(line: Sequence[Any]) -> list[Any]:

@@ -19,6 +19,7 @@ from accelbench.output.format import UNKNOWN, bound, quality_in_short, share, to
 from accelbench.report.bottleneck_text import bottleneck_in_short, bottleneck_line, bottleneck_text, shares_text
 from accelbench.report.causes import NOISY, NOISY_MARK
 from accelbench.report.rows import Group, Row, each_at_most, shell_command, trained_on
+from accelbench.report.samples_plot import samples
 from accelbench.report.section import InPage, Run, Section
 
 if TYPE_CHECKING:
@@ -83,27 +84,41 @@ def metrics_by_kind(record: Record) -> list[tuple[str, list[tuple[str, str]]]]:
 
 
 def _article(group: Group, slug: str, run: Run) -> Article:
-    from accelbench.report.plots import samples, training_curves
-    from accelbench.report.profile import profiled
-    from accelbench.report.sweep_plot import sweep
-
     rows = group.rows[: run.rows_in_page]
     numbered = list(enumerate(rows, start=1))
     curves = [(row, n) for n, row in numbered if row.record.curves][:CURVES_DRAWN]
-    profiles = [profiled(row, f"{slug}-profile-{n}", run.info.run_id) for n, row in numbered]
+    profiles = [_profiled(row, f"{slug}-profile-{n}", run) for n, row in numbered if row.record.profile]
     drawn = sorted(heapq.nlargest(SAMPLES_DRAWN, range(len(rows)), key=lambda n: _uncertainty(rows[n])))
-    drawings = [(row, training_curves(row.record, f"{slug}-curves-{n}")) for row, n in curves]
+    drawings = [(row, _curves(row, f"{slug}-curves-{n}")) for row, n in curves]
     return Article(
         group,
         slug,
         rows,
-        sweep(group, run.info.environment, f"{slug}-sweep"),
+        _sweep(group, run, f"{slug}-sweep") if group.size_axis else None,
         samples(group, [rows[n] for n in drawn], f"{slug}-samples"),
         len(drawn),
         tuple((row, drawing) for row, drawing in drawings if drawing is not None),
         tuple(found for found in profiles if found is not None),
         tuple(_notes(group)),
     )
+
+
+def _profiled(row: Row, slug: str, run: Run) -> ProfiledRow | None:
+    from accelbench.report.profile import profiled
+
+    return profiled(row, slug, run.info.run_id)
+
+
+def _curves(row: Row, name: str) -> Markup | None:
+    from accelbench.report.plots import training_curves
+
+    return training_curves(row.record, name)
+
+
+def _sweep(group: Group, run: Run, name: str) -> Markup | None:
+    from accelbench.report.sweep_plot import sweep
+
+    return sweep(group, run.info.environment, name)
 
 
 def _uncertainty(row: Row) -> float:
