@@ -29,6 +29,8 @@ from accelbench.profiling.records.record import Record
 from accelbench.report.rows import shell_command, summarize_gauges
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from accelbench.execution.store import RunInfo, RunStore
     from accelbench.report.section import Run
 
@@ -133,7 +135,7 @@ _PANDAS |= {"bool": ("bool", "boolean"), "time": ("datetimetz", "datetime64[us]"
 def write_tables(store: RunStore, run: Run) -> None:
     """Write `records.csv` and `records.parquet` with all points of the run into its folder, piece by piece."""
     columns = find_columns(run.all_records())
-    schema, kinds = _schema(columns), [kind for kind, _ in columns.values()]
+    schema = _schema(columns)
     sink = pa.BufferOutputStream()  # Arrow opens no file whose name is not Unicode
 
     def write(path: Path) -> None:
@@ -142,8 +144,7 @@ def write_tables(store: RunStore, run: Run) -> None:
             table.writerow(columns)
             for lines in _pieces(run, columns):
                 table.writerows(map(_no_formulas, lines))
-                arrays = map(_array, zip(*lines, strict=True), kinds)
-                parquet.write_table(pa.Table.from_arrays(list(arrays), schema=schema))
+                parquet.write_table(_arrow_table(lines, columns, schema))
 
     write_atomically(store.path / "records.csv", write)
     write_atomically(store.path / "records.parquet", lambda path: path.write_bytes(sink.getvalue()))
@@ -162,6 +163,21 @@ def write_joined_table(path: Path, runs: Sequence[tuple[str, Run]]) -> None:
                     table.writerows(_no_formulas([label, *line]) for line in lines)
 
     write_atomically(path, write)
+
+
+def make_table(run: Run) -> pd.DataFrame:
+    """Return one row per point, with the columns of `records.csv` in pandas' nullable types."""
+    columns = find_columns(run.all_records())
+    schema = _schema(columns)
+    tables = (_arrow_table(lines, columns, schema) for lines in _pieces(run, columns))
+    frame: pd.DataFrame = pa.concat_tables([schema.empty_table(), *tables]).to_pandas()
+    return frame
+
+
+def _arrow_table(lines: Sequence[Sequence[Any]], columns: Mapping[str, tuple[str, str]], schema: pa.Schema) -> pa.Table:
+    """Return lines with a cell per column as a table."""
+    arrays = [_array(cells, kind) for cells, (kind, _) in zip(zip(*lines, strict=True), columns.values(), strict=True)]
+    return pa.Table.from_arrays(arrays, schema=schema)
 
 
 def _schema(columns: Mapping[str, tuple[str, str]]) -> pa.Schema:
