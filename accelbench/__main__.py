@@ -84,7 +84,9 @@ class Commands(click.Group):
             return {}
         found = defaults(file, name, command, settings[name])
         told = ", ".join(f"{option} = {value}" for option, value in settings[name].items())
-        print(f"accelbench: {file} sets {told}", file=sys.stderr)
+        from accelbench.output.plain_text import one_line
+
+        print(f"accelbench: {file} sets {one_line(told)}", file=sys.stderr)
         return found
 
 

@@ -13,7 +13,6 @@ import pkgutil
 import re
 import shutil
 import subprocess
-import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -24,6 +23,7 @@ from types import ModuleType, SimpleNamespace
 from typing import Any
 
 from accelbench.kernels.device_code import CudaKernel, DeviceKernel, NumbaKernel
+from accelbench.profiling.child import module_command
 from accelbench.profiling.machine.packages import install_extra
 
 TENSOR_CORE = re.compile(r"\b(?:[HIDQ]|HG|IG|QG|UTCH|UTCQ)MMA\b")
@@ -188,8 +188,8 @@ def _compile_numba(kernel: NumbaKernel, architecture: Architecture, output: str)
 def _numba_binary(kernel: NumbaKernel, architecture: Architecture) -> tuple[bytes, str]:
     """Return (cubin, what the assembler says of it), by `accelbench.kernels.link`."""
     code = _compile_numba(kernel, architecture, "ltoir")
-    command = [sys.executable, "-m", "accelbench.kernels.link", f"sm_{architecture}"]
-    linked = subprocess.run(command, input=code, capture_output=True, cwd=Path(__file__).parents[2])
+    command = module_command("accelbench.kernels.link", f"sm_{architecture}")
+    linked = subprocess.run(command, input=code, capture_output=True)
     if linked.returncode != 0:
         raise RuntimeError(f"nvJitLink: {linked.stderr.decode()}")
     return linked.stdout, linked.stderr.decode()

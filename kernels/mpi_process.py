@@ -31,6 +31,7 @@ from typing import Any, cast
 
 from accelbench.kernels.lockstep import leave
 from accelbench.profiling.benchmark import Skip, Task, Together
+from accelbench.profiling.child import module_command
 from accelbench.profiling.machine.packages import install_extra
 from accelbench.profiling.ranks.channel import Channel, Message
 from accelbench.profiling.ranks.world import World, join, world
@@ -60,7 +61,7 @@ def mpi_process() -> Iterator[None]:
         listener.listen()
         listener.set_inheritable(True)
         process = subprocess.Popen(
-            [sys.executable, "-m", "accelbench.kernels.mpi_process", str(listener.fileno())],
+            module_command("accelbench.kernels.mpi_process", str(listener.fileno())),
             stdin=subprocess.PIPE,  # its end is what ends the process, however this one ends
             close_fds=False,  # MPICH's launcher talks through a file that it opened for the rank
             start_new_session=True,

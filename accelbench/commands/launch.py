@@ -6,7 +6,6 @@ import os
 import secrets
 import signal
 import subprocess
-import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from threading import Thread
@@ -44,6 +43,7 @@ def launch(command: Sequence[str], procs: int, nodes: int) -> int:
     from accelbench.execution.cluster import COORDINATOR, LOCAL_RANK, LOCALHOST, RANK, RANKS
     from accelbench.execution.own_network import leave_network
     from accelbench.execution.secret import SECRET
+    from accelbench.profiling.child import module_command
     from accelbench.profiling.machine.placement import on_cpus
     from accelbench.profiling.ranks.channel import Address, free_port
 
@@ -55,7 +55,7 @@ def launch(command: Sequence[str], procs: int, nodes: int) -> int:
     for rank in reversed(range(size)):
         place = {RANK: str(rank), RANKS: str(size), LOCAL_RANK: str(rank % procs), COORDINATOR: coordinator}
         place[SECRET] = secret
-        arguments = [sys.executable, "-m", "accelbench", *command]
+        arguments = module_command("accelbench", *command)
         with on_cpus(share(rank, size, sorted(os.sched_getaffinity(0)))):
             if rank == 0:
                 first = subprocess.Popen(arguments, env=os.environ | place)

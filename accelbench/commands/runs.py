@@ -25,8 +25,8 @@ def command(words: tuple[str, ...], delete: bool, yes: bool) -> None:
     from accelbench.report.index import folder_of, has_words, print_index, read_runs, write_index
     from accelbench.results.find_run import stored_runs
 
-    if delete and not words:
-        raise UserError("--delete needs words that the runs to delete are found by")
+    if delete and not any(word.strip() for word in words):
+        raise UserError("--delete needs a WORD: the runs with all WORDs are deleted")
     runs, damaged = read_runs(stored_runs(RUNS))
     for sentence in damaged:
         say(f"left out: {sentence}", stderr=True)

@@ -12,7 +12,7 @@ import click
 
 from accelbench.commands import complete_run
 from accelbench.errors import UserError
-from accelbench.execution.child import child_command
+from accelbench.profiling.child import child_command
 
 PORT = 6006
 LOOPBACK = "127.0.0.1"

@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-import sys
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
 from accelbench.doctor.check import Check
+from accelbench.profiling.child import module_command
 from accelbench.profiling.devices import DeviceMissing, is_installed
 from accelbench.profiling.devices.nvidia import LIBRARIES, Nvidia
 from accelbench.profiling.machine.nvidia.toolkit import toolkit, toolkit_version
@@ -40,8 +40,11 @@ class Trial:
     """Whether nothing can be measured on the GPU without it."""
 
 
+TRIALS = "accelbench.doctor.gpu_trials"
+
+
 def _trial(name: str, short: str, modules: tuple[str, ...], cost: str, install: str, needed: bool = False) -> Trial:
-    command = (sys.executable, "-m", "accelbench.doctor.gpu_trials", short)
+    command = tuple(module_command(TRIALS, short))
     return Trial(name, command, modules, install, cost, needed)
 
 
@@ -96,7 +99,7 @@ def run_trial(trial: Trial, limit_s: float = LIMIT_S) -> Check:
         env=os.environ | SHARING,
         start_new_session=True,  # what it starts can be ended with it
     )
-    advice = f"{trial.install}; {' '.join(('python', *trial.command[1:]))} tells more"
+    advice = f"{trial.install}; for details: python -m {TRIALS} {trial.command[-1]}"
     try:
         said, complaint = process.communicate(timeout=limit_s)
     except subprocess.TimeoutExpired:

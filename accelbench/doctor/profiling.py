@@ -145,7 +145,9 @@ def try_py_spy(root: Path = Path("/")) -> Check:
         program = find_pyspy()
     except SamplingError:
         return Check("py-spy", "missing", "not installed", "pip install py-spy", cost)
-    with subprocess.Popen([sys.executable, "-c", SLEEPER], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as sleeper:
+    with subprocess.Popen(
+        [sys.executable, "-P", "-c", SLEEPER], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as sleeper:
         assert sleeper.stdout is not None
         sleeper.stdout.readline()
         status, said = _try([str(program), "dump", "--pid", str(sleeper.pid)], ATTACH_S)
@@ -157,7 +159,7 @@ def try_py_spy(root: Path = Path("/")) -> Check:
 
 def try_plugin() -> Check:
     """Load TensorBoard, its profile plug-in and xprof together, as only some of their versions can be."""
-    status, said = _try([sys.executable, "-c", PLUGIN], IMPORT_S)
+    status, said = _try([sys.executable, "-P", "-c", PLUGIN], IMPORT_S)
     if status == 0:
         return Check("profile plug-in", "ok", f"loads: {said}")
     advice = "pip install --upgrade tensorboard tensorboard-plugin-profile xprof"

@@ -17,6 +17,7 @@ from accelbench.execution.stored_file import opened, parse, point_of, why
 from accelbench.execution.suite import ALLOWED, Allowed, KnownDevice, Rounds
 from accelbench.output.format import counted
 from accelbench.profiling.analysis.rounds import join
+from accelbench.profiling.files import find_link, lines_of, open_for_appending, replace_file
 from accelbench.profiling.machine.identity import identity_here
 from accelbench.profiling.records.environment import Environment
 from accelbench.profiling.records.point import Point
@@ -27,6 +28,8 @@ from accelbench.settings.limits import MOST_SEED
 RUNS = Path("runs")
 """The folder that holds the runs, unless they are given a place."""
 LOCK = ".lock"
+MAX_INFO_BYTES = 256 << 20
+"""Maximum size of `run.json` in bytes."""
 
 
 class Settings(Stored):
@@ -183,10 +186,10 @@ class RunStore:
         """Write the files of a run without records, or none of them."""
         try:
             self._replace_info(info)
-            self.records_path.touch()
+            os.close(open_for_appending(self.records_path))
         except OSError:
             self.close()
-            for path in (self.info_path, self._new_info_path, self.path / LOCK):
+            for path in (self.info_path, self.path / LOCK):
                 path.unlink(missing_ok=True)
             raise
 
@@ -207,6 +210,8 @@ class RunStore:
 
     def lock(self) -> None:
         """Become the one writer, or `UserError` if another process is."""
+        if link := find_link(self.path):
+            raise UserError(f"{self.path} is not resumed: {link} is a symbolic link, and a run has none")
         try:
             self._acquire()
         except OSError as error:
@@ -225,7 +230,7 @@ class RunStore:
 
     def info(self) -> RunInfo:
         """Return what the run tells of itself; `DataDamaged` if it cannot be read."""
-        with opened(self.info_path) as file:
+        with opened(self.info_path, MAX_INFO_BYTES) as file:
             return parse(RunInfo, file.read(), f"{self.info_path}")
 
     def write_info(self, info: RunInfo) -> None:
@@ -235,23 +240,16 @@ class RunStore:
         except OSError as error:
             raise RunBroken(f"cannot write {self.info_path}: {why(error)}; {self.kept()}") from error
 
-    @property
-    def _new_info_path(self) -> Path:
-        return self.path / "run.json.new"
-
     def _replace_info(self, info: RunInfo) -> None:
-        with self._new_info_path.open("w", encoding="utf-8") as file:
-            file.write(identity_here().out_of_json(info.model_dump_json(indent=2), indent=2) + "\n")
-            file.flush()
-            os.fsync(file.fileno())
-        self._new_info_path.replace(self.info_path)
+        text = identity_here().out_of_json(info.model_dump_json(indent=2), indent=2) + "\n"
+        replace_file(self.info_path, lambda new: new.write_text(text, encoding="utf-8"), sync=True)
 
     def append(self, record: Record) -> None:
         """Add one record and sync it to the disk; a failed write leaves no partial line, and is RunBroken."""
         line = (identity_here().out_of_json(record.model_dump_json()) + "\n").encode()
         try:
-            with self.records_path.open("ab", buffering=0) as file:
-                size = file.tell()
+            with open(open_for_appending(self.records_path), "ab", buffering=0) as file:
+                size = file.seek(0, os.SEEK_END)
                 try:
                     written = file.write(line)
                     if written < len(line):
@@ -345,7 +343,7 @@ class RunStore:
     def _numbered(self) -> Iterator[tuple[int, bytes]]:
         """Yield each line of the records with its number, one at a time; `DataDamaged` if there is no such file."""
         with opened(self.records_path) as file:
-            yield from enumerate(file, start=1)
+            yield from enumerate(lines_of(file, self.records_path), start=1)
 
     def turns_left(self, lines: Sequence[Record], again: Collection[Status] = ()) -> list[Turn]:
         """Return the turns that have none of these records yet, in order.
@@ -374,9 +372,7 @@ class RunStore:
             parted: dict[bool, list[bytes]] = {True: [], False: []}
             for number, line in self._numbered():
                 parted[number in damage].append(line)
-            aside, new = self.path / "records.jsonl.damaged", self.path / "records.jsonl.new"
-            with aside.open("ab") as file:
+            with open(open_for_appending(self.path / "records.jsonl.damaged"), "ab") as file:
                 file.writelines(line.rstrip(b"\n") + b"\n" for line in parted[True])
-            new.write_bytes(b"".join(parted[False]))
-            new.replace(self.records_path)
+            replace_file(self.records_path, lambda new: new.write_bytes(b"".join(parted[False])))
         return list(damage.values())

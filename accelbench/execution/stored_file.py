@@ -13,6 +13,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from accelbench.errors import DataDamaged, UserError
 from accelbench.output.plain_text import may_act, plain_data
+from accelbench.profiling.files import open_regular
 from accelbench.profiling.records.point import Point
 from accelbench.profiling.records.record import SCHEMA_VERSION
 from accelbench.profiling.records.stored import Stored, first_fault
@@ -57,10 +58,10 @@ def point_of(line: bytes) -> str | None:
 
 
 @contextmanager
-def opened(path: Path) -> Iterator[BinaryIO]:
-    """Open a file to read it; `DataDamaged` if that cannot be."""
+def opened(path: Path, max_bytes: int | None = None) -> Iterator[BinaryIO]:
+    """Open a regular file of a run for reading; `DataDamaged` if that fails, or if reading in the block does."""
     try:
-        with path.open("rb") as file:
+        with open_regular(path, max_bytes) as file:
             yield file
     except OSError as error:
         raise DataDamaged(f"cannot read {path}: {why(error)}") from None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tomllib
 from importlib.resources import files
 from pathlib import Path
 from typing import Annotated, Any
@@ -11,6 +10,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, ValidationError, fi
 
 from accelbench.errors import UserError
 from accelbench.profiling.devices import device_kind, kinds
+from accelbench.profiling.files import read_toml
 from accelbench.profiling.records.point import Device, Scalar
 from accelbench.profiling.records.stored import Stored, first_fault
 from accelbench.profiling.text import did_you_mean
@@ -84,24 +84,19 @@ def load_suite(name_or_path: str) -> Suite:
     """Return the suite of that name, or of that TOML file; `UserError` saying what is wrong with it."""
     path = Path(name_or_path)
     if name_or_path in suite_names():
-        name, text = name_or_path, (SUITES / f"{name_or_path}.toml").read_text(encoding="utf-8")
+        name, path = name_or_path, Path(str(SUITES / f"{name_or_path}.toml"))
     elif path.suffix == ".toml":
-        try:
-            name, text = path.stem, path.read_text(encoding="utf-8")
-        except UnicodeDecodeError:
-            raise UserError(f"cannot read the suite {path}: it is not UTF-8 text") from None
-        except (OSError, ValueError) as error:  # ValueError: its name has a null byte
-            raise UserError(f"cannot read the suite {path}: {getattr(error, 'strerror', error)}") from None
+        name = path.stem
     else:
         near = (
             did_you_mean(name_or_path, suite_names()) or f": there is {', '.join(suite_names())}, or name a .toml file"
         )
         raise UserError(f"no suite is called {name_or_path!r}{near}")
     try:
-        return Suite.model_validate({"name": name} | tomllib.loads(text))
+        return Suite.model_validate({"name": name} | read_toml(path))
     except ValidationError as error:
         raise UserError(f"the suite {name_or_path}: {first_fault(error)}") from None
-    except RecursionError:
-        raise UserError(f"the suite {name_or_path} is nested too deeply") from None
-    except ValueError as error:  # TOML's own, and that of a number of thousands of digits
+    except OSError as error:
+        raise UserError(f"cannot read the suite {path}: {error.strerror}") from None
+    except ValueError as error:
         raise UserError(f"the suite {name_or_path} is not valid TOML: {error}") from None

@@ -1,6 +1,6 @@
 """The template process: imports once what many workers need, and forks each of them.
 
-It is started with the argument FD (`accelbench.execution.child`), and reads requests from that socket: the JSON list of
+It is started with the argument FD (`accelbench.profiling.child`), and reads requests from that socket: the JSON list of
 modules to import, and two descriptors, which no channel carries, for the worker: its output, and its end of the channel
 to its parent. FD is a channel for the answers, two to each request: `{"pid": …}` once the worker runs, and
 `{"status": …}` when it has ended.
@@ -24,9 +24,9 @@ from pathlib import Path
 from time import monotonic, sleep
 from typing import NamedTuple
 
-from accelbench.execution.child import child_command, die_with_parent
 from accelbench.execution.plan import discover
 from accelbench.execution.worker import work
+from accelbench.profiling.child import child_command, die_with_parent
 from accelbench.profiling.host.pyspy import allow_tracing
 from accelbench.profiling.machine.nvidia.libcuda import LIBCUDA
 from accelbench.profiling.ranks.channel import Channel

@@ -12,8 +12,8 @@ from contextlib import suppress
 from typing import Protocol
 
 from accelbench.execution.affinity import one_thread_a_core
-from accelbench.execution.child import child_command
 from accelbench.execution.process_group import ProcessGroup, kill_group
+from accelbench.profiling.child import child_command
 from accelbench.profiling.ranks.channel import Channel
 
 FORKS = sys.platform == "linux" and "ACCELBENCH_NO_FORK" not in os.environ

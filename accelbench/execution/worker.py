@@ -1,6 +1,6 @@
 """The worker process: measures one point and reports it.
 
-It is a fresh interpreter with the argument FD (`accelbench.execution.child`), or was forked by one that had imported
+It is a fresh interpreter with the argument FD (`accelbench.profiling.child`), or was forked by one that had imported
 what it needs (`accelbench.execution.template`). FD is its end of the channel to its parent. From there it receives
 `{"job": …, "began": …, "runner": …}`: the `Job`, since when it pays for imports, by the clock that all processes of a
 machine share, and the number of the process that may trace it. There it sends `{"record": …}` when it is done,

@@ -15,12 +15,13 @@ from pydantic import ValidationError
 from pydantic_core import PydanticSerializationError
 
 from accelbench.execution.affinity import kept_to, one_thread_a_core
-from accelbench.execution.child import child_command
 from accelbench.execution.plan import discover
 from accelbench.execution.process_group import ProcessGroup
 from accelbench.execution.template_process import Started, Template
 from accelbench.execution.worker import Job
+from accelbench.profiling.child import child_command
 from accelbench.profiling.devices import device_kind
+from accelbench.profiling.files import open_for_appending
 from accelbench.profiling.host.pyspy import SamplingError, find_pyspy
 from accelbench.profiling.ranks.channel import Channel, Message
 from accelbench.profiling.records.point import Point
@@ -45,7 +46,7 @@ class WorkerProcess:
         """
         began = monotonic()
         self._point = job.point
-        self._output = os.open(log, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o666)
+        self._output = open_for_appending(log)
         self._last_lines: list[str] | None = None
         self._output_begin = os.lseek(self._output, 0, os.SEEK_END)
         own_end, its_end = socket.socketpair()

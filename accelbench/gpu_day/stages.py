@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from accelbench.gpu_day.process import Command
 from accelbench.profiling import PROJECT
+from accelbench.profiling.child import module_command
 from accelbench.profiling.devices import is_installed
 
 """This folder holds the packages, and in a checkout the tests."""
@@ -48,7 +48,7 @@ class DayStage:
 
 def python(*words: str | Path, folder: Path | None = None, fine: tuple[int, ...] = (0,)) -> Command:
     """Return a Python module's command line, by this interpreter."""
-    return Command([sys.executable, "-m", *map(str, words)], folder or Path.cwd(), fine)
+    return Command(module_command(*map(str, words)), folder or Path.cwd(), fine)
 
 
 def probe(plan: DayPlan) -> list[Command]:

@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 from accelbench.errors import UserError
 from accelbench.output.atomic_file import write_atomically
+from accelbench.profiling.files import read_regular
 
 StageState = Literal["done", "failed", "out of time", "interrupted", "skipped", "not reached"]
 FINISHED: tuple[StageState, ...] = ("done", "failed")
@@ -35,10 +36,10 @@ class DayState:
         self.entries: dict[str, StageEntry] = {}
         if self._path.exists():
             try:
-                known: Any = json.loads(self._path.read_text(encoding="utf-8"))
+                known: Any = json.loads(read_regular(self._path))
                 self.entries = {stage: StageEntry(**entry) for stage, entry in known["stages"].items()}
                 theirs = known["card"]
-            except (ValueError, KeyError, TypeError, AttributeError) as error:
+            except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
                 raise UserError(f"{self._path} is damaged ({error}): choose another --out") from error
             if theirs != card:
                 raise UserError(f"{out} holds the day of another card ({theirs}), and here is {card}: choose an --out")

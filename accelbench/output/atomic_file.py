@@ -1,24 +1,21 @@
-"""Files that a reader finds whole: written beside their place, and put there in one step."""
+"""Files that are written completely or not at all."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from pathlib import Path
 
 from accelbench.errors import RunBroken
+from accelbench.profiling.files import replace_file
 
 
 def write_atomically(path: Path, write: Callable[[Path], object]) -> Path:
-    """Let `write` make a file beside `path`, then put it there in one step; a reader sees the old or the new one.
+    """Call `write` with the path of a new file in the same folder, rename that file to `path`, and return `path`.
 
-    RunBroken is raised where the file cannot be written.
+    RunBroken is raised if the file cannot be written.
     """
-    new = path.with_name(f".{path.name}.{os.getpid()}.new")
     try:
-        write(new)
-        new.replace(path)
+        replace_file(path, write)
     except OSError as error:
-        new.unlink(missing_ok=True)
         raise RunBroken(f"cannot write {path}: {error.strerror or error}; the records are kept") from error
     return path

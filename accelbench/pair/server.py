@@ -16,12 +16,12 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from accelbench.errors import UserError
-from accelbench.execution.child import die_with_parent
 from accelbench.execution.plan import Choice, make_plan
 from accelbench.execution.runner import measure_turn
 from accelbench.execution.schedule import Turn
 from accelbench.execution.store import RunInfo, Settings
 from accelbench.execution.template_process import Template
+from accelbench.profiling.child import die_with_parent
 from accelbench.profiling.devices import DeviceMissing, find_device
 from accelbench.profiling.machine.environment.collect import collect
 from accelbench.profiling.records.environment import Environment

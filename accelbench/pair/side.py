@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,9 +11,10 @@ from pathlib import Path
 from accelbench.errors import UserError
 from accelbench.execution.plan import Choice
 from accelbench.pair.container import SIF, in_image, is_image
+from accelbench.profiling.child import module_command
 from accelbench.profiling.records.point import Device, Point
 
-SERVER = ("-m", "accelbench.pair.server")
+SERVER = "accelbench.pair.server"
 THIS = "."
 """The word for the Python that runs this command."""
 ENVIRONMENT = "env:"
@@ -69,8 +69,9 @@ class PairSide:
         """Return the command that starts this side; UserError where the word means nothing on this machine."""
         try:
             if is_image(self.word):
-                return in_image(self.word, ("python", *SERVER), self.variables, device)
-            return [_interpreter(self.word), *SERVER]
+                return in_image(self.word, ("python", "-m", SERVER), self.variables, device)
+            # Without the modules of the current folder, in this Python and in another that has accelbench installed.
+            return module_command(SERVER) if self.word == THIS else [_interpreter(self.word), "-P", "-m", SERVER]
         except UserError as error:
             raise UserError(f"{self.name}: {error}") from None
 
@@ -88,8 +89,6 @@ def common_name(point: Point, sides: Sequence[PairSide]) -> str:
 
 def _interpreter(word: str) -> str:
     """Return the path of the Python that is meant, its symbolic link kept: it tells an environment from another."""
-    if word == THIS:
-        return sys.executable
     path = Path(word)
     if path.is_dir():
         path = path / "bin" / "python"

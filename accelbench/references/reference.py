@@ -8,14 +8,16 @@ from __future__ import annotations
 
 import re
 import tomllib
+from collections.abc import Mapping
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, ValidationError
 
 from accelbench.errors import UserError
+from accelbench.profiling.files import read_toml
 from accelbench.profiling.machine.vendor_peaks import PREFIXES
 from accelbench.profiling.records.environment import Environment
 from accelbench.profiling.records.point import Point, Scalar
@@ -88,6 +90,9 @@ def device_name(environment: Environment, kind: ReferenceDevice) -> str | None:
     return names.pop() if len(names) == 1 and not divided else None
 
 
+_ESCAPED = re.compile(r"\\(.)", re.DOTALL)
+
+
 def _at_least(value: Scalar | None, least: int) -> bool:
     return isinstance(value, int) and value >= least
 
@@ -96,7 +101,7 @@ def _at_least(value: Scalar | None, least: int) -> bool:
 def published() -> tuple[Reference, ...]:
     """Return every figure of the table that comes with accelbench."""
     text = (files("accelbench.references") / "references.toml").read_text(encoding="utf-8")
-    return _parsed(text, "references.toml")
+    return _parsed(tomllib.loads(text), "references.toml")
 
 
 def own(folder: Path) -> tuple[Reference, ...]:
@@ -106,21 +111,22 @@ def own(folder: Path) -> tuple[Reference, ...]:
     """
     path = folder / OWN
     try:
-        text = path.read_text(encoding="utf-8")
+        content = read_toml(path)
     except FileNotFoundError:
         return ()
-    except (OSError, UnicodeDecodeError) as error:
-        raise UserError(f"{path} cannot be read: {error}") from None
-    return _parsed(text, str(path))
+    except (OSError, ValueError) as error:
+        raise UserError(f"{path} cannot be read: {getattr(error, 'strerror', None) or error}") from None
+    # The name of a device in such a file is literal: a regular expression of somebody else may take for ever.
+    return tuple(
+        reference.model_copy(update={"device": re.escape(_ESCAPED.sub(r"\1", reference.device))})
+        for reference in _parsed(content, str(path))
+    )
 
 
-def _parsed(text: str, name: str) -> tuple[Reference, ...]:
+def _parsed(content: Mapping[str, Any], name: str) -> tuple[Reference, ...]:
     try:
-        references = tuple(Reference.model_validate(entry) for entry in tomllib.loads(text).get("reference", []))
-        for reference in references:
-            re.compile(reference.device)
+        return tuple(Reference.model_validate(entry) for entry in content.get("reference", []))
     except ValidationError as error:
         raise UserError(f"{name}: {first_fault(error)}") from None
-    except (ValueError, TypeError, re.error) as error:
+    except TypeError as error:
         raise UserError(f"{name} is no table of references: {error}") from None
-    return references

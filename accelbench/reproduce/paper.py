@@ -11,6 +11,7 @@ from typing import Annotated, Any
 from pydantic import Field, ValidationError, model_validator
 
 from accelbench.errors import UserError
+from accelbench.profiling.files import read_regular
 from accelbench.profiling.records.stored import Stored, first_fault
 from accelbench.profiling.text import suggest
 from accelbench.reproduce.cores import FasterThanCoresRule, NeedsCoresRule
@@ -124,7 +125,7 @@ def load_paper(name_or_path: str) -> Paper:
     if path.suffix != ".toml":
         raise UserError(f"no paper is called {name_or_path!r}{suggest(name_or_path, paper_names())}")
     try:
-        return parse_paper(path.stem, path.read_text(encoding="utf-8"), str(path))
+        return parse_paper(path.stem, read_regular(path, follow_link=True).decode("utf-8"), str(path))
     except UnicodeDecodeError:
         raise UserError(f"cannot read the paper {path}: it is not UTF-8 text") from None
     except (OSError, ValueError) as error:  # ValueError: its name has a null byte
@@ -135,13 +136,13 @@ def parse_paper(name: str, text: str, file: str) -> Paper:
     """Return the study in a TOML text; raise `UserError` with the file and line of the first error."""
     try:
         paper = Paper.model_validate({"name": name} | tomllib.loads(text))
-    except tomllib.TOMLDecodeError as error:
-        raise UserError(f"{file} is not valid TOML: {error}") from None
     except RecursionError:
         raise UserError(f"{file} is nested too deeply") from None
     except ValidationError as error:
         place = error.errors(include_input=False, include_url=False, include_context=False)[0]["loc"]
         raise UserError(f"{file} line {line_of(text, place)}: {first_fault(error)}") from None
+    except ValueError as error:
+        raise UserError(f"{file} is not valid TOML: {error}") from None
     seen: set[str] = set()
     for table, statements in (("claim", paper.claim), ("note", paper.note)):
         for number, statement in enumerate(statements):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,34 @@ FILES = {"accelbench.toml": (), "pyproject.toml": ("tool", "accelbench")}
 """The files, of which the first that says something counts, and the tables that lead to ours."""
 
 
+MEASURED = frozenset(
+    [
+        "backend",
+        "ceilings",
+        "cores",
+        "device",
+        "even-if-disturbed",
+        "host-profile",
+        "max-seconds",
+        "new-ceilings",
+        "no-ceilings",
+        "param",
+        "quiet",
+        "require-quiet",
+        "rounds",
+        "seed",
+        "small",
+        "strategy",
+        "suite",
+        "time-limit",
+        "trace",
+        "verbose",
+    ]
+)
+"""The options that a file may set: they choose what is measured and printed. No file that lies in a folder deletes,
+names an output, sets an environment variable or trusts a network."""
+
+
 def read_settings(folder: Path) -> tuple[str, dict[str, Any]]:
     """Return the name of the file, and its options by command; empty ones where no file has any.
 
@@ -23,20 +52,27 @@ def read_settings(folder: Path) -> tuple[str, dict[str, Any]]:
     for name, tables in FILES.items():
         if not (folder / name).exists():
             continue
-        import tomllib  # every command begins here, and few folders have such a file
+        from accelbench.profiling.files import read_toml  # every command begins here, and few folders have such a file
 
         try:
-            found = tomllib.loads((folder / name).read_text(encoding="utf-8"))
-        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-            raise UserError(f"{name} cannot be read: {error}") from None
-        try:
-            for table in tables:
-                found = found.get(table, {})
-            if found:
-                return name, dict(found)
-        except (AttributeError, TypeError):
-            raise UserError(f"{name}: {'.'.join(tables)} is no table of options by command") from None
+            found: Any = read_toml(folder / name)
+        except (OSError, ValueError) as error:
+            raise UserError(f"{name} cannot be read: {getattr(error, 'strerror', None) or error}") from None
+        for number, table in enumerate(tables, start=1):
+            found = found.get(table, {})
+            if not isinstance(found, Mapping):
+                raise UserError(f"{name}: {'.'.join(tables[:number])} must be a table keyed by command name")
+        if found:
+            _refuse_others_file(folder / name)
+            return name, dict(found)
     return "", {}
+
+
+def _refuse_others_file(path: Path) -> None:
+    """Raise UserError for a file of another user than this one and root."""
+    owner = path.stat().st_uid
+    if owner not in (0, os.geteuid()):
+        raise UserError(f"{path.name} belongs to user {owner}: copy it, or run in another folder")
 
 
 def defaults(file: str, name: str, command: click.Command, options: Any) -> dict[str, Any]:
@@ -58,6 +94,8 @@ def defaults(file: str, name: str, command: click.Command, options: Any) -> dict
     for option, value in options.items():
         if option not in known:
             raise UserError(f"{file}: {name} has no option {option!r}{suggest(option, sorted(known))}")
+        if option not in MEASURED:
+            raise UserError(f"{file}: {name}.{option} is an option of the command line only")
         param = known[option]
         values = value if param.multiple and isinstance(value, list) else [value]
         if not all(isinstance(each, str | int | float) for each in values):

@@ -7,7 +7,6 @@ where xprof reads the format.
 from __future__ import annotations
 
 import subprocess
-import sys
 from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
@@ -16,6 +15,7 @@ from typing import TypeVar
 
 from pydantic import ValidationError
 
+from accelbench.profiling.child import child_command
 from accelbench.profiling.devices import device_kind
 from accelbench.profiling.records.point import Device
 from accelbench.profiling.records.stored import Stored
@@ -118,7 +118,7 @@ def device_failure(device: Device, events: EventFindings) -> str | None:
 
 def run_reader(module: str, arguments: Sequence[str], answer: type[Answer]) -> Answer | str:
     """Run a reader in a process of its own; return its answer, or why it has none."""
-    command = [sys.executable, "-m", module, *arguments]
+    command = child_command(module, *arguments)
     try:
         done = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=TIME_LIMIT_S)
     except subprocess.TimeoutExpired:

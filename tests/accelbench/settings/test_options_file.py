@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -80,8 +82,44 @@ def test_what_is_wrong_is_told_and_nothing_is_measured(
     assert told.out == ""
 
 
-@pytest.mark.parametrize("text", ["tool = 3\n", "[tool]\naccelbench = 3\n"])
+@pytest.mark.parametrize("text", ["tool = 3\n", "[tool]\naccelbench = 3\n", "[tool]\naccelbench = 'x'\n"])
 def test_what_is_no_table_is_told(capsys: Captured, folder: Path, text: str) -> None:
     (folder / "pyproject.toml").write_text(text)
     assert main([*POINTS]) == 2
-    assert "pyproject.toml: tool.accelbench is no table" in capsys.readouterr().err
+    assert "pyproject.toml: tool" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("command", "setting"),
+    [
+        (["runs"], "[runs]\ndelete = true\nyes = true\n"),
+        (["pair", ".", ".", "matmul"], "[pair]\nb = ['env:LD_PRELOAD=./evil.so']\n"),
+        (["run", "matmul"], "[run]\ntrusted-network = true\n"),
+        (["run", "matmul"], "[run]\nout = '../../elsewhere'\n"),
+        (["run", "matmul"], "[run]\nname = 'x'\n"),
+        (["export", "latest"], "[export]\nout = '../../elsewhere'\n"),
+    ],
+)
+def test_a_file_sets_only_what_is_measured(folder: Path, command: list[str], setting: str) -> None:
+    (folder / "accelbench.toml").write_text(setting)
+    assert main(command) == 2
+    assert [path.name for path in folder.iterdir()] == ["accelbench.toml"]
+
+
+def test_escape_sequences_of_a_file_do_not_reach_the_terminal(capsys: Captured, folder: Path) -> None:
+    (folder / "accelbench.toml").write_text('[run]\nparam = "op=\\u001b[2Jtriad"\n')
+    main([*POINTS])
+    assert "\x1b" not in capsys.readouterr().err
+
+
+@pytest.mark.needs("root")
+def test_a_file_of_another_user_is_refused(folder: Path) -> None:
+    (folder / "accelbench.toml").write_text("[run]\nrounds = 7\n")
+    os.chown(folder / "accelbench.toml", 65534, 65534)
+    assert main([*POINTS]) == 2
+
+
+@pytest.mark.parametrize("make", [os.mkfifo, lambda path: os.symlink("/dev/zero", path)], ids=["fifo", "endless"])
+def test_what_is_no_regular_file_is_refused(folder: Path, make: Callable[[Path], None]) -> None:
+    make(folder / "accelbench.toml")
+    assert main([*POINTS]) == 2
