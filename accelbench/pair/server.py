@@ -21,7 +21,6 @@ from accelbench.profiling.devices import DeviceMissing, find_device
 from accelbench.profiling.machine.environment.collect import collect
 from accelbench.profiling.records.environment import Environment
 from accelbench.profiling.records.point import Device, Point
-from accelbench.profiling.records.record import Record
 from accelbench.profiling.records.stored import Stored
 from accelbench.run.child import die_with_parent
 from accelbench.run.plan import Choice, make_plan
@@ -74,8 +73,9 @@ def main() -> None:
     print(plan.model_dump_json(), file=answers, flush=True)
     with Template() as template, TemporaryDirectory(prefix="accelbench-pair-") as folder:
         for line in lines:
-            record = measure(plan, plan.points[int(line)], order.settings, template, Path(folder))
-            print(record.model_dump_json(), file=answers, flush=True)
+            print(
+                measure(plan, plan.points[int(line)], order.settings, template, Path(folder)), file=answers, flush=True
+            )
 
 
 def plan_of(order: Order) -> Plan:
@@ -89,8 +89,8 @@ def plan_of(order: Order) -> Plan:
     return Plan(device=device, points=[replace(point, seed=seed) for point in points], environment=collect())
 
 
-def measure(plan: Plan, point: Point, settings: Settings, template: Template, folder: Path) -> Record:
-    """Measure the point once, in a worker of its own."""
+def measure(plan: Plan, point: Point, settings: Settings, template: Template, folder: Path) -> str:
+    """Measure the point once, in a worker of its own, and return its record as JSON."""
     assert plan.environment is not None
     info = RunInfo(
         run_id="pair",
@@ -103,7 +103,8 @@ def measure(plan: Plan, point: Point, settings: Settings, template: Template, fo
         plan=plan.points,
         environment=plan.environment,
     )
-    return measure_turn(folder, info, Turn(point, PLAIN_ROUND), None, template, folder)
+    _, text = measure_turn(folder, info, Turn(point, PLAIN_ROUND), None, template, folder)
+    return text
 
 
 if __name__ == "__main__":

@@ -247,9 +247,12 @@ class RunStore:
             os.fsync(file.fileno())
         self._new_info_path.replace(self.info_path)
 
-    def append(self, record: Record) -> None:
-        """Add one record and sync it to the disk; a failed write leaves no partial line, and is RunBroken."""
-        line = (identity_here().out_of_json(record.model_dump_json()) + "\n").encode()
+    def append(self, record: Record, text: str | None = None) -> None:
+        """Append one record, whose JSON is `text` if it is known, and sync it to the disk.
+
+        A failed write leaves no partial line, and is RunBroken.
+        """
+        line = (identity_here().out_of_json(text or record.model_dump_json()) + "\n").encode()
         try:
             with self.records_path.open("ab", buffering=0) as file:
                 size = file.tell()
