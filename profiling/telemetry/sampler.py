@@ -1,4 +1,4 @@
-"""The machine's state around one measurement: sensors sampled by a process of its own, totals read at both ends."""
+"""`TelemetrySampler`: samples the sensors in a process of its own, and reads counters at both ends."""
 
 from __future__ import annotations
 
@@ -29,12 +29,11 @@ ANSWER_S = 10.0
 
 
 class TelemetrySampler:
-    """Observes the machine while its `with` block runs; `result()` afterwards.
+    """Samples telemetry during its `with` block; `result()` returns it afterwards.
 
-    The process that reads the sensors is started here, so that it is ready by the time the block begins; `close` ends
-    it where no block did. Any sensor may be absent. The measured process uses the first so many of the visible `cards`.
-    `cpus` are the CPUs that it was kept to, if it was: what happened on the others did not disturb it. `place` are
-    the CPUs that the sensors are read on, if not where this process runs.
+    The constructor starts the sensor process, so that it is ready when the block begins; `close` ends it if no block
+    was entered. Any sensor may be missing. `cards` is the number of visible cards that the measured process uses,
+    `cpus` are the CPUs that it is limited to (None: all), and `place` those of the sensor process (None: not changed).
     """
 
     def __init__(
@@ -77,7 +76,7 @@ class TelemetrySampler:
         self._sensors.close()
 
     def result(self) -> Telemetry:
-        """Return what was observed; ask for it after the block."""
+        """Return the telemetry of the block, after the block."""
         elapsed = self._end.wall_s - self._begin.wall_s
         counters = {"wall_s": elapsed} | difference(self._begin, self._end)
         if self._readings.energy_j is not None:
@@ -95,9 +94,9 @@ class TelemetrySampler:
         )
 
     def series(self, since: float) -> dict[str, list[tuple[float, float]]]:
-        """Return each sensor over time, after the block: seconds after `since`, a moment of `perf_counter`, and value.
+        """Return the time series of each sensor, after the block: seconds since `since` (a `perf_counter` time), value.
 
-        The loads of the CPUs are their mean. Of more than `MOST_POINTS` readings every n-th is taken: none is averaged.
+        CPU loads are averaged over the CPUs. Of more than `MOST_POINTS` readings, every n-th is returned.
         """
         found: dict[str, list[tuple[float, float]]] = defaultdict(list)
         every = ceil(len(self._readings.samples) / MOST_POINTS) or 1
