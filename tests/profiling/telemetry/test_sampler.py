@@ -81,7 +81,7 @@ def test_threads_that_share_a_cpu_wait_for_it() -> None:
 import os, subprocess, sys
 os.sched_setaffinity(0, [{cpu}])
 from accelbench.profiling.telemetry.sampler import TelemetrySampler
-from tests.profiling.machine.test_telemetry_sampler import BURN, burn_here
+from tests.profiling.telemetry.test_sampler import BURN, burn_here
 rival = subprocess.Popen([sys.executable, "-c", BURN], stdout=subprocess.PIPE)
 with TelemetrySampler("cpu") as sampler:
     burn_here(0.6)
