@@ -1,4 +1,4 @@
-"""The declaration of a benchmark: what it varies over, what one execution does, how its answer is checked."""
+"""Declaration of a benchmark: its axes, the work of one execution, and the check of its answer."""
 
 from __future__ import annotations
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from selectors import EVENT_READ, DefaultSelector
 from tempfile import TemporaryDirectory
+from typing import Any
 
 from pydantic import ValidationError
 
@@ -17,6 +18,7 @@ from accelbench.execution.worker_process import WorkerProcess
 from accelbench.profiling.ranks.channel import Address, Channel, Message, free_port
 from accelbench.profiling.ranks.rendezvous import RankRefused, UnauthenticatedPeer, connect, derive
 from accelbench.profiling.records.environment import Environment
+from accelbench.profiling.records.record import Record
 
 ALIVE_SECONDS = 1.0
 """The time in seconds after which rank 0 is told again that this rank is there, while a worker measures."""
@@ -39,7 +41,7 @@ def serve(cluster: Cluster, environment: Environment) -> int:
                     leader.send(alive=True)
                 if worker is not None and worker in ready:
                     for message in worker.read():
-                        leader.send(**message)
+                        leader.send(**{name: as_json(value) for name, value in message.items()})
                         if "ended" in message:
                             selector.unregister(worker)
                 for message in leader.read() if leader in ready else ():
@@ -64,6 +66,11 @@ def serve(cluster: Cluster, environment: Environment) -> int:
                 worker.close()
             leader.close()
     raise RunBroken(f"rank {cluster.rank}: rank 0 at {cluster.host} is gone")
+
+
+def as_json(value: Any) -> Any:
+    """Return a value of a worker's message as JSON data."""
+    return value.model_dump(mode="json") if isinstance(value, Record) else value
 
 
 def _found(cluster: Cluster, environment: Environment, secret: str) -> Channel:

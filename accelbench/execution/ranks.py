@@ -13,6 +13,8 @@ from secrets import token_hex
 from time import monotonic
 from typing import Any, NamedTuple
 
+from pydantic import ValidationError
+
 from accelbench import __version__
 from accelbench.environment.differences import unlike
 from accelbench.execution.cluster import Cluster
@@ -22,7 +24,8 @@ from accelbench.profiling.ranks.channel import Address, Channel, Message, free_p
 from accelbench.profiling.ranks.rendezvous import derive
 from accelbench.profiling.records.environment import Environment
 from accelbench.profiling.records.point import Device
-from accelbench.profiling.records.stored import Stored
+from accelbench.profiling.records.record import Record
+from accelbench.profiling.records.stored import Stored, first_fault
 
 GATHER_SECONDS = 60.0
 """The time within which all ranks must have come, in seconds."""
@@ -181,12 +184,26 @@ class RemoteWorker:
         return self._channel.fileno()
 
     def read(self) -> list[Message]:
-        """Return what the worker sent, once there is something to read; its last message is `ended`."""
+        """Return the worker's messages, once there is something to read; the last one is `ended`.
+
+        The values of `record` and `measured` are validated `Record`s; an invalid one ends the worker.
+        """
         messages = self._channel.read()
         self._heard = monotonic()
-        if not self._channel.open:
-            messages.append(self._end())
-        return [message for message in messages if "alive" not in message]
+        found: list[Message] = []
+        for message in messages:
+            match message:
+                case {"record": data} | {"measured": data}:
+                    try:
+                        found.append(dict.fromkeys(message, Record.model_validate(data)))
+                    except ValidationError as error:
+                        reason = f"its record is damaged: {first_fault(error)}"
+                        return [*found, {"ended": reason, "signal": None, "tail": []}]
+                case {"alive": _}:
+                    pass
+                case _:
+                    found.append(message)
+        return found if self._channel.open else [*found, self._end()]
 
     def overdue(self) -> list[Message]:
         """Return the message `ended` if the rank itself gives no sign of life any more, and nothing while it does."""
@@ -194,6 +211,10 @@ class RemoteWorker:
 
     def _end(self) -> Message:
         return {"ended": self._peer.lose(), "signal": None, "tail": [], "lost": True}
+
+    def tail(self) -> list[str]:
+        """Return nothing: the output of another rank's worker stays there."""
+        return []
 
     def last_words(self) -> list[str]:
         """Return what the worker printed last, and where it stands."""

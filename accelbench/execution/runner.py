@@ -18,6 +18,8 @@ from time import monotonic, sleep
 from types import FrameType
 from typing import Any
 
+from pydantic_core import PydanticSerializationError
+
 from accelbench.errors import RunBroken, UserError
 from accelbench.execution.affinity import cores_missing
 from accelbench.execution.plan import discover, layout_of
@@ -75,9 +77,10 @@ def run_plan(
                 progress.started(turn)
                 order += 1
                 with _broken_by_the_system(store):
-                    record = measure_turn(store.path, info, turn, ranks, template, Path(scratch), progress.page)
-                record = record.model_copy(update={"round": turn.round, "order": order})
-                store.append(record)
+                    record, text = measure_turn(
+                        store.path, info, turn, ranks, template, Path(scratch), progress.page, order
+                    )
+                store.append(record, text)
                 if record.status != "measured":
                     over.add(str(turn.point))
                 worker_s += record.elapsed_s + record.phases.import_s
@@ -142,17 +145,24 @@ def measure_turn(
     template: Template,
     scratch: Path,
     page: Page | None = None,
-) -> Record:
-    """Return the record of one turn, measured by a process that measures nothing else.
+    order: int = 1,
+) -> tuple[Record, str]:
+    """Return the record of one turn, measured by a process that measures nothing else, and the record as JSON.
 
     `path` is the run's folder, which gets the worker's log and what is kept of profiles; `scratch` holds the machine
-    code that the rounds of a point share; `page` is where a training shows how far it is.
+    code that the rounds of a point share; `page` is where a training shows how far it is; `order` is the place of the
+    measurement in the run's sequence.
     """
+
+    def storable(record: Record) -> tuple[Record, str]:
+        record = record.model_copy(update={"round": turn.round, "order": order})
+        return record, record.model_dump_json()
+
     point = turn.point
     benchmark, started = discover()[point.benchmark], datetime.now(UTC)
     trouble = too_few(point, ranks)
     if trouble:
-        return _failed(benchmark, point, trouble, started)
+        return storable(_failed(benchmark, point, trouble, started))
     forked = _can_be_forked(benchmark, point)
     if not forked:
         template.close()  # it would only take memory from what is measured
@@ -162,15 +172,20 @@ def measure_turn(
     try:
         team = _team(path, info, turn, ranks, log, template if forked else None, code, page)
     except RankLost as lost:
-        return failed(point, Trouble(None, str(lost), [], status="skipped"), started, **benchmark.declared(point))
+        trouble = Trouble(None, str(lost), [], status="skipped")
+        return storable(failed(point, trouble, started, **benchmark.declared(point)))
     with team:
         record, trouble = team.measure(info.settings.time_limit_s or benchmark.time_limit_s)
     if trouble and trouble.signal in (signal.SIGTERM, signal.SIGINT):
         sleep(OWN_SIGNAL_SECONDS)  # ends the run here, if the signal was meant for the whole job
-    if trouble:
-        return _failed(benchmark, point, trouble, started)
-    assert record is not None
-    return record
+    if record is not None:
+        try:
+            return storable(record)
+        except PydanticSerializationError:
+            reason = "the worker's record cannot be stored: a text in it is no Unicode"
+            trouble = Trouble(None, reason, team.tail())
+    assert trouble is not None
+    return storable(_failed(benchmark, point, trouble, started))
 
 
 def _failed(benchmark: Benchmark, point: Point, trouble: Trouble, started: datetime) -> Record:

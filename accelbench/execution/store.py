@@ -244,9 +244,12 @@ class RunStore:
         text = identity_here().out_of_json(info.model_dump_json(indent=2), indent=2) + "\n"
         replace_file(self.info_path, lambda new: new.write_text(text, encoding="utf-8"), sync=True)
 
-    def append(self, record: Record) -> None:
-        """Add one record and sync it to the disk; a failed write leaves no partial line, and is RunBroken."""
-        line = (identity_here().out_of_json(record.model_dump_json()) + "\n").encode()
+    def append(self, record: Record, text: str | None = None) -> None:
+        """Append one record, whose JSON is `text` if it is known, and sync it to the disk.
+
+        A failed write leaves no partial line, and is RunBroken.
+        """
+        line = (identity_here().out_of_json(text or record.model_dump_json()) + "\n").encode()
         try:
             with open(open_for_appending(self.records_path), "ab", buffering=0) as file:
                 size = file.seek(0, os.SEEK_END)

@@ -14,8 +14,6 @@ from selectors import EVENT_READ, DefaultSelector
 from time import monotonic
 from typing import Any, NamedTuple, Protocol
 
-from pydantic import ValidationError
-
 from accelbench.profiling.analysis.step_parts import take_apart, with_exchange
 from accelbench.profiling.devices import device_kind
 from accelbench.profiling.ranks.channel import Message
@@ -23,7 +21,6 @@ from accelbench.profiling.records.bottleneck import Bottleneck
 from accelbench.profiling.records.point import Device, Point
 from accelbench.profiling.records.quality import Metric
 from accelbench.profiling.records.record import Profile, RankRecord, Record, Status
-from accelbench.profiling.records.stored import first_fault
 from accelbench.profiling.records.trace import LAUNCHING, Breakdown
 
 GRACE_SECONDS = 3.0
@@ -44,10 +41,13 @@ class Member(Protocol):
         """Return the descriptor to wait on."""
 
     def read(self) -> list[Message]:
-        """Return the messages that came; `ended` is the last."""
+        """Return the messages that came, their records validated; `ended` is the last."""
 
     def overdue(self) -> list[Message]:
         """Return `ended` where whoever tells of the worker gives no sign of life, and nothing as long as it does."""
+
+    def tail(self) -> list[str]:
+        """Return the last lines that the worker printed, also once it is closed; empty for another rank's."""
 
     def last_words(self) -> list[str]:
         """Return what the worker printed last, and where it stands."""
@@ -104,6 +104,10 @@ class Team:
             return None, trouble
         unprofiled = Profile(bottleneck=Bottleneck(reason=f"profiling failed: {trouble.reason}"))
         return self._together(measured).model_copy(update={"profile": unprofiled}), None
+
+    def tail(self) -> list[str]:
+        """Return the last lines that rank 0's worker printed."""
+        return self._members[0].tail()
 
     def _hung(self, watch: _Watch, time_limit: float) -> Trouble | None:
         """Return who did not come to an end, and where it stands."""
@@ -210,12 +214,7 @@ class _Watch:
         match message:
             case {"beat": {"stage": str(), "steps": int()} as beat}:
                 self._beats[rank] = beat
-            case {"record": found} | {"measured": found}:
-                try:
-                    record = Record.model_validate(found)
-                except ValidationError as error:
-                    self._await_others(Trouble(rank, f"its record is damaged: {first_fault(error)}", []))
-                    return
+            case {"record": Record() as record} | {"measured": Record() as record}:
                 if "measured" in message:
                     self._before_profiling[rank] = record
                     return

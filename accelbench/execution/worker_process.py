@@ -12,7 +12,6 @@ from selectors import EVENT_READ, DefaultSelector
 from time import monotonic
 
 from pydantic import ValidationError
-from pydantic_core import PydanticSerializationError
 
 from accelbench.execution.affinity import kept_to, one_thread_a_core
 from accelbench.execution.plan import discover
@@ -72,17 +71,22 @@ class WorkerProcess:
         return self._news.fileno()
 
     def read(self) -> list[Message]:
-        """Return what the worker said, once there is something to read; its last message is `ended`.
+        """Return the worker's messages, once there is something to read; the last one is `ended`.
 
-        Anything that a worker does not say ends it, with the reason why, and nothing before is taken for true.
+        The values of `record` and `measured` are validated `Record`s. An invalid message ends the worker, with the
+        reason, and the messages read together with it are dropped.
         """
         dead = self._process.has_ended()
         if dead:
             self._process.end()  # nothing that it started adds to what it said
         said = any(key.fileobj is self._channel for key, _ in self._news.select(0))
         messages = self._channel.read() if said else []
-        if fault := self._channel.fault or fault_in(messages, self._point):
-            return [self._end(fault)]
+        try:
+            if self._channel.fault:
+                raise InvalidMessage(self._channel.fault)
+            messages = validated(messages, self._point)
+        except InvalidMessage as fault:
+            return [self._end(str(fault))]
         return [*messages, self._end()] if dead or not self._channel.open else messages
 
     def overdue(self) -> list[Message]:
@@ -138,27 +142,32 @@ class WorkerProcess:
         os.close(self._output)
 
 
-def fault_in(messages: Sequence[Message], point: Point) -> str | None:
-    """Return, in words, what among these messages no worker of the point says; None where all is well."""
-    said: list[str] = []
+class InvalidMessage(ValueError):
+    """A worker's message is not part of the protocol; the text is the reason."""
+
+
+def validated(messages: Sequence[Message], point: Point) -> list[Message]:
+    """Return the messages of a worker of this point, with records validated; raise InvalidMessage."""
+    found: list[Message] = []
     for message in messages:
         match message:
             case {"beat": {"stage": str(), "steps": int()}, **rest} if not rest:
-                pass
-            case {"record": found, **rest} | {"measured": found, **rest} if not rest:
+                found.append(message)
+            case {"record": data, **rest} | {"measured": data, **rest} if not rest:
                 try:
-                    record = Record.model_validate(found)
-                    record.model_dump_json()
+                    record = Record.model_validate(data)
                 except ValidationError as error:
-                    return f"the worker's record is damaged: {first_fault(error)}"
-                except PydanticSerializationError:
-                    return "the worker's record cannot be stored: a text in it is no Unicode"
+                    raise InvalidMessage(f"the worker's record is damaged: {first_fault(error)}") from None
                 if record.point != point:
-                    return f"the worker's record is of another point: {record.point}"
-                said += message
+                    raise InvalidMessage(f"the worker's record is of another point: {record.point}")
+                found.append(dict.fromkeys(message, record))
             case _:
-                return f"the worker sent what is neither a record nor a sign of life: {str(message)[:MOST_QUOTED]!r}"
-    return "the worker sent more than one record" if len(said) > len(set(said)) else None
+                quoted = f"{str(message)[:MOST_QUOTED]!r}"
+                raise InvalidMessage(f"the worker sent neither a record nor a heartbeat: {quoted}")
+    names = [name for message in found for name in message if name != "beat"]
+    if len(names) > len(set(names)):
+        raise InvalidMessage("the worker sent more than one record")
+    return found
 
 
 def _fresh(job: Job, output: int, channel: int) -> Started:

@@ -26,7 +26,6 @@ from accelbench.profiling.devices import DeviceMissing, find_device
 from accelbench.profiling.machine.environment.collect import collect
 from accelbench.profiling.records.environment import Environment
 from accelbench.profiling.records.point import Device, Point
-from accelbench.profiling.records.record import Record
 from accelbench.profiling.records.stored import Stored
 
 PLAIN_ROUND = 2
@@ -73,8 +72,9 @@ def main() -> None:
     print(plan.model_dump_json(), file=answers, flush=True)
     with Template() as template, TemporaryDirectory(prefix="accelbench-pair-") as folder:
         for line in lines:
-            record = measure(plan, plan.points[int(line)], order.settings, template, Path(folder))
-            print(record.model_dump_json(), file=answers, flush=True)
+            print(
+                measure(plan, plan.points[int(line)], order.settings, template, Path(folder)), file=answers, flush=True
+            )
 
 
 def plan_of(order: SideRequest) -> SidePlan:
@@ -88,8 +88,8 @@ def plan_of(order: SideRequest) -> SidePlan:
     return SidePlan(device=device, points=[replace(point, seed=seed) for point in points], environment=collect())
 
 
-def measure(plan: SidePlan, point: Point, settings: Settings, template: Template, folder: Path) -> Record:
-    """Measure the point once, in a worker of its own."""
+def measure(plan: SidePlan, point: Point, settings: Settings, template: Template, folder: Path) -> str:
+    """Measure the point once, in a worker of its own, and return its record as JSON."""
     assert plan.environment is not None
     info = RunInfo(
         run_id="pair",
@@ -102,7 +102,8 @@ def measure(plan: SidePlan, point: Point, settings: Settings, template: Template
         plan=plan.points,
         environment=plan.environment,
     )
-    return measure_turn(folder, info, Turn(point, PLAIN_ROUND), None, template, folder)
+    _, text = measure_turn(folder, info, Turn(point, PLAIN_ROUND), None, template, folder)
+    return text
 
 
 if __name__ == "__main__":

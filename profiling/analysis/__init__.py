@@ -1,1 +1,1 @@
-"""The meaning of records: pure functions that take records and return answers."""
+"""Analysis of records: roofline, scaling, bottleneck, time course; pure functions without measurements."""

@@ -1,4 +1,4 @@
-"""The verdict on what holds a training back, by where the time of its steps went, and what would help."""
+"""Bottleneck of a training workload, from where the time of its steps went, with remedies."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The number of cores a device needs: throughput against cores, by a law that scales until the device limits it.
+"""Number of cores that a device needs: a law of throughput against cores, up to the limit of the device.
 
     rate(n) = min( a / (σ + (1 − σ)/n), D )
 

@@ -1,8 +1,8 @@
-"""A point's time course: whether its samples tell of one speed throughout, of a drift, or of two speeds.
+"""Time course of a point's samples: one speed throughout, a drift, two speeds, or bursts.
 
-Samples that depend on their neighbours widen an interval; these two findings say that the median is not the speed of
-anything. They are rare by chance: below one in a hundred points whose samples are independent, whatever their
-distribution, and whose rounds differ by chance, whatever the spread (`make bench-self PART=statistics`).
+With a drift or two speeds the median is not the speed of any execution. The false-positive rate of both tests is below
+1 % for independent samples of any distribution and repetitions that differ by chance
+(`make bench-self PART=statistics`).
 """
 
 from __future__ import annotations

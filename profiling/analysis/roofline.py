@@ -1,4 +1,4 @@
-"""The roofline model, and the shares of a figure: in the vendor's peak, and in the best rate measured in the same run.
+"""Roofline model: a result as a share of the vendor's peak and of the best rate measured in the same run.
 
 Williams, Waterman & Patterson, "Roofline: An Insightful Visual Performance Model for Multicore Architectures",
 Communications of the ACM 52(4), 2009.

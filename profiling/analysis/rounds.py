@@ -1,7 +1,7 @@
-"""The rounds of a point become one record: the median over fresh processes, with an interval that covers them.
+"""Repetitions of a point joined to one record: the median over processes, with an interval that covers them.
 
-A failed or skipped round decides for the point. What is counted (seconds, energy, throttled samples) adds up over the
-rounds, what is read is their median, and what says what the point is (work, peak, profile) is the first round's.
+A failed or skipped repetition decides the status of the point. Counters (seconds, energy, throttled samples) are summed
+over the repetitions, gauges are their median, and facts about the point (work, peak, profile) are the first one's.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The scaling of a training: its rate with more replicas, and what a cluster larger than those measured would reach.
+"""Scaling of a training workload: its rate by number of replicas, and a prediction for larger clusters.
 
 The prediction takes an exchange to be Hockney's model of a message, latency + bytes / bandwidth, in each of the
 2 (n - 1) turns of a ring all-reduce (R. Hockney, "The communication challenge for MPP", Parallel Computing 20 (1994);

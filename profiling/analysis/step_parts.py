@@ -1,8 +1,7 @@
-"""The parts of a step of several replicas: computing, launching, input, waiting for the slowest, and exchanging.
+"""Parts of a step of several replicas: compute, launch, input, wait for the slowest rank, and exchange.
 
-The time that the exchange adds to a step is found in two ways: the step with it beside the step without it, and the
-exchange alone. Where a trace shows the collectives, that is a third. How much of the exchange is hidden behind
-computing is the difference of the first two.
+The exchange is measured in two ways: as the difference of steps with and without it, and in isolation; collectives in a
+trace are a third. The difference of the first two is the part of the exchange that is hidden behind computation.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""How well a quality is known that was measured on so many held-out examples."""
+"""Uncertainty of a quality that was measured on a given number of held-out examples."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""The host time of a process: py-spy's stacks, each thread's CPU time, and what the machine did meanwhile.
+"""Host profiler: py-spy stacks, CPU time of each thread, and system counters of a process.
 
-A probe disturbs what it watches, however little, so none may run during the timed samples of a microbenchmark: the
-caller opens a `HostProfiler` around a training or around extra, untimed executions, and nowhere else. Of a training
-that is profiled, the steps inside `Sampling.windows` can be told from those between them.
+Profiling costs time, so it never runs during the timed samples of a microbenchmark: a `HostProfiler` is opened around
+a training run or around extra, untimed executions. In a profiled training run, `Sampling.windows` separates the
+profiled steps from the others.
 """

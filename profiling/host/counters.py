@@ -1,4 +1,4 @@
-"""The machine's counts while a process ran: cores, run queue, switches, quota, page faults, memory, disk, network.
+"""System counters of a process: cores, run queue, context switches, quota, page faults, memory, disk, network.
 
 Sources: proc_pid_stat(5), proc_pid_status(5), proc_pid_io(5), proc_pid_net(5), cgroup-v2.rst.
 """

@@ -1,8 +1,8 @@
-"""A flame graph: one SVG file that any browser opens, without a script and without a network.
+"""Flame graph as one SVG file, without scripts or network access.
 
-Each box is a function, as wide as it was seen often, upon the function that called it (Gregg, "The Flame Graph",
-Communications of the ACM 59 (2016)). The pointer held over a box tells its full name and share. The suite's own
-threads, which wait most of the time and would fill the graph, are left out, and the graph says so.
+Each box is a function, drawn above its caller; its width is its number of samples (Gregg, "The Flame Graph",
+Communications of the ACM 59 (2016)). Its tooltip has the full name and the share. The suite's own threads, which mostly
+wait, are left out, as a note in the graph says.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ UNPRINTABLE = dict.fromkeys((*range(32), 127, *range(55296, 57344), 65534, 65535
 
 @dataclass
 class FlameNode:
-    """One function and all that it called."""
+    """A function with its callees: one node of the call tree."""
 
     label: str
     kind: Kind
@@ -48,7 +48,7 @@ class FlameNode:
 
 @dataclass(frozen=True)
 class FlameBox:
-    """A box with its place: from its left edge, in looks, and rows above the ground."""
+    """A node with its position: left edge in samples, and depth."""
 
     box: FlameNode
     left: int

@@ -1,7 +1,7 @@
-"""The cost of py-spy to what it watched.
+"""Overhead of py-spy on the sampled steps.
 
-Stretches are compared by their mean, not their median: a probe that halts the work ten times a second leaves most
-steps alone.
+Windows are compared by their mean, not their median: a profiler that stops the process ten times a second does not
+slow most steps down.
 """
 
 from __future__ import annotations

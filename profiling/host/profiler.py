@@ -1,4 +1,4 @@
-"""All host probes around one process, and what they say together."""
+"""`HostProfiler`: all host profilers of one process, and their combined result."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The py-spy program: where it is, how it is started, what it wrote, and what its failures mean.
+"""The py-spy program: location, command line, output and failures.
 
 Source: py-spy 0.4, `py-spy record --help`; ptrace(2), "Ptrace access mode checking"; `Documentation/admin-guide/LSM/
 Yama.rst`.

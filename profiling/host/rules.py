@@ -1,6 +1,6 @@
-"""The rules that tell what a thread was doing, by the names of its frames, of its libraries and of the thread itself.
+"""Classification of threads by the names of their frames, libraries and of the thread itself.
 
-The rules are regular expressions over `Frame.__str__`, `name (file:line)`; what none of them names is `other`.
+The rules are regular expressions over `Frame.__str__`, `name (file:line)`; a thread without a match is `other`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""py-spy attached to a running worker, in short windows whose cost is kept below a share of the time.
+"""Sampling of a running worker with py-spy, in short windows with bounded overhead.
 
-py-spy writes what it saw only when a window ends, so that a window that is killed is lost and those before it are not.
-It cannot tell in one pass which threads run and which holds the GIL; the windows take turns (`WindowKind`).
+py-spy writes its samples at the end of a window, so that a killed window is lost, and earlier ones are not. One pass
+records either running threads or the holder of the GIL; the windows alternate between both (`WindowKind`).
 """
 
 from __future__ import annotations

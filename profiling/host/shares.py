@@ -1,7 +1,7 @@
-"""The shares of host time: of the wall time of the thread that drives the steps, and of all threads' CPU time.
+"""Shares of host time: wall time of the thread that drives the steps, and CPU time of all threads.
 
-py-spy knows what Python threads do but hardly the frameworks' own; the kernel knows how long every thread ran but not
-at what. Together they tell both.
+py-spy samples the stacks of Python threads, and hardly those of the frameworks' native threads; the kernel accounts the
+CPU time of every thread, without stacks. The shares combine both.
 """
 
 from __future__ import annotations

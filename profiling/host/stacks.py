@@ -1,4 +1,4 @@
-"""Collapsed stacks as py-spy writes them: each distinct stack once, its frames root first, and how often it was seen.
+"""Collapsed stacks in py-spy's format: each distinct stack once, root frame first, with its sample count.
 
 The format is Brendan Gregg's (https://github.com/brendangregg/FlameGraph): `frame;frame;frame count`.
 """

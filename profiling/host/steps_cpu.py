@@ -1,4 +1,4 @@
-"""The CPU time that a training's steady steps got, waited for, and were refused by a quota."""
+"""CPU time of a training workload's steady steps: time running, waiting and throttled by a quota."""
 
 from __future__ import annotations
 

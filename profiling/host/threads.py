@@ -1,4 +1,4 @@
-"""The threads of a process as the kernel accounts for them.
+"""Threads of a process, as accounted by the kernel.
 
 Sources: proc_pid_task(5), proc_pid_stat(5), Linux `Documentation/scheduler/sched-stats.rst`.
 """

@@ -1,1 +1,1 @@
-"""The machine and its state: facts, sensors, noise, peaks, memory and devices."""
+"""Facts about the machine: environment, CPU placement, memory, vendors' peaks, NVIDIA's libraries, packages."""

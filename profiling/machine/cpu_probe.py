@@ -1,4 +1,4 @@
-"""A short probe of each usable CPU, since the virtual CPUs of one machine may differ by half.
+"""Short bandwidth probe of each usable CPU, since the virtual CPUs of one machine may differ by half.
 
 The clock does not show it: what differs is how fast a core gets at its caches, where another tenant works on its other
 hardware thread. The probe adds arrays that fill half of the L2 cache, which takes vector units, caches and clock alike.

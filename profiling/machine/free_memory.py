@@ -1,4 +1,4 @@
-"""The memory that arrays may take: half of what is available, so that no benchmark drives its machine into swapping."""
+"""Memory limit of a benchmark's arrays: half of the available memory, so that the machine does not swap."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Settings that keep a library from what this CPU can do: they change a figure, and nothing else shows them.
+"""Settings that limit a library to less than the CPU's instruction sets or cores.
 
 Sources: OpenBLAS `USAGE.md` and `cpuid_x86.c`, Intel oneMKL developer guide ("Instruction Set Specific Dispatching"),
 oneDNN developer guide ("CPU Dispatcher Control"), PyTorch `aten/src/ATen/native/DispatchStub.cpp`, XLA `xla.proto`.

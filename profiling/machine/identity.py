@@ -1,7 +1,6 @@
-"""The names that tell who measured and where, and how they are taken out of a text.
+"""Names that identify a user or a host, and their removal from texts.
 
-The home folder becomes `~`, the user's name in a path `user`, and the host's name `localhost`: who reads a figure
-loses nothing by it.
+The home folder becomes `~`, the user's name in a path `user`, and the host's name `localhost`.
 """
 
 from __future__ import annotations

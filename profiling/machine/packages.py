@@ -1,4 +1,4 @@
-"""The commands that install the optional packages: the extras of this package, and the frameworks by device."""
+"""Commands that install optional packages: the extras of accelbench, and the frameworks by device."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ Extra = Literal["cpu", "gpu", "gpu13", "tpu", "jax", "torch", "mpi", "dev"]
 PackageSet = Literal["cpu", "gpu", "gpu13", "tpu"]
 """The extras that bring a device's libraries and TensorFlow."""
 FRAMEWORKS = {"tensorflow": "TensorFlow", "jax": "JAX", "torch": "PyTorch"}
-"""The backends' names in a sentence."""
+"""Names of the backends in messages."""
 TENSORFLOW_BELOW = (3, 14)
 """The first Python version that TensorFlow has no wheel for; pyproject.toml installs JAX from there on."""
 _JAX: dict[PackageSet, str] = {"gpu": "jax[cuda12]", "gpu13": "jax[cuda13]", "tpu": "jax[tpu]"}
@@ -28,7 +28,8 @@ def install_extra(extra: Extra) -> str:
 def install_framework(backend: str, packages: PackageSet) -> str:
     """Return the command that installs a backend's framework for a device's package set.
 
-    For a framework without a package for this Python it is that reason; for a foreign backend the text is empty.
+    Returns the reason if the framework has no package for this Python version, and an empty string for an unknown
+    backend.
     """
     if backend == "tensorflow" and sys.version_info >= TENSORFLOW_BELOW:
         return "it has no package for Python {}.{}".format(*sys.version_info)
@@ -39,6 +40,6 @@ def install_framework(backend: str, packages: PackageSet) -> str:
 
 
 def not_installed(backend: str, packages: PackageSet) -> str:
-    """Return that a backend's framework is not installed, with the command that installs it where that is known."""
+    """Return the message for a missing framework, with the command that installs it, if known."""
     remedy = install_framework(backend, packages)
     return f"{FRAMEWORKS.get(backend, backend)} is not installed{f': {remedy}' if remedy else ''}"

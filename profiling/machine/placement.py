@@ -1,4 +1,4 @@
-"""The CPUs that the measuring thread runs on: read at both ends, and one only for a point that works on one core."""
+"""Placement of the measuring thread: the CPUs it runs on, and pinning for points that use one core."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def cpu_for_one_core(bandwidths: Mapping[int, float]) -> int | None:
 
 
 class ThreadPlacement:
-    """Watches where the calling thread runs during its `with` block, and keeps it to one CPU if it is to."""
+    """Records the CPUs of the calling thread during its `with` block, and pins the thread if a CPU is given."""
 
     def __init__(self, cpu: int | None = None) -> None:
         self._cpu = cpu
@@ -70,7 +70,7 @@ class ThreadPlacement:
 
 
 def slow_cpu_flags(placement: Placement, bandwidths: Mapping[int, float]) -> list[str]:
-    """Say that a point which works on one core ran on a CPU that the probe had named as slower than another."""
+    """Return a sentence if a single-core point ran on a CPU that the probe found to be slower, else an empty list."""
     slow = slower_cpus(bandwidths)
     ran_on = sorted({cpu for cpu in (placement.first, placement.last) if cpu in slow})
     if not ran_on:

@@ -1,6 +1,6 @@
-"""The vendors' figures for what a device can do at most: dense, with their source, and null for the unknown.
+"""Vendors' peak rates of devices: dense, with their source; null if unknown.
 
-The figures are in `peaks.toml` beside this file. A card that is not in it has no peak: never another card's.
+The rates are in `peaks.toml` in this folder. A card that it does not list has no peak.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ PREFIXES = re.compile(r"^(NVIDIA |Tesla |GeForce )*")
 
 
 class MultiChipBoard(Stored):
-    """The vendor's figures for a board that carries several chips, each of which is a device of its own."""
+    """Vendor's peaks of a board with several chips, each of which is a device of its own."""
 
     title: str
     chips: int = Field(ge=2)
@@ -39,7 +39,7 @@ class MultiChipBoard(Stored):
 
 
 class CardPeaks(Stored):
-    """One entry of `peaks.toml`."""
+    """Vendor's peaks of a GPU: one entry of `peaks.toml`."""
 
     name: str
     """A regular expression for the driver's whole name of the card, less the vendor's prefixes."""

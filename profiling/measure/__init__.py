@@ -1,1 +1,1 @@
-"""The measurement of one point, from its declaration to its record: kernels, training workloads and their profile."""
+"""Measurement of one point, from its declaration to its record; profiling of training workloads; FLOP counts."""

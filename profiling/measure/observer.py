@@ -1,4 +1,4 @@
-"""The watch over the machine while a point is measured, and what bounds and disturbs the point on this machine."""
+"""Observer of the machine during a measurement: telemetry, noise, CPU placement, and the peak of the point."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from accelbench.profiling.telemetry.sampler import TelemetrySampler
 
 
 class Observer:
-    """Watches the machine during its `with` block, from CPUs that the point leaves free, if it leaves any.
+    """Samples telemetry during its `with` block, on CPUs that the point leaves free, if any.
 
-    `place` is where the measuring thread runs while it warms up and measures: on one CPU, if one core is to work.
+    `place` is the placement of the measuring thread during warm-up and measurement: one CPU for a single-core point.
     """
 
     def __init__(self, point: Point, environment: Environment, layout: Layout, bound: Bound) -> None:
@@ -45,11 +45,11 @@ class Observer:
         self.sampler.__exit__(kind, error, trace)
 
     def close(self) -> None:
-        """End what reads the sensors."""
+        """End the sensor process."""
         self.sampler.close()
 
     def result(self) -> dict[str, Any]:
-        """Return the telemetry of the block and the flags of what disturbed it, by the fields of a record."""
+        """Return telemetry, noise and placement of the block, by the fields of a record."""
         telemetry, kept = self.sampler.result(), self._kept
         cpus, wall_s = self._environment.cpu.logical, telemetry.counters["wall_s"]
         flags = noise_flags(telemetry, wall_s, cpus, len(kept) if kept else None, world().local_size)
@@ -59,9 +59,9 @@ class Observer:
         return {"telemetry": telemetry, "noise": flags, "placement": placement}
 
     def peak(self, bound: Bound, unit_kind: str | None) -> Peak | None:
-        """Return the vendor's peak of all devices that the point uses; None where nothing bounds its rate.
+        """Return the vendor's peak of all devices of the point; None for an unbounded rate.
 
-        It is null for a CPU that several processes share.
+        The value is null for a CPU that several processes share.
         """
         if bound.figure is None:
             return None
@@ -76,10 +76,10 @@ class Observer:
 
 
 def kept_to_cpus(point: Point, environment: Environment) -> list[int] | None:
-    """Return the CPUs of a point that was to use some of the host's only; None for all.
+    """Return the CPUs of a point that is limited to some of the host's CPUs; None for all.
 
-    The process's own mask does not tell: it is that of one thread, which an OpenMP library may have bound to one CPU.
-    It does of a rank beside others of its host: what those use, who measure the same point, does not disturb it.
+    The affinity mask is used for one of several ranks on a host only: for a single process, an OpenMP library may have
+    bound the calling thread to one CPU.
     """
     if world().local_size > 1 and hasattr(os, "sched_getaffinity"):
         return sorted(os.sched_getaffinity(0))

@@ -1,4 +1,4 @@
-"""One point from its declaration to its record: prepare, first call, verify, warm up, measure."""
+"""Measurement of one point: prepare, first call, verify, warm up, measure."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ from accelbench.profiling.trace.scalars import Readings
 
 TRACEBACK_LINES = 30
 OUT_OF_MEMORY = ("MemoryError", "OutOfMemoryError", "ResourceExhaustedError", "_ArrayMemoryError")
-"""The errors that Python, PyTorch and CuPy, TensorFlow, and NumPy raise where memory runs out."""
+"""Out-of-memory errors of Python, PyTorch and CuPy, TensorFlow, and NumPy."""
 Outcome = dict[str, Any]
-"""The fields of a record that measuring decides."""
+"""The fields of a record that are measured."""
 
 
 def measure(
@@ -49,11 +49,11 @@ def measure(
     brief: bool = False,
     tell: Callable[[Record], None] | None = None,
 ) -> Record:
-    """Measure one point; whatever goes wrong is in the record, and only Ctrl-C and death are not.
+    """Measure one point and return its record; every exception except KeyboardInterrupt becomes a failed record.
 
-    `max_seconds` bounds the sampling of a kernel. A training experiment runs for its epochs, and is then profiled:
-    `keep` says what of that is kept, and `tell` is given its record before, without the profile. A `brief` one is not
-    profiled, and may end after that sampling time: another round of the point tells its quality.
+    `max_seconds` limits the sampling of a kernel. A training workload runs for its epochs and is then profiled: `keep`
+    are the folders for the profile, and `tell` is called with the record before profiling. With `brief`, a training
+    workload is not profiled and may end after `max_seconds`; its quality is measured in another repetition.
     """
     started, begin, phase = datetime.now(UTC), perf_counter(), PhaseClock()
     declared = benchmark.declared(point)
@@ -103,7 +103,7 @@ def measure(
     try:
         found = record(outcome)
     except ValidationError as error:
-        found = record(_failure(f"what the benchmark gave cannot be stored: {first_fault(error)}"))
+        found = record(_failure(f"the benchmark's result cannot be stored: {first_fault(error)}"))
     return with_scalars(found, readings, keep)
 
 
@@ -118,7 +118,7 @@ def _failure(reason: str, hint: str = "") -> Outcome:
 
 
 def _libraries(task: Task | Training, point: Point) -> set[str]:
-    """Return what does the work of this point on the host's CPUs: a library that the task names, or a backend."""
+    """Return the library, or the backend, that does the work of this point on the host's CPUs."""
     if point.device != "cpu" or point.host_cores is not None:
         return set()
     named = task.library if isinstance(task, Task) else point.backend
@@ -126,7 +126,7 @@ def _libraries(task: Task | Training, point: Point) -> set[str]:
 
 
 def _layout(declared: Layout, known: Layout | None) -> Layout:
-    """Return what the task knows of its layout, said by the axes that the benchmark declares."""
+    """Return the layout of the task with the axes that the benchmark declares."""
     return replace(known, axes=declared.axes, input_workers=declared.input_workers) if known else declared
 
 
@@ -170,7 +170,7 @@ def time_samples(
 
 
 def _finite(metrics: Mapping[str, Metric]) -> Mapping[str, Metric]:
-    """Return the metrics; ArithmeticError if one of them is no number."""
+    """Return the metrics; raise ArithmeticError if a value is not finite."""
     for name, metric in metrics.items():
         if not math.isfinite(metric.value):
             raise ArithmeticError(f"the metric {name} is {metric.value}")
@@ -178,7 +178,7 @@ def _finite(metrics: Mapping[str, Metric]) -> Mapping[str, Metric]:
 
 
 def _memory_left(error: BaseException, device: Device) -> str:
-    """Return how much is free where memory ran out: the error itself says what was asked."""
+    """Return the free memory as text after an out-of-memory error, else an empty string."""
     if type(error).__name__ not in OUT_OF_MEMORY and "RESOURCE_EXHAUSTED" not in str(error):
         return ""
     left = device_kind(device).memory_left()

@@ -1,8 +1,8 @@
-"""The profile of a training, seen in a pass of its own: some more steps, after those that were measured.
+"""Profile of a training workload, taken in additional steps after the measured ones.
 
-The first steps of the pass are traced by the framework's profiler, and the trace says where a step's time goes. Where a
-host profile is wanted, or no trace can be had, the steps after them are sampled by py-spy. The pass begins when the
-measured training has ended and was verified: no probe ever touches a sample.
+The first steps are traced by the framework's profiler, which gives the breakdown of a step. If a host profile is
+requested, or no trace is possible, further steps are sampled by py-spy. Profiling begins after the measured training
+run has ended and was verified, so that no profiler affects a sample.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ HOST_S = 20.0
 
 
 class KeptFolders(Stored):
-    """The parts of a profile that are kept: folders within the directory of the run."""
+    """Folders in the run directory for those parts of a profile that are kept."""
 
     run: Path
     """The directory of the run."""
@@ -49,9 +49,10 @@ class KeptFolders(Stored):
 def profile_training(
     training: Training, point: Point, step_s: float, cpu: CpuTime | None = None, keep: KeptFolders | None = None
 ) -> Profile:
-    """Train for some more steps under the profilers; what they cannot say is null with its reason.
+    """Train for additional steps under the profilers and return the profile; an unknown is null with its reason.
 
-    `step_s` are the seconds of a mean measured step, by which the pass is dimensioned, `cpu` is the CPU time of all.
+    `step_s` is the mean duration of the measured steps in seconds, from which the number of profiled steps is chosen;
+    `cpu` is the CPU time of the measured steps.
     """
     begin = perf_counter()
     with TemporaryDirectory() as scratch:
@@ -75,7 +76,7 @@ def profile_training(
 
 
 def trace_steps(training: Training, point: Point, step_s: float, folder: Path) -> Capture:
-    """Trace a window of steps of a training that ends with it."""
+    """Trace a window of training steps; the training run ends after the window."""
     steps = min(MOST_STEPS, max(FEWEST_STEPS, ceil(TRACE_S / step_s)))
     if world().size > 1:
         steps = STEPS  # all ranks train them together, and each knows the time of its own steps only
@@ -85,7 +86,7 @@ def trace_steps(training: Training, point: Point, step_s: float, folder: Path) -
 
 
 def host_profile(training: Training, point: Point, folder: Path) -> HostProfile:
-    """Sample the process while it trains, several times over if a training is short."""
+    """Profile the host during training; a short training run is repeated."""
     from keras.callbacks import LambdaCallback
 
     from accelbench.profiling.host.overhead import step_overhead

@@ -1,4 +1,4 @@
-"""A training from its first step to the fields of its record: it trains, and is then looked at once more."""
+"""Measurement of a training workload: train, evaluate, verify, then profile."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ def train(
     tell: Callable[[dict[str, Any]], None],
     brief_s: float | None = None,
 ) -> dict[str, Any]:
-    """Train, evaluate and verify, then profile some more steps; return the fields of the record.
+    """Train, evaluate and verify, then profile additional steps; return the fields of the record.
 
-    What was measured is told before the profilers begin, since one of them can end the process. With `brief_s` the
-    training may end once its steps have taken so long, and is not profiled. Ranks that train together go on to the end:
-    they would not agree on when that is.
+    `tell` is called with the measured fields before profiling, since a profiler can crash the process. With `brief_s`,
+    the training run may end after that many seconds of steps, and is not profiled; runs of several ranks never end
+    early, since the ranks would not agree on the last step.
     """
     cpu = StepsCpu()
     with observer.place, observer:
@@ -62,7 +62,7 @@ def train(
 
 
 def energy_metrics(energy_j: float | None, steps: int, work: Work) -> dict[str, Metric]:
-    """Return the energy of a training per step and per thousand items: the GPU's, or that of the CPU's packages."""
+    """Return the energy of the device (GPU, or CPU packages) per step and per thousand items."""
     if energy_j is None:
         return {}
     metrics = {"energy_per_step": Metric(energy_j / steps, "J")}
@@ -72,7 +72,7 @@ def energy_metrics(energy_j: float | None, steps: int, work: Work) -> dict[str, 
 
 
 def with_scalars(record: Record, readings: Readings, keep: KeptFolders | None) -> Record:
-    """Write the record's curves beside its trace, if that is kept; what stood in the way is noted in the record."""
+    """Write the record's curves as TensorBoard scalars next to its trace, if kept; note a failure in the record."""
     if not (keep and keep.trace and record.profile):
         return record
     try:
@@ -84,7 +84,7 @@ def with_scalars(record: Record, readings: Readings, keep: KeptFolders | None) -
 
 
 def _profile(task: Training, point: Point, step_s: float, cpu: CpuTime | None, keep: KeptFolders | None) -> Profile:
-    """Return what holds the training back; a profiler that breaks costs the profile, never the measurement."""
+    """Return the profile; a failing profiler loses the profile, never the measurement."""
     try:
         return profile_training(task, point, step_s, cpu, keep)
     except Exception as error:  # noqa: BLE001 - whatever profilers and frameworks raise

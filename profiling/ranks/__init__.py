@@ -1,1 +1,1 @@
-"""The processes that measure a point together."""
+"""Ranks that measure a point together: their world, the channels between them, and their rendezvous."""

@@ -1,7 +1,7 @@
-"""The one way in which the processes of a run talk: messages, each a line of JSON, over a socket.
+"""Channel between two processes of a run: messages as lines of JSON over a socket.
 
-The runner and a worker have a pair of sockets, and the ranks of a run connections by TCP, over which each proves first
-that it is none but a rank of this run (`accelbench.profiling.ranks.rendezvous`).
+A runner and its workers use a socket pair; the ranks of a run use TCP connections, authenticated by
+`accelbench.profiling.ranks.rendezvous`.
 """
 
 from __future__ import annotations
@@ -16,22 +16,22 @@ from time import monotonic
 from typing import Any, NamedTuple
 
 LINE_BYTES = 1 << 26
-"""The longest line between processes that know each other: a record has some 20 bytes for each training step."""
+"""Maximum length of a line in bytes: a record has some 20 bytes for each training step."""
 PIECE_BYTES = 1 << 20
-"""The most that is read at once."""
+"""Maximum number of bytes of one read."""
 
 Message = dict[str, Any]
 
 
 class Address(NamedTuple):
-    """A host and a port, in words `host:port`, or `[host]:port` where the host is an IPv6 address."""
+    """Host and port; as text `host:port`, or `[host]:port` for an IPv6 address."""
 
     host: str
     port: int
 
     @classmethod
     def parse(cls, text: str) -> Address:
-        """Read what `str` writes; ValueError if it is nothing of the kind."""
+        """Parse the text form; raise ValueError if it is invalid."""
         found = re.fullmatch(r"(?:\[([^\s\[\]]+)\]|([^\s:\[\]]+)):([0-9]{1,5})", text)
         if found is None or int(found[3]) > 0xFFFF:
             raise ValueError(f"{text!r} is not HOST:PORT")
@@ -42,31 +42,31 @@ class Address(NamedTuple):
 
 
 class Channel:
-    """One end of a connection; several threads may send, and one reads."""
+    """One end of a connection; several threads may send, and one may read."""
 
     def __init__(self, end: socket.socket, limit: int = LINE_BYTES) -> None:
         self.open = True
-        """Whether more messages may come."""
+        """Whether more messages may arrive."""
         self.fault: str | None = None
-        """The reason why nothing more is read, in words, where the other end sent what is no message."""
+        """The reason why reading stopped, after an invalid message; else None."""
         self.limit = limit
-        """The longest line that is sent or read, in bytes."""
+        """Maximum length of a line in bytes."""
         self._socket = end
         self._sending = Lock()
         self._rest = bytearray()
         self._unread: deque[Message] = deque()
 
     def fileno(self) -> int:
-        """Return the descriptor to wait on."""
+        """Return the file descriptor to wait on."""
         return self._socket.fileno()
 
     @property
     def hosts(self) -> tuple[str, str]:
-        """Return the hosts of this end and of the other one, where the connection is by TCP."""
+        """Return the addresses of this end and of the other end of a TCP connection."""
         return str(self._socket.getsockname()[0]), str(self._socket.getpeername()[0])
 
     def send(self, **message: Any) -> bool:
-        """Send a message; false if the other end is gone. ValueError if the message is too long to be read there."""
+        """Send a message; return False if the connection is closed. Raises ValueError for a message over the limit."""
         line = json.dumps(message).encode()
         if len(line) > self.limit:
             raise ValueError(f"a message of {len(line):,} bytes is longer than the {self.limit:,} that are read")
@@ -78,14 +78,14 @@ class Channel:
         return True
 
     def read(self) -> list[Message]:
-        """Return the messages that are there, after waiting for a piece of one; at the end `open` is false."""
+        """Wait for data and return the complete messages; `open` is false after the last."""
         if self.open and not self._unread:
             self._fill(None)
         found, self._unread = list(self._unread), deque()
         return found
 
     def receive(self, seconds: float | None = None) -> Message | None:
-        """Return the next message; None if it does not come within so many seconds, or at the end."""
+        """Return the next message; None after the time-out, or at the end of the connection."""
         deadline = None if seconds is None else monotonic() + seconds
         while self.open and not self._unread:
             if not self._fill(None if deadline is None else max(0.0, deadline - monotonic())):
@@ -93,7 +93,7 @@ class Channel:
         return self._unread.popleft() if self._unread else None
 
     def answer(self, name: str, seconds: float) -> Any:
-        """Return what the next message of that name says, and drop all before it; None if it does not come."""
+        """Return the content of the next message with this key, and drop earlier ones; None after the time-out."""
         deadline = monotonic() + seconds
         while message := self.receive(max(0.0, deadline - monotonic())):
             if name in message:
@@ -101,14 +101,14 @@ class Channel:
         return None
 
     def close(self) -> None:
-        """End the connection at both ends, even where another process holds a copy of this one."""
+        """Close the connection at both ends, even if another process holds a copy of this end."""
         self.open = False
         with suppress(OSError):  # the other end may have closed it
             self._socket.shutdown(socket.SHUT_RDWR)
         self._socket.close()
 
     def _fill(self, seconds: float | None) -> bool:
-        """Wait for a piece, and take the messages that it completes; false if none comes within so many seconds."""
+        """Wait for data and queue the messages that it completes; return False after the time-out."""
         try:
             self._socket.settimeout(seconds)
             piece = self._socket.recv(PIECE_BYTES)
@@ -141,12 +141,12 @@ class Channel:
 
 
 def free_port(host: str) -> int:
-    """Return a port that nothing listens at, just now."""
+    """Return a free port."""
     with socket.socket(family(host)) as trial:
         trial.bind((host, 0))
         return int(trial.getsockname()[1])
 
 
 def family(host: str) -> socket.AddressFamily:
-    """Return the kind of address that this host is given by."""
+    """Return the address family of this host."""
     return socket.AF_INET6 if ":" in host else socket.AF_INET

@@ -1,7 +1,7 @@
-"""The world of processes that measure a point together: which one this is, where the others are, what each is doing.
+"""World of the ranks that measure a point together: rank and size, addresses, and the progress of this rank.
 
-A process is a rank of a world, in MPI's words. A point that one process measures is measured in a world of one. Whoever
-starts the processes tells each its place (`join`); what is measured in them asks for it (`world`).
+The terms are MPI's. A point measured by a single process has a world of size 1. A worker sets its world with `join`;
+benchmarks read it with `world`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Stage = Literal["prepare", "input", "step"]
 
 
 class World(Stored):
-    """The place of this process among those that measure a point together."""
+    """Rank, size and addresses of the processes that measure a point together."""
 
     rank: int = 0
     """The number of this process among all of them, from 0."""
@@ -55,7 +55,7 @@ class World(Stored):
 
 @dataclass
 class RankProgress:
-    """The present stage of this process, as a watcher is told it: a rank that does not come to a step holds up all."""
+    """Current stage of this rank and the time spent in each stage."""
 
     stage: Stage = "prepare"
     steps: int = 0
@@ -77,10 +77,10 @@ _WORLD = [World()]
 
 
 def world() -> World:
-    """Return this process's place; a world of one, unless it joined another."""
+    """Return the world of this process; one of size 1 unless it joined another."""
     return _WORLD[0]
 
 
 def join(world: World) -> None:
-    """Take this place."""
+    """Set the world of this process."""
     _WORLD[0] = world

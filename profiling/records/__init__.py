@@ -1,1 +1,1 @@
-"""The types that are stored: everything else stands on them, and they stand on nothing."""
+"""Stored types: the fields of `records.jsonl` and of the environment in `run.json`."""

@@ -1,4 +1,4 @@
-"""The verdict on what holds a training back."""
+"""Record of a training workload's bottleneck."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The records of what the host was seen to do while it trained."""
+"""Records of the host profiler."""
 
 from __future__ import annotations
 

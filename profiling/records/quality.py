@@ -1,4 +1,4 @@
-"""The records of whether the answer was right, and of how good it was."""
+"""Records of verification and of a model's quality."""
 
 from __future__ import annotations
 

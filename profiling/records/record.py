@@ -1,4 +1,4 @@
-"""Everything known about one measured point: each line of `records.jsonl` is the record of one of its rounds."""
+"""Record of one measured point: one line of `records.jsonl`, for one of its repetitions."""
 
 from __future__ import annotations
 

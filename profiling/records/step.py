@@ -1,4 +1,4 @@
-"""The parts that a step of several replicas is made of."""
+"""Records of the parts of a step of several replicas."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from accelbench.profiling.records.stored import Stored
 
 
 class IsolatedTimes(Stored):
-    """The parts of one rank's step that were measured apart, in seconds."""
+    """Isolated times of one rank: its steps without exchange, and its exchanges without steps, in seconds."""
 
     apart_s: list[float]
     """The seconds of each step that was trained without exchange."""

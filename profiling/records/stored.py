@@ -1,4 +1,4 @@
-"""The base of everything that is written to disk, and the bounds of what is believed when it is read again."""
+"""Base class of stored types, and the ranges of their numbers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The state of the machine while a point was measured."""
+"""Records of the machine's state during a measurement: sensors, counters, CPU placement."""
 
 from __future__ import annotations
 

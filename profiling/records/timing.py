@@ -1,4 +1,4 @@
-"""The samples of a point, their statistics, and where its wall time went."""
+"""Records of timing: phases, samples, their statistics, and repetitions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The records of a trace: its steps, its operations, and the reasons for what the readers could not tell."""
+"""Records of a trace: its steps, operations, and reasons for what is unknown."""
 
 from __future__ import annotations
 

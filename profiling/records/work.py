@@ -1,4 +1,4 @@
-"""The work of one execution, the figure of it that is reported, and the resource that bounds that figure."""
+"""Work of one execution, its reported metric, and the resource that bounds that metric."""
 
 from __future__ import annotations
 

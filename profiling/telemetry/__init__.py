@@ -1,1 +1,1 @@
-"""The state of the machine during a measurement: sensors, counters, and the noise that they show."""
+"""Telemetry of the machine during a measurement: sensors, counters, and the noise that they show."""

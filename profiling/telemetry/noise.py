@@ -1,4 +1,4 @@
-"""Naming what disturbed a measurement: its telemetry in plain words, where a figure passes a threshold."""
+"""Noise of a measurement: sentences on each disturbance in its telemetry above a threshold."""
 
 from __future__ import annotations
 
@@ -32,12 +32,11 @@ MAJOR_FAULTS_PER_S = 10.0
 def noise_flags(
     telemetry: Telemetry, elapsed_s: float, logical_cpus: int, kept_to_cpus: int | None = None, ranks_here: int = 1
 ) -> list[str]:
-    """Return the disturbances of a measurement that took `elapsed_s` seconds on a machine of so many logical CPUs.
+    """Return the disturbances of a measurement, each a sentence with its value; empty if none was observed.
 
-    `kept_to_cpus` is for one that was given only so many of them on purpose, and whose telemetry is of those: that its
-    threads wait for each other is then what is measured, and no disturbance. Of `ranks_here` on all CPUs alike, who
-    measure the point together, each would take the others for strangers. Each flag is a sentence with its figure; none
-    where nothing was seen, or nothing could be.
+    `elapsed_s` is its duration and `logical_cpus` the number of CPUs of the machine. `kept_to_cpus` is the number of
+    CPUs that the point was limited to, and that the telemetry covers: waiting of its own threads is then no
+    disturbance. For several ranks on all CPUs (`ranks_here`), the CPU time of the other ranks is no disturbance.
     """
     if elapsed_s <= 0:
         return []
@@ -49,9 +48,9 @@ def noise_flags(
 
 
 def crowded_out(telemetry: Telemetry) -> float:
-    """Return the share of the time its threads wanted a CPU in which they waited while others ran; 0 beside no others.
+    """Return the share of runnable time in which the threads waited for a CPU; 0 if no other process was running.
 
-    From about a fifth on, the time of a short execution is a whole number of the scheduler's slices, whatever it does.
+    Above about 0.2, the time of a short execution is a whole number of the scheduler's time slices.
     """
     counters = telemetry.counters
     waited, own = counters.get("process.run_queue_wait_s", 0.0), counters.get("cpu.own_s", 0.0)
@@ -59,7 +58,7 @@ def crowded_out(telemetry: Telemetry) -> float:
 
 
 def clock_flags(timing: Timing) -> list[str]:
-    """Say that the SM clock fell during the samples: the earlier ones then stem from a faster card than the later."""
+    """Return a sentence if the SM clock fell during the samples, else an empty list."""
     if timing.sm_clock_first_last is None:
         return []
     first, last = timing.sm_clock_first_last
@@ -118,7 +117,7 @@ def threads_waited(telemetry: Telemetry, elapsed_s: float, cpus: int) -> Iterato
 
 
 def _alone(telemetry: Telemetry) -> bool:
-    """Tell whether hardly anything else ran; False where that is not known."""
+    """Return whether hardly any other process ran; False if unknown."""
     other, own = telemetry.counters.get("cpu.other_s"), telemetry.counters.get("cpu.own_s", 0.0)
     return other is not None and other < CROWDING_SHARE * own
 

@@ -1,23 +1,24 @@
-"""The machine's state around one measurement: sensors sampled by a process of its own, totals read at both ends."""
+"""`TelemetrySampler`: samples the sensors in a process of its own, and reads counters at both ends."""
 
 from __future__ import annotations
 
 import json
 import os
+import socket
 import subprocess
 import sys
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import asdict, replace
 from math import ceil
-from selectors import EVENT_READ, DefaultSelector
 from statistics import mean, median
-from time import monotonic
 from types import TracebackType
+from typing import Any
 
 from accelbench.profiling import PROJECT
 from accelbench.profiling.devices import device_kind
 from accelbench.profiling.machine.environment.cpu import collect_affinity
+from accelbench.profiling.ranks.channel import Channel
 from accelbench.profiling.records.point import Device
 from accelbench.profiling.records.telemetry import Gauge, Reading, Telemetry
 from accelbench.profiling.telemetry.sensors import SensorReadings, SensorRequest
@@ -29,12 +30,11 @@ ANSWER_S = 10.0
 
 
 class TelemetrySampler:
-    """Observes the machine while its `with` block runs; `result()` afterwards.
+    """Samples telemetry during its `with` block; `result()` returns it afterwards.
 
-    The process that reads the sensors is started here, so that it is ready by the time the block begins; `close` ends
-    it where no block did. Any sensor may be absent. The measured process uses the first so many of the visible `cards`.
-    `cpus` are the CPUs that it was kept to, if it was: what happened on the others did not disturb it. `place` are
-    the CPUs that the sensors are read on, if not where this process runs.
+    The constructor starts the sensor process, so that it is ready when the block begins; `close` ends it if no block
+    was entered. Any sensor may be missing. `cards` is the number of visible cards that the measured process uses,
+    `cpus` are the CPUs that it is limited to (None: all), and `place` those of the sensor process (None: not changed).
     """
 
     def __init__(
@@ -77,7 +77,7 @@ class TelemetrySampler:
         self._sensors.close()
 
     def result(self) -> Telemetry:
-        """Return what was observed; ask for it after the block."""
+        """Return the telemetry of the block, after the block."""
         elapsed = self._end.wall_s - self._begin.wall_s
         counters = {"wall_s": elapsed} | difference(self._begin, self._end)
         if self._readings.energy_j is not None:
@@ -95,9 +95,9 @@ class TelemetrySampler:
         )
 
     def series(self, since: float) -> dict[str, list[tuple[float, float]]]:
-        """Return each sensor over time, after the block: seconds after `since`, a moment of `perf_counter`, and value.
+        """Return the time series of each sensor, after the block: seconds since `since` (a `perf_counter` time), value.
 
-        The loads of the CPUs are their mean. Of more than `MOST_POINTS` readings every n-th is taken: none is averaged.
+        CPU loads are averaged over the CPUs. Of more than `MOST_POINTS` readings, every n-th is returned.
         """
         found: dict[str, list[tuple[float, float]]] = defaultdict(list)
         every = ceil(len(self._readings.samples) / MOST_POINTS) or 1
@@ -121,82 +121,73 @@ class SensorProcess:
     A failure of that process loses the sensor readings, never the measurement.
     """
 
-    def __init__(self, watch: SensorRequest) -> None:
+    def __init__(self, request: SensorRequest) -> None:
         path = [entry for entry in sys.path if entry] + [str(PROJECT)]
-        self._buffer = b""
-        self._trouble: str | None = None
+        own_end, its_end = socket.socketpair()
+        self._channel = Channel(own_end)
+        self._failure: str | None = None
         self._process: subprocess.Popen[bytes] | None = None
-        try:
-            self._process = subprocess.Popen(
-                # Without `site`, and on the path that this process has come to, it starts in half the time.
-                [sys.executable, "-S", "-P", "-m", "accelbench.profiling.telemetry.sensors", json.dumps(asdict(watch))],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                bufsize=0,
-                env=os.environ | {"PYTHONPATH": os.pathsep.join(path)},
-            )
-        except OSError as error:  # no process more is allowed, or no memory for it
-            self._trouble = f"the process that reads them cannot be started: {error}"
+        # Without `site`, and with the path of this process, it starts in half the time.
+        command = [sys.executable, "-S", "-P", "-m", "accelbench.profiling.telemetry.sensors"]
+        with its_end:
+            try:
+                self._process = subprocess.Popen(
+                    [*command, str(its_end.fileno()), json.dumps(asdict(request))],
+                    stdin=subprocess.DEVNULL,
+                    stdout=subprocess.DEVNULL,
+                    stderr=subprocess.PIPE,
+                    pass_fds=[its_end.fileno()],
+                    env=os.environ | {"PYTHONPATH": os.pathsep.join(path)},
+                )
+            except OSError as error:  # out of processes or memory
+                self._failure = f"the process that reads them cannot be started: {error}"
 
     def begin(self) -> None:
         """Start sampling, after the process has finished its start-up."""
-        self._answer(READY_S)
+        self._answer("ready", READY_S)
         self.send("begin")
-        self._answer(ANSWER_S)
+        self._answer("begun", ANSWER_S)
 
     def send(self, command: str) -> None:
         """Send a command."""
-        if self._process is None or self._process.stdin is None or self._trouble:
-            return
-        try:
-            self._process.stdin.write(f"{command}\n".encode())
-        except BrokenPipeError:
-            self._trouble = self._stderr_tail(self._process)
+        if self._failure is None and not self._channel.send(command=command):
+            self._failure = self._exit_reason()
 
     def end(self) -> SensorReadings:
         """Return the readings, after the command `end`."""
-        answer = self._answer(ANSWER_S)
+        readings = self._answer("readings", ANSWER_S)
         self.close()
-        return (
-            SensorReadings(**json.loads(answer))
-            if answer
-            else SensorReadings(missing=[f"all sensors: {self._trouble}"])
-        )
+        if readings is None:
+            return SensorReadings(missing=[f"all sensors: {self._failure}"])
+        return SensorReadings(**readings)
 
     def close(self) -> None:
         """Kill the process."""
-        if self._process is not None:
+        self._channel.close()
+        if self._process is not None and self._process.stderr is not None:
             self._process.kill()
-            self._process.communicate()
+            self._process.wait()
+            self._process.stderr.close()
 
-    def _answer(self, seconds: float) -> bytes | None:
-        """Return the next line of its output; None after a time-out or an earlier failure."""
-        if self._process is None or self._process.stdout is None or self._trouble:
+    def _answer(self, name: str, seconds: float) -> Any:
+        """Return the content of the next message of that name; None after a time-out or an earlier failure."""
+        if self._failure is not None:
             return None
-        deadline = monotonic() + seconds
-        with DefaultSelector() as selector:
-            selector.register(self._process.stdout, EVENT_READ)
-            while b"\n" not in self._buffer:
-                if not selector.select(max(0.0, deadline - monotonic())):
-                    self._trouble = f"the process that reads them did not answer within {seconds:g} s"
-                    return None
-                piece = self._process.stdout.read(1 << 20)
-                if not piece:
-                    self._trouble = self._stderr_tail(self._process)
-                    return None
-                self._buffer += piece
-        line, _, self._buffer = self._buffer.partition(b"\n")
-        return line
+        found = self._channel.answer(name, seconds)
+        if found is None:
+            timed_out = f"the process that reads them did not answer within {seconds:g} s"
+            self._failure = timed_out if self._channel.open else self._exit_reason()
+        return found
 
-    def _stderr_tail(self, process: subprocess.Popen[bytes]) -> str:
-        """Return the exit reason of the ended process: the last line of its stderr, or its exit status."""
+    def _exit_reason(self) -> str:
+        """Return the last line of the ended process's stderr, or its exit status."""
+        assert self._process is not None
         try:
-            _, complaint = process.communicate(timeout=ANSWER_S)
+            _, stderr = self._process.communicate(timeout=ANSWER_S)
         except subprocess.TimeoutExpired:
-            return "the process that reads them closed its output"
-        said = complaint.decode(errors="replace").strip().splitlines() or [f"exit status {process.returncode}"]
-        return f"the process that reads them ended: {said[-1]}"
+            return "the process that reads them closed its channel"
+        lines = stderr.decode(errors="replace").strip().splitlines() or [f"exit status {self._process.returncode}"]
+        return f"the process that reads them ended: {lines[-1]}"
 
 
 def summarize(samples: Sequence[Sequence[Reading]]) -> dict[str, Gauge]:

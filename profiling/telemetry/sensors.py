@@ -3,10 +3,10 @@
 It is a process of its own because NVBench holds Python's global interpreter lock during the whole measurement, so that
 a thread of the measured process could not sample.
 
-`python -m accelbench.profiling.telemetry.sensors REQUEST` (a `SensorRequest` in JSON) reads one command per line from
-standard input and prints one line for each: `ready` when it can begin, `begun` after `begin`, and the `SensorReadings`
-in JSON after `end`. It exits when standard input is closed or the parent has died. Imports are kept minimal, so that it
-is ready after 0.1 s.
+`python -m accelbench.profiling.telemetry.sensors FD REQUEST` (a `SensorRequest` in JSON) communicates through a
+`Channel` at that file descriptor: it sends `ready` when it can begin, `begun` after the command `begin`, and
+`readings`, a `SensorReadings`, after the command `end`. It exits when the channel is closed or the parent has died.
+Imports are kept minimal, so that it is ready after 0.1 s.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import select
 import signal
+import socket
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -24,6 +24,8 @@ from typing import TYPE_CHECKING, Any
 
 import psutil
 
+from accelbench.profiling.ranks.channel import Channel
+
 if TYPE_CHECKING:
     from accelbench.profiling.devices import CardSensors
     from accelbench.profiling.records.telemetry import Reading
@@ -31,7 +33,7 @@ if TYPE_CHECKING:
 FIRST_S = 0.1  # so that a short measurement has a sample too, taken when the clocks have left their idle state
 TICK_S = 0.01  # /proc/stat counts in ticks of 1/100 s on nearly every kernel
 MIN_LOAD_TICKS = 10  # a load from fewer ticks would be wrong by more than a tenth
-ORPHAN_S = 1.0  # seconds between looks for the parent, which may be gone while a child of its holds the orders open
+ORPHAN_S = 1.0  # seconds between checks for the parent: a child of a dead parent may hold the channel open
 
 
 @dataclass(frozen=True)
@@ -68,46 +70,40 @@ class SensorReadings:
 
 
 def main() -> None:
-    """Watch until the end is ordered."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the measured process says when it ends
-    watch = SensorRequest(**json.loads(sys.argv[1]))
-    _move(watch.place)
-    sensors = Sensors(watch)
-    _answer("ready")
-    if _order(watch, None) != "begin":
+    """Sample until the command `end`."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C ends the measured process, which ends this one
+    channel, request = Channel(socket.socket(fileno=int(sys.argv[1]))), SensorRequest(**json.loads(sys.argv[2]))
+    _move(request.place)
+    sensors = Sensors(request)
+    channel.send(ready=True)
+    if _command(channel, request, None) != "begin":
         return
     sensors.begin()
-    _answer("begun")
-    due = perf_counter() + min(FIRST_S, watch.interval_s)
-    while (order := _order(watch, due)) is None:
+    channel.send(begun=True)
+    due = perf_counter() + min(FIRST_S, request.interval_s)
+    while (command := _command(channel, request, due)) is None:
         sensors.sample()
-        due = max(due + watch.interval_s, perf_counter())
-    if order == "end":
-        _answer(json.dumps(vars(sensors.end())))
+        due = max(due + request.interval_s, perf_counter())
+    if command == "end":
+        channel.send(readings=vars(sensors.end()))
 
 
 def _move(place: Sequence[int] | None) -> None:
-    """Run on these CPUs; a control group may forbid them all, and then it stays where it is."""
+    """Run on these CPUs; a control group may forbid them all, and then the CPUs are not changed."""
     if place and hasattr(os, "sched_setaffinity"):
         with contextlib.suppress(OSError):
             os.sched_setaffinity(0, place)
 
 
-def _order(watch: SensorRequest, due: float | None) -> str | None:
-    """Wait for the next order; None when that moment comes first; an empty one when nobody is left to give any."""
-    while os.getppid() == watch.pid:
+def _command(channel: Channel, request: SensorRequest, due: float | None) -> str | None:
+    """Return the next command; None at the time `due`; an empty string if the channel is closed or the parent dead."""
+    while channel.open and os.getppid() == request.pid:
         left = ORPHAN_S if due is None else min(ORPHAN_S, due - perf_counter())
-        if select.select([sys.stdin], [], [], max(0.0, left))[0]:
-            return sys.stdin.readline().strip()
+        if message := channel.receive(max(0.0, left)):
+            return str(message["command"])
         if due is not None and perf_counter() >= due:
             return None
     return ""
-
-
-def _answer(line: str) -> None:
-    # A parent that is gone needs no answer, and the next order says that it is.
-    with contextlib.suppress(BrokenPipeError):
-        print(line, flush=True)
 
 
 class Sensors:

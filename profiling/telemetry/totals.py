@@ -1,4 +1,4 @@
-"""The kernel's running totals for this machine and process, whose differences tell what happened in between.
+"""Counters of the kernel for this machine and process, and their differences over a measurement.
 
 Sources: proc(5), getrusage(2), Linux `Documentation/scheduler/sched-stats.rst`, cgroup-v2.rst, powercap.rst.
 """
@@ -23,7 +23,7 @@ PAGE_BYTES = resource.getpagesize()
 
 @dataclass(frozen=True)
 class Totals:
-    """One reading of every total that this machine offers."""
+    """All counters at one time."""
 
     wall_s: float
     counters: Mapping[str, float]

@@ -1,1 +1,1 @@
-"""The time of one execution: clocks, samples, statistics and verification."""
+"""Timing of one execution or training step: clocks, sampling, statistics and verification."""

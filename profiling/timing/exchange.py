@@ -1,4 +1,4 @@
-"""The parts of a distributed training's step, seen by leaving out one at a time."""
+"""Isolated times of a distributed training step: steps without exchange, and exchanges without steps."""
 
 from __future__ import annotations
 

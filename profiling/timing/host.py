@@ -1,7 +1,7 @@
-"""The host timer: repeats an execution until its time is known well enough, and says which rule ended it.
+"""Host timer: repeats an execution until its time is known well enough; clock of a point's phases.
 
-The rule is NVBench's `stdrel` criterion (NVIDIA/nvbench, `nvbench/detail/stdrel_criterion.cuh`), so that CPU and
-GPU figures are stopped alike.
+The stopping rule is NVBench's `stdrel` criterion (NVIDIA/nvbench, `nvbench/detail/stdrel_criterion.cuh`), so that CPU
+and GPU measurements stop by the same rule.
 """
 
 from __future__ import annotations
@@ -123,7 +123,7 @@ def time_host(sample: Callable[[int], float], max_seconds: float) -> Timing:
 
 
 class PhaseClock:
-    """The wall seconds spent in each phase, by the field names of `accelbench.profiling.records.timing.Phases`."""
+    """Wall time of each phase of a point in seconds, by the fields of `Phases`."""
 
     def __init__(self) -> None:
         self.seconds: dict[str, float] = {}

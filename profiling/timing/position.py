@@ -1,7 +1,6 @@
-"""How far the training of this process is, in a page of memory that the process which started it reads.
+"""Training progress, published in a shared-memory page for the parent process.
 
-A step costs one write of a number into memory: no message, no thread and no call of the system disturbs what is
-measured.
+A step costs one write to memory: no message, thread or system call disturbs the measurement.
 """
 
 from __future__ import annotations
@@ -66,9 +65,9 @@ class Page:
 
 
 def showing(trainings: int) -> Any:
-    """Return a Keras callback that writes how far so many trainings are, one after the other, to this process's page.
+    """Return a Keras callback that writes the progress of consecutive training runs to this process's page.
 
-    It goes behind the clock of the steps, and its write into the step after.
+    It follows the clock of the steps, so that its write counts as part of the next step.
     """
     import keras
 

@@ -1,9 +1,9 @@
-"""Statistics of time samples: pure functions that assume nothing about the shape of their distribution.
+"""Statistics of time samples, without assumptions on the shape of their distribution.
 
-Samples are positive seconds, in the order measured. Neighbours are alike, since clocks, caches and other load change
-more slowly than samples are taken, so that a set tells as much as a smaller number of independent samples:
-`effective_size`. Every interval stands on that number and tells the coverage that it has by it, which for few samples
-is less than was asked for. What changes from process to process is seen by rounds alone: `summarize_rounds`.
+Samples are positive seconds, in the order measured. They are autocorrelated, since clocks, caches and other load change
+more slowly than samples are taken; `effective_size` is the equivalent number of independent samples. Every interval is
+based on that number and carries its actual coverage, which for few samples is below the requested one. Variation
+between processes is estimated from repetitions only: `summarize_rounds`.
 """
 
 from __future__ import annotations

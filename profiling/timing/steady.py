@@ -1,7 +1,7 @@
-"""The steady steps of a training in total: their mean, and its interval from blocks that differ less than steps do.
+"""Steady steps of a training workload in total: mean, and its interval from blocks of steps.
 
-Input that comes in bursts makes most steps short and a few long. Their median is that of a short one, so that only the
-total time says what the training achieves.
+Input that arrives in bursts makes most steps short and a few long. The median is then a short step, so that the
+throughput follows from the total time only.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The measurement of a training by its steps: every one is timed inside an ordinary Keras `fit`."""
+"""Timing of a training workload by its steps, each timed within an ordinary Keras `fit`."""
 
 from __future__ import annotations
 

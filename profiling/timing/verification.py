@@ -1,4 +1,4 @@
-"""Checking an answer against the right one: pure functions over arrays; an element that was never written fails."""
+"""Verification of arrays against expected values; an element that was never written fails."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Traces of training steps: captured with the framework's own profiler, read back without it."""
+"""Framework traces: capture with the framework's own profiler, readers for each format, breakdown of a step."""

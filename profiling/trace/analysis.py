@@ -1,7 +1,7 @@
-"""A trace read without TensorBoard: where the time of its steps went, its operations, its verdict on the input.
+"""Analysis of a trace without TensorBoard: breakdown of a step, operations, and xprof's verdict on the input.
 
-Two processes read it, each with its memory to itself: one the raw events of the whole file, one xprof's converters,
-where xprof reads the format.
+Two processes read the trace, so that their memory is freed: one reads the raw events of the whole file, the other runs
+xprof's converters, if xprof supports the format.
 """
 
 from __future__ import annotations

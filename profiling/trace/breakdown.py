@@ -1,4 +1,4 @@
-"""The time of the traced steps and where it went, computed from the raw events."""
+"""Breakdown of the traced steps, computed from the raw events."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""A window of training steps, captured with the framework's own profiler.
+"""Capture of a window of training steps with the framework's own profiler.
 
-On a GPU the profiler sees the whole process through CUPTI, whoever launched the kernels. A capture never fails what
-it watches: what went wrong with it is in its outcome.
+On a GPU the profiler records all kernels of the process through CUPTI. A failure of the profiler never fails the
+training run; it is part of the outcome.
 """
 
 from __future__ import annotations

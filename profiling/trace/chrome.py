@@ -1,7 +1,7 @@
-"""The trace of PyTorch's profiler, `*.pt.trace.json.gz`: JSON in Chrome's Trace Event Format, as Kineto writes it.
+"""Reader of PyTorch's traces, `*.pt.trace.json.gz`: Chrome's Trace Event Format as written by Kineto.
 
-Its categories (`cat`) tell what an event is (pytorch/kineto, libkineto/src/output_json.cpp): `cpu_op` an operator,
-`kernel`, `gpu_memcpy` and `gpu_memset` what ran on a GPU, `cuda_runtime` a call of CUDA's, `user_annotation` a mark.
+Categories (`cat`) of events (pytorch/kineto, libkineto/src/output_json.cpp): `cpu_op` is an operator; `kernel`,
+`gpu_memcpy` and `gpu_memset` ran on a GPU; `cuda_runtime` is a CUDA call; `user_annotation` is a mark.
 """
 
 from __future__ import annotations
@@ -44,14 +44,14 @@ Identifier = int | str
 
 
 class EventArguments(BaseModel):
-    """The arguments of an event: of those, an allocation's."""
+    """Arguments of an allocation event."""
 
     device_type: int = Field(alias="Device Type", default=CPU_TYPE)
     allocated: int = Field(alias="Total Allocated", default=0)
 
 
 class ChromeEvent(BaseModel):
-    """One event; times are in microseconds."""
+    """One event of the file; times in microseconds."""
 
     ph: str
     cat: str = ""
@@ -64,13 +64,13 @@ class ChromeEvent(BaseModel):
 
 
 class TracedDevice(BaseModel):
-    """One GPU of the machine."""
+    """One GPU that the trace lists."""
 
     id: int
 
 
 class ChromeDocument(BaseModel):
-    """The whole file."""
+    """Content of the file."""
 
     devices: list[TracedDevice] = Field([], alias="deviceProperties")
     events: list[ChromeEvent] = Field(alias="traceEvents")
@@ -78,7 +78,7 @@ class ChromeDocument(BaseModel):
 
 @dataclass(frozen=True)
 class ChromeLine:
-    """The events of a stream, the operators of a thread, or all else that went on there."""
+    """Events of a stream, operators of a thread, or other events of a thread."""
 
     plane: str
     name: str

@@ -1,4 +1,4 @@
-"""The formats that traces are written in: where a profiler puts its files, and who reads them."""
+"""Trace formats: the files of each, their reader and viewers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A framework's profiler, started, stopped, and asked for its file, whatever goes wrong."""
+"""A framework's profiler with error handling: start, stop, and the file that it wrote."""
 
 from __future__ import annotations
 

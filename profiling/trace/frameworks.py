@@ -1,4 +1,4 @@
-"""The profilers of TensorFlow, JAX and PyTorch behind one interface: started, stopped, and given marks."""
+"""Profilers of TensorFlow, JAX and PyTorch behind one interface."""
 
 from __future__ import annotations
 

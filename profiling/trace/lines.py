@@ -1,6 +1,6 @@
-"""A trace as its readers see it, whatever its format: lines of events, each a thread or a stream.
+"""Interface of a trace of any format: lines of events, each a thread or a stream.
 
-A format's planes, lines and names of events are put into the words that `parts` knows.
+Each reader maps the planes and event names of its format to the names in `parts`.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ Integers = NDArray[np.int64]
 
 
 class Unreadable(Exception):
-    """The file is no whole trace; the message says why."""
+    """The file is not a complete trace; the message is the reason."""
 
 
 class TraceLine(Protocol):
@@ -23,21 +23,21 @@ class TraceLine(Protocol):
 
     @property
     def plane(self) -> str:
-        """Return the host or the device that it is of."""
+        """Return the name of the host or device."""
 
     @property
     def name(self) -> str: ...
 
     @property
     def names(self) -> list[str]:
-        """Return the names of what can happen on it."""
+        """Return the names of its events."""
 
     @property
     def kinds(self) -> Integers:
-        """Return the place in `names` of each event's name."""
+        """Return the index into `names` of each event."""
 
     def span(self, chosen: NDArray[np.bool_]) -> tuple[Integers, Integers]:
-        """Return when each of the chosen events began and ended, in picoseconds on the clock that all lines share."""
+        """Return begin and end of the chosen events, in picoseconds on the clock of the trace."""
 
 
 class Trace(Protocol):
@@ -49,15 +49,15 @@ class Trace(Protocol):
 
     @property
     def errors(self) -> list[str]:
-        """Return the profiler's own complaints, CUPTI's refusals among them."""
+        """Return the errors reported by the profiler, including CUPTI's."""
 
     @property
     def planes(self) -> list[str]:
-        """Return the names of the hosts and devices that it is of."""
+        """Return the names of the traced hosts and devices."""
 
     @property
     def memory_peak_bytes(self) -> int | None:
-        """Return the most bytes that a device's allocator had given out; None where the raw events do not say."""
+        """Return the peak of allocated device memory in bytes; None if the raw events lack it."""
 
     def lines(self) -> Iterator[TraceLine]:
         """Yield every line of every plane, the devices' first."""

@@ -1,4 +1,4 @@
-"""The operations of a trace by their own time, from raw events: for traces that xprof has no table of."""
+"""Operations of a trace by self time, from raw events; for traces without xprof's table of operations."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def operations(trace: Trace) -> list[Operation]:
 
 
 class LongestOperations(TypedDict):
-    """The fields of a trace's findings that tell of its operations."""
+    """Longest operations of a trace and their kinds."""
 
     operations: list[Operation]
     kinds: list[OperationKind]

@@ -1,4 +1,4 @@
-"""The meaning of a trace's events: the part of a training step that each belongs to, by plane, line and name.
+"""Mapping of trace events to the parts of a training step, by plane, line and name.
 
 The names are those that TensorFlow 2.21, JAX 0.10 and PyTorch 2.13 write. What the CPU computes counts as `kernel`
 where the CPU is the device; where there is another device it is the host's work.

@@ -1,4 +1,4 @@
-"""A record's curves and rates as TensorBoard scalars, written by TensorBoard's own writer without TensorFlow."""
+"""Curves and rates of a record as TensorBoard scalars, written without TensorFlow."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from accelbench.profiling.records.record import Record
 
 
 class ScalarPoint(NamedTuple):
-    """One value of a scalar."""
+    """One value of a TensorBoard scalar."""
 
     step: int
     seconds: float

@@ -1,4 +1,4 @@
-"""The profiler's file `*.xplane.pb`, read line by line without TensorFlow and in bounded memory.
+"""Reader of `*.xplane.pb` traces: line by line, without TensorFlow, in bounded memory.
 
 The format is the protocol buffer `XSpace` (openxla/xla, xla/tsl/profiler/protobuf/xplane.proto): planes (a host, a
 device) hold lines (a thread, a stream), lines hold events. Only the fields needed are declared here; protobuf carries

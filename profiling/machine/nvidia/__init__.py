@@ -1,1 +1,1 @@
-"""NVIDIA's libraries: the driver, its management library, the runtime and the toolkit."""
+"""NVIDIA's libraries: driver (libcuda), NVML, CUDA runtime, NVBench and toolkit."""

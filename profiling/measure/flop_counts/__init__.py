@@ -1,1 +1,1 @@
-"""The FLOPs of a training step, counted by the model's layers, by the framework and by the processor."""
+"""FLOPs of a training step, counted from the model's layers and by the framework."""

@@ -1,4 +1,4 @@
-"""A model as the framework under Keras counts it: operations of a step, and memory of the device."""
+"""Operations of a step and device memory of a model, as counted by the framework under Keras."""
 
 from __future__ import annotations
 

@@ -45,7 +45,7 @@ REASONS = {
     "say-half-a-character": "the worker's record cannot be stored: a text in it is no Unicode",
     "say-what-is-nested-too-deeply": r"the other end sent no JSON object .*\[\[\[",
     "say-too-much": "the other end sent no JSON object of at most",
-    "say-that-it-has-ended": "the worker sent what is neither a record nor a sign of life",
+    "say-that-it-has-ended": "the worker sent neither a record nor a heartbeat",
     "stop": f"hung: no result within {LIMIT} s",
     "clock-that-goes-backwards": "ArithmeticError: the clock says that a sample took -1.0 s",
     "metric-that-is-no-number": "ArithmeticError: the metric odd is nan",

@@ -73,7 +73,7 @@ def test_a_report_without_other_drawings_loads_no_drawing_library(tmp_path: Path
     code = """
 import pathlib, sys
 from accelbench.report import write_report
-from accelbench.run.store import RunStore
+from accelbench.execution.store import RunStore
 write_report(RunStore.open(pathlib.Path(sys.argv[1])))
 print(sorted({"pandas", "matplotlib"} & set(sys.modules)))
 """

@@ -81,7 +81,7 @@ def test_threads_that_share_a_cpu_wait_for_it() -> None:
 import os, subprocess, sys
 os.sched_setaffinity(0, [{cpu}])
 from accelbench.profiling.telemetry.sampler import TelemetrySampler
-from tests.profiling.machine.test_telemetry_sampler import BURN, burn_here
+from tests.profiling.telemetry.test_sampler import BURN, burn_here
 rival = subprocess.Popen([sys.executable, "-c", BURN], stdout=subprocess.PIPE)
 with TelemetrySampler("cpu") as sampler:
     burn_here(0.6)
@@ -233,7 +233,7 @@ def test_the_sensors_are_read_on_the_cpus_that_the_measurement_leaves_free() -> 
 
 def test_what_reads_the_sensors_imports_no_heavy_library() -> None:
     script = "import sys; from accelbench.profiling.telemetry.sensors import *; "
-    script += "Sensors(Watch(1, 1, device='gpu', cards=['0'])); print(*sys.modules)"
+    script += "Sensors(SensorRequest(1, 1, device='gpu', cards=['0'])); print(*sys.modules)"
     loaded = set(
         subprocess.run([sys.executable, "-c", script], capture_output=True, check=True, text=True).stdout.split()
     )

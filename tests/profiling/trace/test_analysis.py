@@ -124,7 +124,7 @@ def test_without_xprof_the_breakdown_is_there_and_the_rest_is_a_reason(
 
 
 def test_a_reader_that_dies_is_a_reason() -> None:
-    found = analysis.run_reader("accelbench.profiling.trace.no_such_reader", [], events.Events)
+    found = analysis.run_reader("accelbench.profiling.trace.no_such_reader", [], events.EventFindings)
     assert "No module named" in str(found)
 
 
