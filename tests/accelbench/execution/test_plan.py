@@ -261,9 +261,7 @@ def test_trainings_whose_frameworks_are_not_installed_are_refused_with_what_inst
 ON_AN_ABSENT_BACKEND = '''
 """A benchmark whose first backend nobody has."""
 
-from accelbench.profiling.benchmark import Task, benchmark
-from accelbench.profiling.records.quality import Verification
-from accelbench.profiling.records.work import Work
+from accelbench import Task, Verification, Work, benchmark
 
 
 @benchmark("trained", devices=("cpu",), axes={"batch": (1,)}, figure="time", backends=("absent", "json"))
