@@ -71,6 +71,20 @@ def test_the_suite_and_the_settings_of_the_guide_are_understood(tmp_path: Path) 
 
 
 @pytest.mark.slow
+def test_the_python_of_the_guide_runs_as_it_stands(tmp_path: Path) -> None:
+    (code,) = blocks("docs/guide.md", "python")
+    command = [sys.executable, "-c", code]
+    process = subprocess.run(
+        command, cwd=tmp_path, env=environment(PYTHONPATH=str(ROOT)), capture_output=True, text=True
+    )
+    assert process.returncode == 0, process.stderr
+    lines = process.stdout.splitlines()
+    assert lines[0].startswith("dot: ")
+    assert float(lines[-1]) > 0
+    assert len(records(next((tmp_path / "runs").iterdir()))) == 1
+
+
+@pytest.mark.slow
 def test_bench_with_a_given_interpreter_installs_nothing(tmp_path: Path) -> None:
     process = make(
         *("bench", f"PYTHON={sys.executable}", "VENV=", "DEVICE=cpu", "BENCH=behave nqueens"),
@@ -239,7 +253,7 @@ def test_the_gpu_kernel_of_the_contributors_page_is_found_and_compiles(saxpy: Pa
 
 
 def test_the_documentation_and_own_files_import_public_names_from_the_package_alone() -> None:
-    code = blocks("CONTRIBUTING.md", "python")
+    code = [*blocks("CONTRIBUTING.md", "python"), *blocks("docs/guide.md", "python")]
     code += [file.read_text(encoding="utf-8") for file in (ROOT / "tests/fixtures/own_benchmarks").rglob("*.py")]
     places = {name: place for place, names in accelbench._PLACES.items() for name in names}
     imported = [
