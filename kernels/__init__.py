@@ -2,4 +2,4 @@
 
 # A program that is started in a checkout has the folder on its path under this name, too.
 if __name__ != "accelbench.kernels":
-    raise ImportError("the package kernels is imported as accelbench.kernels")
+    raise ImportError("the package kernels is imported as accelbench.kernels", name=__name__)

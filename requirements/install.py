@@ -19,7 +19,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-OLDEST, NEWEST = (3, 11), (3, 14)
+OLDEST, NEWEST = (3, 11), (3, 15)
+NEWEST_PINNED = (3, 14)
+"""The newest Python that the pinned versions have wheels for; with a later one, the newest versions are installed."""
 UV_VARIABLES = {
     "index-url": "UV_DEFAULT_INDEX",
     "extra-index-url": "UV_INDEX",
@@ -62,7 +64,9 @@ def create_environment(folder: Path) -> Path:
 def install(python: Path, dependencies: str) -> None:
     """Install the checkout with one dependency set, such as `cpu` or `dev`, into the environment of `python`."""
     extras = "cpu,dev" if dependencies == "dev" else dependencies
-    what = ["--quiet", "--constraint", f"requirements/{dependencies}.txt", "--editable", f".[{extras}]"]
+    version = _version(python)
+    pins = ["--constraint", f"requirements/{dependencies}.txt"] if version <= NEWEST_PINNED else []
+    what = ["--quiet", *pins, "--editable", f".[{extras}]"]
     pip = [str(python), "-m", "pip", "--disable-pip-version-check"]
     failure = _install_by_uv(python, pip, what)
     if not failure:
@@ -70,7 +74,15 @@ def install(python: Path, dependencies: str) -> None:
     print(f"installing with pip, which takes longer, because uv failed: {failure}", file=sys.stderr)
     newer_pip = [*pip, "install", "--quiet", "pip>=21.3"]  # an older one installs no editable package without setup.py
     if any(subprocess.run(command, cwd=ROOT).returncode for command in (newer_pip, [*pip, "install", *what])):
-        raise InstallError(f"the {dependencies} set cannot be installed: pip's error is above")
+        newer = f"; packages may lack wheels for Python {'.'.join(map(str, version))}: make PYTHON=python3.13 ..."
+        untried = "" if pins else newer
+        raise InstallError(f"the {dependencies} set cannot be installed: pip's error is above{untried}")
+
+
+def _version(python: Path) -> tuple[int, ...]:
+    """Return the major and minor version of an interpreter."""
+    show = "import sys; print(*sys.version_info[:2])"
+    return tuple(map(int, subprocess.run([python, "-c", show], check=True, stdout=subprocess.PIPE).stdout.split()))
 
 
 def _install_by_uv(python: Path, pip: list[str], what: list[str]) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+import os
 import re
 import shlex
 import subprocess
@@ -11,6 +13,7 @@ from pathlib import Path
 import click
 import pytest
 
+import accelbench
 from accelbench.__main__ import cli
 from accelbench.execution.plan import make_plan
 from accelbench.execution.suite import load_suite
@@ -65,6 +68,20 @@ def test_the_suite_and_the_settings_of_the_guide_are_understood(tmp_path: Path) 
         command = cli.get_command(click.Context(cli), name)
         assert command
         assert defaults(file, name, command, values)
+
+
+@pytest.mark.slow
+def test_the_python_of_the_guide_runs_as_it_stands(tmp_path: Path) -> None:
+    (code,) = blocks("docs/guide.md", "python")
+    command = [sys.executable, "-c", code]
+    process = subprocess.run(
+        command, cwd=tmp_path, env=environment(PYTHONPATH=str(ROOT)), capture_output=True, text=True
+    )
+    assert process.returncode == 0, process.stderr
+    lines = process.stdout.splitlines()
+    assert lines[0].startswith("dot: ")
+    assert float(lines[-1]) > 0
+    assert len(records(next((tmp_path / "runs").iterdir()))) == 1
 
 
 @pytest.mark.slow
@@ -180,6 +197,74 @@ def test_the_benchmark_of_the_contributors_page_is_a_share_of_its_own_ceiling(ac
     assert process.returncode == 0, process.stdout + process.stderr
     bounds = [record["bound"] for record in records(out)]
     assert [(bound["dtype"], bound["cores"]) for bound in bounds] == [("float64", "one"), ("float32", "one")]
+
+
+@pytest.fixture(scope="module")
+def saxpy(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The GPU kernel of the contributors' page in a folder that pytest adds to the kernels, with its test."""
+    code = [block for block in blocks("CONTRIBUTING.md", "python") if "saxpy" in block]
+    folder = tmp_path_factory.mktemp("contributed")
+    (folder / "saxpy").mkdir()
+    places = (folder / "saxpy" / "__init__.py", folder / "saxpy" / "gpu_numba.py", folder / "test_saxpy.py")
+    for place, text in zip(places, code, strict=True):
+        place.write_text(text, encoding="utf-8")
+    simulated = (ROOT / "tests" / "kernels" / "simulated" / "conftest.py").read_text(encoding="utf-8")
+    (folder / "conftest.py").write_text(simulated, encoding="utf-8")
+    (folder / "added.py").write_text(f"from accelbench import kernels\nkernels.__path__.append({str(folder)!r})\n")
+    return folder
+
+
+def with_saxpy(saxpy: Path, *words: str, **changes: str) -> subprocess.CompletedProcess[str]:
+    path = os.pathsep.join([str(saxpy), str(ROOT)])
+    command = [sys.executable, *words]
+    return subprocess.run(
+        command, cwd=ROOT, env=environment(PYTHONPATH=path, **changes), capture_output=True, text=True
+    )
+
+
+@pytest.mark.slow
+def test_the_gpu_kernel_of_the_contributors_page_passes_its_test_in_the_simulator(saxpy: Path) -> None:
+    words = ("-m", "pytest", "-q", "-p", "added", "-p", "no:cacheprovider", "--rootdir", str(saxpy), str(saxpy))
+    process = with_saxpy(saxpy, *words, NUMBA_ENABLE_CUDASIM="1")
+    assert process.returncode == 0, process.stdout + process.stderr
+    assert re.search(r"\b3 passed", process.stdout)
+
+
+COMPILE = """
+import added
+from accelbench.execution.plan import discover
+from accelbench.kernels.compilation import CAPABILITIES, compile_kernel, device_kernels, to_ptx
+
+(kernel,) = [kernel for kernel in device_kernels() if kernel.name == "saxpy numba"]
+assert ".entry" in to_ptx(kernel, (9, 0))
+for capability in CAPABILITIES:
+    code = compile_kernel(kernel, capability)
+    assert code.registers > 0 and code.stack_bytes == code.spill_bytes == 0
+declared = discover()["saxpy"]
+print(*declared.axes_on("gpu")["impl"], *(point["n"] for point in declared.small_points("gpu")))
+"""
+
+
+@pytest.mark.slow
+def test_the_gpu_kernel_of_the_contributors_page_is_found_and_compiles(saxpy: Path) -> None:
+    process = with_saxpy(saxpy, "-c", COMPILE)
+    assert process.returncode == 0, process.stderr
+    assert process.stdout.split() == ["numba", "1000"]
+
+
+def test_the_documentation_and_own_files_import_public_names_from_the_package_alone() -> None:
+    code = [*blocks("CONTRIBUTING.md", "python"), *blocks("docs/guide.md", "python")]
+    code += [file.read_text(encoding="utf-8") for file in (ROOT / "tests/fixtures/own_benchmarks").rglob("*.py")]
+    places = {name: place for place, names in accelbench._PLACES.items() for name in names}
+    imported = [
+        (node.module, each.name)
+        for text in code
+        for node in ast.walk(ast.parse(text))
+        if isinstance(node, ast.ImportFrom)
+        for each in node.names
+    ]
+    assert ("accelbench", "benchmark") in imported
+    assert [(module, name) for module, name in imported if module == f"accelbench.{places.get(name)}"] == []
 
 
 def test_every_link_of_the_pages_leads_to_something() -> None:

@@ -7,11 +7,13 @@ import os
 import shutil
 import subprocess
 import sys
+import tomllib
 import zipfile
 from pathlib import Path
 from types import ModuleType
 
 import pytest
+from packaging.specifiers import SpecifierSet
 from uv import find_uv_bin
 
 from tests.conftest import ROOT
@@ -106,6 +108,18 @@ def test_the_pinned_version_is_installed_with_and_without_uv(project: Path, pack
 
 
 @pytest.mark.slow
+def test_a_python_newer_than_the_pins_takes_the_newest_versions(project: Path, packages: Path) -> None:
+    write_wheel(packages, "uv", "1", WORKING_UV)
+    script = project / "requirements" / "install.py"
+    text = script.read_text(encoding="utf-8")
+    script.write_text(text.replace("NEWEST_PINNED = (3, 14)", "NEWEST_PINNED = (3, 10)"), encoding="utf-8")
+    process = start(project, **from_folder(packages))
+    _, errors = process.communicate(timeout=120)
+    assert process.returncode == 0, errors
+    assert "part-2.dist-info" in installed(project)
+
+
+@pytest.mark.slow
 def test_two_installations_into_one_environment_wait_for_each_other(project: Path, packages: Path) -> None:
     write_wheel(packages, "uv", "1", WORKING_UV)
     processes = [start(project, **from_folder(packages)) for _ in range(2)]
@@ -141,6 +155,14 @@ def script() -> ModuleType:
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
+
+
+def test_the_installer_admits_the_pythons_that_the_package_does() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    admitted, module = SpecifierSet(project["requires-python"]), script()
+    versions = [(3, minor) for minor in range(5, 30) if f"3.{minor}.1" in admitted]
+    assert (versions[0], versions[-1]) == (module.OLDEST, module.NEWEST)
+    assert module.NEWEST_PINNED in versions
 
 
 def test_an_interpreter_that_is_too_old_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -62,15 +62,15 @@ def _import_own(folder: str) -> None:
         try:
             importlib.import_module(found.name)
         except Exception as error:
-            what = f"cannot import {folder}/{found.name}: {error}{_advice(error)}"
+            what = f"cannot import {folder}/{found.name}: {error}{_advice(error, folder)}"
             raise UserError(f"{OWN_BENCHMARKS}: {what}") from error
 
 
-def _advice(error: Exception) -> str:
+def _advice(error: Exception, folder: str) -> str:
     """Return the import statements that replace those of before version 0.2.0; empty for any other error."""
-    old = isinstance(error, ModuleNotFoundError) and FORMER.match(error.name or "")
-    files = [frame.filename for frame in traceback.extract_tb(error.__traceback__) if frame.line]
-    if not old or not files:
+    called = [frame.filename for frame in traceback.extract_tb(error.__traceback__)]
+    files = [file for file in called if file.startswith(os.path.abspath(folder))]
+    if not files or not isinstance(error, ImportError) or not FORMER.match(error.name or ""):
         return ""
     statements = new_imports(Path(files[-1]).read_text("utf-8"))
     return f"; since version 0.2.0 it is: {'; '.join(statements)}" if statements else ""

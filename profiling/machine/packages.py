@@ -12,7 +12,7 @@ PackageSet = Literal["cpu", "gpu", "gpu13", "tpu"]
 FRAMEWORKS = {"tensorflow": "TensorFlow", "jax": "JAX", "torch": "PyTorch"}
 """Names of the backends in messages."""
 TENSORFLOW_BELOW = (3, 14)
-"""The first Python version that TensorFlow has no wheel for; pyproject.toml installs JAX from there on."""
+"""The first Python version that TensorFlow has no wheel for; from this one on, pyproject.toml installs JAX instead."""
 _JAX: dict[PackageSet, str] = {"gpu": "jax[cuda12]", "gpu13": "jax[cuda13]", "tpu": "jax[tpu]"}
 """The requirement that brings JAX for an accelerator; the extra `jax` brings it for CPUs."""
 

@@ -45,9 +45,7 @@ SHORT_SUITE = "SUITE=runs/short.toml"
 
 CONFINED = """
 import os, pathlib, socket
-from accelbench.profiling.benchmark import Task, benchmark
-from accelbench.profiling.records.quality import Verification
-from accelbench.profiling.records.work import Work
+from accelbench import Task, Verification, Work, benchmark
 
 def kernel_says():
     status = pathlib.Path("/proc/self/status").read_text().splitlines()

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import os
 
-from accelbench.profiling.benchmark import Skip, Task, Together
+from accelbench import Metric, Point, Skip, Task, Verification, Work
+from accelbench.profiling.benchmark import Together
 from accelbench.profiling.ranks.world import world
-from accelbench.profiling.records.point import Point
-from accelbench.profiling.records.quality import Metric, Verification
-from accelbench.profiling.records.work import Work
 
 
 class OddError(Exception):

@@ -12,8 +12,10 @@ from types import SimpleNamespace
 import pytest
 
 from accelbench import kernels
+from accelbench.execution.plan import discover
 from accelbench.kernels.compilation import (
     _architecture,
+    _gpu_modules,
     _tool,
     architectures,
     compile_kernel,
@@ -25,6 +27,7 @@ from accelbench.kernels.compilation import (
 from accelbench.kernels.device_code import CudaKernel, DeviceKernel, NumbaKernel
 from accelbench.kernels.numba_cuda import cuda, float32, void
 from tests.conftest import ROOT
+from tests.gpu.verify_small import small_points
 from tests.requirements import CUDA12
 
 KERNELS = device_kernels()
@@ -66,6 +69,12 @@ def test_every_file_that_defines_kernels_declares_them() -> None:
     }
     assert defining
     assert [path.name for path in defining if "def device_code()" not in path.read_text(encoding="utf-8")] == []
+
+
+def test_every_benchmark_with_kernels_of_its_own_is_verified_at_small_points() -> None:
+    verified = {discover()[point.benchmark].implementation("gpu", point.params) for point in small_points()}
+    declaring = {each.__name__ for each in _gpu_modules(kernels) if each.device_code() and hasattr(each, "prepare")}
+    assert declaring == verified
 
 
 def test_no_two_kernels_have_one_name() -> None:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from functools import partial
+from importlib import invalidate_caches
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from accelbench.profiling.analysis.course import TimeCourse
 from accelbench.profiling.analysis.roofline import ceilings, share_of_ceiling, share_of_peak
-from accelbench.profiling.benchmark import Benchmark, Task, axis
+from accelbench.profiling.benchmark import Benchmark, Task, axis, implementations
 from accelbench.profiling.machine.environment.collect import collect
 from accelbench.profiling.measure.point import measure
 from accelbench.profiling.records.point import Point
@@ -99,3 +101,44 @@ def test_the_layout_is_read_from_the_axes_that_are_declared_to_say_it() -> None:
     layout = ranks.layout_of(Point("talk", "cpu", {"koepfe": 6, "art": "a"}))
     assert (layout.processes, layout.computing_devices, dict(layout.axes)) == (6, 6, {"koepfe": "processes"})
     assert axis("art")(Point("talk", "cpu", {"art": "b"})) == "b"
+
+
+FILES = {
+    "cpu_vendor": "def prepare(point):\n    return None\n",
+    "cpu_exported": "from elsewhere import (\n    helper,\n    prepare,\n)\n",
+    "cpu_renamed": "import elsewhere as prepare\n",
+    "cpu_assigned": "import elsewhere\n\nprepare = elsewhere.make\n",
+    "cpu_chosen": "try:\n    from fast import prepare\nexcept ImportError:\n    def prepare(point): ...\n",
+    "cpu_broken": "import prepare from elsewhere\n",
+    "cpu_task": "def make_task(point):\n    prepare = point\n    return prepare\n",
+    "cpu_words": '"""A benchmark calls prepare(point)."""\n\nprint(prepare)\n',
+    "cpu_method": "class Kernel:\n    def prepare(self): ...\n",
+    "gpu_numba": "def prepare(point):\n    return None\n",
+}
+
+
+def test_a_file_is_an_implementation_if_it_has_prepare_however_it_comes_by_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "found_by_files").mkdir()
+    for name, source in FILES.items():
+        (tmp_path / "found_by_files" / f"{name}.py").write_text(f"\n{source}", encoding="utf-8")
+    (tmp_path / "found_by_files" / "__init__.py").touch()
+    monkeypatch.syspath_prepend(tmp_path)
+    invalidate_caches()
+    expected = ("vendor", "assigned", "broken", "chosen", "exported", "renamed")
+    assert implementations("found_by_files.{device}_{impl}", "cpu") == expected
+    assert implementations("found_by_files.{device}_{impl}", "gpu") == ("numba",)
+
+
+def test_small_points_are_one_of_each_implementation_and_small_value_that_the_rules_allow() -> None:
+    axes = {"impl": {"cpu": ("a", "b")}, "zahlenart": tuple(WIDTHS), "groesse": (1 << 20, 1 << 24)}
+    rules = {"impl": {"b": {"zahlenart": ("schmal",)}}}
+    found = Benchmark("x", spin, ("cpu",), axes, "time", only=rules, small={"groesse": (3, 5)}).small_points("cpu", 7)
+    assert [tuple(point.params.values()) for point in found] == [
+        ("a", "breit", 3),
+        ("a", "breit", 5),
+        ("b", "schmal", 3),
+        ("b", "schmal", 5),
+    ]
+    assert {(point.benchmark, point.device, point.seed) for point in found} == {("x", "cpu", 7)}

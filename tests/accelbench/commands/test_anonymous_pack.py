@@ -31,7 +31,7 @@ WORDS = (USER, HOST, PLACE, PROJECT)
 TELLS = '''
 """A benchmark that fails with words that tell who measured and where."""
 import getpass, os, pathlib, socket
-from accelbench.profiling.benchmark import Task, benchmark
+from accelbench import Task, benchmark
 
 @benchmark("tells", devices=("cpu",), axes={}, figure="time")
 def tells(point):

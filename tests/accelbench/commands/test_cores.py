@@ -27,9 +27,7 @@ FED = '''
 """A tiny training that says on how many cores it ran."""
 
 import os
-from accelbench.profiling.records.quality import Data, Metric, Verification
-from accelbench.profiling.benchmark import Training, benchmark
-from accelbench.profiling.records.work import Work
+from accelbench import Data, Metric, Training, Verification, Work, benchmark
 
 BATCH = 8
 AXES = {"feeders": (1,), "fails_on": (9999,)}

@@ -11,7 +11,15 @@ from types import SimpleNamespace
 import pytest
 
 from accelbench.errors import UserError
-from accelbench.execution.plan import Choice, ceilings_beside, discover, make_plan, refuse_doomed, replaced_backend
+from accelbench.execution.plan import (
+    Choice,
+    ceilings_beside,
+    discover,
+    make_plan,
+    new_imports,
+    refuse_doomed,
+    replaced_backend,
+)
 from accelbench.execution.runner import too_few
 from accelbench.execution.suite import load_suite
 from accelbench.profiling.analysis.roofline import ceilings
@@ -261,9 +269,7 @@ def test_trainings_whose_frameworks_are_not_installed_are_refused_with_what_inst
 ON_AN_ABSENT_BACKEND = '''
 """A benchmark whose first backend nobody has."""
 
-from accelbench.profiling.benchmark import Task, benchmark
-from accelbench.profiling.records.quality import Verification
-from accelbench.profiling.records.work import Work
+from accelbench import Task, Verification, Work, benchmark
 
 
 @benchmark("trained", devices=("cpu",), axes={"batch": (1,)}, figure="time", backends=("absent", "json"))
@@ -346,9 +352,51 @@ def test_a_cpu_multiplies_narrow_numbers_if_asked() -> None:
         make_plan(("matmul",), None, "cpu", (Choice.parse("dtype=fp8"),), None)
 
 
-def test_an_own_file_with_the_imports_of_before_0_2_0_is_one_line(accelbench: Run, tmp_path: Path) -> None:
-    (tmp_path / "old.py").write_text("from profiling.benchmark import benchmark\n")
+OF_BEFORE = """
+import profiling.records.point as points
+from profiling.benchmark import Task, axis, benchmark as declare
+from profiling.records.point import Point
+from accelbench.run.plan import discover
+
+def later():
+    from kernels.threads import compiled
+    from workloads.training.declare import training
+"""
+
+
+def test_imports_of_before_0_2_0_become_those_of_the_public_names_where_there_are() -> None:
+    assert new_imports(OF_BEFORE) == [
+        "from accelbench import Point, Task, benchmark as declare, training",
+        "from accelbench.profiling.benchmark import axis",
+        "from accelbench.execution.plan import discover",
+        "from accelbench.kernels.threads import compiled",
+        "import accelbench.profiling.records.point as points",
+    ]
+    assert new_imports("import numpy\nfrom accelbench import run\nfrom accelbench.running import x\n") == []
+
+
+@pytest.mark.parametrize(
+    ("before", "now"),
+    [
+        ("from profiling.benchmark import benchmark", "from accelbench import benchmark"),
+        ("from kernels.threads import compiled", "from accelbench.kernels.threads import compiled"),
+        ("from workloads.training.declare import training", "from accelbench import training"),
+        ("from accelbench.run.plan import discover", "from accelbench.execution.plan import discover"),
+    ],
+)
+def test_an_own_file_with_the_imports_of_before_0_2_0_is_one_line(
+    before: str, now: str, accelbench: Run, tmp_path: Path
+) -> None:
+    (tmp_path / "old.py").write_text(f"{before}\n")
     process = accelbench("list", ACCELBENCH_PATH=str(tmp_path))
     assert process.returncode == 2
     assert process.stderr.count("\n") == 1
-    assert "accelbench.profiling" in process.stderr
+    assert process.stderr.rstrip("\n").endswith(now)
+
+
+def test_an_own_file_that_lacks_another_package_is_given_no_imports(accelbench: Run, tmp_path: Path) -> None:
+    (tmp_path / "lacking.py").write_text("import a_package_that_is_not_there\n")
+    process = accelbench("list", ACCELBENCH_PATH=str(tmp_path))
+    assert process.returncode == 2
+    assert process.stderr.count("\n") == 1
+    assert "0.2.0" not in process.stderr

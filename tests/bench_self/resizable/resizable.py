@@ -7,10 +7,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from accelbench.profiling.benchmark import Task, benchmark
-from accelbench.profiling.records.point import Point
-from accelbench.profiling.records.quality import Verification
-from accelbench.profiling.records.work import Work
+from accelbench import Point, Task, Verification, Work, benchmark
 
 ROWS = 1000
 
