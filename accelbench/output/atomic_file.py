@@ -1,4 +1,4 @@
-"""Files that a reader finds whole: written beside their place, and put there in one step."""
+"""Atomic writes: a file is written under a temporary name and renamed."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from accelbench.errors import RunBroken
 
 
 def write_atomically(path: Path, write: Callable[[Path], object]) -> Path:
-    """Let `write` make a file beside `path`, then put it there in one step; a reader sees the old or the new one.
+    """Call `write` with a temporary path next to `path`, then rename that file to `path`.
 
-    RunBroken is raised where the file cannot be written.
+    Raises RunBroken if the file cannot be written.
     """
     new = path.with_name(f".{path.name}.{os.getpid()}.new")
     try:
