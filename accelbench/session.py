@@ -9,9 +9,10 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from multiprocessing import get_context
 from pathlib import Path
+from threading import active_count
 from typing import TYPE_CHECKING
 
-from accelbench.errors import Interrupted, UserError
+from accelbench.errors import Interrupted, RunBroken
 from accelbench.execution.cluster import Cluster
 from accelbench.execution.gathering import gathered
 from accelbench.execution.other_rank import serve as serve_rank_0
@@ -21,6 +22,7 @@ from accelbench.execution.ranks import Ranks
 from accelbench.execution.runner import run_plan
 from accelbench.execution.store import RUNS, EarlierCeilings, Label, RunInfo, RunStore, Settings, new_run_id
 from accelbench.execution.suite import Suite, load_suite
+from accelbench.execution.template_process import FORKS
 from accelbench.output.console import PlainConsole, say
 from accelbench.output.plain_text import one_line
 from accelbench.profiling.machine.cpu_probe import probed
@@ -167,7 +169,7 @@ def complete(
             complaints.print(f"failed {record.point}: {record.reason}", style="red", soft_wrap=True)
     for line in lost:
         complaints.print(line, style="red")
-    reported = not run.records or _report(store, run, console.stderr)
+    reported = not run.records or report(store, run, console.stderr)
     store.close()
     if interrupted:
         turns = store.turns_left(store.lines())
@@ -179,28 +181,37 @@ def complete(
     return exit_status(run, complaints) or (EXIT_FAILED if lost or not reported else 0)
 
 
-def _report(store: RunStore, run: Run, stderr: bool) -> bool:
-    """Write the report in a forked process; return whether it was written.
+def report(store: RunStore, run: Run, stderr: bool) -> bool:
+    """Write the report, if possible in a forked process; return whether it was written.
 
     The fork shares the derived run, and keeps the memory of the drawing libraries out of this process, which may go on
-    to measure another run.
+    to measure another run. With other threads, as in a notebook, a fork could copy locks that they hold.
     """
-    child = get_context("fork").Process(target=_write_report, args=(store, run, stderr))
+    if not FORKS or active_count() > 1:
+        return _write_report(store, run, stderr) == 0
+    child = get_context("fork").Process(target=_report_and_exit, args=(store, run, stderr))
     child.start()
     child.join()
     return child.exitcode == 0
 
 
-def _write_report(store: RunStore, run: Run, stderr: bool) -> None:
+def _report_and_exit(store: RunStore, run: Run, stderr: bool) -> None:
+    try:
+        sys.exit(_write_report(store, run, stderr))
+    except KeyboardInterrupt:  # the parent process reports it
+        sys.exit(Interrupted.exit_status)
+
+
+def _write_report(store: RunStore, run: Run, stderr: bool) -> int:
+    """Write the report and print its path, or the reason why it cannot be written; return an exit status."""
     from accelbench.report import write_report
 
     try:
         say(f"report {write_report(store, run)}", stderr=stderr)
-    except (UserError, OSError) as error:
+    except (RunBroken, OSError) as error:
         say(f"accelbench: {one_line(str(error))}", stderr=True)
-        sys.exit(EXIT_FAILED)
-    except KeyboardInterrupt:  # the parent process reports it
-        sys.exit(Interrupted.exit_status)
+        return EXIT_FAILED
+    return 0
 
 
 def exit_status(run: Run, console: PlainConsole) -> int:

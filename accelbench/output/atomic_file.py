@@ -1,4 +1,4 @@
-"""Files that are written completely or not at all."""
+"""Atomic writes: a file is written under a temporary name and renamed."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from accelbench.profiling.files import replace_file
 
 
 def write_atomically(path: Path, write: Callable[[Path], object]) -> Path:
-    """Call `write` with the path of a new file in the same folder, rename that file to `path`, and return `path`.
+    """Call `write` with a temporary path next to `path`, then rename that file to `path`.
 
-    RunBroken is raised if the file cannot be written.
+    Raises RunBroken if the file cannot be written.
     """
     try:
         replace_file(path, write)

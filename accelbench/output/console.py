@@ -1,7 +1,7 @@
-"""The one way to the terminal: what is printed is shown as it is, and never acts on the terminal or its reader.
+"""Console for untrusted text: no markup, no control characters. All output to the terminal goes through it.
 
-Names and reasons come from runs, ranks and files of others. So nothing in a text is markup, and control characters are
-taken out of whatever is rendered, a table's cells included; only the console's own colours get through.
+Names and reasons may come from foreign runs, ranks and files. Control characters are removed from everything rendered,
+cells of tables included; only the console's own colours are kept.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from accelbench.output.plain_text import plain
 
 
 class PlainConsole(Console):
-    """A console to which a text is a text: `[red]` and `:smile:` mean nothing to it, escape sequences do not pass."""
+    """Rich console without markup (`[red]`), emoji codes (`:smile:`) and escape sequences in texts."""
 
     def __init__(
         self,
@@ -30,14 +30,14 @@ class PlainConsole(Console):
     ) -> None:
         super().__init__(highlight=False, markup=False, emoji=False, stderr=stderr, file=file, width=width, quiet=quiet)
         self.verbose = verbose
-        """Whether the reader wants all there is, and not what fits a screen."""
+        """Whether to print all details, not only what fits a screen."""
 
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
-        """Yield what is to be written, every text of it plain; control segments are the console's own."""
+        """Yield the segments with plain text; control segments come from the console itself."""
         for segment in super().render(renderable, options):
             yield segment if segment.control else Segment(plain(segment.text), segment.style)
 
 
 def say(text: str, stderr: bool = False) -> None:
-    """Print a plain text at once, without what a console brings along."""
+    """Print a plain text at once, without a console."""
     print(plain(text), file=sys.stderr if stderr else sys.stdout, flush=True)

@@ -1,4 +1,4 @@
-"""Numbers are written here as a person reads them: an SI prefix, the digits that are supported, the interval."""
+"""Number formats: SI prefixes, significant digits, intervals, durations."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ if TYPE_CHECKING:  # they bring SciPy, which a command that prints a number does
 
 UNKNOWN = "–"
 STEADY = 0.005
-"""The relative width of an interval below which a fourth significant digit is supported."""
+"""Relative width of an interval below which four significant digits are printed."""
 LOPSIDED = 2.0
-"""An interval that reaches this many times further to one side is written by its bounds."""
+"""Ratio of an interval's sides from which it is printed by its bounds."""
 
 HOUR = 3600
 MAX_LABEL = 37
-"""The number of characters that a label in a drawing has room for."""
+"""Maximum length of a label in a drawing."""
 
 PREFIXES = ((1e18, "E"), (1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"), (1.0, ""))
 TIMES = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns"))
@@ -33,11 +33,11 @@ class FormattedResult:
     """A result in one unit with its interval, ready to print."""
 
     value: str
-    """The number in words: `102.3`."""
+    """Formatted number: `102.3`."""
     unit: str
-    """The unit with its prefix: `GFLOP/s`."""
+    """Unit with its prefix: `GFLOP/s`."""
     interval: str
-    """The interval: `±0.4 %`, or `98.1–104.2` in the same unit where it is lopsided; empty where there is none."""
+    """Interval: `±0.4 %`, or `98.1–104.2` in the same unit if it is asymmetric; empty if there is none."""
     confidence: float | None = None
 
     def __str__(self) -> str:
@@ -45,30 +45,30 @@ class FormattedResult:
 
     @property
     def figure(self) -> str:
-        """Return the figure without its interval: `102.3 GFLOP/s`."""
+        """Return the result without its interval: `102.3 GFLOP/s`."""
         return f"{self.value} {self.unit}".rstrip()
 
 
 def counted(number: int, what: str) -> str:
-    """Return so many of it in words: `1 point`, `2,000 points`."""
+    """Return a count with its noun: `1 point`, `2,000 points`."""
     return f"{number:,} {what}{'s' * (number != 1)}"
 
 
 def clip(text: str, most: int = MAX_LABEL) -> str:
-    """Return the text as a drawing has room for it, with an ellipsis where it was longer."""
+    """Return the text, cut to `most` characters with an ellipsis."""
     return text if len(text) <= most else f"{text[: most - 1]}…"
 
 
 def headline(record: Record) -> str:
-    """Return the figure of a measured record with its interval, or its status and reason."""
+    """Return the result of a measured record with its interval, or its status and reason."""
     reading = read_figure(record)
     return str(reading) if reading else f"{record.status}: {record.reason}"
 
 
 def read_figure(record: Record) -> FormattedResult | None:
-    """Return the figure that the report leads with: a rate, or the time of one item or execution.
+    """Return the main result of a record: a rate, or the time of one item or execution.
 
-    It is None for a point that was not measured. Where the benchmark's work is not known, the time is the figure.
+    None for a point that was not measured. If the work is unknown, the result is the time.
     """
     if record.timing is None or record.status != "measured":
         return None
@@ -81,7 +81,7 @@ def read_figure(record: Record) -> FormattedResult | None:
 def read(
     value: float, unit: str, low: float | None = None, high: float | None = None, confidence: float | None = None
 ) -> FormattedResult:
-    """Scale a value by the prefix of its unit and write the interval in the same scale."""
+    """Format a value with the SI prefix of its unit, and the interval in the same scale."""
     if not math.isfinite(value):
         return FormattedResult(str(value), unit, "")
     scale, unit = _scale(value, unit)
@@ -98,7 +98,7 @@ def read(
 
 
 def _scale(value: float, unit: str) -> tuple[float, str]:
-    """Return the number to divide by, and the unit with its prefix."""
+    """Return the divisor, and the unit with its prefix."""
     if value == 0:
         return 1.0, unit
     magnitude = abs(value) * (1 + 5e-4)  # 999.96 reads as the next prefix's 1.00
@@ -112,7 +112,7 @@ def _scale(value: float, unit: str) -> tuple[float, str]:
 
 
 def digits(value: float, significant: int = 3) -> str:
-    """Return the value with that many significant digits and commas between thousands; `1.23e-07` only far from 1."""
+    """Return the value with `significant` digits and thousands separators; in scientific notation only far from 1."""
     if value == 0 or not math.isfinite(value):
         return str(value) if value else "0"
     magnitude = math.floor(math.log10(abs(value)))
@@ -125,12 +125,12 @@ def digits(value: float, significant: int = 3) -> str:
 
 
 def scientific(value: float) -> str:
-    """Return an error as `3.1e−07`, with a minus sign that no line breaks at, or as `0`."""
+    """Return an error as `3.1e−07` (with a non-breaking minus sign), or as `0`."""
     return "0" if value == 0 else f"{value:.1e}".replace("-", "−")
 
 
 def percent(fraction: float) -> str:
-    """Return `0.04 %`, `3.2 %`, `92 %`: whole from ten on, a tenth below, one significant digit below a tenth."""
+    """Return a percentage: `92 %` from ten on, `3.2 %` below, one significant digit below a tenth (`0.04 %`)."""
     if not math.isfinite(fraction):
         return str(fraction)
     value = 100 * fraction
@@ -140,36 +140,36 @@ def percent(fraction: float) -> str:
 
 
 def share(of: Share) -> str:
-    """Return a share in percent, or the sign for unknown."""
+    """Return a share in percent, or `UNKNOWN`."""
     return UNKNOWN if of.value is None else percent(of.value)
 
 
 def bound(of: Share) -> str:
-    """Return the bound that a share is a share of: `67.0 TFLOP/s`; nothing where it is unknown."""
+    """Return the bound of a share: `67.0 TFLOP/s`; empty if unknown."""
     if of.bound is None or of.figure is None:
         return ""
     return read(of.bound, UNITS[of.figure]).figure
 
 
 def metric(of: Metric) -> str:
-    """Return a metric with its unit; of bare numbers a count is exact and any other has four digits at most."""
+    """Return a metric with its unit; without a unit, whole numbers are exact and others have up to four digits."""
     if not of.unit:
         return f"{of.value:,.0f}" if float(of.value).is_integer() else f"{of.value:.4g}"
     return read(of.value, of.unit).figure
 
 
 def quality_in_short(record: Record, quality: Quality, mean: Metric | None = None) -> str:
-    """Return a quality, or its mean over runs, with its interval by the number of examples: `0.951 (0.941–0.961)`."""
+    """Return a quality, or its mean over runs, with its interval: `0.951 (0.941–0.961)`."""
     found = mean or record.metrics[quality.name]
     ends = quality_interval(record, quality, found.value)
     return metric(found) + (f" ({ends[0]:.3g}–{ends[1]:.3g})" if ends else "")
 
 
 def quality_text(record: Record, quality: Quality) -> str:
-    """Return a quality that was measured with all that says how far it holds.
+    """Return a measured quality with its uncertainty.
 
-    `0.9731 (0.955–0.984 by 500 examples), ±0.004 over 3 trainings, worst of 3 trainings 0.968`: its interval by the
-    number of held-out examples, its deviation over several trainings, and the worst ones.
+    `0.9731 (0.955–0.984 by 500 examples), ±0.004 over 3 trainings, worst of 3 trainings 0.968`: interval by the number
+    of held-out examples, standard deviation over several training runs, and the worst values.
     """
     metrics, words = record.metrics, [metric(record.metrics[quality.name])]
     if record.data and (ends := quality_interval(record, quality)):
@@ -181,7 +181,7 @@ def quality_text(record: Record, quality: Quality) -> str:
 
 
 def told_metrics(record: Record) -> dict[str, str]:
-    """Return every metric in words, by its name; what only says how far a quality holds stands with that quality."""
+    """Return the formatted metrics by name; a quality includes the metrics of its own uncertainty."""
     qualities = {quality.name: quality for quality in record.qualities if quality.name in record.metrics}
     within = {quality.deviation for quality in qualities.values()}
     within |= {worst.name for quality in qualities.values() for worst in quality.worst}

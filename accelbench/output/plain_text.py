@@ -1,7 +1,7 @@
-"""Texts of others are made plain here: what acts on its reader, or breaks a line, is taken out of them.
+"""Removal of control characters and line breaks from untrusted text.
 
-It is done where such texts come in, when a run is read (`plain_data`), and where any text goes out
-(`accelbench.output.console`, the page's template engine): what shows a figure in between need not think of it.
+Applied on input, when a run is read (`plain_data`), and on output (`accelbench.output.console`, the template engine of
+the page), so that the code in between need not do it.
 """
 
 from __future__ import annotations
@@ -20,22 +20,22 @@ _IN_JSON = re.compile(r"\\[bfnrtu]|[\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u20
 
 
 def plain(text: str) -> str:
-    """Return the text without escape sequences, control characters and marks of direction, which act on its reader."""
+    """Return the text without escape sequences, control characters and bidirectional marks."""
     return _ACTING.sub("", text)
 
 
 def one_line(text: str) -> str:
-    """Return the plain text with its lines joined, and single spaces between its words."""
+    """Return the plain text on one line, with single spaces."""
     return " ".join(plain(text).split())
 
 
 def may_act(json_text: str) -> bool:
-    """Return whether a text in this JSON may be other than plain; False is certain."""
+    """Return whether this JSON may contain text that is not plain; False is certain."""
     return bool(_IN_JSON.search(json_text))
 
 
 def plain_data(data: Any) -> Any:
-    """Return what was read from JSON with every text in it plain and in one line, the names of its fields included."""
+    """Return JSON data with all strings and field names plain and on one line."""
     if isinstance(data, str):
         return _BREAKS.sub(" ", plain(data))
     if isinstance(data, dict):

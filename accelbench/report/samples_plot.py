@@ -1,6 +1,6 @@
-"""Drawing of the samples of each point, as SVG text: unlike the other drawings, it takes no drawing library.
+"""Drawings of samples, sorted and over time, as SVG text: unlike the other drawings, they take no drawing library.
 
-Every report has this drawing, and most reports of a few points have no other.
+Every report draws samples, and most reports of a few points draw nothing else.
 """
 
 from __future__ import annotations
@@ -28,6 +28,13 @@ TOP, ROW, FOOT = 8.6, 30.2, 34.6
 """Heights in points: the margin above, a row, and the axis with its labels."""
 RIGHT = 0.83
 """Right end of the axes, as a share of the width; the number of samples stands beyond it."""
+COURSE_SAMPLES = 600
+"""Maximum number of samples in a time course, evenly spaced."""
+COURSE_HIDDEN = 0.01
+"""Share of the samples at either end that may lie outside a time course."""
+COURSE_TOP, COURSE_BOTTOM, COURSE_HEIGHT = 6.0, 89.0, 122.4
+COURSE_LEFT, COURSE_RIGHT = 0.09, 0.98
+"""Position of a time course's axes: heights in points, and shares of the width."""
 _POINTS = 72 * WIDTH
 
 _FRAME = Markup(
@@ -57,10 +64,9 @@ def samples(group: Group, rows: Sequence[Row], name: str) -> Markup:
 
     parts = [_path(f"M{x(0):.1f} {TOP}V{bottom:.1f}", "--muted", 1)]
     for tick in _ticks(low, high):
-        text = f"{tick:+g} %".replace("-", "−") if tick else "median"
         parts.append(_path(f"M{x(tick):.1f} {TOP}V{bottom:.1f}", "--grid", 0.8))
         parts.append(_path(f"M{x(tick):.1f} {bottom:.1f}v3.5", "--muted", 0.8))
-        parts.append(_text(x(tick), bottom + 13.5, text, "middle"))
+        parts.append(_text(x(tick), bottom + 13.5, _deviation(tick), "middle"))
     parts.append(_path(f"M{left:.1f} {bottom:.1f}H{right:.1f}", "--muted", 0.8))
     parts.append(
         _text((left + right) / 2, bottom + 26.5, "time of a sample, from the point's median", "middle", size=9)
@@ -83,14 +89,57 @@ def samples(group: Group, rows: Sequence[Row], name: str) -> Markup:
         for line, note in enumerate(notes):
             parts.append(_text(right + 8, y + 3 + 9.5 * (line - (len(notes) - 1) / 2), note, "start", size=8))
     title = f"Samples of {group.benchmark} on {group.device}, as deviations from each point's median"
-    return _FRAME.format(
-        width=_POINTS,
-        height=round(bottom + FOOT, 1),
-        pixels=96 * WIDTH,
-        name=name,
-        title=plain(title),
-        parts=Markup("").join(parts),
-    )
+    return _framed(parts, bottom + FOOT, name, title)
+
+
+def time_course(row: Row, name: str) -> Markup:
+    """Draw a point's samples in the order measured, as deviations from its median, with its repetitions and speeds."""
+    timing = row.record.timing
+    assert timing is not None
+    values = 100 * (np.asarray(timing.samples) / timing.summary.median - 1)
+    drawn = np.linspace(0, len(values) - 1, min(COURSE_SAMPLES, len(values))).round().astype(int)
+    low, high = (float(end) for end in np.quantile(values, (COURSE_HIDDEN, 1 - COURSE_HIDDEN)))
+    margin = max(0.1 * (high - low), 0.5)
+    low, high = low - margin, high + margin
+    left, right = _POINTS * COURSE_LEFT, _POINTS * COURSE_RIGHT
+
+    def x(number: float) -> float:
+        return left + (number - 0.5) / len(values) * (right - left)
+
+    def y(percent: float) -> float:
+        return COURSE_BOTTOM - (percent - low) / (high - low) * (COURSE_BOTTOM - COURSE_TOP)
+
+    def across(percent: float, color: str, width: float) -> Markup:
+        return _path(f"M{left:.1f} {y(percent):.1f}H{right:.1f}", color, width)
+
+    parts = []
+    for tick in _ticks(low, high, 4):
+        parts += [across(tick, "--grid", 0.8), _text(left - 4, y(tick) + 3, _deviation(tick), "end")]
+    for tick in _ticks(0, len(values)):
+        if tick >= 1 and tick.is_integer():
+            parts.append(_path(f"M{x(tick):.1f} {COURSE_BOTTOM}v3.5", "--muted", 0.8))
+            parts.append(_text(x(tick), COURSE_BOTTOM + 13.5, f"{tick:,.0f}", "middle"))
+    for end in np.cumsum([part.count for part in row.record.rounds])[:-1]:
+        parts.append(_path(f"M{x(end + 0.5):.1f} {COURSE_TOP}V{COURSE_BOTTOM}", "--grid", 1.5))
+    inside = [number for number in drawn if low <= values[number] <= high]
+    marks = "".join(f"M{x(number + 1) - 1:.1f} {y(values[number]):.1f}h2" for number in inside)
+    parts += [_path(marks, "--series-1", 2, 0.7), across(0, "--muted", 1)]
+    speeds = [100 * (speed.seconds / timing.summary.median - 1) for speed in row.course.speeds]
+    parts += [across(speed, "--series-2", 1) for speed in speeds if low <= speed <= high]
+    parts.append(_path(f"M{left:.1f} {COURSE_TOP}V{COURSE_BOTTOM}H{right:.1f}", "--muted", 0.8))
+    axis = "sample, in the order measured"
+    parts.append(_text((left + right) / 2, COURSE_BOTTOM + 26.5, axis, "middle", size=9))
+    title = f"Time course of {row.record.point.benchmark} {row.point}: {row.course.sentence}"
+    return _framed(parts, COURSE_HEIGHT, name, title)
+
+
+def _framed(parts: Sequence[Markup], height: float, name: str, title: str) -> Markup:
+    sizes = {"width": _POINTS, "height": round(height, 1), "pixels": 96 * WIDTH}
+    return _FRAME.format(**sizes, name=name, title=plain(title), parts=Markup("").join(parts))
+
+
+def _deviation(percent: float) -> str:
+    return f"{percent:+g} %".replace("-", "−") if percent else "median"
 
 
 def _path(d: str, color: str, width: float, opacity: float = 1.0) -> Markup:
@@ -115,8 +164,8 @@ def _limits(deviations: Sequence[NDArray[np.float64]]) -> tuple[float, float]:
     return min(low - margin, -0.5), max(high + margin, 0.5)
 
 
-def _ticks(low: float, high: float) -> list[float]:
-    """Return the multiples of a round step between the ends, at most `MOST_LABELS` steps apart."""
-    magnitude = 10.0 ** math.floor(math.log10((high - low) / MOST_LABELS))
-    step = next(step for factor in (1, 2, 2.5, 5, 10) if (high - low) / (step := factor * magnitude) <= MOST_LABELS)
+def _ticks(low: float, high: float, most: int = MOST_LABELS) -> list[float]:
+    """Return the multiples of a round step between the ends, which lie at most `most` steps apart."""
+    magnitude = 10.0 ** math.floor(math.log10((high - low) / most))
+    step = next(step for factor in (1, 2, 2.5, 5, 10) if (high - low) / (step := factor * magnitude) <= most)
     return [round(number * step, 12) for number in range(math.ceil(low / step), math.floor(high / step) + 1)]

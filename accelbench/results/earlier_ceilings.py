@@ -1,4 +1,4 @@
-"""The ceilings of a run that need not be measured anew: an earlier run found them on this machine as it is now."""
+"""Ceilings (empirical peaks) of a recent run on this machine, which the next run can reuse."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ from accelbench.results.find_run import stored_runs
 from accelbench.results.forecast import of_machine
 
 FRESH = timedelta(hours=1)
-"""The age up to which a run's ceilings stand for those of now."""
+"""Maximum age of reused ceilings."""
 
 
 def earlier_ceilings(
     wanted: Sequence[Point], settings: Settings, device: Device, here: Environment
 ) -> EarlierCeilings | None:
-    """Return these points by the last fresh run that measured all of them undisturbed; None where there is none.
+    """Return the records of the wanted points from the latest suitable run; None if there is none.
 
-    It was begun within the last hour, in an environment (`here`) that differs in nothing that changes speed, alone,
-    and measured each point in as many rounds.
+    A suitable run started within the last hour, on a single rank, in an environment without differences that matter,
+    and measured every wanted point without disturbances in at least as many repetitions.
     """
     names = {str(point) for point in wanted}
     oldest = datetime.now().astimezone() - FRESH
@@ -44,12 +44,12 @@ def earlier_ceilings(
 
 
 def age(found: EarlierCeilings) -> str:
-    """Return how long ago these ceilings were measured, in words."""
+    """Return the age of these ceilings as text."""
     return seconds((datetime.now().astimezone() - found.created).total_seconds())
 
 
 def _alike(info: RunInfo, settings: Settings, device: Device, here: Environment) -> bool:
-    """Tell whether what the run measured is what a run with these settings would measure now."""
+    """Return whether the run measured what a run with these settings would measure now."""
     enough = min(settings.max_seconds, load_suite(CEILINGS).max_seconds.get(device, settings.max_seconds))
     return (
         info.status != "running"
@@ -61,7 +61,7 @@ def _alike(info: RunInfo, settings: Settings, device: Device, here: Environment)
 
 
 def _undisturbed(store: RunStore, names: Collection[str]) -> list[Record]:
-    """Return the records of the points of these names that nothing disturbed; none where they cannot be read."""
+    """Return the records of the named points without disturbances; an empty list if they cannot be read."""
     with damage_met():
         try:
             found = [r for r in store.points() if str(r.point) in names and r.status == "measured"]

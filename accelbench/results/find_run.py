@@ -1,4 +1,4 @@
-"""A word on the command line is looked up here among the runs."""
+"""Lookup of stored runs by the names that the command line takes."""
 
 from __future__ import annotations
 
@@ -15,24 +15,24 @@ from accelbench.profiling.records.point import Point
 from accelbench.profiling.text import did_you_mean
 
 FILES = (".html", ".json", ".jsonl", ".csv", ".parquet")
-"""The suffixes of the files that a run's folder has, by any of which it may be named."""
+"""Suffixes of the files in a run's directory; any of these files names the run."""
 NAMED = 3
-"""The runs that are named where another one is not found."""
+"""Number of runs listed in the message about an unknown one."""
 OF_MACHINE = "machine:"
-"""The beginning of a word on the command line that means all stored runs of a machine."""
+"""Prefix of an argument that selects all stored runs of a machine."""
 
 
 def open_run(run: str) -> RunStore:
-    """Return the run at that path, in that pack (`PACK`, `PACK:RUN`), of that id under `runs`, or the `latest`."""
+    """Return the run by path, by archive (`PACK`, `PACK:RUN`), by id under `runs`, or the `latest`."""
     run = _folder_of(run)
     packed = find_pack(run)
     return open_packed(*packed) if packed else open_directory(run)
 
 
 def open_directory(run: str) -> RunStore:
-    """Return the run at that path, or of that file of it, or the last one by the word `latest`.
+    """Return the run by path, by a file in its directory, by id, or the `latest`.
 
-    A path may end, and an id under `runs` may be given, by the beginning of the run's id that no other has.
+    A unique prefix of the id is enough.
     """
     if run == "latest":
         found = sorted(RUNS.glob("*/run.json"), key=lambda path: path.stat().st_mtime)
@@ -47,13 +47,13 @@ def open_directory(run: str) -> RunStore:
 
 
 def _folder_of(word: str) -> str:
-    """Return the run's folder where the word is the path of its report or of a file of its records, else the word."""
+    """Return the run's directory if `word` is the path of its report or records, otherwise `word`."""
     path = Path(word)
     return str(path.parent) if path.suffix in FILES and (path.parent / "run.json").is_file() else word
 
 
 def _beginning(folder: Path, begin: str) -> Path:
-    """Return the run in the folder whose id begins so; UserError unless there is just one."""
+    """Return the run whose id has this prefix; raises UserError unless there is exactly one."""
     names = [store.path.name for store in stored_runs(folder)]
     found = [name for name in names if name.startswith(begin)]
     if len(found) == 1:
@@ -67,7 +67,7 @@ def _beginning(folder: Path, begin: str) -> Path:
 
 
 def find_runs(name: str) -> list[RunStore]:
-    """Return the run of that name, or all runs in the folder or the pack of that name; UserError if there is none."""
+    """Return the run of that name, or all runs of a folder or archive; raises UserError if there is none."""
     name = _folder_of(name)
     packed = find_pack(name)
     if packed and packed[1] is None:
@@ -83,12 +83,12 @@ def find_runs(name: str) -> list[RunStore]:
 
 
 def read_words(words: Sequence[str]) -> list[RunStore]:
-    """Return the runs that the words name: runs, all runs of folders and packs, all stored runs of `machine:NAME`."""
+    """Return the runs of all words, each a run, a folder, an archive, or `machine:NAME`."""
     return [run for word in words for run in (_of_machine(word) if word.startswith(OF_MACHINE) else find_runs(word))]
 
 
 def _of_machine(word: str) -> list[RunStore]:
-    """Return the runs under `runs` of the machine whose fingerprint holds that name; UserError if there are none."""
+    """Return the runs under `runs` of the machine whose fingerprint contains the name; raises UserError if none."""
     name = word.removeprefix(OF_MACHINE)
     past = read_past(stored_runs(RUNS), lambda machine: is_called(machine, name))
     if not past.runs:
@@ -97,12 +97,12 @@ def _of_machine(word: str) -> list[RunStore]:
 
 
 def stored_runs(folder: Path) -> list[RunStore]:
-    """Return the runs that lie in a folder, by their names; none where it is not there."""
+    """Return the runs in a folder, sorted by name; an empty list if the folder does not exist."""
     return [RunStore(path.parent) for path in sorted(folder.glob("*/run.json"))]
 
 
 def left_by(run: RunStore, plan: Sequence[Point]) -> list[Point]:
-    """Return the points of the plan that the run has neither measured nor skipped; UserError if there are none."""
+    """Return the points of the plan without a measured or skipped record; raises UserError if there are none."""
     left = run.left_of(plan)
     if not left:
         raise UserError(f"{run.path} has measured all of this already")

@@ -1,4 +1,4 @@
-"""How long points will take on this machine, by what they took before or by what is known of them."""
+"""Estimated duration of points on this machine, from earlier runs or from their declarations."""
 
 from __future__ import annotations
 
@@ -21,28 +21,28 @@ StoredRunInfo = tuple[RunStore, RunInfo]
 
 @dataclass(frozen=True)
 class Forecast:
-    """How long points will take: by what the same ones took before, or else by what they declare."""
+    """Estimated duration: from earlier measurements of the same points, otherwise from their declarations."""
 
     known: int
-    """The number of points that this machine has measured before."""
+    """Number of points that this machine has measured before."""
     known_s: float
-    """The seconds that they took."""
+    """Their duration in seconds."""
     usual: int
-    """The number of points that it has not, of a suite that was timed on two CPU cores."""
+    """Number of new points of a suite with a known duration on two CPU cores."""
     usual_s: float
-    """The seconds that these take there."""
+    """Their duration in seconds on two CPU cores."""
     kernels: int
-    """The number of other kernels that it has not."""
+    """Number of other new kernels."""
     kernels_s: float
-    """The seconds of sampling that these are allowed."""
+    """Their maximum sampling time in seconds."""
     trainings: int
-    """The number of other trainings that it has not."""
+    """Number of other new training workloads."""
     limits_s: float
-    """The seconds after which all of those would be given up."""
+    """Sum of their time limits in seconds."""
 
     @property
     def sentence(self) -> str:
-        """Return the estimate in words, with what it rests on."""
+        """Return the estimate as text, with its basis."""
         parts = []
         if self.known:
             parts.append(
@@ -65,10 +65,10 @@ class Forecast:
 def forecast(
     plan: Iterable[Point], settings: Settings, past: Mapping[str, Took], usual_s: float | None = None
 ) -> Forecast:
-    """Return how long the points will take.
+    """Return the estimated duration of the points.
 
-    `past` is what points took, by their names; `usual_s` is the seconds that a point of the suite takes on
-    two CPU cores on average, where that is known of this device.
+    `past` has the earlier durations by point name; `usual_s` is the mean duration of a point of the suite on two CPU
+    cores, if known for this device.
     """
     known: list[float] = []
     usual, kernels, limits = 0, 0, []
@@ -94,12 +94,12 @@ def forecast(
 
 
 def usual_seconds(suite: Suite | None, points: int, device: Device) -> float | None:
-    """Return the seconds that each of so many points of the suite takes on two CPU cores; None where it is unknown."""
+    """Return the mean seconds per point of the suite on two CPU cores; None if unknown."""
     return suite.minutes * 60 / points if suite and suite.minutes and device == "cpu" else None
 
 
 def past_seconds(runs: Sequence[StoredRunInfo]) -> dict[str, Took]:
-    """Return the seconds that each point took in the last of these runs that has it, without what is damaged."""
+    """Return the duration of each point in the latest of these runs that measured it; corrupt runs are ignored."""
     found: dict[str, Took] = {}
     for store, _ in runs:
         with damage_met():
@@ -113,7 +113,7 @@ def past_seconds(runs: Sequence[StoredRunInfo]) -> dict[str, Took]:
 
 
 def of_machine(stores: Sequence[RunStore], here: Environment) -> list[StoredRunInfo]:
-    """Return the runs on this machine that can be read, the oldest first."""
+    """Return the readable runs of this machine, oldest first."""
     found = []
     for store in stores:
         try:

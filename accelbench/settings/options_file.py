@@ -1,4 +1,4 @@
-"""Options that a folder sets for the commands used in it: `accelbench.toml`, or a table of `pyproject.toml`."""
+"""Options file of a folder: `accelbench.toml`, or the table `tool.accelbench` of `pyproject.toml`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from accelbench.errors import UserError
 from accelbench.profiling.text import suggest
 
 FILES = {"accelbench.toml": (), "pyproject.toml": ("tool", "accelbench")}
-"""The files, of which the first that says something counts, and the tables that lead to ours."""
+"""File names with the path of the table in each; the first file with options is used."""
 
 
 MEASURED = frozenset(
@@ -45,9 +45,9 @@ names an output, sets an environment variable or trusts a network."""
 
 
 def read_settings(folder: Path) -> tuple[str, dict[str, Any]]:
-    """Return the name of the file, and its options by command; empty ones where no file has any.
+    """Return the file name and its options by command; both empty if no file has options.
 
-    Raises UserError for a file that is no TOML.
+    Raises UserError for invalid TOML.
     """
     for name, tables in FILES.items():
         if not (folder / name).exists():
@@ -76,13 +76,13 @@ def _refuse_others_file(path: Path) -> None:
 
 
 def defaults(file: str, name: str, command: click.Command, options: Any) -> dict[str, Any]:
-    """Return the values of a command's parameters by the names that click knows them by.
+    """Return the values of a command's parameters by their click names.
 
-    `options` are named as on the command line, without the dashes in front. Raises UserError for an option that the
-    command does not have, for what is no table, and for a value that is none of an option.
+    `options` are named as on the command line, without the leading dashes. Raises UserError for an unknown option, for
+    options that are not a table, and for a value of the wrong type.
     """
     if not isinstance(options, Mapping):
-        raise UserError(f"{file}: {name} is no table: write [{name}] and an option a line")
+        raise UserError(f"{file}: {name} must be a table: write [{name}] and one option per line")
     known = {
         word.removeprefix("--"): param
         for param in command.params

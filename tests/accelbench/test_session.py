@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import io
+import sys
 from pathlib import Path
+from threading import Event, Thread
+
+import pytest
 
 from accelbench.execution.store import Settings
 from accelbench.output.console import PlainConsole
 from accelbench.profiling.records.record import Record
 from accelbench.report.section import Run
-from accelbench.session import exit_status
+from accelbench.session import exit_status, report
 from tests.fixtures.report_records import record, unmeasured
 from tests.fixtures.report_runs import make_run
 
@@ -38,3 +42,36 @@ def test_a_disturbed_point_alone_fails_no_other_run(tmp_path: Path) -> None:
 
 def test_a_failed_point_fails_every_run(tmp_path: Path) -> None:
     assert ended(tmp_path / "run", [unmeasured("fma", "failed", "it crashed")], require_quiet=False)[0] == 1
+
+
+def test_a_report_is_written_without_its_libraries_in_this_process(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in [name for name in sys.modules if name.startswith("accelbench.report.page")]:
+        monkeypatch.delitem(sys.modules, name)
+    store = make_run(tmp_path / "run", [record("launch")])
+    assert report(store, Run.of(store), stderr=False)
+    assert (store.path / "report.html").is_file()
+    assert "accelbench.report.page" not in sys.modules
+
+
+def test_a_report_is_written_in_a_process_with_other_threads(tmp_path: Path) -> None:
+    store = make_run(tmp_path / "run", [record("launch")])
+    ended = Event()
+    other = Thread(target=ended.wait)
+    other.start()
+    try:
+        assert report(store, Run.of(store), stderr=False)
+    finally:
+        ended.set()
+        other.join()
+    assert (store.path / "report.html").is_file()
+
+
+def test_a_report_that_cannot_be_written_is_a_failure_with_its_reason(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    store = make_run(tmp_path / "run", [record("launch")])
+    (store.path / "report.html").mkdir()
+    assert not report(store, Run.of(store), stderr=False)
+    assert "report.html" in capfd.readouterr().err

@@ -110,7 +110,7 @@ def _profiled(row: Row, slug: str, run: Run) -> ProfiledRow | None:
 
 
 def _curves(row: Row, name: str) -> Markup | None:
-    from accelbench.report.plots import training_curves
+    from accelbench.report.curves_plot import training_curves
 
     return training_curves(row.record, name)
 

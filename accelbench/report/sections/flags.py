@@ -11,6 +11,7 @@ from rich.text import Text
 
 from accelbench.output.format import counted
 from accelbench.report.causes import NOISY, FlagCause
+from accelbench.report.samples_plot import time_course
 from accelbench.report.section import InPage, Run, Section
 
 CAUSES_SHOWN = 2
@@ -35,8 +36,6 @@ def _print(found: Sequence[FlagCause], console: Console) -> None:
 
 
 def _content(found: Sequence[FlagCause], run: Run) -> Mapping[str, Any]:
-    from accelbench.report.plots import time_course
-
     courses = {str(row.record.point): row for cause in found for row in cause.rows if row.course.kind == cause.word}
     drawn = list(courses.items())[:COURSES_DRAWN]
     return {

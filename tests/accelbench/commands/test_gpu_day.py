@@ -192,10 +192,10 @@ from accelbench.__main__ import main
 from accelbench.gpu_day import day
 from accelbench.commands import gpu_day as command
 from accelbench.gpu_day.process import Command
-from accelbench.gpu_day.stages import Stage
+from accelbench.gpu_day.stages import DayStage
 
 deaf = [sys.executable, "-c", "import time; print('begun', flush=True); time.sleep(60)"]
-day.STAGES = {"probe": Stage("probe", "a wait", 60, lambda plan: [Command(deaf, plan.out)])}
+day.STAGES = {"probe": DayStage("probe", "a wait", 60, lambda plan: [Command(deaf, plan.out)])}
 command._card = lambda: "a card"
 sys.exit(main(["gpu-day", "--stages", "probe", "--out", sys.argv[1]]))
 """

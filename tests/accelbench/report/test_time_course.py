@@ -10,8 +10,8 @@ from accelbench.profiling.records.record import Record
 from accelbench.profiling.records.timing import Timing
 from accelbench.profiling.timing.statistics import summarize
 from accelbench.report.page import render_page
-from accelbench.report.plots import COURSE_SAMPLES, time_course
 from accelbench.report.rows import make_rows
+from accelbench.report.samples_plot import COURSE_SAMPLES, time_course
 from accelbench.report.section import Run
 from tests.fixtures.report_records import record
 from tests.fixtures.report_runs import make_run

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from accelbench.report.plots import training_curves
+from accelbench.report.curves_plot import training_curves
 from tests.fixtures.report_records import training
 
 

@@ -63,7 +63,7 @@ def test_a_project_of_others_sets_nothing(capsys: Captured, folder: Path, text: 
         ("[run\n", "accelbench.toml cannot be read: "),
         ("[run]\nround = 3\n", "run has no option 'round': did you mean 'rounds'?"),
         ("[runn]\nrounds = 3\n", "no command is called 'runn': did you mean 'run'?"),
-        ("run = 3\n", "run is no table: write [run] and an option a line"),
+        ("run = 3\n", "accelbench.toml: run must be a table"),
         ("[run]\nrounds = 'many'\n", "'many' is not a valid integer"),
         ("[run]\nrounds = 0\n", "0 is not in the range"),
         ("[run]\nquiet = 'perhaps'\n", "'perhaps' is not a valid boolean"),

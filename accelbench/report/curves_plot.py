@@ -1,4 +1,4 @@
-"""Drawings of single points: training curves and time courses."""
+"""Training curves: the qualities of a trained model over its epochs."""
 
 from __future__ import annotations
 
@@ -8,11 +8,10 @@ from collections.abc import Collection
 import numpy as np
 from markupsafe import Markup
 from matplotlib.figure import Figure
-from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator
+from matplotlib.ticker import FixedLocator, MaxNLocator
 
 from accelbench.profiling.records.record import Record
-from accelbench.report.rows import Row
-from accelbench.report.svg import GRID, MUTED, SERIES, WIDTH, inline_svg, plot_style, tell
+from accelbench.report.svg import SERIES, WIDTH, inline_svg, plot_style, tell
 
 FIRST_CURVES = ("loss", "accuracy", "precision", "recall")
 """The curves of a training that are drawn before any others, then what was evaluated on held-out data."""
@@ -22,12 +21,6 @@ MARKS_TOLD = 40
 """The most epochs of a training whose values the pointer tells: the page stays small."""
 MOST_TICKS = 6
 """The most epochs that are labelled on an axis."""
-COURSE_HEIGHT = 1.7
-"""Height of a time course in inches."""
-COURSE_SAMPLES = 600
-"""Maximum number of samples in a time course, evenly spaced, which limits the size of the page."""
-COURSE_HIDDEN = 0.01
-"""Share of the samples at either end that may lie outside a time course."""
 
 
 def _curve_rank(base: str, curves: Collection[str]) -> int:
@@ -66,34 +59,4 @@ def training_curves(record: Record, name: str) -> Markup | None:
             if index == 0 and f"val_{base}" in record.curves:
                 axes.legend(loc="best")
         title = f"Training curves of {record.point}: {', '.join(bases)} by epoch"
-        return inline_svg(figure, name, title)
-
-
-def time_course(row: Row, name: str) -> Markup:
-    """Draw a point's samples in the order measured, as deviations from its median, with its rounds and two speeds."""
-    timing = row.record.timing
-    assert timing is not None
-    samples = np.asarray(timing.samples)
-    deviations = 100 * (samples / timing.summary.median - 1)
-    drawn = np.linspace(0, len(samples) - 1, min(COURSE_SAMPLES, len(samples))).round().astype(int)
-    low, high = np.quantile(deviations, (COURSE_HIDDEN, 1 - COURSE_HIDDEN))
-    margin = max(0.1 * (high - low), 0.5)
-    with plot_style():
-        figure = Figure(figsize=(WIDTH, COURSE_HEIGHT))
-        axes = figure.add_axes((0.09, 0.27, 0.89, 0.68))
-        axes.plot(drawn + 1, deviations[drawn], color=SERIES[0], linewidth=0, marker=".", markersize=3, alpha=0.7)
-        axes.axhline(0, color=MUTED, linewidth=1)
-        for speed in row.course.speeds:
-            axes.axhline(100 * (speed.seconds / timing.summary.median - 1), color=SERIES[1], linewidth=1)
-        for end in np.cumsum([part.count for part in row.record.rounds])[:-1]:
-            axes.axvline(end + 0.5, color=GRID, linewidth=1.5)
-        axes.set_xlim(0.5, len(samples) + 0.5)
-        axes.set_ylim(low - margin, high + margin)
-        axes.xaxis.set_major_locator(MaxNLocator(8, integer=True))
-        axes.yaxis.set_major_locator(MaxNLocator(4))
-        axes.yaxis.set_major_formatter(
-            FuncFormatter(lambda value, _: f"{value:+g} %".replace("-", "−") if value else "median")
-        )
-        axes.set_xlabel("sample, in the order measured")
-        title = f"Time course of {row.record.point.benchmark} {row.point}: {row.course.sentence}"
         return inline_svg(figure, name, title)
