@@ -13,6 +13,7 @@ import secrets
 import stat
 import tomllib
 from collections.abc import Callable, Iterator
+from io import BufferedReader
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -29,7 +30,7 @@ class Refused(OSError):
         super().__init__(errno.EPERM, reason, str(path))
 
 
-def open_regular(path: Path, max_bytes: int | None = None, *, follow_link: bool = False) -> BinaryIO:
+def open_regular(path: Path, max_bytes: int | None = None, *, follow_link: bool = False) -> BufferedReader:
     """Open a regular file for reading.
 
     Raises `Refused` for a directory, a device, a FIFO, a file larger than `max_bytes`, and, unless `follow_link`, a

@@ -154,13 +154,7 @@ def validated(messages: Sequence[Message], point: Point) -> list[Message]:
             case {"beat": {"stage": str(), "steps": int()}, **rest} if not rest:
                 found.append(message)
             case {"record": data, **rest} | {"measured": data, **rest} if not rest:
-                try:
-                    record = Record.model_validate(data)
-                except ValidationError as error:
-                    raise InvalidMessage(f"the worker's record is damaged: {first_fault(error)}") from None
-                if record.point != point:
-                    raise InvalidMessage(f"the worker's record is of another point: {record.point}")
-                found.append(dict.fromkeys(message, record))
+                found.append(dict.fromkeys(message, validated_record(data, point)))
             case _:
                 quoted = f"{str(message)[:MOST_QUOTED]!r}"
                 raise InvalidMessage(f"the worker sent neither a record nor a heartbeat: {quoted}")
@@ -168,6 +162,19 @@ def validated(messages: Sequence[Message], point: Point) -> list[Message]:
     if len(names) > len(set(names)):
         raise InvalidMessage("the worker sent more than one record")
     return found
+
+
+def validated_record(data: object, point: Point) -> Record:
+    """Return the record that another process sent for a point; raise InvalidMessage."""
+    try:
+        record = Record.model_validate(data)
+    except ValidationError as error:
+        raise InvalidMessage(f"the worker's record is damaged: {first_fault(error)}") from None
+    if record.point != point:
+        raise InvalidMessage(f"the worker's record is of another point: {record.point}")
+    if record.status == "measured" and not (record.verification and record.verification.passed):
+        raise InvalidMessage("the worker's record has a result that was not verified")
+    return record
 
 
 def _fresh(job: Job, output: int, channel: int) -> Started:

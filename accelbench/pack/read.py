@@ -15,16 +15,26 @@ import tarfile
 from collections.abc import Sequence
 from pathlib import Path, PurePosixPath
 from tempfile import TemporaryDirectory
+from typing import IO
 
 import platformdirs
 
 from accelbench.errors import UserError
 from accelbench.execution.store import RunStore
 from accelbench.pack import CHUNK, PART, written_parts
+from accelbench.profiling.files import open_regular
 from accelbench.profiling.text import format_bytes
 
 MOST_BYTES, MOST_FILES = 8 << 30, 20_000
 """The most bytes and files that a pack may unpack to: some tens of runs with their traces."""
+MAX_HEADER_BYTES = 1 << 16
+"""Maximum size of an extended header, which holds a long name; tarfile reads it as a whole."""
+MAX_DICTIONARY_BYTES = 256 << 20
+"""Maximum memory of the decompressor; the largest preset of xz needs 65 MiB."""
+MAX_DEPTH = 32
+"""Maximum number of nested folders."""
+MAX_PARTS = 10_000
+"""Maximum number of files that a pack is cut into."""
 
 
 def find_pack(name: str) -> tuple[Path, str | None] | None:
@@ -59,9 +69,10 @@ def unpack(pack: Path) -> Path:
         parts = _all_parts(pack)
         folder = platformdirs.user_cache_path("accelbench") / "packs" / _digest(parts)
         if not folder.is_dir():
-            folder.parent.mkdir(parents=True, exist_ok=True)
-            with TemporaryDirectory(dir=folder.parent, prefix=".unpacking-") as place:
-                whole = Path(place, "whole")
+            for place in (folder.parent.parent, folder.parent):
+                place.mkdir(mode=0o700, parents=True, exist_ok=True)
+            with TemporaryDirectory(dir=folder.parent, prefix=".unpacking-") as scratch:
+                whole = Path(scratch, "whole")
                 whole.mkdir()
                 _extract(pack, parts, whole)
                 if not folder.is_dir():  # another process may have been faster
@@ -79,7 +90,9 @@ def _all_parts(pack: Path) -> list[Path]:
         named = PART.fullmatch(found[0].name)
     if named is None:
         return [pack]
-    count = int(named["count"])
+    count = int(named["count"][:9])
+    if count > MAX_PARTS:
+        raise UserError(f"{pack} is one of {count:,} parts: at most {MAX_PARTS:,} are read")
     parts = [pack.with_name(f"{named['pack']}.part{number}of{count}") for number in range(1, count + 1)]
     if missing := [part.name for part in parts if not part.is_file()]:
         raise UserError(f"{pack} is one of {count} parts, and {', '.join(missing)} is not beside it")
@@ -89,7 +102,7 @@ def _all_parts(pack: Path) -> list[Path]:
 def _digest(parts: Sequence[Path]) -> str:
     digest = hashlib.sha256()
     for part in parts:
-        with part.open("rb") as file:
+        with open_regular(part, follow_link=True) as file:
             while chunk := file.read(CHUNK):
                 digest.update(chunk)
     return digest.hexdigest()[:32]
@@ -99,7 +112,7 @@ class _Joined(io.RawIOBase):
     """The parts of a pack, read as the one file that they were cut from."""
 
     def __init__(self, parts: Sequence[Path]) -> None:
-        self._files = [part.open("rb") for part in parts]
+        self._files = [open_regular(part, follow_link=True) for part in parts]
 
     def readable(self) -> bool:
         return True
@@ -117,14 +130,48 @@ class _Joined(io.RawIOBase):
         super().close()
 
 
+class _Decompressed(io.RawIOBase):
+    """The content of one xz stream, read with limited memory; ValueError for bytes after its end."""
+
+    def __init__(self, source: IO[bytes]) -> None:
+        self._source = source
+        self._decoder = lzma.LZMADecompressor(lzma.FORMAT_XZ, memlimit=MAX_DICTIONARY_BYTES)
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
+        while not self._decoder.eof:
+            data = self._source.read(CHUNK) if self._decoder.needs_input else b""
+            if self._decoder.needs_input and not data:
+                raise EOFError("it is cut off")
+            if piece := self._decoder.decompress(data, len(buffer)):
+                buffer[: len(piece)] = piece
+                return len(piece)
+        if self._decoder.unused_data or self._source.read(1):
+            raise ValueError("there are bytes after its end")
+        return 0
+
+
+class _Member(tarfile.TarInfo):
+    """A member of an archive with a limit on the size of its extended header."""
+
+    def _proc_member(self, archive: tarfile.TarFile) -> tarfile.TarInfo:
+        # The method that tarfile has for subclasses to override: it is called before anything of the header is read.
+        if self.type not in (tarfile.REGTYPE, tarfile.AREGTYPE, tarfile.DIRTYPE) and self.size > MAX_HEADER_BYTES:
+            raise tarfile.ReadError(f"a header of {self.size:,} bytes")
+        member: tarfile.TarInfo = super()._proc_member(archive)  # type: ignore[misc]
+        return member
+
+
 def _extract(pack: Path, parts: Sequence[Path], folder: Path) -> None:
     """Write the pack's regular files into the folder; `UserError` where it is damaged or holds anything else."""
     size = files = 0
     try:
         with (
             io.BufferedReader(_Joined(parts), CHUNK) as joined,
-            lzma.open(joined) as packed,
-            tarfile.open(fileobj=packed, mode="r|") as archive,
+            io.BufferedReader(_Decompressed(joined), CHUNK) as packed,
+            tarfile.open(fileobj=packed, mode="r|", tarinfo=_Member) as archive,
         ):
             for member in archive:
                 size, files = size + member.size, files + 1
@@ -138,7 +185,7 @@ def _extract(pack: Path, parts: Sequence[Path], folder: Path) -> None:
                     shutil.copyfileobj(content, file, CHUNK)
             while packed.read(CHUNK):  # the checksum at the end tells whether all of it is there
                 pass
-    except (tarfile.TarError, lzma.LZMAError, EOFError, ValueError) as error:
+    except (tarfile.TarError, lzma.LZMAError, EOFError, ValueError, RecursionError) as error:
         raise UserError(f"{pack} is damaged, or no pack: {error}") from error
     except (FileExistsError, NotADirectoryError, IsADirectoryError) as error:
         raise UserError(f"{pack} is damaged: it holds {Path(str(error.filename)).name} twice") from error
@@ -149,6 +196,8 @@ def _refuse(pack: Path, member: tarfile.TarInfo, size: int, files: int) -> None:
     name = PurePosixPath(member.name)
     if name.is_absolute() or ".." in name.parts:
         raise UserError(f"{pack} is no pack of runs: {member.name!r} would lead out of its folder")
+    if len(name.parts) > MAX_DEPTH:
+        raise UserError(f"{pack} is no pack of runs: it has folders nested more than {MAX_DEPTH} deep")
     if not (member.isreg() or member.isdir()) or member.size < 0:
         raise UserError(f"{pack} is no pack of runs: {member.name!r} is neither a file nor a folder")
     if size > MOST_BYTES or files > MOST_FILES:

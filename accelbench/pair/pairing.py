@@ -27,6 +27,8 @@ from accelbench.profiling.records.point import Point
 from accelbench.profiling.records.record import Record
 
 RESULT = "pair.json"
+LAST_MEASUREMENT_SECONDS = 120.0
+"""Time that a measurement may take beyond the time limit of the pairing."""
 
 
 @dataclass(frozen=True)
@@ -74,7 +76,8 @@ def measure_pair(
         rounds: Counter[tuple[Letter, str]] = Counter()
 
         def measure(letter: Letter, point: Point) -> Record:
-            record = processes[letter].measure(plans[letter].points.index(point))
+            deadline = begin + wanted.time_limit_s + LAST_MEASUREMENT_SECONDS
+            record = processes[letter].measure(plans[letter].points.index(point), deadline)
             rounds[letter, str(point)] += 1
             record = record.model_copy(update={"round": rounds[letter, str(point)], "order": rounds.total()})
             stores[letter].append(record)

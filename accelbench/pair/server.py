@@ -1,12 +1,14 @@
 """Server process of one side of a pair, in that side's interpreter: it plans the points and measures them one by one.
 
-Started as `python -m accelbench.pair.server`, also within a container. Protocol, in lines of JSON: a `SideRequest` on
-standard input is answered by a `SidePlan` on standard output, and then each point's number by its record. Each
-measurement is a scheduled run of the runner, in a fresh worker process. All other output goes to standard error.
+Started as `python -m accelbench.pair.server`, also within a container. Protocol, in lines of JSON on standard
+input and output: `{"request": SideRequest}` is answered by `{"plan": SidePlan}`, and each `{"measure": INDEX}` of a
+point in the plan by `{"record": Record}`. Each measurement is a scheduled run of the runner, in a fresh worker process.
+All other output goes to standard error.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import sys
@@ -67,14 +69,13 @@ def main() -> None:
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)  # whatever prints does not speak in between
     lines = iter(sys.stdin.readline, "")
-    order = SideRequest.model_validate_json(next(lines))
-    plan = plan_of(order)
-    print(plan.model_dump_json(), file=answers, flush=True)
+    request = SideRequest.model_validate(json.loads(next(lines))["request"])
+    plan = plan_of(request)
+    print(json.dumps({"plan": plan.model_dump(mode="json")}), file=answers, flush=True)
     with Template() as template, TemporaryDirectory(prefix="accelbench-pair-") as folder:
         for line in lines:
-            print(
-                measure(plan, plan.points[int(line)], order.settings, template, Path(folder)), file=answers, flush=True
-            )
+            record = measure(plan, plan.points[json.loads(line)["measure"]], request.settings, template, Path(folder))
+            print(f'{{"record": {record}}}', file=answers, flush=True)
 
 
 def plan_of(order: SideRequest) -> SidePlan:

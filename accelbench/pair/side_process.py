@@ -4,17 +4,24 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import subprocess
-from contextlib import suppress
 from tempfile import TemporaryFile
+from time import monotonic
+
+from pydantic import ValidationError
 
 from accelbench.errors import RunBroken, UserError
+from accelbench.execution.worker_process import InvalidMessage, validated_record
 from accelbench.pair.server import SidePlan, SideRequest
 from accelbench.pair.side import PairSide
+from accelbench.profiling.ranks.channel import Channel
 from accelbench.profiling.records.point import Device
 from accelbench.profiling.records.record import Record
 
 EXIT_SECONDS = 10.0
+PLAN_SECONDS = 300.0
+"""Time limit of a side for its plan: a container is started and imports what its benchmarks need."""
 MOST_WORDS = 300
 """The characters of a side's last line that are shown."""
 
@@ -25,47 +32,56 @@ class SideProcess:
     def __init__(self, side: PairSide, device: Device) -> None:
         self._side = side
         self._printed = TemporaryFile()  # noqa: SIM115 - closed with the process
+        own, theirs = socket.socketpair()
+        self._channel = Channel(own)
         try:
-            self._process = subprocess.Popen(
-                side.command(device),
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=self._printed,
-                encoding="utf-8",
-                start_new_session=True,  # Ctrl-C reaches this command alone, which then ends its sides
-                env=os.environ | side.variables,
-            )
+            with theirs:
+                self._process = subprocess.Popen(
+                    side.command(device),
+                    stdin=theirs.fileno(),
+                    stdout=theirs.fileno(),
+                    stderr=self._printed,
+                    start_new_session=True,  # Ctrl-C reaches this command alone, which then ends its sides
+                    env=os.environ | side.variables,
+                )
         except OSError as error:
+            self._channel.close()
             self._printed.close()
             raise UserError(f"{side.name} ({side.word}) cannot be started: {error.strerror}") from error
 
-    def plan(self, order: SideRequest) -> SidePlan:
-        """Return the points that the side can measure; UserError with its reason where it cannot."""
-        answer = self._ask(order.model_dump_json())
-        if answer is None:
+    def plan(self, request: SideRequest) -> SidePlan:
+        """Return the points that the side can measure; raise UserError with the reason if it cannot."""
+        self._channel.send(request=request.model_dump(mode="json"))
+        message = self._channel.receive(PLAN_SECONDS)
+        try:
+            plan = SidePlan.model_validate(message["plan"] if message else None)
+        except (KeyError, ValidationError):
             needs = "it needs accelbench of this version and its packages"
-            raise UserError(f"{self._side.name} ({self._side}) cannot measure: {needs} ({self._last_line()})")
-        plan = SidePlan.model_validate_json(answer)
+            raise UserError(f"{self._side.name} ({self._side}) cannot measure: {needs} ({self._reason()})") from None
         if plan.error:
             raise UserError(f"{self._side.name} ({self._side}): {plan.error}")
+        self._points = plan.points
         return plan
 
-    def measure(self, point: int) -> Record:
-        """Measure the point of that number of the plan, in a fresh process."""
-        answer = self._ask(str(point))
-        if answer is None:
-            raise RunBroken(f"{self._side.name} ({self._side}) has died ({self._last_line()}); the records are kept")
-        return Record.model_validate_json(answer)
+    def measure(self, number: int, deadline: float) -> Record:
+        """Measure a point of the plan in a fresh process; RunBroken if there is no valid record by the deadline.
 
-    def _ask(self, line: str) -> str | None:
-        """Return the side's answer to a line; None if it has ended."""
-        assert self._process.stdin
-        assert self._process.stdout
+        `deadline` is a time of `time.monotonic`.
+        """
+        self._channel.send(measure=number)
+        message = self._channel.receive(max(0.0, deadline - monotonic()))
         try:
-            print(line, file=self._process.stdin, flush=True)
-        except BrokenPipeError:
-            return None
-        return self._process.stdout.readline() or None
+            if message is None or set(message) != {"record"}:
+                raise InvalidMessage(self._reason())
+            return validated_record(message["record"], self._points[number])
+        except InvalidMessage as error:
+            raise RunBroken(
+                f"{self._side.name} ({self._side}) did not measure: {error}; the records are kept"
+            ) from None
+
+    def _reason(self) -> str:
+        """Return the reason why there is no valid answer."""
+        return self._channel.fault or self._last_line()
 
     def _last_line(self) -> str:
         """Return the last line that the side printed, once it has ended."""
@@ -85,6 +101,5 @@ class SideProcess:
         except subprocess.TimeoutExpired:
             os.killpg(self._process.pid, signal.SIGKILL)
             self._process.wait()
-        with suppress(BrokenPipeError):  # what a side that has ended did not read is still to be written
-            self._process.communicate()
+        self._channel.close()
         self._printed.close()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from math import inf
 from typing import Literal
 
 Figure = Literal["flops", "bytes", "items", "time"]
@@ -36,6 +37,12 @@ class Work:
     """The hardware unit that the arithmetic is confined to, whose peak bounds it; None: the best one for the dtype."""
     all_reduced: float | None = None
     """The bytes of each process that were added up over all processes, by an engine that also trains models."""
+
+    def __post_init__(self) -> None:
+        for name in ("flops", "bytes", "items", "all_reduced"):
+            amount = getattr(self, name)
+            if amount is not None and not 0 <= amount < inf:
+                raise ValueError(f"Work({name}={amount}): must be a finite number of at least 0")
 
     def amount(self, figure: Figure) -> float | None:
         """Return the flops, bytes or items of one execution; 1 for a figure of time."""

@@ -172,6 +172,70 @@ def test_what_no_run_has_is_refused(
     assert not Path("/tmp/escaped").exists()
 
 
+def with_header(kind: bytes, size: int) -> tarfile.TarInfo:
+    """Return an extended header of that size, whose content is not there."""
+    member = sized("././@PaxHeader", size)
+    member.type = kind
+    return member
+
+
+NESTED = "/".join(["a"] * 40)
+
+
+@pytest.mark.parametrize(
+    "members",
+    [
+        [with_header(tarfile.XHDTYPE, 3 << 30)],
+        [with_header(tarfile.XGLTYPE, 3 << 30)],
+        [with_header(tarfile.GNUTYPE_LONGNAME, 3 << 30)],
+        [with_header(tarfile.GNUTYPE_LONGLINK, 3 << 30)],
+        [with_header(tarfile.XHDTYPE, 0)] * 5000,
+        [sized(NESTED, 0)],
+    ],
+    ids=["pax", "global pax", "long name", "long link", "many headers", "depth"],
+)
+def test_headers_are_not_read_without_a_limit(tmp_path: Path, members: list[tarfile.TarInfo]) -> None:
+    pack = tmp_path / "evil.tar.xz"
+    with lzma.open(pack, "wb") as packed:
+        packed.writelines(member.tobuf(tarfile.GNU_FORMAT) for member in members)
+        packed.write(bytes(64 << 20))
+    with pytest.raises(UserError):
+        open_packed(pack)
+
+
+def test_a_large_dictionary_is_refused(run: RunStore, tmp_path: Path) -> None:
+    (pack,) = write_pack([run], tmp_path / "one")
+    filters = [{"id": lzma.FILTER_LZMA2, "dict_size": 1 << 30}]
+    content = lzma.decompress(pack.read_bytes())
+    header = lzma.compress(b"", filters=filters)[:24]  # the compressor itself would need ten times as much memory
+    pack.write_bytes(header + lzma.compress(content)[24:])
+    with pytest.raises(UserError):
+        open_packed(pack)
+
+
+def test_bytes_after_the_end_are_refused(run: RunStore, tmp_path: Path) -> None:
+    (pack,) = write_pack([run], tmp_path / "one")
+    pack.write_bytes(pack.read_bytes() + b"more")
+    with pytest.raises(UserError):
+        open_packed(pack)
+
+
+def test_a_million_parts_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "one.part1of999999999999").touch()
+    with pytest.raises(UserError):
+        open_packed(tmp_path / "one.part1of999999999999")
+
+
+def test_the_cache_belongs_to_the_user_alone(run: RunStore, tmp_path: Path, cache: Path) -> None:
+    (pack,) = write_pack([run], tmp_path / "one")
+    before = os.umask(0)
+    try:
+        open_packed(pack)
+    finally:
+        os.umask(before)
+    assert (cache / "accelbench").stat().st_mode & 0o077 == 0
+
+
 @pytest.fixture
 def two_runs(accelbench: Run, tmp_path: Path) -> None:
     """A pack of a run that was measured, and of its copy under another id."""
