@@ -1,4 +1,4 @@
-"""TensorFlow's ParameterServerStrategy: one process has the weights, which others fetch, learn by, and change."""
+"""TensorFlow's ParameterServerStrategy: workers fetch the weights from one process and send it their updates."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ from accelbench.workloads.distribution.sockets import meet_directly, require_tru
 from accelbench.workloads.distribution.tensorflow_loop import OwnLoop
 
 FEWEST = 3
-"""The fewest processes: a coordinator, a parameter server and a worker."""
+"""Minimum number of processes: a coordinator, a parameter server and a worker."""
 MEET_SECONDS = 180.0
-"""The time within which the processes must have found each other, in seconds: some import TensorFlow faster."""
+"""Time limit of the rendezvous in seconds; importing TensorFlow takes some processes longer than others."""
 
 
 class ParameterServer(OwnLoop):
-    """Rank 0 coordinates, rank 1 has the weights, and all others are workers.
+    """Asynchronous training: rank 0 coordinates, rank 1 stores the weights, and all others are workers.
 
-    It is asynchronous, as TensorFlow's is: a step is the update of the weights by one worker and one whole batch, and
-    as many are under way as there are workers, none of which waits for another but at the end of an epoch. So `scaling`
-    makes no difference. Rank 0 makes the batches and sends them: those that are made in Python can be made nowhere
-    else. Skip for fewer than three processes. XLA compiles no step whose weights are in another process.
+    A step is one worker's update of the weights with one full batch. One update per worker is in flight, and workers
+    wait for each other only at the end of an epoch, so `scaling` has no effect. Rank 0 produces and sends the batches,
+    because input pipelines in Python cannot move to workers. Skip for fewer than three processes. XLA cannot compile a
+    step with weights in another process.
     """
 
     backends = ("tensorflow",)
@@ -39,11 +39,11 @@ class ParameterServer(OwnLoop):
     def __init__(self, point: Point) -> None:
         super().__init__(point)
         self._updates: dict[Any, Any] = {}
-        """The compiled update of each optimiser."""
+        """Compiled update of each optimizer."""
         if self.world.size < FEWEST:
             raise Skip(
-                f"strategy parameter-server takes {FEWEST} processes or more, which are a coordinator, a parameter "
-                f"server and workers: this point has {self.world.size}"
+                f"strategy=parameter-server needs at least {FEWEST} processes (a coordinator, a parameter server and "
+                f"workers), and this point has {self.world.size}"
             )
 
     def start(self) -> None:
@@ -59,7 +59,7 @@ class ParameterServer(OwnLoop):
             chief = connect(Address.parse(coordinator), MEET_SECONDS, self.world.secret, rank=self.world.rank)
             self.serving = Serving(partial(_until_closed, chief))
             return
-        # TensorFlow listens at this address afterwards. The connections end with this process, however that ends.
+        # TensorFlow listens at this address afterwards. The connections close when this process ends.
         with listen(Address.parse(coordinator)) as listener:
             self._others = gather(listener, range(1, self.world.size), MEET_SECONDS, self.world.secret)
         resolver = tf.distribute.cluster_resolver.SimpleClusterResolver(
@@ -80,11 +80,11 @@ class ParameterServer(OwnLoop):
         update = self._update(model, batches)
 
         def answers() -> Iterator[Any]:
-            """Yield, for each batch's update, what its worker will answer, from when no worker is without one."""
+            """Yield the pending result of each batch's update, while every worker has an update in flight."""
             given: deque[Any] = deque()
             for number, batch in enumerate(batches.data, start=1):
                 given.append(self._coordinator.schedule(update, args=(batch,)))
-                # An epoch waits for all of its updates: one that is late would be counted in the next one's metrics.
+                # An epoch waits for all of its updates; a late one would count in the next epoch's metrics.
                 under_way = 0 if number % batches.steps == 0 else self.world.size - 3
                 while len(given) > under_way:
                     yield given.popleft()
@@ -92,12 +92,12 @@ class ParameterServer(OwnLoop):
         seen: Counter[str] = Counter()
 
         def so_far(answer: Any) -> tensorflow_loop.Logs:
-            """Return the means over this epoch's batches so far, which are all of one size."""
+            """Return the means over the epoch's batches so far, which are all of one size."""
             seen.update(answer.fetch())
             seen["batches"] += 1
             return {name: total / seen["batches"] for name, total in seen.items() if name != "batches"}
 
-        self._coordinator.join()  # after a training that was broken off
+        self._coordinator.join()  # in case an earlier training was interrupted
         ours = replace(batches, make=answers)
         return tensorflow_loop.train(model, ours, epochs, callbacks, so_far, seen.clear, lambda logs: logs)
 
@@ -122,6 +122,6 @@ class ParameterServer(OwnLoop):
 
 
 def _until_closed(coordinator: Channel) -> None:
-    """Wait until the coordinator closes the channel, or is gone."""
+    """Wait until the coordinator closes the channel or ends."""
     while coordinator.open:
         coordinator.read()

@@ -1,4 +1,4 @@
-"""A replica of a Keras model on TensorFlow in each process, whichever engine adds up what the replicas have learnt."""
+"""Base class for one Keras replica per process on TensorFlow, independent of the engine that reduces gradients."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from accelbench.workloads.distribution.tensorflow_loop import Logs, Step, build,
 
 
 class Replicas(Strategy, ABC):
-    """Each process trains on its share of every batch, and all change their weights alike."""
+    """Synchronous data parallelism: each process trains on its share of every batch, and all apply the same update."""
 
     only = {"devices": (1,), "device": ("cpu", "gpu")}
 
@@ -24,22 +24,22 @@ class Replicas(Strategy, ABC):
         super().__init__(point)
         self.replicas = self.world.size
         self._steps: dict[Any, dict[bool, Step]] = {}
-        """The compiled steps of each optimiser, with the exchange (True) and without."""
+        """Compiled steps of each optimizer, with the exchange (True) and without."""
 
     @abstractmethod
     def add_up(self, gradients: list[Any]) -> list[Any]:
-        """Return the gradients of the whole batch, given this replica's of its share; it is called in `run`."""
+        """Return the global batch's gradients, given this replica's gradients; called in `run`."""
 
     @abstractmethod
     def mean(self, values: list[Any]) -> list[Any]:
-        """Return the means of the values over the replicas; it is called in `run`."""
+        """Return the means of the values over the replicas; called in `run`."""
 
     def run(self, function: Callable[..., Any], *arguments: Any) -> Any:
-        """Call the function as this process's replica, and return what it returns."""
+        """Call the function in this process's replica context, and return its result."""
         return function(*arguments)
 
     def built(self, model: Any) -> None:
-        """Prepare the exchange, after all variables are there and before the first step."""
+        """Prepare the exchange, after all variables exist and before the first step."""
 
     def train(self, model: Any, batches: Feed, epochs: int, callbacks: list[Any]) -> dict[str, list[float]]:
         step, reset = self._step(model, batches, together=True), partial(self.run, model.reset_metrics)
@@ -69,8 +69,8 @@ class Replicas(Strategy, ABC):
         @tf.function(reduce_retracing=True, autograph=False)  # type: ignore[untyped-decorator]
         def step(batch: Any) -> Any:
             gradients, logs = self.run(learn_together if together else learn_apart, batch)
-            # Not in `run`, where Keras would add them up once more; and not before they are added up: that the loss
-            # overflowed in one replica is then seen by all, and none waits for another that leaves out the step.
+            # Outside of `run`, in which Keras would reduce the gradients again; and after the reduction, so that an
+            # overflow in one replica makes all of them skip the step, and none waits for another.
             model.optimizer.apply(gradients, model.trainable_variables)
             return logs
 
@@ -84,7 +84,7 @@ class Replicas(Strategy, ABC):
                 variable.assign(variable + self.world.rank)
 
     def _of_all(self, model: Any, logs: Logs) -> Logs:
-        """Return the epoch's metrics, means over equal shares, and make the moving averages of normalisation alike."""
+        """Return the epoch's metrics over all replicas, and average the moving averages of normalisation layers."""
         averages = [variable for variable in model.non_trainable_variables if "float" in variable.dtype]
 
         def mean() -> list[Any]:
@@ -106,11 +106,11 @@ class Replicas(Strategy, ABC):
         train(model, batches, int(self.point["epochs"]), callbacks, step, reset, lambda logs: logs)
 
     def _alone(self, model: Any) -> Callable[[], None]:
-        """Return a function that adds up random numbers over the replicas, as many as the gradients."""
+        """Return a function that all-reduces random arrays with the shapes of the gradients."""
         import tensorflow as tf
 
         def add_up(tensors: list[Any]) -> Any:
-            # One number of each: to have them is to have waited for all.
+            # One element of each: its availability implies that the reduction is complete.
             return tf.stack([tf.reshape(added, [-1])[0] for added in self.add_up(tensors)])
 
         exchange = tf.function(partial(self.run, add_up), autograph=False)
