@@ -53,15 +53,15 @@ def bilstm_har(point: Point, strategy: Strategy) -> Training:
     from accelbench.workloads.training.keras_model import jit_compile
 
     har = load_har()
-    there = len(har.x_train)
-    windows = int(point.params.get("windows", ALL)) or there
-    if windows > there:
-        raise Skip(f"windows={windows:,} exceeds the {there:,} training windows")
-    whole = windows == there
-    note = har.note if whole else f"{windows:,} of {there:,} windows: measures the time per step only"
+    available = len(har.x_train)
+    windows = int(point.params.get("windows", ALL)) or available
+    if windows > available:
+        raise Skip(f"windows={windows:,} exceeds the {available:,} training windows")
+    whole = windows == available
+    note = har.note if whole else f"{windows:,} of {available:,} windows: measures the time per step only"
     centre, spread = har.x_train.mean(axis=(0, 1)), har.x_train.std(axis=(0, 1))
     x_train, x_test = ((x - centre) / spread for x in (har.x_train, har.x_test))
-    chosen = evenly(windows, there)
+    chosen = evenly(windows, available)
     examples = (x_train[chosen], keras.utils.to_categorical(har.y_train[chosen], CLASSES))
     readings, channels = x_train.shape[1:]
 
@@ -78,7 +78,7 @@ def bilstm_har(point: Point, strategy: Strategy) -> Training:
         return model
 
     model = compiled(build())
-    once = classifier(
+    single = classifier(
         strategy,
         model,
         strategy.feed(examples),
@@ -95,9 +95,9 @@ def bilstm_har(point: Point, strategy: Strategy) -> Training:
 
     def fit(callbacks: list[Any]) -> Mapping[str, list[float]]:
         """Train for the epochs of all repeats; each repeat has its own initial weights and data order."""
-        history = once.fit(callbacks)
+        history = single.fit(callbacks)
         for repeat in range(1, point["repeats"]):
-            repeated.append(once.evaluate())
+            repeated.append(single.evaluate())
             seed = point.seed + repeat
             keras.utils.set_random_seed(seed)
             with strategy.scope():
@@ -108,29 +108,29 @@ def bilstm_har(point: Point, strategy: Strategy) -> Training:
 
     def evaluate() -> dict[str, Metric]:
         """Return the metrics of the current weights; after the last repeat: mean, deviation and worst value."""
-        last = once.evaluate()
+        last = single.evaluate()
         if len(repeated) + 1 < point["repeats"] or not repeated:
             return last
-        return over_trainings(once.qualities, [*repeated, last])
+        return over_trainings(single.qualities, [*repeated, last])
 
     def verify(history: Mapping[str, list[float]], qualities: dict[str, Metric]) -> Verification:
         """Check the loss of the last repeat, and the metrics."""
-        return once.verify({"loss": history["loss"][-epochs:]}, qualities)
+        return single.verify({"loss": history["loss"][-epochs:]}, qualities)
 
     over = f"{point['repeats']} trainings"
     qualities = tuple(
         replace(each, deviation=f"{each.name}_std", worst=(*each.worst, Worst(f"{each.name}_worst", over)))
-        for each in once.qualities
+        for each in single.qualities
     )
-    enough = once.enough_epochs if point["repeats"] == 1 else None
-    return replace(once, fit=fit, evaluate=evaluate, verify=verify, qualities=qualities, enough_epochs=enough)
+    enough = single.enough_epochs if point["repeats"] == 1 else None
+    return replace(single, fit=fit, evaluate=evaluate, verify=verify, qualities=qualities, enough_epochs=enough)
 
 
-def evenly(windows: int, there: int) -> NDArray[np.int64]:
-    """Return evenly spaced indices of `windows` of `there` windows, so that all subjects and activities occur."""
+def evenly(windows: int, available: int) -> NDArray[np.int64]:
+    """Return evenly spaced indices of `windows` of `available` windows, so that all subjects and activities occur."""
     import numpy as np
 
-    return np.arange(windows, dtype=np.int64) * there // windows
+    return np.arange(windows, dtype=np.int64) * available // windows
 
 
 def over_trainings(qualities: Sequence[Quality], trainings: Sequence[Mapping[str, Metric]]) -> dict[str, Metric]:

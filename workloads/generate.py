@@ -61,22 +61,22 @@ def generate(point: Point) -> Task:
     from accelbench.workloads.training.keras_model import use_backend
 
     size, precision = SIZES[point["size"]], point["precision"]
-    of = Generation(size, point["batch"], point["context"], point["new"], ITEMSIZE[precision])
+    generation = Generation(size, point["batch"], point["context"], point["new"], ITEMSIZE[precision])
     use_backend(point)
-    require_room(point, of)
+    require_room(point, generation)
 
     from keras import ops
 
     from accelbench.workloads.language.cached import Generator, spread_weights
     from accelbench.workloads.language.decoder import decoder
 
-    model = decoder(size, of.length)
+    model = decoder(size, generation.length)
     spread_weights(model)
-    generator = Generator(model, of)
+    generator = Generator(model, generation)
     rng = point.rng()
 
     def draw() -> Any:
-        return rng.integers(0, VOCABULARY, (of.batch, of.context)).astype("int32")
+        return rng.integers(0, VOCABULARY, (generation.batch, generation.context)).astype("int32")
 
     def verify() -> Verification:
         return verify_generated(model, generator, draw(), precision)
@@ -92,24 +92,24 @@ def generate(point: Point) -> Task:
         ops.convert_to_numpy(found.tokens)  # waits for the device
 
     def metrics(seconds: float) -> dict[str, Metric]:
-        time = {"prefill": ("time_to_first_token", seconds), "decode": ("time_per_token", seconds / of.new)}
+        time = {"prefill": ("time_to_first_token", seconds), "decode": ("time_per_token", seconds / generation.new)}
         name, value = time[point["phase"]]
-        cached, weights = (Metric(count / 2**20, "MiB") for count in (of.cache_bytes, of.weight_bytes))
+        cached, weights = (Metric(count / 2**20, "MiB") for count in (generation.cache_bytes, generation.weight_bytes))
         return {name: Metric(value, "s"), "cache": cached, "weights": weights}
 
-    work = of.prefill if point["phase"] == "prefill" else of.decode
+    work = generation.prefill if point["phase"] == "prefill" else generation.decode
     return Task(run=run, verify=verify, work=work, timer="host", metrics=metrics)
 
 
-def require_room(point: Point, of: Generation) -> None:
+def require_room(point: Point, generation: Generation) -> None:
     """Skip the point if generation needs more than half of the host's memory, or more than the free GPU memory."""
     from accelbench.profiling.machine.free_memory import SHARE, require_memory
     from accelbench.profiling.machine.nvidia.cuda import free_memory
 
     if point.device == "cpu":
-        require_memory(of.bytes)
+        require_memory(generation.bytes)
     else:
-        require_memory(of.bytes * SHARE, free_memory())
+        require_memory(generation.bytes * SHARE, free_memory())
 
 
 def verify_generated(model: Any, generator: Any, prompt: Any, precision: str) -> Verification:
@@ -125,7 +125,7 @@ def verify_generated(model: Any, generator: Any, prompt: Any, precision: str) ->
 
     first = generator.prefill(ops.convert_to_tensor(prompt), generator.cache(POISON))
     parts = first, generator.decode(first.tokens, first.cache)
-    tokens, scores = (np.concatenate([ops.convert_to_numpy(part[of]) for part in parts], axis=1) for of in (0, 1))
+    tokens, scores = (np.concatenate([ops.convert_to_numpy(part[index]) for part in parts], axis=1) for index in (0, 1))
     whole = np.concatenate([prompt, tokens[:, :-1]], axis=1)
     expected = model.predict(whole, batch_size=1, verbose=0)[:, prompt.shape[1] - 1 :]
     chosen = np.take_along_axis(expected, tokens[:, :, None], axis=-1)
@@ -134,7 +134,7 @@ def verify_generated(model: Any, generator: Any, prompt: Any, precision: str) ->
     return verify_close(
         found,
         np.concatenate([expected, expected.max(axis=-1, keepdims=True)], axis=-1),
-        tolerance(generator.of.size, precision),
+        tolerance(generator.generation.size, precision),
         "all scores, and the chosen token's score against the highest, relative to their standard deviation of "
         f"{spread:.3g}; reference: the model without a cache",
         scale=np.full(found.shape, spread),

@@ -65,7 +65,7 @@ def transformer(point: Point, strategy: Strategy) -> Training:
 
     from accelbench.workloads.data.texts import bits_per_byte, load_text
     from accelbench.workloads.language.decoder import decoder, sharding
-    from accelbench.workloads.training.experiment import experiment, seen
+    from accelbench.workloads.training.experiment import examples_seen, experiment
     from accelbench.workloads.training.keras_model import jit_compile
     from accelbench.workloads.training.quality import fell
 
@@ -97,7 +97,7 @@ def transformer(point: Point, strategy: Strategy) -> Training:
 
     def verify(history: Mapping[str, list[float]], found: dict[str, Metric]) -> Verification:
         losses, bits, parameters = history["loss"], found["test_bits_per_byte"].value, model.count_params()
-        examples = seen(strategy, batches, history)
+        examples = examples_seen(strategy, batches, history)
         enough = examples * sequence >= LEARNT_TOKENS and examples >= LEARNT_STEPS * strategy.batch
         return Verification(
             passed=parameters == size.parameters and fell(losses) and (bits < bar or not enough),

@@ -89,8 +89,8 @@ def policy() -> Iterator[None]:
 def keys_a_position_late(patch: pytest.MonkeyPatch, generator: Any) -> None:
     from accelbench.workloads.language import cached
 
-    own = cached.written
-    patch.setattr(cached, "written", lambda cache, new, begin: own(cache, new, begin + (new.shape[2] == 1)))
+    own = cached.update_cache
+    patch.setattr(cached, "update_cache", lambda cache, new, begin: own(cache, new, begin + (new.shape[2] == 1)))
 
 
 def keys_of_heads_permuted(patch: pytest.MonkeyPatch, generator: Any) -> None:
@@ -98,21 +98,23 @@ def keys_of_heads_permuted(patch: pytest.MonkeyPatch, generator: Any) -> None:
 
     from accelbench.workloads.language import cached
 
-    own = cached.written
+    own = cached.update_cache
     patch.setattr(
-        cached, "written", lambda cache, new, begin: own(cache, ops.flip(new, 1) if new.shape[2] == 1 else new, begin)
+        cached,
+        "update_cache",
+        lambda cache, new, begin: own(cache, ops.flip(new, 1) if new.shape[2] == 1 else new, begin),
     )
 
 
 def turned_a_position_too_far(patch: pytest.MonkeyPatch, generator: Any) -> None:
-    reading(patch, generator, turns=lambda turns: [np.roll(each, -1, axis=0) for each in turns])
+    reading(patch, generator, rotations=lambda rotations: [np.roll(each, -1, axis=0) for each in rotations])
 
 
 def a_token_of_another_sequence(patch: pytest.MonkeyPatch, generator: Any) -> None:
     """Swap one cached token of one block between the sequences of the batch."""
     from keras import ops
 
-    here = (np.arange(generator.of.length) == 20)[None, None, :, None]
+    here = (np.arange(generator.generation.length) == 20)[None, None, :, None]
 
     def stale(cache: Any) -> Any:
         first, *rest = cache
@@ -122,11 +124,11 @@ def a_token_of_another_sequence(patch: pytest.MonkeyPatch, generator: Any) -> No
 
 
 def a_token_too_many_seen(patch: pytest.MonkeyPatch, generator: Any) -> None:
-    looking(patch, lambda seen, ops: ops.logical_or(seen, ops.roll(seen, 1, axis=-1)))
+    looking(patch, lambda mask, ops: ops.logical_or(mask, ops.roll(mask, 1, axis=-1)))
 
 
 def the_own_token_not_seen(patch: pytest.MonkeyPatch, generator: Any) -> None:
-    looking(patch, lambda seen, ops: ops.logical_and(seen, ops.roll(seen, -1, axis=-1)))
+    looking(patch, lambda mask, ops: ops.logical_and(mask, ops.roll(mask, -1, axis=-1)))
 
 
 def the_second_likeliest_token(patch: pytest.MonkeyPatch, generator: Any) -> None:
@@ -134,7 +136,7 @@ def the_second_likeliest_token(patch: pytest.MonkeyPatch, generator: Any) -> Non
 
     from accelbench.workloads.language import cached
 
-    patch.setattr(cached, "likeliest", lambda scores: ops.cast(ops.argsort(scores, axis=-1)[:, -2], "int32"))
+    patch.setattr(cached, "most_likely", lambda scores: ops.cast(ops.argsort(scores, axis=-1)[:, -2], "int32"))
 
 
 def looking(patch: pytest.MonkeyPatch, change: Callable[[Any, Any], Any]) -> None:
@@ -145,19 +147,19 @@ def looking(patch: pytest.MonkeyPatch, change: Callable[[Any, Any], Any]) -> Non
 
     own = Block.cached
 
-    def cached(self: Any, x: Any, by: Any, seen: Any, keep: Any) -> Any:
-        return own(self, x, by, change(seen, ops) if seen.shape[0] == 1 else seen, keep)
+    def cached(self: Any, x: Any, rotation: Any, mask: Any, keep: Any) -> Any:
+        return own(self, x, rotation, change(mask, ops) if mask.shape[0] == 1 else mask, keep)
 
     patch.setattr(Block, "cached", cached)
 
 
-def reading(patch: pytest.MonkeyPatch, generator: Any, turns: Any = None, cache: Any = None) -> None:
+def reading(patch: pytest.MonkeyPatch, generator: Any, rotations: Any = None, cache: Any = None) -> None:
     """Change the rotary angles or the cache used for a decoded token."""
-    own, right = generator._read, generator.turns
+    own, right = generator._read, generator.rotations
 
     def read(tokens: Any, kept: Any, begin: Any, length: int) -> Any:
         decoding = tokens.shape[1] == 1
-        generator.turns = turns(right) if turns and decoding else right
+        generator.rotations = rotations(right) if rotations and decoding else right
         return own(tokens, cache(kept) if cache and decoding else kept, begin, length)
 
     patch.setattr(generator, "_read", read)
@@ -181,17 +183,17 @@ def test_a_faulty_cache_fails_verification(precision: str, policy: None) -> None
     from accelbench.workloads.language.cached import Generator, spread_weights
     from accelbench.workloads.language.decoder import decoder
 
-    of = Generation(SIZE, batch=2, context=24, new=8, itemsize=ITEMSIZE[precision])
-    model = decoder(SIZE, of.length)
+    generation = Generation(SIZE, batch=2, context=24, new=8, itemsize=ITEMSIZE[precision])
+    model = decoder(SIZE, generation.length)
     spread_weights(model)
-    prompt = np.random.default_rng(6).integers(0, 256, (of.batch, of.context)).astype(np.int32)
-    right = verify_generated(model, Generator(model, of), prompt, precision)
+    prompt = np.random.default_rng(6).integers(0, 256, (generation.batch, generation.context)).astype(np.int32)
+    right = verify_generated(model, Generator(model, generation), prompt, precision)
     assert right.passed, right
     assert right.error is not None
     assert right.error < 0.5 * tolerance(SIZE, precision), "the tolerance is close to the rounding error"
     for fault in FAULTS:
         with pytest.MonkeyPatch.context() as patch:
-            generator = Generator(model, of)
+            generator = Generator(model, generation)
             # Not compiled: compilation takes longer than the run.
             generator.prefill, generator.decode = generator._prefill, generator._decode
             fault(patch, generator)
@@ -216,9 +218,9 @@ def test_a_run_records_the_time_per_token_and_the_bound_of_each_phase(accelbench
 
 
 def test_a_point_that_does_not_fit_in_memory_is_skipped_with_sizes() -> None:
-    of = Generation(SIZES["1b"], batch=4096, context=1 << 17, new=128, itemsize=4)
+    generation = Generation(SIZES["1b"], batch=4096, context=1 << 17, new=128, itemsize=4)
     with pytest.raises(Skip, match=r"[\d.]+ PiB"):
-        require_room(point(), of)
+        require_room(point(), generation)
     require_room(point(), Generation(SIZES["tiny"], batch=8, context=512, new=32, itemsize=4))
 
 

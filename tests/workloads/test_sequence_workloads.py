@@ -157,15 +157,15 @@ def test_a_run_on_some_of_the_windows_has_no_accuracy_target() -> None:
         prepare("bilstm-har", windows=161)
 
 
-@given(there=st.integers(1, 10_000), share=st.floats(0, 1))
-def test_selected_windows_are_evenly_spaced(there: int, share: float) -> None:
-    windows = max(1, round(share * there))
-    places = bilstm_har.evenly(windows, there)
+@given(available=st.integers(1, 10_000), share=st.floats(0, 1))
+def test_selected_windows_are_evenly_spaced(available: int, share: float) -> None:
+    windows = max(1, round(share * available))
+    places = bilstm_har.evenly(windows, available)
     assert len(places) == windows
     assert places[0] == 0
-    gaps = np.diff([*places, there])
-    assert gaps.min() >= there // windows
-    assert gaps.max() <= -(-there // windows)
+    gaps = np.diff([*places, available])
+    assert gaps.min() >= available // windows
+    assert gaps.max() <= -(-available // windows)
 
 
 @pytest.mark.parametrize("name", ["bilstm-har", "bilstm-imdb"])

@@ -14,7 +14,14 @@ from accelbench.profiling.near_misses import suggest
 from accelbench.workloads.data.cache import CACHE_VARIABLE, DataError, cache_directory, sha256_of
 from accelbench.workloads.data.download import Progress, download
 from accelbench.workloads.data.sources import OWN_FOLDERS, SOURCES, SUMS, Source
-from accelbench.workloads.data.unpack import contradictions, damage, not_ours, some, strangers, unpack
+from accelbench.workloads.data.unpack import (
+    archive_differences,
+    changed_files,
+    some,
+    unknown_folder,
+    unlisted_files,
+    unpack,
+)
 
 HINTS = {
     errno.ENOSPC: f"free some space, or set {CACHE_VARIABLE} to a larger disk",
@@ -57,11 +64,11 @@ def fetch(name: str, given: Sequence[Path] = (), progress: Progress = lambda wha
     try:
         if state(source).word in USABLE:
             return source.path
-        local = _recognise(source, given)
+        local = _identify(source, given)
         _make_folder(cache_directory())
-        with _alone(source, progress):
+        with _locked(source, progress):
             if state(source).word not in USABLE:  # another process may have fetched it
-                _bring(source, local, progress)
+                _fetch_files(source, local, progress)
     except OSError as error:
         hint = f": {HINTS[error.errno]}" if error.errno in HINTS else ""
         where = error.filename or source.path.parent
@@ -69,9 +76,9 @@ def fetch(name: str, given: Sequence[Path] = (), progress: Progress = lambda wha
     return source.path
 
 
-def _bring(source: Source, local: Mapping[str, tuple[Path, str]], progress: Progress) -> None:
+def _fetch_files(source: Source, local: Mapping[str, tuple[Path, str]], progress: Progress) -> None:
     if source.folder and os.path.lexists(source.path) and not source.present:
-        raise DataError(not_ours(source))
+        raise DataError(unknown_folder(source))
     for file in source.files:
         _make_folder(file.path.parent)
         given, sha256 = local.get(file.name, (None, file.sha256))
@@ -82,7 +89,7 @@ def _bring(source: Source, local: Mapping[str, tuple[Path, str]], progress: Prog
         unpack(source, progress)
 
 
-def _recognise(source: Source, given: Sequence[Path]) -> dict[str, tuple[Path, str]]:
+def _identify(source: Source, given: Sequence[Path]) -> dict[str, tuple[Path, str]]:
     """Return the given path and SHA-256 of each file of the data set, by name; `DataError` for an unrelated path."""
     wanted = {sum_: file for file in source.files for sum_ in file.sums}
     names = {name for file in source.files for name in (file.path.name, file.url.rsplit("/", 1)[-1])}
@@ -108,7 +115,7 @@ def _make_folder(folder: Path) -> None:
 
 
 @contextmanager
-def _alone(source: Source, progress: Progress) -> Iterator[None]:
+def _locked(source: Source, progress: Progress) -> Iterator[None]:
     from filelock import FileLock, Timeout
 
     # Writable by all, so that in a shared folder each user can lock a set that another has fetched.
@@ -132,7 +139,7 @@ def state(source: Source, *, read: bool = True) -> State:
         return State(source, "complete", str(source.path))
     if wrong := _wrong(source):
         return State(source, "corrupt", f"{some(wrong)}: 'accelbench data fetch {source.name}' repairs it")
-    if source.folder and (foreign := strangers(source)):
+    if source.folder and (foreign := unlisted_files(source)):
         return State(source, "extended", f"{source.path} is complete, and also contains {some(foreign)}")
     gone = not all(os.path.lexists(file.path) for file in source.files)
     by = f", verified with the checksums from unpacking: {SUMS}" if gone else ""
@@ -141,7 +148,7 @@ def state(source: Source, *, read: bool = True) -> State:
 
 def _wrong(source: Source) -> list[str]:
     """Return descriptions of missing and changed files of a data set."""
-    wrong = damage(source) if source.folder else []
+    wrong = changed_files(source) if source.folder else []
     archives = []
     for file in source.files:
         if source.folder and not os.path.lexists(file.path):
@@ -153,7 +160,7 @@ def _wrong(source: Source) -> list[str]:
                 wrong.append(f"{file.name} was changed")
         except OSError as error:
             wrong.append(f"{file.name}: {error.strerror}")
-    return wrong if wrong or not source.folder else contradictions(source, archives)
+    return wrong if wrong or not source.folder else archive_differences(source, archives)
 
 
 def _incomplete(source: Source) -> State:
@@ -166,7 +173,7 @@ def _incomplete(source: Source) -> State:
     except DataError as error:
         return State(source, "absent", str(error))
     if source.folder and os.path.lexists(source.path):
-        return State(source, "corrupt", not_ours(source))
+        return State(source, "corrupt", unknown_folder(source))
     arrived = [path for file in source.files for path in (file.part, file.path) if os.path.isfile(path)]
     if not arrived:
         return State(source, "absent", "not fetched")

@@ -30,12 +30,12 @@ def members(archive: Path | io.BytesIO) -> Iterator[tuple[str, IO[bytes]]]:
         assert isinstance(archive, Path)
         with tarfile.open(archive) as tar:
             for entry in tar:
-                content = tar.extractfile(entry) if entry.isfile() and not litter(entry.name) else None
+                content = tar.extractfile(entry) if entry.isfile() and not is_macos_metadata(entry.name) else None
                 if content:
                     yield _inside(entry.name), content
         return
     with zipfile.ZipFile(archive) as files:
-        names = [name for name in files.namelist() if not name.endswith("/") and not litter(name)]
+        names = [name for name in files.namelist() if not name.endswith("/") and not is_macos_metadata(name)]
         inner = [name for name in names if name.endswith(".zip")]
         for name in inner:  # other files next to a nested zip are documentation
             yield from members(io.BytesIO(files.read(name)))
@@ -51,7 +51,7 @@ def _inside(name: str) -> str:
     return path.as_posix()
 
 
-def litter(name: str) -> bool:
+def is_macos_metadata(name: str) -> bool:
     """Return whether the file is macOS metadata; resource forks have image names."""
     path = PurePosixPath(name)
     return "__MACOSX" in path.parts or path.name.startswith("._") or path.name == ".DS_Store"
@@ -95,7 +95,7 @@ def _files(folder: Path) -> set[str]:
     """Return the files and links in an unpacked folder, without the checksum list and macOS metadata."""
     paths = (Path(path, name) for path, folders, names in os.walk(folder) for name in (*folders, *names))
     files = {path.relative_to(folder).as_posix() for path in paths if path.is_symlink() or not path.is_dir()}
-    return {name for name in files if name != SUMS and not litter(name)}
+    return {name for name in files if name != SUMS and not is_macos_metadata(name)}
 
 
 def some(names: list[str]) -> str:
@@ -104,7 +104,7 @@ def some(names: list[str]) -> str:
     return f"{first} and {len(names) - 1} more" if len(names) > 1 else first
 
 
-def not_ours(source: Source) -> str:
+def unknown_folder(source: Source) -> str:
     """Return the error message for a folder without checksum list, which may be the user's own."""
     return f"{source.path} was not made by 'accelbench data fetch {source.name}': move it away, and fetch again"
 
@@ -112,12 +112,12 @@ def not_ours(source: Source) -> str:
 def check_unpacked(source: Source) -> None:
     """Raise `DataError` unless all unpacked files are unchanged."""
     if not source.present:
-        raise DataError(not_ours(source))
-    if wrong := damage(source):
+        raise DataError(unknown_folder(source))
+    if wrong := changed_files(source):
         raise DataError(f"{source.path} is corrupt: {some(wrong)}; 'accelbench data fetch {source.name}' repairs it")
 
 
-def damage(source: Source) -> list[str]:
+def changed_files(source: Source) -> list[str]:
     """Return the differences between the folder and its checksum list."""
     try:
         sums = _sums(source)
@@ -137,7 +137,7 @@ def damage(source: Source) -> list[str]:
     return wrong
 
 
-def contradictions(source: Source, archives: list[File]) -> list[str]:
+def archive_differences(source: Source, archives: list[File]) -> list[str]:
     """Return the differences between the checksum list and these archives; the list may have been changed, too."""
     sums, packed = _sums(source), dict[str, str]()
     for file in archives:
@@ -147,7 +147,7 @@ def contradictions(source: Source, archives: list[File]) -> list[str]:
     return wrong + [f"{name} is in {SUMS} and in none of the archives" for name in added]
 
 
-def strangers(source: Source) -> list[str]:
+def unlisted_files(source: Source) -> list[str]:
     """Return the files in the unpacked folder that are missing from its checksum list."""
     return sorted(_files(source.path) - _sums(source).keys())
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from accelbench.profiling.benchmark import Exchange
 from accelbench.profiling.records.point import Point
 from accelbench.workloads.data.pipeline import Feed
-from accelbench.workloads.distribution.sockets import meet_directly
+from accelbench.workloads.distribution.sockets import connect_directly
 from accelbench.workloads.distribution.strategy import Strategy, require_devices
 from accelbench.workloads.distribution.watch import watched
 
@@ -39,16 +39,16 @@ class DataParallel(Strategy):
         self.replicas = self.devices * self.world.size
         self._forward: dict[Any, Any] = {}
         """Compiled forward pass of each model."""
-        self._step_apart: Any = None
+        self._local_step: Any = None
         """Compiled step without exchange."""
 
     def start(self) -> None:
         import keras
 
         devices = self.found()
-        self._together = _over([device for own in devices for device in own])
-        self._apart = _over(devices[self.world.rank])
-        keras.distribution.set_distribution(self._together)
+        self._global = _over([device for own in devices for device in own])
+        self._local = _over(devices[self.world.rank])
+        keras.distribution.set_distribution(self._global)
 
     def found(self) -> list[list[Any]]:
         """Connect to the other processes, and return the devices of each, in rank order.
@@ -58,15 +58,15 @@ class DataParallel(Strategy):
         import jax
 
         if self.world.size > 1:
-            self._meet()
+            self._connect()
         require_devices(jax.local_device_count(), self.devices, self.point)
         return [jax.local_devices(process_index=rank)[: self.devices] for rank in range(self.world.size)]
 
-    def _meet(self) -> None:
+    def _connect(self) -> None:
         import jax
         from jax._src.lib import _jax
 
-        meet_directly()
+        connect_directly()
         # JAX has no setting for the address of gloo, its CPU engine, and defaults to the host name's.
         _jax.make_gloo_tcp_collectives = partial(
             _jax.make_gloo_tcp_collectives,
@@ -109,10 +109,10 @@ class DataParallel(Strategy):
         sizes = [
             math.prod(variable.shape) * np.dtype(variable.dtype).itemsize for variable in model.trainable_variables
         ]
-        alone = _Alone(self._together.device_mesh.backend_mesh, model)
-        return Exchange(partial(self._train_apart, model, batches), alone, sum(sizes))
+        all_reduce = _AllReduce(self._global.device_mesh.backend_mesh, model)
+        return Exchange(partial(self._train_without_exchange, model, batches), all_reduce, sum(sizes))
 
-    def _train_apart(self, model: Any, batches: Feed, callbacks: list[Any]) -> None:
+    def _train_without_exchange(self, model: Any, batches: Feed, callbacks: list[Any]) -> None:
         """Train with Keras's step on each device and its share alone, without JAX's check for equal replicas."""
         import jax
         from jax.sharding import PartitionSpec
@@ -120,20 +120,20 @@ class DataParallel(Strategy):
         state, batch = PartitionSpec(), PartitionSpec(BATCH)
         model.train_step = jax.shard_map(
             model.train_step,
-            mesh=self._apart.device_mesh.backend_mesh,
+            mesh=self._local.device_mesh.backend_mesh,
             in_specs=(state, batch),
             out_specs=state,
             check_vma=False,
         )
-        together, model.train_function = model.train_function, self._step_apart
-        _replicate(model, self._apart)
+        exchanging, model.train_function = model.train_function, self._local_step
+        _replicate(model, self._local)
         try:
-            with self._apart.scope():
+            with self._local.scope():
                 self.train(model, batches, int(self.point["epochs"]), callbacks)
         finally:
-            _replicate(model, self._together)
+            _replicate(model, self._global)
             del model.train_step
-            self._step_apart, model.train_function = model.train_function, together
+            self._local_step, model.train_function = model.train_function, exchanging
 
 
 def _over(devices: list[Any]) -> Any:
@@ -163,7 +163,7 @@ def _replicate(model: Any, distribution: Any) -> None:
         variable._value = jax.make_array_from_single_device_arrays(variable.shape, sharding, copies)
 
 
-class _Alone:
+class _AllReduce:
     """All-reduce of random arrays, with the shapes of the model's gradients, over all devices."""
 
     def __init__(self, mesh: Any, model: Any) -> None:
@@ -172,7 +172,7 @@ class _Alone:
     def __call__(self) -> None:
         import jax
 
-        jax.block_until_ready(self._add_up(self._gradients))
+        jax.block_until_ready(self._all_reduce(self._gradients))
 
     @cached_property
     def _gradients(self) -> list[Any]:
@@ -181,11 +181,11 @@ class _Alone:
         from jax.sharding import NamedSharding, PartitionSpec
 
         rng, replicated = np.random.default_rng(0), NamedSharding(self._mesh, PartitionSpec())
-        drawn = [rng.standard_normal(shape).astype(dtype) for shape, dtype in self._like]
-        return [jax.make_array_from_process_local_data(replicated, numbers) for numbers in drawn]
+        arrays = [rng.standard_normal(shape).astype(dtype) for shape, dtype in self._like]
+        return [jax.make_array_from_process_local_data(replicated, numbers) for numbers in arrays]
 
     @cached_property
-    def _add_up(self) -> Any:
+    def _all_reduce(self) -> Any:
         import jax
         from jax.sharding import PartitionSpec
 

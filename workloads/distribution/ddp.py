@@ -11,7 +11,7 @@ from accelbench.profiling.ranks.channel import Address
 from accelbench.profiling.ranks.meeting import listen
 from accelbench.profiling.records.point import Point
 from accelbench.workloads.data.pipeline import Feed
-from accelbench.workloads.distribution.sockets import meet_directly
+from accelbench.workloads.distribution.sockets import connect_directly
 from accelbench.workloads.distribution.strategy import Strategy
 from accelbench.workloads.distribution.watch import watched
 
@@ -35,7 +35,7 @@ class Ddp(Strategy):
         if distributed.is_initialized():
             return  # initialised by an earlier point of this process
         if self.world.size > 1:
-            meet_directly()
+            connect_directly()
         distributed.init_process_group(
             "nccl" if torch.cuda.is_available() else "gloo",
             store=self._store(),
@@ -55,7 +55,7 @@ class Ddp(Strategy):
         return distributed.TCPStore(host, port, self.world.size, own is not None, master_listen_fd=own)
 
     def train(self, model: Any, batches: Feed, epochs: int, callbacks: list[Any]) -> dict[str, list[float]]:
-        return self._fit(model, batches, epochs, [_together(), *callbacks])
+        return self._fit(model, batches, epochs, [_average_over_replicas(), *callbacks])
 
     def _fit(self, model: Any, batches: Feed, epochs: int, callbacks: list[Any]) -> dict[str, list[float]]:
         model.train_step = self._step(model, batches)
@@ -83,9 +83,11 @@ class Ddp(Strategy):
             return None
         learning = [variable.value for variable in model.trainable_variables]
         size = sum(tensor.numel() * tensor.element_size() for tensor in learning)
-        return Exchange(partial(self._apart, model, batches), _Alone(partial(self._replicated, model)), size)
+        return Exchange(
+            partial(self._train_without_exchange, model, batches), _AllReduce(partial(self._replicated, model)), size
+        )
 
-    def _apart(self, model: Any, batches: Feed, callbacks: list[Any]) -> None:
+    def _train_without_exchange(self, model: Any, batches: Feed, callbacks: list[Any]) -> None:
         with self._replicated(model).no_sync():
             self._fit(model, batches, int(self.point["epochs"]), callbacks)
 
@@ -112,7 +114,7 @@ def train_step(
     return found
 
 
-def _together() -> Any:
+def _average_over_replicas() -> Any:
     """Return a Keras callback that averages each epoch's metrics over all replicas.
 
     It also averages the moving averages of normalisation layers, which have no gradient.
@@ -136,7 +138,7 @@ def _together() -> Any:
     return Callback()
 
 
-class _Alone:
+class _AllReduce:
     """All-reduce of random numbers, in buckets of the sizes that DDP uses for the gradients."""
 
     def __init__(self, replica: Callable[[], Any]) -> None:

@@ -59,17 +59,17 @@ def strategy_of(point: Point) -> Strategy:
     `auto` selects the framework's own strategy for the point's processes and devices: of all that support them, the
     most specific one.
     """
-    asked = point.params.get("strategy", AUTO)
-    if asked != AUTO:
-        if not _exists(asked, point):
-            raise Skip(in_words("strategy", asked, RULES[asked]))
-        return STRATEGIES[str(asked)](point)
+    chosen = point.params.get("strategy", AUTO)
+    if chosen != AUTO:
+        if not _exists(chosen, point):
+            raise Skip(in_words("strategy", chosen, RULES[chosen]))
+        return STRATEGIES[str(chosen)](point)
     own = [name for name, each in STRATEGIES.items() if each.automatic and point.backend in each.backends]
-    there = [name for name in own if _exists(name, point)]
-    if not there:
+    possible = [name for name in own if _exists(name, point)]
+    if not possible:
         known = "; ".join(in_words("strategy", name, RULES[name]) for name in own)
         raise Skip(f"{point.backend} has no strategy for this number of devices and processes: {known}")
-    return STRATEGIES[min(there, key=_cases)](point)
+    return STRATEGIES[min(possible, key=_cases)](point)
 
 
 def _cases(strategy: str) -> int:

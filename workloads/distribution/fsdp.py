@@ -1,7 +1,7 @@
 """PyTorch's FSDP2: each process stores a shard of all parameters, and gathers one block's at a time for computation.
 
 `fully_shard` replaces the parameters of a module, while Keras computes with the tensors in its variables. One module
-per block, and one for the rest of the model, therefore copies its current parameters into the variables.
+per block, and one for the rest of the model, therefore assigns its current parameters to the variables.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Fsdp(Ddp):
     def predict(self, model: Any, data: Any, **how: int) -> NDArray[np.floating[Any]]:
         """Predict in all processes together: no process has all parameters."""
         outputs = super().predict(model, data, **how)
-        _drop(self._units.get(model, []))
+        _reshard(self._units.get(model, []))
         return outputs
 
     def exchange(self, model: Any, batches: Feed) -> Exchange | None:
@@ -57,12 +57,12 @@ class Fsdp(Ddp):
 
     def _step(self, model: Any, batches: Feed) -> Callable[[Any], dict[str, Any]]:
         if model not in self._units:
-            self._units[model] = self._share_out(model, batches)
+            self._units[model] = self._shard_model(model, batches)
         units = self._units[model]
-        _drop(units)
-        return partial(train_step, model, model, after_gradients=partial(_drop, units))
+        _reshard(units)
+        return partial(train_step, model, model, after_gradients=partial(_reshard, units))
 
-    def _share_out(self, model: Any, batches: Feed) -> list[Any]:
+    def _shard_model(self, model: Any, batches: Feed) -> list[Any]:
         """Shard the parameters and the optimizer state; return the FSDP modules, the root module last."""
         import torch
 
@@ -73,9 +73,9 @@ class Fsdp(Ddp):
         units = [*blocks, _unit(model.call, rest, blocks)]
         for layer in model._flatten_layers():
             layer._torch_params = torch.nn.ParameterDict()  # Keras's own keeps all parameters in memory
-        _drop(units)
+        _reshard(units)
         # Keras builds the loss and the optimizer only in `fit`, which calls the model symbolically.
-        with _shared_out_alike(model.optimizer):
+        with _sharded_state(model.optimizer):
             model._symbolic_build(data_batch=next(batches.data))
         for layer, unit in zip([*layers, model], units, strict=True):
             vars(layer)["call"] = unit  # not as an attribute, which Keras would register as a sublayer
@@ -94,10 +94,10 @@ def _unit(compute: Callable[..., Any], variables: list[Any], inside: list[Any] |
             self.parts = torch.nn.ParameterList(variable.value for variable in variables)
 
         def forward(self, *inputs: Any, **options: Any) -> Any:
-            self.hand_on()
+            self.update_variables()
             return compute(*inputs, **options)
 
-        def hand_on(self) -> None:
+        def update_variables(self) -> None:
             """Set Keras's variables to PyTorch's current parameters, gathered or sharded."""
             for variable, part in zip(variables, self.parts, strict=True):
                 variable._value = part
@@ -108,15 +108,15 @@ def _unit(compute: Callable[..., Any], variables: list[Any], inside: list[Any] |
     return unit
 
 
-def _drop(units: list[Any]) -> None:
+def _reshard(units: list[Any]) -> None:
     """Free gathered parameters, and set Keras's variables to the shards."""
     for unit in units:
         unit.reshard()
-        unit.hand_on()
+        unit.update_variables()
 
 
 @contextmanager
-def _shared_out_alike(optimizer: Any) -> Iterator[None]:
+def _sharded_state(optimizer: Any) -> Iterator[None]:
     """Shard optimizer state created in this context like its parameter."""
     from torch.distributed.tensor import distribute_tensor
 

@@ -10,7 +10,7 @@ from typing import Any
 from accelbench.profiling.benchmark import Skip
 from accelbench.profiling.ranks.channel import Address
 from accelbench.profiling.records.point import Point
-from accelbench.workloads.distribution.sockets import meet_directly
+from accelbench.workloads.distribution.sockets import connect_directly
 from accelbench.workloads.distribution.tensorflow_replicas import Replicas
 
 INSTALL = (
@@ -39,12 +39,12 @@ class Horovod(Replicas):
         if not hvd.gloo_built():
             raise Skip(f"this Horovod was built without Gloo, which is needed to connect its processes: {INSTALL}")
         if self.world.size > 1 and not hvd.is_initialized():
-            self._meet()
+            self._connect()
         hvd.init()
 
-    def _meet(self) -> None:
+    def _connect(self) -> None:
         """Set up what `horovodrun` would: here another launcher has started the processes."""
-        meet_directly()
+        connect_directly()
         host, port = Address.parse(self.world.addresses[0])
         rank, size = str(self.world.rank), str(self.world.size)
         os.environ.update(

@@ -7,7 +7,7 @@ from functools import cache
 from typing import Any
 
 from accelbench.profiling.ranks.world import world
-from accelbench.workloads.distribution.sockets import meet_directly, require_trusted_network
+from accelbench.workloads.distribution.sockets import connect_directly, require_trusted_network
 from accelbench.workloads.distribution.tensorflow_loop import OwnLoop
 from accelbench.workloads.distribution.tensorflow_replicas import Replicas
 
@@ -19,7 +19,7 @@ class MultiWorker(OwnLoop, Replicas):
     automatic = True
 
     def start(self) -> None:
-        self._strategy = _met()
+        self._strategy = _shared_strategy()
 
     def run(self, function: Callable[..., Any], *arguments: Any) -> Any:
         return self._strategy.run(function, args=arguments)
@@ -45,14 +45,14 @@ class MultiWorker(OwnLoop, Replicas):
 
 
 @cache
-def _met() -> Any:
+def _shared_strategy() -> Any:
     """Return the only strategy of this process: TensorFlow would mix the collectives of two."""
     import tensorflow as tf
 
     here = world()
     if here.size > 1:
         require_trusted_network()
-        meet_directly()
+        connect_directly()
     # One process needs no cluster, but without a specification TensorFlow reads TF_CONFIG.
     cluster = tf.train.ClusterSpec({"worker": here.addresses} if here.size > 1 else {})
     resolver = tf.distribute.cluster_resolver.SimpleClusterResolver(

@@ -21,7 +21,7 @@ def require_trusted_network() -> None:
     The servers listen on all addresses, regardless of the configured one, and execute any client's operations as their
     user, including reading and writing files.
     """
-    if not world().trusted and not _is_alone():
+    if not world().trusted and not _only_loopback():
         raise Skip(
             "TensorFlow's servers would let any host that reaches this one's ports read and write this user's files: "
             "use 'accelbench launch', which isolates them where the system allows network namespaces, or pass "
@@ -29,7 +29,7 @@ def require_trusted_network() -> None:
         )
 
 
-def _is_alone() -> bool:
+def _only_loopback() -> bool:
     """Return whether this process's network has only loopback addresses."""
     import psutil
 
@@ -42,7 +42,7 @@ def _is_alone() -> bool:
     return all(ip_address(address).is_loopback for address in addresses)
 
 
-def meet_directly() -> None:
+def connect_directly() -> None:
     """Exclude the ranks from gRPC's proxy, and set gloo's and NCCL's interface to this rank's, unless the user has.
 
     gRPC sends all calls to `http_proxy`, which sites set for the web and which cannot resolve cluster hosts. gloo would

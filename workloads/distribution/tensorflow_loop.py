@@ -97,11 +97,11 @@ def learn(model: Any) -> Learn:
     return compiled
 
 
-def gradients(model: Any, batch: Any, *, alone: bool = False) -> tuple[list[Any], Logs]:
+def gradients(model: Any, batch: Any, *, batch_only: bool = False) -> tuple[list[Any], Logs]:
     """Return the gradients of a batch, and the epoch's metrics so far.
 
-    With `alone`, return the metrics of this batch and leave the variables unchanged: Keras updates a metric's state by
-    a read and a write, so that concurrent updates from two processes would be lost.
+    With `batch_only`, return the metrics of this batch and leave the variables unchanged: Keras updates a metric's
+    state by a read and a write, so that concurrent updates from two processes would be lost.
     """
     import keras
     import tensorflow as tf
@@ -113,8 +113,8 @@ def gradients(model: Any, batch: Any, *, alone: bool = False) -> tuple[list[Any]
         loss = model.compute_loss(x, y, predicted, weights, training=True)
         scaled = model.optimizer.scale_loss(loss)
     found = tape.gradient(scaled, model.trainable_variables)
-    fresh = [(variable, tf.zeros_like(variable.value)) for variable in model.metrics_variables] if alone else []
-    with keras.StatelessScope(fresh) if alone else nullcontext():
+    fresh = [(variable, tf.zeros_like(variable.value)) for variable in model.metrics_variables] if batch_only else []
+    with keras.StatelessScope(fresh) if batch_only else nullcontext():
         # Keras has divided the loss by the number of replicas, so that the sum over replicas is the mean.
         loss_metric.update_state(loss * tf.distribute.get_strategy().num_replicas_in_sync)
         return found, model.compute_metrics(x, y, predicted, weights)

@@ -42,33 +42,33 @@ class Replicas(Strategy, ABC):
         """Prepare the exchange, after all variables exist and before the first step."""
 
     def train(self, model: Any, batches: Feed, epochs: int, callbacks: list[Any]) -> dict[str, list[float]]:
-        step, reset = self._step(model, batches, together=True), partial(self.run, model.reset_metrics)
-        return train(model, batches, epochs, callbacks, step, reset, partial(self._of_all, model))
+        step, reset = self._step(model, batches, exchanging=True), partial(self.run, model.reset_metrics)
+        return train(model, batches, epochs, callbacks, step, reset, partial(self._averaged_logs, model))
 
-    def _step(self, model: Any, batches: Feed, together: bool) -> Step:
+    def _step(self, model: Any, batches: Feed, exchanging: bool) -> Step:
         if model.optimizer not in self._steps:
             with self.scope():
                 build(model, batches)
             self.built(model)
-            self._drop_other_units(model)
+            self._vary_dropout(model)
             self._steps[model.optimizer] = {}
         compiled = self._steps[model.optimizer]
-        if together not in compiled:
-            compiled[together] = self._compiled(model, together)
-        return compiled[together]
+        if exchanging not in compiled:
+            compiled[exchanging] = self._compiled(model, exchanging)
+        return compiled[exchanging]
 
-    def _compiled(self, model: Any, together: bool) -> Step:
+    def _compiled(self, model: Any, exchanging: bool) -> Step:
         import tensorflow as tf
 
-        learn_apart = learn(model)
+        learn_locally = learn(model)
 
-        def learn_together(batch: Any) -> tuple[list[Any], Logs]:
-            gradients, logs = learn_apart(batch)
+        def learn_with_exchange(batch: Any) -> tuple[list[Any], Logs]:
+            gradients, logs = learn_locally(batch)
             return self.add_up(gradients), logs
 
         @tf.function(reduce_retracing=True, autograph=False)  # type: ignore[untyped-decorator]
         def step(batch: Any) -> Any:
-            gradients, logs = self.run(learn_together if together else learn_apart, batch)
+            gradients, logs = self.run(learn_with_exchange if exchanging else learn_locally, batch)
             # Outside of `run`, in which Keras would reduce the gradients again; and after the reduction, so that an
             # overflow in one replica makes all of them skip the step, and none waits for another.
             model.optimizer.apply(gradients, model.trainable_variables)
@@ -77,13 +77,13 @@ class Replicas(Strategy, ABC):
         compiled: Step = step
         return compiled
 
-    def _drop_other_units(self, model: Any) -> None:
+    def _vary_dropout(self, model: Any) -> None:
         """Offset each replica's dropout seed by its rank, so that replicas drop different units."""
         for variable in model.non_trainable_variables:
             if variable.name == "seed_generator_state":
                 variable.assign(variable + self.world.rank)
 
-    def _of_all(self, model: Any, logs: Logs) -> Logs:
+    def _averaged_logs(self, model: Any, logs: Logs) -> Logs:
         """Return the epoch's metrics over all replicas, and average the moving averages of normalisation layers."""
         averages = [variable for variable in model.non_trainable_variables if "float" in variable.dtype]
 
@@ -99,13 +99,13 @@ class Replicas(Strategy, ABC):
         if self.replicas == 1:
             return None
         size = sum(math.prod(variable.shape) * variable.value.dtype.size for variable in model.trainable_variables)
-        return Exchange(partial(self._apart, model, batches), self._alone(model), size)
+        return Exchange(partial(self._train_without_exchange, model, batches), self._all_reduce(model), size)
 
-    def _apart(self, model: Any, batches: Feed, callbacks: list[Any]) -> None:
-        step, reset = self._step(model, batches, together=False), partial(self.run, model.reset_metrics)
+    def _train_without_exchange(self, model: Any, batches: Feed, callbacks: list[Any]) -> None:
+        step, reset = self._step(model, batches, exchanging=False), partial(self.run, model.reset_metrics)
         train(model, batches, int(self.point["epochs"]), callbacks, step, reset, lambda logs: logs)
 
-    def _alone(self, model: Any) -> Callable[[], None]:
+    def _all_reduce(self, model: Any) -> Callable[[], None]:
         """Return a function that all-reduces random arrays with the shapes of the gradients."""
         import tensorflow as tf
 
@@ -116,9 +116,9 @@ class Replicas(Strategy, ABC):
         exchange = tf.function(partial(self.run, add_up), autograph=False)
         gradients: list[Any] = []
 
-        def alone() -> None:
+        def all_reduce() -> None:
             if not gradients:
                 gradients.extend(tf.random.normal(variable.shape) for variable in model.trainable_variables)
             exchange(gradients).numpy()
 
-        return alone
+        return all_reduce

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import keras
 from keras import ops
 
-from accelbench.workloads.language.decoder import Pair, turns
+from accelbench.workloads.language.decoder import Pair, rotations
 from accelbench.workloads.language.generation import SHARPNESS, Generation
 from accelbench.workloads.language.sizes import VOCABULARY
 
@@ -42,39 +42,42 @@ class Generator:
     Both phases invalidate the cache passed to them: JAX and PyTorch update it in place.
     """
 
-    def __init__(self, model: Any, of: Generation) -> None:
+    def __init__(self, model: Any, generation: Generation) -> None:
         """Use the layers of `model`, a `decoder`, and their weights."""
-        self.of = of
+        self.generation = generation
         self.embedding, self.norm, self.scores = (model.get_layer(name) for name in ("embedding", "norm", "scores"))
-        self.blocks = [model.get_layer(f"block_{number}") for number in range(of.size.blocks)]
-        self.turns = [ops.convert_to_tensor(each) for each in turns(of.length, of.size.head)]
+        self.blocks = [model.get_layer(f"block_{number}") for number in range(generation.size.blocks)]
+        self.rotations = [ops.convert_to_tensor(each) for each in rotations(generation.length, generation.size.head)]
         self.prefill = compiled(model, self._prefill)
         self.decode = compiled(model, self._decode)
 
     def cache(self, value: float = 0.0) -> Cache:
         """Return a cache filled with `value`."""
-        shape, dtype = self.of.cache_shape, self.blocks[0].compute_dtype
+        shape, dtype = self.generation.cache_shape, self.blocks[0].compute_dtype
         return [(ops.full(shape, value, dtype), ops.full(shape, value, dtype)) for _ in self.blocks]
 
     def _prefill(self, prompt: Any, cache: Cache) -> Generated:
         """Return the first token after prompts (batch, context)."""
-        scores, cache = self._read(prompt, cache, 0, self.of.context)
-        return Generated(likeliest(scores)[:, None], scores[:, None], cache)
+        scores, cache = self._read(prompt, cache, 0, self.generation.context)
+        return Generated(most_likely(scores)[:, None], scores[:, None], cache)
 
     def _decode(self, token: Any, cache: Cache) -> Generated:
         """Return the `new` tokens after the context and `token` (batch, 1)."""
-        of = self.of
+        generation = self.generation
 
         def step(number: Any, state: tuple[Any, Any, Any, Cache]) -> tuple[Any, Any, Any, Cache]:
             token, tokens, scores, cache = state
-            found, cache = self._read(token[:, None], cache, of.context + number, of.length)
-            token = likeliest(found)
-            here = ops.arange(of.new) == number
+            found, cache = self._read(token[:, None], cache, generation.context + number, generation.length)
+            token = most_likely(found)
+            here = ops.arange(generation.new) == number
             tokens = ops.where(here, token[:, None], tokens)
             return token, tokens, ops.where(here[:, None], found[:, None], scores), cache
 
-        nothing = ops.zeros((of.batch, of.new), "int32"), ops.zeros((of.batch, of.new, VOCABULARY), "float32")
-        _, tokens, scores, cache = ops.fori_loop(0, of.new, step, (token[:, 0], *nothing, cache))
+        nothing = (
+            ops.zeros((generation.batch, generation.new), "int32"),
+            ops.zeros((generation.batch, generation.new, VOCABULARY), "float32"),
+        )
+        _, tokens, scores, cache = ops.fori_loop(0, generation.new, step, (token[:, 0], *nothing, cache))
         return Generated(tokens, scores, cache)
 
     def _read(self, tokens: Any, cache: Cache, begin: Any, length: int) -> tuple[Any, Cache]:
@@ -83,21 +86,21 @@ class Generator:
         Attention reads the first `length` entries of the cache.
         """
         positions = begin + ops.arange(tokens.shape[1])
-        by = ops.take(self.turns[0], positions, axis=0), ops.take(self.turns[1], positions, axis=0)
-        seen = ops.arange(length)[None, :] <= positions[:, None]
+        rotation = ops.take(self.rotations[0], positions, axis=0), ops.take(self.rotations[1], positions, axis=0)
+        mask = ops.arange(length)[None, :] <= positions[:, None]
         x, new = self.embedding(tokens), list[Pair]()
 
         def keep(kept: Pair, key: Any, value: Any) -> Pair:
-            keys, values = written(kept[0], key, begin), written(kept[1], value, begin)
+            keys, values = update_cache(kept[0], key, begin), update_cache(kept[1], value, begin)
             new.append((keys, values))
             return keys[:, :, :length], values[:, :, :length]
 
         for block, kept in zip(self.blocks, cache, strict=True):
-            x = block.cached(x, by, seen, partial(keep, kept))
+            x = block.cached(x, rotation, mask, partial(keep, kept))
         return self.scores(self.norm(x[:, -1:]))[:, 0], new
 
 
-def likeliest(scores: Any) -> Any:
+def most_likely(scores: Any) -> Any:
     return ops.cast(ops.argmax(scores, axis=-1), "int32")
 
 
@@ -128,7 +131,7 @@ def compiled(model: Any, phase: Phase) -> Phase:
     return lambda tokens, cache: run([variable.value for variable in model.variables], tokens, cache)
 
 
-def written(cache: Any, new: Any, begin: Any) -> Any:
+def update_cache(cache: Any, new: Any, begin: Any) -> Any:
     """Write new keys or values into the cache from token `begin` on; the old cache becomes invalid."""
     if keras.backend.backend() == "torch":
         cache[:, :, begin : begin + new.shape[2]] = new  # Keras's operation copies the whole cache

@@ -34,7 +34,7 @@ def decoder(size: Size, sequence: int, attention: str = "math", recomputed: bool
     blocks store only their input and are recomputed in the backward pass.
     """
     tokens = keras.Input((sequence,), dtype="int32", name="tokens")
-    table = embedding(VOCABULARY, size.width, embeddings_initializer=drawn(SPREAD), name="embedding")
+    table = embedding(VOCABULARY, size.width, embeddings_initializer=normal_initializer(SPREAD), name="embedding")
     found = table(tokens)
     for number in range(size.blocks):
         found = Block(size, sequence, attention, recomputed, name=f"block_{number}")(found)
@@ -57,7 +57,7 @@ def sharding(size: Size) -> Sharding:
     )
 
 
-def drawn(spread: float) -> Any:
+def normal_initializer(spread: float) -> Any:
     return keras.initializers.RandomNormal(stddev=spread)
 
 
@@ -77,7 +77,7 @@ class Block(layers.Layer):  # type: ignore[misc]
         self.norm_network = layers.RMSNormalization(epsilon=EPSILON, name="norm_network")
         self.gate, self.up = matrix("gate", size.hidden), matrix("up", size.hidden)
         self.down = matrix("down", size.width, last)
-        self.turns = turns(sequence, size.head)
+        self.rotations = rotations(sequence, size.head)
 
     def call(self, x: Any) -> Any:
         # Keras's RematScope, which wraps each inner layer, fails in TensorFlow graphs: those layers take keywords.
@@ -93,35 +93,35 @@ class Block(layers.Layer):  # type: ignore[misc]
 
     def attend(self, x: Any) -> Any:
         """Causal self-attention."""
-        query, key, value = self.heads(x, self.turns)
+        query, key, value = self.heads(x, self.rotations)
         if self.attention == "flash":
             found = ops.dot_product_attention(query, key, value, is_causal=True, flash_attention=True)
         else:
             before = np.tril(np.ones((self.sequence, self.sequence), bool))
-            found = attended(query, apart(key), apart(value), before)
-        return self.joined(found)
+            found = masked_attention(query, heads_first(key), heads_first(value), before)
+        return self.merge_heads(found)
 
-    def cached(self, x: Any, by: Pair, seen: Any, keep: Callable[[Any, Any], Pair]) -> Any:
+    def cached(self, x: Any, rotation: Pair, mask: Any, keep: Callable[[Any, Any], Pair]) -> Any:
         """Apply the block to tokens (batch, tokens, width) that continue a cached sequence.
 
         `keep` stores the new keys and values, each (batch, shared heads, tokens, head), and returns all keys and
-        values so far. `by` holds the rotations of the new tokens; `seen` (tokens, length) is the attention mask.
+        values so far. `rotation` is for the new tokens; `mask` (tokens, length) is the attention mask.
         """
-        query, key, value = self.heads(self.norm_attention(x), by)
-        keys, values = keep(apart(key), apart(value))
-        return self.with_network(x + self.joined(attended(query, keys, values, seen)))
+        query, key, value = self.heads(self.norm_attention(x), rotation)
+        keys, values = keep(heads_first(key), heads_first(value))
+        return self.with_network(x + self.merge_heads(masked_attention(query, keys, values, mask)))
 
-    def heads(self, x: Any, by: Pair) -> tuple[Any, Any, Any]:
+    def heads(self, x: Any, rotation: Pair) -> tuple[Any, Any, Any]:
         """Return queries, keys and values, each (batch, tokens, heads, head); rotary positions are applied."""
         size = self.size
-        query = self.parted(self.query(x), size.heads)
-        key, value = (self.parted(into(x), size.shared_heads) for into in (self.key, self.value))
-        return rotated(query, by), rotated(key, by), value
+        query = self.split_heads(self.query(x), size.heads)
+        key, value = (self.split_heads(into(x), size.shared_heads) for into in (self.key, self.value))
+        return rotated(query, rotation), rotated(key, rotation), value
 
-    def parted(self, x: Any, heads: int) -> Any:
+    def split_heads(self, x: Any, heads: int) -> Any:
         return ops.reshape(x, (-1, x.shape[1], heads, self.size.head))
 
-    def joined(self, x: Any) -> Any:
+    def merge_heads(self, x: Any) -> Any:
         return self.out(ops.reshape(x, (-1, x.shape[1], self.size.width)))
 
     def products(self) -> int:
@@ -147,37 +147,37 @@ class Scores(layers.Layer):  # type: ignore[misc]
 
 
 def matrix(name: str, units: int, spread: float = SPREAD) -> Any:
-    return layers.Dense(units, use_bias=False, kernel_initializer=drawn(spread), name=name)
+    return layers.Dense(units, use_bias=False, kernel_initializer=normal_initializer(spread), name=name)
 
 
-def turns(sequence: int, head: int) -> Pair:
+def rotations(sequence: int, head: int) -> Pair:
     """Return cosine and sine, each (sequence, 1, head / 2), of the rotary position angles."""
     waves = BASE ** (-np.arange(0, head, 2) / head)
     angles = np.arange(sequence)[:, None, None] * waves
     return np.cos(angles).astype("float32"), np.sin(angles).astype("float32")
 
 
-def rotated(x: Any, by: Pair) -> Any:
+def rotated(x: Any, rotation: Pair) -> Any:
     """Rotate heads (batch, sequence, heads, head) by position; each pair is number i of the first and second half."""
-    cosine, sine = (ops.cast(one, x.dtype) for one in by)
+    cosine, sine = (ops.cast(one, x.dtype) for one in rotation)
     first, second = ops.split(x, 2, axis=-1)
     return ops.concatenate([first * cosine - second * sine, second * cosine + first * sine], axis=-1)
 
 
-def apart(x: Any) -> Any:
+def heads_first(x: Any) -> Any:
     """Transpose heads (batch, tokens, heads, head) to (batch, heads, tokens, head)."""
     return ops.transpose(x, (0, 2, 1, 3))
 
 
-def attended(query: Any, keys: Any, values: Any, seen: Any) -> Any:
-    """Return softmax(q·k / √head)·v of each head under the mask `seen` (tokens, length).
+def masked_attention(query: Any, keys: Any, values: Any, mask: Any) -> Any:
+    """Return softmax(q·k / √head)·v of each head under the mask (tokens, length).
 
     `query` and the result are (batch, tokens, heads, head); keys and values are (batch, shared heads, length, head).
     """
     _, tokens, heads, head = query.shape
     shared = keys.shape[1]
-    asked = ops.reshape(query, (-1, tokens, shared, heads // shared, head))
-    scores = ops.cast(ops.einsum("bqsgd,bskd->bsgqk", asked, keys), "float32") * head**-0.5
-    weights = ops.softmax(ops.where(seen, scores, -1e30), axis=-1)
+    queries = ops.reshape(query, (-1, tokens, shared, heads // shared, head))
+    scores = ops.cast(ops.einsum("bqsgd,bskd->bsgqk", queries, keys), "float32") * head**-0.5
+    weights = ops.softmax(ops.where(mask, scores, -1e30), axis=-1)
     found = ops.einsum("bsgqk,bskd->bqsgd", ops.cast(weights, values.dtype), values)
     return ops.reshape(found, (-1, tokens, heads, head))

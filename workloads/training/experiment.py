@@ -58,7 +58,7 @@ def experiment(
     return Training(fit, evaluate, verify, work, data, model, target, exchange, qualities, strategy.layout)
 
 
-def seen(strategy: Strategy, batches: Feed, history: Mapping[str, list[float]]) -> int:
+def examples_seen(strategy: Strategy, batches: Feed, history: Mapping[str, list[float]]) -> int:
     """Return the number of examples on which all replicas together were trained."""
     return len(history["loss"]) * batches.steps * strategy.batch
 
@@ -102,7 +102,7 @@ def classifier(
             qualities,
             parameters=model.count_params(),
             expected_parameters=parameters,
-            floor=floor(floors, seen(strategy, batches, history)),
+            floor=floor(floors, examples_seen(strategy, batches, history)),
             source=data.source,
         )
 

@@ -12,7 +12,7 @@ from accelbench.profiling.benchmark import Training
 from accelbench.profiling.records.quality import Data, Metric, Quality, Verification
 from accelbench.workloads.data.pipeline import Feed
 from accelbench.workloads.distribution.strategy import Strategy
-from accelbench.workloads.training.experiment import Evaluate, experiment, seen
+from accelbench.workloads.training.experiment import Evaluate, examples_seen, experiment
 from accelbench.workloads.training.quality import Floors, fell, floor
 from accelbench.workloads.vision.coco import Found, paste
 from accelbench.workloads.vision.scenes import Scene, SceneData, Scenes, image_batches
@@ -99,7 +99,7 @@ def detector_training(
             history,
             qualities,
             quality=quality,
-            floor=floor(floors, seen(strategy, batches, history)) if scenes.synthetic else 0.0,
+            floor=floor(floors, examples_seen(strategy, batches, history)) if scenes.synthetic else 0.0,
             overlap=overlap,
             parameters=(model.count_params(), parameters),
             data=scenes,

@@ -38,7 +38,7 @@ def back() -> Iterator[None]:
 @pytest.fixture
 def among_others(monkeypatch: pytest.MonkeyPatch) -> None:
     """Simulate a host with addresses that other hosts reach."""
-    monkeypatch.setattr(sockets, "_is_alone", lambda: False)
+    monkeypatch.setattr(sockets, "_only_loopback", lambda: False)
 
 
 @pytest.mark.needs("tensorflow")
@@ -71,7 +71,7 @@ def of_two_here(monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
 
 
 def test_ranks_connect_by_their_own_interface_without_proxy(of_two_here: dict[str, str]) -> None:
-    sockets.meet_directly()
+    sockets.connect_directly()
     assert of_two_here["GLOO_SOCKET_IFNAME"] == "lo"
     assert of_two_here["NCCL_SOCKET_IFNAME"] == "=lo"
     assert of_two_here["no_grpc_proxy"] == "10.1.2.3,127.0.0.1,localhost"
@@ -80,6 +80,6 @@ def test_ranks_connect_by_their_own_interface_without_proxy(of_two_here: dict[st
 def test_an_interface_set_by_the_user_is_kept(of_two_here: dict[str, str]) -> None:
     of_two_here["GLOO_SOCKET_IFNAME"] = "ib0"
     del of_two_here["http_proxy"]
-    sockets.meet_directly()
+    sockets.connect_directly()
     assert of_two_here["GLOO_SOCKET_IFNAME"] == "ib0"
     assert "no_grpc_proxy" not in of_two_here
