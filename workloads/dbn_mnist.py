@@ -1,9 +1,9 @@
 """Handwritten digit classification with a deep belief network.
 
 The layers are first trained one by one without labels, as restricted Boltzmann machines; then a softmax layer is added
-and the whole network is fine-tuned with labels. The experiment is from Sitito et al., "Performance of Parallel
-Computing in Training Deep Learning Models" (2021); the method from G. E. Hinton, S. Osindero and Y.-W. Teh, "A Fast
-Learning Algorithm for Deep Belief Nets", Neural Computation 18 (2006).
+and the whole network is fine-tuned with labels. The experiment is one of "Performance of Parallel Computing in Training
+Deep Learning Models", Modern Information Technologies and IT-Education (2021); the method is from G. E. Hinton, S.
+Osindero and Y.-W. Teh, "A Fast Learning Algorithm for Deep Belief Nets", Neural Computation 18 (2006).
 """
 
 from __future__ import annotations

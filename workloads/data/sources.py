@@ -112,7 +112,7 @@ SOURCES = {
         ),
         Source(
             name="imdb",
-            title="50,000 film reviews, as word numbers",
+            title="50,000 film reviews, as word IDs",
             files=(
                 File(
                     name="imdb.npz",

@@ -109,7 +109,7 @@ class DataParallel(Strategy):
         sizes = [
             math.prod(variable.shape) * np.dtype(variable.dtype).itemsize for variable in model.trainable_variables
         ]
-        all_reduce = _AllReduce(self._global.device_mesh.backend_mesh, model)
+        all_reduce = _IsolatedAllReduce(self._global.device_mesh.backend_mesh, model)
         return Exchange(partial(self._train_without_exchange, model, batches), all_reduce, sum(sizes))
 
     def _train_without_exchange(self, model: Any, batches: Feed, callbacks: list[Any]) -> None:
@@ -163,7 +163,7 @@ def _replicate(model: Any, distribution: Any) -> None:
         variable._value = jax.make_array_from_single_device_arrays(variable.shape, sharding, copies)
 
 
-class _AllReduce:
+class _IsolatedAllReduce:
     """All-reduce of random arrays, with the shapes of the model's gradients, over all devices."""
 
     def __init__(self, mesh: Any, model: Any) -> None:

@@ -84,7 +84,9 @@ class Ddp(Strategy):
         learning = [variable.value for variable in model.trainable_variables]
         size = sum(tensor.numel() * tensor.element_size() for tensor in learning)
         return Exchange(
-            partial(self._train_without_exchange, model, batches), _AllReduce(partial(self._replicated, model)), size
+            partial(self._train_without_exchange, model, batches),
+            _IsolatedBuckets(partial(self._replicated, model)),
+            size,
         )
 
     def _train_without_exchange(self, model: Any, batches: Feed, callbacks: list[Any]) -> None:
@@ -138,7 +140,7 @@ def _average_over_replicas() -> Any:
     return Callback()
 
 
-class _AllReduce:
+class _IsolatedBuckets:
     """All-reduce of random numbers, in buckets of the sizes that DDP uses for the gradients."""
 
     def __init__(self, replica: Callable[[], Any]) -> None:

@@ -67,7 +67,7 @@ def test_records_are_listed(cache: Path) -> None:
 @pytest.mark.parametrize(
     ("remove", "message"),
     [
-        ("val/n01", r"val holds a single class, n02"),
+        ("val/n01", r"\bval .*\bn02\b"),
         ("train/n01/*", r"train/n01 holds no images"),
         ("val", r"\bval\b.* train-\*"),
         ("train", r"\btrain\b.* train-\*"),

@@ -107,10 +107,10 @@ def test_a_box_outside_of_its_image_is_reported(pets: Path) -> None:
 def test_an_invalid_trimap_is_reported(pets: Path) -> None:
     file = pets / "annotations" / "trimaps" / "Abyssinian_2.png"
     Image.fromarray(np.full((40, 60), 255, np.uint8)).save(file)
-    with pytest.raises(DataError, match=r"Abyssinian_2\.png is not a trimap"):
+    with pytest.raises(DataError, match=r"Abyssinian_2\.png .*\b1, 2 and 3$"):
         load_scenes(64, 0, masks=True, folder=pets).train[0]
     Image.fromarray(np.full((40, 60), 2, np.uint8)).save(file)
-    with pytest.raises(DataError, match=r"Abyssinian_2\.png marks no animal"):
+    with pytest.raises(DataError, match=r"Abyssinian_2\.png .*\banimal$"):
         load_scenes(64, 0, masks=True, folder=pets).train[0]
 
 
