@@ -1,5 +1,5 @@
-"""Benchmarks at the level of training: one module per published experiment."""
+"""Deep learning workloads: one module per published experiment."""
 
-# A program that is started in a checkout has the folder on its path under this name, too.
+# A program started in a checkout also finds this folder on its path as top-level package.
 if __name__ != "accelbench.workloads":
     raise ImportError("the package workloads is imported as accelbench.workloads", name=__name__)

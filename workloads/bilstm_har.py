@@ -1,7 +1,7 @@
-"""Recognition of human activities by stacked bidirectional LSTMs.
+"""Human activity recognition with stacked bidirectional LSTMs.
 
 Kimm, Paik & Kimm, "Performance Comparison of TPU, GPU, CPU on Google Colaboratory over Distributed Deep Learning"
-(MCSoC-2021): layers of BiLSTM, then LSTM(64) and a softmax; Adam; swept over units and layers, repeated, 30 epochs.
+(MCSoC-2021): BiLSTM layers, then LSTM(64) and a softmax; Adam; sweeps over units and layers; repeated, 30 epochs.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ if TYPE_CHECKING:
 LAST_UNITS = 64
 CLASSES = 6
 TARGET = 0.85
-"""Held-out accuracy, on subjects that the model has never seen."""
+"""Held-out accuracy, on subjects without training examples."""
 
 
 FLOORS = ((24_000, 0.8), (6_000, 0.55), (0, 0.2))
-"""Held-out accuracy that a trained model exceeds after so many windows; six activities are about equally frequent."""
+"""(windows trained on, minimum held-out accuracy). The six activities are about equally frequent."""
 ALL = 0
-"""The value of the axis `windows` that stands for all windows that there are."""
+"""Value of the axis `windows` for all training windows."""
 
 
 @training(
@@ -41,9 +41,9 @@ ALL = 0
     distributed=True,
 )
 def bilstm_har(point: Point, strategy: Strategy) -> Training:
-    """Train the paper's stack of bidirectional LSTMs on a smartphone's sensors, with whole subjects held out.
+    """Train the paper's stack of bidirectional LSTMs on smartphone sensor data, with whole subjects held out.
 
-    With fewer `windows` than there are, the training tells the time of a step; its quality is that of a beginning.
+    Runs with fewer `windows` than available measure the time per step; their accuracy has no target.
     """
     import keras
     from keras import layers
@@ -53,15 +53,15 @@ def bilstm_har(point: Point, strategy: Strategy) -> Training:
     from accelbench.workloads.training.keras_model import jit_compile
 
     har = load_har()
-    there = len(har.x_train)
-    windows = int(point.params.get("windows", ALL)) or there
-    if windows > there:
-        raise Skip(f"{windows:,} windows were asked for, and there are {there:,} to train on")
-    whole = windows == there
-    note = har.note if whole else f"{windows:,} of {there:,} windows, for the time of a step alone"
+    available = len(har.x_train)
+    windows = int(point.params.get("windows", ALL)) or available
+    if windows > available:
+        raise Skip(f"windows={windows:,} exceeds the {available:,} training windows")
+    whole = windows == available
+    note = har.note if whole else f"{windows:,} of {available:,} windows: measures the time per step only"
     centre, spread = har.x_train.mean(axis=(0, 1)), har.x_train.std(axis=(0, 1))
     x_train, x_test = ((x - centre) / spread for x in (har.x_train, har.x_test))
-    chosen = evenly(windows, there)
+    chosen = evenly(windows, available)
     examples = (x_train[chosen], keras.utils.to_categorical(har.y_train[chosen], CLASSES))
     readings, channels = x_train.shape[1:]
 
@@ -78,7 +78,7 @@ def bilstm_har(point: Point, strategy: Strategy) -> Training:
         return model
 
     model = compiled(build())
-    once = classifier(
+    single = classifier(
         strategy,
         model,
         strategy.feed(examples),
@@ -95,9 +95,9 @@ def bilstm_har(point: Point, strategy: Strategy) -> Training:
 
     def fit(callbacks: list[Any]) -> Mapping[str, list[float]]:
         """Train for the epochs of all repeats; each repeat has its own initial weights and data order."""
-        history = once.fit(callbacks)
+        history = single.fit(callbacks)
         for repeat in range(1, point["repeats"]):
-            repeated.append(once.evaluate())
+            repeated.append(single.evaluate())
             seed = point.seed + repeat
             keras.utils.set_random_seed(seed)
             with strategy.scope():
@@ -107,37 +107,34 @@ def bilstm_har(point: Point, strategy: Strategy) -> Training:
         return history
 
     def evaluate() -> dict[str, Metric]:
-        """Return the qualities of the present weights; after all repeats means, standard deviations and worsts."""
-        last = once.evaluate()
+        """Return the metrics of the current weights; after the last repeat: mean, deviation and worst value."""
+        last = single.evaluate()
         if len(repeated) + 1 < point["repeats"] or not repeated:
             return last
-        return over_trainings(once.qualities, [*repeated, last])
+        return over_trainings(single.qualities, [*repeated, last])
 
     def verify(history: Mapping[str, list[float]], qualities: dict[str, Metric]) -> Verification:
-        """Check the last repeat's loss, and the qualities."""
-        return once.verify({"loss": history["loss"][-epochs:]}, qualities)
+        """Check the loss of the last repeat, and the metrics."""
+        return single.verify({"loss": history["loss"][-epochs:]}, qualities)
 
     over = f"{point['repeats']} trainings"
     qualities = tuple(
         replace(each, deviation=f"{each.name}_std", worst=(*each.worst, WorstQuality(f"{each.name}_worst", over)))
-        for each in once.qualities
+        for each in single.qualities
     )
-    enough = once.enough_epochs if point["repeats"] == 1 else None
-    return replace(once, fit=fit, evaluate=evaluate, verify=verify, qualities=qualities, enough_epochs=enough)
+    enough = single.enough_epochs if point["repeats"] == 1 else None
+    return replace(single, fit=fit, evaluate=evaluate, verify=verify, qualities=qualities, enough_epochs=enough)
 
 
-def evenly(windows: int, there: int) -> NDArray[np.int64]:
-    """Return the places of so many windows, spread evenly over all, so that they are of every subject and activity."""
+def evenly(windows: int, available: int) -> NDArray[np.int64]:
+    """Return evenly spaced indices of `windows` of `available` windows, so that all subjects and activities occur."""
     import numpy as np
 
-    return np.arange(windows, dtype=np.int64) * there // windows
+    return np.arange(windows, dtype=np.int64) * available // windows
 
 
 def over_trainings(qualities: Sequence[Quality], trainings: Sequence[Mapping[str, Metric]]) -> dict[str, Metric]:
-    """Return the metrics of several trainings as one: means, and the deviation and the worst of each quality.
-
-    What is the worst of a training already is the worst of all.
-    """
+    """Combine the metrics of several training runs: mean, and standard deviation and worst value per quality metric."""
     values = {name: [found[name].value for found in trainings] for name in trainings[0]}
     found = {name: Metric(mean(each)) for name, each in values.items()}
     for quality in qualities:
@@ -148,9 +145,9 @@ def over_trainings(qualities: Sequence[Quality], trainings: Sequence[Mapping[str
 
 
 def parameters(units: int, layers: int, channels: int) -> int:
-    """Return the number of parameters in the stack.
+    """Return the number of parameters of the model.
 
-    A unit of an LSTM has four gates, each with a weight per input and per unit's state, and a bias.
+    An LSTM unit has four gates, each with a weight per input, a weight per recurrent state, and a bias.
     """
 
     def lstm(inputs: int, units: int) -> int:

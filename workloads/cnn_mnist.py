@@ -1,4 +1,4 @@
-"""Classification of handwritten digits by a small convolutional network.
+"""Handwritten digit classification with a small convolutional network.
 
 T. Carneiro et al., "Performance Analysis of Google Colaboratory as a Tool for Accelerating Deep Learning
 Applications", IEEE Access 6 (2018); the model is Keras's example `mnist_cnn`.
@@ -19,15 +19,15 @@ CLASSES = 10
 TARGET = 0.95
 """Held-out accuracy; a linear classifier stays below 0.91 on the 5,000 digits."""
 FLOORS = ((310, 0.93), (62, 0.75), (0, 0.2))
-"""Held-out accuracy that a trained model exceeds after so many steps of 128 images or more (smaller are added up).
+"""(steps, minimum held-out accuracy), in steps of at least 128 images; smaller batches count in proportion.
 
-Measured on the 5,000 digits, at the published width: 0.960 to 0.982 after 312 to 420 steps (several seeds, and several
-parts held out), where a linear classifier reaches 0.905, and 0.857 to 0.940 after 62 to 70 (10 seeds). Before, only
-chance is excluded: of 500 images, 100 right by chance is 1 case in 10^10.
+Measured on the 5,000 digits at the published width: 0.960 to 0.982 after 312 to 420 steps (several seeds and held-out
+parts), where a linear classifier reaches 0.905, and 0.857 to 0.940 after 62 to 70 steps (10 seeds). The last floor only
+excludes chance: 100 of 500 images are correct by chance in 1 of 10^10 cases.
 """
 CPU_BYTES = {"tensorflow": 8, "torch": 12, "jax": 28}
-"""Memory that a training step takes on a CPU, per activation and image, measured at batch 4,000: float32 value and
-gradient, and the convolutions' scratch space."""
+"""Memory of a training step on a CPU in bytes per activation and image, measured at batch 4,000: float32 values and
+gradients, and the scratch space of the convolutions."""
 
 
 @training(
@@ -39,7 +39,7 @@ gradient, and the convolutions' scratch space."""
     time_limit_s=3600,
 )
 def cnn_mnist(point: Point, strategy: Strategy) -> Training:
-    """Train the paper's MNIST convolutional network on real digits; `width` is in percent of its filters and units."""
+    """Train the paper's MNIST convolutional network on real digits; `width` scales filters and units, in percent."""
     import keras
     import numpy as np
     from keras import layers
@@ -68,8 +68,8 @@ def cnn_mnist(point: Point, strategy: Strategy) -> Training:
             layers.Dense(CLASSES, activation="softmax", dtype="float32"),
         ]
     )
-    # 1.0 is Adadelta's own step size and was Keras's default in 2018; today's default of 0.001 learns next to nothing
-    # in twelve epochs.
+    # 1.0 is the step size of the Adadelta paper, Keras's default in 2018. Today's default, 0.001, is too small for
+    # twelve epochs.
     model.compile(
         optimizer=keras.optimizers.Adadelta(learning_rate=1.0),
         loss="categorical_crossentropy",
@@ -93,21 +93,21 @@ def cnn_mnist(point: Point, strategy: Strategy) -> Training:
 
 
 def sizes(width: int) -> tuple[int, int, int]:
-    """Return the filters of both convolutions and the units of the dense layer, at that percentage of the published."""
+    """Return the filters of both convolutions and the units of the dense layer at `width` percent of the paper's."""
     few, many, units = (round(published * width / 100) for published in (32, 64, 128))
     return few, many, units
 
 
 def parameters(width: int) -> int:
-    """Return the number of parameters: two convolutions of 3×3, which leave 12×12 places, and two dense layers."""
+    """Return the number of parameters: two 3×3 convolutions, which leave 12×12 positions, and two dense layers."""
     few, many, units = sizes(width)
     return (9 + 1) * few + (9 * few + 1) * many + (12 * 12 * many + 1) * units + (units + 1) * CLASSES
 
 
 def floors(batch: int, width: int = PAPERS_WIDTH) -> list[tuple[int, float]]:
-    """Return the held-out accuracy that so many images must have brought, in steps of that batch.
+    """Return pairs of a number of training images and the minimum held-out accuracy after it.
 
-    Of a network that is narrower than the published one, only that it has left chance behind is asked.
+    For networks narrower than the published one, the only floor excludes chance.
     """
     asked = FLOORS if width >= PAPERS_WIDTH else FLOORS[-1:]
     return [(steps * max(batch, PAPERS_BATCH), accuracy) for steps, accuracy in asked]

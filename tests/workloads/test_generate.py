@@ -1,4 +1,4 @@
-"""Generating with a cache gives what the model gives without one; a cache that is wrong in any way fails its check."""
+"""Generation with a cache agrees with the model without one; faults in the cache fail verification."""
 
 from __future__ import annotations
 
@@ -36,25 +36,25 @@ from accelbench.workloads.generate import generate
 found = {}
 for params in json.loads(sys.argv[2]):
     task = generate(Point("generate", "cpu", params, sys.argv[1], seed=5))
-    task.run(), task.run()  # the second begins with the cache of the first
+    task.run(), task.run()  # the second run starts with the cache of the first
     checked = task.verify()
     task.run()
     name = f"{params['phase']} {params['precision']}"
     found[name] = [bool(checked.passed), checked.error, checked.tolerance, sorted(task.metrics(1.0))]
 print(json.dumps(found))
 """
-"""What generates at several points, one after the other, on one backend."""
+"""Program that generates at several points, one after the other, on one backend."""
 
 
 @pytest.fixture(scope="module")
 def generated() -> dict[str, dict[str, Any]]:
-    """Return what comes of every phase and precision on each backend that is here, in a process of its own."""
+    """Return the results of every phase and precision on each installed backend, from one process each."""
     points = [dict(point(precision).params) for precision in ITEMSIZE] + [dict(point(phase="prefill", batch=3).params)]
     processes = {
         backend: subprocess.Popen(
             [sys.executable, "-c", GENERATE, backend, json.dumps(points)],
             cwd=ROOT,
-            # One thread each: three frameworks at once would wait for each other's.
+            # One thread each: three frameworks at once would compete for the CPUs.
             env=os.environ | {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"},
             stdout=subprocess.PIPE,
             text=True,
@@ -66,7 +66,7 @@ def generated() -> dict[str, dict[str, Any]]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("backend", BACKENDS)
-def test_every_backend_generates_what_the_model_without_a_cache_does(
+def test_every_backend_agrees_with_the_model_without_a_cache(
     generated: dict[str, dict[str, Any]], backend: str
 ) -> None:
     found = generated[backend]
@@ -79,7 +79,7 @@ def test_every_backend_generates_what_the_model_without_a_cache_does(
 
 @pytest.fixture
 def policy() -> Iterator[None]:
-    """Leave Keras's precision as it was."""
+    """Restore Keras's precision."""
     yield
     import keras
 
@@ -89,8 +89,8 @@ def policy() -> Iterator[None]:
 def keys_a_position_late(patch: pytest.MonkeyPatch, generator: Any) -> None:
     from accelbench.workloads.language import cached
 
-    own = cached.written
-    patch.setattr(cached, "written", lambda cache, new, begin: own(cache, new, begin + (new.shape[2] == 1)))
+    own = cached.update_cache
+    patch.setattr(cached, "update_cache", lambda cache, new, begin: own(cache, new, begin + (new.shape[2] == 1)))
 
 
 def keys_of_heads_permuted(patch: pytest.MonkeyPatch, generator: Any) -> None:
@@ -98,21 +98,23 @@ def keys_of_heads_permuted(patch: pytest.MonkeyPatch, generator: Any) -> None:
 
     from accelbench.workloads.language import cached
 
-    own = cached.written
+    own = cached.update_cache
     patch.setattr(
-        cached, "written", lambda cache, new, begin: own(cache, ops.flip(new, 1) if new.shape[2] == 1 else new, begin)
+        cached,
+        "update_cache",
+        lambda cache, new, begin: own(cache, ops.flip(new, 1) if new.shape[2] == 1 else new, begin),
     )
 
 
 def turned_a_position_too_far(patch: pytest.MonkeyPatch, generator: Any) -> None:
-    reading(patch, generator, turns=lambda turns: [np.roll(each, -1, axis=0) for each in turns])
+    reading(patch, generator, rotations=lambda rotations: [np.roll(each, -1, axis=0) for each in rotations])
 
 
 def a_token_of_another_sequence(patch: pytest.MonkeyPatch, generator: Any) -> None:
-    """Let one token of one block be as it was when the sequences of the batch had changed places."""
+    """Swap one cached token of one block between the sequences of the batch."""
     from keras import ops
 
-    here = (np.arange(generator.of.length) == 20)[None, None, :, None]
+    here = (np.arange(generator.generation.length) == 20)[None, None, :, None]
 
     def stale(cache: Any) -> Any:
         first, *rest = cache
@@ -122,11 +124,11 @@ def a_token_of_another_sequence(patch: pytest.MonkeyPatch, generator: Any) -> No
 
 
 def a_token_too_many_seen(patch: pytest.MonkeyPatch, generator: Any) -> None:
-    looking(patch, lambda seen, ops: ops.logical_or(seen, ops.roll(seen, 1, axis=-1)))
+    looking(patch, lambda mask, ops: ops.logical_or(mask, ops.roll(mask, 1, axis=-1)))
 
 
 def the_own_token_not_seen(patch: pytest.MonkeyPatch, generator: Any) -> None:
-    looking(patch, lambda seen, ops: ops.logical_and(seen, ops.roll(seen, -1, axis=-1)))
+    looking(patch, lambda mask, ops: ops.logical_and(mask, ops.roll(mask, -1, axis=-1)))
 
 
 def the_second_likeliest_token(patch: pytest.MonkeyPatch, generator: Any) -> None:
@@ -134,30 +136,30 @@ def the_second_likeliest_token(patch: pytest.MonkeyPatch, generator: Any) -> Non
 
     from accelbench.workloads.language import cached
 
-    patch.setattr(cached, "likeliest", lambda scores: ops.cast(ops.argsort(scores, axis=-1)[:, -2], "int32"))
+    patch.setattr(cached, "most_likely", lambda scores: ops.cast(ops.argsort(scores, axis=-1)[:, -2], "int32"))
 
 
 def looking(patch: pytest.MonkeyPatch, change: Callable[[Any, Any], Any]) -> None:
-    """Change whom a decoded token sees."""
+    """Change the attention mask of a decoded token."""
     from keras import ops
 
     from accelbench.workloads.language.decoder import DecoderBlock
 
     own = DecoderBlock.cached
 
-    def cached(self: Any, x: Any, by: Any, seen: Any, keep: Any) -> Any:
-        return own(self, x, by, change(seen, ops) if seen.shape[0] == 1 else seen, keep)
+    def cached(self: Any, x: Any, rotation: Any, mask: Any, keep: Any) -> Any:
+        return own(self, x, rotation, change(mask, ops) if mask.shape[0] == 1 else mask, keep)
 
     patch.setattr(DecoderBlock, "cached", cached)
 
 
-def reading(patch: pytest.MonkeyPatch, generator: Any, turns: Any = None, cache: Any = None) -> None:
-    """Change the turns or the cache by which a decoded token is read."""
-    own, right = generator._read, generator.turns
+def reading(patch: pytest.MonkeyPatch, generator: Any, rotations: Any = None, cache: Any = None) -> None:
+    """Change the rotary angles or the cache used for a decoded token."""
+    own, right = generator._read, generator.rotations
 
     def read(tokens: Any, kept: Any, begin: Any, length: int) -> Any:
         decoding = tokens.shape[1] == 1
-        generator.turns = turns(right) if turns and decoding else right
+        generator.rotations = rotations(right) if rotations and decoding else right
         return own(tokens, cache(kept) if cache and decoding else kept, begin, length)
 
     patch.setattr(generator, "_read", read)
@@ -176,23 +178,23 @@ FAULTS = (
 
 @pytest.mark.slow
 @pytest.mark.parametrize("precision", ["float32", "bfloat16"])
-def test_a_wrong_cache_is_caught(precision: str, policy: None) -> None:
+def test_a_faulty_cache_fails_verification(precision: str, policy: None) -> None:
     use_backend(point(precision))
     from accelbench.workloads.language.cached import Generator, spread_weights
     from accelbench.workloads.language.decoder import decoder
 
-    of = Generation(SIZE, batch=2, context=24, new=8, itemsize=ITEMSIZE[precision])
-    model = decoder(SIZE, of.length)
+    generation = Generation(SIZE, batch=2, context=24, new=8, itemsize=ITEMSIZE[precision])
+    model = decoder(SIZE, generation.length)
     spread_weights(model)
-    prompt = np.random.default_rng(6).integers(0, 256, (of.batch, of.context)).astype(np.int32)
-    right = verify_generated(model, Generator(model, of), prompt, precision)
+    prompt = np.random.default_rng(6).integers(0, 256, (generation.batch, generation.context)).astype(np.int32)
+    right = verify_generated(model, Generator(model, generation), prompt, precision)
     assert right.passed, right
     assert right.error is not None
-    assert right.error < 0.5 * tolerance(SIZE, precision), "the tolerance is near to what rounding does"
+    assert right.error < 0.5 * tolerance(SIZE, precision), "the tolerance is close to the rounding error"
     for fault in FAULTS:
         with pytest.MonkeyPatch.context() as patch:
-            generator = Generator(model, of)
-            # As they are, for compiling each takes longer than running it.
+            generator = Generator(model, generation)
+            # Not compiled: compilation takes longer than the run.
             generator.prefill, generator.decode = generator._prefill, generator._decode
             fault(patch, generator)
             found = verify_generated(model, generator, prompt, precision)
@@ -202,7 +204,7 @@ def test_a_wrong_cache_is_caught(precision: str, policy: None) -> None:
 
 
 @pytest.mark.slow
-def test_a_run_tells_the_time_to_the_first_token_and_what_bounds_each_phase(accelbench: Run, tmp_path: Any) -> None:
+def test_a_run_records_the_time_per_token_and_the_bound_of_each_phase(accelbench: Run, tmp_path: Any) -> None:
     small = ("--param", "context=16", "--param", "new=4", "--param", "batch=2")
     done = accelbench("run", "generate", *small, "--no-ceilings", "--out", "run")
     assert done.returncode == 0, done.stderr
@@ -215,19 +217,19 @@ def test_a_run_tells_the_time_to_the_first_token_and_what_bounds_each_phase(acce
     assert [each["work"]["items"] for each in (prefill, decode)] == [2 * 16, 2 * 4]
 
 
-def test_what_does_not_fit_is_skipped_with_the_figure() -> None:
-    of = Generation(SIZES["1b"], batch=4096, context=1 << 17, new=128, itemsize=4)
-    with pytest.raises(Skip, match=r"needs [\d.]+ PiB of memory; half of the available"):
-        require_room(point(), of)
+def test_a_point_that_does_not_fit_in_memory_is_skipped_with_sizes() -> None:
+    generation = Generation(SIZES["1b"], batch=4096, context=1 << 17, new=128, itemsize=4)
+    with pytest.raises(Skip, match=r"[\d.]+ PiB"):
+        require_room(point(), generation)
     require_room(point(), Generation(SIZES["tiny"], batch=8, context=512, new=32, itemsize=4))
 
 
 @pytest.mark.parametrize("size", SIZES)
-def test_rounding_explains_less_than_scores_differ_by(size: str) -> None:
+def test_the_tolerance_is_smaller_than_differences_of_scores(size: str) -> None:
     errors = {precision: tolerance(SIZES[size], precision) for precision in ITEMSIZE}
     assert errors["float32"] < 1e-3
     assert errors["float16"] < errors["bfloat16"] < 0.5
 
 
-def test_every_precision_has_a_rounding_and_a_size() -> None:
+def test_every_precision_has_a_roundoff_and_a_size() -> None:
     assert set(REGISTRY["generate"].choices["precision"]) == set(ITEMSIZE)

@@ -1,4 +1,4 @@
-"""The image workloads are the papers' networks, run on several devices, and are refused where they cannot learn."""
+"""The image workloads agree with the papers' networks, run on several devices, and reject invalid values."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ RESNET = {"image": 32, "batch": 4, "epochs": 1, "devices": 1, "workers": 2, "pre
 
 @pytest.fixture(autouse=True)
 def few(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Few drawn embryos, and no images of anybody's own."""
+    """Use few synthetic embryos, and an empty data folder."""
     monkeypatch.setenv("ACCELBENCH_DATA", str(tmp_path))
     monkeypatch.setattr(data, "load_embryos", lambda size, **drawn: load_embryos(size, train=60, held_out=100))
 
@@ -53,7 +53,7 @@ def test_the_papers_network_has_16_8_million_parameters() -> None:
     assert task.data.source.startswith("synthetic: ")
 
 
-def test_drawn_embryos_are_trained_on_and_a_bad_model_is_refused() -> None:
+def test_training_on_synthetic_embryos_passes_and_low_accuracy_fails() -> None:
     task = embryo()
     history = task.fit([])
     qualities = task.evaluate() | {"test_accuracy": Metric(0.5)}
@@ -61,7 +61,7 @@ def test_drawn_embryos_are_trained_on_and_a_bad_model_is_refused() -> None:
     assert not task.verify(history, qualities | {"test_accuracy": Metric(0.1)}).passed
 
 
-def test_as_many_images_are_drawn_as_the_paper_has_and_split_alike(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_fifth_of_the_images_is_held_out(monkeypatch: pytest.MonkeyPatch) -> None:
     asked = []
 
     def few_of(size: int, **drawn: int) -> data.Embryos:
@@ -74,16 +74,16 @@ def test_as_many_images_are_drawn_as_the_paper_has_and_split_alike(monkeypatch: 
     assert asked == [{"train": 49_024, "held_out": 12_256}, {"train": 2_000, "held_out": 500}]
 
 
-def test_images_of_ones_own_are_as_many_as_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_images_does_not_apply_to_a_users_folder(monkeypatch: pytest.MonkeyPatch) -> None:
     own = replace(load_embryos(16, train=60, held_out=100), synthetic=False, source="160 images of the folder embryo")
     monkeypatch.setattr(data, "load_embryos", lambda size, **drawn: own)
-    with pytest.raises(Skip, match="61,280 drawn images were asked for, and the data folder holds 160 images"):
+    with pytest.raises(Skip, match=r"\bimages=61,280\b.*\b160 images"):
         embryo(images=61_280)
     assert not embryo().data.synthetic
 
 
 @pytest.mark.slow
-def test_a_folder_of_ones_own_is_trained_on_and_called_by_its_name(accelbench: Run, tmp_path: Path) -> None:
+def test_a_users_folder_is_trained_on_and_named_in_the_record(accelbench: Run, tmp_path: Path) -> None:
     for name, brightness in (("one", 40), ("two", 200)):
         folder = tmp_path / "data" / "embryo" / name
         folder.mkdir(parents=True)
@@ -99,37 +99,37 @@ def test_a_folder_of_ones_own_is_trained_on_and_called_by_its_name(accelbench: R
     assert record["data"]["source"] == "50 images of the folder embryo"
 
 
-def test_the_more_images_a_network_has_seen_the_better_it_must_be() -> None:
+def test_the_accuracy_floor_rises_with_the_number_of_images() -> None:
     drawn = deep_mnist_embryo.floors(5, 500, synthetic=True)
     reached = [floor(drawn, images) for images in (100, 4_000, 8_000, 80_000)]
     assert reached == sorted(set(reached))
     anybodys, few = (deep_mnist_embryo.floors(5, held_out, synthetic=False) for held_out in (500, 12))
-    assert floor(anybodys, 80_000) == pytest.approx(0.16), "anybody's may be harder"
-    assert floor(few, 80_000) == 0, "a dozen may be wrong by chance"
+    assert floor(anybodys, 80_000) == pytest.approx(0.16), "a user's images may be harder"
+    assert floor(few, 80_000) == 0, "with few images a result below chance may be random"
 
 
-def test_an_image_that_cannot_be_halved_is_skipped() -> None:
-    with pytest.raises(Skip, match="must be a multiple of 4, and 18 is none"):
+def test_an_image_size_that_cannot_be_halved_is_skipped() -> None:
+    with pytest.raises(Skip, match=r"\b4, not 18$"):
         embryo(image=18)
-    with pytest.raises(Skip, match="must be a multiple of 32, not 48"):
+    with pytest.raises(Skip, match=r"\b32, not 48$"):
         residual(image=48)
 
 
-def test_a_network_that_does_not_fit_memory_is_skipped(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_network_that_does_not_fit_in_memory_is_skipped(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(memory, "available_bytes", lambda: 1 << 20)
-    with pytest.raises(Skip, match="of memory; half of the available 1 MiB"):
+    with pytest.raises(Skip, match="1 MiB"):
         embryo()
-    with pytest.raises(Skip, match="of memory; half of the available 1 MiB"):
+    with pytest.raises(Skip, match="1 MiB"):
         residual()
 
 
 def test_resnet_50_has_the_published_parameters() -> None:
-    # 25,557,032 that learn, as torchvision's resnet50, and two running statistics of each of 26,560 filters.
+    # 25,557,032 trainable, as in torchvision's resnet50, and two running statistics for each of 26,560 filters.
     assert resnet50.parameters(1000) == 25_557_032 + 2 * 26_560
 
 
 @pytest.mark.slow
-def test_the_fixed_batch_is_learnt_and_a_rising_loss_is_refused() -> None:
+def test_a_fixed_batch_is_learnt_and_a_rising_loss_fails() -> None:
     task = residual()
     history = task.fit([])
     qualities = task.evaluate()
@@ -160,7 +160,7 @@ print(json.dumps(deep_mnist_embryo(point).fit([])["loss"]))
 @pytest.mark.exhaustive
 @pytest.mark.slow
 @pytest.mark.parametrize("backend", ["tensorflow", "jax"])
-def test_two_devices_that_share_a_batch_train_as_one(backend: str, tmp_path: Path) -> None:
+def test_two_devices_train_as_one(backend: str, tmp_path: Path) -> None:
     losses = []
     for devices in (1, 2):
         process = subprocess.run(

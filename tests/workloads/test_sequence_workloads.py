@@ -1,4 +1,4 @@
-"""The recurrent workloads are the papers' stacks, follow their quality and are refused when they did not learn."""
+"""The recurrent workloads have the papers' architectures, report their quality, and fail if they do not learn."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ IMDB = {"units": 4, "layers": 1, "length": 20, "batch": 32, "epochs": 1}
 
 @pytest.fixture(autouse=True)
 def few(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> None:
-    """Few examples: enough for some steps."""
+    """Use few examples, for a few steps."""
     monkeypatch.setenv("ACCELBENCH_DATA", str(tmp_path_factory.mktemp("data")))
 
     def cut(split: Any, train: int, held_out: int) -> Any:
@@ -59,7 +59,7 @@ def prepare(name: str, **params: int) -> Training:
 @given(
     name=st.sampled_from(["bilstm-har", "bilstm-imdb", "bigru-imdb"]), units=st.integers(1, 9), layers=st.integers(1, 3)
 )
-def test_the_stack_has_the_parameters_of_its_description(name: str, units: int, layers: int) -> None:
+def test_the_model_has_the_parameters_of_the_formula(name: str, units: int, layers: int) -> None:
     model = prepare(name, units=units, layers=layers).model
     if name == "bilstm-har":
         assert model.count_params() == bilstm_har.parameters(units, layers, channels=6)
@@ -69,25 +69,25 @@ def test_the_stack_has_the_parameters_of_its_description(name: str, units: int, 
         )
 
 
-def test_the_papers_largest_stack_by_hand() -> None:
+def test_the_papers_largest_model_by_hand() -> None:
     # Two BiLSTM(128) on nine channels, LSTM(64), six classes.
     first, second, last = 2 * 4 * 128 * (9 + 128 + 1), 2 * 4 * 128 * (256 + 128 + 1), 4 * 64 * (256 + 64 + 1)
     assert bilstm_har.parameters(128, 2, 9) == first + second + last + 65 * 6
 
 
 @pytest.mark.slow
-def test_repeats_start_anew_and_give_mean_and_deviation() -> None:
+def test_repeats_start_from_new_weights_and_report_mean_and_deviation() -> None:
     task = prepare("bilstm-har", repeats=2, epochs=2)
     history = task.fit([])
     assert len(history["loss"]) == 4
-    assert history["loss"][2] > history["loss"][1], "the second repeat went on from the first one's weights"
+    assert history["loss"][2] > history["loss"][1], "the second repeat continued from the first one's weights"
     found = task.evaluate()
     assert found["test_accuracy_std"].value >= 0
     assert found["test_f1_std"].value >= 0
     assert {quality.deviation for quality in task.qualities} == {name for name in found if name.endswith("_std")}
     assert task.data.trainings == 2
     accuracy, worst, deviation = (found[f"test_accuracy{end}"].value for end in ("", "_worst", "_std"))
-    assert worst == pytest.approx(accuracy - deviation / 2**0.5), "of two the worst is half their distance below"
+    assert worst == pytest.approx(accuracy - deviation / 2**0.5), "with two, the worst is half their distance below"
     loss, worst, deviation = (found[f"test_loss{end}"].value for end in ("", "_worst", "_std"))
     assert worst == pytest.approx(loss + deviation / 2**0.5), "a higher loss is worse"
     (headline,) = (quality for quality in task.qualities if quality.headline)
@@ -97,7 +97,7 @@ def test_repeats_start_anew_and_give_mean_and_deviation() -> None:
     assert "test_accuracy_std" not in again.evaluate()
 
 
-def test_the_worst_subject_is_the_worst_of_all_trainings() -> None:
+def test_the_worst_subject_is_the_worst_over_all_repeats() -> None:
     qualities = (
         Quality("right", worst=(WorstQuality("right_worst_subject", "2 subjects"),)),
         Quality("loss", better="lower"),
@@ -121,14 +121,14 @@ def test_the_worst_subject_is_the_worst_of_all_trainings() -> None:
     )
 
 
-def test_the_sample_says_that_its_split_is_the_easier_one() -> None:
+def test_the_sample_has_a_note_on_its_split() -> None:
     note = prepare("bilstm-har").data.note
     assert note is not None
-    assert note.startswith("an easier split than the published one")
+    assert "0.94" in note
     assert prepare("bilstm-imdb").data.note is None
 
 
-def test_the_other_sensors_of_held_out_subjects_are_scaled_as_those_trained_on() -> None:
+def test_training_and_held_out_subjects_are_disjoint() -> None:
     har = load_har()
     assert not set(har.subjects_train) & set(har.subjects_test)
 
@@ -137,7 +137,7 @@ def test_the_other_sensors_of_held_out_subjects_are_scaled_as_those_trained_on()
 @pytest.mark.parametrize(
     "name", ["bilstm-har", "bilstm-imdb", pytest.param("bigru-imdb", marks=pytest.mark.exhaustive)]
 )
-def test_training_passes_and_a_better_claim_than_it_reached_does_not(name: str) -> None:
+def test_training_passes_and_a_low_accuracy_fails(name: str) -> None:
     task = prepare(name, epochs=2)
     history = task.fit([])
     qualities = task.evaluate()
@@ -148,29 +148,30 @@ def test_training_passes_and_a_better_claim_than_it_reached_does_not(name: str) 
 
 
 @pytest.mark.slow
-def test_a_training_on_some_of_the_windows_is_for_its_speed_and_says_so() -> None:
+def test_a_run_on_some_of_the_windows_has_no_accuracy_target() -> None:
     task = prepare("bilstm-har", windows=64, batch=16)
-    assert (task.data.train, task.data.note) == (64, "64 of 160 windows, for the time of a step alone")
-    assert task.target is None, "each epoch would be followed by an evaluation that nobody needs"
+    assert task.data.train == 64
+    assert str(task.data.note).startswith("64 of 160 windows")
+    assert task.target is None, "each epoch would be followed by an unnecessary evaluation"
     history = task.fit([])
     assert task.verify(history, task.evaluate() | {"test_accuracy": Metric(0.1)}).passed
     assert not task.verify({"loss": [np.nan]}, task.evaluate()).passed
-    with pytest.raises(Skip, match="161 windows were asked for, and there are 160 to train on"):
+    with pytest.raises(Skip, match=r"\bwindows=161\b.*\b160\b"):
         prepare("bilstm-har", windows=161)
 
 
-@given(there=st.integers(1, 10_000), share=st.floats(0, 1))
-def test_some_of_the_windows_are_spread_over_all(there: int, share: float) -> None:
-    windows = max(1, round(share * there))
-    places = bilstm_har.evenly(windows, there)
+@given(available=st.integers(1, 10_000), share=st.floats(0, 1))
+def test_selected_windows_are_evenly_spaced(available: int, share: float) -> None:
+    windows = max(1, round(share * available))
+    places = bilstm_har.evenly(windows, available)
     assert len(places) == windows
     assert places[0] == 0
-    gaps = np.diff([*places, there])
-    assert gaps.min() >= there // windows
-    assert gaps.max() <= -(-there // windows)
+    gaps = np.diff([*places, available])
+    assert gaps.min() >= available // windows
+    assert gaps.max() <= -(-available // windows)
 
 
 @pytest.mark.parametrize("name", ["bilstm-har", "bilstm-imdb"])
 def test_a_batch_larger_than_the_data_is_skipped(name: str) -> None:
-    with pytest.raises(Skip, match="a batch of 161 is more than the 160 examples"):
+    with pytest.raises(Skip, match=r"\bbatch=161\b.*\b160\b"):
         prepare(name, batch=161)

@@ -1,7 +1,7 @@
-"""Data sets: real ones that ship with a package or were fetched by an explicit step, checked by SHA-256.
+"""Data sets: shipped with a package, or fetched by an explicit step and verified by SHA-256.
 
-Measuring never uses the network: a loader takes the fetched files where there are some, else its offline stand-in, and
-says in `source` which of them it took. Nothing heavy is imported before it is used.
+Measurements never use the network: a loader uses fetched files if present, else an offline substitute, and records the
+choice in `source`. Heavy packages are imported on first use.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The data folder, and SHA-256 checks of its files."""
+"""Data folder, and SHA-256 verification of its files."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ CACHE_VARIABLE = "ACCELBENCH_DATA"
 
 
 class DataError(Exception):
-    """A data set is not available; the message is one line that says what to do."""
+    """A data set is not available; the message is one line with the remedy."""
 
 
 def cache_directory() -> Path:
-    """Return the folder of fetched files, $ACCELBENCH_DATA or one in the user's cache; `DataError` without a home."""
+    """Return the data folder, $ACCELBENCH_DATA or one in the user's cache; `DataError` without a home directory."""
     from platformdirs import user_cache_path
 
     chosen = os.environ.get(CACHE_VARIABLE)
@@ -31,7 +31,7 @@ def cache_directory() -> Path:
 
 
 def sha256_of(path: Path) -> str:
-    """Return the SHA-256 of a file in hexadecimal digits; OSError for a pipe or a device, which may never end."""
+    """Return the SHA-256 of a regular file in hexadecimal; OSError for pipes and devices, which may never end."""
     if not stat.S_ISREG(path.stat().st_mode):
         raise OSError(errno.EINVAL, "Not a regular file", str(path))
     with path.open("rb") as file:
@@ -39,7 +39,7 @@ def sha256_of(path: Path) -> str:
 
 
 def read_checked(path: Path, sha256: str, name: str) -> io.BytesIO:
-    """Return the content of a file of the data set `name`, read once, so that the checked bytes are the ones used.
+    """Return the content of a file of the data set `name`, read once, so that the verified bytes are those used.
 
     `DataError` if its SHA-256 differs.
     """

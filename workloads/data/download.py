@@ -1,4 +1,4 @@
-"""Downloads by pooch, which checks the SHA-256 first, with resumption and limits on what a server may send."""
+"""Downloads with pooch: SHA-256 verification, resumption, and limits on size and duration."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ from accelbench.workloads.data.cache import DataError, cache_directory
 from accelbench.workloads.data.sources import File
 
 Progress = Callable[[str, int, "int | None"], None]
-"""Called with what is being done, the bytes done so far, and the total (None: unknown)."""
+"""Called with the current activity, the bytes done so far, and the total (None: unknown)."""
 TIMEOUT_S = (10, 30)
-"""The longest wait for a connection, and for the next bytes of a response."""
+"""Time limits in seconds for a connection, and for the next bytes of a response."""
 RETRIES = 1
-"""Each retry continues the interrupted download; one with the wrong SHA-256 is started over."""
+"""A retry continues an interrupted download, and restarts one with a wrong SHA-256."""
 SLOWEST = 1_000
-"""The lowest accepted rate in bytes per second, over `RATE_S` seconds: a fetch holds the lock of its data set."""
+"""Minimum rate in bytes per second over `RATE_S` seconds, because a fetch holds the lock of its data set."""
 RATE_S = 60.0
 CHUNK = 1024
-"""Bytes per read. Large reads would hide a server that sends a byte now and then."""
+"""Bytes per read. Large reads would hide a server that sends single bytes."""
 
 
 def download(file: File, sha256: str, local: Path | None, progress: Progress) -> None:
-    """Bring a file into the data folder, by HTTP or from a local file, unless it is there with this SHA-256.
+    """Download or copy a file into the data folder, unless it is there with this SHA-256.
 
-    `DataError` if it cannot be downloaded or has another SHA-256.
+    `DataError` if the download fails or has another SHA-256.
     """
     import pooch
     from requests import RequestException
@@ -55,8 +55,8 @@ def download(file: File, sha256: str, local: Path | None, progress: Progress) ->
         if file.part.exists() and not file.part.stat().st_size:
             file.part.unlink()
         raise DataError(
-            f"cannot download {file.url} ({cause}): repeat the command to continue, or fetch the file where there "
-            "is a network, and give it by --from FILE"
+            f"cannot download {file.url} ({cause}): repeat the command to continue, or download the file on a machine "
+            "with network access and pass it with --from FILE"
         ) from error
     except ValueError as error:
         raise DataError(f"cannot use {local or file.url}: {error}") from error
@@ -65,13 +65,13 @@ def download(file: File, sha256: str, local: Path | None, progress: Progress) ->
 
 
 def _transfer(file: File, part: IO[bytes], progress: Progress) -> None:
-    """Append to `part` what it lacks of the file."""
+    """Append the missing bytes of the file to `part`."""
     from pooch import HTTPDownloader
 
     limits = _Limits(file, part, progress)
 
     def start_over(response: Any, **_: Any) -> None:
-        if limits.begun and response.status_code in (200, 416):  # it sends all, or cannot continue here
+        if limits.begun and response.status_code in (200, 416):  # full content, or a range that cannot be continued
             part.truncate(0)
             limits.begun = limits.counted = 0
 
@@ -81,7 +81,7 @@ def _transfer(file: File, part: IO[bytes], progress: Progress) -> None:
 
 
 class _Limits:
-    """A progress bar for pooch, which also cuts off a server that sends too much or too slowly."""
+    """Progress bar for pooch that aborts a transfer that is too large or too slow."""
 
     def __init__(self, file: File, part: IO[bytes], progress: Progress) -> None:
         self.file, self.part, self.progress = file, part, progress
@@ -94,7 +94,7 @@ class _Limits:
         total = self.begun + self.total if self.total else None
         if max(done, total or 0) > self.file.most:
             self.file.part.unlink()
-            raise DataError(f"{self.file.url} sends more than {self.file.most:,} bytes: it was cut off and not kept")
+            raise DataError(f"{self.file.url} sends more than {self.file.most:,} bytes: the download was discarded")
         if (seconds := now - self.since) > RATE_S:
             if done - self.counted < SLOWEST * seconds:
                 raise DataError(f"{self.file.url} sends less than {SLOWEST:,} bytes/s: repeat the command to continue")

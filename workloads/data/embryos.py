@@ -1,7 +1,7 @@
-"""Counting the cells of an embryo: a user's own microscope images, or synthetic ones of the same shape and task.
+"""Images for counting the cells of an embryo: the user's own, or synthetic ones of the same size and task.
 
-The images of Lawrence et al., "Comparing TensorFlow Deep Learning Performance Using CPUs, GPUs, Local PCs and
-Cloud" (2017), 61,280 of mouse embryos in classes by their number of cells, were never published.
+The 61,280 images of mouse embryos of Lawrence et al., "Comparing TensorFlow Deep Learning Performance Using CPUs, GPUs,
+Local PCs and Cloud" (2017), with the number of cells as class, were never published.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Embryos(Split):
-    """Grey images (N, size, size) of bytes, labels (N,) that count `classes`."""
+    """Greyscale images (N, size, size) of bytes, and labels (N,), which are indices into `classes`."""
 
     classes: tuple[str, ...]
 
@@ -36,8 +36,8 @@ class Embryos(Split):
 def load_embryos(size: int = 64, *, train: int = 2_000, held_out: int = 500, seed: int = 1) -> Embryos:
     """Return the images in the data folder's `embryo/CLASS/IMAGE`, or `train` + `held_out` synthetic ones without it.
 
-    Images of any size, shape and mode become grey and size × size. Of each class a fifth, chosen by the hash of the
-    file's name, is held out. `DataError` for a folder that cannot be trained on.
+    Images of any size, shape and mode are converted to greyscale and size × size. One fifth of each class, selected by
+    the hash of the file name, is held out. `DataError` for an unusable folder.
     """
     folder = _own_folder()
     if folder is None:
@@ -45,7 +45,7 @@ def load_embryos(size: int = 64, *, train: int = 2_000, held_out: int = 500, see
     by_class = images_by_class(folder)
     for name, files in by_class.items():
         if len(files) < 2:
-            raise DataError(f"{folder / name} holds a single image: it takes one to train on and one to hold out")
+            raise DataError(f"{folder / name} holds a single image: at least two are needed, one of them held out")
     sides = {name: hold_out(files) for name, files in by_class.items()}
     classes = tuple(by_class)
     files_train, y_train = listed({name: kept for name, (kept, _) in sides.items()}, classes)
@@ -63,20 +63,20 @@ def load_embryos(size: int = 64, *, train: int = 2_000, held_out: int = 500, see
 def _own_folder() -> Path | None:
     try:
         folder = OWN_FOLDERS["embryo"].path
-    except DataError:  # no home, and so no folder
+    except DataError:  # there is no home directory
         return None
     return folder if os.path.lexists(folder) else None
 
 
 def hold_out(files: Sequence[Path]) -> tuple[list[Path], list[Path]]:
-    """Return the files to train on and a fifth of them (at least one) to hold out, the same ones on every machine."""
+    """Split files into training files and a held-out fifth (at least one), identically on every machine."""
     by_hash = sorted(files, key=lambda file: hashlib.sha256(file.name.encode(errors="surrogateescape")).digest())
     held_out = set(by_hash[: max(1, round(len(files) / 5))])
     return [file for file in files if file not in held_out], [file for file in files if file in held_out]
 
 
 def _read_all(files: Sequence[Path], size: int) -> NDArray[np.uint8]:
-    with ThreadPoolExecutor() as pool:  # Pillow decodes and resizes without holding the interpreter
+    with ThreadPoolExecutor() as pool:  # Pillow releases the GIL to decode and resize
         return np.stack(list(pool.map(lambda file: _read(file, size), files)))
 
 
@@ -87,13 +87,13 @@ def _read(file: Path, size: int) -> NDArray[np.uint8]:
         with Image.open(file) as image:
             grey = _stretched(image) if image.mode[0] in "IF" else image.convert("L")
             return np.asarray(grey.resize((size, size), Image.Resampling.BOX, reducing_gap=2.0), np.uint8)
-    # Pillow reports a broken file in many words: SyntaxError for a PNG, ValueError, its own for one too large.
+    # Pillow raises different exceptions for broken files: SyntaxError for PNG, ValueError, its own for large images.
     except (OSError, SyntaxError, ValueError, Image.DecompressionBombError) as error:
         raise DataError(f"cannot read the image {file}: {error}: remove or replace it") from error
 
 
 def _stretched(image: Image.Image) -> Image.Image:
-    """Return an image of 16 or 32 bits, as microscopes write them, its darkest and brightest value as 0 and 255."""
+    """Scale a 16- or 32-bit image, as from microscopes, so that its minimum and maximum become 0 and 255."""
     from PIL import Image
 
     values = np.asarray(image, np.float64)

@@ -1,4 +1,4 @@
-"""Fetching of data sets, by one process at a time, and the check of what was fetched."""
+"""Fetching of data sets by one process at a time, and verification of fetched data."""
 
 from __future__ import annotations
 
@@ -14,7 +14,14 @@ from accelbench.profiling.text import suggest
 from accelbench.workloads.data.cache import CACHE_VARIABLE, DataError, cache_directory, sha256_of
 from accelbench.workloads.data.download import Progress, download
 from accelbench.workloads.data.sources import OWN_FOLDERS, SOURCES, SUMS, Source
-from accelbench.workloads.data.unpack import contradictions, damage, not_ours, some, strangers, unpack
+from accelbench.workloads.data.unpack import (
+    archive_differences,
+    changed_files,
+    some,
+    unknown_folder,
+    unlisted_files,
+    unpack,
+)
 
 HINTS = {
     errno.ENOSPC: f"free some space, or set {CACHE_VARIABLE} to a larger disk",
@@ -24,46 +31,44 @@ HINTS = {
 }
 
 USABLE = ("complete", "extended")
-"""The states of a set that can be trained on."""
+"""States of a data set that can be used for training."""
 
 
 @dataclass(frozen=True)
 class State:
-    """The state of a data set on this machine."""
+    """State of a data set on this machine."""
 
     source: Source
     word: Literal["complete", "extended", "corrupt", "partial", "absent"]
-    """`extended`: complete and unchanged, with other files in its folder."""
+    """`extended`: complete and unchanged, with additional files in its folder."""
     detail: str
-    """The path of the set, what is wrong with it, or how much of it was downloaded."""
+    """Path of the data set, description of its damage, or amount downloaded."""
 
 
 def find(name: str) -> Source:
-    """Return the data set of that name; `DataError` if there is none to fetch."""
+    """Return the data set `name`; `DataError` if no data set of that name can be fetched."""
     if name in SOURCES:
         return SOURCES[name]
     if name in OWN_FOLDERS:
         own = OWN_FOLDERS[name]
-        raise DataError(
-            f"{name} is a folder of your own images, and not fetched: put them into {own.path}/{own.layout}"
-        )
-    raise DataError(f"no data set is called {name!r}{suggest(name, SOURCES)}")
+        raise DataError(f"{name} is not fetched but holds your own images: copy them to {own.path}/{own.layout}")
+    raise DataError(f"unknown data set {name!r}{suggest(name, SOURCES)}")
 
 
 def fetch(name: str, given: Sequence[Path] = (), progress: Progress = lambda what, done, total: None) -> Path:
-    """Download what the data set lacks, or copy it from `given` files or folders, and return its path.
+    """Download the missing files of the data set, or copy them from `given` files or folders, and return its path.
 
-    Given files are recognised by their SHA-256. While one process fetches a set, others wait and then find it here.
+    Given files are identified by their SHA-256. Concurrent fetches of a data set wait for the first one.
     """
     source = find(name)
     try:
         if state(source).word in USABLE:
             return source.path
-        local = _recognise(source, given)
+        local = _identify(source, given)
         _make_folder(cache_directory())
-        with _alone(source, progress):
-            if state(source).word not in USABLE:  # nobody else fetched it meanwhile
-                _bring(source, local, progress)
+        with _locked(source, progress):
+            if state(source).word not in USABLE:  # another process may have fetched it
+                _fetch_files(source, local, progress)
     except OSError as error:
         hint = f": {HINTS[error.errno]}" if error.errno in HINTS else ""
         where = error.filename or source.path.parent
@@ -71,21 +76,21 @@ def fetch(name: str, given: Sequence[Path] = (), progress: Progress = lambda wha
     return source.path
 
 
-def _bring(source: Source, local: Mapping[str, tuple[Path, str]], progress: Progress) -> None:
+def _fetch_files(source: Source, local: Mapping[str, tuple[Path, str]], progress: Progress) -> None:
     if source.folder and os.path.lexists(source.path) and not source.present:
-        raise DataError(not_ours(source))
+        raise DataError(unknown_folder(source))
     for file in source.files:
         _make_folder(file.path.parent)
         given, sha256 = local.get(file.name, (None, file.sha256))
         if given or not (os.path.isfile(file.path) and sha256_of(file.path) in file.sums):
             download(file, sha256, given, progress)
-        file.path.chmod(0o644)  # temporary files are private, but a cluster's data is for every user
+        file.path.chmod(0o644)  # temporary files are private, but a cluster's data is for all users
     if source.folder:
         unpack(source, progress)
 
 
-def _recognise(source: Source, given: Sequence[Path]) -> dict[str, tuple[Path, str]]:
-    """Return the given path of each file of the set and its SHA-256, by name; `DataError` for a path that is none."""
+def _identify(source: Source, given: Sequence[Path]) -> dict[str, tuple[Path, str]]:
+    """Return the given path and SHA-256 of each file of the data set, by name; `DataError` for an unrelated path."""
     wanted = {sum_: file for file in source.files for sum_ in file.sums}
     names = {name for file in source.files for name in (file.path.name, file.url.rsplit("/", 1)[-1])}
     found: dict[str, tuple[Path, str]] = {}
@@ -103,22 +108,22 @@ def _recognise(source: Source, given: Sequence[Path]) -> dict[str, tuple[Path, s
 
 
 def _make_folder(folder: Path) -> None:
-    """Make a folder that every user may read, unless it is there already."""
+    """Make a folder readable by all users, unless it exists."""
     if not folder.is_dir():
         folder.mkdir(parents=True, exist_ok=True)
         folder.chmod(0o755)
 
 
 @contextmanager
-def _alone(source: Source, progress: Progress) -> Iterator[None]:
+def _locked(source: Source, progress: Progress) -> Iterator[None]:
     from filelock import FileLock, Timeout
 
-    # Writable by all: in a folder that several users fill, each can lock what another fetched before.
+    # Writable by all, so that in a shared folder each user can lock a set that another has fetched.
     lock = FileLock(cache_directory() / f".{source.name}.lock", mode=0o666)
     try:
         lock.acquire(blocking=False)
     except Timeout:
-        progress(f"waiting for another process that fetches {source.name}", 0, None)
+        progress(f"waiting for another process to fetch {source.name}", 0, None)
         lock.acquire()
     try:
         yield
@@ -127,27 +132,27 @@ def _alone(source: Source, progress: Progress) -> Iterator[None]:
 
 
 def state(source: Source, *, read: bool = True) -> State:
-    """Return the state of a set: every byte is read and compared, or, with `read=False`, only its presence checked."""
+    """Return the state of a data set; by default all bytes are verified, with `read=False` only its presence."""
     if not source.present:
         return _incomplete(source)
     if not read:
         return State(source, "complete", str(source.path))
     if wrong := _wrong(source):
         return State(source, "corrupt", f"{some(wrong)}: 'accelbench data fetch {source.name}' repairs it")
-    if source.folder and (foreign := strangers(source)):
+    if source.folder and (foreign := unlisted_files(source)):
         return State(source, "extended", f"{source.path} is complete, and also contains {some(foreign)}")
     gone = not all(os.path.lexists(file.path) for file in source.files)
-    by = f", by the sums taken when it was unpacked: {SUMS}" if gone else ""
+    by = f", verified with the checksums from unpacking: {SUMS}" if gone else ""
     return State(source, "complete", f"{source.path}{by}")
 
 
 def _wrong(source: Source) -> list[str]:
-    """Return what is wrong with the files of a set."""
-    wrong = damage(source) if source.folder else []
+    """Return descriptions of missing and changed files of a data set."""
+    wrong = changed_files(source) if source.folder else []
     archives = []
     for file in source.files:
         if source.folder and not os.path.lexists(file.path):
-            continue  # an archive may be deleted once it is unpacked
+            continue  # archives may be deleted after unpacking
         try:
             if sha256_of(file.path) in file.sums:
                 archives.append(file)
@@ -155,25 +160,23 @@ def _wrong(source: Source) -> list[str]:
                 wrong.append(f"{file.name} was changed")
         except OSError as error:
             wrong.append(f"{file.name}: {error.strerror}")
-    return wrong if wrong or not source.folder else contradictions(source, archives)
+    return wrong if wrong or not source.folder else archive_differences(source, archives)
 
 
 def _incomplete(source: Source) -> State:
     try:
         os.scandir(cache_directory()).close()
     except FileNotFoundError:
-        return State(source, "absent", "not here")
+        return State(source, "absent", "not fetched")
     except OSError as error:
         return State(source, "absent", f"cannot read {error.filename}: {error.strerror}")
     except DataError as error:
         return State(source, "absent", str(error))
     if source.folder and os.path.lexists(source.path):
-        return State(source, "corrupt", not_ours(source))
+        return State(source, "corrupt", unknown_folder(source))
     arrived = [path for file in source.files for path in (file.part, file.path) if os.path.isfile(path)]
     if not arrived:
-        return State(source, "absent", "not here")
+        return State(source, "absent", "not fetched")
     of = f" of {source.size / 1e6:.1f}" if source.size else ""
     done = sum(path.stat().st_size for path in arrived) / 1e6
-    return State(
-        source, "partial", f"{done:.1f}{of} MB are downloaded: 'accelbench data fetch {source.name}' continues"
-    )
+    return State(source, "partial", f"{done:.1f}{of} MB downloaded: 'accelbench data fetch {source.name}' continues")

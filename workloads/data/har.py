@@ -1,7 +1,7 @@
-"""Recognition of six activities from a smartphone's sensors: UCI HAR (D. Anguita et al., ESANN 2013), or a sample.
+"""Human activity recognition from smartphone sensors: UCI HAR (D. Anguita et al., ESANN 2013), or a sample.
 
-Both come from the same experiment: 30 volunteers, a phone at the waist, 50 readings a second, windows of 128 readings
-that overlap by half. Whole subjects are held out, never single windows: neighbouring windows share readings.
+Both are from the same experiment: 30 volunteers, a phone at the waist, 50 Hz, windows of 128 readings that overlap by
+half. Whole subjects are held out, because neighbouring windows share readings.
 """
 
 from __future__ import annotations
@@ -19,32 +19,32 @@ from accelbench.workloads.data.split import Split
 ACTIVITIES = ("walking", "walking upstairs", "walking downstairs", "sitting", "standing", "laying")
 WINDOW, STEP = 128, 64
 SIGNALS = tuple(f"{signal}_{axis}" for signal in ("body_acc", "body_gyro", "total_acc") for axis in "xyz")
-"""The published channels: acceleration without gravity (g), angular velocity (rad/s), acceleration (g)."""
+"""Published channels: body acceleration (g), angular velocity (rad/s), total acceleration (g)."""
 SAMPLE = Path(__file__).with_name("har_sample.npz")
 SAMPLE_CHANNELS = ("total_acc_x", "total_acc_y", "total_acc_z", "body_gyro_x", "body_gyro_y", "body_gyro_z")
 SAMPLE_HELD_OUT = (12, 13, 18, 20, 24)
-"""The subjects held out, who are held out in the published split, too."""
+"""Held-out subjects; they are also held out in the published split."""
 SAMPLE_NOTE = (
-    "an easier split than the published one: a model that recognised 0.94 of these five held-out subjects' windows "
-    "recognised 0.87 of the published nine's, and 0.68 of one of theirs"
+    "an easier split than the published one: a model with an accuracy of 0.94 on these five held-out subjects reached "
+    "0.87 on the published nine, and 0.68 on the worst of them"
 )
-"""What was measured when the sample was cut (`har_sample.md`)."""
+"""Measured when the sample was created (`har_sample.md`)."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Activities(Split):
-    """Windows (N, 128, channels) of float32 in g and rad/s, labels (N,) that count `ACTIVITIES`."""
+    """Windows (N, 128, channels) of float32 in g and rad/s; labels (N,) are indices into `ACTIVITIES`."""
 
     channels: tuple[str, ...]
     subjects_train: NDArray[np.int64]
-    """The subject, 1 to 30, of each window that is trained on."""
+    """Subject, 1 to 30, of each training window."""
     subjects_test: NDArray[np.int64]
 
 
 def load_har() -> Activities:
-    """Return UCI HAR, nine channels and its own split, if it was fetched, else a sample: six channels, 20 subjects.
+    """Return UCI HAR with nine channels and its published split if fetched, else a sample: six channels, 20 subjects.
 
-    `DataError` if the fetched files are damaged.
+    `DataError` if the fetched files are corrupt.
     """
     source = SOURCES["har"]
     if not source.begun:
@@ -71,7 +71,7 @@ def load_har() -> Activities:
 
 
 def _published(folder: Path) -> tuple[NDArray[np.float32], NDArray[np.int64], NDArray[np.int64]]:
-    """Return windows, labels and subjects of one side of the published split."""
+    """Return windows, labels and subjects of the training or test part of the published split."""
     labels = np.fromfile(folder / f"y_{folder.name}.txt", np.int64, sep=" ") - 1
     subjects = np.fromfile(folder / f"subject_{folder.name}.txt", np.int64, sep=" ")
     windows = np.empty((len(labels), WINDOW, len(SIGNALS)), np.float32)
@@ -102,9 +102,9 @@ def _sample() -> Activities:
 
 
 def cut(readings: NDArray[np.float32], lengths: NDArray[np.int64]) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
-    """Return windows (N, 128, channels) of recordings of these lengths, one after the other, and each one's recording.
+    """Cut windows (N, 128, channels) from concatenated recordings; return them with the index of their recordings.
 
-    Windows overlap by half and none reaches beyond its recording; what is left at a recording's end is dropped.
+    Windows overlap by half and do not cross recordings; the remainder of a recording is dropped.
     """
     counts = np.maximum(0, (lengths - WINDOW) // STEP + 1)
     owners = np.repeat(np.arange(len(lengths)), counts)

@@ -1,4 +1,4 @@
-"""Folders of images: one folder per class, or TFRecord files. Only listed here; reading is the pipeline's."""
+"""Folders of images: one folder per class, or TFRecord files. Files are only listed; the pipeline reads them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SUFFIXES = {".bmp", ".gif", ".jpeg", ".jpg", ".jpe", ".pgm", ".png", ".ppm", ".t
 
 @dataclass(frozen=True, kw_only=True)
 class ImageFolder:
-    """Image files and their labels, which count `classes`."""
+    """Image files; labels are indices into `classes`."""
 
     source: str
     synthetic: bool = False
@@ -29,7 +29,7 @@ class ImageFolder:
 
 @dataclass(frozen=True, kw_only=True)
 class RecordFiles:
-    """TFRecord files of examples with the keys image/encoded (JPEG), image/class/label (from 1) and others."""
+    """TFRecord files of examples with the keys image/encoded (JPEG), image/class/label (1-based) and others."""
 
     source: str
     synthetic: bool = False
@@ -38,11 +38,11 @@ class RecordFiles:
 
 
 def image_folder(path: Path | None = None) -> ImageFolder | RecordFiles | None:
-    """Return what is in an ImageNet-like folder, by default `imagenet` in the data folder; None without such a folder.
+    """List an ImageNet-like folder, by default `imagenet` in the data folder; None if it does not exist.
 
-    That is `train/CLASS/IMAGE` and `val/CLASS/IMAGE`, or `train-*` and `validation-*` TFRecord files as TensorFlow's
-    ImageNet scripts write them. Classes are numbered in the order of their names.
-    `DataError` for a folder that holds neither, or not enough to train on.
+    The layout is `train/CLASS/IMAGE` and `val/CLASS/IMAGE`, or `train-*` and `validation-*` TFRecord files as from
+    TensorFlow's ImageNet scripts. Classes are numbered in alphabetical order. `DataError` for other layouts, or too few
+    images.
     """
     path = path or _default_folder()
     if path is None or not os.path.lexists(path):
@@ -58,11 +58,11 @@ def image_folder(path: Path | None = None) -> ImageFolder | RecordFiles | None:
             source=f"{len(records):,} TFRecord files of the folder {path.name}", train=records, held_out=held_out
         )
     if not {"train", "val"} <= set(names):
-        raise DataError(f"{path} needs the folders train and val with a folder of images per class, or train-* records")
+        raise DataError(f"{path} needs folders train and val with one folder of images per class, or train-* records")
     train, val = images_by_class(path / "train"), images_by_class(path / "val")
     unknown = sorted(set(val) - set(train))
     if unknown:
-        raise DataError(f"{path / 'val'} has a class that {path / 'train'} has not: {unknown[0]}")
+        raise DataError(f"{path / 'val'} has a class that is missing from {path / 'train'}: {unknown[0]}")
     classes = tuple(train)
     files, y_train = listed(train, classes)
     held_out, y_test = listed(val, classes)
@@ -84,15 +84,15 @@ def _default_folder() -> Path | None:
 
 
 def listed(by_class: dict[str, list[Path]], classes: tuple[str, ...]) -> tuple[tuple[Path, ...], NDArray[np.int64]]:
-    """Return all files, and the number of each one's class in `classes`."""
+    """Return all files, and the index of each file's class in `classes`."""
     labels = np.repeat([classes.index(name) for name in by_class], [len(files) for files in by_class.values()])
     return tuple(file for files in by_class.values() for file in files), labels.astype(np.int64)
 
 
 def images_by_class(folder: Path) -> dict[str, list[Path]]:
-    """Return every class's images, in the order of their names; `DataError` unless there are two classes with images.
+    """Return each class's images in alphabetical order; `DataError` for fewer than two classes with images.
 
-    Files of other kinds, and hidden files and folders, are passed over.
+    Other file types, and hidden files and folders, are ignored.
     """
     try:
         classes = sorted(
@@ -104,12 +104,12 @@ def images_by_class(folder: Path) -> dict[str, list[Path]]:
         raise _unreadable(error, folder) from error
     for name, files in found.items():
         if not files:
-            raise DataError(f"{folder / name} holds no images: known kinds are {' '.join(sorted(SUFFIXES))}")
+            raise DataError(f"{folder / name} holds no images (supported: {' '.join(sorted(SUFFIXES))})")
     if not found:
         where = "images, but no folder per class" if stray else "no images"
-        raise DataError(f"{folder} holds {where}: put them into {folder / 'CLASS' / 'IMAGE'}")
+        raise DataError(f"{folder} holds {where}: copy the images to {folder / 'CLASS' / 'IMAGE'}")
     if len(found) == 1:
-        raise DataError(f"{folder} holds a single class, {classes[0]}: telling classes apart takes at least two")
+        raise DataError(f"{folder} holds a single class, {classes[0]}: classification needs at least two")
     return found
 
 

@@ -1,4 +1,4 @@
-"""Images for classification as a network takes them: decoded, cropped and turned over, one by one, by the pipeline."""
+"""Decoding, cropping and flipping of single images for classification, called by the pipeline."""
 
 from __future__ import annotations
 
@@ -16,25 +16,25 @@ from accelbench.workloads.data.imagefiles import RecordFiles, image_folder
 
 IMAGENET_CLASSES = 1000
 CROP_AREA, CROP_RATIO = (0.08, 1.0), (3 / 4, 4 / 3)
-"""The area and shape of the random crops trained on (C. Szegedy et al., "Going Deeper with Convolutions", 2015)."""
+"""Area and aspect ratio of random training crops (C. Szegedy et al., "Going Deeper with Convolutions", 2015)."""
 CENTRE = 224 / 256
-"""The part of the shorter side that is looked at for testing."""
+"""Side of the central crop for testing, as a share of the shorter side."""
 
 
 @dataclass
 class Images:
-    """Examples of RGB images (size, size, 3) of bytes and one-hot labels; a random crop each time, or the centre."""
+    """RGB images (size, size, 3) of bytes with one-hot labels; cropped at random or centrally."""
 
     encoded: Sequence[Any]
-    """The files, or (file, offset, length) within a TFRecord file."""
+    """Files, or (file, offset, length) in TFRecord files."""
     labels: NDArray[np.int64] | None
-    """The label of each image; None where the record holds the label."""
+    """Label of each image; None if the record contains it."""
     classes: int
     size: int
     seed: int | None
-    """The seed of the crops; None for the centre of the image."""
+    """Seed of the random crops; None for central crops."""
     asked: NDArray[np.int32] = field(init=False)
-    """The times each image was asked for, so that its crops differ and do not depend on the order of the workers."""
+    """Number of reads of each image, part of its crop's seed: crops differ, and do not depend on the worker order."""
 
     def __post_init__(self) -> None:
         self.asked = np.zeros(len(self.encoded), np.int32)
@@ -43,12 +43,12 @@ class Images:
         return len(self.encoded)
 
     def __getitem__(self, index: int) -> tuple[NDArray[np.uint8], NDArray[np.float32]]:
-        """Return one image and its label; `DataError` names the file that cannot be read."""
+        """Return one image and its label; `DataError` names a file that cannot be read."""
         where = self.encoded[index]
         try:
             image, label = self._read(where)
             pixels = self._centre(image) if self.seed is None else self._crop(image, index)
-        # Pillow reports a broken file in many words: SyntaxError for a PNG, ValueError, and OSError.
+        # Pillow raises different exceptions for broken files: SyntaxError for PNG, ValueError, and OSError.
         except (OSError, SyntaxError, ValueError, KeyError) as error:
             raise DataError(f"cannot read the image {where}: {error}: remove or replace it") from error
         found = label if self.labels is None else int(self.labels[index])
@@ -63,7 +63,7 @@ class Images:
         with file.open("rb") as records:
             records.seek(offset)
             example = parse_example(records.read(length))
-        # Class 0 is the background in these files.
+        # In these files class 0 is the background.
         return Image.open(io.BytesIO(example["image/encoded"])), int(example["image/class/label"]) - 1
 
     def _crop(self, image: Any, index: int) -> NDArray[np.uint8]:
@@ -92,7 +92,7 @@ class Images:
 
 @dataclass(frozen=True)
 class ImageNet:
-    """A user's images: those to train on and those held out, whose labels are needed for the quality, too."""
+    """A user's training and held-out images."""
 
     source: str
     classes: int
@@ -101,16 +101,16 @@ class ImageNet:
 
     @property
     def labels(self) -> NDArray[np.int64]:
-        """The labels of the held-out images, (N,)."""
+        """Labels of the held-out images, (N,)."""
         if self.held_out.labels is not None:
             return self.held_out.labels
         return np.array([self.held_out[index][1].argmax() for index in range(len(self.held_out))])
 
 
 def load_imagenet(size: int, seed: int, path: Path | None = None) -> ImageNet | None:
-    """Return the images in the data folder's `imagenet` (see `image_folder`), or None if there is no such folder.
+    """Return the images in the data folder's `imagenet` (see `image_folder`), or None without that folder.
 
-    `DataError` for a folder that cannot be trained on, or a damaged record file.
+    `DataError` for an unusable folder or a corrupt record file.
     """
     found = image_folder(path)
     if found is None:
@@ -135,9 +135,9 @@ def load_imagenet(size: int, seed: int, path: Path | None = None) -> ImageNet | 
 
 
 def record_places(file: Path) -> Iterator[tuple[Path, int, int]]:
-    """Yield file, offset and length of each record: a length of 8 bytes, its checksum of 4, the record, and 4 again.
+    """Yield file, offset and length of each record: 8 bytes of length, 4 of checksum, the record, 4 of checksum.
 
-    `DataError` for a file that ends within a record.
+    `DataError` for a truncated file.
     """
     size = file.stat().st_size
     with file.open("rb") as records:
@@ -146,13 +146,13 @@ def record_places(file: Path) -> Iterator[tuple[Path, int, int]]:
             records.seek(offset)
             length = int.from_bytes(records.read(8), "little")
             if offset + 16 + length > size:
-                raise DataError(f"{file} ends within a record: it was not copied completely")
+                raise DataError(f"{file} ends within a record: the copy is incomplete")
             yield file, offset + 12, length
             offset += 16 + length
 
 
 def parse_example(record: bytes) -> dict[str, Any]:
-    """Return the features of a `tf.train.Example` that hold one value, bytes or a whole number, by name."""
+    """Return the single-valued features (bytes or integer) of a `tf.train.Example`, by name."""
     features = {}
     for _, entry in wire_fields(dict(wire_fields(record))[1]):  # Example.features.feature, a map
         pair = dict(wire_fields(entry))
@@ -166,7 +166,7 @@ def parse_example(record: bytes) -> dict[str, Any]:
 
 
 def wire_fields(message: bytes) -> Iterator[tuple[int, Any]]:
-    """Yield number and content of each field of a protocol buffer: bytes (wire type 2) or a whole number (0)."""
+    """Yield number and content of each field of a protocol buffer: bytes (wire type 2) or an integer (type 0)."""
     place = 0
     while place < len(message):
         tag, place = _varint(message, place)
@@ -177,11 +177,11 @@ def wire_fields(message: bytes) -> Iterator[tuple[int, Any]]:
         elif tag & 7 == 0:
             yield tag >> 3, number
         else:
-            raise ValueError(f"a field of wire type {tag & 7} is in no image record")
+            raise ValueError(f"unsupported wire type {tag & 7} in an image record")
 
 
 def _varint(message: bytes, place: int) -> tuple[int, int]:
-    """Return a whole number in groups of seven bits, the lowest first, and the place after it."""
+    """Decode a varint (groups of seven bits, lowest first); return it and the position after it."""
     number = shift = 0
     while True:
         byte = message[place]

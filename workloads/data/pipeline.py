@@ -1,4 +1,4 @@
-"""The way of examples to the model: in one order on every backend, made by workers, some batches ahead."""
+"""Input pipeline: batches in the same order on every backend, prefetched by worker threads."""
 
 from __future__ import annotations
 
@@ -17,29 +17,29 @@ if TYPE_CHECKING:
 
 
 WORKERS, PREFETCH = "workers", "prefetch"
-"""The axes of trainings whose batches are made by threads, ahead of their use."""
+"""Axes of workloads whose batches are prefetched by threads."""
 
 
 class Examples(Protocol):
-    """Examples that are made one by one: decoded, augmented, drawn. Several threads ask at once."""
+    """Examples produced one by one (decoded, augmented, generated), possibly from several threads."""
 
     def __len__(self) -> int: ...
 
     def __getitem__(self, index: int) -> Any:
-        """Return one example (x, y), each an array or a dict or tuple of arrays; all examples have the same shapes."""
+        """Return one example (x, y), each an array or a dict or tuple of arrays; shapes are equal for all examples."""
 
 
 @dataclass(frozen=True)
 class Feed:
-    """The batches that `model.fit(feed.data, steps_per_epoch=feed.steps, epochs=…)` trains on."""
+    """Batches for `model.fit(feed.data, steps_per_epoch=feed.steps, epochs=…)`."""
 
     make: Callable[[], Any]
     steps: int
-    """Full batches in an epoch; what is left over is not trained on, so that all batches have one shape."""
+    """Full batches per epoch; a partial last batch is dropped, so that all batches have one shape."""
 
     @property
     def data(self) -> Any:
-        """The batches of all epochs from the first on: a `tf.data.Dataset` on TensorFlow, else a generator."""
+        """Batches of all epochs from the start: a `tf.data.Dataset` on TensorFlow, else a generator."""
         return self.make()
 
 
@@ -53,12 +53,11 @@ def feed(
     shuffle: bool = True,
     share: slice = slice(None),
 ) -> Feed:
-    """Return the examples in batches, for so many epochs; Skip if they do not fill one batch.
+    """Return the examples in batches for `epochs` epochs; Skip if they do not fill one batch.
 
-    `examples` are arrays in memory, (x, y), or made one by one. An epoch goes through them `passes` times, each time in
-    an order of its own that depends on the point's seed alone. Of each batch this process loads its `share` only. The
-    point's axes `workers` and `prefetch`, where it has them, are the number of threads that make batches and the number
-    of batches made ahead.
+    `examples` are arrays in memory, (x, y), or produced one by one. An epoch has `passes` passes over them, each in its
+    own order, which depends only on the point's seed. This process loads only its `share` of each batch. The point's
+    axes `workers` and `prefetch` set the number of threads, and of batches prefetched.
     """
     from keras import tree
 
@@ -70,7 +69,7 @@ def feed(
     arrays = examples if isinstance(examples, tuple) else None
     count = len(tree.flatten(arrays)[0]) if arrays is not None else len(examples)
     if batch > count:
-        raise Skip(f"a batch of {batch:,} is more than the {count:,} examples to train on")
+        raise Skip(f"batch={batch:,} exceeds the {count:,} training examples")
     order = _order(count, batch, epochs * passes, point.seed, shuffle)[:, share]
     workers, prefetch = int(point.params.get(WORKERS, 1)), int(point.params.get(PREFETCH, 2))
     load = _gather(arrays) if arrays is not None else _stack(examples)
@@ -88,7 +87,7 @@ def feed(
 
 
 def _order(count: int, batch: int, passes: int, seed: int, shuffle: bool) -> NDArray[np.int64]:
-    """Return the numbers of the examples in every step, (passes × steps, batch)."""
+    """Return the indices of the examples in every step, (passes × steps, batch)."""
     import numpy as np
 
     used = count // batch * batch
@@ -113,7 +112,7 @@ def _stack(examples: Any) -> Callable[[Any], Any]:
 
 
 def _ahead(load: Callable[[Any], Any], order: NDArray[np.int64], workers: int, prefetch: int) -> Iterator[Any]:
-    """Yield the batches in order, each made by a worker, at most `prefetch` of them before they are asked for."""
+    """Yield the batches in order, each produced by a worker, with at most `prefetch` of them ready in advance."""
     with ThreadPoolExecutor(workers, "input") as pool:
         made: deque[Future[Any]] = deque()
         for indices in order:

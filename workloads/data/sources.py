@@ -1,4 +1,4 @@
-"""The data sets that can be fetched, and the folders that a user may fill."""
+"""Registry of the data sets that can be fetched, and of the folders for a user's own images."""
 
 from __future__ import annotations
 
@@ -9,23 +9,23 @@ from pathlib import Path
 from accelbench.workloads.data.cache import DataError, cache_directory
 
 SUMS = "SHA256SUMS"
-"""Lists what was unpacked into a folder, in the form that `sha256sum --check` reads. It is there once all else is."""
+"""Checksums of a folder's unpacked files, in the format of `sha256sum --check`; written after all other files."""
 MOST_BYTES = 1 << 30
-"""The most bytes that are taken of a file whose publisher states no size; all sets are smaller."""
+"""Maximum size in bytes of a file without a published size; all data sets are smaller."""
 
 
 @dataclass(frozen=True)
 class File:
-    """A file to download."""
+    """Downloadable file."""
 
     name: str
-    """The file's path in the data folder; archives are kept there for `verify`, and may be deleted once unpacked."""
+    """Path in the data folder; archives are kept for `verify`, and may be deleted after unpacking."""
     url: str
     sha256: str
     size: int | None = None
-    """The size in bytes; None where the publisher states none."""
+    """Size in bytes; None if not published."""
     inner_sha256: str | None = None
-    """The checksum of the one archive inside this archive, which serves as well."""
+    """SHA-256 of the archive inside this archive, which is accepted instead."""
 
     @property
     def path(self) -> Path:
@@ -33,38 +33,38 @@ class File:
 
     @property
     def most(self) -> int:
-        """The most bytes that are taken of it, whoever sends them."""
+        """Maximum number of bytes accepted from any server."""
         return MOST_BYTES if self.size is None else self.size
 
     @property
     def part(self) -> Path:
-        """The path at which its download grows."""
+        """Path of the partial download."""
         return self.path.with_name(self.path.name + ".part")
 
     @property
     def sums(self) -> tuple[str, ...]:
-        """The SHA-256 of whatever may lie at `path`."""
+        """Accepted SHA-256 values of the file at `path`."""
         return (self.sha256, self.inner_sha256) if self.inner_sha256 else (self.sha256,)
 
 
 @dataclass(frozen=True)
 class Source:
-    """A data set that can be fetched."""
+    """Data set that can be fetched."""
 
     name: str
     title: str
     files: tuple[File, ...]
     licence: str
     offline: str
-    """The data that the workload trains on when the set is not here."""
+    """Substitute data of the workload if the set is not fetched."""
     folder: str | None = None
-    """The folder that its archives are unpacked into; None for a set that is used as it is downloaded."""
+    """Folder into which the archives are unpacked; None for a set that needs no unpacking."""
     holds: tuple[str, ...] = ()
-    """Some paths that are in the folder then, enough to tell it from another."""
+    """Required paths in the unpacked folder, which identify the data set."""
 
     @property
     def size(self) -> int | None:
-        """The bytes to download; None where the publisher states none."""
+        """Size of the download in bytes; None if not published."""
         sizes = [file.size for file in self.files if file.size is not None]
         return sum(sizes) if len(sizes) == len(self.files) else None
 
@@ -74,16 +74,16 @@ class Source:
 
     @property
     def present(self) -> bool:
-        """Return whether the whole set is here, going by its name alone; `verify` reads it."""
+        """Whether the data set is complete, judged by its path; `verify` reads the content."""
         try:
-            # False, where Path.is_file raises, in a folder that may not be entered.
+            # Path.is_file would raise in a folder without search permission.
             return os.path.isfile(self.path / SUMS if self.folder else self.path)
         except DataError:
             return False
 
     @property
     def begun(self) -> bool:
-        """Return whether anything lies where the set belongs."""
+        """Whether the data set's path exists."""
         try:
             return os.path.lexists(self.path)
         except DataError:
@@ -112,7 +112,7 @@ SOURCES = {
         ),
         Source(
             name="imdb",
-            title="50,000 film reviews, as word numbers",
+            title="50,000 film reviews, as word IDs",
             files=(
                 File(
                     name="imdb.npz",
@@ -168,7 +168,7 @@ SOURCES = {
 
 @dataclass(frozen=True)
 class OwnFolder:
-    """A folder of the user's own images, in the data folder."""
+    """Folder for a user's own images, in the data folder."""
 
     name: str
     layout: str

@@ -1,4 +1,4 @@
-"""The examples that every loader returns."""
+"""Base class of loaded data sets."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from numpy.typing import NDArray
 
 @dataclass(frozen=True, kw_only=True)
 class Split:
-    """Examples to train on, and held-out ones that training never sees; labels count from 0."""
+    """Training and held-out examples; labels start at 0."""
 
     source: str
-    """A phrase that says exactly which data it is."""
+    """Description that identifies the data."""
     synthetic: bool = False
     note: str | None = None
-    """A fact that a quality measured on these examples must be read with."""
+    """Caveat for quality measured on these examples."""
     x_train: NDArray[Any]
     y_train: NDArray[np.int64]
     x_test: NDArray[Any]

@@ -1,7 +1,7 @@
-"""Text as bytes: the library and documentation of the Python that runs this, or whatever text the user has.
+"""Text as bytes: the source of the running Python's library, or the user's own text.
 
-Nothing need be fetched: every Python has some ten megabytes of source with its documentation in it, written by people.
-The held-out bytes are those of whole files, so that a model which learnt a file by heart gains nothing there.
+Nothing has to be fetched: each Python includes some ten megabytes of source with documentation. Whole files are held
+out, so that memorised files do not count.
 """
 
 from __future__ import annotations
@@ -20,30 +20,30 @@ from numpy.typing import NDArray
 from accelbench.workloads.data.cache import DataError, cache_directory
 
 FOLDER = "text"
-"""The folder in the data folder whose files are taken in place of Python's own."""
+"""Folder in the data folder that replaces Python's library."""
 HELD_OUT = 10
-"""One file in so many is held out."""
+"""One file in `HELD_OUT` is held out."""
 NOT_WRITTEN = {"site-packages", "dist-packages", "__pycache__", "test", "tests", "idle_test", "lib2to3", "encodings"}
-"""The folders of Python's library that are installed by others, or are mostly tables and cases."""
+"""Excluded folders of the library: installed packages, and folders that are mostly tables and test cases."""
 MOST = 64 << 20
-"""The bytes that are taken at most: sixty times what a short training reads."""
+"""Maximum number of bytes used: sixty times the demand of a short training run."""
 Bytes = NDArray[np.uint8]
 
 
 @dataclass(frozen=True)
 class Text:
-    """Bytes to learn from, and those of other files."""
+    """Bytes for training, and held-out bytes from other files."""
 
     source: str
-    """A phrase that says exactly which text it is."""
+    """Description that identifies the text."""
     train: Bytes
     held_out: Bytes
 
 
 def load_text(path: Path | None = None) -> Text:
-    """Return the text of that folder, by default of `text` in the data folder, else that of Python's own library.
+    """Return the text in the folder `path`, by default `text` in the data folder, else of Python's own library.
 
-    `DataError` for a folder without text, with a file that is none, or with too little to hold a file out.
+    `DataError` for a folder without text, with a binary file, or with too few files to hold one out.
     """
     own = path or _default_folder()
     if own is not None and os.path.lexists(own):
@@ -57,9 +57,9 @@ def load_text(path: Path | None = None) -> Text:
 
 
 def split(name: str, texts: Iterable[tuple[str, bytes]]) -> Text:
-    """Return named texts as bytes to learn from and bytes held out, whole files each.
+    """Split named texts into training bytes and held-out bytes, by whole files.
 
-    A file's name alone decides, so that another file changes nothing for it. `DataError` where one part would be empty.
+    The choice depends only on a file's name, so adding a file does not move others. `DataError` if a part is empty.
     """
     parts: tuple[list[bytes], list[bytes]] = ([], [])
     for file, text in texts:
@@ -67,22 +67,22 @@ def split(name: str, texts: Iterable[tuple[str, bytes]]) -> Text:
     train, held_out = (np.frombuffer(b"".join(part), np.uint8) for part in parts)
     if not len(train) or not len(held_out):
         files = sum(map(len, parts))
-        raise DataError(f"{name} has {files} files of text: too few to learn from some and hold others out")
+        raise DataError(f"{name} has {files} files of text: too few to train on some and hold out others")
     size = (len(train) + len(held_out)) / 1e6
     source = f"{size:.1f} MB of {name}, {len(parts[1])} of {sum(map(len, parts))} files held out"
     return Text(source, train, held_out)
 
 
 def is_held_out(file: str) -> bool:
-    """Tell whether a file of that name, within its folder, is held out."""
+    """Return whether a file of that name, relative to its folder, is held out."""
     return sha256(file.encode(errors="replace")).digest()[0] % HELD_OUT == 0
 
 
 def bits_per_byte(train: Bytes, held_out: Bytes) -> float:
-    """Return the held-out cross-entropy, in bits, of a model that knows only the byte before.
+    """Return the held-out cross-entropy of a byte bigram model in bits per byte.
 
-    It counts pairs, and falls back to single bytes for what it has not met (Witten and Bell, "The Zero-Frequency
-    Problem", IEEE Transactions on Information Theory 37(4), 1991).
+    Unseen pairs fall back to single bytes (Witten and Bell, "The Zero-Frequency Problem", IEEE Transactions on
+    Information Theory 37(4), 1991).
     """
     pairs = np.bincount(train[:-1].astype(np.int64) * 256 + train[1:], minlength=1 << 16).reshape(256, 256)
     single = (np.bincount(train, minlength=256) + 1) / (len(train) + 256)
@@ -105,7 +105,7 @@ def _written(library: Path) -> Iterator[Path]:
 
 
 def _read(folder: Path, files: Iterable[Path]) -> Iterator[tuple[str, bytes]]:
-    """Yield name and content of each file until there is enough; what is empty is left out."""
+    """Yield name and content of each non-empty file, up to `MOST` bytes in total."""
     taken = 0
     for file in files:
         try:
@@ -113,7 +113,7 @@ def _read(folder: Path, files: Iterable[Path]) -> Iterator[tuple[str, bytes]]:
         except OSError as error:
             raise DataError(f"cannot read {file}: {error.strerror}") from error
         if b"\0" in text:
-            raise DataError(f"{file} is no text: it has a zero byte")
+            raise DataError(f"{file} is not a text file: it contains a zero byte")
         if text:
             taken += len(text)
             yield file.relative_to(folder).as_posix(), text

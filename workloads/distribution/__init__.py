@@ -1,6 +1,6 @@
-"""Training on several devices and in several processes, by the engines that the frameworks have.
+"""Training on several devices and in several processes, with the frameworks' own engines.
 
-A strategy says how the replicas of a model learn together; it is an axis of the workloads that can be distributed. Each
-is one file of this folder, named as the axis names it, with one class that says for which backends it is and where it
-trains. The `batch` of a point is that of all replicas together (`scaling=strong`), or that of each (`scaling=weak`).
+A strategy defines how the replicas of a model are kept in sync; it is an axis of the distributed workloads. Each
+strategy is one module of this package, named as the axis value, with one class that declares its backends and layouts.
+The `batch` of a point is the global batch (`scaling=strong`) or the batch per replica (`scaling=weak`).
 """

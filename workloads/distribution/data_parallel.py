@@ -1,7 +1,7 @@
-"""Keras's DataParallel on JAX: a replica on each device of all processes.
+"""Keras's DataParallel on JAX: one replica per device of all processes.
 
-Each step is one program for all devices, and its loss and gradients are those of the whole batch: XLA puts the exchange
-where they are added up. On CPUs that is, in a recurrent layer, each time step: several processes are slow at it.
+Each step is one program for all devices, with the loss and gradients of the global batch: XLA inserts the exchange
+where gradients are summed. In a recurrent layer on CPUs this is every time step, which makes several processes slow.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from accelbench.profiling.benchmark import Exchange
 from accelbench.profiling.records.point import Point
 from accelbench.workloads.data.pipeline import Feed
-from accelbench.workloads.distribution.sockets import meet_directly
+from accelbench.workloads.distribution.sockets import connect_directly
 from accelbench.workloads.distribution.strategy import Strategy, require_devices
 from accelbench.workloads.distribution.watch import watched
 
@@ -25,11 +25,11 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 BATCH = "batch"
-"""Keras's name of the axis along which the devices stand."""
+"""Keras's name of the device mesh axis."""
 
 
 class DataParallel(Strategy):
-    """The devices are the first of those that JAX sees in each process."""
+    """Data parallelism over the first devices that JAX lists in each process."""
 
     backends = ("jax",)
     automatic = True
@@ -38,36 +38,36 @@ class DataParallel(Strategy):
         super().__init__(point)
         self.replicas = self.devices * self.world.size
         self._forward: dict[Any, Any] = {}
-        """The compiled forward pass of each model."""
-        self._step_apart: Any = None
-        """The compiled step that exchanges nothing."""
+        """Compiled forward pass of each model."""
+        self._local_step: Any = None
+        """Compiled step without exchange."""
 
     def start(self) -> None:
         import keras
 
         devices = self.found()
-        self._together = _over([device for own in devices for device in own])
-        self._apart = _over(devices[self.world.rank])
-        keras.distribution.set_distribution(self._together)
+        self._global = _over([device for own in devices for device in own])
+        self._local = _over(devices[self.world.rank])
+        keras.distribution.set_distribution(self._global)
 
     def found(self) -> list[list[Any]]:
-        """Meet the other processes, and return the devices of each.
+        """Connect to the other processes, and return the devices of each, in rank order.
 
-        They are in the order of the processes, so that a process's share of a batch is that of its devices.
+        The order makes a process's share of a batch the share of its devices.
         """
         import jax
 
         if self.world.size > 1:
-            self._meet()
+            self._connect()
         require_devices(jax.local_device_count(), self.devices, self.point)
         return [jax.local_devices(process_index=rank)[: self.devices] for rank in range(self.world.size)]
 
-    def _meet(self) -> None:
+    def _connect(self) -> None:
         import jax
         from jax._src.lib import _jax
 
-        meet_directly()
-        # JAX has no setting for the address of gloo, the engine on CPUs, and would take that of the host's name.
+        connect_directly()
+        # JAX has no setting for the address of gloo, its CPU engine, and defaults to the host name's.
         _jax.make_gloo_tcp_collectives = partial(
             _jax.make_gloo_tcp_collectives,
             hostname=self.world.host,
@@ -78,7 +78,7 @@ class DataParallel(Strategy):
             first,
             self.world.size,
             self.world.rank,
-            # Whoever started this process chose the devices that it sees: all of them are its own.
+            # The launcher has already chosen the visible devices: all of them belong to this process.
             cluster_detection_method="deactivate",
             coordinator_bind_address=first,
         )
@@ -87,7 +87,7 @@ class DataParallel(Strategy):
         return super().train(model, watched(batches), epochs, callbacks)
 
     def predict(self, model: Any, data: Any, **how: int) -> NDArray[np.floating[Any]]:
-        """Predict on one device of each process, so that a batch need not be one that the devices can share out."""
+        """Predict on one device of each process, so that the batch need not be divisible by the number of devices."""
         import jax
         import numpy as np
 
@@ -109,49 +109,49 @@ class DataParallel(Strategy):
         sizes = [
             math.prod(variable.shape) * np.dtype(variable.dtype).itemsize for variable in model.trainable_variables
         ]
-        alone = _IsolatedAllReduce(self._together.device_mesh.backend_mesh, model)
-        return Exchange(partial(self._train_apart, model, batches), alone, sum(sizes))
+        all_reduce = _IsolatedAllReduce(self._global.device_mesh.backend_mesh, model)
+        return Exchange(partial(self._train_without_exchange, model, batches), all_reduce, sum(sizes))
 
-    def _train_apart(self, model: Any, batches: Feed, callbacks: list[Any]) -> None:
-        """Do Keras's own step on each device with its share alone; JAX is told not to check that they agree."""
+    def _train_without_exchange(self, model: Any, batches: Feed, callbacks: list[Any]) -> None:
+        """Train with Keras's step on each device and its share alone, without JAX's check for equal replicas."""
         import jax
         from jax.sharding import PartitionSpec
 
         state, batch = PartitionSpec(), PartitionSpec(BATCH)
         model.train_step = jax.shard_map(
             model.train_step,
-            mesh=self._apart.device_mesh.backend_mesh,
+            mesh=self._local.device_mesh.backend_mesh,
             in_specs=(state, batch),
             out_specs=state,
             check_vma=False,
         )
-        together, model.train_function = model.train_function, self._step_apart
-        _replicate(model, self._apart)
+        exchanging, model.train_function = model.train_function, self._local_step
+        _replicate(model, self._local)
         try:
-            with self._apart.scope():
+            with self._local.scope():
                 self.train(model, batches, int(self.point["epochs"]), callbacks)
         finally:
-            _replicate(model, self._together)
+            _replicate(model, self._global)
             del model.train_step
-            self._step_apart, model.train_function = model.train_function, together
+            self._local_step, model.train_function = model.train_function, exchanging
 
 
 def _over(devices: list[Any]) -> Any:
-    """Return Keras's distribution of data over these devices."""
+    """Return Keras's data distribution over `devices`."""
     import keras
 
     return keras.distribution.DataParallel(devices=names(devices), auto_shard_dataset=False)
 
 
 def names(devices: list[Any]) -> list[str]:
-    """Return Keras's names of the devices."""
+    """Return Keras's device names."""
     return [f"{device.platform}:{device.id}" for device in devices]
 
 
 def _replicate(model: Any, distribution: Any) -> None:
-    """Have the model's variables be of these devices, with the values that this process's first device has.
+    """Move the model's variables to the distribution's devices, with the values of this process's first device.
 
-    Keras lays a variable out for good: those of all processes it would compare with each other at every assignment.
+    The layout is set directly: Keras would compare the values of all processes at every assignment.
     """
     import jax
     from keras.distribution import TensorLayout
@@ -164,7 +164,7 @@ def _replicate(model: Any, distribution: Any) -> None:
 
 
 class _IsolatedAllReduce:
-    """Add up random numbers, as many as the gradients of a model, over all devices."""
+    """All-reduce of random arrays, with the shapes of the model's gradients, over all devices."""
 
     def __init__(self, mesh: Any, model: Any) -> None:
         self._mesh, self._like = mesh, [(variable.shape, variable.dtype) for variable in model.trainable_variables]
@@ -172,7 +172,7 @@ class _IsolatedAllReduce:
     def __call__(self) -> None:
         import jax
 
-        jax.block_until_ready(self._add_up(self._gradients))
+        jax.block_until_ready(self._all_reduce(self._gradients))
 
     @cached_property
     def _gradients(self) -> list[Any]:
@@ -181,11 +181,11 @@ class _IsolatedAllReduce:
         from jax.sharding import NamedSharding, PartitionSpec
 
         rng, replicated = np.random.default_rng(0), NamedSharding(self._mesh, PartitionSpec())
-        drawn = [rng.standard_normal(shape).astype(dtype) for shape, dtype in self._like]
-        return [jax.make_array_from_process_local_data(replicated, numbers) for numbers in drawn]
+        arrays = [rng.standard_normal(shape).astype(dtype) for shape, dtype in self._like]
+        return [jax.make_array_from_process_local_data(replicated, numbers) for numbers in arrays]
 
     @cached_property
-    def _add_up(self) -> Any:
+    def _all_reduce(self) -> Any:
         import jax
         from jax.sharding import PartitionSpec
 
@@ -198,7 +198,7 @@ class _IsolatedAllReduce:
 
 
 def inputs_of(data: Any, batch_size: int | None = None, steps: int | None = None) -> Iterator[Any]:
-    """Return the inputs of each batch, of one array or of a generator of batches."""
+    """Return the inputs of each batch, from an array or a generator of batches."""
     if batch_size is None:
         return (batch[0] for batch in islice(data, steps))
     return (data[begin : begin + batch_size] for begin in range(0, len(data), batch_size))

@@ -1,4 +1,4 @@
-"""PyTorch's DistributedDataParallel: a replica in each process; gradients are averaged as they are computed."""
+"""PyTorch's DistributedDataParallel: one replica per process; gradients are averaged during the backward pass."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from accelbench.profiling.ranks.channel import Address
 from accelbench.profiling.ranks.rendezvous import listen
 from accelbench.profiling.records.point import Point
 from accelbench.workloads.data.pipeline import Feed
-from accelbench.workloads.distribution.sockets import meet_directly
+from accelbench.workloads.distribution.sockets import connect_directly
 from accelbench.workloads.distribution.strategy import Strategy
 from accelbench.workloads.distribution.watch import watched
 
 
 class Ddp(Strategy):
-    """Keras's `fit` on PyTorch trains each process's model by itself: here its step goes through DDP."""
+    """Keras's `fit` on PyTorch with a training step that runs through DDP."""
 
     backends = ("torch",)
     only = {"devices": (1,)}
@@ -33,9 +33,9 @@ class Ddp(Strategy):
         from torch import distributed
 
         if distributed.is_initialized():
-            return  # an earlier point of this process did it
+            return  # initialised by an earlier point of this process
         if self.world.size > 1:
-            meet_directly()
+            connect_directly()
         distributed.init_process_group(
             "nccl" if torch.cuda.is_available() else "gloo",
             store=self._store(),
@@ -44,7 +44,7 @@ class Ddp(Strategy):
         )
 
     def _store(self) -> Any:
-        """Return the store in which the processes meet, at rank 0's address alone: PyTorch's own listens at all."""
+        """Return the rendezvous store, bound to rank 0's address; PyTorch's own binds to all addresses."""
         from torch import distributed
 
         host, port = Address.parse(self.world.addresses[0])
@@ -55,26 +55,26 @@ class Ddp(Strategy):
         return distributed.TCPStore(host, port, self.world.size, own is not None, master_listen_fd=own)
 
     def train(self, model: Any, batches: Feed, epochs: int, callbacks: list[Any]) -> dict[str, list[float]]:
-        return self._fit(model, batches, epochs, [_together(), *callbacks])
+        return self._fit(model, batches, epochs, [_average_over_replicas(), *callbacks])
 
     def _fit(self, model: Any, batches: Feed, epochs: int, callbacks: list[Any]) -> dict[str, list[float]]:
         model.train_step = self._step(model, batches)
         return super().train(model, watched(batches), epochs, callbacks)
 
     def _step(self, model: Any, batches: Feed) -> Callable[[Any], dict[str, Any]]:
-        """Return what takes the place of Keras's step of the model."""
+        """Return the replacement of Keras's training step."""
         return partial(train_step, self._replicated(model), model)
 
     def _replicated(self, model: Any) -> Any:
-        """Return the model in DDP, with the weights of rank 0."""
+        """Return the model wrapped in DDP, with the weights of rank 0."""
         import torch
         from torch.nn.parallel import DistributedDataParallel
 
         if self._replica is None or self._replica.module is not model:
-            # Gradients need not be copied out of the memory that DDP exchanges.
+            # Gradients are views of DDP's buckets, which saves a copy.
             self._replica = DistributedDataParallel(model, gradient_as_bucket_view=True)
             if self.world.size > 1:
-                # Each replica is to drop other units.
+                # Dropout must differ between replicas.
                 torch.manual_seed(self.point.seed + self.world.rank)
         return self._replica
 
@@ -83,9 +83,13 @@ class Ddp(Strategy):
             return None
         learning = [variable.value for variable in model.trainable_variables]
         size = sum(tensor.numel() * tensor.element_size() for tensor in learning)
-        return Exchange(partial(self._apart, model, batches), _IsolatedBuckets(partial(self._replicated, model)), size)
+        return Exchange(
+            partial(self._train_without_exchange, model, batches),
+            _IsolatedBuckets(partial(self._replicated, model)),
+            size,
+        )
 
-    def _apart(self, model: Any, batches: Feed, callbacks: list[Any]) -> None:
+    def _train_without_exchange(self, model: Any, batches: Feed, callbacks: list[Any]) -> None:
         with self._replicated(model).no_sync():
             self._fit(model, batches, int(self.point["epochs"]), callbacks)
 
@@ -93,7 +97,7 @@ class Ddp(Strategy):
 def train_step(
     replica: Any, model: Any, data: tuple[Any, Any], *, after_gradients: Callable[[], object] | None = None
 ) -> dict[str, Any]:
-    """Do the step of Keras's guide `custom_train_step_in_torch`, with the model called through its replica."""
+    """Run the step of Keras's guide `custom_train_step_in_torch`, calling the model through its replica."""
     import torch
 
     x, y = data
@@ -112,10 +116,10 @@ def train_step(
     return found
 
 
-def _together() -> Any:
-    """Return a Keras callback that makes each epoch's figures those of all replicas, each of which saw its own share.
+def _average_over_replicas() -> Any:
+    """Return a Keras callback that averages each epoch's metrics over all replicas.
 
-    It also makes the moving averages of normalisation alike, which no gradient goes to.
+    It also averages the moving averages of normalisation layers, which have no gradient.
     """
     import keras
     import torch
@@ -137,7 +141,7 @@ def _together() -> Any:
 
 
 class _IsolatedBuckets:
-    """Average random numbers, in pieces as large as those in which DDP by now exchanges the gradients."""
+    """All-reduce of random numbers, in buckets of the sizes that DDP uses for the gradients."""
 
     def __init__(self, replica: Callable[[], Any]) -> None:
         self._replica = replica
@@ -159,7 +163,7 @@ class _IsolatedBuckets:
         replica = self._replica()
         like = next(parameter for parameter in replica.parameters() if parameter.requires_grad)
         found = replica._get_ddp_logging_data()
-        # DDP puts its buckets in the order in which gradients are ready, once it has seen that.
+        # After the first step DDP reorders its buckets by the order in which gradients become ready.
         sizes = found.get("rebuilt_bucket_sizes") or found["bucket_sizes"]
         return [
             torch.randn(int(size) // like.element_size(), dtype=like.dtype, device=like.device)

@@ -1,6 +1,6 @@
-"""The strategies that there are, by the files of this folder, and the choice of the one that a point asks for.
+"""Registry of the strategies in this package, and the selection of a point's strategy.
 
-A file is a strategy if a class in it says so; none of them imports a framework before it trains.
+A module is a strategy if it has a `Strategy` class with backends; none imports a framework before training.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ FOLDER = "accelbench.workloads.distribution"
 
 
 def _strategies() -> dict[str, type[Strategy]]:
-    """Return every strategy of this folder by its name."""
+    """Return all strategies of this package by name."""
     found: dict[str, type[Strategy]] = {}
     for module in modules_of(FOLDER).values():
         for each in list(vars(module).values()):
@@ -33,19 +33,19 @@ STRATEGIES = _strategies()
 RULES: Mapping[Scalar, Mapping[str, Values]] = {
     name: {"backend": strategy.backends, **strategy.only} for name, strategy in STRATEGIES.items()
 }
-"""The values of other axes that each strategy exists with."""
+"""Values of other axes that each strategy supports."""
 LIMITS = {"devices": (1, 64), "processes": (1, 4096)}
 CASES = {"device": len(kinds()), **{axis: most for axis, (_, most) in LIMITS.items()}}
-"""The number of values that a strategy may exist with, by the axes that `auto` looks at."""
+"""Number of values that a strategy may support, by the axes considered for `auto`."""
 
 
 def choices(sharded: bool) -> Mapping[str, Values]:
-    """Return the values of the axes of a training that can be distributed, and sharded or not."""
+    """Return the strategies and scalings of a distributed workload, with sharding strategies if `sharded`."""
     return {"strategy": (AUTO, *_names(sharded)), "scaling": ("strong", "weak")}
 
 
 def only(sharded: bool) -> Only:
-    """Return the values of other axes that each of these strategies exists with."""
+    """Return the values of other axes that each strategy supports."""
     return {"strategy": {name: RULES[name] for name in _names(sharded)}}
 
 
@@ -54,26 +54,26 @@ def _names(sharded: bool) -> list[str]:
 
 
 def strategy_of(point: Point) -> Strategy:
-    """Return the strategy that the point asks for; Skip where it does not exist with the point's other values.
+    """Return the point's strategy; Skip if it does not support the point's other values.
 
-    `auto` is the framework's own for so many processes and devices: of the strategies that exist there, the one that is
-    for the fewest other cases.
+    `auto` selects the framework's own strategy for the point's processes and devices: of all that support them, the
+    most specific one.
     """
-    asked = point.params.get("strategy", AUTO)
-    if asked != AUTO:
-        if not _exists(asked, point):
-            raise Skip(in_words("strategy", asked, RULES[asked]))
-        return STRATEGIES[str(asked)](point)
+    chosen = point.params.get("strategy", AUTO)
+    if chosen != AUTO:
+        if not _exists(chosen, point):
+            raise Skip(in_words("strategy", chosen, RULES[chosen]))
+        return STRATEGIES[str(chosen)](point)
     own = [name for name, each in STRATEGIES.items() if each.automatic and point.backend in each.backends]
-    there = [name for name in own if _exists(name, point)]
-    if not there:
+    possible = [name for name in own if _exists(name, point)]
+    if not possible:
         known = "; ".join(in_words("strategy", name, RULES[name]) for name in own)
-        raise Skip(f"{point.backend} has no strategy for this many devices and processes: {known}")
-    return STRATEGIES[min(there, key=_cases)](point)
+        raise Skip(f"{point.backend} has no strategy for this number of devices and processes: {known}")
+    return STRATEGIES[min(possible, key=_cases)](point)
 
 
 def _cases(strategy: str) -> int:
-    """Return the number of devices, and of their counts and those of processes, with which the strategy exists."""
+    """Return the number of combinations of devices, device counts and process counts that the strategy supports."""
     rules = RULES[strategy]
     return math.prod(len(rules[axis]) if axis in rules else most for axis, most in CASES.items())
 

@@ -1,7 +1,7 @@
-"""PyTorch's FSDP2: a process keeps a share of all parameters, and gathers those of a block while it computes with them.
+"""PyTorch's FSDP2: each process stores a shard of all parameters, and gathers one block's at a time for computation.
 
-`fully_shard` replaces the parameters of a module, and Keras computes with those that its variables hold: a module for
-each block, and one for the rest of the model, hands its present parameters on to the variables.
+`fully_shard` replaces the parameters of a module, while Keras computes with the tensors in its variables. One module
+per block, and one for the rest of the model, therefore assigns its current parameters to the variables.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class Fsdp(Ddp):
-    """Each process trains on its share of every batch, as in DDP, and its optimiser changes its share of parameters."""
+    """Sharded data parallelism: as DDP, but each process stores and updates only its shard of the parameters."""
 
     backends = ("torch",)
     only = {"devices": (1,), "precision": ("float32", "mixed_bfloat16"), "jit_compile": ("auto", "off")}
@@ -34,7 +34,7 @@ class Fsdp(Ddp):
     def __init__(self, point: Point) -> None:
         super().__init__(point)
         self._units: dict[Any, list[Any]] = {}
-        """The modules of each model that is shared out, that of the whole last."""
+        """FSDP modules of each sharded model, the root module last."""
 
     def shard(self, sharding: Sharding) -> None:
         self._blocks = re.compile(sharding.block)
@@ -46,24 +46,24 @@ class Fsdp(Ddp):
         return int(sum(part.numel() * part.element_size() for part in parts))
 
     def predict(self, model: Any, data: Any, **how: int) -> NDArray[np.floating[Any]]:
-        """Predict in all processes together: none has all parameters."""
+        """Predict in all processes together: no process has all parameters."""
         outputs = super().predict(model, data, **how)
-        _drop(self._units.get(model, []))
+        _reshard(self._units.get(model, []))
         return outputs
 
     def exchange(self, model: Any, batches: Feed) -> Exchange | None:
-        """Return None: a step that leaves out the exchange would lack the parameters to compute with."""
+        """Return None: without the exchange a step has no complete parameters."""
         return None
 
     def _step(self, model: Any, batches: Feed) -> Callable[[Any], dict[str, Any]]:
         if model not in self._units:
-            self._units[model] = self._share_out(model, batches)
+            self._units[model] = self._shard_model(model, batches)
         units = self._units[model]
-        _drop(units)
-        return partial(train_step, model, model, after_gradients=partial(_drop, units))
+        _reshard(units)
+        return partial(train_step, model, model, after_gradients=partial(_reshard, units))
 
-    def _share_out(self, model: Any, batches: Feed) -> list[Any]:
-        """Share out the parameters and what the optimiser keeps of them; return the modules, that of the whole last."""
+    def _shard_model(self, model: Any, batches: Feed) -> list[Any]:
+        """Shard the parameters and the optimizer state; return the FSDP modules, the root module last."""
         import torch
 
         layers = [layer for layer in model.layers if self._blocks.fullmatch(layer.name)]
@@ -72,18 +72,18 @@ class Fsdp(Ddp):
         rest = [variable for variable in model.trainable_variables if id(variable) not in inside]
         units = [*blocks, _unit(model.call, rest, blocks)]
         for layer in model._flatten_layers():
-            layer._torch_params = torch.nn.ParameterDict()  # Keras's own would keep all parameters in memory
-        _drop(units)
-        # Keras has no public way to build the loss and the optimiser but `fit`, which calls the model without numbers.
-        with _shared_out_alike(model.optimizer):
+            layer._torch_params = torch.nn.ParameterDict()  # Keras's own keeps all parameters in memory
+        _reshard(units)
+        # Keras builds the loss and the optimizer only in `fit`, which calls the model symbolically.
+        with _sharded_state(model.optimizer):
             model._symbolic_build(data_batch=next(batches.data))
         for layer, unit in zip([*layers, model], units, strict=True):
-            vars(layer)["call"] = unit  # not as an attribute, which Keras would take for a layer of the layer
+            vars(layer)["call"] = unit  # not as an attribute, which Keras would register as a sublayer
         return units
 
 
 def _unit(compute: Callable[..., Any], variables: list[Any], inside: list[Any] | None = None) -> Any:
-    """Return a module that computes with these variables, of which each process keeps a share."""
+    """Return an FSDP module that runs `compute` with these variables, each sharded over the processes."""
     import torch
     from torch.distributed.fsdp import fully_shard
 
@@ -94,30 +94,30 @@ def _unit(compute: Callable[..., Any], variables: list[Any], inside: list[Any] |
             self.parts = torch.nn.ParameterList(variable.value for variable in variables)
 
         def forward(self, *inputs: Any, **options: Any) -> Any:
-            self.hand_on()
+            self.update_variables()
             return compute(*inputs, **options)
 
-        def hand_on(self) -> None:
-            """Have Keras's variables be what PyTorch has in their place now, gathered or shared out."""
+        def update_variables(self) -> None:
+            """Set Keras's variables to PyTorch's current parameters, gathered or sharded."""
             for variable, part in zip(variables, self.parts, strict=True):
                 variable._value = part
 
     unit = fully_shard(ShardedUnit())
-    # gloo cannot average.
+    # gloo has no averaging reduction.
     unit.set_force_sum_reduction_for_comms(not torch.cuda.is_available())
     return unit
 
 
-def _drop(units: list[Any]) -> None:
-    """Drop what was gathered, so that Keras's variables are the process's share."""
+def _reshard(units: list[Any]) -> None:
+    """Free gathered parameters, and set Keras's variables to the shards."""
     for unit in units:
         unit.reshard()
-        unit.hand_on()
+        unit.update_variables()
 
 
 @contextmanager
-def _shared_out_alike(optimizer: Any) -> Iterator[None]:
-    """Have the optimiser share out what it keeps of a parameter as the parameter is."""
+def _sharded_state(optimizer: Any) -> Iterator[None]:
+    """Shard optimizer state created in this context like its parameter."""
     from torch.distributed.tensor import distribute_tensor
 
     make = optimizer.add_variable_from_reference

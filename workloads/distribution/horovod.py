@@ -1,4 +1,4 @@
-"""Horovod on TensorFlow: a replica in each of several processes, whose gradients it averages."""
+"""Horovod on TensorFlow: one replica per process, with gradients averaged by Horovod."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from typing import Any
 from accelbench.profiling.benchmark import Skip
 from accelbench.profiling.ranks.channel import Address
 from accelbench.profiling.records.point import Point
-from accelbench.workloads.distribution.sockets import meet_directly
+from accelbench.workloads.distribution.sockets import connect_directly
 from accelbench.workloads.distribution.tensorflow_replicas import Replicas
 
 INSTALL = (
-    "HOROVOD_WITH_TENSORFLOW=1 HOROVOD_WITH_GLOO=1 pip install --no-build-isolation horovod. Its last release, 0.28.1, "
-    "builds against TensorFlow 2.16 and newer only without the line of xla_mpi_ops.cc in "
-    "horovod/tensorflow/CMakeLists.txt"
+    "HOROVOD_WITH_TENSORFLOW=1 HOROVOD_WITH_GLOO=1 pip install --no-build-isolation horovod (for "
+    "TensorFlow 2.16 and newer, first delete the line with xla_mpi_ops.cc from "
+    "horovod/tensorflow/CMakeLists.txt of its last release, 0.28.1)"
 )
 
 
 class Horovod(Replicas):
-    """The processes meet through Gloo, which also averages on CPUs; on GPUs NCCL does, if Horovod was built with it.
+    """Horovod with Gloo as controller and for CPUs; GPUs use NCCL if Horovod was built with it.
 
-    Skip where Horovod is not installed.
+    Skip if Horovod is not installed.
     """
 
     backends = ("tensorflow",)
@@ -31,20 +31,20 @@ class Horovod(Replicas):
     def __init__(self, point: Point) -> None:
         super().__init__(point)
         if find_spec("horovod") is None:
-            raise Skip(f"Horovod is not installed, which no set of accelbench brings: {INSTALL}")
+            raise Skip(f"Horovod is not installed, and is not part of any extra of accelbench: {INSTALL}")
 
     def start(self) -> None:
         import horovod.tensorflow as hvd
 
         if not hvd.gloo_built():
-            raise Skip(f"this Horovod was built without Gloo, through which its processes meet here: {INSTALL}")
+            raise Skip(f"this Horovod was built without Gloo, which is needed to connect its processes: {INSTALL}")
         if self.world.size > 1 and not hvd.is_initialized():
-            self._meet()
+            self._connect()
         hvd.init()
 
-    def _meet(self) -> None:
-        """Do what `horovodrun` does for its processes: here another launcher has started them."""
-        meet_directly()
+    def _connect(self) -> None:
+        """Set up what `horovodrun` would: here another launcher has started the processes."""
+        connect_directly()
         host, port = Address.parse(self.world.addresses[0])
         rank, size = str(self.world.rank), str(self.world.size)
         os.environ.update(
@@ -54,7 +54,7 @@ class Horovod(Replicas):
             HOROVOD_GLOO_RENDEZVOUS_PORT=str(port),
             HOROVOD_RANK=rank,
             HOROVOD_SIZE=size,
-            # Each process is said to be on a host of its own: which ones share one matters to no exchange that we use.
+            # Each process is declared to be on its own host; the collectives used here do not depend on locality.
             HOROVOD_HOSTNAME=f"rank-{rank}",
             HOROVOD_LOCAL_RANK="0",
             HOROVOD_LOCAL_SIZE="1",

@@ -1,4 +1,4 @@
-"""TensorFlow's MirroredStrategy: a replica on each of several devices of one process, kept alike in every step."""
+"""TensorFlow's MirroredStrategy: one replica per device of one process, synchronised in every step."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from accelbench.workloads.distribution.tensorflow_fit import OwnFit
 
 
 class Mirrored(OwnFit):
-    """The devices are the first of those that TensorFlow sees; Skip for XLA on several of them."""
+    """Mirrored replicas on the first devices that TensorFlow lists; Skip for XLA on several devices."""
 
     backends = ("tensorflow",)
     only = {"processes": (1,), "device": ("cpu", "gpu")}
@@ -19,9 +19,7 @@ class Mirrored(OwnFit):
         super().__init__(point)
         self.replicas = self.devices
         if self.devices > 1 and point.params.get("jit_compile") == "on":
-            raise Skip(
-                "XLA compiles a step for one device, and MirroredStrategy's is one for all: leave out jit_compile"
-            )
+            raise Skip("jit_compile=on: XLA compiles for a single device, and MirroredStrategy has one step for all")
 
     def start(self) -> None:
         import tensorflow as tf

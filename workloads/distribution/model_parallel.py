@@ -1,7 +1,7 @@
-"""Keras's ModelParallel on JAX: all devices of all processes compute one replica, each with its part of the parameters.
+"""Keras's ModelParallel on JAX: all devices of all processes compute one replica, each with a part of the parameters.
 
-Each step is one program, in which XLA puts the exchanges that a product of matrices takes whose parts are on several
-devices. Every process loads the whole batch.
+Each step is one program, into which XLA inserts the exchanges for products of matrices that are split over several
+devices. Every process loads the complete batch.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 MODEL = "model"
-"""The name of the axis along which the devices share the parameters."""
+"""Name of the mesh axis over which the parameters are sharded."""
 
 
 class ModelParallel(DataParallel):
-    """The devices are the first of those that JAX sees in each process."""
+    """Model parallelism over the first devices that JAX lists in each process."""
 
     backends = ("jax",)
     automatic = False
@@ -57,7 +57,7 @@ class ModelParallel(DataParallel):
         return sum(part.data.nbytes for part in parts)
 
     def predict(self, model: Any, data: Any, **how: int) -> NDArray[np.floating[Any]]:
-        """Predict in all processes together: none has all parameters."""
+        """Predict in all processes together: no process has all parameters."""
         import jax
         import numpy as np
         from jax.sharding import NamedSharding, PartitionSpec
@@ -79,5 +79,5 @@ class ModelParallel(DataParallel):
         return np.concatenate([np.asarray(output.addressable_data(0)) for output in outputs])
 
     def exchange(self, model: Any, batches: Feed) -> Exchange | None:
-        """Return None: a step that leaves out the exchange would compute nothing of use."""
+        """Return None: a step without the exchange has no meaningful result."""
         return None

@@ -1,4 +1,4 @@
-"""TensorFlow's MultiWorkerMirroredStrategy: a replica in each of several processes, kept alike in every step."""
+"""TensorFlow's MultiWorkerMirroredStrategy: one replica per process, synchronised in every step."""
 
 from __future__ import annotations
 
@@ -7,19 +7,19 @@ from functools import cache
 from typing import Any
 
 from accelbench.profiling.ranks.world import world
-from accelbench.workloads.distribution.sockets import meet_directly, require_trusted_network
+from accelbench.workloads.distribution.sockets import connect_directly, require_trusted_network
 from accelbench.workloads.distribution.tensorflow_loop import OwnLoop
 from accelbench.workloads.distribution.tensorflow_replicas import Replicas
 
 
 class MultiWorker(OwnLoop, Replicas):
-    """The gradients are added up by NCCL on GPUs, and by a ring of gRPC messages on CPUs."""
+    """Replicas that sum gradients by NCCL on GPUs, and by a ring over gRPC on CPUs."""
 
     backends = ("tensorflow",)
     automatic = True
 
     def start(self) -> None:
-        self._strategy = _met()
+        self._strategy = _shared_strategy()
 
     def run(self, function: Callable[..., Any], *arguments: Any) -> Any:
         return self._strategy.run(function, args=arguments)
@@ -27,7 +27,7 @@ class MultiWorker(OwnLoop, Replicas):
     def add_up(self, gradients: list[Any]) -> list[Any]:
         import tensorflow as tf
 
-        # Keras has divided each replica's loss by their number.
+        # Keras has already divided each replica's loss by the number of replicas.
         return self._reduce(tf.distribute.ReduceOp.SUM, gradients)
 
     def mean(self, values: list[Any]) -> list[Any]:
@@ -38,22 +38,22 @@ class MultiWorker(OwnLoop, Replicas):
     def _reduce(self, how: Any, values: list[Any]) -> list[Any]:
         import tensorflow as tf
 
-        # Arguments of a function, and variables, are on no device for TensorFlow, which then adds up nothing.
+        # TensorFlow does not reduce function arguments and variables, which have no device.
         placed = [tf.identity(value) for value in values]
         reduced: list[Any] = tf.distribute.get_replica_context().all_reduce(how, placed)
         return reduced
 
 
 @cache
-def _met() -> Any:
-    """Return this process's one strategy: TensorFlow would take a second one's exchanges for those of the first."""
+def _shared_strategy() -> Any:
+    """Return the only strategy of this process: TensorFlow would mix the collectives of two."""
     import tensorflow as tf
 
     here = world()
     if here.size > 1:
         require_trusted_network()
-        meet_directly()
-    # One process needs no cluster; told of none at all, TensorFlow would look for one in TF_CONFIG.
+        connect_directly()
+    # One process needs no cluster, but without a specification TensorFlow reads TF_CONFIG.
     cluster = tf.train.ClusterSpec({"worker": here.addresses} if here.size > 1 else {})
     resolver = tf.distribute.cluster_resolver.SimpleClusterResolver(
         cluster, task_type="worker", task_id=here.rank, rpc_layer="grpc"

@@ -6,7 +6,7 @@ from accelbench.workloads.distribution.strategy import Strategy
 
 
 class Alone(Strategy):
-    """The replica has nobody to exchange anything with."""
+    """Single replica without exchange."""
 
     backends = ("tensorflow", "jax", "torch")
     only = {"devices": (1,), "processes": (1,)}

@@ -1,4 +1,4 @@
-"""The ways in which the parameters of a model may be shared out, for a model that fits no single device."""
+"""Sharding rules for the parameters of a model that does not fit on one device."""
 
 from __future__ import annotations
 
@@ -10,18 +10,17 @@ from accelbench.profiling.benchmark import Skip
 
 @dataclass(frozen=True)
 class Sharding:
-    """What a workload says of its model before it builds it."""
+    """Sharding rules that a workload declares before it builds its model."""
 
     along: Mapping[str, int]
-    """The axis along which each device has a part of a variable, by a pattern of the variable's path; variables that no
-    pattern finds are whole on every device."""
+    """Sharded axis of each variable, by a regular expression for its path; other variables are replicated."""
     parts: Mapping[str, int]
-    """What must be shared out evenly along these axes, and how many there are of it."""
+    """Counts along the sharded axes, which the number of devices must divide, by name."""
     block: str
-    """A pattern of the names of the layers that the model is a row of: parameters are gathered for one at a time."""
+    """Regular expression for the names of the repeated layers; parameters are gathered one layer at a time."""
 
     def require(self, devices: int) -> None:
-        """Skip where the devices cannot share the model out evenly."""
+        """Skip if the counts are not divisible by the number of devices."""
         for what, count in self.parts.items():
             if count % devices:
-                raise Skip(f"{count} {what} cannot be shared out evenly to {devices} devices")
+                raise Skip(f"{count} {what} are not divisible by {devices} devices")

@@ -1,4 +1,4 @@
-"""The frameworks' engines reach the other processes directly, at the addresses that the ranks know."""
+"""Network settings of the frameworks' engines: direct connections between ranks, and protection of open ports."""
 
 from __future__ import annotations
 
@@ -12,25 +12,25 @@ from accelbench.profiling.ranks.world import world
 
 PROXIES = ("grpc_proxy", "https_proxy", "http_proxy")
 NO_GRPC_PROXY, NO_PROXY = "no_grpc_proxy", "no_proxy"
-"""gRPC reads the second only where the first is not set."""
+"""Variables with hosts that bypass the proxy; gRPC reads the second only if the first is unset."""
 
 
 def require_trusted_network() -> None:
-    """Skip where strangers could reach TensorFlow's servers, unless the user trusts all who can.
+    """Skip if untrusted hosts could reach TensorFlow's servers, unless the user has declared the network trusted.
 
-    They listen at all addresses of the host, whichever they are given, and do what anyone asks who reaches them, as
-    their user: they run operations that read and write files.
+    The servers listen on all addresses, regardless of the configured one, and execute any client's operations as their
+    user, including reading and writing files.
     """
-    if not world().trusted and not _is_alone():
+    if not world().trusted and not _only_loopback():
         raise Skip(
-            "TensorFlow's servers would let anyone who reaches this host's ports read and write this user's files: "
-            "'accelbench launch' keeps strangers away where the system allows namespaces of networks, and "
-            "--trusted-network says that there are none"
+            "TensorFlow's servers would let any host that reaches this one's ports read and write this user's files: "
+            "use 'accelbench launch', which isolates them where the system allows network namespaces, or pass "
+            "--trusted-network if all hosts are trusted"
         )
 
 
-def _is_alone() -> bool:
-    """Return whether this process's network consists of itself: it has no address but those of the loopback device."""
+def _only_loopback() -> bool:
+    """Return whether this process's network has only loopback addresses."""
     import psutil
 
     addresses = [
@@ -42,11 +42,11 @@ def _is_alone() -> bool:
     return all(ip_address(address).is_loopback for address in addresses)
 
 
-def meet_directly() -> None:
-    """Have gRPC use no proxy to the ranks, and gloo and NCCL the interface of this rank's address, or the user's.
+def connect_directly() -> None:
+    """Exclude the ranks from gRPC's proxy, and set gloo's and NCCL's interface to this rank's, unless the user has.
 
-    gRPC sends all calls to the proxy of `http_proxy`, which a site sets for the web and which knows no hosts of its
-    own. gloo would take the interface of the host's name, which others may not reach.
+    gRPC sends all calls to `http_proxy`, which sites set for the web and which cannot resolve cluster hosts. gloo would
+    use the interface of the host name, which other hosts may not reach.
     """
     if any(os.environ.get(name) for name in PROXIES):
         hosts = sorted({Address.parse(address).host for address in world().addresses})
@@ -55,5 +55,5 @@ def meet_directly() -> None:
     interface = world().interface
     if interface:
         os.environ.setdefault("GLOO_SOCKET_IFNAME", interface)
-        # NCCL takes a name for the beginning of one, unless it is told otherwise.
+        # Without "=" NCCL treats the value as a prefix of interface names.
         os.environ.setdefault("NCCL_SOCKET_IFNAME", f"={interface}")

@@ -1,4 +1,4 @@
-"""The work of every strategy: the replicas' batch, the scope of the model, training, prediction and exchange."""
+"""Base class of all strategies: batch size, scope, training, prediction and exchange."""
 
 from __future__ import annotations
 
@@ -21,33 +21,33 @@ if TYPE_CHECKING:
 
 
 AXES: Mapping[str, Values] = {"strategy": ("auto",), "scaling": ("strong",), "devices": (1,), "processes": (1,)}
-"""The axes of a training that can be distributed."""
+"""Axes of a distributed workload."""
 LAYOUT = {axis: axis for axis in AXES}
-"""The field of the layout that each of these axes says: they have the same names."""
+"""Layout field of each axis; the names are identical."""
 
 
 class Strategy:
-    """The way in which the replicas of a model learn together; here one learns alone, which subclasses change.
+    """Base class of strategies, which keep the replicas of a model in sync. The defaults suit a single replica.
 
-    A subclass that names `backends` is a value of the axis `strategy`.
+    A subclass that sets `backends` is a value of the axis `strategy`.
     """
 
     name: ClassVar[str]
-    """The name of the strategy on the axis, which is that of its file with dashes."""
+    """Value on the axis: the module's name with dashes."""
     backends: ClassVar[tuple[str, ...]] = ()
-    """The backends that have the strategy."""
+    """Supported backends."""
     only: ClassVar[Mapping[str, Values]] = {}
-    """The values of other axes, and of the device, that the strategy exists with."""
+    """Supported values of other axes, and of the device."""
     automatic: ClassVar[bool] = False
-    """Whether `strategy=auto` may choose it."""
+    """Whether `strategy=auto` may select it."""
     sharded: ClassVar[bool] = False
-    """Whether a process holds a share of the parameters alone; it is for trainings that say how to share them out."""
+    """Whether each process stores only a shard of the parameters; requires a workload with sharding rules."""
     replicas = 1
-    """The number of replicas of the model in all processes."""
+    """Number of replicas in all processes."""
     replica_devices = 1
-    """The number of devices that compute one replica together."""
+    """Number of devices per replica."""
     serving: Serving | None = None
-    """The work of a process without a replica, once the strategy has started: it serves those that have one."""
+    """Work of a process without a replica, set by `start`: it serves the processes with replicas."""
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
@@ -59,26 +59,26 @@ class Strategy:
         self.devices = int(point.params.get("devices", 1))
 
     def start(self) -> None:
-        """Meet the other processes, before the framework looks for its devices; Skip where that cannot be."""
+        """Connect to the other processes, before the framework detects its devices; Skip if this is impossible."""
 
     @property
     def weak(self) -> bool:
-        """Whether each replica has a batch of its own."""
+        """Whether `batch` is the batch per replica."""
         return bool(self.point.params.get("scaling") == "weak")
 
     @property
     def batch(self) -> int:
-        """The number of examples in one step of all replicas; Skip where the replicas cannot share it evenly."""
+        """Global batch size; Skip if it is not divisible by the number of replicas."""
         batch = int(self.point["batch"])
         if self.weak:
             return batch * self.replicas
         if batch % self.replicas:
-            raise Skip(f"a batch of {batch} cannot be shared out evenly to {self.replicas} replicas")
+            raise Skip(f"batch={batch} is not divisible by {self.replicas} replicas")
         return batch
 
     @property
     def layout(self) -> Layout:
-        """Return the point's layout over processes and devices."""
+        """Layout of the point over processes and devices."""
         return Layout(
             processes=self.world.size,
             devices=self.devices,
@@ -91,47 +91,47 @@ class Strategy:
 
     @property
     def share(self) -> slice:
-        """The examples of each step's batch that this process trains on."""
+        """Slice of each global batch on which this process trains."""
         each = self.batch // self.world.size
         return slice(self.world.rank * each, (self.world.rank + 1) * each)
 
     def feed(self, examples: Examples | tuple[Any, ...], *, passes: int = 1, seed: int | None = None) -> Feed:
         """Return this process's share of the examples, in batches for the point's epochs; see `pipeline.feed`.
 
-        Their order is drawn from the `seed`, by default the point's.
+        The `seed` of the shuffling defaults to the point's.
         """
         point = self.point if seed is None else replace(self.point, seed=seed)
         return pipeline.feed(point, examples, batch=self.batch, epochs=point["epochs"], passes=passes, share=self.share)
 
     def shard(self, sharding: Sharding) -> None:
-        """Take note of how the model, which is built next, may be shared out; Skip where it cannot be."""
+        """Set the sharding rules of the model that is built next; Skip if it cannot be sharded accordingly."""
 
     def held_bytes(self, model: Any) -> int | None:
-        """Return the bytes of the parameters that this process holds between steps; None where it holds them all."""
+        """Return the bytes of this process's parameters between steps; None if it stores all parameters."""
         return None
 
     def scope(self) -> AbstractContextManager[Any]:
-        """Return the context in which the model is built and compiled."""
+        """Return the context in which to build and compile the model."""
         return nullcontext()
 
     def train(self, model: Any, batches: Feed, epochs: int, callbacks: list[Any]) -> dict[str, list[float]]:
-        """Fit the compiled model for so many epochs, and return the history, one list of numbers per name."""
+        """Train the compiled model for `epochs`, and return the history: one list of values per metric name."""
         history = model.fit(
             batches.data, steps_per_epoch=batches.steps, epochs=epochs, shuffle=False, callbacks=callbacks, verbose=0
         )
         return {name: [float(value) for value in values] for name, values in history.history.items()}
 
     def predict(self, model: Any, data: Any, **how: int) -> NDArray[np.floating[Any]]:
-        """Return the outputs for all the data in every process; `how` is `batch_size`, or a generator's `steps`."""
+        """Return the outputs for all data in every process; `how` is `batch_size`, or `steps` for a generator."""
         outputs: NDArray[np.floating[Any]] = model.predict(data, verbose=0, **how)
         return outputs
 
     def exchange(self, model: Any, batches: Feed) -> Exchange | None:
-        """Return what the replicas of the model exchange in a step; None where there is nothing to exchange."""
+        """Return the exchange of the model's replicas in a step; None without exchange."""
         return None
 
 
 def require_devices(found: int, wanted: int, point: Point) -> None:
-    """Skip unless the framework sees so many devices."""
+    """Skip if the framework has fewer devices than the point uses."""
     if found < wanted:
-        raise Skip(f"{point.backend} sees {found} {point.device} devices, and {wanted} were asked for")
+        raise Skip(f"devices={wanted}, but {point.backend} has {found} {point.device} devices")

@@ -1,4 +1,4 @@
-"""TensorFlow's strategies that Keras's own `fit` trains by, with several replicas in one process."""
+"""TensorFlow strategies that Keras's `fit` supports, with several replicas in one process."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from accelbench.workloads.distribution.strategy import Strategy
 
 
 class OwnFit(Strategy):
-    """One of TensorFlow's strategies that `fit` and `predict` of Keras 3 are made for."""
+    """Base class of TensorFlow strategies that `fit` and `predict` of Keras 3 support."""
 
     _strategy: Any
 
@@ -25,7 +25,7 @@ class OwnFit(Strategy):
 
 
 def _clip_together(optimizer: Any) -> None:
-    """Have gradients be added up before they are clipped: Keras clips each replica's by the norm of its own part."""
+    """Make the optimizer sum gradients before it clips them; Keras clips each replica's gradients separately."""
     add_up, clip = type(optimizer)._all_reduce_sum_gradients, type(optimizer)._clip_gradients
 
     def clip_sum(gradients: list[Any]) -> list[Any]:

@@ -1,4 +1,4 @@
-"""Training of a Keras model on TensorFlow step by step, where `fit` cannot: Keras 3's fails with several processes."""
+"""Training loop for Keras models on TensorFlow with several processes, which `fit` of Keras 3 does not support."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ if TYPE_CHECKING:
 
 Logs = Mapping[str, Any]
 Step = Callable[[Any], Logs]
-"""A function that trains on a batch and returns the metrics of this epoch so far."""
+"""Function that trains on a batch and returns the epoch's metrics so far."""
 Learn = Callable[[Any], tuple[list[Any], Logs]]
-"""A function that returns the gradients of a batch and the metrics of this epoch so far."""
+"""Function that returns the gradients of a batch and the epoch's metrics so far."""
 
 
 class OwnLoop(Strategy):
-    """One of TensorFlow's strategies that `fit` and `predict` of Keras 3 are not made for."""
+    """Base class of TensorFlow strategies that `fit` and `predict` of Keras 3 do not support."""
 
     _strategy: Any
 
@@ -32,7 +32,7 @@ class OwnLoop(Strategy):
         return scope
 
     def predict(self, model: Any, data: Any, **how: int) -> NDArray[np.floating[Any]]:
-        """Predict in this process alone: Keras would share the data out, and wait for the others' outputs."""
+        """Predict in this process alone: Keras would split the data and wait for the other processes' outputs."""
         strategy, model._distribute_strategy = model._distribute_strategy, None
         try:
             return super().predict(model, data, **how)
@@ -49,9 +49,9 @@ def train(
     before_epoch: Callable[[], object],
     after_epoch: Callable[[Logs], Logs],
 ) -> dict[str, list[float]]:
-    """Train as `fit` does, callbacks included, but by this step; return the history, one list of numbers per name.
+    """Train as `fit` does, including callbacks, with the given `step`; return the history, a list of values per metric.
 
-    `before_epoch` resets the metrics; `after_epoch` makes those of all replicas out of what the last step gave.
+    `before_epoch` resets the metrics; `after_epoch` combines the last step's metrics of all replicas.
     """
     import keras
 
@@ -74,7 +74,7 @@ def train(
             calls.on_train_batch_end(number, logs)
         logs = after_epoch(logs)
         calls.on_epoch_end(epoch, logs)
-        if model.stop_training:  # after a whole epoch only: its figures, and so the decision, are those of all ranks
+        if model.stop_training:  # only after complete epochs: their metrics, and so the decision, agree on all ranks
             break
     model.optimizer.finalize_variable_values(model.trainable_variables)
     calls.on_train_end(logs)
@@ -82,13 +82,13 @@ def train(
 
 
 def build(model: Any, batches: Feed) -> None:
-    """Create the variables of the metrics and of the optimiser, as `fit` does before its first step."""
-    # Keras has no public way to it but `fit` itself.
+    """Create the variables of the metrics and the optimizer, as `fit` does before its first step."""
+    # Keras has no public interface for this except `fit`.
     model._symbolic_build(data_batch=batches.data.element_spec)
 
 
 def learn(model: Any) -> Learn:
-    """Return Keras's own `train_step` up to the update of the weights, compiled by XLA where the model is to be."""
+    """Return Keras's `train_step` without the update of the weights, compiled with XLA if the model is."""
     import tensorflow as tf
 
     compiled: Learn = tf.function(
@@ -97,11 +97,11 @@ def learn(model: Any) -> Learn:
     return compiled
 
 
-def gradients(model: Any, batch: Any, *, alone: bool = False) -> tuple[list[Any], Logs]:
-    """Return the gradients of a batch, and the metrics of this epoch so far.
+def gradients(model: Any, batch: Any, *, batch_only: bool = False) -> tuple[list[Any], Logs]:
+    """Return the gradients of a batch, and the epoch's metrics so far.
 
-    `alone` asks for the metrics of this batch, which change no variable: Keras adds to the state of a metric by reading
-    and then writing it, so that of two processes which do so at the same time one is lost.
+    With `batch_only`, return the metrics of this batch and leave the variables unchanged: Keras updates a metric's
+    state by a read and a write, so that concurrent updates from two processes would be lost.
     """
     import keras
     import tensorflow as tf
@@ -113,8 +113,8 @@ def gradients(model: Any, batch: Any, *, alone: bool = False) -> tuple[list[Any]
         loss = model.compute_loss(x, y, predicted, weights, training=True)
         scaled = model.optimizer.scale_loss(loss)
     found = tape.gradient(scaled, model.trainable_variables)
-    fresh = [(variable, tf.zeros_like(variable.value)) for variable in model.metrics_variables] if alone else []
-    with keras.StatelessScope(fresh) if alone else nullcontext():
-        # Keras has divided it, so that those of all replicas add up to their mean.
+    fresh = [(variable, tf.zeros_like(variable.value)) for variable in model.metrics_variables] if batch_only else []
+    with keras.StatelessScope(fresh) if batch_only else nullcontext():
+        # Keras has divided the loss by the number of replicas, so that the sum over replicas is the mean.
         loss_metric.update_state(loss * tf.distribute.get_strategy().num_replicas_in_sync)
         return found, model.compute_metrics(x, y, predicted, weights)

@@ -1,4 +1,4 @@
-"""A replica of a Keras model on TensorFlow in each process, whichever engine adds up what the replicas have learnt."""
+"""Base class for one Keras replica per process on TensorFlow, independent of the engine that reduces gradients."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from accelbench.workloads.distribution.tensorflow_loop import Logs, Step, build,
 
 
 class Replicas(Strategy, ABC):
-    """Each process trains on its share of every batch, and all change their weights alike."""
+    """Synchronous data parallelism: each process trains on its share of every batch, and all apply the same update."""
 
     only = {"devices": (1,), "device": ("cpu", "gpu")}
 
@@ -24,67 +24,67 @@ class Replicas(Strategy, ABC):
         super().__init__(point)
         self.replicas = self.world.size
         self._steps: dict[Any, dict[bool, Step]] = {}
-        """The compiled steps of each optimiser, with the exchange (True) and without."""
+        """Compiled steps of each optimizer, with the exchange (True) and without."""
 
     @abstractmethod
     def add_up(self, gradients: list[Any]) -> list[Any]:
-        """Return the gradients of the whole batch, given this replica's of its share; it is called in `run`."""
+        """Return the global batch's gradients, given this replica's gradients; called in `run`."""
 
     @abstractmethod
     def mean(self, values: list[Any]) -> list[Any]:
-        """Return the means of the values over the replicas; it is called in `run`."""
+        """Return the means of the values over the replicas; called in `run`."""
 
     def run(self, function: Callable[..., Any], *arguments: Any) -> Any:
-        """Call the function as this process's replica, and return what it returns."""
+        """Call the function in this process's replica context, and return its result."""
         return function(*arguments)
 
     def built(self, model: Any) -> None:
-        """Prepare the exchange, after all variables are there and before the first step."""
+        """Prepare the exchange, after all variables exist and before the first step."""
 
     def train(self, model: Any, batches: Feed, epochs: int, callbacks: list[Any]) -> dict[str, list[float]]:
-        step, reset = self._step(model, batches, together=True), partial(self.run, model.reset_metrics)
-        return train(model, batches, epochs, callbacks, step, reset, partial(self._of_all, model))
+        step, reset = self._step(model, batches, exchanging=True), partial(self.run, model.reset_metrics)
+        return train(model, batches, epochs, callbacks, step, reset, partial(self._averaged_logs, model))
 
-    def _step(self, model: Any, batches: Feed, together: bool) -> Step:
+    def _step(self, model: Any, batches: Feed, exchanging: bool) -> Step:
         if model.optimizer not in self._steps:
             with self.scope():
                 build(model, batches)
             self.built(model)
-            self._drop_other_units(model)
+            self._vary_dropout(model)
             self._steps[model.optimizer] = {}
         compiled = self._steps[model.optimizer]
-        if together not in compiled:
-            compiled[together] = self._compiled(model, together)
-        return compiled[together]
+        if exchanging not in compiled:
+            compiled[exchanging] = self._compiled(model, exchanging)
+        return compiled[exchanging]
 
-    def _compiled(self, model: Any, together: bool) -> Step:
+    def _compiled(self, model: Any, exchanging: bool) -> Step:
         import tensorflow as tf
 
-        learn_apart = learn(model)
+        learn_locally = learn(model)
 
-        def learn_together(batch: Any) -> tuple[list[Any], Logs]:
-            gradients, logs = learn_apart(batch)
+        def learn_with_exchange(batch: Any) -> tuple[list[Any], Logs]:
+            gradients, logs = learn_locally(batch)
             return self.add_up(gradients), logs
 
         @tf.function(reduce_retracing=True, autograph=False)  # type: ignore[untyped-decorator]
         def step(batch: Any) -> Any:
-            gradients, logs = self.run(learn_together if together else learn_apart, batch)
-            # Not in `run`, where Keras would add them up once more; and not before they are added up: that the loss
-            # overflowed in one replica is then seen by all, and none waits for another that leaves out the step.
+            gradients, logs = self.run(learn_with_exchange if exchanging else learn_locally, batch)
+            # Outside of `run`, in which Keras would reduce the gradients again; and after the reduction, so that an
+            # overflow in one replica makes all of them skip the step, and none waits for another.
             model.optimizer.apply(gradients, model.trainable_variables)
             return logs
 
         compiled: Step = step
         return compiled
 
-    def _drop_other_units(self, model: Any) -> None:
+    def _vary_dropout(self, model: Any) -> None:
         """Offset each replica's dropout seed by its rank, so that replicas drop different units."""
         for variable in model.non_trainable_variables:
             if variable.name == "seed_generator_state":
                 variable.assign(variable + self.world.rank)
 
-    def _of_all(self, model: Any, logs: Logs) -> Logs:
-        """Return the epoch's metrics, means over equal shares, and make the moving averages of normalisation alike."""
+    def _averaged_logs(self, model: Any, logs: Logs) -> Logs:
+        """Return the epoch's metrics over all replicas, and average the moving averages of normalisation layers."""
         averages = [variable for variable in model.non_trainable_variables if "float" in variable.dtype]
 
         def mean() -> list[Any]:
@@ -99,26 +99,26 @@ class Replicas(Strategy, ABC):
         if self.replicas == 1:
             return None
         size = sum(math.prod(variable.shape) * variable.value.dtype.size for variable in model.trainable_variables)
-        return Exchange(partial(self._apart, model, batches), self._alone(model), size)
+        return Exchange(partial(self._train_without_exchange, model, batches), self._all_reduce(model), size)
 
-    def _apart(self, model: Any, batches: Feed, callbacks: list[Any]) -> None:
-        step, reset = self._step(model, batches, together=False), partial(self.run, model.reset_metrics)
+    def _train_without_exchange(self, model: Any, batches: Feed, callbacks: list[Any]) -> None:
+        step, reset = self._step(model, batches, exchanging=False), partial(self.run, model.reset_metrics)
         train(model, batches, int(self.point["epochs"]), callbacks, step, reset, lambda logs: logs)
 
-    def _alone(self, model: Any) -> Callable[[], None]:
-        """Return a function that adds up random numbers over the replicas, as many as the gradients."""
+    def _all_reduce(self, model: Any) -> Callable[[], None]:
+        """Return a function that all-reduces random arrays with the shapes of the gradients."""
         import tensorflow as tf
 
         def add_up(tensors: list[Any]) -> Any:
-            # One number of each: to have them is to have waited for all.
+            # One element of each: its availability implies that the reduction is complete.
             return tf.stack([tf.reshape(added, [-1])[0] for added in self.add_up(tensors)])
 
         exchange = tf.function(partial(self.run, add_up), autograph=False)
         gradients: list[Any] = []
 
-        def alone() -> None:
+        def all_reduce() -> None:
             if not gradients:
                 gradients.extend(tf.random.normal(variable.shape) for variable in model.trainable_variables)
             exchange(gradients).numpy()
 
-        return alone
+        return all_reduce

@@ -1,4 +1,4 @@
-"""TensorFlow's TPUStrategy: a replica on each core of a TPU, kept alike in every step."""
+"""TensorFlow's TPUStrategy: one replica per TPU core, synchronised in every step."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ import os
 from accelbench.workloads.distribution.tensorflow_fit import OwnFit
 
 LOCAL = "local"
-"""The name that TensorFlow has for a TPU of this machine, a Cloud TPU VM or one of Colab's."""
+"""TensorFlow's name for a TPU of this machine, a Cloud TPU VM or a Colab runtime."""
 
 
 class TpuReplicas(OwnFit):
-    """The cores are all that the TPU has; it is found as Kimm, Paik & Kimm (MCSoC-2021) do, by a cluster resolver."""
+    """Replicas on all cores of a TPU, located by a cluster resolver as in Kimm, Paik & Kimm (MCSoC-2021)."""
 
     backends = ("tensorflow",)
     only = {"device": ("tpu",), "devices": (1,), "processes": (1,)}

@@ -1,4 +1,4 @@
-"""The signs that each process of a training gives: a rank that does not come to a step holds up the others."""
+"""Progress reports of a training process, by which a rank that holds up the others is found."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from accelbench.workloads.data.pipeline import Feed
 
 
 def watched(batches: Feed) -> Feed:
-    """Return the feed of a training by JAX or PyTorch, which says while a batch is waited for, and when a step begins.
+    """Return the feed of a training on JAX or PyTorch with reports: waiting for input, or in a step.
 
-    Keras looks at two batches before the first step: until the third, steps are said to begin early.
+    Keras prefetches two batches before the first step, so the first two steps are reported early.
     """
     return replace(batches, make=lambda: _watch(batches.data))
 

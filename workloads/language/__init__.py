@@ -1,1 +1,1 @@
-"""A language model: its sizes, and the network in Keras."""
+"""The language model: sizes, and the network in Keras."""

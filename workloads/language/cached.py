@@ -1,8 +1,8 @@
-"""Generating text with the decoder and a key-value cache: the prompt in one go, then token by token, on any backend.
+"""Text generation with the decoder and a key-value cache: prefill, then token by token, on any backend.
 
-The blocks, and so the weights, are those of the model that is trained: `Block.cached`. The cache has its whole length
-from the beginning, so that every step has the same shapes and is compiled once. The next token is the likeliest, and is
-chosen on the device: nothing waits for it before the last.
+The blocks and weights of the trained model are used (`Block.cached`). The cache has its full length from the
+start, so all shapes are static and each phase is one compiled program. Tokens are chosen on the device: the host waits
+only for the last one.
 """
 
 from __future__ import annotations
@@ -14,97 +14,100 @@ from typing import Any, NamedTuple
 import keras
 from keras import ops
 
-from accelbench.workloads.language.decoder import Pair, turns
+from accelbench.workloads.language.decoder import Pair, rotations
 from accelbench.workloads.language.generation import SHARPNESS, Generation
 from accelbench.workloads.language.sizes import VOCABULARY
 
 Cache = list[Pair]
-"""The keys and values of each block, (batch, shared heads, length, head)."""
+"""Keys and values of each block, (batch, shared heads, length, head)."""
 
 
 class GenerationStep(NamedTuple):
-    """What a phase gives: the likeliest tokens, their scores, and the cache with all tokens that were read."""
+    """Result of a phase: the most likely tokens, their scores, and the updated cache."""
 
     tokens: Any
-    """The tokens, (batch, new); of a prompt the one behind it, (batch, 1)."""
+    """Tokens (batch, new); after prefill the first new token, (batch, 1)."""
     scores: Any
-    """The scores by which they were chosen, (batch, new or 1, vocabulary)."""
+    """Scores from which the tokens were chosen, (batch, new or 1, vocabulary)."""
     cache: Cache
 
 
 Phase = Callable[[Any, Cache], GenerationStep]
-"""A function of tokens and the cache of those before."""
+"""Function of tokens and the cache of the preceding ones."""
 
 
 class Generator:
-    """The phases of generating with the weights of a decoder, each compiled as its framework does.
+    """Prefill and decode with the weights of a decoder, each compiled for its framework.
 
-    Both give up the cache that they are given: JAX and PyTorch write into it.
+    Both phases invalidate the cache passed to them: JAX and PyTorch update it in place.
     """
 
-    def __init__(self, model: Any, of: Generation) -> None:
-        """Take the layers of a `decoder`, and with them its weights."""
-        self.of = of
+    def __init__(self, model: Any, generation: Generation) -> None:
+        """Use the layers of `model`, a `decoder`, and their weights."""
+        self.generation = generation
         self.embedding, self.norm, self.scores = (model.get_layer(name) for name in ("embedding", "norm", "scores"))
-        self.blocks = [model.get_layer(f"block_{number}") for number in range(of.size.blocks)]
-        self.turns = [ops.convert_to_tensor(each) for each in turns(of.length, of.size.head)]
+        self.blocks = [model.get_layer(f"block_{number}") for number in range(generation.size.blocks)]
+        self.rotations = [ops.convert_to_tensor(each) for each in rotations(generation.length, generation.size.head)]
         self.prefill = compiled(model, self._prefill)
         self.decode = compiled(model, self._decode)
 
     def cache(self, value: float = 0.0) -> Cache:
-        """Return a cache full of that value."""
-        shape, dtype = self.of.cache_shape, self.blocks[0].compute_dtype
+        """Return a cache filled with `value`."""
+        shape, dtype = self.generation.cache_shape, self.blocks[0].compute_dtype
         return [(ops.full(shape, value, dtype), ops.full(shape, value, dtype)) for _ in self.blocks]
 
     def _prefill(self, prompt: Any, cache: Cache) -> GenerationStep:
-        """Return what follows on prompts (batch, context)."""
-        scores, cache = self._read(prompt, cache, 0, self.of.context)
-        return GenerationStep(likeliest(scores)[:, None], scores[:, None], cache)
+        """Return the first token after prompts (batch, context)."""
+        scores, cache = self._read(prompt, cache, 0, self.generation.context)
+        return GenerationStep(most_likely(scores)[:, None], scores[:, None], cache)
 
     def _decode(self, token: Any, cache: Cache) -> GenerationStep:
-        """Return what follows on the token (batch, 1) behind the context, so many tokens as are to be new."""
-        of = self.of
+        """Return the `new` tokens after the context and `token` (batch, 1)."""
+        generation = self.generation
 
         def step(number: Any, state: tuple[Any, Any, Any, Cache]) -> tuple[Any, Any, Any, Cache]:
             token, tokens, scores, cache = state
-            found, cache = self._read(token[:, None], cache, of.context + number, of.length)
-            token = likeliest(found)
-            here = ops.arange(of.new) == number
+            found, cache = self._read(token[:, None], cache, generation.context + number, generation.length)
+            token = most_likely(found)
+            here = ops.arange(generation.new) == number
             tokens = ops.where(here, token[:, None], tokens)
             return token, tokens, ops.where(here[:, None], found[:, None], scores), cache
 
-        nothing = ops.zeros((of.batch, of.new), "int32"), ops.zeros((of.batch, of.new, VOCABULARY), "float32")
-        _, tokens, scores, cache = ops.fori_loop(0, of.new, step, (token[:, 0], *nothing, cache))
+        nothing = (
+            ops.zeros((generation.batch, generation.new), "int32"),
+            ops.zeros((generation.batch, generation.new, VOCABULARY), "float32"),
+        )
+        _, tokens, scores, cache = ops.fori_loop(0, generation.new, step, (token[:, 0], *nothing, cache))
         return GenerationStep(tokens, scores, cache)
 
     def _read(self, tokens: Any, cache: Cache, begin: Any, length: int) -> tuple[Any, Cache]:
-        """Return the scores (batch, vocabulary) of what follows on the last of the tokens from `begin` on.
+        """Return the scores (batch, vocabulary) of the token after `tokens`, the first of which has index `begin`.
 
-        `length` is that of the part of the cache which may be seen.
+        Attention reads the first `length` entries of the cache.
         """
         positions = begin + ops.arange(tokens.shape[1])
-        by = ops.take(self.turns[0], positions, axis=0), ops.take(self.turns[1], positions, axis=0)
-        seen = ops.arange(length)[None, :] <= positions[:, None]
+        rotation = ops.take(self.rotations[0], positions, axis=0), ops.take(self.rotations[1], positions, axis=0)
+        mask = ops.arange(length)[None, :] <= positions[:, None]
         x, new = self.embedding(tokens), list[Pair]()
 
         def keep(kept: Pair, key: Any, value: Any) -> Pair:
-            keys, values = written(kept[0], key, begin), written(kept[1], value, begin)
+            keys, values = update_cache(kept[0], key, begin), update_cache(kept[1], value, begin)
             new.append((keys, values))
             return keys[:, :, :length], values[:, :, :length]
 
         for block, kept in zip(self.blocks, cache, strict=True):
-            x = block.cached(x, by, seen, partial(keep, kept))
+            x = block.cached(x, rotation, mask, partial(keep, kept))
         return self.scores(self.norm(x[:, -1:]))[:, 0], new
 
 
-def likeliest(scores: Any) -> Any:
+def most_likely(scores: Any) -> Any:
     return ops.cast(ops.argmax(scores, axis=-1), "int32")
 
 
 def compiled(model: Any, phase: Phase) -> Phase:
-    """Return the phase as the framework runs it fast: by XLA on TensorFlow and JAX, without gradients on PyTorch.
+    """Compile the phase for its framework: XLA on TensorFlow and JAX, inference mode on PyTorch.
 
-    A loop of many small operations takes TensorFlow ten times as long without XLA, which Keras leaves out on CPUs.
+    Keras does not use XLA on CPUs, where a loop of many small operations takes TensorFlow ten times as long without it.
     """
     backend = keras.backend.backend()
     if backend == "tensorflow":
@@ -120,7 +123,7 @@ def compiled(model: Any, phase: Phase) -> Phase:
     import jax
 
     def pure(weights: list[Any], tokens: Any, cache: Cache) -> GenerationStep:
-        # As arguments the weights stay what they are; as constants XLA would copy and fold them.
+        # Weights are arguments: XLA would copy and fold constants.
         with keras.StatelessScope(state_mapping=list(zip(model.variables, weights, strict=True))):
             return phase(tokens, cache)
 
@@ -128,19 +131,19 @@ def compiled(model: Any, phase: Phase) -> Phase:
     return lambda tokens, cache: run([variable.value for variable in model.variables], tokens, cache)
 
 
-def written(cache: Any, new: Any, begin: Any) -> Any:
-    """Return the cache with new keys or values in it from token `begin` on; the old one is given up."""
+def update_cache(cache: Any, new: Any, begin: Any) -> Any:
+    """Write new keys or values into the cache from token `begin` on; the old cache becomes invalid."""
     if keras.backend.backend() == "torch":
-        cache[:, :, begin : begin + new.shape[2]] = new  # Keras's own copies the whole cache
+        cache[:, :, begin : begin + new.shape[2]] = new  # Keras's operation copies the whole cache
         return cache
     return ops.slice_update(cache, (0, 0, begin, 0), new)
 
 
 def spread_weights(model: Any) -> None:
-    """Scale the random weights so that every part of the model shows in the scores, whose deviation is then about 1.
+    """Scale the random weights so that the scores depend on every part of the model, with a standard deviation near 1.
 
-    Each matrix keeps the size of what it is multiplied with; with the small weights that a training begins from, all
-    scores would be nearly alike, and so would right and wrong ones.
+    Each matrix preserves the scale of its input. With the small initial weights of a training run all scores would be
+    nearly equal, and errors would not show.
     """
     for variable in model.trainable_variables:
         if len(variable.shape) == 2:

@@ -1,4 +1,4 @@
-"""What generating text takes: the shape of a key-value cache, and operations, bytes and memory by formula."""
+"""Key-value cache shape, and operations, bytes and memory of text generation, by formula."""
 
 from __future__ import annotations
 
@@ -8,33 +8,34 @@ from accelbench.profiling.records.work import Work
 from accelbench.workloads.language.sizes import VOCABULARY, Size
 
 SHARPNESS = 2.0
-"""The deviation of attention's scores. Heads then attend to few tokens: among many alike a wrong one is not seen."""
+"""Standard deviation of the attention scores. Heads then attend to few tokens, so that a wrong token changes the result
+measurably."""
 
 
 @dataclass(frozen=True)
 class Generation:
-    """A prompt of `context` tokens for each of a batch of sequences, and the tokens that are decoded after it."""
+    """Shape of a generation: a batch of prompts of `context` tokens, each continued by `new` tokens."""
 
     size: Size
     batch: int
     context: int
     new: int
     itemsize: int
-    """The bytes of a number: of a weight, and of a key."""
+    """Bytes per weight, key or value element."""
 
     @property
     def length(self) -> int:
-        """Return the tokens that the cache holds of each sequence."""
+        """Number of tokens per sequence in the cache."""
         return self.context + self.new
 
     @property
     def cache_shape(self) -> tuple[int, int, int, int]:
-        """Return the shape of a block's keys, and of its values."""
+        """Shape of the keys, and of the values, of one block."""
         return self.batch, self.size.shared_heads, self.length, self.size.head
 
     @property
     def cache_bytes(self) -> int:
-        """Return the bytes of all keys and values, by which a sequence grows with each token alike."""
+        """Bytes of all keys and values; each token of a sequence takes the same share."""
         return self.batch * self.length * self._kept_bytes
 
     @property
@@ -43,7 +44,7 @@ class Generation:
 
     @property
     def prefill(self) -> Work:
-        """Return the work of reading the prompts: all blocks for each token, the scores of the last one's next.
+        """Work of reading the prompts: all blocks for each token, and the output scores of the last token.
 
         Attention is counted as in training (`Size.products`); each weight is read once, each key and value written.
         """
@@ -57,10 +58,10 @@ class Generation:
 
     @property
     def decode(self) -> Work:
-        """Return the work of decoding the new tokens, one of each sequence at a time.
+        """Work of generating the new tokens, one per sequence and step.
 
-        A token is multiplied with every weight of a matrix, and held against the tokens up to itself, `context` + 1 at
-        first. Each step reads all weights, and keys and values of the tokens before, and writes those of its own.
+        Each token is multiplied with all weight matrices, and attends to itself and all preceding tokens (`context` + 1
+        at first). Each step reads all weights and the cached keys and values, and writes one token's keys and values.
         """
         held = sum(range(self.context + 1, self.length + 1))
         weights = self.size.blocks * self.size.matrices + VOCABULARY * self.size.width
@@ -74,15 +75,15 @@ class Generation:
 
     @property
     def bytes(self) -> int:
-        """Return the bytes that are needed at least: weights, cache, and the widest of what a block computes.
+        """Minimum memory in bytes: weights, cache, and the largest intermediate results of a block.
 
-        That is either of the prompts, or of one whole sequence without a cache, by which the answer is checked.
+        The largest results occur for the prompts, or for one full sequence in the verification without a cache.
         """
         size = self.size
 
         def block(batch: int, tokens: int) -> int:
             numbers = batch * tokens * (4 * size.width + 3 * size.hidden)
-            # The scores are in float32, before and after the softmax, and then numbers of the precision.
+            # The attention scores exist in float32 before and after the softmax, then in the compute precision.
             return numbers * self.itemsize + batch * size.heads * tokens * tokens * (8 + self.itemsize)
 
         widest = max(block(self.batch, self.context), block(1, self.length))
@@ -90,5 +91,5 @@ class Generation:
 
     @property
     def _kept_bytes(self) -> int:
-        """Return the bytes of a token's keys and values in all blocks."""
+        """Bytes of one token's keys and values in all blocks."""
         return 2 * self.size.blocks * self.size.shared_heads * self.size.head * self.itemsize

@@ -1,69 +1,69 @@
-"""The sizes of the language model by name, and what follows from them: parameters, operations, memory."""
+"""Sizes of the language model by name, with their parameters, operations and memory."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 VOCABULARY = 256
-"""The tokens: bytes."""
+"""Number of tokens: one per byte value."""
 
 
 @dataclass(frozen=True)
 class Size:
-    """The shape of a decoder: its blocks are alike."""
+    """Shape of a decoder with identical blocks."""
 
     width: int
-    """The numbers that stand for a token between blocks."""
+    """Dimension of the residual stream."""
     blocks: int
     heads: int
-    """The heads that ask; each has `width / heads` numbers."""
+    """Query heads, each of `width / heads` numbers."""
     shared_heads: int
-    """The heads of keys and values, each of which serves as many asking heads as any other."""
+    """Key and value heads; each serves the same number of query heads."""
     hidden: int
-    """The width of the gated network."""
+    """Width of the gated feed-forward network."""
     rate: float
-    """The highest learning rate."""
+    """Maximum learning rate."""
 
     def __post_init__(self) -> None:
         if self.width % self.heads or self.heads % self.shared_heads or self.width // self.heads % 2:
             raise ValueError(
-                f"{self.heads} heads do not divide a width of {self.width} evenly into pairs, or {self.shared_heads} "
-                "shared heads do not divide them"
+                f"width={self.width} must be a multiple of 2 × heads={self.heads}, and heads a multiple of "
+                f"shared_heads={self.shared_heads}"
             )
 
     @property
     def head(self) -> int:
-        """Return the numbers of a head."""
+        """Dimension of a head."""
         return self.width // self.heads
 
     @property
     def matrices(self) -> int:
-        """Return the weights of a block's matrices: those that a token is multiplied with."""
+        """Number of weights in a block's matrices."""
         attention = 2 * self.width * self.width + 2 * self.width * self.shared_heads * self.head
         return attention + 3 * self.width * self.hidden
 
     @property
     def parameters(self) -> int:
-        """Return the parameters; the embedding is the output's matrix, too, and each norm has a scale per number."""
+        """Number of parameters; the output matrix is the embedding, and each norm has a scale per channel."""
         return self.blocks * (self.matrices + 2 * self.width) + self.width + VOCABULARY * self.width
 
     def products(self, sequence: int) -> int:
-        """Return the multiply-adds of a block's forward pass for a sequence.
+        """Return the multiply-adds of a block's forward pass for one sequence.
 
-        Every token is held against all of the sequence, also those behind it, as in the convention of PaLM (Chowdhery
-        et al., 2022, appendix B) and in what frameworks count; a kernel that leaves those out is faster for it.
+        Attention is counted without the causal mask, as in PaLM's convention (Chowdhery et al., 2022, appendix B) and
+        in the frameworks' counts; a kernel that skips masked pairs reports a higher rate.
         """
         return sequence * (self.matrices + 2 * sequence * self.width)
 
     def flops_per_token(self, sequence: int) -> int:
-        """Return the operations of training on a token: 6 for each weight of a matrix, and those of attention."""
+        """Return the training operations per token: 6 per matrix weight, plus attention."""
         weights = self.blocks * self.matrices + VOCABULARY * self.width
         return 6 * weights + 12 * self.blocks * sequence * self.width
 
     def bytes(self, batch: int, sequence: int, half: bool, recomputed: bool) -> int:
-        """Return the bytes that training takes at least: of each weight four copies, and what backpropagation needs.
+        """Return the minimum training memory in bytes: four copies of each weight, and the stored activations.
 
-        A weight has its gradient and Adam's two means, all in float32, and a half-precision copy where that is used.
+        Each weight has a gradient and Adam's two moments, all in float32, and in mixed precision a half-precision copy.
         """
         number, tokens = (2 if half else 4), batch * sequence
         block = tokens * (8 * self.width + 4 * self.hidden) + 2 * batch * self.heads * sequence * sequence
@@ -79,6 +79,6 @@ SIZES = {
     "1b": Size(width=2048, blocks=22, heads=16, shared_heads=4, hidden=5632, rate=3e-4),
     "7b-slice": Size(width=4096, blocks=2, heads=32, shared_heads=8, hidden=14_336, rate=3e-4),
 }
-"""0.8, 126, 13, 348, 993 and 437 million parameters. A slice has two blocks of its model, for devices to which all of
-it is too much; the last is of a model of seven billion with 32 blocks (Jiang et al., "Mistral 7B", 2023). Tokens are
-bytes, so blocks have the parameters that others have in vocabularies."""
+"""0.8, 126, 13, 348, 993 and 437 million parameters. A slice has two blocks of its model, for devices on which the full
+model does not fit; `7b-slice` is from a model of seven billion parameters with 32 blocks (Jiang et al., "Mistral 7B",
+2023). With one token per byte value, parameters that other models spend on their vocabulary are in the blocks here."""

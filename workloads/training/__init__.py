@@ -1,1 +1,1 @@
-"""The parts of every training workload: a Keras model on a chosen backend, its input pipeline, its quality."""
+"""Common parts of the training workloads: declaration, Keras setup, the experiment, and quality checks."""

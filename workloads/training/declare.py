@@ -1,4 +1,4 @@
-"""The declaration of a training: what all trainings share is said here, and a workload adds what is its own."""
+"""Declaration of training workloads: the axes, choices and limits that all of them share."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from accelbench.workloads.training import given
 
 BACKENDS = ("tensorflow", "jax", "torch")
 AXES: Mapping[str, Values] = {"precision": ("float32",), "jit_compile": ("auto",)}
-"""The axes that every training varies over besides its own."""
+"""Axes of every training workload, in addition to its own."""
 CHOICES: Mapping[str, Values] = {
     "precision": ("float32", "mixed_float16", "mixed_bfloat16"),
     "jit_compile": ("auto", "on", "off"),
@@ -23,12 +23,12 @@ CHOICES: Mapping[str, Values] = {
 
 
 def arithmetic(point: Point) -> str:
-    """Return the dtype that the point's model multiplies in."""
+    """Return the dtype of the model's matrix products."""
     return str(point["precision"]).removeprefix("mixed_")
 
 
 def by_device(cpu: int, accelerator: int) -> Mapping[str, Values]:
-    """Return the default values of an axis: one for the CPU, one for accelerators."""
+    """Return an axis's default values: one for the CPU, one for accelerators."""
     return {"cpu": (cpu,), "gpu": (accelerator,), "tpu": (accelerator,)}
 
 
@@ -43,12 +43,12 @@ def training(
     sharded: bool = False,
     time_limit_s: float = 7200.0,
 ) -> Callable[[Callable[[Point, Strategy], Training]], Callable[[Point], Prepared]]:
-    """Declare the decorated function as the training `name`, on every device and backend.
+    """Declare the decorated function as the training workload `name`, on every device and backend.
 
-    The function prepares a point, given the strategy by which the point is trained: Keras already runs on the point's
-    backend and device, and in the strategy's scope. `axes`, `choices`, `limits` and `optional` are as in `benchmark`,
-    and those of every training are added. A `distributed` training may be asked for on several devices and in several
-    processes, and a `sharded` one with a share of its parameters in each: it tells its strategy how (`Strategy.shard`).
+    The function receives a point and its strategy, and prepares the training; Keras already uses the point's backend
+    and device, within the strategy's scope. `axes`, `choices`, `limits` and `optional` are as in `benchmark`; the axes
+    common to all training workloads are added. A `distributed` workload supports several devices and processes; a
+    `sharded` one also supports strategies that shard its parameters, and must call `Strategy.shard`.
     """
 
     def declare(build: Callable[[Point, Strategy], Training]) -> Callable[[Point], Prepared]:

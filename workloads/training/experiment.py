@@ -1,4 +1,4 @@
-"""A training put together: what is done with a compiled model and its batches, the same for all workloads."""
+"""A training run assembled from a compiled model and its batches, in the same way for all workloads."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from accelbench.workloads.training.quality import (
 Fit = Callable[[list[Any]], Mapping[str, list[float]]]
 Evaluate = Callable[[], dict[str, Metric]]
 Verify = Callable[[Mapping[str, list[float]], dict[str, Metric]], Verification]
-"""The functions that `Training` describes."""
+"""Types of the callables in `Training`."""
 
 
 def experiment(
@@ -42,11 +42,11 @@ def experiment(
     fit: Fit | None = None,
     target: tuple[str, float] | None = None,
 ) -> Training:
-    """Return the training of a compiled model on these batches, by the strategy and for the point's epochs.
+    """Return the training of a compiled model on `batches`, with the point's strategy and number of epochs.
 
-    `item` is what the work is counted in, of which each example has `items_each`. The `flops` of a step are counted
-    from the model's layers, and `fit` trains on the batches, unless others are given. `qualities` are the metrics of
-    `evaluate` that say how good the model is; `target` is one of them and the value to reach.
+    Work is counted in `item`, with `items_each` per example. By default the `flops` of a step are computed from the
+    model's layers, and `fit` trains on the batches. `qualities` are the metrics from `evaluate` that measure the
+    model's quality; `target` is the name of one of them and the value to reach.
     """
 
     def fit_batches(callbacks: list[Any]) -> Mapping[str, list[float]]:
@@ -58,8 +58,8 @@ def experiment(
     return Training(fit, evaluate, verify, work, data, model, target, exchange, qualities, strategy.layout)
 
 
-def seen(strategy: Strategy, batches: Feed, history: Mapping[str, list[float]]) -> int:
-    """Return the number of examples that all replicas were trained on."""
+def examples_seen(strategy: Strategy, batches: Feed, history: Mapping[str, list[float]]) -> int:
+    """Return the number of examples on which all replicas together were trained."""
     return len(history["loss"]) * batches.steps * strategy.batch
 
 
@@ -77,12 +77,11 @@ def classifier(
     target: float | None = None,
     subjects: Any = None,
 ) -> Training:
-    """Return the training of a model whose outputs are probabilities of classes.
+    """Return the training of a model with class probabilities as outputs.
 
-    `held_out` are inputs and labels, whole numbers; `parameters` is the number that the model should have; `floors` and
-    `target` are held-out accuracies: the least that so many examples must have brought, and the one to reach.
-    `subjects` (N,) says whom each held-out example is of, where they are of people: the worst of their accuracies is a
-    metric, too.
+    `held_out` are inputs and integer labels; `parameters` is the expected number of parameters. `floors` holds the
+    minimum held-out accuracy by number of training examples, and `target` is the accuracy to reach. With `subjects`
+    (N,), the person of each held-out example, the lowest accuracy among them is an additional metric.
     """
     x, labels = held_out
     qualities: tuple[Quality, ...] = CLASSIFIER
@@ -103,7 +102,7 @@ def classifier(
             qualities,
             parameters=model.count_params(),
             expected_parameters=parameters,
-            floor=floor(floors, seen(strategy, batches, history)),
+            floor=floor(floors, examples_seen(strategy, batches, history)),
             source=data.source,
         )
 

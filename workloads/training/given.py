@@ -1,4 +1,4 @@
-"""The part of the machine that a training is given: all GPUs or those that it uses, all of the memory or half of it."""
+"""Resource restrictions of a training run: visible GPUs, and memory withheld from it."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from accelbench.profiling.ranks.world import world
 from accelbench.profiling.records.point import Point
 
 AXES: Mapping[str, Values] = {"visible": ("all",), "held": ("nothing",)}
-"""The GPUs that the process sees, and the memory of which half is held so that the training has the other half."""
+"""GPUs visible to the process, and the memory of which half is withheld."""
 CHOICES: Mapping[str, Values] = {"visible": ("all", "used"), "held": ("nothing", "host-memory", "gpu-memory")}
 ONLY: Only = {"visible": {"used": {"device": ("gpu",)}}, "held": {"gpu-memory": {"device": ("gpu",)}}}
 SHARE = 0.5
-"""The share of the free memory that is held."""
+"""Share of the free memory that is withheld."""
 PAGE = 4096
-"""The bytes of the smallest page of memory."""
+"""Smallest page size in bytes."""
 
 _HELD: list[Any] = []
-"""The memory that is held until this process ends."""
+"""Memory withheld until the process ends."""
 
 
 def give(point: Point) -> None:
-    """Take away what the point is not to have; a framework looks for its GPUs and their memory when it is imported."""
+    """Apply the point's resource restrictions; must run before the framework is imported and detects its GPUs."""
     if point.params.get("visible") == "used":
         hide_other_gpus(point)
     held = point.params.get("held")
@@ -36,18 +36,18 @@ def give(point: Point) -> None:
 
 
 def hide_other_gpus(point: Point) -> None:
-    """Let this process see no more of its GPUs than the point uses."""
+    """Restrict the visible GPUs to the number that the point uses."""
     devices, seen = int(point.params.get("devices", 1)), os.environ.get("CUDA_VISIBLE_DEVICES")
     cards = seen.split(",") if seen else list(map(str, range(devices)))
     os.environ["CUDA_VISIBLE_DEVICES"] = ",".join(cards[:devices])
 
 
 def hold_host_memory() -> None:
-    """Take half of the free memory of the host, of which several ranks take as much together."""
+    """Allocate half of the host's free memory, divided among the ranks of the host."""
     import numpy as np
 
     from accelbench.profiling.machine.free_memory import available_bytes
 
     memory = np.empty(int(SHARE * available_bytes() / world().local_size), np.uint8)
-    memory[::PAGE] = 1  # a page that nobody has written to takes no memory
+    memory[::PAGE] = 1  # untouched pages take no memory
     _HELD.append(memory)

@@ -1,4 +1,4 @@
-"""The needs of every Keras workload before its model: the backend asked for, its device, the seeds, and quiet logs."""
+"""Setup of Keras before a model is built: backend, device, strategy, seeds and log level."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from accelbench.workloads.distribution.strategy import Strategy
 from accelbench.workloads.training.given import give
 
 ONLY_CPU = {"CUDA_VISIBLE_DEVICES": "-1", "JAX_PLATFORMS": "cpu"}
-"""Frameworks take a GPU wherever they see one, and would train there in the CPU's name."""
+"""Environment that hides GPUs and TPUs: frameworks would otherwise train on them in a CPU measurement."""
 QUIET = {"TF_CPP_MIN_LOG_LEVEL": "2", "TF_FORCE_GPU_ALLOW_GROWTH": "true"}
-"""TensorFlow without its start-up chatter, and taking of the GPU's memory what it needs, not all there is."""
+"""Environment for TensorFlow: no informational log messages, and GPU memory allocated on demand."""
 
 
 def use_backend(point: Point) -> Strategy:
-    """Make Keras run on the point's backend, device and seed, and return the strategy by which the point is trained.
+    """Configure Keras for the point's backend, device and seed, and return the started strategy.
 
-    Keras reads its backend once, when it is imported, and the frameworks their devices: one process serves one of each.
-    Skip if that framework is not here, or lacks the device or the strategy.
+    Keras reads its backend, and frameworks detect their devices, once per process. Skip if the framework is not
+    installed, or lacks the device or the strategy.
     """
     backend = str(point.backend)
     if find_spec(backend) is None:
@@ -49,7 +49,7 @@ def use_backend(point: Point) -> Strategy:
         return strategy
     found = _default_device(backend)
     if found != point.device:
-        raise Skip(f"{backend} would train on the {found}: this build of it, or this process, sees no {point.device}")
+        raise Skip(f"{backend} uses the device {found}: this build or this process has no {point.device}")
     keras.utils.set_random_seed(point.seed)
     _draw_weights_alike(point.seed)
     precision = str(point.params.get("precision", "float32"))
@@ -60,15 +60,16 @@ def use_backend(point: Point) -> Strategy:
 
 
 def jit_compile(point: Point) -> bool | str:
-    """Return what `model.compile` takes for the axis `jit_compile`; `auto` leaves it to Keras."""
+    """Return the `jit_compile` argument of `model.compile`; `auto` is left to Keras."""
     chosen = str(point.params.get("jit_compile", "auto"))
     return {"on": True, "off": False}.get(chosen, chosen)
 
 
 def _draw_weights_alike(seed: int) -> None:
-    """Have initial weights drawn by NumPy: each framework's own generator draws others from the same seed.
+    """Draw initial weights with NumPy, so that all frameworks start from the same weights for a given seed.
 
-    Keras has no setting for it; its initialisers take their numbers from a module, which is replaced in this process.
+    Keras has no setting for this; its initialisers take random numbers from a module, which is replaced in this
+    process.
     """
     import numpy as np
     from keras import ops
@@ -94,14 +95,14 @@ def _draw_weights_alike(seed: int) -> None:
 
 
 def _divide_cpu(backend: str, devices: int) -> None:
-    """Make several devices out of one CPU, which share its cores: a way to try what runs on several GPUs.
+    """Split the CPU into several logical devices that share its cores, to run multi-device strategies without GPUs.
 
-    Skip for more devices than cores.
+    Skip if the point has more devices than the process has CPUs.
     """
     if devices == 1:
         return
     if devices > (cores := count_usable()):
-        raise Skip(f"{devices} devices were asked for, and this process may use {cores} CPUs")
+        raise Skip(f"devices={devices} exceeds the {cores} CPUs available to this process")
     if backend == "tensorflow":
         import tensorflow as tf
 
@@ -113,10 +114,10 @@ def _divide_cpu(backend: str, devices: int) -> None:
 
 
 def embedding(words: int, size: int, **options: Any) -> Any:
-    """Return an embedding layer for words that all frameworks train alike.
+    """Return an embedding layer that all frameworks train identically.
 
-    TensorFlow keeps a gradient for each occurrence of a word apart, and Keras's optimisers square each of them, not
-    their sum. With a regulariser, though of no weight, the gradient is a whole one, as on JAX and PyTorch.
+    TensorFlow keeps one gradient slice per occurrence of a word, and Keras's optimizers square each slice instead of
+    their sum. A regulariser of weight 0 makes the gradient dense, as on JAX and PyTorch.
     """
     import keras
 
@@ -124,7 +125,7 @@ def embedding(words: int, size: int, **options: Any) -> Any:
 
 
 def _require_strict_float32(backend: str) -> None:
-    """Forbid TF32: on NVIDIA's cards TensorFlow and JAX multiply with 10 bits of mantissa unless told not to."""
+    """Disable TF32: on NVIDIA GPUs TensorFlow and JAX multiply with a 10-bit mantissa by default."""
     if backend == "tensorflow":
         import tensorflow as tf
 
@@ -140,7 +141,7 @@ def _require_strict_float32(backend: str) -> None:
 
 
 def _default_device(backend: str) -> str:
-    """Return the device on which the framework puts a model unless told otherwise: cpu, gpu or tpu."""
+    """Return the framework's default device: cpu, gpu or tpu."""
     if backend == "torch":
         import torch
 
@@ -151,6 +152,6 @@ def _default_device(backend: str) -> str:
         return str(jax.default_backend())
     import tensorflow as tf
 
-    # A TPU is seen only after its strategy has found it.
+    # A TPU is listed only after its strategy has initialised it.
     kinds = {device.device_type for device in tf.config.list_logical_devices()}
     return next((kind.lower() for kind in ("TPU", "GPU") if kind in kinds), "cpu")

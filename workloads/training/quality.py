@@ -1,4 +1,4 @@
-"""The quality of a trained classifier on held-out examples, and the check that it trained at all."""
+"""Quality of a trained classifier on held-out examples, and the verification of its training."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 from accelbench.profiling.records.quality import Metric, Quality, Verification
 
 Floors = Sequence[tuple[int, float]]
-"""Numbers of examples, falling, and the least quality that a model has after it was trained on so many."""
+"""(training examples, minimum quality), in descending order of examples."""
 
 CLASSIFIER = (
     Quality("test_accuracy", headline=True, of="examples"),
@@ -18,15 +18,15 @@ CLASSIFIER = (
     Quality("test_f1"),
     Quality("test_loss", better="lower"),
 )
-"""The qualities that `classification` finds."""
+"""Quality metrics from `classification`."""
 SUM_TOLERANCE = 1e-5
-"""Float32 probabilities of a softmax add up to 1 within some roundings of 6e-8 each."""
+"""Float32 softmax probabilities sum to 1 within a few roundings of 6e-8."""
 
 
 def classification(labels: Any, probabilities: Any) -> dict[str, Metric]:
-    """Return cross-entropy in nats, accuracy, and precision, recall and F1 averaged over the classes alike.
+    """Return cross-entropy in nats, accuracy, and macro-averaged precision, recall and F1.
 
-    `labels` (N,) are whole numbers; `probabilities` are (N, classes), or (N, 1) or (N,) of the second of two classes.
+    `labels` (N,) are integers; `probabilities` are (N, classes), or (N, 1) or (N,) for the second of two classes.
     """
     import numpy as np
     from sklearn.metrics import accuracy_score, precision_recall_fscore_support
@@ -49,7 +49,7 @@ def classification(labels: Any, probabilities: Any) -> dict[str, Metric]:
 
 
 def worst_accuracy(labels: Any, probabilities: Any, groups: Any) -> float:
-    """Return the lowest accuracy on the examples of any one group; `groups` (N,) says which one each comes from."""
+    """Return the lowest accuracy of any group; `groups` (N,) is the group of each example."""
     import numpy as np
 
     right = np.asarray(probabilities).argmax(axis=1) == np.asarray(labels)
@@ -65,10 +65,9 @@ def verify_classifier(
     floor: float,
     source: str,
 ) -> Verification:
-    """Check a trained model: its parameters are those of its description, its loss fell, and its predictions are good.
+    """Verify a trained classifier: number of parameters, falling loss, probability sums, and held-out accuracy.
 
-    The probabilities must add up, and the held-out accuracy must reach the `floor`. A single epoch's loss need only be
-    finite.
+    The accuracy must reach `floor`. After a single epoch the loss only needs to be finite.
     """
     losses, accuracy, off = history["loss"], qualities["test_accuracy"].value, qualities["sum_error"].value
     return Verification(
@@ -81,10 +80,10 @@ def verify_classifier(
 
 
 def floor(floors: Floors, examples: int) -> float:
-    """Return the quality that so many examples must have brought; 0 for fewer than any of the floors."""
+    """Return the minimum quality after `examples` training examples; 0 below the lowest floor."""
     return next((least for enough, least in floors if examples >= enough), 0.0)
 
 
 def fell(losses: Sequence[float]) -> bool:
-    """Return whether the loss of the last epoch is below the first's; that of a single epoch need only be finite."""
+    """Return whether the loss decreased from the first to the last epoch; a single epoch's loss must be finite."""
     return math.isfinite(losses[-1]) and (len(losses) == 1 or losses[-1] < losses[0])

@@ -1,9 +1,9 @@
-"""The restricted Boltzmann machine: Bernoulli units, trained by contrastive divergence.
+"""Restricted Boltzmann machine with Bernoulli units, trained by contrastive divergence.
 
-A joint state of v visible and h hidden units has the energy E(v, h) = −b·v − c·h − v·W·h, and its probability is
-exp(−E)/Z. The hidden units of a machine are independent once the visible ones are given, P(h = 1 | v) = σ(c + v·W),
-and the other way round, P(v = 1 | h) = σ(b + W·h). Summed over all hidden states, P(v) = exp(−F(v))/Z with the free
-energy F(v) = −b·v − Σ softplus(c + v·W).
+A joint state of v visible and h hidden units has the energy E(v, h) = −b·v − c·h − v·W·h and the probability
+exp(−E)/Z. Given the visible units, the hidden units are independent, P(h = 1 | v) = σ(c + v·W), and vice versa,
+P(v = 1 | h) = σ(b + W·h). Summed over all hidden states, P(v) = exp(−F(v))/Z with the free energy
+F(v) = −b·v − Σ softplus(c + v·W).
 
 G. E. Hinton, "Training Products of Experts by Minimizing Contrastive Divergence", Neural Computation 14 (2002), and
 "A Practical Guide to Training Restricted Boltzmann Machines", UTML TR 2010-003.
@@ -14,15 +14,15 @@ from __future__ import annotations
 from typing import Any
 
 INITIAL_DEVIATION = 0.01
-"""The standard deviation of the random initial weights (Hinton's guide, section 8)."""
+"""Standard deviation of the random initial weights (Hinton's guide, section 8)."""
 
 
 def rbm(visible: int, hidden: int, *, k: int, seed: int) -> Any:
     """Return a Keras model that `fit` trains by CD-k on visible vectors (batch, visible) of values from 0 to 1.
 
-    Calling it gives the total input of the hidden units, c + v·W, of shape (batch, hidden). The history has the loss,
-    F(v⁰) − F(vᵏ) averaged over the batch, and the `reconstruction_error`: the mean square, per visible unit, of what
-    the probabilities of the chain's first reconstruction are off.
+    Calling the model returns the total input of the hidden units, c + v·W, of shape (batch, hidden). The history has
+    the loss, F(v⁰) − F(vᵏ) averaged over the batch, and the `reconstruction_error`: the mean squared error per visible
+    unit of the probabilities of the chain's first reconstruction.
     """
     import keras
     from keras import ops
@@ -43,26 +43,26 @@ def rbm(visible: int, hidden: int, *, k: int, seed: int) -> Any:
             return self.times(v, self.kernel) + self.hidden_bias
 
         def times(self, states: Any, kernel: Any) -> Any:
-            """Return the product in the policy's compute dtype; what follows it is a sum of many terms, in float32."""
+            """Multiply in the policy's compute dtype, and return float32 for the sums over many terms that follow."""
             product = ops.matmul(ops.cast(states, self.compute_dtype), ops.cast(kernel, self.compute_dtype))
             return ops.cast(product, "float32")
 
         def free_energy(self, v: Any, hidden_input: Any) -> Any:
-            """Return F(v) of every row, given what `call` made of it."""
+            """Return F(v) of every row; `hidden_input` is the result of `call`."""
             return -ops.sum(v * self.visible_bias, axis=-1) - ops.sum(ops.softplus(hidden_input), axis=-1)
 
         def sample(self, total_input: Any) -> Any:
-            """Return units that are 1 with the probability σ(input), else 0."""
+            """Sample units that are 1 with probability σ(input), else 0."""
             draws = keras.random.uniform(ops.shape(total_input), dtype="float32", seed=self.noise)
             return ops.cast(draws < ops.sigmoid(total_input), "float32")
 
         def compute_loss(
             self, x: Any = None, y: Any = None, y_pred: Any = None, sample_weight: Any = None, training: bool = True
         ) -> Any:
-            """Return the free energy of the data less that of the chain's end, whose gradient is that of CD-k.
+            """Return the free energy of the data minus the free energy at the chain's end; its gradient is CD-k.
 
-            −∂log P(v⁰) = ∂F(v⁰) − E[∂F(v)] over the model's distribution, for which the end of a chain of k steps of
-            Gibbs sampling stands, a constant to the gradient.
+            −∂log P(v⁰) = ∂F(v⁰) − E[∂F(v)], where the expectation over the model's distribution is approximated by the
+            end of a Gibbs chain of k steps, treated as a constant.
             """
             x = ops.convert_to_tensor(x, "float32")
             v, hidden_input = x, ops.stop_gradient(y_pred)

@@ -1,1 +1,1 @@
-"""Parts of detection and segmentation: anchors, boxes, matching, pyramid, RoIAlign, drawn scenes, COCO's measures."""
+"""Building blocks of detection and segmentation: anchors, boxes, matching, pyramid, RoIAlign, scenes, COCO metrics."""

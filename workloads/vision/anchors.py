@@ -1,4 +1,4 @@
-"""Anchors: the boxes that a detector starts from, the same on every image."""
+"""Anchors: reference boxes of a detector, identical for all images."""
 
 from __future__ import annotations
 
@@ -9,22 +9,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 RATIOS = (0.5, 1.0, 2.0)
-"""Height over width (Ren et al., "Faster R-CNN", 2015)."""
+"""Height divided by width (Ren et al., "Faster R-CNN", 2015)."""
 
 
 def anchors(
     image: int, strides: Sequence[int], side: float, scales: Sequence[float] = (1.0,), ratios: Sequence[float] = RATIOS
 ) -> NDArray[np.float32]:
-    """Return the anchors (A, 4) of all levels of a pyramid over a square image, fine to coarse, row by row.
+    """Return the anchors (A, 4) of all pyramid levels over a square image, fine to coarse, in row-major order.
 
-    At each position of the level with stride s stands one anchor of (side × s × scale)² pixels for every scale and
-    ratio, in this order.
+    Each position of the level with stride s has one anchor of (side × s × scale)² pixels for every scale and ratio, in
+    this order.
     """
     return np.concatenate([_level(image, stride, side * stride, scales, ratios) for stride in strides])
 
 
 def positions(image: int, stride: int) -> int:
-    """Return the positions along a side of the level with that stride; a level of odd size is halved upwards."""
+    """Return the number of positions along a side of the level with that stride; odd sizes are rounded up."""
     return math.ceil(image / stride)
 
 

@@ -1,4 +1,4 @@
-"""Boxes [left, top, right, bottom] in pixels: overlap, and the code by which a network describes them."""
+"""Boxes [left, top, right, bottom] in pixels: overlap, and the regression targets of a network."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from typing import Any
 from keras import ops
 
 LARGEST_GROWTH = math.log(1000 / 16)
-"""The growth of a side, as a logarithm: a decoded box stays finite whatever an untrained network says (Detectron)."""
+"""Maximum logarithm of a side's growth, which keeps boxes of an untrained network finite (Detectron)."""
 SMALLEST_SIDE = 1e-3
-"""The side in pixels that keeps the code of an empty box, which only fills up a row, finite."""
+"""Minimum side in pixels, which keeps the code of an empty padding box finite."""
 
 
 def area(boxes: Any) -> Any:
-    """Return the square pixels of boxes (…, 4)."""
+    """Return the area of boxes (…, 4) in square pixels."""
     return (boxes[..., 2] - boxes[..., 0]) * (boxes[..., 3] - boxes[..., 1])
 
 
@@ -29,9 +29,10 @@ def iou(first: Any, second: Any) -> Any:
 
 
 def encode(boxes: Any, references: Any, scale: tuple[float, ...] = (1.0, 1.0, 1.0, 1.0)) -> Any:
-    """Return boxes as seen from references: the centre's shift in the reference's sides, the logarithm of the growth.
+    """Encode boxes relative to references: the centre's offset in reference sides, and the logarithm of the growth.
 
-    Each of the four is multiplied by its `scale`. R. Girshick et al., "Rich Feature Hierarchies", 2014, appendix C.
+    Each of the four numbers is multiplied by its `scale`. R. Girshick et al., "Rich Feature Hierarchies", 2014,
+    appendix C.
     """
     centre, side = _centre_and_side(boxes)
     from_centre, from_side = _centre_and_side(references)
@@ -41,7 +42,7 @@ def encode(boxes: Any, references: Any, scale: tuple[float, ...] = (1.0, 1.0, 1.
 
 
 def decode(code: Any, references: Any, scale: tuple[float, ...] = (1.0, 1.0, 1.0, 1.0)) -> Any:
-    """Return the boxes that `encode` made the code of; growth beyond 62.5 times the reference's side is cut."""
+    """Invert `encode`; growth is limited to 62.5 times the reference's side."""
     code = code / ops.convert_to_tensor(scale, "float32")
     from_centre, from_side = _centre_and_side(references)
     centre = from_centre + code[..., :2] * from_side
@@ -50,7 +51,7 @@ def decode(code: Any, references: Any, scale: tuple[float, ...] = (1.0, 1.0, 1.0
 
 
 def clip(boxes: Any, image: int) -> Any:
-    """Return the part of the boxes that lies in a square image of that side."""
+    """Clip boxes to a square image of that side."""
     return ops.clip(boxes, 0.0, float(image))
 
 

@@ -1,4 +1,4 @@
-"""Measures of detections: COCO's mean average precision by `pycocotools`, and the mean IoU of the pixels' classes."""
+"""Metrics of detections: COCO's mean average precision by `pycocotools`, and the mean IoU of pixel classes."""
 
 from __future__ import annotations
 
@@ -14,27 +14,27 @@ from numpy.typing import NDArray
 from accelbench.workloads.vision.scenes import Scene
 
 MASK_THRESHOLD = 0.5
-"""Probability from which a pixel belongs to the object (He et al., "Mask R-CNN", section 3.1)."""
+"""Minimum probability of an object's pixel (He et al., "Mask R-CNN", section 3.1)."""
 
 
 @dataclass(frozen=True)
 class ImageDetections:
-    """The D objects found on one image, best first."""
+    """D objects detected on one image, in descending order of score."""
 
     boxes: NDArray[np.float32]
-    """The corners, (D, 4)."""
+    """Corners, (D, 4)."""
     scores: NDArray[np.float32]
-    """The scores (D,), 0 to 1."""
+    """Scores (D,), 0 to 1."""
     classes: NDArray[np.int32]
-    """The classes, (D,)."""
+    """Classes, (D,)."""
     masks: NDArray[np.uint8] | None = None
-    """The masks (D, S, S) of zeros and ones."""
+    """Masks (D, S, S) of zeros and ones."""
 
     @classmethod
     def above(
         cls, score: float, boxes: Any, scores: Any, classes: Any, masks: NDArray[np.uint8] | None = None
     ) -> ImageDetections:
-        """Return the objects whose score is higher than that."""
+        """Return the objects with a score above `score`."""
         kept = scores > score
         return cls(boxes[kept], scores[kept], classes[kept], None if masks is None else masks[kept])
 
@@ -42,7 +42,7 @@ class ImageDetections:
 def mean_average_precision(
     scenes: Sequence[Scene], found: Sequence[ImageDetections], classes: int, kind: Literal["bbox", "segm"]
 ) -> tuple[float, float]:
-    """Return COCO's mAP over IoU thresholds of 0.5, 0.55 … 0.95, and mAP at 0.5, of at most 100 objects an image."""
+    """Return COCO's mAP over IoU thresholds 0.5, 0.55 … 0.95, and mAP at 0.5, for at most 100 objects per image."""
     from pycocotools.coco import COCO
     from pycocotools.cocoeval import COCOeval
 
@@ -59,7 +59,7 @@ def mean_average_precision(
     ]
     if not results:
         return 0.0, 0.0
-    with redirect_stdout(StringIO()):  # It reports its progress there.
+    with redirect_stdout(StringIO()):  # pycocotools prints its progress
         coco = COCO()
         coco.dataset = {
             "info": {},
@@ -76,7 +76,7 @@ def mean_average_precision(
 
 
 def _describe(objects: Scene | ImageDetections, kind: str) -> list[dict[str, Any]]:
-    """Return COCO's description of each object: its class, and its box [left, top, width, height] or its mask."""
+    """Return COCO's description of each object: class, and box [left, top, width, height] or mask."""
     from pycocotools import mask as run_lengths
 
     described = []
@@ -93,9 +93,9 @@ def _describe(objects: Scene | ImageDetections, kind: str) -> list[dict[str, Any
 
 
 def mean_iou(scenes: Sequence[Scene], found: Sequence[ImageDetections], classes: int) -> float:
-    """Return the IoU of a class's pixels over all images, averaged over the ground and the classes that occur.
+    """Return the IoU of pixel classes over all images, averaged over the background and the classes that occur.
 
-    Where masks overlap, the pixel is that of the better score. PASCAL VOC's measure of segmentation.
+    In overlapping masks the highest score determines a pixel's class. This is PASCAL VOC's segmentation metric.
     """
     counts = np.zeros((classes + 1, classes + 1), np.int64)
     for scene, one in zip(scenes, found, strict=True):
@@ -110,7 +110,7 @@ def mean_iou(scenes: Sequence[Scene], found: Sequence[ImageDetections], classes:
 
 
 def _paint(masks: NDArray[np.uint8], classes: NDArray[np.int32], shape: tuple[int, int]) -> NDArray[np.int64]:
-    """Return the class of every pixel, counted from 1, 0 for the ground; a later mask covers an earlier one."""
+    """Return the class of every pixel, counted from 1, with 0 for the background; later masks cover earlier ones."""
     painted = np.zeros(shape, np.int64)
     for mask, kind in zip(masks, classes, strict=True):
         painted[mask.astype(bool)] = kind + 1
@@ -118,14 +118,14 @@ def _paint(masks: NDArray[np.uint8], classes: NDArray[np.int32], shape: tuple[in
 
 
 def paste(masks: NDArray[np.float32], boxes: NDArray[np.float32], size: int) -> NDArray[np.uint8]:
-    """Return masks (D, size, size), 0 or 1, of probabilities (D, m, m) stretched over their boxes (D, 4)."""
+    """Return masks (D, size, size), 0 or 1, from probabilities (D, m, m) scaled to their boxes (D, 4)."""
     down = _stretch(boxes[:, 1], boxes[:, 3], masks.shape[1], size)
     across = _stretch(boxes[:, 0], boxes[:, 2], masks.shape[2], size)
     return (down @ masks @ across.transpose(0, 2, 1) >= MASK_THRESHOLD).astype(np.uint8)
 
 
 def _stretch(begin: NDArray[np.float32], end: NDArray[np.float32], cells: int, size: int) -> NDArray[np.float32]:
-    """Return the share (D, size, cells) of each cell of a mask in each pixel: linear between cells, 0 off the box."""
+    """Return the weights (D, size, cells) of mask cells for pixels: linear interpolation, 0 outside the box."""
     centres = np.arange(size, dtype=np.float32) + 0.5
     place = (centres - begin[:, None]) / np.maximum(end - begin, 1e-6)[:, None]
     inside = (place >= 0) & (place <= 1)

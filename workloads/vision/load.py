@@ -1,4 +1,4 @@
-"""The scenes that detectors are trained on: the Oxford-IIIT Pets where they were fetched, else drawn shapes."""
+"""Loading of scenes for detectors: the Oxford-IIIT Pets if fetched, else synthetic shapes."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from accelbench.workloads.vision.shapes import drawn_shapes
 
 
 def load_scenes(size: int, seed: int, *, masks: bool, folder: Path | None = None) -> SceneData:
-    """Return the Oxford-IIIT Pets in the folder, by default `pets` in the data folder, as square images of that size.
+    """Load the Oxford-IIIT Pets from the folder, by default `pets` in the data folder, as square images of that size.
 
-    Where there is no such folder, drawn shapes. With `masks` the objects are whole and have their masks; without, only
-    the heads of the pets are boxed. DataError for a folder that cannot be trained on.
+    Without such a folder, return synthetic shapes. With `masks` the objects are whole animals with masks; without, only
+    the heads are boxed. DataError for an unusable folder.
     """
     folder = folder or _default_folder()
     if folder is None or not os.path.lexists(folder):
@@ -26,5 +26,5 @@ def load_scenes(size: int, seed: int, *, masks: bool, folder: Path | None = None
 def _default_folder() -> Path | None:
     try:
         return cache_directory() / "pets"
-    except DataError:  # no home, and so no folder
+    except DataError:  # there is no home directory
         return None

@@ -1,8 +1,7 @@
-"""Mask R-CNN: regions are proposed, then each is classified, its box refined and its mask drawn.
+"""Mask R-CNN: proposes regions, then predicts a class, a refined box and a mask for each.
 
 K. He, G. Gkioxari, P. Dollár and R. Girshick, "Mask R-CNN", ICCV 2017, on a feature pyramid (its figure 4, right). The
-paper's numbers of regions are those of images of about 1,024 pixels; of smaller images they are in proportion to the
-side.
+paper's numbers of regions are for images of about 1,024 pixels; for smaller images they scale with the side.
 """
 
 from __future__ import annotations
@@ -23,20 +22,20 @@ from accelbench.workloads.vision.roi_align import RoIAlign, bilinear, sample_poi
 
 STRIDES = (4, 8, 16, 32, 64)
 SIDE = 8
-"""The side of the anchors, in strides: 32 pixels on the finest level."""
+"""Side of the anchors in strides: 32 pixels on the finest level."""
 POSITIVE, NEGATIVE = 0.7, 0.3
-"""Overlaps from which an anchor has to find an object, and below which it has to find none."""
+"""Minimum overlap of a positive anchor, and maximum overlap of a negative one."""
 SAMPLE = 256
-"""The number of an image's anchors that the paper draws by lot for the loss, at most half of them positive."""
+"""Number of anchors per image that the paper samples for the loss, at most half of them positive."""
 UNITS, BOX_SIZE, MASK_SIZE, DEPTH = 1024, 7, 14, 4
-"""The units of the box head, the sides of the features that either head sees, and the mask head's convolutions."""
+"""Units of the box head, sides of the features of both heads, and number of convolutions of the mask head."""
 
 
 def mask_rcnn(image: Any, truth: Any, features: Sequence[Any], classes: int, channels: int) -> tuple[MaskRCNN, Any]:
     """Return the model to train, and the segmenter with the same weights.
 
     `image` and the true boxes `truth` (B, M, 4) are inputs of fixed size; `features`, of strides 4, 8, 16 and 32, are
-    computed from the image. The segmenter takes image bytes to what `Objects` returns and `masks` (B, D, 28, 28).
+    computed from the image. The segmenter maps images of bytes to the output of `Objects` and `masks` (B, D, 28, 28).
     """
     size = image.shape[1]
     levels = feature_pyramid(features, channels)
@@ -67,7 +66,7 @@ def mask_rcnn(image: Any, truth: Any, features: Sequence[Any], classes: int, cha
 
 
 class MaskRCNN(keras.Model):  # type: ignore[misc]
-    """Image bytes and true boxes to what the losses are taken of, in the terms of `mask_rcnn`."""
+    """Model from images of bytes and true boxes to the inputs of the losses, as returned by `mask_rcnn`."""
 
     def __init__(self, places: Any, **graph: Any) -> None:
         super().__init__(**graph)
@@ -78,17 +77,17 @@ class MaskRCNN(keras.Model):  # type: ignore[misc]
     def compute_loss(
         self, x: Any = None, y: Any = None, y_pred: Any = None, sample_weight: Any = None, training: bool = True
     ) -> Any:
-        """Return the sum of five losses: of anchors their objectness and box, of regions their class, box and mask."""
+        """Return the sum of five losses: objectness and box of anchors, and class, box and mask of regions."""
         losses = (*self._anchor_losses(y, y_pred), *self._region_losses(y, y_pred))
         for part, loss in zip(self.parts, losses, strict=True):
             part.update_state(loss)
         return sum(losses)
 
     def _anchor_losses(self, y: Any, y_pred: Any) -> tuple[Any, Any]:
-        """Return the cross-entropy of the paper's sample of anchors, and the smooth L1 of the positive ones.
+        """Return the cross-entropy of the paper's sample of anchors, and the smooth L1 loss of the positive ones.
 
-        The mean over all samples that may be drawn stands for a drawn one: each positive anchor, and each negative one,
-        counts as often as it would be drawn on average.
+        The expectation over random samples replaces a sample: each positive and each negative anchor is weighted with
+        its expected number of occurrences.
         """
         places = ops.convert_to_tensor(self.places)
         found = match(places, y["boxes"], positive=POSITIVE, negative=NEGATIVE, rescue=True)
@@ -108,7 +107,7 @@ class MaskRCNN(keras.Model):  # type: ignore[misc]
         regions, logits = y_pred["regions"], y_pred["region_logits"]
         found = match(regions, y["boxes"], positive=REGION_OVERLAP, negative=REGION_OVERLAP)
         kinds = ops.where(found.positive, rows(y["classes"], found.truth), -1)
-        own = ops.one_hot(kinds, logits.shape[-1] - 1, dtype="float32")  # (B, R, K), zeros for the ground
+        own = ops.one_hot(kinds, logits.shape[-1] - 1, dtype="float32")  # (B, R, K), zeros for the background
         log_probability = ops.log_softmax(logits, axis=-1)
         entropy = -ops.where(found.positive, ops.sum(own * log_probability[..., 1:], axis=-1), log_probability[..., 0])
         code = ops.sum(own[..., None] * y_pred["region_codes"], axis=2)
@@ -129,7 +128,7 @@ class MaskRCNN(keras.Model):  # type: ignore[misc]
 def mask_targets(masks: Any, regions: Any, truth: Any, size: int) -> Any:
     """Return the mask (B, N, size, size) of each region's object within the region, 0 or 1.
 
-    `masks` (B, M, S, S) are those of the objects, `truth` (B, N) says which one is the region's.
+    `masks` (B, M, S, S) are the masks of all objects, and `truth` (B, N) is the index of each region's object.
     """
     objects, side = masks.shape[1], masks.shape[2]
     maps = ops.reshape(ops.cast(masks, "float32"), (-1, objects * side * side, 1))
@@ -139,7 +138,7 @@ def mask_targets(masks: Any, regions: Any, truth: Any, size: int) -> Any:
 
 
 def _box_head(classes: int, levels: Sequence[Any], size: int) -> Any:
-    """Turn regions (B, R, 4) to logits (B, R, 1 + K), the ground's first, and box codes (B, R, K, 4) by class."""
+    """Return the head from regions (B, R, 4) to logits (B, R, 1 + K), background first, and codes (B, R, K, 4)."""
     align = RoIAlign(BOX_SIZE, size)
     dense = [layers.Dense(UNITS, activation="relu", name=f"box_hidden{i}") for i in (1, 2)]
     logits, codes = layers.Dense(1 + classes, name="class"), layers.Dense(4 * classes, name="box")
@@ -156,13 +155,13 @@ def _box_head(classes: int, levels: Sequence[Any], size: int) -> Any:
 
 
 def _mask_head(classes: int, channels: int, levels: Sequence[Any], size: int) -> Any:
-    """Turn regions (B, R, 4) to mask logits (B, R, 28, 28, K)."""
+    """Return the head from regions (B, R, 4) to mask logits (B, R, 28, 28, K)."""
     align, draw = RoIAlign(MASK_SIZE, size), MaskHead(classes, channels)
     return lambda regions: layers.Activation("linear", dtype="float32")(draw(align(regions, levels)))
 
 
 class MaskHead(layers.Layer):  # type: ignore[misc]
-    """The layer from features (B, R, s, s, C) of regions to a mask's logits of every class, (B, R, 2s, 2s, K)."""
+    """Layer from region features (B, R, s, s, C) to mask logits of every class, (B, R, 2s, 2s, K)."""
 
     def __init__(self, classes: int, channels: int) -> None:
         super().__init__(name="mask_head")
@@ -187,14 +186,14 @@ class MaskHead(layers.Layer):  # type: ignore[misc]
         return ops.reshape(values, (-1, features.shape[1], *values.shape[1:]))
 
     def products(self) -> int:
-        """Return an image's multiply-adds: 3×3 convolutions; then 2s × 2s pixels of one input pixel each, and 1×1."""
+        """Return the multiply-adds per image: 3×3 convolutions; 2s × 2s pixels from one input pixel each; and 1×1."""
         area = int(self.side) ** 2
         convolutions = area * 9 * self.channels * self.channels * DEPTH
         return int(self.regions * (convolutions + 4 * area * self.channels * (self.channels + self.classes)))
 
 
 class OwnMask(layers.Layer):  # type: ignore[misc]
-    """The layer from mask logits (B, D, s, s, K) to probabilities (B, D, s, s) of each object's own class (B, D)."""
+    """Layer that selects each object's class (B, D) from mask logits (B, D, s, s, K): probabilities (B, D, s, s)."""
 
     def __init__(self) -> None:
         super().__init__(dtype="float32")

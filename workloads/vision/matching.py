@@ -1,4 +1,4 @@
-"""The true object that each anchor or region has to find, if it has one."""
+"""Assignment of true objects to anchors or regions."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ from accelbench.workloads.vision.boxes import iou
 
 
 class Match(NamedTuple):
-    """The object of each of N candidates on B images; those neither positive nor negative take no part in the loss."""
+    """Assigned objects of N candidates on B images; candidates without either label are left out of the loss."""
 
     truth: Any
-    """The row (B, N) of the object with which the candidate overlaps most."""
+    """Index (B, N) of the object with the largest overlap."""
     positive: Any
-    """Whether the candidate has to find that object, (B, N)."""
+    """Whether the candidate must predict that object, (B, N)."""
     negative: Any
-    """Whether there is nothing that the candidate has to find, (B, N)."""
+    """Whether the candidate must predict background, (B, N)."""
 
 
 def match(candidates: Any, truth: Any, *, positive: float, negative: float, rescue: bool = False) -> Match:
-    """Match candidates (N, 4) or (B, N, 4): overlaps of at least `positive`, and those of less than `negative`.
+    """Match candidates (N, 4) or (B, N, 4) that overlap objects by at least `positive`, or by less than `negative`.
 
-    `truth` (B, M, 4) are the images' objects; rows that only fill up are empty boxes and match nothing. With `rescue`
-    the candidates that overlap most with an object are positive for it however little that is, so that each object is
-    learned (Ren et al., "Faster R-CNN", 2015, section 3.1.2).
+    `truth` (B, M, 4) are the images' objects; padding rows are empty boxes and match nothing. With `rescue` the
+    candidates with the largest overlap with an object are always positive for it, so that each object contributes to
+    the loss (Ren et al., "Faster R-CNN", 2015, section 3.1.2).
     """
     overlap = iou(candidates, truth)  # (B, N, M)
     best = ops.max(overlap, axis=-1)

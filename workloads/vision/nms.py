@@ -1,4 +1,4 @@
-"""Greedy non-maximum suppression in a fixed number of steps, so that it compiles to a fixed shape."""
+"""Greedy non-maximum suppression with a fixed number of steps, which compiles to fixed shapes."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from accelbench.workloads.vision.boxes import iou
 def non_maximum_suppression(
     boxes: Any, scores: Any, *, threshold: float, count: int, groups: Any = None
 ) -> tuple[Any, Any]:
-    """Return the best `count` of the boxes (B, N, 4), of which no two overlap by more than `threshold`, best first.
+    """Select the `count` boxes of (B, N, 4) with the highest scores, of which no two overlap by more than `threshold`.
 
-    `scores` (B, N) are not negative; `groups` (B, N), where given, are whole numbers, and boxes of different groups do
-    not suppress each other. Returns their rows (B, count) and scores (B, count); where no box is left, score 0 and row
-    0. Each step takes the best box and drops what it suppresses.
+    `scores` (B, N) must not be negative; boxes of different `groups` (B, N), if given, do not suppress each other.
+    Returns indices (B, count) and scores (B, count) in descending order, padded with index 0 and score 0. Each step
+    selects the best box and removes the boxes that it suppresses.
     """
     batch, places = ops.shape(boxes)[0], ops.arange(count)
     boxes, scores = ops.stop_gradient(boxes), ops.stop_gradient(scores)

@@ -1,7 +1,7 @@
-"""The Oxford-IIIT Pets: 37 breeds of cats and dogs, with the outline of the animal, and of some the box of the head.
+"""The Oxford-IIIT Pets: 37 breeds of cats and dogs, with outlines of the animals, and boxes of some heads.
 
-O. M. Parkhi, A. Vedaldi, A. Zisserman and C. V. Jawahar, "Cats and Dogs", CVPR 2012. Read from a folder as its two
-archives are unpacked: `images/NAME.jpg`, `annotations/list.txt` (name, breed, species, number in the species),
+O. M. Parkhi, A. Vedaldi, A. Zisserman and C. V. Jawahar, "Cats and Dogs", CVPR 2012. The folder has the layout of its
+two archives: `images/NAME.jpg`, `annotations/list.txt` (name, breed, species, number in the species),
 `annotations/trimaps/NAME.png` and `annotations/xmls/NAME.xml`.
 """
 
@@ -20,16 +20,16 @@ from accelbench.workloads.vision.scenes import Scene, SceneData
 from accelbench.workloads.vision.shapes import bounds
 
 SPECIES = ("cat", "dog")
-"""The species, which `list.txt` numbers from 1."""
+"""Species, numbered from 1 in `list.txt`."""
 GROUND = 2
-"""In a trimap 1 is the animal, 2 the ground, 3 the seam between, which counts as animal: the outline runs within it."""
+"""Trimap value of the background; 1 is the animal, and 3 its border, which counts as animal."""
 HELD_OUT = 5
-"""Every fifth image is held out; the list is in the order of the breeds, so that each breed is."""
+"""One image in `HELD_OUT` is held out; the list is sorted by breed, so each breed is represented."""
 
 
 @dataclass(frozen=True)
 class Pets:
-    """Some of the pets, stretched to squares of `size` pixels: whole with their masks, or their heads boxed."""
+    """Some of the pets, scaled to squares of `size` pixels: whole animals with masks, or boxed heads."""
 
     folder: Path
     size: int
@@ -41,7 +41,7 @@ class Pets:
         return len(self.names)
 
     def __getitem__(self, index: int) -> Scene:
-        """Return one pet; DataError names the file that is missing or broken."""
+        """Return one pet; DataError names a missing or broken file."""
         name, kind = self.names[index], np.array([self.species[index]], np.int32)
         colours, (width, height) = _read_image(self.folder / "images" / f"{name}.jpg", self.size)
         if not self.masks:
@@ -55,7 +55,7 @@ class Pets:
 
 
 def load_pets(folder: Path, size: int, *, masks: bool) -> SceneData:
-    """Return the listed pets, without `masks` those whose head is boxed; DataError for a folder of no use."""
+    """Return the listed pets, without `masks` only those with a boxed head; DataError for an unusable folder."""
     species = _read_list(folder / "annotations" / "list.txt")
     names = list(species)
     if not masks:
@@ -63,7 +63,7 @@ def load_pets(folder: Path, size: int, *, masks: bool) -> SceneData:
         names = [name for name in names if name in boxed]
     if len(names) < 2:
         raise DataError(
-            f"{folder / 'annotations'} describes {len(names)} pets: it takes one to train on, one to hold out"
+            f"{folder / 'annotations'} lists {len(names)} pets: at least two are needed, one of them held out"
         )
 
     def some(chosen: list[str]) -> Pets:
@@ -80,7 +80,7 @@ def load_pets(folder: Path, size: int, *, masks: bool) -> SceneData:
 
 
 def _read_list(file: Path) -> dict[str, int]:
-    """Return the species of every image, 0 or 1, by its name; lines that begin with # are comments."""
+    """Return the species of every image, 0 or 1, by name; lines starting with # are comments."""
     try:
         lines = file.read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
@@ -96,12 +96,12 @@ def _read_list(file: Path) -> dict[str, int]:
 
 
 def _read_image(file: Path, size: int) -> tuple[NDArray[np.uint8], tuple[int, int]]:
-    """Return the colours (size, size, 3), and width and height before the image was stretched."""
+    """Return the colours (size, size, 3), and the original width and height."""
     try:
         with Image.open(file) as image:
             stretched = image.convert("RGB").resize((size, size), Image.Resampling.BILINEAR)
             return np.asarray(stretched, np.uint8), image.size
-    # Pillow reports a broken file in many words: SyntaxError for a PNG, ValueError, its own for one too large.
+    # Pillow raises different exceptions for broken files: SyntaxError for PNG, ValueError, its own for large images.
     except (OSError, SyntaxError, ValueError, Image.DecompressionBombError) as error:
         raise _unreadable(file, error) from error
 
@@ -113,12 +113,12 @@ def _read_trimap(file: Path, size: int) -> NDArray[np.uint8]:
     except (OSError, SyntaxError, ValueError, Image.DecompressionBombError) as error:
         raise _unreadable(file, error) from error
     if trimap.ndim != 2 or not np.isin(trimap, (1, 2, 3)).all():
-        raise DataError(f"{file} is no trimap: its pixels are not 1, 2 and 3 alone")
+        raise DataError(f"{file} is not a trimap: it has pixel values other than 1, 2 and 3")
     return trimap
 
 
 def _read_head(file: Path, width: int, height: int) -> NDArray[np.float32]:
-    """Return the head's box (1, 4) in shares of the image; pixels count from 1 there, and the last one is inside."""
+    """Return the head's box (1, 4) in shares of the image; the file's corners are 1-based and inclusive."""
     try:
         corners = [
             ElementTree.parse(file).findtext(f"object/bndbox/{name}") for name in ("xmin", "ymin", "xmax", "ymax")
@@ -128,9 +128,9 @@ def _read_head(file: Path, width: int, height: int) -> NDArray[np.float32]:
         raise _unreadable(file, error) from error
     box = np.array([[(left - 1) / width, (top - 1) / height, right / width, bottom / height]], np.float32).clip(0, 1)
     if not (box[0, :2] < box[0, 2:]).all():
-        raise DataError(f"{file}: the box {left:g} {top:g} {right:g} {bottom:g} is not in an image of {width}×{height}")
+        raise DataError(f"{file}: the box {left:g} {top:g} {right:g} {bottom:g} is not in the {width}×{height} image")
     return box
 
 
 def _unreadable(file: Path, error: Exception) -> DataError:
-    return DataError(f"cannot read {file}: {error}: fetch the pets anew, or take the folder away")
+    return DataError(f"cannot read {file}: {error}: fetch the pets again, or remove the folder")

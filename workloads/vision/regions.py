@@ -1,6 +1,6 @@
-"""Regions of Mask R-CNN: proposed from anchors, drawn by lot to train on, and in the end the objects found.
+"""Regions of Mask R-CNN: proposals from anchors, samples for training, and final objects.
 
-S. Ren et al., "Faster R-CNN", 2015; the numbers are those of He et al., "Mask R-CNN", ICCV 2017, section 3.1.
+S. Ren et al., "Faster R-CNN", 2015; hyperparameters from He et al., "Mask R-CNN", ICCV 2017, section 3.1.
 """
 
 from __future__ import annotations
@@ -15,25 +15,25 @@ from accelbench.workloads.vision.matching import match, rows
 from accelbench.workloads.vision.nms import non_maximum_suppression
 
 PROPOSAL_OVERLAP, OBJECT_OVERLAP = 0.7, 0.5
-"""The overlaps that two proposals, and two objects found, may have at most."""
+"""Maximum overlap of two proposals, and of two detected objects."""
 REGION_OVERLAP = 0.5
-"""The overlap with an object from which on a region has to find it."""
+"""Minimum overlap of a positive region with its object."""
 POSITIVE_PART = 4
-"""One in so many regions trained on is positive."""
+"""One in `POSITIVE_PART` training regions is positive."""
 CANDIDATES = 4
-"""The number of anchors considered, per proposal."""
+"""Number of anchors considered per proposal."""
 BOX_SCALE = (10.0, 10.0, 5.0, 5.0)
-"""The factor of the box codes of regions, which are small: it brings them to about 1 (Girshick, "Fast R-CNN", 2015)."""
+"""Scale of the regions' box codes, which brings them to about 1 (Girshick, "Fast R-CNN", 2015)."""
 SCORE = 0.05
-"""The least score of an object found."""
+"""Minimum score of a detected object."""
 LOT = 7
-"""The seed of the lots. They are drawn once: which proposals hold the lots changes from step to step."""
+"""Seed of the sampling order, which is constant; the proposals it applies to change from step to step."""
 
 
 class Proposals(layers.Layer):  # type: ignore[misc]
-    """The boxes (B, N, 4) that most probably hold an object, best first, from logits (B, A, 1) and codes (B, A, 4).
+    """Boxes (B, N, 4) with the highest objectness, best first, from logits (B, A, 1) and codes (B, A, 4).
 
-    Where fewer than N are left, empty boxes fill up. They are constants to the gradient.
+    Padded with empty boxes; gradients are stopped.
     """
 
     def __init__(self, places: Any, *, image: int, count: int) -> None:
@@ -52,9 +52,10 @@ class Proposals(layers.Layer):  # type: ignore[misc]
 
 
 class TrainingRegions(layers.Layer):  # type: ignore[misc]
-    """The regions (B, R, 4) to train on, and their first quarter, which is positive as far as positive ones are there.
+    """Regions (B, R, 4) to train on, and their first quarter, which holds the positive ones.
 
-    They are drawn by lot from the proposals (B, N, 4) and the true boxes (B, M, 4).
+    They are sampled from the proposals (B, N, 4) and the true boxes (B, M, 4). With too few positive regions the
+    quarter is filled with others.
     """
 
     def __init__(self, *, count: int) -> None:
@@ -76,10 +77,10 @@ class TrainingRegions(layers.Layer):  # type: ignore[misc]
 
 
 class Objects(layers.Layer):  # type: ignore[misc]
-    """The objects found, best first: `boxes` (B, D, 4), `scores` (B, D) and `classes` (B, D).
+    """Detected objects, best first: `boxes` (B, D, 4), `scores` (B, D) and `classes` (B, D).
 
-    Made of regions (B, N, 4), their logits (B, N, 1 + K) and box codes (B, N, K, 4). There are always D of them; those
-    that are none have score 0.
+    Computed from regions (B, N, 4), their logits (B, N, 1 + K) and box codes (B, N, K, 4). D is fixed; padding has
+    score 0.
     """
 
     def __init__(self, *, image: int, count: int) -> None:

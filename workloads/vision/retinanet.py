@@ -1,4 +1,4 @@
-"""RetinaNet: one network that says at every anchor what is there and where exactly.
+"""RetinaNet: a single network that predicts a class and a box at every anchor.
 
 T.-Y. Lin, P. Goyal, R. Girshick, K. He and P. Dollár, "Focal Loss for Dense Object Detection", ICCV 2017, section 4.
 """
@@ -21,21 +21,21 @@ from accelbench.workloads.vision.pyramid import feature_pyramid, over_levels
 
 STRIDES = (8, 16, 32, 64, 128)
 SIDE = 4
-"""The side of the smallest anchors, in strides: 32 pixels on the finest level."""
+"""Side of the smallest anchors in strides: 32 pixels on the finest level."""
 SCALES = (1.0, 2 ** (1 / 3), 2 ** (2 / 3))
 PER_POSITION = len(SCALES) * len(RATIOS)
 DEPTH = 4
-"""The number of convolutions of each head before the last."""
+"""Number of convolutions of each head before the last."""
 PRIOR = 0.01
-"""Probability of an object that the untrained network gives, so that the many empty anchors do not swamp the start."""
+"""Initial object probability, low so that the many background anchors do not dominate the first steps."""
 POSITIVE, NEGATIVE = 0.5, 0.4
-"""Overlaps from which an anchor has to find an object, and below which it has to find none."""
+"""Minimum overlap of a positive anchor, and maximum overlap of a negative one."""
 CANDIDATES, DETECTIONS, OVERLAP, SCORE = 1000, 100, 0.5, 0.05
-"""The candidates by score at inference, the objects kept of them, their largest overlap, and their least score."""
+"""At inference: candidates by score, detections kept, their maximum overlap, and their minimum score."""
 
 
 def retinanet(image: Any, features: Sequence[Any], classes: int, channels: int) -> tuple[RetinaNet, Any]:
-    """Return the model to train, and the detector with the same weights, from image bytes to what `Detections` returns.
+    """Return the model to train, and the detector with the same weights, from images of bytes to `Detections`' outputs.
 
     `features`, of strides 8, 16 and 32, are computed from `image`, an input of fixed size.
     """
@@ -54,7 +54,7 @@ def retinanet(image: Any, features: Sequence[Any], classes: int, channels: int) 
 
 
 class RetinaNet(keras.Model):  # type: ignore[misc]
-    """Image bytes (B, S, S, 3) to class logits (B, A, K) and box codes (B, A, 4) of all A anchors."""
+    """Model from images (B, S, S, 3) of bytes to class logits (B, A, K) and box codes (B, A, 4) of all A anchors."""
 
     def __init__(self, places: Any, **graph: Any) -> None:
         super().__init__(**graph)
@@ -65,7 +65,7 @@ class RetinaNet(keras.Model):  # type: ignore[misc]
     def compute_loss(
         self, x: Any = None, y: Any = None, y_pred: Any = None, sample_weight: Any = None, training: bool = True
     ) -> Any:
-        """Return the focal loss of all anchors but the undecided, per positive one, and the smooth L1 of these."""
+        """Return focal loss (undecided anchors excluded, per positive anchor) plus smooth L1 of positive anchors."""
         places = ops.convert_to_tensor(self.places)
         found = match(places, y["boxes"], positive=POSITIVE, negative=NEGATIVE, rescue=True)
         classes = ops.where(found.positive, rows(y["classes"], found.truth), -1)
@@ -81,7 +81,7 @@ class RetinaNet(keras.Model):  # type: ignore[misc]
 
 
 def _head(name: str, channels: int, width: int, bias: Any) -> list[Any]:
-    """Return layers that all levels share, with `width` numbers for each anchor of a position."""
+    """Return layers, shared by all levels, with `width` outputs per anchor."""
     stack = [
         layers.Conv2D(channels, 3, padding="same", activation="relu", kernel_initializer="he_normal", name=f"{name}{i}")
         for i in range(1, DEPTH + 1)
@@ -94,9 +94,9 @@ def _head(name: str, channels: int, width: int, bias: Any) -> list[Any]:
 
 
 class Detections(layers.Layer):  # type: ignore[misc]
-    """The objects that a RetinaNet found, best first: boxes (B, D, 4), scores (B, D) and classes (B, D).
+    """Detected objects, best first: boxes (B, D, 4), scores (B, D) and classes (B, D).
 
-    There are always D of them; those that are none have score 0.
+    D is fixed; padding has score 0.
     """
 
     def __init__(self, places: Any, image: int) -> None:

@@ -1,7 +1,7 @@
 """RoIAlign: features of regions of any size, sampled without rounding to pixels.
 
-K. He, G. Gkioxari, P. Dollár and R. Girshick, "Mask R-CNN", ICCV 2017, section 3; the level of the pyramid that a
-region is read from is equation 1 of T.-Y. Lin et al., "Feature Pyramid Networks for Object Detection", CVPR 2017.
+K. He, G. Gkioxari, P. Dollár and R. Girshick, "Mask R-CNN", ICCV 2017, section 3; a region's pyramid level is from
+equation 1 of T.-Y. Lin et al., "Feature Pyramid Networks for Object Detection", CVPR 2017.
 """
 
 from __future__ import annotations
@@ -14,22 +14,22 @@ import keras
 from keras import ops
 
 CANONICAL_SIDE, CANONICAL_LEVEL = 224, 4
-"""A region of 224×224 pixels is read from the level of stride 2⁴."""
+"""A region of 224×224 pixels is sampled from the level of stride 2⁴."""
 
 
 def sample_points(boxes: Any, size: int) -> tuple[Any, Any]:
-    """Return the centres of size × size bins of boxes (B, N, 4): heights y and widths x in pixels, (B, N, size)."""
+    """Return the centres of the size × size bins of boxes (B, N, 4): y and x in pixels, each (B, N, size)."""
     middles = (ops.arange(size, dtype="float32") + 0.5) / size
     left, top, right, bottom = (boxes[..., i : i + 1] for i in range(4))
     return top + (bottom - top) * middles, left + (right - left) * middles
 
 
 def bilinear(maps: Any, start: Any, side: Any, y: Any, x: Any) -> Any:
-    """Return values (B, N, H, W, C) of square maps between pixels, at heights y (B, N, H) and widths x (B, N, W).
+    """Interpolate square maps at heights y (B, N, H) and widths x (B, N, W); return values (B, N, H, W, C).
 
-    `maps` (B, L, C) holds all maps of an image, row by row, one after the other; that of a box begins at row `start`
-    and has sides of `side` pixels, both (B, N) integers. y and x count in pixels of that map, whose first pixel's
-    centre lies at 0.5; beyond the centres of the outermost pixels their value holds.
+    `maps` (B, L, C) are all maps of an image in row-major order, concatenated; a box's map begins at row `start` and
+    has sides of `side` pixels, both (B, N) integers. y and x are in pixels of that map, with the first pixel's
+    centre at 0.5; outside of the outermost pixel centres the border values are repeated.
     """
     batch, length, channels = ops.shape(maps)[0], maps.shape[1], maps.shape[2]
     flat = ops.reshape(maps, (-1, channels))
@@ -52,7 +52,7 @@ def bilinear(maps: Any, start: Any, side: Any, y: Any, x: Any) -> Any:
 
 
 def _neighbours(place: Any, side: Any) -> tuple[Any, Any, Any]:
-    """Return the pixels before and after each place, and how far it lies towards the latter, 0 to 1."""
+    """Return the pixels before and after each position, and the weight of the latter, 0 to 1."""
     place = ops.clip(place - 0.5, 0.0, ops.cast(side - 1, "float32"))
     before = ops.floor(place)
     first = ops.cast(before, "int32")
@@ -60,15 +60,15 @@ def _neighbours(place: Any, side: Any) -> tuple[Any, Any, Any]:
 
 
 class RoIAlign(keras.layers.Layer):  # type: ignore[misc]
-    """Features (B, N, size, size, C) of boxes (B, N, 4), each read from the level of a pyramid that suits its size.
+    """Features (B, N, size, size, C) of boxes (B, N, 4), each sampled from the pyramid level that matches its size.
 
     Called with the boxes and the list of levels (B, H, W, C), square, fine to coarse, of strides 2^2, 2^3 and so on.
-    One point is read per bin, at its centre: "nearly as effective" as the four points of the paper's experiments
-    (its section 3), at a quarter of the memory. Has no weights and multiplies no matrices.
+    One point per bin is sampled, at its centre: "nearly as effective" as the four points of the paper's experiments
+    (its section 3), with a quarter of the memory. The layer has no weights and no matrix products.
     """
 
     def __init__(self, size: int, image: int, **options: Any) -> None:
-        super().__init__(autocast=False, **options)  # Coordinates stay float32, features what they are.
+        super().__init__(autocast=False, **options)  # coordinates stay float32, features keep their dtype
         self.size, self.image = size, image
 
     def call(self, boxes: Any, levels: Sequence[Any]) -> Any:
@@ -90,7 +90,7 @@ class RoIAlign(keras.layers.Layer):  # type: ignore[misc]
 
 
 def level_of(boxes: Any, levels: int) -> Any:
-    """Return the level (B, N), 0 for that of stride 4, from which boxes (B, N, 4) are read."""
+    """Return the pyramid level (B, N), 0 for stride 4, from which boxes (B, N, 4) are sampled."""
     side = ops.sqrt(ops.maximum((boxes[..., 2] - boxes[..., 0]) * (boxes[..., 3] - boxes[..., 1]), 1.0))
     level = CANONICAL_LEVEL - 2 + ops.floor(ops.log(side / CANONICAL_SIDE) / math.log(2) + 1e-6)
     return ops.cast(ops.clip(level, 0.0, float(levels - 1)), "int32")

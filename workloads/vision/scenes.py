@@ -1,4 +1,4 @@
-"""Images with boxes, classes and masks of the objects in them, and how they reach a detector."""
+"""Images with boxes, classes and masks of objects, and their batches for a detector."""
 
 from __future__ import annotations
 
@@ -10,25 +10,25 @@ import numpy as np
 from numpy.typing import NDArray
 
 NO_OBJECT = -1
-"""The class of a row that only fills up the fixed number of objects."""
+"""Class of padding rows."""
 
 
 @dataclass(frozen=True)
 class Scene:
-    """One image and the n objects in it."""
+    """One image with n objects."""
 
     image: NDArray[np.uint8]
-    """The colours, (S, S, 3)."""
+    """Colours, (S, S, 3)."""
     boxes: NDArray[np.float32]
-    """The corners (n, 4): left, top, right, bottom in pixels; right and bottom are the first beyond the box."""
+    """Corners (n, 4): left, top, right, bottom in pixels; right and bottom are exclusive."""
     classes: NDArray[np.int32]
-    """The classes, (n,)."""
+    """Classes, (n,)."""
     masks: NDArray[np.uint8]
-    """The masks (n, S, S), 1 where the object is seen; (0, S, S) in data without masks."""
+    """Masks (n, S, S), 1 where the object is visible; (0, S, S) in data without masks."""
 
 
 class Scenes(Protocol):
-    """Scenes that are drawn or read one by one; several threads may ask at once."""
+    """Scenes generated or read one by one, possibly from several threads."""
 
     def __len__(self) -> int: ...
 
@@ -37,20 +37,20 @@ class Scenes(Protocol):
 
 @dataclass(frozen=True)
 class SceneData:
-    """Scenes to train on and scenes held out."""
+    """Training and held-out scenes."""
 
     source: str
     synthetic: bool
     classes: tuple[str, ...]
     most: int
-    """The most objects in one image."""
+    """Maximum number of objects per image."""
     train: Scenes
     held_out: Scenes
 
 
 @dataclass(frozen=True)
 class DetectionExamples:
-    """Scenes as a detector is trained on them: (image, objects), the objects filled up to `most`."""
+    """Training examples of a detector: (image, objects), with objects padded to `most`."""
 
     scenes: Scenes
     most: int
@@ -68,7 +68,7 @@ class DetectionExamples:
 
 @dataclass(frozen=True)
 class MaskExamples(DetectionExamples):
-    """Examples with masks; the boxes go into the network as well, which trains on regions around them."""
+    """DetectionExamples with masks; boxes are also an input of the network, which trains on regions around them."""
 
     def __getitem__(self, index: int) -> Any:
         scene = self.scenes[index]
@@ -77,13 +77,13 @@ class MaskExamples(DetectionExamples):
 
 
 def padded(values: NDArray[Any], count: int, fill: int = 0) -> NDArray[Any]:
-    """Return the rows of an array, followed by rows of `fill` up to `count`."""
+    """Return the rows of an array, padded with rows of `fill` to `count`."""
     rest = np.full((count - len(values), *values.shape[1:]), fill, values.dtype)
     return np.concatenate([values, rest])
 
 
 def image_batches(scenes: Scenes, batch: int) -> Iterator[tuple[list[Scene], NDArray[np.uint8]]]:
-    """Yield the scenes and their images, in batches of one size; the last batch is filled up with its first image."""
+    """Yield scenes and their images in batches of equal size; the last batch is padded with its first image."""
     for start in range(0, len(scenes), batch):
         some = [scenes[i] for i in range(start, min(start + batch, len(scenes)))]
         yield some, np.stack([scene.image for scene in (some + some[:1] * batch)[:batch]])

@@ -1,4 +1,4 @@
-"""Drawn scenes: plain discs, striped squares and chequered triangles, whose boxes, classes and masks are exact."""
+"""Synthetic scenes of plain discs, striped squares and chequered triangles, with exact boxes, classes and masks."""
 
 from __future__ import annotations
 
@@ -12,26 +12,26 @@ from accelbench.workloads.vision.scenes import Scene, SceneData
 
 CORNERS = {"disc": 0, "square": 4, "triangle": 3}
 STRIPES = {"disc": 0, "square": 1, "triangle": 2}
-"""The number of directions in which the shape is striped."""
+"""Number of stripe directions per shape."""
 MOST = 4
 RADII = (0.12, 0.22)
-"""The radii of a disc, as shares of the image's side; the other shapes have the area of such a disc."""
+"""Radius range of a disc, as shares of the image's side; other shapes have the area of such a disc."""
 SEEN = 0.7
-"""Share of a shape that later ones leave uncovered, at least."""
+"""Minimum share of a shape that later ones leave visible."""
 TRIES = 20
-"""The number of places tried for a shape; one that fits nowhere is left out."""
+"""Number of positions tried for a shape, which is omitted if none fits."""
 CONTRAST = 90
-"""Least distance of the colours of shape and ground, of 255·√3; and between dark and bright stripes."""
+"""Minimum colour distance of shape and background, at most 255·√3; also the contrast of dark and bright stripes."""
 PERIODS = 14
-"""The number of periods of a shape's stripes in a whole side of the image."""
+"""Number of stripe periods per image side."""
 WAVES, GRAIN = 25, 8
-"""Brightness of the ground's waves, and standard deviation of each pixel's noise."""
+"""Amplitude of the background's waves, and standard deviation of the pixel noise."""
 TRAIN, HELD_OUT = 1_000, 100
 
 
 @dataclass(frozen=True)
 class Shapes:
-    """Scenes by number, each drawn from (seed, number) alone: the same ones in any order, on any machine."""
+    """Scenes generated from (seed, index) alone: identical in any order, on any machine."""
 
     size: int
     seed: int
@@ -59,7 +59,7 @@ def drawn_shapes(size: int, seed: int, train: int = TRAIN, held_out: int = HELD_
 
 
 def draw(rng: np.random.Generator, size: int) -> Scene:
-    """Return a scene of 1 to `MOST` shapes; where they overlap, the later one is seen."""
+    """Return a scene of 1 to `MOST` shapes; later shapes cover earlier ones."""
     ground = rng.uniform(0, 255, 3)
     image = ground + WAVES * _wave(rng, size, rng.uniform(1, 4), rng.uniform(0, 2 * math.pi))
     masks = np.zeros((0, size, size), bool)
@@ -81,15 +81,15 @@ def draw(rng: np.random.Generator, size: int) -> Scene:
 
 
 def bounds(mask: NDArray[np.bool_]) -> NDArray[np.float32]:
-    """Return the smallest box around the mask (H, W), which has at least one pixel."""
+    """Return the bounding box of a non-empty mask (H, W)."""
     rows, columns = np.flatnonzero(mask.any(axis=1)), np.flatnonzero(mask.any(axis=0))
     return np.array([columns[0], rows[0], columns[-1] + 1, rows[-1] + 1], np.float32)
 
 
 def _place(rng: np.random.Generator, size: int, corners: int, others: NDArray[np.bool_]) -> NDArray[np.bool_] | None:
-    """Return a shape within the image that covers none of the others too much; None where no place was found.
+    """Return a shape within the image that covers none of the others too much; None if no position is found.
 
-    `others` (n, S, S) is what is seen of them.
+    `others` (n, S, S) are the visible parts of earlier shapes.
     """
     whole = others.sum(axis=(1, 2))
     for _ in range(TRIES):
@@ -110,7 +110,7 @@ def _circumradius(corners: int, radius: float) -> float:
 
 
 def _shape(size: int, corners: int, radius: float, x: float, y: float, turn: float) -> NDArray[np.bool_]:
-    """Return the pixels whose centre lies in the shape: within the circle, or on the inner side of every edge."""
+    """Return the mask of pixels with their centre in the shape: within the circle, or inside of all edges."""
     across, down = np.arange(size) + 0.5 - x, (np.arange(size) + 0.5 - y)[:, None]
     if corners == 0:
         return np.asarray(across**2 + down**2 <= radius**2)
@@ -128,7 +128,7 @@ def _colour(rng: np.random.Generator, ground: NDArray[np.float64]) -> NDArray[np
 
 
 def _stripes(rng: np.random.Generator, size: int, directions: int) -> NDArray[np.float64]:
-    """Return the brightness to add, (S, S, 1): stripes in none, one or two directions, which make a chequerboard."""
+    """Return the brightness offset (S, S, 1): uniform, striped, or a chequerboard of two stripe directions."""
     if directions == 0:
         return np.zeros((size, size, 1))
     turn = rng.uniform(0, 2 * math.pi)
@@ -137,7 +137,7 @@ def _stripes(rng: np.random.Generator, size: int, directions: int) -> NDArray[np
 
 
 def _wave(rng: np.random.Generator, size: int, periods: float, angle: float) -> NDArray[np.float64]:
-    """Return a sine from -1 to 1 with so many periods across the image, (S, S, 1)."""
+    """Return a sine from -1 to 1 with `periods` periods across the image, (S, S, 1)."""
     places = np.arange(size) / size
     along = math.cos(angle) * places + math.sin(angle) * places[:, None]
     return np.sin(2 * math.pi * periods * along + rng.uniform(0, 2 * math.pi))[..., None]

@@ -1,4 +1,4 @@
-"""The training of detectors from random weights, what they find on held-out scenes, and the check that it is right."""
+"""Training of detectors from random weights, detection on held-out scenes, and verification."""
 
 from __future__ import annotations
 
@@ -12,24 +12,24 @@ from accelbench.profiling.benchmark import Training
 from accelbench.profiling.records.quality import Data, Metric, Quality, Verification
 from accelbench.workloads.data.pipeline import Feed
 from accelbench.workloads.distribution.strategy import Strategy
-from accelbench.workloads.training.experiment import Evaluate, experiment, seen
+from accelbench.workloads.training.experiment import Evaluate, examples_seen, experiment
 from accelbench.workloads.training.quality import Floors, fell, floor
 from accelbench.workloads.vision.coco import ImageDetections, paste
 from accelbench.workloads.vision.scenes import Scene, SceneData, Scenes, image_batches
 
 LEARNING_RATE, WARM_UP = 5e-4, 0.1
-"""The highest learning rate, and the share of the steps in which it is reached."""
+"""Maximum learning rate, and the share of the steps with rising rate."""
 LARGEST_GRADIENT = 1.0
-"""The norm of the gradient of all weights together beyond which it is shortened."""
+"""Maximum global gradient norm; larger gradients are clipped."""
 OVERLAP_TOLERANCE = 1e-3
-"""The suppression's overlaps are float32, and those of its check are of boxes that were rounded once more."""
+"""Tolerance of the overlap check: suppression computes in float32, the check from boxes rounded once more."""
 
 
 def optimizer(steps: int) -> Any:
     """Return Adam with a learning rate that rises for a tenth of the steps and falls to 0 along a cosine.
 
-    The papers start from pre-trained weights and use SGD; from random ones it takes them ten times longer (He, Girshick
-    & Dollár 2019).
+    The papers use SGD from pre-trained weights, which takes ten times longer from random ones (He, Girshick & Dollár
+    2019).
     """
     warm_up = max(1, round(WARM_UP * steps))
     rate = keras.optimizers.schedules.CosineDecay(
@@ -39,7 +39,7 @@ def optimizer(steps: int) -> Any:
 
 
 def find(detector: Any, scenes: Scenes, batch: int) -> tuple[list[Scene], list[ImageDetections]]:
-    """Return what the detector finds on each scene; its masks, if it makes some, are stretched over the image."""
+    """Return the scenes and the objects detected on each, with masks, if any, scaled to the image."""
     seen: list[Scene] = []
     found: list[ImageDetections] = []
     for some, images in image_batches(scenes, batch):
@@ -53,12 +53,12 @@ def find(detector: Any, scenes: Scenes, batch: int) -> tuple[list[Scene], list[I
 
 
 def confident(found: Sequence[ImageDetections]) -> list[ImageDetections]:
-    """Return the objects that are more probably there than not, for a measure that knows no scores."""
+    """Return the objects with a score above 0.5, for metrics without scores."""
     return [ImageDetections.above(0.5, one.boxes, one.scores, one.classes, one.masks) for one in found]
 
 
 def largest_overlap(found: Sequence[ImageDetections]) -> float:
-    """Return the IoU of the two objects of one class and image that overlap most; 0 where there are no two."""
+    """Return the largest IoU of two objects of the same class and image; 0 without such a pair."""
     largest = 0.0
     for one in found:
         for kind in np.unique(one.classes):
@@ -86,11 +86,11 @@ def detector_training(
     floors: Floors,
     target: float,
 ) -> Training:
-    """Return the training of a detector on these scenes.
+    """Return the training of a detector on `scenes`.
 
-    `evaluate` returns the `qualities`, and the largest overlap of two objects of one class, which may be no more than
-    `overlap`; `parameters` is the number that the model should have. `floors` and `target` are of the first quality:
-    the least that so many drawn scenes must have brought (others may be harder), and the one to reach.
+    `evaluate` returns the `qualities` and the largest overlap of two objects of one class, which must not exceed
+    `overlap`; `parameters` is the expected number of parameters. `floors` and `target` apply to the first quality: the
+    minimum by number of synthetic training scenes (others may be harder), and the value to reach.
     """
     quality = qualities[0].name
 
@@ -99,7 +99,7 @@ def detector_training(
             history,
             qualities,
             quality=quality,
-            floor=floor(floors, seen(strategy, batches, history)) if scenes.synthetic else 0.0,
+            floor=floor(floors, examples_seen(strategy, batches, history)) if scenes.synthetic else 0.0,
             overlap=overlap,
             parameters=(model.count_params(), parameters),
             data=scenes,
@@ -129,11 +129,10 @@ def verify_detector(
     parameters: tuple[int, int],
     data: SceneData,
 ) -> Verification:
-    """Check that a trained detector is the one described, learned, finds objects, and finds none of them twice.
+    """Verify a trained detector: number of parameters, falling loss, quality, and no duplicate detections.
 
-    `parameters` are those that the model has and those that it should have; `floor` is the least that the `quality` on
-    held-out scenes must be, and `overlap` the most that two objects of one class may have. A loss of a single epoch
-    need only be finite.
+    `parameters` are the actual and the expected number; `floor` is the minimum of the `quality` on held-out scenes, and
+    `overlap` the maximum overlap of two objects of one class. After a single epoch the loss only needs to be finite.
     """
     losses, reached, twice = history["loss"], qualities[quality].value, qualities["largest_overlap"].value
     has, expected = parameters

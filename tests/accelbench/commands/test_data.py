@@ -94,7 +94,7 @@ def test_a_download_that_breaks_off_is_continued_by_the_same_command(data: Data,
     broken = data("fetch", "mnist")
     assert broken.returncode == 2
     assert broken.stderr.count("\n") == 1
-    assert "MB are downloaded" in data("list").stdout
+    assert "MB downloaded" in data("list").stdout
     half = data("verify")
     assert half.returncode == 1
     assert "mnist  partial: " in half.stdout
@@ -117,7 +117,7 @@ def test_archives_are_unpacked_and_missing_files_named(data: Data, tmp_path: Pat
     damaged = data("verify", "pets", "mnist")
     assert damaged.returncode == 1
     assert re.search(r"^pets +corrupt: images/pug_2\.jpg: " + os.strerror(errno.ENOENT), damaged.stdout, re.MULTILINE)
-    assert "mnist  absent: not here" in damaged.stdout
+    assert "mnist  absent: " in damaged.stdout
 
 
 def test_each_file_of_a_set_may_be_given(data: Data, server: Served, tmp_path: Path) -> None:
@@ -133,7 +133,7 @@ def test_each_file_of_a_set_may_be_given(data: Data, server: Served, tmp_path: P
     [
         (["fetch", "minst"], "did you mean 'mnist'"),
         (["verify", "pests"], "did you mean 'pets'"),
-        (["fetch", "imagenet"], "a folder of your own images"),
+        (["fetch", "imagenet"], "train/CLASS/IMAGE"),
         (["fetch", "mnist", "--from", "missing.npz"], "No such file or directory: missing.npz"),
         (["fetch", "mnist", "--from", "."], "contains none of mnist.npz"),
         (["verify", "mnist", "--all"], "No such option"),
@@ -151,7 +151,7 @@ def test_wrong_use_is_one_line_and_status_2(data: Data, arguments: list[str], me
 def test_no_network_no_home_and_no_permission_are_one_line_each(data: Data, accelbench: Run, tmp_path: Path) -> None:
     sources = {"mnist": [{"url": NOWHERE + "mnist.npz"}]}
     processes = {
-        "fetch the file where there is a network": data("fetch", "mnist", TEST_SOURCES=json.dumps(sources)),
+        "--from FILE": data("fetch", "mnist", TEST_SOURCES=json.dumps(sources)),
         "cannot fetch mnist": data("fetch", "mnist", ACCELBENCH_DATA="/proc/nothing"),
         "no home directory": data("fetch", "mnist", ACCELBENCH_DATA="~nobody-of-that-name/data"),
     }

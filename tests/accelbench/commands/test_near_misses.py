@@ -31,7 +31,7 @@ from tests.fixtures.report_runs import make_run
         (["run", "matmul", "n=4"], "the values of an axis are given by --param n=4"),
         (["run", "quick"], "it is a suite, which --suite quick measures"),
         (["run", "matmul", "--parm", "n=4"], "--param"),
-        (["data", "fetch", "mnits"], "no data set is called 'mnits': did you mean 'mnist'?"),
+        (["data", "fetch", "mnits"], "'mnits': did you mean 'mnist'?"),
         (["reproduce", "kim2021"], "no paper is called 'kim2021': did you mean 'kimm2021'?"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",

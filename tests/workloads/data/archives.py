@@ -17,7 +17,7 @@ HAR_LABELS = {"train": [5, 4, 6, 1, 2], "test": [3, 1, 2]}
 
 
 def har_signals(side: str) -> NDArray[np.float64]:
-    """Windows (N, 128, 9) of one side; each value tells where it belongs."""
+    """Return windows (N, 128, 9) of one part; each value encodes its position."""
     count = len(HAR_LABELS[side])
     first = 0 if side == "train" else 100_000
     return (first + np.arange(count * 128 * 9).reshape(count, 128, 9)) * 1e-3
@@ -37,9 +37,9 @@ def har_files() -> dict[str, bytes]:
 
 
 def har_zip(files: Mapping[str, bytes] | None = None) -> tuple[bytes, bytes]:
-    """The published archive, and the archive inside it."""
+    """Return the published archive, and the archive inside it."""
     inner = {f"UCI HAR Dataset/{name}": content for name, content in (files or har_files()).items()}
-    inner |= {"__MACOSX/UCI HAR Dataset/._train": b"fork", "UCI HAR Dataset/.DS_Store": b"litter"}
+    inner |= {"__MACOSX/UCI HAR Dataset/._train": b"fork", "UCI HAR Dataset/.DS_Store": b"metadata"}
     packed = zipped(inner)
     return zipped({"UCI HAR Dataset.zip": packed, "UCI HAR Dataset.names": b"a description"}), packed
 
@@ -53,7 +53,7 @@ def zipped(files: Mapping[str, bytes]) -> bytes:
 
 
 def pets_tars() -> tuple[bytes, bytes]:
-    """Images and annotations, with the resource forks that are in the published one."""
+    """Return images and annotations, with resource forks as in the published archive."""
     names = ("Abyssinian_1", "pug_2")
     images = {f"images/{name}.jpg": b"jpeg of " + name.encode() for name in names}
     annotations = {"annotations/list.txt": b"Abyssinian_1 1 1 1\npug_2 26 2 19\n"}

@@ -1,4 +1,4 @@
-"""A data folder of the test's own, a server, and a user who is not root."""
+"""Fixtures: a temporary data folder, a server, and an unprivileged user."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def server() -> Iterator[Served]:
 
 @pytest.fixture
 def plain_user(tmp_path: Path) -> Iterator[None]:
-    """Run as nobody where the tests run as root, who may read and write everything."""
+    """Run as an unprivileged user, because root may read and write everything."""
     user = os.geteuid()
     if user != 0:
         yield

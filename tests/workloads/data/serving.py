@@ -1,4 +1,4 @@
-"""A real HTTP server on the loopback interface, and a data set that it serves."""
+"""An HTTP server on the loopback interface, and data sets that it serves."""
 
 from __future__ import annotations
 
@@ -17,31 +17,31 @@ import pytest
 from accelbench.workloads.data.sources import SOURCES, File, Source
 
 NOWHERE = "http://127.0.0.1:9/"
-"""The discard port, where nothing listens."""
+"""The discard port, on which nothing listens."""
 
 
 @dataclass
 class Served:
-    """The files of the server, its behaviour, and what it was asked for."""
+    """Files, behaviour and recorded requests of the server."""
 
     url: str = ""
     files: dict[str, bytes] = field(default_factory=dict)
     ranges: bool = True
     breaks_after: int | None = None
-    """Bytes of an answer after which the connection is closed, though more were announced."""
+    """Bytes of a response after which the connection is closed, although more were announced."""
     length_known: bool = True
     endless: bool = False
-    """Whether the content is sent again and again, until nobody takes it any more."""
+    """Whether the content is sent repeatedly, until the client disconnects."""
     trickles: bool = False
-    """Whether the content is sent byte by byte, a hundred a second."""
+    """Whether the content is sent byte by byte, at 100 bytes per second."""
     stalls_after: int | None = None
-    """Bytes of an answer after which nothing more is sent, and the connection is held."""
+    """Bytes of a response after which nothing more is sent on the open connection."""
     sent: int = 0
-    """The bytes of all answers that somebody took, at least."""
+    """Bytes accepted by clients, in all responses."""
     gate: threading.Event | None = None
-    """The event before which there is no answer."""
+    """Event for which responses wait."""
     asked: list[str | None] = field(default_factory=list)
-    """The Range header of every request."""
+    """Range header of every request."""
 
 
 @contextmanager
@@ -107,7 +107,7 @@ def sha256(content: bytes) -> str:
 
 
 def declare(monkeypatch: pytest.MonkeyPatch, name: str, *contents: bytes, url: str = NOWHERE, **changes: Any) -> Source:
-    """Let the data set `name` be these contents of its files, at that address under their own names."""
+    """Replace the files of the data set `name` by these contents, at `url` under their own names."""
     files = tuple(
         replace(file, url=url + file.path.name, sha256=sha256(content), size=len(content), inner_sha256=None, **changes)
         for file, content in zip(SOURCES[name].files, contents, strict=True)

@@ -1,7 +1,8 @@
-"""A download is the complete published file or nothing, and continues an interrupted one."""
+"""Downloads are complete or absent, verified, and continued after an interruption."""
 
 from __future__ import annotations
 
+import errno
 import os
 import threading
 from dataclasses import replace
@@ -34,7 +35,7 @@ def visible(cache: Path) -> list[str]:
     return sorted(path.name for path in cache.rglob("*") if not path.name.startswith("."))
 
 
-def test_a_download_is_the_file_and_may_be_read_by_everyone(served: Served, cache: Path) -> None:
+def test_a_download_is_complete_and_readable_by_all_users(served: Served, cache: Path) -> None:
     old = os.umask(0o077)
     try:
         path = fetch("mnist")
@@ -46,7 +47,7 @@ def test_a_download_is_the_file_and_may_be_read_by_everyone(served: Served, cach
     assert visible(cache) == ["mnist.npz"]
 
 
-def test_fetching_again_asks_nobody(served: Served) -> None:
+def test_fetching_again_sends_no_request(served: Served) -> None:
     fetch("mnist")
     fetch("mnist")
     assert served.asked == [None]
@@ -59,7 +60,7 @@ def test_an_interrupted_download_is_continued(served: Served, part: Path) -> Non
         fetch("mnist")
     kept = part.stat().st_size
     assert part.read_bytes() == CONTENT[:kept]
-    assert kept > 1_990_000, "pooch's retry continued, too"
+    assert kept > 1_990_000, "pooch's retry continues, too"
     served.breaks_after = None
     assert fetch("mnist", progress=lambda *step: steps.append(step)).read_bytes() == CONTENT
     assert served.asked[0] is None
@@ -68,7 +69,9 @@ def test_an_interrupted_download_is_continued(served: Served, part: Path) -> Non
     assert not part.exists()
 
 
-def test_a_server_without_ranges_begins_again(served: Served, part: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_server_without_ranges_restarts_the_download(
+    served: Served, part: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("accelbench.workloads.data.download.RATE_S", 0)
     monkeypatch.setattr("accelbench.workloads.data.download.SLOWEST", 0)  # only a negative rate is too slow
     served.ranges = False
@@ -76,12 +79,12 @@ def test_a_server_without_ranges_begins_again(served: Served, part: Path, monkey
     assert fetch("mnist").read_bytes() == CONTENT
 
 
-def test_a_server_that_does_not_say_how_much_it_sends_is_no_hindrance(served: Served) -> None:
+def test_a_response_without_length_is_accepted(served: Served) -> None:
     served.length_known = False
     assert fetch("mnist").read_bytes() == CONTENT
 
 
-def test_half_of_an_older_file_is_noticed_and_replaced(served: Served, part: Path) -> None:
+def test_a_part_of_an_older_file_is_replaced(served: Served, part: Path) -> None:
     part.write_bytes(b"older" * 1000)
     assert fetch("mnist").read_bytes() == CONTENT
     assert served.asked == ["bytes=5000-", None]
@@ -103,18 +106,16 @@ def test_wrong_bytes_are_requested_twice_and_not_kept(served: Served, part: Path
     assert visible(cache) == []
 
 
-def test_a_page_that_is_gone_is_one_line(served: Served, cache: Path) -> None:
+def test_a_missing_page_is_reported_in_one_line(served: Served, cache: Path) -> None:
     served.files.clear()
-    with pytest.raises(DataError, match="404 Not Found") as raised:
+    with pytest.raises(DataError, match="404") as raised:
         fetch("mnist")
     assert "\n" not in str(raised.value)
     assert visible(cache) == []
 
 
 @pytest.mark.parametrize("begun", [0, 1000])
-def test_a_server_that_announces_more_than_the_file_has_is_cut_off(
-    served: Served, part: Path, cache: Path, begun: int
-) -> None:
+def test_a_server_that_announces_too_many_bytes_is_cut_off(served: Served, part: Path, cache: Path, begun: int) -> None:
     part.write_bytes(CONTENT[:begun])
     served.files["mnist.npz"] = CONTENT * 10
     with pytest.raises(DataError, match="3,145,728"):
@@ -124,7 +125,7 @@ def test_a_server_that_announces_more_than_the_file_has_is_cut_off(
 
 
 @pytest.mark.parametrize("size", [len(CONTENT), None], ids=["size stated", "size not stated"])
-def test_a_server_that_never_stops_is_cut_off(
+def test_a_server_that_sends_too_many_bytes_is_cut_off(
     server: Served, monkeypatch: pytest.MonkeyPatch, cache: Path, size: int | None
 ) -> None:
     monkeypatch.setattr("accelbench.workloads.data.sources.MOST_BYTES", 2 * len(CONTENT))
@@ -138,7 +139,7 @@ def test_a_server_that_never_stops_is_cut_off(
 
 
 @pytest.mark.parametrize("length_known", [True, False])
-def test_a_server_that_trickles_is_left_and_what_came_is_kept(
+def test_a_slow_transfer_is_aborted_and_its_bytes_are_kept(
     served: Served, monkeypatch: pytest.MonkeyPatch, part: Path, length_known: bool
 ) -> None:
     monkeypatch.setattr("accelbench.workloads.data.download.RATE_S", 0.2)
@@ -150,7 +151,7 @@ def test_a_server_that_trickles_is_left_and_what_came_is_kept(
     assert part.stat().st_size > 0
 
 
-def test_a_server_that_falls_silent_is_left(served: Served, monkeypatch: pytest.MonkeyPatch, part: Path) -> None:
+def test_a_stalled_transfer_is_aborted(served: Served, monkeypatch: pytest.MonkeyPatch, part: Path) -> None:
     monkeypatch.setattr("accelbench.workloads.data.download.TIMEOUT_S", (10, 0.2))
     served.stalls_after = 100_000
     with pytest.raises(DataError, match="ConnectionError"):
@@ -159,26 +160,28 @@ def test_a_server_that_falls_silent_is_left(served: Served, monkeypatch: pytest.
     assert CONTENT.startswith(part.read_bytes())
 
 
-def test_no_network_says_how_to_do_without(monkeypatch: pytest.MonkeyPatch, cache: Path) -> None:
+def test_without_network_the_error_names_the_option_for_a_local_file(
+    monkeypatch: pytest.MonkeyPatch, cache: Path
+) -> None:
     declare(monkeypatch, "mnist", CONTENT, url=NOWHERE)
-    with pytest.raises(DataError, match=r"ConnectionError.*--from FILE"):
+    with pytest.raises(DataError, match=r"ConnectionError.*--from"):
         fetch("mnist")
 
 
-def test_a_full_disk_is_named_and_what_arrived_is_kept(served: Served, part: Path) -> None:
+def test_a_full_disk_is_reported_and_the_arrived_bytes_are_kept(served: Served, part: Path) -> None:
     part.symlink_to("/dev/full")
-    with pytest.raises(DataError, match=r"No space left on device.*ACCELBENCH_DATA to a larger disk"):
+    with pytest.raises(DataError, match=rf"{os.strerror(errno.ENOSPC)}.*ACCELBENCH_DATA"):
         fetch("mnist")
 
 
 @pytest.mark.usefixtures("plain_user")
-def test_a_folder_that_may_not_be_written_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_read_only_folder_is_reported_with_a_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ACCELBENCH_DATA", "/usr/accelbench")
-    with pytest.raises(DataError, match=r"cannot fetch mnist: Permission denied.*folder that you may write to"):
+    with pytest.raises(DataError, match=rf"mnist: {os.strerror(errno.EACCES)}.*ACCELBENCH_DATA"):
         fetch("mnist")
 
 
-def test_two_fetches_at_once_download_once(served: Served) -> None:
+def test_concurrent_fetches_download_once(served: Served) -> None:
     served.gate = threading.Event()
     told: list[str] = []
 
@@ -186,7 +189,7 @@ def test_two_fetches_at_once_download_once(served: Served) -> None:
         def progress(what: str, done: int, total: int | None) -> None:
             told.append(what)
             assert served.gate is not None
-            served.gate.set()  # only now may the first one go on
+            served.gate.set()  # the first fetch continues only now
 
         fetch("mnist", progress=progress)
 
@@ -198,6 +201,6 @@ def test_two_fetches_at_once_download_once(served: Served) -> None:
     waiting.start()
     waiting.join(60)
     first.join(60)
-    assert told[0] == "waiting for another process that fetches mnist"
+    assert told[0].startswith("waiting")
     assert served.asked == [None]
     assert SOURCES["mnist"].path.read_bytes() == CONTENT

@@ -1,7 +1,9 @@
-"""A folder of one's own images is read whatever they are, and told apart from what cannot be trained on."""
+"""A user's folder of images is read in any format, and rejected if it is unusable."""
 
 from __future__ import annotations
 
+import errno
+import os
 from pathlib import Path
 
 import numpy as np
@@ -33,9 +35,9 @@ def folder(cache: Path) -> Path:
     return cache / "embryo"
 
 
-def test_without_a_folder_the_images_are_synthetic_and_say_so() -> None:
+def test_without_a_folder_the_images_are_synthetic() -> None:
     embryos = load_embryos(size=32, train=90, held_out=30)
-    assert embryos.source == "synthetic: 120 drawn embryos of 1 to 5 cells, seed 1"
+    assert embryos.source.startswith("synthetic: 120 ")
     assert embryos.synthetic
     assert (embryos.x_train.shape, embryos.x_test.shape) == ((90, 32, 32), (30, 32, 32))
     assert embryos.x_train.dtype == np.uint8
@@ -43,7 +45,7 @@ def test_without_a_folder_the_images_are_synthetic_and_say_so() -> None:
     assert embryos.classes == ("1", "2", "3", "4", "5")
 
 
-def test_synthetic_images_are_the_same_for_a_seed_and_no_two_are_alike() -> None:
+def test_synthetic_images_depend_on_the_seed_and_are_all_different() -> None:
     first, again, other = (draw_cells(40, 24, seed) for seed in (1, 1, 2))
     assert np.array_equal(first[0], again[0])
     assert np.array_equal(first[1], again[1])
@@ -51,7 +53,7 @@ def test_synthetic_images_are_the_same_for_a_seed_and_no_two_are_alike() -> None
     assert len({image.tobytes() for image in first[0]}) == 40
 
 
-def test_synthetic_images_use_the_range_of_brightness_and_hide_no_class_in_their_mean() -> None:
+def test_synthetic_images_use_the_brightness_range_and_the_mean_does_not_reveal_the_class() -> None:
     images, cells = draw_cells(1_000, 48, seed=4)
     assert images.std(axis=(1, 2)).min() > 5, "an empty image"
     assert np.mean(images == 255) < 0.02
@@ -59,10 +61,10 @@ def test_synthetic_images_use_the_range_of_brightness_and_hide_no_class_in_their
     means = images.mean(axis=(1, 2))
     nearest = np.array([means[cells == count].mean() for count in range(1, 6)])
     guessed = 1 + np.abs(means[:, np.newaxis] - nearest).argmin(axis=1)
-    assert np.mean(guessed == cells) < 0.35, "counting is no more than measuring brightness"
+    assert np.mean(guessed == cells) < 0.35, "the mean brightness reveals the number of cells"
 
 
-def test_own_images_of_every_kind_become_grey_and_of_one_size(folder: Path) -> None:
+def test_own_images_of_any_kind_become_greyscale_and_equal_in_size(folder: Path) -> None:
     picture(folder / "one cell" / "colour.jpg", "RGB", (33, 20))
     picture(folder / "one cell" / "alpha.png", "RGBA", (100, 100))
     picture(folder / "one cell" / "palette.gif", "P")
@@ -83,7 +85,7 @@ def test_own_images_of_every_kind_become_grey_and_of_one_size(folder: Path) -> N
     assert np.bincount(embryos.y_test).tolist() == [3, 2]
 
 
-def test_sixteen_bits_are_not_cut_off(folder: Path, cache: Path) -> None:
+def test_sixteen_bit_images_keep_their_range(folder: Path, cache: Path) -> None:
     ramp = np.tile(np.linspace(0, 65_535, 64).astype(np.uint16), (64, 1))
     for name in ("a", "b"):
         for number in range(2):
@@ -96,7 +98,7 @@ def test_sixteen_bits_are_not_cut_off(folder: Path, cache: Path) -> None:
     assert abs(int(image[0, 32]) - 128) < 4
 
 
-def test_the_held_out_fifth_is_the_same_every_time(folder: Path) -> None:
+def test_the_held_out_fifth_is_reproducible(folder: Path) -> None:
     first, again = load_embryos(), load_embryos()
     assert np.array_equal(first.x_test, again.x_test)
     assert np.bincount(first.y_test).tolist() == [2, 1]
@@ -104,7 +106,7 @@ def test_the_held_out_fifth_is_the_same_every_time(folder: Path) -> None:
 
 
 @given(st.lists(st.text("abcdefgh0123é", min_size=1, max_size=6), min_size=2, max_size=60, unique=True), st.randoms())
-def test_every_image_is_on_one_side_whatever_the_order(names: list[str], random: object) -> None:
+def test_each_image_is_in_one_part_regardless_of_order(names: list[str], random: object) -> None:
     files = [Path("folder") / f"{name}.png" for name in names]
     kept, held = hold_out(files)
     assert sorted(kept + held) == sorted(files)
@@ -169,18 +171,18 @@ def dangling(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("spoil", "message"),
     [
-        (broken, r"cannot read the image .*one cell/broken\.png: .*remove or replace it"),
-        (cut_short, r"cannot read the image .*one cell/short\.jpg: .*truncated"),
-        (single_image, r"three cells holds a single image"),
-        (empty_class, r"three cells holds no images: known kinds are .*\.png"),
-        (single_class, r"embryo holds a single class, one cell"),
-        (no_classes, r"embryo holds images, but no folder per class: put them into .*CLASS/IMAGE"),
+        (broken, r"one cell/broken\.png"),
+        (cut_short, r"one cell/short\.jpg"),
+        (single_image, r"three cells holds a single"),
+        (empty_class, r"three cells holds no images.*\.png"),
+        (single_class, r"embryo .*\bone cell\b"),
+        (no_classes, r"embryo holds images, .*CLASS/IMAGE"),
         (nothing, r"embryo holds no images"),
-        (a_file, r"cannot read .*embryo: Not a directory"),
-        (dangling, r"cannot read .*embryo: No such file"),
+        (a_file, rf"embryo: {os.strerror(errno.ENOTDIR)}"),
+        (dangling, rf"embryo: {os.strerror(errno.ENOENT)}"),
     ],
 )
-def test_a_folder_that_cannot_be_trained_on_is_one_line(folder: Path, spoil: object, message: str) -> None:
+def test_an_unusable_folder_is_reported_in_one_line(folder: Path, spoil: object, message: str) -> None:
     assert callable(spoil)
     spoil(folder)
     with pytest.raises(DataError, match=message) as raised:
@@ -189,8 +191,8 @@ def test_a_folder_that_cannot_be_trained_on_is_one_line(folder: Path, spoil: obj
 
 
 @pytest.mark.parametrize("which", [".", "one cell", "one cell/3.png"])
-def test_what_may_not_be_read_is_named(folder: Path, which: str, request: pytest.FixtureRequest) -> None:
+def test_an_unreadable_path_is_named(folder: Path, which: str, request: pytest.FixtureRequest) -> None:
     (folder / which).chmod(0)
     request.getfixturevalue("plain_user")
-    with pytest.raises(DataError, match=rf"cannot read .*{(folder / which).name}: .*Permission denied"):
+    with pytest.raises(DataError, match=rf"{(folder / which).name}: .*{os.strerror(errno.EACCES)}"):
         load_embryos()

@@ -1,10 +1,12 @@
-"""Archives are unpacked all or nothing, and later damage is found, named and repaired."""
+"""Archives are unpacked atomically; damage is detected, reported and repaired."""
 
 from __future__ import annotations
 
+import errno
 import io
 import os
 import pwd
+import re
 import tarfile
 from dataclasses import replace
 from pathlib import Path
@@ -30,7 +32,7 @@ def tree(folder: Path) -> list[str]:
     return sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file())
 
 
-def test_two_archives_become_one_folder_without_litter(pets: Served, cache: Path) -> None:
+def test_two_archives_are_unpacked_into_one_folder_without_macos_metadata(pets: Served, cache: Path) -> None:
     assert fetch("pets") == cache / "pets"
     assert tree(cache / "pets") == [
         SUMS,
@@ -46,23 +48,23 @@ def test_two_archives_become_one_folder_without_litter(pets: Served, cache: Path
     assert state(SOURCES["pets"]).word == "complete"
 
 
-def test_every_user_may_read_what_was_unpacked(pets: Served, cache: Path) -> None:
+def test_unpacked_files_are_readable_by_all_users(pets: Served, cache: Path) -> None:
     fetch("pets")
     for path in (cache / "pets").rglob("*"):
         assert path.stat().st_mode & 0o777 == (0o755 if path.is_dir() else 0o644), path
     assert (cache / "pets").stat().st_mode & 0o777 == 0o755
 
 
-def test_the_sums_are_in_the_form_that_sha256sum_reads(pets: Served, cache: Path) -> None:
+def test_the_checksum_list_is_readable_by_sha256sum(pets: Served, cache: Path) -> None:
     fetch("pets")
     assert os.system(f"cd '{cache}/pets' && sha256sum --check --quiet {SUMS}") == 0
 
 
-def test_the_second_archive_is_continued_and_the_first_not_fetched_again(pets: Served, cache: Path) -> None:
+def test_a_fetch_continues_with_the_missing_archive(pets: Served, cache: Path) -> None:
     annotations = pets.files.pop("pets-annotations.tar.gz")
     with pytest.raises(DataError, match="404"):
         fetch("pets")
-    assert not (cache / "pets").exists(), "half a data set"
+    assert not (cache / "pets").exists(), "a partial data set"
     found = state(SOURCES["pets"])
     assert found.word == "partial"
     pets.files["pets-annotations.tar.gz"] = annotations
@@ -71,7 +73,7 @@ def test_the_second_archive_is_continued_and_the_first_not_fetched_again(pets: S
     assert pets.asked == [None]
 
 
-def test_an_archive_may_be_deleted_once_it_is_unpacked(pets: Served, cache: Path) -> None:
+def test_an_archive_may_be_deleted_after_unpacking(pets: Served, cache: Path) -> None:
     fetch("pets")
     for archive in (cache / "archives").iterdir():
         archive.unlink()
@@ -85,14 +87,16 @@ def test_an_archive_may_be_deleted_once_it_is_unpacked(pets: Served, cache: Path
     ("file", "content", "named"),
     [
         ("pets/images/pug_2.jpg", b"changed", "images/pug_2.jpg was changed"),
-        ("pets/images/pug_2.jpg", None, "images/pug_2.jpg: No such file"),
+        ("pets/images/pug_2.jpg", None, f"images/pug_2.jpg: {os.strerror(errno.ENOENT)}"),
         ("pets/annotations/list.txt", b"", "annotations/list.txt was changed"),
-        (f"pets/{SUMS}", b"", "images is not in SHA256SUMS and 3 more"),
-        (f"pets/{SUMS}", b"\xff", "SHA256SUMS cannot be read"),
-        ("archives/pets-images.tar.gz", b"corrupt", "archives/pets-images.tar.gz was changed"),
+        (f"pets/{SUMS}", b"", "and 3 more"),
+        (f"pets/{SUMS}", b"\xff", "SHA256SUMS"),
+        ("archives/pets-images.tar.gz", b"corrupt", "archives/pets-images.tar.gz"),
     ],
 )
-def test_damage_is_named_and_mended(pets: Served, cache: Path, file: str, content: bytes | None, named: str) -> None:
+def test_damage_is_reported_and_repaired(
+    pets: Served, cache: Path, file: str, content: bytes | None, named: str
+) -> None:
     fetch("pets")
     if content is None:
         (cache / file).unlink()
@@ -101,12 +105,12 @@ def test_damage_is_named_and_mended(pets: Served, cache: Path, file: str, conten
     found = state(SOURCES["pets"])
     assert found.word == "corrupt"
     assert named in found.detail
-    assert "'accelbench data fetch pets' repairs it" in found.detail
+    assert "'accelbench data fetch pets'" in found.detail
     fetch("pets")
     assert state(SOURCES["pets"]).word == "complete"
 
 
-def test_damage_to_what_was_unpacked_is_mended_without_the_network(pets: Served, cache: Path) -> None:
+def test_damage_to_unpacked_files_is_repaired_without_network(pets: Served, cache: Path) -> None:
     fetch("pets")
     (cache / "pets/images/pug_2.jpg").unlink()
     pets.asked.clear()
@@ -115,18 +119,18 @@ def test_damage_to_what_was_unpacked_is_mended_without_the_network(pets: Served,
     assert pets.asked == []
 
 
-def test_a_folder_of_the_users_own_is_left_alone(pets: Served, cache: Path) -> None:
+def test_a_users_own_folder_is_not_changed(pets: Served, cache: Path) -> None:
     own = cache / "pets" / "images"
     own.mkdir(parents=True)
     (own / "mine.jpg").write_bytes(b"mine")
-    with pytest.raises(DataError, match=r"pets was not made by 'accelbench data fetch pets': move it away"):
+    with pytest.raises(DataError, match=r"/pets .*'accelbench data fetch pets'"):
         fetch("pets")
     assert (own / "mine.jpg").read_bytes() == b"mine"
-    assert pets.asked == [], "800 MB are downloaded before that is said"
-    assert "not made by" in state(SOURCES["pets"]).detail
+    assert pets.asked == [], "800 MB would be downloaded before the error"
+    assert state(SOURCES["pets"]).word == "corrupt"
 
 
-def test_what_a_killed_fetch_left_is_swept_away(pets: Served, cache: Path) -> None:
+def test_leftovers_of_a_killed_fetch_are_removed(pets: Served, cache: Path) -> None:
     (cache / ".pets-killed" / "new").mkdir(parents=True)
     fetch("pets")
     assert not (cache / ".pets-killed").exists()
@@ -142,7 +146,7 @@ def test_an_archive_cannot_write_outside_its_folder(
         paths = [tmp_path / f"given {place}" for place in range(len(contents))]
         for path, given in zip(paths, contents, strict=True):
             path.write_bytes(given)
-        with pytest.raises(DataError, match=r"outside of the data set's folder"):
+        with pytest.raises(DataError, match=re.escape(repr(name))):
             fetch(set_, paths)
         assert sorted(path.name for path in cache.iterdir() if not path.name.endswith(".lock")) == ["archives"]
         assert not list(tmp_path.rglob("outside.txt"))
@@ -163,7 +167,7 @@ def test_links_and_devices_are_not_unpacked(monkeypatch: pytest.MonkeyPatch, tmp
     assert not any(os.path.lexists(cache / "pets" / name) for name in ("images", "hard", "null"))
 
 
-def test_the_archive_inside_the_archive_is_unpacked_and_serves_alone(
+def test_an_archive_inside_an_archive_is_unpacked_and_accepted_by_itself(
     monkeypatch: pytest.MonkeyPatch, cache: Path, tmp_path: Path
 ) -> None:
     outer, inner = har_zip()
@@ -183,9 +187,7 @@ def test_the_archive_inside_the_archive_is_unpacked_and_serves_alone(
     assert not any("MACOSX" in name or "DS_Store" in name for name in trees[0])
 
 
-def test_given_files_are_recognised_by_what_they_are(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, cache: Path
-) -> None:
+def test_given_files_are_identified_by_content(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, cache: Path) -> None:
     images, annotations = pets_tars()
     declare(monkeypatch, "pets", images, annotations)
     (tmp_path / "a").write_bytes(annotations)
@@ -205,28 +207,24 @@ def test_a_given_folder_is_searched_for_the_published_names(monkeypatch: pytest.
     )
     stick = tmp_path / "stick"
     stick.mkdir()
-    with pytest.raises(DataError, match=r"stick contains none of annotations\.tar\.gz, images\.tar\.gz"):
+    with pytest.raises(DataError, match=r"stick .*annotations\.tar\.gz, images\.tar\.gz"):
         fetch("pets", [stick])
     (stick / "images.tar.gz").write_bytes(images)
     (stick / "annotations.tar.gz").write_bytes(annotations)
     assert fetch("pets", [stick]).is_dir()
 
 
-def test_a_given_file_that_is_another_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, cache: Path) -> None:
+def test_an_unrelated_given_file_is_rejected(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, cache: Path) -> None:
     declare(monkeypatch, "mnist", b"digits")
     (tmp_path / "other.npz").write_bytes(b"other")
-    with pytest.raises(
-        DataError, match=r"other\.npz is not mnist: its SHA-256 is [0-9a-f]{64}, expected [0-9a-f]{64}$"
-    ):
+    with pytest.raises(DataError, match=r"other\.npz is not mnist: .*[0-9a-f]{64}, .*[0-9a-f]{64}$"):
         fetch("mnist", [tmp_path / "other.npz"])
-    with pytest.raises(DataError, match="No such file"):
+    with pytest.raises(DataError, match=os.strerror(errno.ENOENT)):
         fetch("mnist", [tmp_path / "missing.npz"])
     assert not cache.exists()
 
 
-def test_a_local_copy_serves_a_machine_without_a_network(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, cache: Path
-) -> None:
+def test_a_local_copy_replaces_a_download(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, cache: Path) -> None:
     declare(monkeypatch, "mnist", b"digits")
     (tmp_path / "copied").write_bytes(b"digits")
     cache.mkdir()
@@ -238,7 +236,7 @@ def test_a_local_copy_serves_a_machine_without_a_network(
     assert sorted(file.name for file in cache.iterdir()) == [".mnist.lock", "mnist.npz"]
 
 
-def test_without_a_home_directory_the_offline_data_serves(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_without_a_home_directory_the_offline_data_is_used(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     def no_entry(user: int) -> None:
         raise KeyError(user)
 
@@ -248,25 +246,25 @@ def test_without_a_home_directory_the_offline_data_serves(monkeypatch: pytest.Mo
     monkeypatch.chdir(tmp_path)
     assert len(load_mnist().x_train) == 4500
     assert len(load_har().x_train) > 4000
-    with pytest.raises(DataError, match=f"no home directory.*{CACHE_VARIABLE}"):
+    with pytest.raises(DataError, match=CACHE_VARIABLE):
         fetch("mnist")
-    assert "no home directory" in state(SOURCES["mnist"]).detail
+    assert CACHE_VARIABLE in state(SOURCES["mnist"]).detail
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_data_folder_that_may_not_be_entered_holds_nothing(cache: Path, request: pytest.FixtureRequest) -> None:
+def test_a_data_folder_without_permission_counts_as_empty(cache: Path, request: pytest.FixtureRequest) -> None:
     cache.mkdir()
     cache.chmod(0)
     request.getfixturevalue("plain_user")
     assert not SOURCES["mnist"].present
     found = state(SOURCES["mnist"])
-    assert (found.word, found.detail) == ("absent", f"cannot read {cache}: Permission denied")
+    assert (found.word, found.detail) == ("absent", f"cannot read {cache}: {os.strerror(errno.EACCES)}")
 
 
 @pytest.mark.parametrize("folder", ["/proc/accelbench", "/dev/null/accelbench", "/dev/null"])
-def test_a_data_folder_that_cannot_be_is_one_line(folder: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_impossible_data_folder_is_reported_in_one_line(folder: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(CACHE_VARIABLE, folder)
-    with pytest.raises(DataError, match=r"^cannot fetch mnist: .*") as raised:
+    with pytest.raises(DataError, match="mnist: ") as raised:
         fetch("mnist")
     assert "\n" not in str(raised.value)
 
@@ -274,18 +272,18 @@ def test_a_data_folder_that_cannot_be_is_one_line(folder: str, monkeypatch: pyte
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("minst", "did you mean 'mnist'"),
-        ("pet", "did you mean 'pets'"),
-        ("cifar", r"there is: mnist, imdb, har, pets"),
-        ("embryo", r"a folder of your own images.*embryo/CLASS/IMAGE"),
+        ("minst", "'mnist'"),
+        ("pet", "'pets'"),
+        ("cifar", "mnist, imdb, har, pets"),
+        ("embryo", "embryo/CLASS/IMAGE"),
     ],
 )
-def test_an_unknown_data_set_is_told_from_the_known_ones(name: str, message: str) -> None:
+def test_an_unknown_data_set_is_reported_with_the_known_ones(name: str, message: str) -> None:
     with pytest.raises(DataError, match=message):
         find(name)
 
 
-def test_the_published_sums_are_sums(cache: Path) -> None:
+def test_published_checksums_have_the_right_form(cache: Path) -> None:
     for source in SOURCES.values():
         for file in source.files:
             assert all(len(sum_) == 64 and int(sum_, 16) for sum_ in file.sums)
@@ -293,22 +291,20 @@ def test_the_published_sums_are_sums(cache: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", ["pipe", "device", "folder's pipe"])
-def test_what_is_no_regular_file_is_not_taken(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, cache: Path, kind: str
-) -> None:
+def test_special_files_are_rejected(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, cache: Path, kind: str) -> None:
     declare(monkeypatch, "mnist", b"digits")
     place = tmp_path / "mnist.npz"
     if kind == "device":
         place.symlink_to("/dev/zero")
     else:
         os.mkfifo(place)
-    with pytest.raises(DataError, match=r"Not a regular file: .*mnist\.npz|contains none of mnist\.npz"):
+    with pytest.raises(DataError, match=r"[Nn]o.* mnist\.npz|regular file: .*mnist\.npz"):
         fetch("mnist", [tmp_path if kind == "folder's pipe" else place])
     assert not cache.exists()
 
 
 @pytest.mark.parametrize("name", ["pets/images/mine.jpg", "pets/mine/pug_2.jpg", "pets/link"])
-def test_what_does_not_belong_to_a_set_is_named_and_never_removed(pets: Served, cache: Path, name: str) -> None:
+def test_additional_files_are_reported_and_never_removed(pets: Served, cache: Path, name: str) -> None:
     fetch("pets")
     mine = cache / name
     mine.parent.mkdir(exist_ok=True)
@@ -319,9 +315,9 @@ def test_what_does_not_belong_to_a_set_is_named_and_never_removed(pets: Served, 
     (cache / "pets" / "images" / ".DS_Store").write_bytes(b"left by a file manager")
     found = state(SOURCES["pets"])
     assert (found.word, name.removeprefix("pets/") in found.detail) == ("extended", True)
-    assert fetch("pets") == cache / "pets", "it can be trained on"
+    assert fetch("pets") == cache / "pets", "an extended set is usable"
     (cache / "pets" / "images" / "pug_2.jpg").write_bytes(b"changed")
-    with pytest.raises(DataError, match=r"also contains .*: move it away"):
+    with pytest.raises(DataError, match=re.escape(name.removeprefix("pets/"))):
         fetch("pets")
     assert mine.exists()
     assert sorted(path.name for path in cache.iterdir()) == [".pets.lock", "archives", "pets"]
@@ -330,7 +326,7 @@ def test_what_does_not_belong_to_a_set_is_named_and_never_removed(pets: Served, 
     assert state(SOURCES["pets"]).word == "complete"
 
 
-def test_a_list_of_sums_that_was_changed_with_its_file_is_found_out(pets: Served, cache: Path) -> None:
+def test_a_checksum_list_changed_together_with_its_file_is_detected(pets: Served, cache: Path) -> None:
     fetch("pets")
     image, sums = cache / "pets/images/pug_2.jpg", cache / "pets" / SUMS
     before = sha256(image.read_bytes())
@@ -338,29 +334,30 @@ def test_a_list_of_sums_that_was_changed_with_its_file_is_found_out(pets: Served
     sums.write_text(sums.read_text().replace(before, sha256(b"changed")))
     found = state(SOURCES["pets"])
     assert found.word == "corrupt"
-    assert "images/pug_2.jpg is not in SHA256SUMS" in found.detail
+    assert "images/pug_2.jpg" in found.detail
     fetch("pets")
     assert image.read_bytes() != b"changed"
     (cache / "pets" / "added").write_bytes(b"added")
     sums.write_text(f"{sums.read_text()}{sha256(b'added')}  added\n")
-    assert "added is in SHA256SUMS and in none of the archives" in state(SOURCES["pets"]).detail
+    found = state(SOURCES["pets"])
+    assert found.word == "corrupt"
+    assert found.detail.startswith("added ")
 
 
-def test_without_its_archives_a_set_is_as_whole_as_its_own_list_says(pets: Served, cache: Path) -> None:
+def test_without_archives_a_set_is_verified_by_its_checksum_list(pets: Served, cache: Path) -> None:
     fetch("pets")
     assert state(SOURCES["pets"]).detail == str(cache / "pets")
     for archive in (cache / "archives").iterdir():
         archive.unlink()
     found = state(SOURCES["pets"])
-    assert (found.word, found.detail) == (
-        "complete",
-        f"{cache / 'pets'}, by the sums taken when it was unpacked: SHA256SUMS",
-    )
+    assert found.word == "complete"
+    assert found.detail.startswith(f"{cache / 'pets'}, ")
+    assert found.detail.endswith(SUMS)
 
 
-def test_a_file_that_became_a_pipe_is_damage_and_nothing_waits_for_it(pets: Served, cache: Path) -> None:
+def test_a_file_replaced_by_a_pipe_is_reported_without_blocking(pets: Served, cache: Path) -> None:
     fetch("pets")
     image = cache / "pets/images/pug_2.jpg"
     image.unlink()
     os.mkfifo(image)
-    assert "images/pug_2.jpg: Not a regular file" in state(SOURCES["pets"]).detail
+    assert "images/pug_2.jpg: " in state(SOURCES["pets"]).detail

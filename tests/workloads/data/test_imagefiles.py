@@ -1,7 +1,9 @@
-"""A folder like ImageNet's is listed, as images or as records, and what is wrong with it is said."""
+"""ImageNet-like folders of images or records are listed, and errors name the affected path."""
 
 from __future__ import annotations
 
+import errno
+import os
 from pathlib import Path
 
 import pytest
@@ -19,12 +21,12 @@ def folder(cache: Path) -> Path:
     return cache / "imagenet"
 
 
-def test_without_a_folder_there_is_nothing(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_folder_the_result_is_none(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert image_folder() is None
     assert image_folder(cache / "elsewhere") is None
 
 
-def test_images_are_listed_with_their_classes_in_order(folder: Path) -> None:
+def test_images_are_listed_with_sorted_classes(folder: Path) -> None:
     found = image_folder()
     assert isinstance(found, ImageFolder)
     assert found.source == f"6 + 4 images of the folder {folder.name}, 2 classes"
@@ -36,10 +38,10 @@ def test_images_are_listed_with_their_classes_in_order(folder: Path) -> None:
     assert image_folder(folder).source == found.source  # type: ignore[union-attr]
 
 
-def test_a_class_that_nothing_is_held_out_of_keeps_its_number(folder: Path) -> None:
+def test_a_class_without_held_out_images_keeps_its_number(folder: Path) -> None:
     (folder / "val" / "n00").mkdir()
     (folder / "val" / "n00" / "a.png").touch()
-    with pytest.raises(DataError, match=r"val has a class that .*train has not: n00"):
+    with pytest.raises(DataError, match=r"\bval .*\btrain: n00"):
         image_folder()
     (folder / "train" / "n00").mkdir()
     (folder / "train" / "n00" / "a.png").touch()
@@ -65,29 +67,29 @@ def test_records_are_listed(cache: Path) -> None:
 @pytest.mark.parametrize(
     ("remove", "message"),
     [
-        ("val/n01", r"val holds a single class, n02"),
+        ("val/n01", r"\bval .*\bn02\b"),
         ("train/n01/*", r"train/n01 holds no images"),
-        ("val", r"imagenet needs the folders train and val .*, or train-\* records"),
-        ("train", r"imagenet needs the folders train and val"),
+        ("val", r"\bval\b.* train-\*"),
+        ("train", r"\btrain\b.* train-\*"),
     ],
 )
-def test_what_is_missing_is_named(folder: Path, remove: str, message: str) -> None:
+def test_a_missing_part_is_named(folder: Path, remove: str, message: str) -> None:
     for path in sorted([*folder.glob(remove), *folder.glob(f"{remove}/**/*")], reverse=True):
         path.unlink() if path.is_file() else path.rmdir()
     with pytest.raises(DataError, match=message):
         image_folder()
 
 
-def test_unsorted_validation_images_are_said_to_need_folders(folder: Path) -> None:
+def test_validation_images_outside_of_class_folders_are_reported(folder: Path) -> None:
     for path in sorted((folder / "val").rglob("*"), reverse=True):
         path.unlink() if path.is_file() else path.rmdir()
     (folder / "val" / "ILSVRC2012_val_00000001.JPEG").touch()
-    with pytest.raises(DataError, match="val holds images, but no folder per class"):
+    with pytest.raises(DataError, match=r"val holds images, .*CLASS/IMAGE"):
         image_folder()
 
 
-def test_a_folder_that_may_not_be_read_is_named(folder: Path, request: pytest.FixtureRequest) -> None:
+def test_a_folder_without_permission_is_named(folder: Path, request: pytest.FixtureRequest) -> None:
     folder.chmod(0)
     request.getfixturevalue("plain_user")
-    with pytest.raises(DataError, match=r"cannot read .*imagenet: Permission denied"):
+    with pytest.raises(DataError, match=rf"imagenet: {os.strerror(errno.EACCES)}"):
         image_folder()

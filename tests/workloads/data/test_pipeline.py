@@ -1,4 +1,4 @@
-"""The model sees the same examples in the same order on every backend, however many workers make them."""
+"""The order of examples is the same on every backend and for any number of workers."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def point(backend: str, seed: int = 3, **params: int) -> Point:
 
 
 class Squares:
-    """Examples that are made one by one."""
+    """Examples produced one by one."""
 
     def __init__(self, count: int) -> None:
         self.count = count
@@ -43,7 +43,7 @@ class Squares:
 
 
 class SquaresOfTwo(Squares):
-    """Examples whose first thread waits for a second one: a fast thread could make all batches alone."""
+    """Examples that make the first thread wait for a second one, as a fast thread could produce all batches."""
 
     def __init__(self, count: int) -> None:
         super().__init__(count)
@@ -64,12 +64,10 @@ class SquaresOfTwo(Squares):
     epochs=st.integers(1, 3),
     backend=st.sampled_from(installed_backends()),
 )
-def test_every_epoch_shows_full_batches_of_different_examples(
-    count: int, batch: int, epochs: int, backend: str
-) -> None:
+def test_every_epoch_has_full_batches_of_different_examples(count: int, batch: int, epochs: int, backend: str) -> None:
     arrays = np.arange(count), np.arange(count) * 2
     if batch > count:
-        with pytest.raises(Skip, match=f"a batch of {batch} is more than the {count} examples"):
+        with pytest.raises(Skip, match=rf"\bbatch={batch}\b.*\b{count}\b"):
             feed(point(backend), arrays, batch=batch, epochs=epochs)
         return
     fed = feed(point(backend), arrays, batch=batch, epochs=epochs)
@@ -84,7 +82,7 @@ def test_every_epoch_shows_full_batches_of_different_examples(
 
 @pytest.mark.parametrize("backend", BACKENDS[1:])
 @pytest.mark.parametrize("workers", [1, 3])
-def test_backends_and_kinds_of_examples_agree_on_the_order(workers: int, backend: str) -> None:
+def test_the_order_is_the_same_for_all_backends_and_kinds_of_examples(workers: int, backend: str) -> None:
     numbers = np.arange(20)
     arrays = ({"number": np.stack([numbers, numbers], axis=1).astype(np.float32)}, numbers * numbers)
     orders = []
@@ -93,7 +91,7 @@ def test_backends_and_kinds_of_examples_agree_on_the_order(workers: int, backend
             fed = feed(point(framework, workers=workers, prefetch=4), examples, batch=4, epochs=2)
             orders.append([np.asarray(y).tolist() for _, y in fed.data])
     assert orders[0] == orders[1] == orders[2] == orders[3]
-    assert orders[0][:5] != orders[0][5:], "both epochs have one order"
+    assert orders[0][:5] != orders[0][5:], "both epochs have the same order"
     other = feed(point(backend, seed=4), arrays, batch=4, epochs=2)
     assert [np.asarray(y).tolist() for _, y in other.data] != orders[0]
 
@@ -107,14 +105,14 @@ def test_time_spent_in_the_pipeline_is_counted_as_input() -> None:
 
 
 @pytest.mark.parametrize("backend", BACKENDS[1:])
-def test_workers_are_threads_that_make_batches(backend: str) -> None:
+def test_batches_are_produced_by_worker_threads(backend: str) -> None:
     examples = SquaresOfTwo(32)
     list(feed(point(backend, workers=3, prefetch=6), examples, batch=2, epochs=2).data)
     assert len(examples.threads) > 1
     assert threading.current_thread().name not in examples.threads
 
 
-def test_a_feed_that_is_left_early_leaves_no_thread_behind() -> None:
+def test_closing_a_feed_early_ends_its_threads() -> None:
     data = feed(point("jax", workers=2, prefetch=2), Squares(100), batch=2, epochs=5).data
     next(data)
     data.close()
@@ -150,7 +148,7 @@ def losses(backend: str) -> list[float]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("backend", BACKENDS[1:])
-def test_the_same_seed_trains_alike_on_every_backend(backend: str) -> None:
+def test_losses_agree_on_every_backend(backend: str) -> None:
     reference = losses("tensorflow")
     assert losses(backend) == pytest.approx(reference, rel=1e-4)
     assert reference[2] < reference[0]

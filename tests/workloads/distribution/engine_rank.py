@@ -1,4 +1,4 @@
-"""One rank of a training by any framework: a job as JSON comes in, what was seen goes out as the last line."""
+"""One rank of a training run on any backend: reads a job as JSON, and prints the results as the last line."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from accelbench.profiling.records.point import Point
 from accelbench.workloads.language.sizes import SIZES
 
 FEW_BLOCKS = replace(SIZES["tiny"], blocks=2)
-"""The language model that `language` trains: every further block is compiled for seconds, and shares nothing else."""
+"""Model of `language`: further blocks add seconds of compilation, and no coverage."""
 
 
 def main() -> None:
@@ -29,7 +29,7 @@ def main() -> None:
 
 
 def prepared(name: str, backend: str, params: dict[str, Any]) -> Training:
-    """The benchmark at these values."""
+    """Return the prepared benchmark at these values."""
     benchmark = discover()[name]
     values = {axis: values[0] for axis, values in benchmark.axes_on("cpu").items()} | params
     task = benchmark.prepare(Point(name, "cpu", values, backend, seed=1))
@@ -42,7 +42,7 @@ def metrics(task: Training) -> dict[str, float]:
 
 
 def learn(backend: str, params: dict[str, Any]) -> dict[str, Any]:
-    """Train together, then exchange alone, then train apart in rank 0 only: if that waited, it would do so for ever."""
+    """Train; exchange without training; train without exchange in rank 0 only, which must not wait for other ranks."""
     task = prepared("learn", backend, params)
     found: dict[str, Any] = {"history": task.fit([]), "steps": DOING.steps, "stage": DOING.stage}
     found["metrics"] = metrics(task)
@@ -58,7 +58,7 @@ def learn(backend: str, params: dict[str, Any]) -> dict[str, Any]:
 
 
 def language(backend: str, params: dict[str, Any]) -> dict[str, Any]:
-    """Train a tiny language model for a few steps; return its losses, sums over its weights, and what they predict."""
+    """Train a tiny language model for a few steps; return losses, statistics of the weights, and quality."""
     import numpy as np
 
     SIZES["tiny"] = FEW_BLOCKS
@@ -74,7 +74,7 @@ def language(backend: str, params: dict[str, Any]) -> dict[str, Any]:
 
 
 def whole(value: Any) -> Any:
-    """Return all of an array whose parts the ranks may have."""
+    """Return the complete array, of which the ranks may hold parts."""
     import numpy as np
     from keras import ops
 
@@ -88,7 +88,7 @@ def whole(value: Any) -> Any:
 
 
 def here(value: Any) -> int:
-    """Return the bytes that this rank has of an array."""
+    """Return the bytes of this rank's part of an array."""
     if hasattr(value, "addressable_shards"):
         return sum(shard.data.nbytes for shard in value.addressable_shards)
     local = value.to_local() if hasattr(value, "to_local") else value
@@ -96,7 +96,7 @@ def here(value: Any) -> int:
 
 
 def normalised(backend: str, params: dict[str, Any]) -> dict[str, Any]:
-    """Train a network whose normalisation has a state without gradient; return its weights, and what it predicts."""
+    """Train a network with batch normalisation, which has state without gradients; return weights and predictions."""
     from accelbench.workloads.training.keras_model import use_backend
 
     point = Point("some", "cpu", {"batch": 8, "epochs": 2} | params, backend, seed=1)

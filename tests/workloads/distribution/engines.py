@@ -1,4 +1,4 @@
-"""Starts trainings of one and of several processes, and compares what they learnt."""
+"""Runs the same training in one and in several processes, and compares the results."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.conftest import ROOT, environment
 
 SECONDS = 240
 TOLERANCE = 1e-4
-"""The relative tolerance: float32 sums in another order differ by 1e-7, which Adam's steps widen."""
+"""Relative: the order of float32 sums changes results by 1e-7, which Adam's steps amplify."""
 
 Found = dict[str, Any]
 
@@ -23,12 +23,12 @@ Found = dict[str, Any]
 def start(
     what: str, backend: str, size: int, *, script: str = "engine_rank", **params: str | int
 ) -> list[subprocess.Popen[str]]:
-    """Start so many ranks at this job, which the script does."""
+    """Start `size` ranks of the script with this job."""
     addresses = [f"{LOCALHOST}:{free_port(LOCALHOST)}" for _ in range(size)]
     ranks = []
     for rank in range(size):
         place = {"rank": rank, "size": size, "local_rank": rank, "local_size": size, "addresses": addresses}
-        place |= {"secret": "known to these ranks", "trusted": True}
+        place |= {"secret": "shared by these ranks", "trusted": True}
         job = {
             "what": what,
             "backend": backend,
@@ -49,7 +49,7 @@ def start(
 
 
 def train(what: str, backend: str, size: int, *, script: str = "engine_rank", **params: str | int) -> list[Found]:
-    """Return what each of so many ranks found."""
+    """Return the results of all ranks."""
     ranks = start(what, backend, size, script=script, **params)
     try:
         spoken = [rank.communicate(timeout=SECONDS) for rank in ranks]
@@ -68,12 +68,12 @@ def learnt(metrics: dict[str, float]) -> dict[str, float]:
 
 
 def assert_learnt_alike(found: dict[str, float], alone: dict[str, float]) -> None:
-    """Make the comparison that replicas which learn together pass, and replicas by themselves do not."""
+    """Check that the weights agree; replicas without exchange fail this check."""
     assert learnt(found) == pytest.approx(learnt(alone), rel=TOLERANCE)
 
 
 def assert_shared_out(ranks: list[dict[str, float]], alone: dict[str, float]) -> None:
-    """Check that each rank's first batch is a part of that of one process, and that no example is in two."""
+    """Check that the ranks' first batches are disjoint, of equal size, and together the first batch of one process."""
     parts = [int(found["first_batch"]) for found in ranks]
     assert sum(parts) == int(alone["first_batch"])
     assert all(part.bit_count() == int(alone["first_batch"]).bit_count() // len(parts) for part in parts)

@@ -1,4 +1,4 @@
-"""One rank of a training by TensorFlow: a job as JSON comes in, what was seen goes out as the last line."""
+"""One rank of a training run on TensorFlow: reads a job as JSON, and prints the results as the last line."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def main() -> None:
 
 
 def prepared(params: dict[str, Any]) -> Training | Serving:
-    """The benchmark `learn` at these values."""
+    """Return the prepared benchmark `learn` at these values."""
     benchmark = discover()["learn"]
     values = {axis: values[0] for axis, values in benchmark.axes_on("cpu").items()} | params
     task = benchmark.prepare(Point("learn", "cpu", values, "tensorflow", seed=1))
@@ -35,7 +35,7 @@ def metrics(task: Training) -> dict[str, float]:
 
 
 def learn(params: dict[str, Any]) -> dict[str, Any]:
-    """Train, and listen to what callbacks are told; then exchange alone, then train apart in rank 0 only."""
+    """Train and record the callbacks; exchange without training; train without exchange in rank 0 only."""
     task = prepared(params)
     if isinstance(task, Serving):
         task.serve()
@@ -59,7 +59,7 @@ def learn(params: dict[str, Any]) -> dict[str, Any]:
         for _ in range(3):
             task.exchange.alone()
         if world().rank == 0:
-            task.exchange.apart([])  # if it waited for the other rank, it would do so for ever
+            task.exchange.apart([])  # must not wait for the other rank
         found["metrics_apart"] = metrics(task)
     return found
 
@@ -69,7 +69,7 @@ def learn_and_variants(params: dict[str, Any]) -> dict[str, Any]:
 
 
 def variants(params: dict[str, Any]) -> dict[str, Any]:
-    """Train small networks that differ in one thing each; return the last loss and all weights of each."""
+    """Train small networks that differ in one property each; return their last losses and all weights."""
     from accelbench.workloads.training.keras_model import use_backend
 
     point = Point("some", "cpu", {"batch": 8} | params, "tensorflow", seed=1)
@@ -107,7 +107,7 @@ def variants(params: dict[str, Any]) -> dict[str, Any]:
 
 
 def lost(params: dict[str, Any]) -> dict[str, Any]:
-    """Rank 1 dies in the fifth step; the other must not wait for it."""
+    """Exit in the fifth step of rank 1; rank 0 must not wait for it."""
     task = prepared(params)
     assert isinstance(task, Training)
     import keras
@@ -118,7 +118,7 @@ def lost(params: dict[str, Any]) -> dict[str, Any]:
 
     try:
         task.fit([keras.callbacks.LambdaCallback(on_train_batch_end=die)])
-    except Exception as error:  # noqa: BLE001 - whatever the engine raises
+    except Exception as error:  # noqa: BLE001 - the exception depends on the engine
         return {"error": f"{type(error).__name__}: {error}"}
     return {"error": None}
 

@@ -1,4 +1,4 @@
-"""A strategy is one file, which says where it trains; a point gets the one that it asks for, and knows its layout."""
+"""Registry of strategies, their automatic selection, and their layouts."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def world_of_four() -> Iterator[None]:
     join(World())
 
 
-def test_a_file_of_the_folder_is_a_strategy_by_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_modules_of_the_package_are_strategies_named_by_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "gossip_ring.py").write_text(GOSSIP, encoding="utf-8")
     monkeypatch.setattr(distribution, "__path__", [*distribution.__path__, str(tmp_path)])
     found = find._strategies()
@@ -55,7 +55,7 @@ def test_a_file_of_the_folder_is_a_strategy_by_its_name(tmp_path: Path, monkeypa
         ("torch", "gpu", {"processes": 2}, "ddp"),
     ],
 )
-def test_each_framework_has_a_strategy_of_its_own(
+def test_auto_selects_the_frameworks_own_strategy(
     backend: str, device: str, params: dict[str, Scalar], name: str
 ) -> None:
     assert strategy_of(Point("some", device, {"batch": 8} | params, backend)).name == name  # type: ignore[arg-type]
@@ -89,11 +89,11 @@ task = bilstm_har(Point(planned.benchmark, "tpu", {**planned.params, **small}, p
 passed = task.verify(task.fit([]), task.evaluate()).passed
 print(task.layout.strategy, task.layout.replicas, task.layout.batch, passed)
 """
-"""Two devices made out of the CPU in the place of a TPU's cores: TensorFlow's own TPUStrategy needs a TPU."""
+"""A CPU split into two devices, in place of TPU cores: TensorFlow's TPUStrategy requires a TPU."""
 
 
 @pytest.mark.slow
-def test_a_point_of_the_papers_strategies_would_train_on_a_tpu(tmp_path: Path) -> None:
+def test_the_papers_strategy_trains_on_a_simulated_tpu(tmp_path: Path) -> None:
     variables = os.environ | {"ACCELBENCH_DATA": str(tmp_path), "KERAS_BACKEND": "tensorflow"}
     for name in ("TPU_NAME", "COLAB_TPU_ADDR"):
         variables.pop(name, None)
@@ -108,10 +108,10 @@ def test_a_point_of_the_papers_strategies_would_train_on_a_tpu(tmp_path: Path) -
         ("torch", {}, Layout(4, 1, 4, 1, "strong", "ddp", 8)),
         ("torch", {"scaling": "weak"}, Layout(4, 1, 4, 1, "weak", "ddp", 32)),
         ("jax", {"devices": 2}, Layout(4, 2, 8, 1, "strong", "data-parallel", 8)),
-        # Rank 0 coordinates and rank 1 keeps the weights; each of the others trains on batches of its own.
+        # Rank 0 coordinates and rank 1 stores the weights; each other rank trains on its own batches.
         ("tensorflow", {"strategy": "parameter-server"}, Layout(4, 1, 2, 1, "strong", "parameter-server", 8)),
     ],
 )
-def test_a_strategy_says_how_the_replicas_are_laid_out(backend: str, params: dict[str, Scalar], layout: Layout) -> None:
+def test_layout_of_each_strategy(backend: str, params: dict[str, Scalar], layout: Layout) -> None:
     found = strategy_of(Point("some", "cpu", {"batch": 8, "processes": 4} | params, backend)).layout
     assert found == layout

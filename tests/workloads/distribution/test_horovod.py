@@ -1,4 +1,4 @@
-"""Horovod is no part of any set: what is said where it is missing, and that it learns right where it is not."""
+"""Horovod: the reason of the skip without it, and equal results with one and two processes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.timeout(600)
 
 @pytest.mark.slow
 @pytest.mark.needs("no-horovod")
-def test_where_horovod_is_missing_the_record_says_how_to_get_it(accelbench: Run, tmp_path: Path) -> None:
+def test_without_horovod_the_record_contains_install_instructions(accelbench: Run, tmp_path: Path) -> None:
     process = accelbench("run", "learn", "--strategy", "horovod", "--no-ceilings", "--device", "cpu", "--out", "run")
     assert process.returncode == 1, process.stdout + process.stderr
     (record,) = records(tmp_path / "run")
@@ -36,7 +36,7 @@ def alone() -> Found:
 
 
 @pytest.mark.needs("horovod")
-def test_two_processes_of_horovod_learn_what_one_does(alone: Found) -> None:
+def test_two_horovod_processes_train_as_one(alone: Found) -> None:
     together = train("learn and variants", "tensorflow", 2, script="tensorflow_rank", strategy="horovod")
     for rank in together:
         assert rank["history"]["loss"] == pytest.approx(alone["history"]["loss"], rel=TOLERANCE)
@@ -50,6 +50,6 @@ def test_two_processes_of_horovod_learn_what_one_does(alone: Found) -> None:
 
 
 @pytest.mark.needs("horovod")
-def test_horovod_of_one_process_learns_as_without_it(alone: Found) -> None:
+def test_horovod_with_one_process_trains_as_without_it(alone: Found) -> None:
     (found,) = train("learn", "tensorflow", 1, script="tensorflow_rank", strategy="horovod")
     assert_learnt_alike(found["metrics"], alone["metrics"])

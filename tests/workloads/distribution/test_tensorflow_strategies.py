@@ -1,9 +1,10 @@
-"""Several replicas learn what one does, by each of TensorFlow's strategies that can be tried on CPUs."""
+"""Several replicas train as one, with each TensorFlow strategy that runs on CPUs."""
 
 from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -35,7 +36,7 @@ pytestmark = pytest.mark.timeout(600)
 
 @pytest.fixture(scope="module")
 def alone() -> Found:
-    """What one process learns, by Keras's own `fit`."""
+    """Return the results of one process with Keras's `fit`."""
     (found,) = train("learn and variants", "tensorflow", 1)
     return found
 
@@ -52,12 +53,12 @@ def assert_same(found: Found, alone: Found) -> None:
 
 
 @pytest.mark.slow
-def test_two_devices_of_one_process_learn_what_one_does(alone: Found) -> None:
+def test_two_devices_of_one_process_train_as_one(alone: Found) -> None:
     (mirrored,) = train("learn", "tensorflow", 1, devices=2)
     assert_same(mirrored, alone)
 
 
-def test_two_processes_learn_what_one_does(alone: Found, together: list[Found]) -> None:
+def test_two_processes_train_as_one(alone: Found, together: list[Found]) -> None:
     for rank in together:
         assert_same(rank, alone)
     assert_shared_out([rank["metrics"] for rank in together], alone["metrics"])
@@ -65,14 +66,14 @@ def test_two_processes_learn_what_one_does(alone: Found, together: list[Found]) 
 
 @pytest.mark.exhaustive
 @pytest.mark.slow
-def test_multiworker_of_one_process_learns_as_without_a_strategy(alone: Found, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_multiworker_with_one_process_trains_as_without_it(alone: Found, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TF_CONFIG", json.dumps({"cluster": {"worker": ["127.0.0.1:1", "127.0.0.1:2"]}}))
     (found,) = train("learn", "tensorflow", 1, strategy="multiworker")
     assert_same(found, alone)
     assert "bytes" not in found
 
 
-def test_callbacks_hear_what_fit_tells_them(alone: Found, together: list[Found]) -> None:
+def test_callbacks_receive_the_same_calls_as_from_fit(alone: Found, together: list[Found]) -> None:
     def kinds(told: list[Any]) -> list[Any]:
         return [
             sorted(what) if isinstance(what, dict) else what if isinstance(what, str) else "a loss" for what in told
@@ -83,15 +84,15 @@ def test_callbacks_hear_what_fit_tells_them(alone: Found, together: list[Found])
         assert all(isinstance(loss, float) for loss in rank["told"] if not isinstance(loss, str | dict))
         epochs = [what for what in rank["told"] if isinstance(what, dict)][:EPOCHS]
         assert [logs["loss"] for logs in epochs] == rank["history"]["loss"]
-    # A step's loss is that of the rank's own share.
+    # The loss of a step is computed on the rank's share of the batch.
     assert together[0]["told"][3] != together[1]["told"][3]
 
 
-def test_every_rank_says_which_step_it_is_at(together: list[Found]) -> None:
+def test_every_rank_publishes_its_step(together: list[Found]) -> None:
     assert [(rank["steps"], rank["stage"]) for rank in together] == [(EPOCHS * STEPS, "step")] * 2
 
 
-def test_training_apart_waits_for_nobody_and_learns_something_else(alone: Found, together: list[Found]) -> None:
+def test_training_without_exchange_waits_for_no_rank_and_differs(alone: Found, together: list[Found]) -> None:
     for rank in together:
         assert rank["bytes"] == 4 * (8 * 16 + 16 + 16 * 4 + 4)
     assert together[1]["metrics_apart"] == together[1]["metrics"]
@@ -100,13 +101,13 @@ def test_training_apart_waits_for_nobody_and_learns_something_else(alone: Found,
 
 
 @pytest.mark.parametrize("variant", ["compiled", "half", "normalised", "dropping"])
-def test_replicas_stay_alike_whatever_they_are_made_of(together: list[Found], variant: str) -> None:
+def test_replicas_stay_equal_in_every_variant(together: list[Found], variant: str) -> None:
     one, other = (rank["variants"][variant] for rank in together)
     assert one["weights"] == other["weights"]
     assert one["loss"] == other["loss"]
 
 
-def test_replicas_are_compiled_by_xla_and_learn_the_same(alone: Found, together: list[Found]) -> None:
+def test_xla_compiled_replicas_train_as_one_process(alone: Found, together: list[Found]) -> None:
     found, expected = together[0]["variants"]["compiled"], alone["variants"]["compiled"]
     assert found["loss"] == pytest.approx(expected["loss"], rel=TOLERANCE)
     for part, expected_part in zip(found["weights"], expected["weights"], strict=True):
@@ -119,18 +120,18 @@ def test_half_precision_scales_the_loss(together: list[Found]) -> None:
     assert together[0]["variants"]["half"]["optimizer"] == "LossScaleOptimizer"
 
 
-def test_replicas_drop_different_units(together: list[Found]) -> None:
+def test_dropout_differs_between_replicas(together: list[Found]) -> None:
     one, other = (rank["variants"]["dropping"]["random"] for rank in together)
     assert one
     assert one != other
 
 
-def test_a_callback_ends_the_training_after_its_epoch(alone: Found, together: list[Found]) -> None:
+def test_a_callback_stops_training_after_its_epoch(alone: Found, together: list[Found]) -> None:
     assert [found["variants"]["stopped"]["epochs"] for found in (alone, *together)] == [2] * 3
 
 
 @pytest.mark.slow
-def test_a_rank_whose_peer_died_does_not_wait_for_it() -> None:
+def test_a_rank_does_not_wait_for_a_peer_that_exited() -> None:
     ranks = engines.start("lost", "tensorflow", 2, script="tensorflow_rank", epochs=100)
     try:
         said, complaint = ranks[0].communicate(timeout=SECONDS)
@@ -140,10 +141,10 @@ def test_a_rank_whose_peer_died_does_not_wait_for_it() -> None:
     assert "UnavailableError" in said + complaint
 
 
-# What a worker learns with a parameter server is in the record of ranks that serve, too.
+# `test_serving_ranks_have_a_record_without_metrics` also trains a worker with a parameter server.
 @pytest.mark.slow
 @pytest.mark.exhaustive
-def test_a_worker_with_a_parameter_server_learns_what_one_process_does(alone: Found) -> None:
+def test_one_worker_with_a_parameter_server_trains_as_one_process(alone: Found) -> None:
     coordinator, *others = train("learn", "tensorflow", 3, strategy="parameter-server")
     assert_same(coordinator, alone)
     assert coordinator["metrics"]["first_batch"] == alone["metrics"]["first_batch"]
@@ -152,19 +153,19 @@ def test_a_worker_with_a_parameter_server_learns_what_one_process_does(alone: Fo
 
 
 @pytest.mark.slow
-def test_workers_of_a_parameter_server_learn_without_waiting_for_each_other() -> None:
+def test_workers_of_a_parameter_server_train_asynchronously() -> None:
     coordinator, *others = train("learn", "tensorflow", 4, strategy="parameter-server")
     losses, accuracies = (coordinator["history"][name] for name in ("loss", "accuracy"))
     assert len(losses) == EPOCHS
     assert losses[-1] < losses[0]
-    # An epoch's metrics are those of all of its own examples: none of a late update of the epoch before.
+    # An epoch's metrics cover all of its own examples, and no late update of the epoch before.
     assert all(accuracy * EXAMPLES == pytest.approx(round(accuracy * EXAMPLES), abs=1e-3) for accuracy in accuracies)
     assert coordinator["steps"] == EPOCHS * STEPS
     assert others == [{"served": True}] * 3
 
 
 @pytest.mark.slow
-def test_two_ranks_are_one_record_and_unsynchronised_training_is_caught(
+def test_two_ranks_give_one_record_and_a_missing_exchange_is_detected(
     alone: Found, accelbench: Run, tmp_path: Path
 ) -> None:
     options = ("--no-ceilings", "--trusted-network", "--device", "cpu", "--out", "run")
@@ -180,7 +181,7 @@ def test_two_ranks_are_one_record_and_unsynchronised_training_is_caught(
 
 
 @pytest.mark.slow
-def test_ranks_that_serve_are_in_the_record_without_figures(alone: Found, accelbench: Run, tmp_path: Path) -> None:
+def test_serving_ranks_have_a_record_without_metrics(alone: Found, accelbench: Run, tmp_path: Path) -> None:
     options = (
         "--strategy",
         "parameter-server",
@@ -202,7 +203,7 @@ def test_ranks_that_serve_are_in_the_record_without_figures(alone: Found, accelb
 
 @pytest.fixture
 def world_of() -> Iterator[Any]:
-    """Be rank 0 of so many."""
+    """Return a function that makes this process rank 0 of a given number."""
     yield lambda size: join(World(size=size, addresses=["127.0.0.1:1"] * size))
     join(World())
 
@@ -211,17 +212,17 @@ def world_of() -> Iterator[Any]:
     ("size", "params", "reason"),
     [
         (2, {"strategy": "mirrored"}, "strategy=mirrored only with backend=tensorflow processes=1"),
-        (1, {"strategy": "mirrored", "devices": 2, "jit_compile": "on"}, "XLA compiles a step for one device"),
+        (1, {"strategy": "mirrored", "devices": 2, "jit_compile": "on"}, "jit_compile=on"),
         (1, {"strategy": "multiworker", "devices": 2}, "strategy=multiworker only with backend=tensorflow devices=1"),
-        (1, {"strategy": "parameter-server"}, "takes 3 processes or more"),
-        (2, {"strategy": "parameter-server"}, "this point has 2"),
+        (1, {"strategy": "parameter-server"}, r"at least 3\b.*\bhas 1$"),
+        (2, {"strategy": "parameter-server"}, r"at least 3\b.*\bhas 2$"),
         (3, {"strategy": "parameter-server", "devices": 2}, "only with backend=tensorflow devices=1"),
         (3, {"strategy": "parameter-server", "jit_compile": "on"}, "only with .* jit_compile=auto,off"),
         (1, {"strategy": "tpu"}, "strategy=tpu only with backend=tensorflow device=tpu"),
-        (2, {"devices": 2}, "tensorflow has no strategy for this many devices and processes: .*multiworker only with"),
+        (2, {"devices": 2}, "^tensorflow .*multiworker only with"),
     ],
 )
-def test_what_a_strategy_cannot_do_is_skipped_with_the_reason(
+def test_unsupported_values_of_a_strategy_are_skipped_with_the_reason(
     world_of: Any, size: int, params: dict[str, Scalar], reason: str
 ) -> None:
     world_of(size)
@@ -231,7 +232,7 @@ def test_what_a_strategy_cannot_do_is_skipped_with_the_reason(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("backend", ["tensorflow", "jax"])
-def test_a_cpu_is_not_divided_into_more_devices_than_cores(accelbench: Run, tmp_path: Path, backend: str) -> None:
+def test_a_cpu_is_not_split_into_more_devices_than_cores(accelbench: Run, tmp_path: Path, backend: str) -> None:
     with on_cpus(sorted(os.sched_getaffinity(0))[:1]):
         process = accelbench(
             *("run", "learn", "--backend", backend, "--param", "devices=2", "--no-ceilings", "--device", "cpu"),
@@ -239,7 +240,7 @@ def test_a_cpu_is_not_divided_into_more_devices_than_cores(accelbench: Run, tmp_
         )
     (record,) = records(tmp_path / "run")
     assert record["status"] == "skipped", process.stdout + process.stderr
-    assert record["reason"] == "2 devices were asked for, and this process may use 1 CPUs"
+    assert re.search(r"\bdevices=2\b.*\b1 CPUs", record["reason"])
 
 
 @pytest.mark.parametrize(
@@ -249,7 +250,7 @@ def test_a_cpu_is_not_divided_into_more_devices_than_cores(accelbench: Run, tmp_
         (("--device", "tpu"), "looked for /dev/accel*, /dev/vfio, TPU_NAME and COLAB_TPU_ADDR"),
     ],
 )
-def test_the_strategy_for_a_tpu_without_one_ends_with_the_reason(
+def test_the_tpu_strategy_without_a_tpu_ends_with_the_reason(
     accelbench: Run, asked: tuple[str, ...], reason: str
 ) -> None:
     process = accelbench("run", "bilstm-har", *asked, TPU_NAME=None, COLAB_TPU_ADDR=None)
@@ -257,6 +258,6 @@ def test_the_strategy_for_a_tpu_without_one_ends_with_the_reason(
     assert reason in process.stderr
 
 
-def test_a_tpu_is_trained_on_by_its_own_strategy() -> None:
+def test_auto_selects_the_tpu_strategy_on_a_tpu() -> None:
     strategy = strategy_of(Point("learn", "tpu", {"batch": 8}, "tensorflow"))
     assert strategy.name == "tpu"

@@ -1,7 +1,7 @@
-"""A decoder small enough to be computed by hand, on the backend that KERAS_BACKEND names; run as a program it says all.
+"""A small decoder with fixed weights, on the backend in KERAS_BACKEND; also a program that prints its results.
 
-`python -m tests.workloads.language.small WEIGHTS.npz` prints, as JSON, the scores of the tokens, the loss and the first
-gradient's size with and without recomputation, and the framework's count of operations over the model's.
+`python -m tests.workloads.language.small` prints, as JSON, the token scores, the loss and the first gradient with and
+without recomputation, and the ratio of the framework's operation count to the model's.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ TOKENS = np.random.default_rng(3).integers(0, VOCABULARY, (BATCH, SEQUENCE + 1))
 
 
 def weights() -> dict[str, NDArray[np.float32]]:
-    """Return a weight for each of the model's, by its path, large enough to tell every part."""
+    """Return a value for each weight by path, large enough that every part of the model affects the scores."""
     draw = np.random.default_rng(4)
     shapes: dict[str, tuple[int, ...]] = {"embedding/embeddings": (VOCABULARY, SIZE.width), "norm/scale": (SIZE.width,)}
     for block in range(SIZE.blocks):
@@ -52,7 +52,7 @@ def build(**options: Any) -> Any:
 
 
 def step(model: Any) -> tuple[float, list[float]]:
-    """Return the loss of one batch, and the first embeddings after a step of plain gradient descent."""
+    """Return the loss of one batch, and the first query matrix after a step of plain gradient descent."""
     import keras
 
     loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)

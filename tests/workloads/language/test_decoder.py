@@ -1,4 +1,4 @@
-"""The decoder computes what its papers say, the same on every backend, and no token sees those behind it."""
+"""The decoder agrees with a reference implementation on every backend, and attention is causal."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Array = NDArray[np.float64]
 
 
 def reference(tokens: NDArray[np.int32]) -> Array:
-    """Return the scores (sequence, vocabulary) of one sequence, token by token and head by head, in float64."""
+    """Return the scores (sequence, vocabulary) of one sequence, computed per token and head in float64."""
     given = {path: value.astype(np.float64) for path, value in weights().items()}
     stream = given["embedding/embeddings"][tokens]
     for block in range(SIZE.blocks):
@@ -53,7 +53,7 @@ def normed(x: Array, scale: Array) -> Array:
 
 
 def turned(x: Array, position: int) -> Array:
-    """Return one head of one token, each pair of its numbers as a complex one that is turned."""
+    """Rotate one head of one token; each pair of its numbers is treated as a complex number."""
     half = len(x) // 2
     waves = position * 10_000.0 ** (-2 * np.arange(half) / len(x))
     pairs = (x[:half] + 1j * x[half:]) * np.exp(1j * waves)
@@ -62,7 +62,7 @@ def turned(x: Array, position: int) -> Array:
 
 @pytest.fixture(scope="module")
 def found() -> dict[str, dict[str, Any]]:
-    """Return what each backend finds, in a process of its own."""
+    """Return the results of each backend, from one process each."""
     quiet = {"TF_CPP_MIN_LOG_LEVEL": "2", "CUDA_VISIBLE_DEVICES": "-1", "JAX_PLATFORMS": "cpu", "PYTHONPATH": str(ROOT)}
     command = [sys.executable, "-m", "tests.workloads.language.small"]
     answers = {}
@@ -75,7 +75,7 @@ def found() -> dict[str, dict[str, Any]]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("backend", BACKENDS)
-def test_every_backend_computes_what_the_formulas_say(found: dict[str, dict[str, Any]], backend: str) -> None:
+def test_every_backend_agrees_with_the_reference(found: dict[str, dict[str, Any]], backend: str) -> None:
     expected = np.stack([reference(row[:-1]) for row in TOKENS])
     assert np.asarray(found[backend]["scores"]) == pytest.approx(expected, rel=1e-4, abs=1e-4)
 
@@ -83,7 +83,7 @@ def test_every_backend_computes_what_the_formulas_say(found: dict[str, dict[str,
 @pytest.mark.slow
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("step", ["step", "recomputed"])
-def test_recomputation_and_backend_change_neither_loss_nor_gradient(
+def test_loss_and_gradient_are_independent_of_recomputation_and_backend(
     found: dict[str, dict[str, Any]], backend: str, step: str
 ) -> None:
     (expected_loss, expected), (loss, after) = found["tensorflow"]["step"], found[backend][step]
@@ -93,12 +93,12 @@ def test_recomputation_and_backend_change_neither_loss_nor_gradient(
 
 @pytest.mark.slow
 @pytest.mark.needs("torch")
-def test_the_operations_are_those_that_pytorch_sees_executed(found: dict[str, dict[str, Any]]) -> None:
+def test_the_operation_count_agrees_with_pytorchs(found: dict[str, dict[str, Any]]) -> None:
     assert found["torch"]["flops"] == pytest.approx(1, abs=0.01)
 
 
 @pytest.mark.slow
-def test_no_token_sees_those_behind_it() -> None:
+def test_scores_do_not_depend_on_later_tokens() -> None:
     use_backend(Point("transformer", "cpu", {}, "tensorflow"))
     model = build()
     changed = TOKENS[:, :-1].copy()
@@ -110,7 +110,7 @@ def test_no_token_sees_those_behind_it() -> None:
 
 
 @pytest.mark.slow
-def test_parameters_and_operations_are_those_of_the_formulas() -> None:
+def test_parameters_and_operations_agree_with_the_formulas() -> None:
     use_backend(Point("transformer", "cpu", {}, "tensorflow"))
     model = build()
     assert model.count_params() == SIZE.parameters
@@ -121,15 +121,15 @@ def test_parameters_and_operations_are_those_of_the_formulas() -> None:
     ("name", "millions"),
     [("tiny", 0.8), ("125m", 126), ("125m-slice", 12.8), ("350m", 348), ("1b", 993), ("7b-slice", 437)],
 )
-def test_the_sizes_have_the_parameters_that_they_are_named_by(name: str, millions: float) -> None:
+def test_sizes_have_the_parameters_in_their_names(name: str, millions: float) -> None:
     assert SIZES[name].parameters / 1e6 == pytest.approx(millions, rel=0.03)
-    # PaLM's convention: 6 operations per weight, and those of attention.
+    # PaLM's convention: 6 operations per weight, plus attention.
     size = SIZES[name]
     beyond = size.flops_per_token(1) - 6 * size.parameters
     assert abs(beyond) < 0.01 * 6 * size.parameters
 
 
 @pytest.mark.parametrize(("heads", "shared"), [(3, 1), (4, 3), (16, 4)])
-def test_heads_that_do_not_divide_are_refused(heads: int, shared: int) -> None:
-    with pytest.raises(ValueError, match="do not divide"):
+def test_indivisible_heads_are_rejected(heads: int, shared: int) -> None:
+    with pytest.raises(ValueError, match=f"heads={heads}, .*shared_heads={shared}$"):
         Size(width=16, blocks=1, heads=heads, shared_heads=shared, hidden=8, rate=1e-3)

@@ -1,4 +1,4 @@
-"""The text: whole files held out, the same ones everywhere, and a bar that is a model of that very text."""
+"""The text is split by whole files, reproducibly, and the bigram reference is correct."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ contents = st.dictionaries(names, st.binary(min_size=1, max_size=30), min_size=1
 
 
 @given(contents)
-def test_every_file_is_whole_on_one_side(files: dict[str, bytes]) -> None:
+def test_each_file_is_completely_in_one_part(files: dict[str, bytes]) -> None:
     parts = [[text for name, text in files.items() if is_held_out(name) is side] for side in (False, True)]
     if not all(parts):
-        with pytest.raises(DataError, match="too few"):
+        with pytest.raises(DataError, match="some files"):
             split("some files", files.items())
         return
     text = split("some files", files.items())
@@ -29,7 +29,7 @@ def test_every_file_is_whole_on_one_side(files: dict[str, bytes]) -> None:
 
 
 @given(st.binary(min_size=10, max_size=300), st.integers(1, 20), st.integers(1, 8))
-def test_a_sequence_is_followed_by_the_next_byte(data: bytes, count: int, length: int) -> None:
+def test_targets_are_the_next_bytes(data: bytes, count: int, length: int) -> None:
     text = np.frombuffer(data, np.uint8)
     x, y = sequences(text, count, length)
     assert x.shape == y.shape == (count, length)
@@ -40,38 +40,38 @@ def test_a_sequence_is_followed_by_the_next_byte(data: bytes, count: int, length
     assert count == 1 or y[-1, -1] == data[-1]
 
 
-def test_python_s_own_library_is_there_and_says_so(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_the_default_text_is_pythons_library(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv(CACHE_VARIABLE, str(tmp_path))
     text = load_text()
-    assert "the library of Python 3." in text.source
+    assert "Python 3." in text.source
     assert len(text.train) > 3e6
     assert len(text.held_out) > 2e5
     assert b"def " in text.held_out.tobytes()
 
 
-def test_a_folder_of_ones_own_is_taken_and_called_by_its_name(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_users_folder_replaces_the_library(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv(CACHE_VARIABLE, str(tmp_path))
     for number in range(40):
         file = tmp_path / "text" / str(number % 3) / f"{number}.txt"
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(f"chapter {number} " * 9, encoding="utf-8")
     text = load_text()
-    assert "of the folder text" in text.source
-    assert "of 40 files held out" in text.source
+    assert text.source.startswith("0.0 MB of the folder text, ")
+    assert " of 40 files" in text.source
     assert len(text.train) + len(text.held_out) == sum(len(f"chapter {number} " * 9) for number in range(40))
 
 
 @pytest.mark.parametrize(
-    ("content", "reason"), [(None, "too few"), (b"", "too few"), (b"one", "too few"), (b"\x7fELF\0\0", "is no text")]
+    ("content", "reason"), [(None, "0 files"), (b"", "0 files"), (b"one", "1 files"), (b"\x7fELF\0\0", "zero byte")]
 )
-def test_a_folder_without_text_is_refused(tmp_path: Path, content: bytes | None, reason: str) -> None:
+def test_a_folder_without_text_is_rejected(tmp_path: Path, content: bytes | None, reason: str) -> None:
     if content is not None:
         (tmp_path / "file").write_bytes(content)
     with pytest.raises(DataError, match=reason):
         load_text(tmp_path)
 
 
-def test_the_bar_is_what_the_byte_before_tells() -> None:
+def test_bits_per_byte_of_known_distributions() -> None:
     draw = np.random.default_rng(2)
     uniform = draw.integers(0, 256, 400_000).astype(np.uint8)
     assert bits_per_byte(uniform, uniform[:1000]) == pytest.approx(8, abs=0.4)

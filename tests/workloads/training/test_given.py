@@ -1,4 +1,4 @@
-"""A training is given the part of the machine that its point says, and no more."""
+"""Resource restrictions of a training run: visible GPUs and withheld memory."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def point(**params: str | int) -> Point:
     ("before", "devices", "after"),
     [("", 1, "0"), ("", 2, "0,1"), ("3,1,2", 1, "3"), ("GPU-a,GPU-b", 2, "GPU-a,GPU-b"), ("5", 2, "5")],
 )
-def test_a_process_sees_the_first_of_its_gpus_as_many_as_it_uses(
+def test_only_the_first_gpus_that_a_point_uses_are_visible(
     monkeypatch: pytest.MonkeyPatch, before: str, devices: int, after: str
 ) -> None:
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", before)
@@ -32,7 +32,7 @@ def test_a_process_sees_the_first_of_its_gpus_as_many_as_it_uses(
     assert os.environ["CUDA_VISIBLE_DEVICES"] == after
 
 
-def test_half_of_the_hosts_free_memory_is_held_and_really_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_half_of_the_hosts_free_memory_is_allocated_and_resident(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("accelbench.profiling.machine.free_memory.available_bytes", lambda: 256 << 20)
     before = psutil.Process().memory_info().rss
     given.give(point(held="host-memory"))
@@ -40,7 +40,7 @@ def test_half_of_the_hosts_free_memory_is_held_and_really_taken(monkeypatch: pyt
     assert [memory.nbytes for memory in given._HELD] == [128 << 20]
 
 
-def test_half_of_the_gpus_free_memory_is_held(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_half_of_the_gpus_free_memory_is_allocated(monkeypatch: pytest.MonkeyPatch) -> None:
     asked = []
     monkeypatch.setattr(given, "free_memory", lambda: 1000)
     monkeypatch.setattr(given, "call", lambda *arguments: asked.append(arguments))
@@ -48,7 +48,7 @@ def test_half_of_the_gpus_free_memory_is_held(monkeypatch: pytest.MonkeyPatch) -
     assert asked == [("cudaMalloc", 500)]
 
 
-def test_by_default_nothing_is_taken_away(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_by_default_nothing_is_restricted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "1,2")
     given.give(point())
     assert os.environ["CUDA_VISIBLE_DEVICES"] == "1,2"

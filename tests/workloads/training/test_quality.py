@@ -1,4 +1,4 @@
-"""A classifier's quality is scikit-learn's, and one that did not learn is refused."""
+"""Quality metrics agree with hand-computed values, and untrained classifiers fail verification."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from accelbench.workloads.training.quality import classification, verify_classif
 LABELS = np.array([0, 0, 1, 1, 2, 2])
 
 
-def test_qualities_by_hand() -> None:
-    # Class 0: both right. Class 1: one taken for 2. Class 2: both right.
+def test_metrics_by_hand() -> None:
+    # Class 0: both correct. Class 1: one predicted as 2. Class 2: both correct.
     chosen = np.array([0, 0, 1, 2, 2, 2])
     found = classification(LABELS, np.eye(3)[chosen] * 0.8 + 0.2 / 3)
     assert found["test_accuracy"].value == pytest.approx(5 / 6)
@@ -26,13 +26,13 @@ def test_qualities_by_hand() -> None:
     assert found["test_loss"].value == pytest.approx(-(5 * math.log(right) + math.log(wrong)) / 6)
 
 
-def test_the_worst_accuracy_is_that_of_one_group() -> None:
+def test_the_worst_accuracy_is_the_minimum_over_groups() -> None:
     chosen = np.array([0, 1, 1, 2, 2, 2])
     assert worst_accuracy(LABELS, np.eye(3)[chosen], np.array([7, 9, 7, 9, 7, 7])) == 0
     assert worst_accuracy(LABELS, np.eye(3)[chosen], np.array([7, 7, 7, 9, 9, 9])) == pytest.approx(2 / 3)
 
 
-def test_one_probability_is_that_of_the_second_class() -> None:
+def test_a_single_probability_belongs_to_the_second_class() -> None:
     found = classification([0, 1, 1], np.array([[0.1], [0.9], [0.4]]))
     assert found["test_accuracy"].value == pytest.approx(2 / 3)
     assert found["test_loss"].value == pytest.approx(-(2 * math.log(0.9) + math.log(0.4)) / 3)
@@ -40,7 +40,7 @@ def test_one_probability_is_that_of_the_second_class() -> None:
 
 @dataclass(frozen=True)
 class Trained:
-    """What a good training shows."""
+    """Results of a successful training run."""
 
     losses: tuple[float, ...] = (2.3, 1.0)
     accuracy: float = 0.97
@@ -59,7 +59,7 @@ class Trained:
         ).passed
 
 
-def test_a_good_training_passes() -> None:
+def test_a_successful_training_passes() -> None:
     assert Trained().passes()
     assert Trained(losses=(1.0,)).passes()
 

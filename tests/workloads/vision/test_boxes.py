@@ -1,4 +1,4 @@
-"""Overlaps are overlaps, a box's code leads back to the box, and anchors stand where the pyramid's positions are."""
+"""Overlaps, box codes and anchor positions."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Boxes = NDArray[np.float32]
 
 @st.composite
 def boxes(draw: st.DrawFn, most: int = 8) -> Boxes:
-    """Up to `most` boxes with sides of 1 to 100 pixels in an image of 200."""
+    """Generate up to `most` boxes with sides of 1 to 100 pixels in an image of 200."""
     count = draw(st.integers(1, most))
     numbers = st.floats(0, 100, width=32)
     corners = [[draw(numbers), draw(numbers)] for _ in range(count)]
@@ -31,7 +31,7 @@ def overlaps(first: Boxes, second: Boxes) -> Boxes:
 
 @settings(max_examples=50, deadline=None)
 @given(first=boxes(), second=boxes())
-def test_overlap_is_symmetric_between_0_and_1_and_1_with_itself(first: Boxes, second: Boxes) -> None:
+def test_overlap_is_symmetric_within_0_and_1_and_1_with_itself(first: Boxes, second: Boxes) -> None:
     found = overlaps(first, second)
     assert found.shape == (len(first), len(second))
     assert (found >= 0).all()
@@ -42,9 +42,7 @@ def test_overlap_is_symmetric_between_0_and_1_and_1_with_itself(first: Boxes, se
 
 @settings(max_examples=50, deadline=None)
 @given(first=boxes(), second=boxes(), shift=st.integers(-50, 50), zoom=st.sampled_from([0.5, 2.0, 4.0]))
-def test_overlap_does_not_change_when_both_are_shifted_and_zoomed(
-    first: Boxes, second: Boxes, shift: int, zoom: float
-) -> None:
+def test_overlap_is_invariant_under_shift_and_zoom(first: Boxes, second: Boxes, shift: int, zoom: float) -> None:
     moved = [((b + np.float32(shift)) * np.float32(zoom)).astype(np.float32) for b in (first, second)]
     np.testing.assert_allclose(overlaps(*moved), overlaps(first, second), atol=1e-3)
 
@@ -63,25 +61,25 @@ def test_decoding_undoes_encoding(first: Boxes, second: Boxes, scale: tuple[floa
         np.testing.assert_allclose(again, first, atol=2e-2)
 
 
-def test_a_code_says_how_far_in_sides_of_the_anchor() -> None:
+def test_a_code_is_relative_to_the_sides_of_the_anchor() -> None:
     anchor, box = np.array([[0, 0, 10, 20]], np.float32), np.array([[5, 10, 25, 50]], np.float32)
     code = ops.convert_to_numpy(encode(box, anchor))
     np.testing.assert_allclose(code, [[1, 1, np.log(2), np.log(2)]], rtol=1e-6)
 
 
-def test_the_code_of_an_empty_box_and_a_wild_code_stay_finite() -> None:
+def test_codes_of_empty_boxes_and_extreme_codes_stay_finite() -> None:
     empty, anchor = np.zeros((1, 4), np.float32), np.array([[0, 0, 32, 32]], np.float32)
     assert np.isfinite(ops.convert_to_numpy(encode(empty, anchor))).all()
     assert np.isfinite(ops.convert_to_numpy(encode(anchor, empty))).all()
     assert np.isfinite(ops.convert_to_numpy(decode(np.full((1, 4), 1e4, np.float32), anchor))).all()
 
 
-def test_clipping_keeps_what_lies_in_the_image() -> None:
+def test_clipping_keeps_the_part_inside_the_image() -> None:
     assert ops.convert_to_numpy(clip(np.array([[-5.0, 3.0, 70.0, 64.0]], np.float32), 64)).tolist() == [[0, 3, 64, 64]]
 
 
 @pytest.mark.parametrize("image", [64, 96, 160])
-def test_anchors_stand_in_the_middle_of_each_position_of_each_level(image: int) -> None:
+def test_anchors_are_centred_at_each_position_of_each_level(image: int) -> None:
     strides = (8, 16, 32, 64, 128)
     found = anchors(image, strides, 4, scales=(1.0, 1.5))
     per_level = [6 * (-(-image // stride)) ** 2 for stride in strides]

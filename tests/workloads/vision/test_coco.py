@@ -1,4 +1,4 @@
-"""Perfect answers score 1, known wrong ones their known share."""
+"""Perfect detections score 1, and wrong ones their known share."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def perfect(scene: Scene) -> ImageDetections:
 
 
 def shifted(found: ImageDetections, share: float) -> ImageDetections:
-    """Every box moved to the right by that share of its width."""
+    """Move every box to the right by that share of its width."""
     width = found.boxes[:, 2] - found.boxes[:, 0]
     step = np.stack([width, 0 * width, width, 0 * width], axis=1) * np.float32(share)
     return replace(found, boxes=found.boxes + step)
@@ -42,7 +42,7 @@ def test_perfect_detections_score_1() -> None:
     assert largest_overlap([replace(one, classes=np.arange(len(one.classes), dtype=np.int32)) for one in found]) == 0
 
 
-def test_nothing_found_scores_0() -> None:
+def test_no_detections_score_0() -> None:
     true = scenes()
     nothing = [
         ImageDetections.above(2.0, scene.boxes, np.ones(len(scene.boxes)), scene.classes, scene.masks) for scene in true
@@ -61,8 +61,8 @@ def test_the_wrong_class_everywhere_scores_0() -> None:
     assert mean_average_precision(alone, wrong, CLASSES, "bbox") == (0.0, 0.0)
 
 
-def test_boxes_beside_their_objects_count_at_the_thresholds_that_they_reach() -> None:
-    """A box moved by a quarter of its width shares 3 of 5 parts: right at 0.5 and 0.55 (and 0.6), of ten thresholds."""
+def test_shifted_boxes_count_at_the_thresholds_that_they_reach() -> None:
+    """A box shifted by about a quarter of its width has an IoU near 0.58: correct at 0.5 and 0.55 of ten thresholds."""
     alone = [replace(s, boxes=s.boxes[:1], classes=s.classes[:1] * 0) for s in scenes()]
     average, at_half = mean_average_precision(alone, [shifted(perfect(s), 0.27) for s in alone], CLASSES, "bbox")
     assert (average, at_half) == pytest.approx((0.2, 1.0))
@@ -73,12 +73,12 @@ def test_half_of_the_objects_found_is_half_the_average_precision() -> None:
     alone = [replace(s, boxes=s.boxes[:1], classes=s.classes[:1] * 0) for s in scenes(20)]
     nothing = ImageDetections(np.zeros((0, 4), np.float32), np.zeros(0, np.float32), np.zeros(0, np.int32))
     half = [perfect(s) if i % 2 else nothing for i, s in enumerate(alone)]
-    # COCO averages over 101 recalls, of which 0.00 to 0.50 are reached.
+    # COCO averages over 101 recall values, of which 0.00 to 0.50 are reached.
     assert mean_average_precision(alone, half, CLASSES, "bbox") == pytest.approx((51 / 101, 51 / 101))
 
 
 def test_mean_iou_counts_pixels_of_each_class() -> None:
-    """Two of four columns are class 0; said are three. Ground: 1 of 2, class: 2 of 3."""
+    """Two of four columns are class 0, three are predicted. IoU of background: 1 of 2; of the class: 2 of 3."""
     mask = np.zeros((1, 4, 4), np.uint8)
     mask[0, :, :2] = 1
     more = np.zeros((1, 4, 4), np.uint8)
@@ -89,7 +89,7 @@ def test_mean_iou_counts_pixels_of_each_class() -> None:
     assert mean_iou([scene], [said], CLASSES) == pytest.approx((1 / 2 + 2 / 3) / 2)
 
 
-def test_of_two_masks_the_one_with_the_better_score_is_seen() -> None:
+def test_the_mask_with_the_higher_score_determines_a_pixel() -> None:
     mask = np.ones((1, 4, 4), np.uint8)
     box, scene_class = np.array([[0, 0, 4, 4]], np.float32), np.array([1], np.int32)
     scene = Scene(np.zeros((4, 4, 3), np.uint8), box, scene_class, mask)
@@ -100,7 +100,7 @@ def test_of_two_masks_the_one_with_the_better_score_is_seen() -> None:
     assert len(confident([replace(both, scores=both.scores - np.float32(0.35))])[0].scores) == 1
 
 
-def test_a_mask_is_stretched_over_its_box() -> None:
+def test_a_mask_is_scaled_to_its_box() -> None:
     mask = np.zeros((1, 2, 2), np.float32)
     mask[0, :, 1] = 1
     pasted = paste(mask, np.array([[2, 3, 10, 7]], np.float32), 12)[0]
@@ -109,7 +109,7 @@ def test_a_mask_is_stretched_over_its_box() -> None:
     assert pasted.tolist() == expected.tolist()
 
 
-def test_the_largest_overlap_is_within_a_class() -> None:
+def test_the_largest_overlap_compares_objects_of_one_class() -> None:
     boxes = np.array([[0, 0, 10, 10], [5, 0, 15, 10], [0, 0, 10, 10]], np.float32)
     found = ImageDetections(boxes, np.ones(3, np.float32), np.array([0, 0, 1], np.int32))
     assert largest_overlap([found]) == pytest.approx(1 / 3)

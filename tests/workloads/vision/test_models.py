@@ -1,4 +1,4 @@
-"""Both detectors learn, the same on every backend, compiled or not, in every precision, and find what they learned."""
+"""Both detectors learn, agree on all backends, compilers and precisions, and return valid detections."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ from tests.workloads.vision import tiny
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 FURTHER = ["retinanet", pytest.param("mask_rcnn", marks=pytest.mark.exhaustive)]
-"""The models, of which the second has the first one's parts and a mask's, and takes twice as long."""
+"""Models; the second contains the first one's parts plus masks, and takes twice as long."""
 TOLERANCE = 1e-4
-"""Relative: float32 sums of some thousand terms, in another order on each backend."""
+"""Relative: float32 sums of some thousand terms, in a different order on each backend."""
 
 
 @pytest.fixture(scope="module")
 def weights(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with initial weights of both models."""
+    """Return a folder with initial weights of both models."""
     folder = tmp_path_factory.mktemp("weights")
     for name in tiny.MODELS:
-        use_backend(Point(name, "cpu", {}, "tensorflow", seed=5))  # draws the same, whatever this process did before
+        use_backend(Point(name, "cpu", {}, "tensorflow", seed=5))  # resets the random state of this process
         np.savez(folder / f"{name}.npz", *tiny.build(name)[0].get_weights())
     return folder
 
@@ -45,7 +45,7 @@ def name(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture(scope="module")
 def losses(weights: Path, name: str) -> dict[str, list[float]]:
-    """Return the losses of the same four steps of a model, by backend: each has a process of its own."""
+    """Return the losses of the same four steps of a model, by backend, from one process each."""
     quiet = {"TF_CPP_MIN_LOG_LEVEL": "2", "CUDA_VISIBLE_DEVICES": "-1", "JAX_PLATFORMS": "cpu", "PYTHONPATH": str(ROOT)}
     processes = {
         backend: subprocess.Popen(
@@ -74,7 +74,7 @@ def test_xla_on_a_cpu_gives_the_same_losses(losses: dict[str, list[float]], weig
 
 
 @pytest.mark.parametrize("precision", ["mixed_float16", "mixed_bfloat16"])
-def test_in_half_precision_the_losses_stay_float32_and_near(
+def test_half_precision_losses_are_float32_and_close(
     losses: dict[str, list[float]], weights: Path, name: str, precision: str
 ) -> None:
     keras.config.set_dtype_policy(precision)
@@ -83,17 +83,17 @@ def test_in_half_precision_the_losses_stay_float32_and_near(
         outputs = tiny.build(name)[0].outputs
     finally:
         keras.config.set_dtype_policy("float32")
-    # Rounding reorders Mask R-CNN's proposals, and its lots then fall on other regions.
+    # Rounding reorders Mask R-CNN's proposals, and so changes its sampled regions.
     assert found == pytest.approx(losses["tensorflow"][:1], rel=0.05 if name == "retinanet" else 0.2)
     assert {output.dtype for output in outputs} == {"float32"}
 
 
-def test_objects_found_are_in_the_image_ranked_and_not_found_twice(name: str) -> None:
+def test_detections_are_within_the_image_ranked_and_unique(name: str) -> None:
     from accelbench.workloads.vision.shapes import drawn_shapes
 
     keras.utils.set_random_seed(2)
     _, detector = tiny.build(name)
-    # Weights as large as those of a trained network, and no prior: everything is found everywhere.
+    # Weights as large as in a trained network, without the prior: detections everywhere.
     for weight in detector.trainable_weights:
         weight.assign(np.random.default_rng(1).normal(0, 0.15, weight.shape))
     held_out = drawn_shapes(tiny.SIZE, 1, held_out=3).held_out
@@ -114,13 +114,13 @@ def test_objects_found_are_in_the_image_ranked_and_not_found_twice(name: str) ->
                 assert not len(rows) or (columns.min() + 1 > box[0] and rows.max() < box[3])
 
 
-def test_the_work_of_both_models_by_hand() -> None:
-    """64×64 pixels: levels of 16, 8, 4, 2 and 1 positions a side; 8 channels, 3 classes."""
+def test_work_of_both_models_agrees_with_a_hand_count() -> None:
+    """64×64 pixels: levels with 16, 8, 4, 2 and 1 positions per side; 8 channels, 3 classes."""
     c, k = tiny.CHANNELS, tiny.CLASSES
     trunk = [32**2 * 27 * 8, 16**2 * 72 * 16, 8**2 * 144 * 16, 4**2 * 144 * 24, 2**2 * 216 * 32]
     lateral = {8: 16 * c, 4: 24 * c, 2: 32 * c}
     pyramid = sum(n * n * (inputs + 9 * c * c) for n, inputs in lateral.items())
-    coarser = 1 * 9 * 32 * c + 1 * 9 * c * c  # both of one position: of 64 and 128 pixels
+    coarser = 1 * 9 * 32 * c + 1 * 9 * c * c  # one position each: strides of 64 and 128 pixels
     positions = 8**2 + 4**2 + 2**2 + 1 + 1
     heads = positions * (2 * 4 * 9 * c * c + 9 * c * 9 * (k + 4))
     detector, _ = tiny.build("retinanet")

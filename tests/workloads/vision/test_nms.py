@@ -1,4 +1,4 @@
-"""The suppression of fixed shape keeps exactly what the textbook's loop keeps."""
+"""Non-maximum suppression of fixed shape agrees with the textbook loop."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def crowd(
 @pytest.mark.slow
 @pytest.mark.parametrize("threshold", [0.3, 0.5, 0.7])
 @pytest.mark.parametrize("grouped", [False, True])
-def test_it_keeps_what_the_plain_loop_keeps(threshold: float, grouped: bool) -> None:
+def test_it_agrees_with_a_plain_loop(threshold: float, grouped: bool) -> None:
     for seed in range(3):
         boxes, scores, groups = crowd(seed)
         kept, best = non_maximum_suppression(
@@ -55,10 +55,10 @@ def test_it_keeps_what_the_plain_loop_keeps(threshold: float, grouped: bool) -> 
             found = ops.convert_to_numpy(best)[i] > 0
             assert ops.convert_to_numpy(kept)[i][found].tolist() == expected
             assert ops.convert_to_numpy(best)[i][found].tolist() == scores[i][expected].tolist()
-            assert found.tolist() == sorted(found.tolist(), reverse=True), "what is none comes last"
+            assert found.tolist() == sorted(found.tolist(), reverse=True), "padding is last"
 
 
-def test_the_best_few_are_the_first_of_all() -> None:
+def test_a_smaller_count_returns_the_first_boxes() -> None:
     boxes, scores, _ = crowd(5)
     every, _ = non_maximum_suppression(boxes, scores, threshold=0.5, count=20)
     few, _ = non_maximum_suppression(boxes, scores, threshold=0.5, count=4)
@@ -66,7 +66,7 @@ def test_the_best_few_are_the_first_of_all() -> None:
 
 
 @pytest.mark.needs("tensorflow")
-def test_xla_compiles_it_and_keeps_the_same() -> None:
+def test_it_compiles_with_xla() -> None:
     import tensorflow as tf
 
     boxes, scores, _ = crowd(7)

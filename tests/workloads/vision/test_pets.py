@@ -1,7 +1,8 @@
-"""A folder laid out as the Oxford-IIIT Pets unpack is read as it is, and one that is broken is named."""
+"""A folder in the layout of the Oxford-IIIT Pets is read, and errors name the affected file."""
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import numpy as np
@@ -32,7 +33,7 @@ XML = """<annotation>
 
 @pytest.fixture
 def pets(tmp_path: Path) -> Path:
-    """Seven images of 60×40; the animal is a block of 30×20 in a seam of two pixels; `pug_2` has no box of its head."""
+    """Seven images of 60×40; the animal is a block of 30×20 with a border of two pixels; `pug_2` has no head box."""
     folder = tmp_path / "pets"
     for part in ("images", "annotations/trimaps", "annotations/xmls"):
         (folder / part).mkdir(parents=True)
@@ -51,7 +52,7 @@ def pets(tmp_path: Path) -> Path:
     return folder
 
 
-def test_heads_are_boxed_in_the_stretched_image(pets: Path) -> None:
+def test_head_boxes_are_scaled_with_the_image(pets: Path) -> None:
     data = load_scenes(120, 0, masks=False, folder=pets)
     assert (len(data.train), len(data.held_out)) == (4, 2), "six of seven have a box; every fifth is held out"
     assert (data.synthetic, data.classes, data.most) == (False, ("cat", "dog"), 1)
@@ -63,7 +64,7 @@ def test_heads_are_boxed_in_the_stretched_image(pets: Path) -> None:
     assert [int(data.train[i].classes[0]) for i in range(4)] == [0, 0, 1, 1]
 
 
-def test_animals_are_outlined_with_their_seam(pets: Path) -> None:
+def test_masks_include_the_border(pets: Path) -> None:
     data = load_scenes(120, 0, masks=True, folder=pets)
     assert (len(data.train), len(data.held_out)) == (5, 2)
     scene = data.held_out[1]
@@ -76,7 +77,7 @@ def test_animals_are_outlined_with_their_seam(pets: Path) -> None:
     ("file", "content"),
     [
         ("images/Abyssinian_2.jpg", None),
-        ("images/Abyssinian_2.jpg", b"no image at all"),
+        ("images/Abyssinian_2.jpg", b"not an image"),
         ("annotations/trimaps/Abyssinian_2.png", None),
         ("annotations/trimaps/Abyssinian_2.png", b"\x89PNG\r\n\x1a\n broken"),
     ],
@@ -85,46 +86,46 @@ def test_a_missing_or_broken_file_is_named(pets: Path, file: str, content: bytes
     (pets / file).unlink()
     if content is not None:
         (pets / file).write_bytes(content)
-    with pytest.raises(DataError, match=f"cannot read .*{Path(file).name}"):
+    with pytest.raises(DataError, match=re.escape(Path(file).name)):
         load_scenes(64, 0, masks=True, folder=pets).train[0]
 
 
 @pytest.mark.parametrize("content", ["<annotation", "<annotation></annotation>", XML.replace("16", "sixteen")])
 def test_a_broken_box_is_named(pets: Path, content: str) -> None:
     (pets / "annotations" / "xmls" / "Abyssinian_2.xml").write_text(content, encoding="utf-8")
-    with pytest.raises(DataError, match=r"cannot read .*Abyssinian_2\.xml"):
+    with pytest.raises(DataError, match=r"Abyssinian_2\.xml"):
         load_scenes(64, 0, masks=False, folder=pets).train[0]
 
 
-def test_a_box_beside_its_image_is_named(pets: Path) -> None:
+def test_a_box_outside_of_its_image_is_reported(pets: Path) -> None:
     file = pets / "annotations" / "xmls" / "Abyssinian_2.xml"
     file.write_text(XML.replace("<xmax>30", "<xmax>10"), encoding="utf-8")
-    with pytest.raises(DataError, match=r"Abyssinian_2\.xml: the box 16 11 10 20 is not in an image of 60×40"):
+    with pytest.raises(DataError, match=r"Abyssinian_2\.xml: .*\b16 11 10 20\b.*60×40"):
         load_scenes(64, 0, masks=False, folder=pets).train[0]
 
 
-def test_a_trimap_that_is_none_is_named(pets: Path) -> None:
+def test_an_invalid_trimap_is_reported(pets: Path) -> None:
     file = pets / "annotations" / "trimaps" / "Abyssinian_2.png"
     Image.fromarray(np.full((40, 60), 255, np.uint8)).save(file)
-    with pytest.raises(DataError, match=r"Abyssinian_2\.png is no trimap"):
+    with pytest.raises(DataError, match=r"Abyssinian_2\.png .*\b1, 2 and 3$"):
         load_scenes(64, 0, masks=True, folder=pets).train[0]
     Image.fromarray(np.full((40, 60), 2, np.uint8)).save(file)
-    with pytest.raises(DataError, match=r"Abyssinian_2\.png marks no animal"):
+    with pytest.raises(DataError, match=r"Abyssinian_2\.png .*\banimal$"):
         load_scenes(64, 0, masks=True, folder=pets).train[0]
 
 
 def test_a_missing_or_broken_list_is_named(pets: Path) -> None:
     file = pets / "annotations" / "list.txt"
     file.write_text("#comment\nAbyssinian_1 1 3 1\n", encoding="utf-8")
-    with pytest.raises(DataError, match=r"list\.txt, line 2: expected a name, a breed, the species 1 or 2"):
+    with pytest.raises(DataError, match=r"list\.txt, line 2: "):
         load_scenes(64, 0, masks=True, folder=pets)
     file.write_text("Abyssinian_1 1 1 1\n", encoding="utf-8")
-    with pytest.raises(DataError, match="describes 1 pets"):
+    with pytest.raises(DataError, match="1 pets"):
         load_scenes(64, 0, masks=True, folder=pets)
     file.unlink()
-    with pytest.raises(DataError, match=r"cannot read .*list\.txt"):
+    with pytest.raises(DataError, match=r"list\.txt"):
         load_scenes(64, 0, masks=True, folder=pets)
 
 
-def test_without_the_folder_shapes_are_drawn(tmp_path: Path) -> None:
+def test_without_the_folder_scenes_are_synthetic(tmp_path: Path) -> None:
     assert load_scenes(64, 0, masks=False, folder=tmp_path / "nothing").synthetic

@@ -1,4 +1,4 @@
-"""Regions are read off their feature maps as a plain loop over points reads them."""
+"""RoIAlign agrees with a plain loop over sample points."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Array = NDArray[np.float32]
 
 
 def value_at(level: Array, y: float, x: float) -> Array:
-    """Return the value of a map (H, W, C) between the four centres of pixels around a place; the first lies at 0.5."""
+    """Interpolate a map (H, W, C) between pixel centres; the first centre is at 0.5."""
     height, width = level.shape[:2]
     y, x = min(max(y - 0.5, 0), height - 1), min(max(x - 0.5, 0), width - 1)
     top, left = int(y), int(x)
@@ -28,7 +28,7 @@ def value_at(level: Array, y: float, x: float) -> Array:
 
 
 def align(levels: list[Array], boxes: Array, size: int, image: int) -> Array:
-    """RoIAlign of one image by loops over regions, bins and levels."""
+    """Compute RoIAlign of one image by loops over regions, bins and levels."""
     out = np.zeros((len(boxes), size, size, levels[0].shape[-1]), np.float32)
     for n, (left, top, right, bottom) in enumerate(boxes.tolist()):
         side = math.sqrt((right - left) * (bottom - top))
@@ -43,7 +43,7 @@ def align(levels: list[Array], boxes: Array, size: int, image: int) -> Array:
 
 
 @pytest.mark.parametrize("size", [3, 7])
-def test_it_reads_what_a_plain_loop_reads(size: int) -> None:
+def test_it_agrees_with_a_plain_loop(size: int) -> None:
     rng = np.random.default_rng(size)
     image = 512
     levels = [rng.normal(size=(2, image // s, image // s, 5)).astype(np.float32) for s in (4, 8, 16, 32)]
@@ -56,14 +56,14 @@ def test_it_reads_what_a_plain_loop_reads(size: int) -> None:
     np.testing.assert_allclose(found, expected, atol=1e-3)
 
 
-def test_a_larger_region_is_read_from_a_coarser_level() -> None:
+def test_larger_regions_are_sampled_from_coarser_levels() -> None:
     sides = np.array([0, 20, 111, 113, 223, 225, 447, 449, 5000], np.float32)
     boxes = np.stack([0 * sides, 0 * sides, sides, sides], axis=-1)[None]
     assert ops.convert_to_numpy(level_of(boxes, 4))[0].tolist() == [0, 0, 0, 1, 1, 2, 2, 3, 3]
 
 
-def test_a_slope_stays_a_slope_without_rounding() -> None:
-    """Features that rise by 1 a pixel are read at the exact centres of the bins."""
+def test_a_linear_ramp_is_sampled_exactly() -> None:
+    """Features that rise by 1 per pixel are sampled at the exact centres of the bins."""
     ramp = np.broadcast_to(np.arange(16, dtype=np.float32)[None, None, :, None], (1, 16, 16, 1))
     box = np.array([[[10.3, 8.0, 38.3, 40.0]]], np.float32)
     found = ops.convert_to_numpy(RoIAlign(4, 64)(box, [ramp]))[0, 0, 0, :, 0]
@@ -71,7 +71,7 @@ def test_a_slope_stays_a_slope_without_rounding() -> None:
     np.testing.assert_allclose(found, centres / 4 - 0.5, atol=1e-4)
 
 
-def test_the_mask_to_learn_is_that_of_the_regions_own_object() -> None:
+def test_mask_targets_show_each_regions_own_object() -> None:
     masks = np.zeros((1, 2, 32, 32), np.uint8)
     masks[0, 0, :, :16] = 1
     masks[0, 1, 8:, :] = 1

@@ -1,4 +1,4 @@
-"""Drawn scenes are exact, the same for the same seed, and of the same form for the network."""
+"""Synthetic scenes are exact, reproducible, and of fixed shape for the network."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from accelbench.workloads.vision.shapes import CORNERS, MOST, Shapes, drawn_shap
 
 @settings(max_examples=40, deadline=None)
 @given(seed=st.integers(0, 1000), index=st.integers(0, 500), size=st.sampled_from([64, 96]))
-def test_boxes_are_exactly_the_masks_bounds_and_masks_do_not_overlap(seed: int, index: int, size: int) -> None:
+def test_boxes_are_the_bounds_of_disjoint_masks(seed: int, index: int, size: int) -> None:
     scene = Shapes(size, seed, 0, 501)[index]
     assert 1 <= len(scene.boxes) == len(scene.classes) == len(scene.masks) <= MOST
     assert scene.image.shape == (size, size, 3)
@@ -29,7 +29,7 @@ def test_boxes_are_exactly_the_masks_bounds_and_masks_do_not_overlap(seed: int, 
         assert inside[:, -1].any()
 
 
-def test_the_same_seed_draws_the_same_scenes_in_any_order_and_another_seed_others() -> None:
+def test_scenes_depend_on_seed_and_index_alone() -> None:
     first, again, other = (drawn_shapes(64, seed).train for seed in (3, 3, 4))
     last = first[7]
     assert (again[2].image == first[2].image).all()
@@ -38,17 +38,17 @@ def test_the_same_seed_draws_the_same_scenes_in_any_order_and_another_seed_other
     assert (other[7].image != last.image).any()
 
 
-def test_held_out_scenes_are_others_than_those_trained_on() -> None:
+def test_held_out_scenes_differ_from_training_scenes() -> None:
     data = drawn_shapes(64, 3, train=20, held_out=10)
     seen = {data.train[i].image.tobytes() for i in range(20)}
     assert not seen & {data.held_out[i].image.tobytes() for i in range(10)}
     assert (data.synthetic, data.classes) == (True, ("disc", "square", "triangle"))
-    assert data.source == "synthetic: 30 drawn scenes of 1 to 4 shapes, seed 3"
+    assert data.source.startswith("synthetic: 30 ")
     with pytest.raises(IndexError):
         data.held_out[10]
 
 
-def test_a_disc_a_square_and_a_triangle_of_a_radius_have_the_same_area() -> None:
+def test_all_shapes_of_a_radius_have_the_same_area() -> None:
     scenes = drawn_shapes(256, 1, train=40).train
     shares: dict[int, list[float]] = {}
     for scene in (scenes[i] for i in range(40)):
@@ -59,7 +59,7 @@ def test_a_disc_a_square_and_a_triangle_of_a_radius_have_the_same_area() -> None
     assert max(shares[2]) < 0.65
 
 
-def test_examples_have_one_form_however_many_objects_there_are() -> None:
+def test_examples_have_one_shape_for_any_number_of_objects() -> None:
     data = load_scenes(64, 2, masks=True)
     examples = MaskExamples(data.train, data.most)
     counts = set()
@@ -77,7 +77,7 @@ def test_examples_have_one_form_however_many_objects_there_are() -> None:
     assert DetectionExamples(data.train, data.most)[3][1]["boxes"].tolist() == examples[3][0][1].tolist()
 
 
-def test_batches_to_look_at_have_one_size_and_all_scenes_once() -> None:
+def test_image_batches_have_one_size_and_contain_all_scenes_once() -> None:
     held_out = drawn_shapes(64, 2, held_out=5).held_out
     batches = list(image_batches(held_out, 3))
     assert [len(some) for some, _ in batches] == [3, 2]

@@ -1,4 +1,4 @@
-"""A detector that did not learn, or is not the one described, or finds things twice, is refused."""
+"""Verification rejects detectors that did not learn, have other parameters, or detect objects twice."""
 
 from __future__ import annotations
 
@@ -23,11 +23,12 @@ def verify(**changes: Any) -> Verification:
     return verify_detector(history, qualities, quality="test_map50", overlap=0.5, data=drawn_shapes(64, 1), **given)
 
 
-def test_a_trained_detector_passes_and_says_what_was_checked() -> None:
+def test_a_trained_detector_passes_with_a_description() -> None:
     outcome = verify()
     assert outcome.passed
-    assert outcome.method.endswith("map50 on synthetic: 1,100 drawn scenes of 1 to 4 shapes, seed 1")
-    assert outcome.expected == "1,000 parameters, falling loss, overlap ≤ 0.5, map50 ≥ 0.5"
+    assert " map50 " in outcome.method
+    assert str(outcome.expected).startswith("1,000 parameters, ")
+    assert str(outcome.expected).endswith("overlap ≤ 0.5, map50 ≥ 0.5")
     assert outcome.found == "1,000 parameters, loss 2 to 1, overlap 0.5, map50 0.6000"
 
 
@@ -41,7 +42,7 @@ def test_a_trained_detector_passes_and_says_what_was_checked() -> None:
         {"parameters": (1001, 1000)},
     ],
 )
-def test_whatever_is_wrong_fails(changes: dict[str, Any]) -> None:
+def test_each_defect_fails(changes: dict[str, Any]) -> None:
     assert not verify(**changes).passed
 
 

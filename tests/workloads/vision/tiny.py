@@ -1,6 +1,6 @@
-"""The two detectors on a small backbone, trained for a few steps on one batch: run as `python tiny.py FOLDER`.
+"""The two detectors on a small backbone, trained for a few steps on one batch; also a program.
 
-Prints the losses of both as JSON. They begin from the weights in the folder.
+`python -m tests.workloads.vision.tiny NAME FOLDER` prints the losses as JSON, starting from the weights in the folder.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ SIZE, BATCH, CHANNELS, CLASSES = 64, 2, 8, 3
 
 
 def backbone(image: Any) -> list[Any]:
-    """Features of strides 4, 8, 16 and 32 by five convolutions."""
+    """Return features of strides 4, 8, 16 and 32 from five convolutions."""
     from keras import layers
 
     features = layers.Rescaling(1 / 127.5, offset=-1)(image)
@@ -27,7 +27,7 @@ def backbone(image: Any) -> list[Any]:
 
 
 def build(name: str) -> tuple[Any, Any]:
-    """The model to train and its detector."""
+    """Return the model to train and its detector."""
     import keras
 
     from accelbench.workloads.vision.mask_rcnn import mask_rcnn
@@ -42,7 +42,7 @@ def build(name: str) -> tuple[Any, Any]:
 
 
 def batch_of(name: str) -> Any:
-    """One batch of drawn scenes, as NumPy arrays."""
+    """Return one batch of synthetic scenes, as NumPy arrays."""
     import numpy as np
     from keras import tree
 
@@ -55,7 +55,7 @@ def batch_of(name: str) -> Any:
 
 
 def losses(name: str, weights: list[Any] | None = None, steps: int = 4, **options: Any) -> list[float]:
-    """Return the losses of so many steps with Adam; `options` go to `compile`."""
+    """Return the losses of `steps` steps with Adam; `options` go to `compile`."""
     import keras
 
     keras.utils.set_random_seed(5)
