@@ -1,9 +1,9 @@
 """Classification of handwritten digits by a deep belief network.
 
 Its layers are first trained one after the other, without labels, as restricted Boltzmann machines; then a softmax
-layer is put on top and the whole stack is trained with labels. The experiment is one of Sitito et al., "Performance of
-Parallel Computing in Training Deep Learning Models" (2021); the method is that of G. E. Hinton, S. Osindero and Y.-W.
-Teh, "A Fast Learning Algorithm for Deep Belief Nets", Neural Computation 18 (2006).
+layer is put on top and the whole stack is trained with labels. The experiment is one of "Performance of Parallel
+Computing in Training Deep Learning Models", Modern Information Technologies and IT-Education (2021); the method is from
+G. E. Hinton, S. Osindero and Y.-W. Teh, "A Fast Learning Algorithm for Deep Belief Nets", Neural Computation 18 (2006).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Sentiment of film reviews by bidirectional LSTMs and GRUs.
 
-Sitito et al., "Performance of Parallel Computing in Training Deep Learning Models" (2021); the settings that it leaves
-open are those of Keras's example `bidirectional_lstm_imdb`.
+"Performance of Parallel Computing in Training Deep Learning Models", Modern Information Technologies and IT-Education
+(2021); settings that the article does not state are taken from Keras's example `bidirectional_lstm_imdb`.
 """
 
 from __future__ import annotations

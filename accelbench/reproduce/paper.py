@@ -16,6 +16,7 @@ from accelbench.profiling.records.stored import Stored, first_fault
 from accelbench.reproduce.cores import FasterThanCores, NeedsCores
 from accelbench.reproduce.observations import Points
 from accelbench.reproduce.rules import Equal, Growth, Open, Overhead, Ratio, Slope, Trained
+from accelbench.run.suite import RENAMED
 
 PAPERS = files("accelbench") / "papers"
 AnyRule = Annotated[
@@ -113,6 +114,8 @@ def load_paper(name_or_path: str) -> Paper:
     if name_or_path in paper_names():
         file = PAPERS / f"{name_or_path}.toml"
         return parse_paper(name_or_path, file.read_text(encoding="utf-8"), str(file))
+    if new := RENAMED.get(name_or_path):
+        raise UserError(f"the study {name_or_path} is now called {new}")
     if path.suffix != ".toml":
         raise UserError(f"no paper is called {name_or_path!r}{suggest(name_or_path, paper_names())}")
     try:

@@ -17,6 +17,8 @@ from accelbench.profiling.records.point import Device, Scalar
 from accelbench.profiling.records.stored import Stored, first_fault
 
 SUITES = files("accelbench") / "suites"
+RENAMED = {"sitito2021": "msu2021", "sitito2021-small": "msu2021-small"}
+"""Current names of renamed suites and studies, by their former names, which stored runs still contain."""
 KnownDevice = Annotated[Device, AfterValidator(lambda name: device_kind(name).name)]
 """The name of a kind of device that is here: a file that names another is refused."""
 Rounds = Annotated[int, Field(ge=1, le=MOST_ROUNDS, strict=True)]
@@ -92,6 +94,8 @@ def load_suite(name_or_path: str) -> Suite:
             raise UserError(f"cannot read the suite {path}: it is not UTF-8 text") from None
         except (OSError, ValueError) as error:  # ValueError: its name has a null byte
             raise UserError(f"cannot read the suite {path}: {getattr(error, 'strerror', error)}") from None
+    elif new := RENAMED.get(name_or_path):
+        raise UserError(f"the suite {name_or_path} is now called {new}")
     else:
         near = (
             did_you_mean(name_or_path, suite_names()) or f": there is {', '.join(suite_names())}, or name a .toml file"
