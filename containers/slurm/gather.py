@@ -1,9 +1,9 @@
-"""Gather the runs of a job or of an array: a line for each, and all their records as one CSV.
+"""Collect the runs of a job or job array: print one line per run, and write all records to one CSV file.
 
     .venv/bin/python containers/slurm/gather.py runs/slurm-JOB
     apptainer exec IMAGE.sif python containers/slurm/gather.py runs/slurm-JOB
 
-Exit status: 0 all measured and verified; 1 a point failed or is missing; 2 there is nothing to gather.
+Exit status: 0 if all points were measured and verified, 1 if a point failed or is missing, 2 if there are no records.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from accelbench.writing import write_atomically
 
 
 def gather(folder: Path) -> bool:
-    """Write the records of the folder's runs to its `records.csv`, and return whether all they planned was measured."""
+    """Write the records of all runs to `records.csv` in the folder, and return True if every run is complete."""
     runs = sorted(file.parent for file in folder.glob("*/run.json"))
     if not runs:
-        raise UserError(f"{folder} holds no runs: it is the folder that the job names in its output")
+        raise UserError(f"no runs in {folder}: give the output folder of the job (runs/slurm-<job>)")
     tables, complete = [], True
     for run in runs:
         store = RunStore.open(run)
@@ -35,10 +35,10 @@ def gather(folder: Path) -> bool:
         if records:
             table, _ = make_table(Run(info, records))
             table.insert(0, "run", run.name)
-            tables.append(table.dropna(axis="columns", how="all"))  # an empty column has no type to join by
+            tables.append(table.dropna(axis="columns", how="all"))  # an empty column has no dtype to concatenate
     if not tables:
-        raise UserError(f"the runs in {folder} have no records yet")
-    # The runs have columns of their own, such as their benchmarks' axes.
+        raise UserError(f"no records yet in the runs of {folder}")
+    # The runs' columns differ: each benchmark has its own axes.
     table = pd.concat(tables, ignore_index=True)
     write_atomically(folder / "records.csv", lambda path: table.to_csv(path, index=False, lineterminator="\n"))
     print(f"{len(table)} records in {folder / 'records.csv'}")
