@@ -1,19 +1,19 @@
 #!/bin/sh
-# Every container runs this script first: it makes the writable places, refuses a device that the image was not built
-# for, and then runs the command.
+# Entry point of every container: create the writable folders, refuse a device other than the image's, and run the
+# command.
 set -eu
 # shellcheck source=containers/environment.sh
 . /accelbench/containers/environment.sh
 
 for word in "$@"; do
     case $word in
-        DEVICE=gpu | --device=gpu | DEVICE=tpu | --device=tpu) asked=${word#*=} ;;
-        gpu-day) asked=gpu ;;
+        DEVICE=gpu | --device=gpu | DEVICE=tpu | --device=tpu) requested=${word#*=} ;;
+        gpu-day) requested=gpu ;;
         *) continue ;;
     esac
-    if [ "$asked" != "$ACCELBENCH_IMAGE_DEVICE" ]; then
-        echo "accelbench: this image is built for $ACCELBENCH_IMAGE_DEVICE and has no libraries for $asked:" \
-            "make image DEVICE=$asked, or make sif DEVICE=$asked" >&2
+    if [ "$requested" != "$ACCELBENCH_IMAGE_DEVICE" ]; then
+        echo "accelbench: this image is built for $ACCELBENCH_IMAGE_DEVICE and lacks the libraries for $requested:" \
+            "make image DEVICE=$requested, or make sif DEVICE=$requested" >&2
         exit 2
     fi
 done

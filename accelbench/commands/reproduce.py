@@ -170,8 +170,12 @@ def measurement(
 
 def interrupted(runs: Sequence[StoredRun], suite: str, device: Device) -> RunStore | None:
     """Return the last unfinished run of the suite on the device; None without one."""
+    from accelbench.run.suite import RENAMED
+
     found = [
-        store for store, info in runs if (info.suite, info.device) == (suite, device) and info.status != "finished"
+        store
+        for store, info in runs
+        if (RENAMED.get(info.suite or "", info.suite), info.device) == (suite, device) and info.status != "finished"
     ]
     return found[-1] if found else None
 

@@ -17,6 +17,8 @@ from accelbench.profiling.text import did_you_mean
 from accelbench.settings.limits import MOST_ROUNDS, MOST_SECONDS, MOST_VALUE
 
 SUITES = files("accelbench") / "suites"
+RENAMED = {"sitito2021": "msu2021", "sitito2021-small": "msu2021-small"}
+"""Current names of renamed suites and studies, by their former names, which stored runs still contain."""
 KnownDevice = Annotated[Device, AfterValidator(lambda name: device_kind(name).name)]
 """The name of a kind of device that is here: a file that names another is refused."""
 Rounds = Annotated[int, Field(ge=1, le=MOST_ROUNDS, strict=True)]
@@ -87,6 +89,8 @@ def load_suite(name_or_path: str) -> Suite:
         name, path = name_or_path, Path(str(SUITES / f"{name_or_path}.toml"))
     elif path.suffix == ".toml":
         name = path.stem
+    elif new := RENAMED.get(name_or_path):
+        raise UserError(f"the suite {name_or_path} is now called {new}")
     else:
         near = (
             did_you_mean(name_or_path, suite_names()) or f": there is {', '.join(suite_names())}, or name a .toml file"

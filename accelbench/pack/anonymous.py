@@ -24,6 +24,7 @@ from accelbench.pack.write import write_pack
 from accelbench.profiling.machine.identity import Identity, telling
 from accelbench.profiling.records.record import Record
 from accelbench.report import write_report
+from accelbench.run.suite import RENAMED, suite_names
 
 HIDDEN = "…"
 """What stands for a path, an address or a number of a device."""
@@ -94,7 +95,7 @@ class Forget:
         data |= {
             "run_id": f"{self._midnight:%Y%m%d}-anonymous-{sha256(info.run_id.encode()).hexdigest()[:4]}",
             "command": self._command(),
-            "suite": info.suite if info.suite in (None, *suite_names()) else "own",
+            "suite": info.suite if info.suite in (None, *suite_names(), *RENAMED) else "own",
         }
         return RunInfo.model_validate(data)
 

@@ -17,6 +17,7 @@ from accelbench.profiling.text import suggest
 from accelbench.reproduce.cores import FasterThanCoresRule, NeedsCoresRule
 from accelbench.reproduce.observations import PointSelection
 from accelbench.reproduce.rules import EqualRule, GrowthRule, OpenRule, OverheadRule, QualityRule, RatioRule, SlopeRule
+from accelbench.run.suite import RENAMED
 
 PAPERS = files("accelbench") / "papers"
 AnyRule = Annotated[
@@ -122,6 +123,8 @@ def load_paper(name_or_path: str) -> Paper:
     if name_or_path in paper_names():
         file = PAPERS / f"{name_or_path}.toml"
         return parse_paper(name_or_path, file.read_text(encoding="utf-8"), str(file))
+    if new := RENAMED.get(name_or_path):
+        raise UserError(f"the study {name_or_path} is now called {new}")
     if path.suffix != ".toml":
         raise UserError(f"no paper is called {name_or_path!r}{suggest(name_or_path, paper_names())}")
     try:

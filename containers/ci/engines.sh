@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Install what `make container-test` runs, from Debian's packages alone: Docker, Podman, Apptainer and Slurm, on a bare
-# Debian 12 as root. Nothing is started. Apptainer is not in Debian 12: it comes from the development suite, unpacked
-# into /opt/apptainer together with the C library that it is linked to, and touches nothing of the system.
+# Install the engines for `make container-test` from Debian packages on a bare Debian 12, as root: Docker, Podman,
+# Apptainer and Slurm. No service is started. Debian 12 has no Apptainer: it comes from Debian's development suite and is
+# unpacked into /opt/apptainer together with its C library, separate from the system's files.
 set -euo pipefail
 
 PREFIX=${1:-/opt/apptainer}
@@ -9,7 +9,7 @@ scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 
 packages() {
-    # No service starts: the tests start their own daemons, with their own folders.
+    # No service is started: the tests start daemons in temporary folders.
     local no_start=/usr/sbin/policy-rc.d ours=
     if [[ ! -e $no_start ]]; then
         printf '#!/bin/sh\nexit 101\n' >"$no_start"
@@ -23,7 +23,7 @@ packages() {
     if [[ $ours ]]; then rm "$no_start"; fi
 }
 
-# Run apt with lists and a cache of its own, which know the development suite of the mirror that this machine uses.
+# Run apt-get with separate lists and cache, for the development suite of this machine's mirror.
 development_apt() {
     apt-get --option "Dir::Etc::SourceList=$scratch/sources.list" --option "Dir::Etc::SourceParts=$scratch/none" \
         --option "Dir::State::Lists=$scratch/lists" --option "Dir::Cache=$scratch/cache" \
@@ -32,7 +32,7 @@ development_apt() {
 
 apptainer() {
     local mirror program
-    # shellcheck disable=SC2016 # the dollar signs are apt's own
+    # shellcheck disable=SC2016 # apt expands the dollar signs
     mirror=$(apt-get indextargets --format '$(RELEASE) $(REPO_URI)' 'Created-By: Packages' |
         awk '$1 == "bookworm" { print $2; exit }')
     echo "deb [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] $mirror sid main" >"$scratch/sources.list"
@@ -48,16 +48,16 @@ apptainer() {
     for program in "$PREFIX/usr/bin/apptainer" "$PREFIX"/usr/lib/*/apptainer/bin/starter; do
         patchelf --set-interpreter "$(echo "$PREFIX"/libc/ld-linux-*)" --force-rpath --set-rpath "$PREFIX/libc" "$program"
     done
-    # Apptainer looks for its settings relative to where its programs are, its starter from one folder deeper.
+    # Apptainer finds its settings relative to its programs; its starter is one folder deeper.
     mv "$PREFIX/etc" "$PREFIX/usr/etc"
     ln -s ../etc "$PREFIX/usr/lib/etc"
     mkdir -p "$PREFIX/usr/var/lib/apptainer/mnt/session" "$PREFIX/usr/lib/var/lib/apptainer/mnt/session"
-    # Root gets no capabilities that a machine without them (itself a container, a small virtual one) cannot give.
+    # Containers of root get no capabilities, because the machine itself may lack them (a container, a small VM).
     sed -i 's/^root default capabilities = .*/root default capabilities = no/' "$PREFIX/usr/etc/apptainer/apptainer.conf"
     ln -sf "$PREFIX/usr/bin/apptainer" /usr/local/bin/apptainer
-    # A SIF is mounted through FUSE, by any user.
+    # Any user may mount a SIF through FUSE.
     if [[ -e /dev/fuse ]]; then chmod 666 /dev/fuse; fi
-    # Root builds as any user does, in a user namespace: that wants a range of users to map.
+    # Root builds in a user namespace like other users, which needs a range of subordinate user IDs.
     for file in /etc/subuid /etc/subgid; do
         grep -q '^root:' "$file" 2>/dev/null || echo root:300000:65536 >>"$file"
     done

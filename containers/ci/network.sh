@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Install what the tests of several ranks run beside Python, from Debian's packages alone, as root: Open MPI's launcher
-# and library, NetPIPE over TCP, and what makes two hosts of one (ip, tc, unshare).
+# Install the programs for the tests with several ranks from Debian packages, as root: Open MPI's launcher and library,
+# NetPIPE over TCP, and the tools that simulate two hosts on one machine (ip, tc, unshare).
 set -euo pipefail
 
 apt-get update --quiet=2

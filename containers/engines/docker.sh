@@ -1,9 +1,9 @@
 # shellcheck shell=bash
-# Docker runs containers through a daemon, which must be up and open to this user.
+# Functions for Docker, which needs a running daemon that accepts connections of this user.
 # shellcheck source=containers/engines/oci.sh
 . containers/engines/oci.sh
 
-# make keeps an interrupt to itself, so Docker's init passes it on to all processes.
+# make does not forward an interrupt, so Docker's init sends it to the whole process group.
 RUN_OPTIONS=(--init --env TINI_KILL_PROCESS_GROUP=1)
 GPU_OPTIONS=(--gpus all)
 GPU_NEEDS="NVIDIA's driver and its Container Toolkit"
@@ -11,12 +11,12 @@ GPU_NEEDS="NVIDIA's driver and its Container Toolkit"
 advice() { echo "apt install docker.io, or ENGINE=podman"; }
 
 ready() {
-    local said
-    if said=$(docker version --format '{{.Server.Version}}' 2>&1); then return; fi
-    case $said in
+    local output
+    if output=$(docker version --format '{{.Server.Version}}' 2>&1); then return; fi
+    case $output in
         *"permission denied"*)
-            die "this user may not open Docker's socket: sudo usermod -aG docker \$USER and log in anew, or ENGINE=podman" ;;
-        *) die "Docker's daemon does not answer: sudo systemctl start docker, or ENGINE=podman (${said##*$'\n'})" ;;
+            die "no permission to open Docker's socket: sudo usermod -aG docker \$USER and log in again, or ENGINE=podman" ;;
+        *) die "Docker's daemon does not respond: sudo systemctl start docker, or ENGINE=podman (${output##*$'\n'})" ;;
     esac
 }
 

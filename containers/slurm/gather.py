@@ -1,9 +1,9 @@
-"""Gather the runs of a job or of an array: a line for each, and all their records as one CSV.
+"""Collect the runs of a job or job array: print one line per run, and write all records to one CSV file.
 
     .venv/bin/python containers/slurm/gather.py runs/slurm-JOB
     apptainer exec IMAGE.sif python containers/slurm/gather.py runs/slurm-JOB
 
-Exit status: 0 all measured and verified; 1 a point failed or is missing; 2 there is nothing to gather.
+Exit status: 0 if all points were measured and verified, 1 if a point failed or is missing, 2 if there are no records.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from accelbench.report.table import write_joined_table
 
 
 def gather(folder: Path) -> bool:
-    """Write the records of the folder's runs to its `records.csv`, and return whether all they planned was measured."""
+    """Write the records of all runs to `records.csv` in the folder, and return True if every run is complete."""
     runs = sorted(file.parent for file in folder.glob("*/run.json"))
     if not runs:
-        raise UserError(f"{folder} holds no runs: it is the folder that the job names in its output")
+        raise UserError(f"no runs in {folder}: give the output folder of the job (runs/slurm-<job>)")
     found: list[tuple[str, Run]] = []
     complete = True
     for run in runs:
@@ -33,7 +33,7 @@ def gather(folder: Path) -> bool:
         if records:
             found.append((run.name, Run(info, records)))
     if not found:
-        raise UserError(f"the runs in {folder} have no records yet")
+        raise UserError(f"no records yet in the runs of {folder}")
     write_joined_table(folder / "records.csv", found)
     print(f"{sum(len(run.records) for _, run in found)} records in {folder / 'records.csv'}")
     return complete

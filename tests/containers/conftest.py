@@ -1,4 +1,4 @@
-"""Real container engines: started with folders of their own for these tests, stopped and removed after them."""
+"""Fixtures with real container engines, started with temporary folders and removed after the tests."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from tests.conftest import records as written
 from tests.requirements import ENGINES_PATH, not_tested
 
 BASE = "debian:bookworm-slim"
-"""The base of the images that these tests build, which needs no registry: `containers/ci/base.sh` makes it."""
+"""Base image of the test images, created without a registry by `containers/ci/base.sh`."""
 ENGINES_S = 60
-"""The time that a daemon may take to answer, in seconds."""
+"""Start-up timeout of a daemon in seconds."""
 
 SHORT = """
 description = "A second of each benchmark"
@@ -41,13 +41,13 @@ name = "nqueens"
 axes = { impl = ["tuned"], cores = ["one"], queens = [10] }
 """
 SHORT_SUITE = "SUITE=runs/short.toml"
-"""The short suite's place, which a container sees, too: results are in `runs/` inside and outside."""
+"""Path of the short suite, valid inside and outside a container."""
 
 CONFINED = """
 import os, pathlib, socket
 from accelbench import Task, Verification, Work, benchmark
 
-def kernel_says():
+def observe():
     status = pathlib.Path("/proc/self/status").read_text().splitlines()
     facts = dict(line.split(":\\t", 1) for line in status if line.startswith(("Cap", "NoNewPrivs")))
     rights = {facts[name] for name in ("CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb")}
@@ -56,18 +56,18 @@ def kernel_says():
 
 @benchmark("confined", devices=("cpu",), axes={"way": ("only",)}, figure="time")
 def confined(point):
-    \"\"\"Fail unless this process has no right beyond an ordinary user's, and no network.\"\"\"
+    \"\"\"Verify that this process has no capabilities, no network and a read-only root.\"\"\"
     def verify():
-        found, expected = kernel_says(), "0000000000000000, no new 1, [(1, 'lo')], writable []"
-        return Verification(passed=found == expected, method="the kernel's word", expected=expected, found=found)
+        found, expected = observe(), "0000000000000000, no new 1, [(1, 'lo')], writable []"
+        return Verification(passed=found == expected, method="rights of the process", expected=expected, found=found)
     return Task(run=lambda: None, verify=verify, work=Work())
 """
-"""A benchmark that is measured where a container keeps what it promises, and else fails with what the kernel said."""
+"""Benchmark that is measured only in a confined container, and otherwise fails with the observed rights."""
 
 SHORT_RECORDS = {(benchmark, "measured") for benchmark in ("stream", "matmul", "nqueens")}
 
 CALLER = pwd.getpwnam("nobody")
-"""The user who measures: an ordinary one, with neither rights nor a home."""
+"""Unprivileged user without a home who runs the measurements."""
 
 Finished = subprocess.CompletedProcess[str]
 
@@ -75,7 +75,7 @@ Finished = subprocess.CompletedProcess[str]
 def run(
     *command: str | Path, check: bool = True, cwd: str | Path | None = None, env: dict[str, str] | None = None
 ) -> Finished:
-    """Run a command, with all it said in the error if it fails."""
+    """Run a command; raise AssertionError with its output if it fails."""
     words = list(map(str, command))
     done = subprocess.run(words, capture_output=True, text=True, errors="replace", cwd=cwd, env=env)
     if check and done.returncode:
@@ -88,7 +88,7 @@ def as_caller(*command: str | Path) -> tuple[str | Path, ...]:
 
 
 class Checkout:
-    """A clone of the project that belongs to the caller, from which he builds and measures."""
+    """Copy of the project owned by `CALLER`, used to build and measure."""
 
     def __init__(self, path: Path, variables: dict[str, str]) -> None:
         self.path, self.variables = path, variables
@@ -102,7 +102,7 @@ class Checkout:
         return self.make("container-bench", "DEVICE=cpu", *words, check=check, **variables)
 
     def runs(self) -> Path:
-        """The caller's folder of results, for a container that somebody else starts."""
+        """Create the results folder, owned by `CALLER`, and return it."""
         path = self.path / "runs"
         path.mkdir(exist_ok=True)
         (path / "short.toml").write_text(SHORT)
@@ -111,7 +111,7 @@ class Checkout:
         return path
 
     def only_run(self) -> Path:
-        """The one run that was measured, taken away so that the next one is alone again."""
+        """Move the only run out of the results folder, and return its new path."""
         (found,) = (folder for folder in self.runs().iterdir() if (folder / "run.json").is_file())
         return found.rename(Path(tempfile.mkdtemp(dir=self.path.parent)) / found.name)
 
@@ -121,7 +121,7 @@ def measured(found: Path) -> set[tuple[object, object]]:
 
 
 def records(found: Path) -> list[dict[str, Any]]:
-    """Return the records that the run holds so far; before the first there are none."""
+    """Return the run's records; an empty list before the first one."""
     return written(found) if (found / "records.jsonl").is_file() else []
 
 
@@ -135,7 +135,7 @@ def owners(found: Path) -> set[tuple[int, int]]:
 
 @pytest.fixture(scope="session")
 def workshop() -> Iterator[Path]:
-    """A folder on a disk, with room for images: /tmp may be in memory."""
+    """Temporary folder on disk with space for images; /tmp may be in memory."""
     with tempfile.TemporaryDirectory(prefix="accelbench-", dir="/var/tmp", ignore_cleanup_errors=True) as folder:
         path = Path(folder)
         path.chmod(0o755)
@@ -144,7 +144,7 @@ def workshop() -> Iterator[Path]:
 
 @pytest.fixture(scope="session")
 def variables(workshop: Path) -> dict[str, str]:
-    """The environment in which every engine is found and called."""
+    """Environment variables for all engines."""
     home = workshop / "home"
     home.mkdir()
     os.chown(home, CALLER.pw_uid, CALLER.pw_gid)
@@ -154,13 +154,13 @@ def variables(workshop: Path) -> dict[str, str]:
         "HOME": str(home),
         "DOCKER_HOST": os.environ.get("DOCKER_HOST", f"unix://{workshop}/docker.sock"),
         "COLUMNS": "100",
-        "MAKEFLAGS": "",  # the caller's make is no part of this one, whatever `make container-test` was given
+        "MAKEFLAGS": "",  # independent of the flags of `make container-test`
     }
 
 
 @pytest.fixture(scope="session")
 def docker(workshop: Path, variables: dict[str, str]) -> Iterator[dict[str, str]]:
-    """The environment that reaches a Docker daemon of these tests' own, or the one that DOCKER_HOST names."""
+    """Environment variables for a temporary Docker daemon, or for the daemon in DOCKER_HOST."""
     with ExitStack() as stack:
         if "DOCKER_HOST" not in os.environ:
             stack.enter_context(docker_daemon(workshop, variables))
@@ -172,7 +172,7 @@ def docker(workshop: Path, variables: dict[str, str]) -> Iterator[dict[str, str]
 
 @contextmanager
 def docker_daemon(workshop: Path, variables: dict[str, str]) -> Iterator[None]:
-    """Docker's daemon with all its folders in the workshop, ended with everything that it started."""
+    """Run a Docker daemon with all its folders in the workshop."""
     folders = {"data-root": "docker", "exec-root": "exec", "pidfile": "docker.pid"}
     options = (f"--{option}={workshop / name}" for option, name in folders.items())
     log = workshop / "dockerd.log"
@@ -188,9 +188,9 @@ def docker_daemon(workshop: Path, variables: dict[str, str]) -> Iterator[None]:
         deadline = time.monotonic() + ENGINES_S
         while run("docker", "info", check=False, env=variables).returncode:
             if daemon.poll() is not None or time.monotonic() > deadline:
-                not_tested("docker", f"its daemon does not run here: {log.read_text()[-300:]}")
+                not_tested("docker", f"its daemon does not start: {log.read_text()[-300:]}")
             time.sleep(0.5)
-        (workshop / "docker.sock").chmod(0o666)  # as membership of its group would
+        (workshop / "docker.sock").chmod(0o666)  # like membership in the docker group
         yield
     finally:
         daemon.terminate()
@@ -212,21 +212,21 @@ def checkout(workshop: Path, variables: dict[str, str]) -> Checkout:
 
 @pytest.fixture(scope="session")
 def cpu_image(docker: dict[str, str], checkout: Checkout) -> str:
-    """`make image DEVICE=cpu`, by the caller; the image's digest."""
+    """ID of the image that `make image DEVICE=cpu` built."""
     checkout.make("image", "DEVICE=cpu", "ENGINE=docker")
     return run("docker", "image", "inspect", "--format", "{{.Id}}", "accelbench:cpu", env=docker).stdout.strip()
 
 
 @pytest.fixture(scope="session")
 def sif(cpu_image: str, docker: dict[str, str], checkout: Checkout) -> Path:
-    """`make sif DEVICE=cpu` from that very image, where `make container-bench` in the same checkout looks for it."""
+    """Path of the SIF that `make sif DEVICE=cpu` built from the cpu image."""
     run("make", "sif", "DEVICE=cpu", "ENGINE=docker", cwd=checkout.path, env=docker)
     return checkout.path / "containers" / "build" / "accelbench-cpu.sif"
 
 
 @pytest.fixture
 def open_folder(workshop: Path) -> Path:
-    """An empty folder that the caller can look into; pytest's own are closed to him."""
+    """Empty folder readable by `CALLER`, unlike pytest's temporary folders."""
     folder = Path(tempfile.mkdtemp(dir=workshop))
     folder.chmod(0o755)
     return folder

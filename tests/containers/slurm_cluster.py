@@ -1,8 +1,7 @@
-"""A real Slurm of two nodes on this machine: its own munged, slurmctld and two slurmd, in one folder.
+"""Temporary Slurm cluster with two nodes on this machine: munged, slurmctld and two slurmd in one folder.
 
-Both nodes are this host under two names, so a job on each runs at the same time as on two machines. n1 has two GPUs
-that are no GPUs (`/dev/null`, `/dev/zero`): Slurm hands them out and sets what it sets, but nothing drives them.
-Partition `urgent` pre-empts `main`.
+Both nodes are this host under two names, so their jobs run concurrently. n1 has two fake GPUs (`/dev/null`,
+`/dev/zero`), which Slurm allocates with the usual environment variables. Partition `urgent` preempts `main`.
 """
 
 from __future__ import annotations
@@ -22,8 +21,8 @@ from tests.requirements import ENGINES_PATH, not_tested
 NODES = ("n1", "n2")
 START_SECONDS, STOP_SECONDS = 60, 20
 
-# Why what is not the default is here: a requeued job waits until old credentials have expired (cred_expire), time
-# limits and priorities are looked at every 30 s to 60 s, and no cgroup can be taken for granted in a container.
+# Reasons for non-default values: a requeued job waits until old credentials expire (cred_expire), time limits and
+# priorities are checked only every 30 s to 60 s, and cgroups may be missing in a container.
 CONF = """
 ClusterName=accelbench
 SlurmctldHost={host}(127.0.0.1)
@@ -61,14 +60,14 @@ GPUS = "NodeName=n1 Name=gpu File=/dev/null\nNodeName=n1 Name=gpu File=/dev/zero
 
 
 class Cluster:
-    """The running cluster as a user sees it."""
+    """Client of the running cluster."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.environment = {"SLURM_CONF": str(folder / "slurm.conf"), "PATH": ENGINES_PATH}
 
     def command(self, *arguments: str | Path, **changes: str | None) -> subprocess.CompletedProcess[str]:
-        """Run one of Slurm's commands with these changes to the environment; None removes a variable."""
+        """Run a Slurm command with changed environment variables; None removes a variable."""
         merged: Mapping[str, str | None] = {**os.environ, **self.environment, **changes}
         return subprocess.run(
             [str(argument) for argument in arguments],
@@ -78,19 +77,19 @@ class Cluster:
             timeout=180,
         )
 
-    def ask(self, *arguments: str | Path) -> str:
-        """Return what one of Slurm's commands answers; it must succeed."""
+    def output(self, *arguments: str | Path) -> str:
+        """Return the output of a Slurm command, which must succeed."""
         process = self.command(*arguments)
         assert process.returncode == 0, process.stderr
         return process.stdout.strip()
 
     def job(self, job_id: str) -> dict[str, str]:
-        """Return what Slurm knows of a job: JobState, ExitCode, Restarts, NodeList and more."""
-        fields = self.ask("scontrol", "show", "job", "--oneliner", job_id).split()
+        """Return a job's fields, such as JobState, ExitCode, Restarts and NodeList."""
+        fields = self.output("scontrol", "show", "job", "--oneliner", job_id).split()
         return dict(field.split("=", 1) for field in fields if "=" in field)
 
     def wait(self, job_id: str, *states: str, seconds: float = 120) -> dict[str, str]:
-        """The job once it is in one of these states."""
+        """Wait until the job is in one of the states, and return its fields."""
         wait_until(lambda: self.job(job_id)["JobState"] in states, f"job {job_id} to be {states}", seconds)
         return self.job(job_id)
 
@@ -104,10 +103,10 @@ def wait_until(happened: Callable[[], bool], what: str, seconds: float = 60) -> 
 
 @contextmanager
 def running_cluster() -> Iterator[Cluster]:
-    """Start the cluster in a folder of its own, and stop and remove all of it, jobs included, at the end."""
+    """Start the cluster in a temporary folder; at the end cancel its jobs, stop it and remove the folder."""
     with TemporaryDirectory(prefix="accelbench-slurm-", ignore_cleanup_errors=True) as name:
         folder = Path(name)
-        folder.chmod(0o755)  # munged wants its socket to be in everybody's reach
+        folder.chmod(0o755)  # munged requires its socket to be reachable by all users
         with _daemons(folder):
             cluster = Cluster(folder)
             try:
@@ -121,12 +120,12 @@ def running_cluster() -> Iterator[Cluster]:
 
 
 def _started(folder: Path, happened: Callable[[], bool], what: str) -> None:
-    """Wait for a part of the cluster; what the daemons logged tells why it does not come up on this machine."""
+    """Wait until a part of the cluster has started; otherwise report the test as not tested, with the daemons' logs."""
     try:
         wait_until(happened, what, START_SECONDS)
     except AssertionError as error:
         logs = "".join(f"\n{log.name}:\n{log.read_text()[-300:]}" for log in folder.glob("*.log"))
-        not_tested("slurm", f"it does not run here: {error}{logs}")
+        not_tested("slurm", f"the cluster does not start: {error}{logs}")
 
 
 @contextmanager
@@ -159,7 +158,7 @@ def _daemons(folder: Path) -> Iterator[None]:
 
 @contextmanager
 def _daemon(folder: Path, name: str, *arguments: str) -> Iterator[None]:
-    """A daemon that stays our child, so that no other of its name is ever ended in its place."""
+    """Run a daemon as a child process, so that exactly this process is terminated at the end."""
     program = shutil.which(name, path=ENGINES_PATH)
     assert program is not None
     with (folder / f"{name}.log").open("ab") as log:

@@ -1,4 +1,4 @@
-"""What `make container-bench` asks of an engine, as its dry run or a stand-in for the engine notes it."""
+"""Engine command lines of `make container-bench`, recorded by a fake engine."""
 
 from __future__ import annotations
 
@@ -12,32 +12,32 @@ import pytest
 from tests.conftest import ROOT, environment
 from tests.fixtures.attempts import attempts
 
-NOTES = "called.txt"
-STAND_IN = f"""#!/bin/sh
+ARGUMENTS_FILE = "called.txt"
+FAKE_ENGINE = f"""#!/bin/sh
 case "$1" in
     image) echo sha256:abc ;;
     version | pull | build) echo 1 ;;
-    run) printf '%s\\n' "$@" >{NOTES}; exit "$STATUS" ;;
+    run) printf '%s\\n' "$@" >{ARGUMENTS_FILE}; exit "$STATUS" ;;
 esac
 """
-"""An engine that has every image, and whose containers end at once with this exit status."""
+"""Fake engine that has every image and records its arguments; containers exit with status STATUS."""
 
 
 def make(*words: str, cwd: Path = ROOT, **changes: str) -> subprocess.CompletedProcess[str]:
-    # `make test` hands its own variables on to every make below it.
+    # `make test` passes its variables on to nested makes.
     variables = environment(MAKEFLAGS=None, **changes)
     return subprocess.run(["make", *words], cwd=cwd, env=variables, capture_output=True, text=True)
 
 
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
-    """The Makefile and the engines' scripts, with a stand-in for each engine in `bin`."""
+    """Copy of the Makefile and the engine scripts, with a fake engine of each kind in `bin`."""
     shutil.copy(ROOT / "Makefile", tmp_path)
     shutil.copytree(ROOT / "containers", tmp_path / "containers", ignore=shutil.ignore_patterns("build"))
     (tmp_path / "image.sif").touch()
     (tmp_path / "bin").mkdir()
     for engine in ("docker", "podman", "apptainer"):
-        (tmp_path / "bin" / engine).write_text(STAND_IN)
+        (tmp_path / "bin" / engine).write_text(FAKE_ENGINE)
         (tmp_path / "bin" / engine).chmod(0o755)
     return tmp_path
 
@@ -47,7 +47,7 @@ def container_bench(project: Path, *words: str, status: int = 0) -> subprocess.C
     return make("container-bench", "SIF=image.sif", *words, cwd=project, PATH=path, STATUS=str(status))
 
 
-def test_an_interpreter_is_refused_and_that_of_the_environment_ignored() -> None:
+def test_interpreter_variables_are_refused_on_the_command_line_and_ignored_in_the_environment() -> None:
     for name in ("PYTHON", "VENV", "SET"):
         assert make("--dry-run", "container-bench", f"{name}=probe").returncode == 2
     assert make("--dry-run", "container-bench", VENV="/somewhere", PYTHON="python3").returncode == 0
@@ -57,33 +57,29 @@ def test_an_interpreter_is_refused_and_that_of_the_environment_ignored() -> None
     ("engine", "gpu"),
     [("docker", ["--gpus", "all"]), ("podman", ["--device", "nvidia.com/gpu=all"]), ("apptainer", ["--nv"])],
 )
-def test_each_engine_gets_its_own_option_for_the_gpu_and_all_words_for_bench(
-    project: Path, engine: str, gpu: list[str]
-) -> None:
+def test_each_engine_gets_its_gpu_option_and_all_arguments_of_bench(project: Path, engine: str, gpu: list[str]) -> None:
     words = [f"{name}=a-{name} b" for name in ("SUITE", "BENCH", "ARGS")]
     done = container_bench(project, "DEVICE=gpu", f"ENGINE={engine}", "FLAGS=--one --two", *words)
     assert done.returncode == 0, done.stderr
-    called = (project / NOTES).read_text(encoding="utf-8").splitlines()
+    called = (project / ARGUMENTS_FILE).read_text(encoding="utf-8").splitlines()
     assert called[called.index(gpu[0]) :][: len(gpu)] == gpu
     assert "--one" in called[: called.index("bench")]
     assert called[called.index("bench") :] == ["bench", "DEVICE=gpu", *words]
 
 
 @pytest.mark.parametrize(("engine", "needs"), [("docker", "Container Toolkit"), ("podman", "CDI specification")])
-def test_a_container_that_does_not_start_with_a_gpu_says_what_the_host_needs(
-    project: Path, engine: str, needs: str
-) -> None:
+def test_a_failed_start_with_a_gpu_prints_the_requirements_of_the_host(project: Path, engine: str, needs: str) -> None:
     done = container_bench(project, "DEVICE=gpu", f"ENGINE={engine}", status=125)
     assert done.returncode == 2
-    assert f"accelbench: {engine} could not start accelbench:gpu with a GPU: the host needs NVIDIA" in done.stderr
+    assert "accelbench:gpu" in done.stderr
     assert needs in done.stderr
     failed_inside = container_bench(project, "DEVICE=gpu", f"ENGINE={engine}", status=1)
-    assert "could not start" not in failed_inside.stderr
+    assert needs not in failed_inside.stderr
     assert "Error 1" in failed_inside.stderr
 
 
 @pytest.mark.parametrize("engine", ["docker", "podman", "apptainer"])
-def test_what_is_measured_has_no_rights_and_no_network(project: Path, engine: str) -> None:
+def test_containers_start_without_capabilities_and_network(project: Path, engine: str) -> None:
     assert container_bench(project, "DEVICE=cpu", f"ENGINE={engine}").returncode == 0
     words = called(project)
     for option in CONFINED[engine]:
@@ -100,12 +96,12 @@ CONFINED = {
 
 
 def called(project: Path) -> list[str]:
-    return (project / NOTES).read_text(encoding="utf-8").splitlines()
+    return (project / ARGUMENTS_FILE).read_text(encoding="utf-8").splitlines()
 
 
 @pytest.mark.parametrize("engine", ["docker", "podman", "apptainer"])
 @pytest.mark.parametrize("flag", ["--network host", "--network=host", "--net=host"])
-def test_a_network_that_is_asked_for_is_the_only_one(project: Path, engine: str, flag: str) -> None:
+def test_a_requested_network_replaces_the_default(project: Path, engine: str, flag: str) -> None:
     assert container_bench(project, "DEVICE=cpu", f"ENGINE={engine}", f"FLAGS={flag}").returncode == 0
     words = called(project)
     assert [word for word in words if word.startswith("--net")] == flag.split()[:1]
@@ -113,9 +109,9 @@ def test_a_network_that_is_asked_for_is_the_only_one(project: Path, engine: str,
 
 
 @pytest.mark.parametrize("engine", ["docker", "podman"])
-def test_a_tpu_alone_gets_all_rights_and_that_is_said(project: Path, engine: str) -> None:
+def test_only_a_tpu_gets_privileged_with_a_notice(project: Path, engine: str) -> None:
     done = container_bench(project, "DEVICE=tpu", f"ENGINE={engine}")
-    assert "accelbench: a TPU's runtime wants --privileged and the network" in done.stderr
+    assert "--privileged" in done.stderr
     assert "--privileged" in called(project)
     for device in ("cpu", "gpu"):
         done = container_bench(project, f"DEVICE={device}", f"ENGINE={engine}")
@@ -123,9 +119,9 @@ def test_a_tpu_alone_gets_all_rights_and_that_is_said(project: Path, engine: str
         assert "privileged" not in done.stderr
 
 
-@pytest.mark.parametrize("device", ["cpu; touch stranger", "x", "cpu\nx", ""])
-def test_a_device_that_there_is_no_image_for_ends_in_one_line(project: Path, device: str) -> None:
-    """Straight to the script, as no make has looked at it: the device becomes part of what a build runs."""
+@pytest.mark.parametrize("device", ["cpu; touch injected", "x", "cpu\nx", ""])
+def test_an_unknown_device_exits_with_one_line(project: Path, device: str) -> None:
+    """Call the script directly, without the checks of the Makefile."""
     done = subprocess.run(
         ["containers/engine.sh", "sif"],
         cwd=project,
@@ -136,15 +132,15 @@ def test_a_device_that_there_is_no_image_for_ends_in_one_line(project: Path, dev
     assert done.returncode == 2
     assert done.stderr.startswith("accelbench: DEVICE")
     assert done.stderr.count("\n") == (2 if device == "cpu\nx" and "choose" in done.stderr else 1)
-    assert not (project / "stranger").exists()
+    assert not (project / "injected").exists()
 
 
 @pytest.mark.parametrize("target", ["image", "sif", "sbom", "container-bench"])
-def test_what_is_given_to_a_containers_target_is_text_and_no_command(project: Path, target: str) -> None:
+def test_make_variables_are_not_executed(project: Path, target: str) -> None:
     path = f"{project / 'bin'}{os.pathsep}{os.environ['PATH']}"
     for variable in ("FLAGS", "ENGINE", "BASE", "SIF", "DEVICE", "BENCH", "ARGS"):
-        for value in attempts(project / "stranger"):
+        for value in attempts(project / "injected"):
             given = {"DEVICE": "cpu", "ENGINE": "apptainer" if target == "sif" else "docker"}
             words = (f"{name}={word}" for name, word in (given | {variable: value}).items())
             make(target, *words, cwd=project, PATH=path, STATUS="0")
-            assert not (project / "stranger").exists(), f"make {target} {variable}={value!r}"
+            assert not (project / "injected").exists(), f"make {target} {variable}={value!r}"

@@ -1,4 +1,4 @@
-"""The Dockerfile and the shell scripts pass their linters."""
+"""Linters of the Dockerfile and the shell scripts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The same image under Podman, with root's own storage in a folder that goes away."""
+"""The image under Podman, with storage in a temporary folder."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ runtime = "runc"
 cgroup_manager = "cgroupfs"
 events_logger = "file"
 """
-"""For a machine without systemd, as one that runs CI often is."""
+"""Settings for a machine without systemd, such as a CI machine."""
 
 STORAGE = """
 [storage]
@@ -41,7 +41,7 @@ runroot = "{folder}/run"
 
 @pytest.fixture(scope="session")
 def podman(workshop: Path, cpu_image: str, docker: dict[str, str]) -> Iterator[dict[str, str]]:
-    """The environment in which Podman has the cpu image, and nothing else."""
+    """Environment variables of a Podman storage that contains only the cpu image."""
     folder = workshop / "podman"
     folder.mkdir()
     (folder / "containers.conf").write_text(CONTAINERS)
@@ -52,16 +52,16 @@ def podman(workshop: Path, cpu_image: str, docker: dict[str, str]) -> Iterator[d
     }
     answer = run("podman", "info", check=False, env=variables)
     if answer.returncode:
-        not_tested("podman", f"it does not run here: {answer.stderr[-300:]}")
+        not_tested("podman", f"podman info failed: {answer.stderr[-300:]}")
     run("bash", "-c", "set -o pipefail; docker save accelbench:cpu | podman load --quiet", env=variables)
     yield variables
     run("podman", "system", "reset", "--force", check=False, env=variables)
 
 
-def test_podman_runs_a_benchmark_as_an_ordinary_user_with_limits(
+def test_podman_runs_a_benchmark_as_an_unprivileged_user_with_limits(
     podman: dict[str, str], cpu_image: str, checkout: Checkout
 ) -> None:
-    """Started by root, so the user is asked for; what an ordinary user starts is his without asking."""
+    """Podman is started by root here, so FLAGS sets the user."""
     checkout.runs()
     flags = f"FLAGS=--cpus 1.5 --memory 3g --user {CALLER.pw_uid}:{CALLER.pw_gid}"
     bench = ("make", "container-bench", "DEVICE=cpu", "ENGINE=podman", SHORT_SUITE, flags)
@@ -74,7 +74,7 @@ def test_podman_runs_a_benchmark_as_an_ordinary_user_with_limits(
     assert environment["limits"] == {"cpu_quota": 1.5, "memory_bytes": 3 << 30}
 
 
-def test_what_podman_runs_has_no_rights_and_no_network(podman: dict[str, str], checkout: Checkout) -> None:
+def test_a_benchmark_has_no_capabilities_and_no_network(podman: dict[str, str], checkout: Checkout) -> None:
     checkout.runs()
     flags = f"FLAGS=--env ACCELBENCH_PATH=/accelbench/runs --user {CALLER.pw_uid}:{CALLER.pw_gid}"
     bench = ("make", "container-bench", "DEVICE=cpu", "ENGINE=podman", "BENCH=confined", flags)
@@ -82,7 +82,7 @@ def test_what_podman_runs_has_no_rights_and_no_network(podman: dict[str, str], c
     assert ("confined", "measured") in measured(checkout.only_run())
 
 
-def test_an_image_that_podman_does_not_have(podman: dict[str, str], checkout: Checkout) -> None:
+def test_a_missing_image_exits_with_the_command_to_build_it(podman: dict[str, str], checkout: Checkout) -> None:
     done = run("make", "container-bench", "DEVICE=gpu", "ENGINE=podman", check=False, cwd=checkout.path, env=podman)
     assert done.returncode == 2
-    assert "accelbench: podman has no image accelbench:gpu: make image DEVICE=gpu ENGINE=podman" in done.stderr
+    assert "make image DEVICE=gpu ENGINE=podman" in done.stderr

@@ -1,4 +1,4 @@
-"""The regression test for ReFrame, run by ReFrame on this machine and on a real Slurm."""
+"""The ReFrame check, run locally and on a Slurm cluster."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.container
 CHECK = ROOT / "containers" / "reframe" / "accelbench_check.py"
 POINTS = ("behave cpu us=1000", "behave cpu us=3000")
 
-# What a site writes. This cluster keeps no accounts, so jobs are followed by squeue and not by sacct.
+# Site configuration. The cluster has no accounting, so ReFrame polls jobs with squeue instead of sacct.
 SITE = """
 site_configuration = {
     "systems": [{
@@ -43,7 +43,7 @@ def suite(tmp_path: Path) -> Path:
 
 
 def reframe(folder: Path, *options: str, **changes: str | None) -> subprocess.CompletedProcess[str]:
-    """Run the check with these variables, its prefix and its home in that folder."""
+    """Run the check with changed environment variables, and with prefix and home in the folder."""
     return subprocess.run(
         [
             *(Path(sys.executable).with_name("reframe"), f"--prefix={folder}/reframe", "-c", CHECK, "-r"),
@@ -63,7 +63,7 @@ def kept_run(folder: Path) -> Path:
 
 
 def write_stored_run(folder: Path, factor: float, *values: int) -> Path:
-    """Write a run of three rounds; in the middle one a spin of that many microseconds took so many times longer."""
+    """Write a run with three repetitions; the median time of a point is `us` microseconds × `factor`."""
     folder.mkdir()
     lines = [
         {
@@ -82,44 +82,45 @@ def write_stored_run(folder: Path, factor: float, *values: int) -> Path:
 
 
 @pytest.mark.parametrize(
-    ("factor", "values", "said"),
+    ("factor", "values", "message"),
     [
         (20, (1000, 3000), ""),
-        (0.05, (1000, 3000), "performance error: failed to meet reference(s):"),
-        (20, (1000, 3000, 7000), "sanity error: measured in the stored run, but not now: behave cpu us=7000"),
+        (0.05, (1000, 3000), "performance error"),
+        (20, (1000, 3000, 7000), "behave cpu us=7000"),
     ],
     ids=["faster", "slower", "a point is missing"],
 )
-def test_a_suite_is_held_against_a_stored_run(
-    tmp_path: Path, suite: Path, factor: float, values: tuple[int, ...], said: str
+def test_a_suite_is_compared_with_a_stored_run(
+    tmp_path: Path, suite: Path, factor: float, values: tuple[int, ...], message: str
 ) -> None:
     stored = write_stored_run(tmp_path / "stored", factor, *values)
     process = reframe(tmp_path, "-S", "suite=small.toml", "-S", "tolerance=0.5", "-S", "stored_run=stored")
     assert stored.is_dir()
-    assert process.returncode == (1 if said else 0), process.stdout
-    assert said in " ".join(process.stdout.split())
-    if not said:
+    assert process.returncode == (1 if message else 0), process.stdout
+    assert message in " ".join(process.stdout.split())
+    if not message:
         assert all(f"P: {point}: " in process.stdout for point in POINTS)
         assert f"(r:{1e6 / factor:g}, l:-0.5, u:None)" in process.stdout.replace(".0,", ",")
         assert (kept_run(tmp_path) / "report.html").is_file()
 
 
-def test_a_wrong_answer_fails_the_sanity_and_is_named(tmp_path: Path, suite: Path) -> None:
+def test_a_wrong_result_fails_the_sanity_check(tmp_path: Path, suite: Path) -> None:
     suite.write_text('description = "bad"\n[[benchmark]]\nname = "misbehave"\naxes = { how = ["wrong"] }\n')
     process = reframe(tmp_path, "-S", f"suite={suite}")
     assert process.returncode == 1
-    assert "sanity error: failed: misbehave cpu how=wrong: wrong answer: expected value" in process.stdout
+    assert "sanity error" in process.stdout
+    assert "misbehave cpu how=wrong" in process.stdout
 
 
 @pytest.mark.parametrize(
     ("option", "message"),
     [
-        ("suite=no-such", "there is no run: no suite is called 'no-such'"),
-        ("device=tpu", "there is no run: no TPU"),
+        ("suite=no-such", "no-such"),
+        ("device=tpu", "TPU"),
         ("stored_run=nowhere", "nowhere/records.jsonl"),
     ],
 )
-def test_what_is_wrong_is_said(tmp_path: Path, option: str, message: str) -> None:
+def test_an_error_of_accelbench_is_reported(tmp_path: Path, option: str, message: str) -> None:
     process = reframe(tmp_path, "-S", option)
     assert process.returncode != 0
     assert message in process.stdout + process.stderr
@@ -131,7 +132,7 @@ def test_the_check_runs_through_slurm(tmp_path: Path, suite: Path) -> None:
     with running_cluster() as cluster:
         site = ("-C", str(tmp_path / "site.py"), "-J", "nodelist=n2")
         process = reframe(tmp_path, *site, "-S", f"suite={suite}", **cluster.environment)
-        jobs = cluster.ask("scontrol", "show", "jobs", "--oneliner")
+        jobs = cluster.output("scontrol", "show", "jobs", "--oneliner")
     assert process.returncode == 0, process.stdout
     assert "rfm_AccelbenchCheck" in jobs
     assert environment_of(kept_run(tmp_path))["system"]["scheduler"] == "slurm"

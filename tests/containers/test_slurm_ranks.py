@@ -1,4 +1,4 @@
-"""One run measured by ranks on both nodes of a real Slurm, found by Slurm's own variables."""
+"""A run with ranks on both nodes of a Slurm cluster."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ pytestmark = [pytest.mark.container, pytest.mark.timeout(1500)]
 
 SRUN = ("srun", "--nodes=2", "--ntasks=2", "--ntasks-per-node=1", "--mpi=none")
 COORDINATOR = {"ACCELBENCH_COORDINATOR": "127.0.0.1"}
-"""The nodes' names are Slurm's alone, and nothing resolves them; a real cluster needs no such hint."""
+"""The test cluster's node names are not resolvable host names."""
 
 
 @pytest.fixture(scope="module")
@@ -30,16 +30,18 @@ def test_ranks_on_two_nodes_measure_together(cluster: Cluster, tmp_path: Path) -
     options = ("--max-seconds", "0.2", "--out", tmp_path / "run")
     own = {"ACCELBENCH_PATH": str(OWN_BENCHMARKS)}
     process = cluster.command(*SRUN, *command, *options, **COORDINATOR, **own)
-    assert "2 ranks of srun" in process.stdout, process.stdout + process.stderr
+    assert "2 ranks" in process.stdout, process.stdout + process.stderr
     assert process.returncode == 1
     well, crash = records(tmp_path / "run")
     assert (well["status"], len(well["ranks"])) == ("measured", 2)
-    assert crash["reason"] == "rank 1 on node 0: the worker was killed by SIGSEGV"
+    assert crash["status"] == "failed"
+    assert "rank 1" in crash["reason"]
+    assert "SIGSEGV" in crash["reason"]
 
 
 @pytest.mark.exhaustive
-def test_a_pre_empted_job_of_ranks_goes_on_where_it_stopped(cluster: Cluster, tmp_path: Path) -> None:
-    """The second point hangs, so that the job is surely ended in it, and again until the time limit of a point."""
+def test_a_preempted_job_with_ranks_is_resumed(cluster: Cluster, tmp_path: Path) -> None:
+    """The second point hangs: the first job is preempted in it, and the second job reaches its time limit."""
     script = tmp_path / "job.sh"
     script.write_text(
         "#!/bin/sh\n"
@@ -53,7 +55,7 @@ def test_a_pre_empted_job_of_ranks_goes_on_where_it_stopped(cluster: Cluster, tm
     job, run = submitted.stdout.strip(), tmp_path / "run"
     wait_until(lambda: len(records(run)) > 0, "the first record")
     urgent = ("--partition=urgent", "--nodes=2", "--exclusive", "--output=/dev/null", "--wrap=sleep 1")
-    cluster.wait(cluster.ask("sbatch", "--parsable", *urgent), "COMPLETED")
+    cluster.wait(cluster.output("sbatch", "--parsable", *urgent), "COMPLETED")
     output = (tmp_path / "job.out").read_text
     assert info(run)["status"] == "interrupted", output()
     assert [record["status"] for record in records(run)] == ["measured"], output()
@@ -62,7 +64,7 @@ def test_a_pre_empted_job_of_ranks_goes_on_where_it_stopped(cluster: Cluster, tm
     assert [record["status"] for record in records(run)] == ["measured", "failed"], output()
 
 
-def test_a_training_is_distributed_inside_the_image(cluster: Cluster, sif: Path, tmp_path: Path) -> None:
+def test_a_training_workload_is_distributed_in_the_image(cluster: Cluster, sif: Path, tmp_path: Path) -> None:
     command = ("apptainer", "exec", "--bind", tmp_path, sif, "accelbench", "run", "cnn-mnist", "--no-ceilings")
     options = ("--param", "epochs=2", "--trusted-network", "--out", tmp_path / "run")
     process = cluster.command(*SRUN, *command, *options, **COORDINATOR)
@@ -70,4 +72,4 @@ def test_a_training_is_distributed_inside_the_image(cluster: Cluster, sif: Path,
     (record,) = records(tmp_path / "run")
     assert record["point"]["params"]["processes"] == 2
     assert record["verification"]["passed"]
-    assert record["parts"]["bytes"] == 4 * 1_199_882  # every parameter's gradient, in float32
+    assert record["parts"]["bytes"] == 4 * 1_199_882  # float32 gradients of all parameters

@@ -1,4 +1,4 @@
-"""Debian's NPtcp (package netpipe-tcp): round trips of a message over a socket, in C."""
+"""Round-trip times measured by NetPIPE (NPtcp in Debian's package netpipe-tcp)."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ START_SECONDS = 20
 LONGEST_SECONDS = 120
 
 Command = Callable[..., list[str]]
-"""Puts before a command what runs it at its place: on a host, on a core."""
+"""Function that prefixes a command to run it on a given host or core."""
 
 
 def netpipe(
     size: int, address: str, server: Command, client: Command, first: int | None = None, repeats: int | None = None
 ) -> float:
-    """Seconds of half a round trip: of seven trials the best, each the mean of `repeats`, which NetPIPE else chooses.
+    """Return half the round-trip time in seconds: the best of seven trials, each a mean of `repeats` round trips.
 
-    `server` runs at `address`. NetPIPE begins with a hundred trips of the `first` size, and goes through those between;
-    RuntimeError where the two do not come to an end.
+    `server` runs at `address`. NetPIPE begins with a hundred round trips of size `first`, continues with the sizes in
+    between, and chooses `repeats` if it is None. Raise RuntimeError if NPtcp fails.
     """
     sizes = ["-l", str(first or size), "-u", str(size), "-p", "0", "-P", str(PORT)]
     sizes += ["-n", str(repeats)] if repeats else []
@@ -52,7 +52,7 @@ def netpipe(
 
 
 def _await_listener(receiver: subprocess.Popen[bytes]) -> None:
-    """Wait until it listens, in its own network: the transmitter tries once (proc(5), net/tcp; 0A is LISTEN)."""
+    """Wait until the receiver listens, since the transmitter tries once (proc(5), net/tcp; 0A is LISTEN)."""
     sockets, listening = Path(f"/proc/{receiver.pid}/net/tcp"), f":{PORT:04X} 00000000:0000 0A "
     deadline = monotonic() + START_SECONDS
     while listening not in sockets.read_text(encoding="ascii"):

@@ -1,4 +1,4 @@
-"""The GPU machine of the rehearsal: a null driver, and a Python in which accelbench is not installed."""
+"""Simulated GPU machine: a driver that executes no kernel, and a Python environment without accelbench."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from tests.conftest import ROOT
 
 HERE = Path(__file__).parent
 LIBRARIES = {"cuda.c": "libcuda.so.1", "nvml.c": "libnvidia-ml.so.1"}
-NOT_THERE = ("__editable__", "accelbench", "tensorflow", "torch")
-"""Nothing in such a machine's Python points to this tree; of the frameworks the rehearsal leaves it JAX."""
+MISSING = ("__editable__", "accelbench", "tensorflow", "torch")
+"""Prefixes of packages missing on the machine: accelbench itself and all frameworks except JAX."""
 CARRIED = ("annotated_types", "pydantic", "pydantic_core", "py_spy", "typing_inspection")
-"""The packages that it lacks, and that its user brought along by `pip install --target`."""
+"""Prefixes of packages in a separate folder, as after `pip install --target`."""
 
 SUITES = [word for stage in ("first", "train", "rest") for word in ("--suite", f"{stage}={HERE / f'{stage}.toml'}")]
 Rehearsed = Callable[..., "subprocess.CompletedProcess[str]"]
@@ -28,7 +28,7 @@ Rehearsed = Callable[..., "subprocess.CompletedProcess[str]"]
 
 @dataclass(frozen=True)
 class Machine:
-    """The places of everything on the made-up machine."""
+    """Paths of the simulated machine."""
 
     python: Path
     carried: Path
@@ -37,12 +37,12 @@ class Machine:
     variables: dict[str, str] = field(default_factory=dict)
 
     def environment(self, **changes: str) -> dict[str, str]:
-        """Return the environment of a shell on it: no CUDA_HOME, and some packages that PYTHONPATH alone shows."""
+        """Return the environment of a shell: without CUDA_HOME, and with some packages only in PYTHONPATH."""
         return {
             "PATH": f"{self.programs}:/usr/local/bin:/usr/bin:/bin",
             "PYTHONPATH": os.pathsep.join([str(HERE / "stand_ins"), str(self.carried)]),
             "LD_LIBRARY_PATH": str(self.libraries),
-            "COLUMNS": "400",  # no path of a test, however long, breaks a row of a table into two lines
+            "COLUMNS": "400",  # so that long paths do not wrap table rows
             **self.variables,
             **changes,
         }
@@ -50,7 +50,7 @@ class Machine:
 
 @pytest.fixture(scope="session")
 def machine(tmp_path_factory: pytest.TempPathFactory) -> Machine:
-    """A machine as it is lent by the hour: a Python with frameworks, and a folder of packages that it lacks."""
+    """Create the machine: a Python environment with frameworks, and a folder with further packages."""
     folder = tmp_path_factory.mktemp("machine")
     libraries, carried, programs, home = (folder / name for name in ("lib", "carried", "bin", "home"))
     for made in (libraries, carried / "bin", programs, home):
@@ -61,19 +61,19 @@ def machine(tmp_path_factory: pytest.TempPathFactory) -> Machine:
     venv.create(folder / "venv", with_pip=False)
     (installed,) = (folder / "venv").glob("lib/python3*/site-packages")
     for entry in Path(sysconfig.get_path("purelib")).iterdir():
-        if not entry.name.startswith(NOT_THERE):
+        if not entry.name.startswith(MISSING):
             belongs = carried if entry.name.startswith(CARRIED) else installed
             (belongs / entry.name).symlink_to(entry)
     move_libnvvm(installed / "nvidia", folder / "cuda-13.0", programs)
     for name in ("libnvvm.so", "libnvvm.so.4"):
-        # Where the host has CUDA itself, its loader finds this first, which does not load.
+        # Hides a libnvvm of the host: the loader finds this file first and rejects it.
         (libraries / name).write_text("not a library")
     (carried / "bin" / "py-spy").symlink_to(Path(sys.executable).with_name("py-spy"))
     return Machine(folder / "venv" / "bin" / "python", carried, programs, libraries, {"HOME": str(home)})
 
 
 def move_libnvvm(wheels: Path, toolkit: Path, programs: Path) -> None:
-    """Let a toolkit that no variable names, with its `nvcc` on PATH, have libNVVM, and NVIDIA's wheels have none."""
+    """Move libNVVM from NVIDIA's wheels to a toolkit that is found only by its `nvcc` in PATH."""
     real = wheels.resolve()
     wheels.unlink()
     for entry in real.glob("*/*/*"):
@@ -92,13 +92,13 @@ def move_libnvvm(wheels: Path, toolkit: Path, programs: Path) -> None:
 
 @pytest.fixture(scope="session")
 def launches(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The file in which the driver notes what is launched."""
+    """File in which the driver logs kernel launches."""
     return tmp_path_factory.mktemp("driver") / "launches"
 
 
 @pytest.fixture(scope="session")
 def rehearse(machine: Machine, launches: Path) -> Rehearsed:
-    """Run `python -m …` on that machine, in the project's root, and return the finished process."""
+    """Return a function that runs `python -m …` on the machine, in the project's root."""
 
     def run(*arguments: str | Path, **changes: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
@@ -121,5 +121,5 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def day(rehearse: Rehearsed, folder: Path) -> subprocess.CompletedProcess[str]:
-    """The whole day, its tests cut short: without kernels that run, most of them cannot pass."""
+    """Result of a complete `gpu-day`, with a short limit for its tests, which mostly fail without real kernels."""
     return rehearse("accelbench", "gpu-day", "--out", folder, *SUITES, "--limit", "tests=8", "--part-size", "0.02")

@@ -1,7 +1,7 @@
-"""A GPU's day on a card that is not there: the one command that a person with ten minutes types.
+"""`accelbench gpu-day` on a simulated GPU.
 
-Command line, plan, workers, compilers, launches, telemetry, report and pack are real. What the driver has not computed
-passes, and the records say so. What would once have spoilt a card's first hour is seen here, too.
+Command line, plan, workers, compilers, launches, telemetry, report and archive are real. The driver executes no kernel:
+verifications pass, and the records contain `UNCHECKED` as their method.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from tests.rehearsal.stand_ins.sitecustomize import UNCHECKED
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
 TIMED = 20
-"""Executions that NVBench's stand-in asks for, isolated and batched."""
+"""Number of executions by the NVBench stand-in, isolated and batched."""
 
 
 def entries(folder: Path) -> dict[str, dict[str, Any]]:
@@ -33,7 +33,7 @@ def entries(folder: Path) -> dict[str, dict[str, Any]]:
 
 
 @pytest.mark.usefixtures("day")
-def test_every_stage_is_reached_whatever_became_of_the_one_before(folder: Path) -> None:
+def test_every_stage_runs_after_an_unfinished_one(folder: Path) -> None:
     assert {name: entry["state"] for name, entry in entries(folder).items()} == {
         "probe": "done",
         "tests": "out of time",
@@ -44,19 +44,19 @@ def test_every_stage_is_reached_whatever_became_of_the_one_before(folder: Path) 
     }
 
 
-def test_the_exit_status_says_that_a_stage_is_not_finished(day: subprocess.CompletedProcess[str]) -> None:
+def test_an_unfinished_stage_leads_to_exit_status_1(day: subprocess.CompletedProcess[str]) -> None:
     assert day.returncode == 1, day.stdout + day.stderr
 
 
-def test_the_probe_names_versions_programs_and_the_card(day: subprocess.CompletedProcess[str], folder: Path) -> None:
-    said = (folder / "probe.log").read_text(encoding="utf-8")
-    for fact in ("CUDA_HOME is not set", "numba-cuda ", "compute-sanitizer: ", "NVIDIA H100 80GB HBM3"):
-        assert fact in said
+def test_the_probe_lists_versions_programs_and_the_card(day: subprocess.CompletedProcess[str], folder: Path) -> None:
+    log = (folder / "probe.log").read_text(encoding="utf-8")
+    for fact in ("CUDA_HOME", "numba-cuda ", "compute-sanitizer: ", "NVIDIA H100 80GB HBM3"):
+        assert fact in log
         assert fact in day.stdout
 
 
 @pytest.mark.usefixtures("day")
-def test_the_first_figures_are_measured_by_real_workers_on_a_known_card(folder: Path) -> None:
+def test_the_first_stage_is_measured_by_workers_on_a_known_card(folder: Path) -> None:
     measured = {
         (record["point"]["benchmark"], record["point"]["params"].get("impl")): record
         for record in records(folder / "first")
@@ -74,47 +74,47 @@ def test_the_first_figures_are_measured_by_real_workers_on_a_known_card(folder: 
 
 
 @pytest.mark.usefixtures("day")
-def test_kernels_are_compiled_and_launched_as_often_as_they_are_timed(launches: Path) -> None:
+def test_kernels_are_launched_at_least_once_per_timed_execution(launches: Path) -> None:
     launched = Counter(line.split()[1] for line in launches.read_text(encoding="utf-8").splitlines())
     for kernel in ("multiply", "nqueens", "empty"):
         assert sum(count for name, count in launched.items() if kernel in name) > TIMED, launched
 
 
 @pytest.mark.usefixtures("day")
-def test_trainings_are_those_of_the_installed_frameworks(folder: Path) -> None:
+def test_training_workloads_run_on_installed_frameworks(folder: Path) -> None:
     assert not (folder / "train-tensorflow").exists()
     (record,) = records(folder / "train-jax")
     assert (record["status"], record["point"]["backend"]) == ("skipped", "jax")
-    assert record["reason"].startswith("jax uses the device cpu")
+    assert "cpu" in record["reason"]
 
 
 @pytest.mark.usefixtures("day")
-def test_the_rest_repeats_no_point(folder: Path) -> None:
+def test_the_last_stage_repeats_no_point(folder: Path) -> None:
     assert [point["params"].get("impl") for point in info(folder / "rest")["plan"]] == ["numba", None]
 
 
-def test_the_last_table_has_the_figures_beside_the_vendors(day: subprocess.CompletedProcess[str]) -> None:
+def test_the_final_table_compares_our_kernels_with_the_vendors(day: subprocess.CompletedProcess[str]) -> None:
     table = day.stdout[day.stdout.rindex("\nstage ") :]
     ours = next(line for line in table.splitlines() if "matmul impl=numba" in line)
     assert "524.3 MFLOP/s" in ours
-    assert "100 % of the vendor's" in ours
+    assert "100 %" in ours
     assert "of issue" in next(line for line in table.splitlines() if "nqueens" in line)
 
 
 @pytest.mark.usefixtures("day")
-def test_the_pack_holds_every_run_and_log(rehearse: Rehearsed, folder: Path) -> None:
+def test_the_archive_contains_every_run_and_log(rehearse: Rehearsed, folder: Path) -> None:
     parts = sorted(folder.glob("runs.tar.xz.part*"))
     assert len(parts) > 1
     process = rehearse("accelbench", "report", f"{parts[0]}:first")
     assert process.returncode == 0, process.stderr
-    assert "5 of 5 points measured and verified" in process.stdout
     unpacked = Path(process.stdout.split()[-1]).parents[1]
     for name in ("day.json", "probe.log", "first", "train-jax", "rest"):
         assert (unpacked / name).exists(), name
+    assert records(unpacked / "first") == records(folder / "first")
 
 
 @pytest.mark.usefixtures("day")
-def test_the_same_command_repeats_nothing_that_is_finished(rehearse: Rehearsed, folder: Path, launches: Path) -> None:
+def test_a_second_command_does_not_repeat_finished_stages(rehearse: Rehearsed, folder: Path, launches: Path) -> None:
     before, launched = entries(folder), launches.stat().st_size
     finished = "probe,first,train,rest,sanitizer"
     process = rehearse("accelbench", "gpu-day", "--out", folder, *SUITES, "--stages", finished)
@@ -125,8 +125,8 @@ def test_the_same_command_repeats_nothing_that_is_finished(rehearse: Rehearsed, 
     assert not list(folder.glob("runs.tar.xz.part*"))
 
 
-def test_an_answer_that_no_kernel_computed_is_a_failure(rehearse: Rehearsed, tmp_path: Path) -> None:
-    """What makes answers pass here is the rehearsal's own, and no switch of accelbench."""
+def test_a_result_not_computed_by_a_kernel_fails_the_verification(rehearse: Rehearsed, tmp_path: Path) -> None:
+    """Only the stand-ins of the rehearsal let verifications pass, and no option of accelbench."""
     process = rehearse(
         *("accelbench", "run", "nqueens", "--device", "gpu", "--no-ceilings", "--out", tmp_path / "run"),
         *("--param", "impl=tuned", "--param", "queens=8"),
@@ -135,12 +135,12 @@ def test_an_answer_that_no_kernel_computed_is_a_failure(rehearse: Rehearsed, tmp
     assert process.returncode == 1
     (record,) = records(tmp_path / "run")
     assert record["status"] == "failed"
-    assert record["reason"].startswith("wrong answer: ")
+    assert record["verification"]["passed"] is False
 
 
 @pytest.fixture
 def probed(folder: Path, day: object) -> dict[str, str]:
-    """The probe's checks: how each is and what was found, by its name."""
+    """Return the probe's checks by name, as "state: finding"."""
     lines = (folder / "probe.log").read_text(encoding="utf-8").splitlines()
     cells = (re.split(r"  +", line) for line in lines if line.startswith(("ok ", "warn ", "missing ")))
     return {name: f"{state}: {found}" for state, name, found, *_ in cells}
@@ -151,40 +151,42 @@ def numba_product(folder: Path) -> dict[str, Any]:
     return next(r for r in records(folder / "first") if r["point"]["params"].get("impl") == "numba")
 
 
-def test_numba_finds_libnvvm_in_a_toolkit_that_no_variable_names(
+def test_numba_finds_libnvvm_in_a_toolkit_without_environment_variables(
     probed: dict[str, str], numba_product: dict[str, Any]
 ) -> None:
-    assert probed["CUDA toolkit"].endswith("has libNVVM")
+    assert "libNVVM" in probed["CUDA toolkit"]
     assert numba_product["status"] == "measured"
 
 
-def test_the_doctor_launches_a_kernel_and_looks_at_its_answer(probed: dict[str, str]) -> None:
+def test_the_doctor_launches_a_kernel_and_verifies_its_result(probed: dict[str, str]) -> None:
     for library in ("Numba", "CuPy"):
-        assert probed[f"{library} on the GPU"].startswith("warn: ArithmeticError: the kernel ran, and its answer")
-    assert "600 samples at 1650 MHz" in probed["NVBench on the GPU"]
-    assert probed["device gpu"].startswith("missing: cannot be used: Numba on the GPU")
+        assert probed[f"{library} on the GPU"].startswith("warn: ArithmeticError")
+    for fact in ("600", "1650 MHz"):
+        assert fact in probed["NVBench on the GPU"]
+    assert probed["device gpu"].startswith("missing: ")
+    assert "Numba" in probed["device gpu"]
 
 
-def test_py_spy_is_found_in_the_folder_of_what_was_carried(probed: dict[str, str]) -> None:
-    assert probed["py-spy"].startswith("ok: attached")
+def test_py_spy_is_found_in_a_pip_target_folder(probed: dict[str, str]) -> None:
+    assert probed["py-spy"].startswith("ok: ")
 
 
-def test_trainings_take_the_first_framework_that_is_there(folder: Path) -> None:
+def test_training_workloads_use_the_first_installed_framework(folder: Path) -> None:
     (training,) = (point for point in info(folder / "rest")["plan"] if point["benchmark"] == "cnn-mnist")
     assert training["backend"] == "jax"
 
 
-def test_the_peak_is_scaled_by_the_clock_of_the_samples(numba_product: dict[str, Any]) -> None:
+def test_the_peak_is_scaled_to_the_clock_of_the_samples(numba_product: dict[str, Any]) -> None:
     share = share_of_peak_at_clock(Record.model_validate_json(json.dumps(numba_product)))
     assert "at 1650 MHz" in share.of
 
 
-def test_sensors_are_read_while_nvbench_holds_pythons_lock(numba_product: dict[str, Any]) -> None:
+def test_sensors_are_read_while_nvbench_holds_the_gil(numba_product: dict[str, Any]) -> None:
     power = numba_product["telemetry"]["gauges"]["gpu.power"]
-    assert power["minimum"] < power["maximum"], "one reading only"
+    assert power["minimum"] < power["maximum"], "only one reading"
 
 
-def test_energy_is_that_of_every_card_that_works(rehearse: Rehearsed, tmp_path: Path) -> None:
+def test_energy_includes_all_working_cards(rehearse: Rehearsed, tmp_path: Path) -> None:
     process = rehearse(
         *("accelbench", "run", "all-gpus-peak-arith", "--device", "gpu", "--no-ceilings", "--max-seconds", "1"),
         *("--out", tmp_path / "run"),

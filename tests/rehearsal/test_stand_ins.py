@@ -1,4 +1,4 @@
-"""The stand-in for NVBench has the signatures of the real one, of which two megabytes are fetched."""
+"""Signatures of the NVBench stand-in, compared with the published package (a download of two megabytes)."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ Signatures = dict[str, list[list[str]]]
 
 
 def signatures(source: Path) -> Signatures:
-    """The parameters of each public function: positional-only, other and keyword-only; of its overloads the first."""
+    """Return the positional-only, other and keyword-only parameters of each public function (its first overload)."""
     found: Signatures = {}
     for node in ast.parse(source.read_text(encoding="utf-8")).body:
         inside = node.body if isinstance(node, ast.ClassDef) else [node]
         prefix = f"{node.name}." if isinstance(node, ast.ClassDef) else ""
         for function in inside:
             if isinstance(function, ast.FunctionDef) and not function.name.startswith(("_", "__init__")):
-                taken = function.args
-                kinds = (taken.posonlyargs, taken.args, taken.kwonlyargs)
+                parameters = function.args
+                kinds = (parameters.posonlyargs, parameters.args, parameters.kwonlyargs)
                 found.setdefault(prefix + function.name, [[each.arg for each in kind] for kind in kinds])
     return found
 
 
 @pytest.mark.needs("package-index")
-def test_nvbenchs_stand_in_takes_what_nvbench_takes(tmp_path: Path) -> None:
+def test_the_nvbench_stand_in_has_the_signatures_of_nvbench(tmp_path: Path) -> None:
     (pinned,) = re.findall(r"^cuda-bench==.+$", PINS.read_text(encoding="utf-8"), re.MULTILINE)
     pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target", str(tmp_path), pinned]
     fetched = subprocess.run(pip, capture_output=True, text=True)

@@ -1,4 +1,4 @@
-"""`make test-gpu` and `make sanitize` on the made-up machine, where accelbench is not installed."""
+"""`make test-gpu` and `make sanitize` on the simulated machine, without an installed accelbench."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tests.rehearsal.conftest import Machine, Rehearsed
 
 PYTEST = ("pytest", "-m", "gpu", "-q", "-p", "no:cacheprovider")
 SANITIZER = """#!/bin/sh
-# A compute-sanitizer that only says how it was called, and what the program it should watch can import.
+# A fake compute-sanitizer that logs its arguments, and checks the imports of the program under test.
 echo "called with $*" >>'{log}'
 while [ "${{1#--}}" != "$1" ]; do shift 2; done
 exec "$1" -c 'import accelbench, cupy, pydantic, tests.gpu.verify_small'
@@ -18,7 +18,7 @@ exec "$1" -c 'import accelbench, cupy, pydantic, tests.gpu.verify_small'
 
 
 @pytest.mark.slow
-def test_the_timers_tests_find_what_is_not_installed(rehearse: Rehearsed) -> None:
+def test_tests_run_without_an_installed_package(rehearse: Rehearsed) -> None:
     process = rehearse(*PYTEST, "tests/gpu/test_timer_on_device.py")
     assert process.returncode == 0, process.stdout + process.stderr
     assert "3 passed" in process.stdout
@@ -26,7 +26,7 @@ def test_the_timers_tests_find_what_is_not_installed(rehearse: Rehearsed) -> Non
 
 @pytest.fixture
 def sanitizer(machine: Machine, tmp_path: Path) -> Path:
-    """A program of that name in a folder of its own, and what it was called with."""
+    """Path of a fake compute-sanitizer that logs its arguments."""
     program = tmp_path / "bin" / "compute-sanitizer"
     program.parent.mkdir()
     program.write_text(SANITIZER.format(log=tmp_path / "called"))
@@ -35,7 +35,7 @@ def sanitizer(machine: Machine, tmp_path: Path) -> Path:
 
 
 @pytest.mark.slow
-def test_the_sanitizer_is_asked_for_accesses_and_races_and_not_for_refused_calls(
+def test_the_sanitizer_runs_memcheck_without_api_errors_and_racecheck(
     rehearse: Rehearsed, machine: Machine, sanitizer: Path, tmp_path: Path
 ) -> None:
     path = f"{sanitizer.parent}:{machine.environment()['PATH']}"

@@ -33,6 +33,7 @@ from tests.conftest import Run
         (["run", "flowshop", "--param", "instance=121"], "instance is one of 2, 3, 4,"),
         (["run", "flowshop", "--param", "instance=none"], "instance is a whole number"),
         (["run", "--suite", "quik"], "no suite is called 'quik'"),
+        (["run", "--suite", "sitito2021-small"], "msu2021-small"),
         (["run", "--suite", "missing.toml"], "cannot read the suite missing.toml"),
         (["run", "launch", "--device", "cpu"], "launch does not run on cpu"),
         (["run", "--device", "abacus"], "abacus"),

@@ -14,7 +14,7 @@ CLAIMS = {
     "carneiro2018": [f"C{number}" for number in range(1, 7)],
     "kimm2021": [*(f"K{number}" for number in range(1, 9)), "K10d", "K11"],
     "lawrence2017": ["L3", "L4", "L5", "L6", "L7", "L8", "L9", "L11"],
-    "sitito2021": [f"S{number}" for number in range(1, 5)],
+    "msu2021": [f"S{number}" for number in range(1, 5)],
     "wang2019": [f"W{number}" for number in range(1, 5)],
 }
 POINTS = [points for name in CLAIMS for claim in load_paper(name).claim for points in claim.points]

@@ -86,7 +86,8 @@ def test_points_that_decide_nothing_are_named_as_such(capsys: pytest.CaptureFixt
     ("arguments", "message"),
     [
         (["knuth1968"], "no paper is called 'knuth1968'; there is: carneiro2018, kimm2021"),
-        ([], "name a paper: carneiro2018, kimm2021, lawrence2017, sitito2021, wang2019"),
+        ([], "name a paper: carneiro2018, kimm2021, lawrence2017, msu2021, wang2019"),
+        (["sitito2021"], "msu2021"),
         (["kimm2021", "one", "one"], "the run cpu-1 is given as one, twice: give each run once"),
         (["kimm2021", "one", "--small"], "--small is for measuring, and the runs to judge are given"),
         (["kimm2021", "one", "--device", "cpu"], "--device is for measuring"),
@@ -167,7 +168,13 @@ def test_an_interrupted_run_of_the_suite_is_found_again(tmp_path: Path) -> None:
     runs = of_machine([done, broken, other], here)
     assert interrupted(runs, "kimm2021-small", "cpu") is broken
     assert interrupted(runs, "kimm2021-small", "gpu") is None
-    assert of_machine([done, broken, other], machine(4)) == [], "another machine's run is left alone"
+    assert of_machine([done, broken, other], machine(4)) == [], "another machine's run is ignored"
+
+
+def test_an_interrupted_run_with_a_former_suite_name_is_found(tmp_path: Path) -> None:
+    store = make_run(tmp_path, [], run_id="old", suite="sitito2021-small", device="cpu", status="interrupted")
+    assert store.info().suite == "sitito2021-small"
+    assert interrupted([(store, store.info())], "msu2021-small", "cpu") is store
 
 
 def test_the_estimate_says_what_it_rests_on(tmp_path: Path) -> None:

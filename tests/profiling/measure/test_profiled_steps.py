@@ -16,7 +16,7 @@ from accelbench.profiling.records.point import Point
 from accelbench.profiling.timing.steps import train_until
 from accelbench.profiling.trace import framework_profiler as profiler
 from tests.fixtures.bound_workloads import BATCH, SLEEP_S, large_products, slow_input
-from tests.fixtures.verdict_cases import CASES, Case, Impossible, as_it_is, verdict
+from tests.fixtures.verdict_cases import CASES, Case, Impossible, unchanged, verdict
 from tests.requirements import not_tested
 
 pytestmark = pytest.mark.alone
@@ -37,7 +37,7 @@ FURTHER = {"hungry-input", "waiting-at-begin"}
 JUDGED = [
     pytest.param(case, id=case.workload, marks=[pytest.mark.exhaustive] if case.workload in FURTHER else [])
     for case in CASES
-    if case.workload in CHECKED and case.surroundings is as_it_is
+    if case.workload in CHECKED and case.environment is unchanged
 ]
 THROTTLED = "a quota of a group above"
 

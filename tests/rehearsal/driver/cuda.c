@@ -1,9 +1,8 @@
-// A CUDA driver without a card: libcuda.so.1 for rehearsing host code where there is no GPU.
+// Null CUDA driver: a libcuda.so.1 for testing host code without a GPU.
 //
-// It has NULL_DRIVER_CARDS made-up cards (one by default) with the sizes of an H100 SXM, and memory, which is the host's.
-// Modules and kernels are accepted and never run, so that whatever a kernel should have written stays as it was. Every
-// launch is a line in the file that NULL_DRIVER_LOG names. What a driver refuses is refused here: memory that is not
-// there, a block of more threads than a card takes, a pointer that was not handed out.
+// It simulates NULL_DRIVER_CARDS cards (default 1) with the properties of an H100 SXM and memory on the host. Modules and
+// kernels are accepted but never executed, so the output of a kernel is unchanged. Each launch appends a line to the file
+// NULL_DRIVER_LOG. Invalid requests are rejected: too much memory, too many threads per block, unknown pointers.
 //
 // Source: CUDA Driver API reference, version 13.0 (CUresult, CUdevice_attribute, and the functions by their names).
 #define _GNU_SOURCE
@@ -24,7 +23,7 @@ enum { MAX_THREADS = 1024, PAGE = 512, SHARED_BYTES = 232448 };
 
 static int cards(void) { const char *given = getenv("NULL_DRIVER_CARDS"); return given ? atoi(given) : 1; }
 
-// Every object is a handle of its own, which nobody looks behind.
+// Every object is a unique opaque handle.
 static Handle fresh(void) { static uintptr_t last = 0x10000; return (Handle)(last += 0x100); }
 static Result give(Handle *handle) { *handle = fresh(); return SUCCESS; }
 
@@ -41,24 +40,24 @@ Result cuDeviceGetPCIBusId(char *id, int size, int device) { snprintf(id, size, 
 Result cuDeviceTotalMem_v2(size_t *bytes, int device) { *bytes = CARD_BYTES; return SUCCESS; }
 Result cuDeviceComputeCapability(int *major, int *minor, int device) { *major = 9, *minor = 0; return SUCCESS; }
 
-// CUdevice_attribute by number; those that are not listed are 0: the card cannot do it.
+// CUdevice_attribute by number; unlisted attributes are 0 (unsupported).
 static const int ATTRIBUTES[256] = {
-    [1] = MAX_THREADS, [2] = 1024, [3] = 1024, [4] = 64,    // of a block: threads, and its sides
-    [5] = 2147483647, [6] = 65535, [7] = 65535,             // sides of a grid
-    [8] = 49152, [97] = SHARED_BYTES, [81] = 233472,        // shared memory of a block, if asked for, of a multiprocessor
-    [9] = 65536, [10] = 32, [12] = 65536, [82] = 65536,     // constant memory, warp, registers of a block, of a multiprocessor
+    [1] = MAX_THREADS, [2] = 1024, [3] = 1024, [4] = 64,    // threads per block, block dimensions
+    [5] = 2147483647, [6] = 65535, [7] = 65535,             // grid dimensions
+    [8] = 49152, [97] = SHARED_BYTES, [81] = 233472,        // shared memory per block, with opt-in, per multiprocessor
+    [9] = 65536, [10] = 32, [12] = 65536, [82] = 65536,     // constant memory, warp, registers per block, per multiprocessor
     [13] = 1980000, [36] = 2619000, [37] = 5120, [38] = 50 << 20,  // clocks in kHz, memory bus in bits, L2 cache
-    [15] = 1, [16] = 132, [19] = 1, [31] = 1, [32] = 1,     // overlap, multiprocessors, mapped memory, kernels at once, ECC
-    [39] = 2048, [40] = 3, [41] = 1, [75] = 9, [76] = 0,    // threads of a multiprocessor, copy engines, compute capability
-    [78] = 1, [83] = 1, [95] = 1, [106] = 32, [115] = 1,    // priorities, managed memory, cooperation, blocks, memory pools
+    [15] = 1, [16] = 132, [19] = 1, [31] = 1, [32] = 1,     // overlap, multiprocessors, mapped memory, concurrent kernels, ECC
+    [39] = 2048, [40] = 3, [41] = 1, [75] = 9, [76] = 0,    // threads per multiprocessor, copy engines, compute capability
+    [78] = 1, [83] = 1, [95] = 1, [106] = 32, [115] = 1,    // priorities, managed memory, cooperative launch, blocks, memory pools
 };
 Result cuDeviceGetAttribute(int *value, int attribute, int device) {
     if (attribute < 1 || attribute >= 256) return INVALID_VALUE;
-    *value = attribute == 33 ? 6 + device : ATTRIBUTES[attribute];  // the number of its PCI bus
+    *value = attribute == 33 ? 6 + device : ATTRIBUTES[attribute];  // PCI bus number
     return SUCCESS;
 }
 
-// --- contexts: one for each card, current in each thread ---
+// --- contexts: one per card, current per thread ---
 
 static char context[16];
 static __thread Handle current;
@@ -77,10 +76,10 @@ Result cuCtxGetId(Handle c, unsigned long long *id) { *id = 1 + device_of(c); re
 Result cuCtxGetStreamPriorityRange(int *least, int *greatest) { *least = 0, *greatest = -5; return SUCCESS; }
 Result cuCtxSynchronize(void) { return SUCCESS; }
 
-// --- memory: the host's, as much as the card is said to have free ---
+// --- memory: on the host, limited to the simulated free memory ---
 
 static size_t taken;
-typedef struct { size_t size; char pad[PAGE - sizeof(size_t)]; } Header;  // before each piece, so that it stays aligned
+typedef struct { size_t size; char pad[PAGE - sizeof(size_t)]; } Header;  // precedes each allocation and keeps it aligned
 Result cuMemGetInfo_v2(size_t *free_bytes, size_t *total) { *free_bytes = FREE_BYTES - taken, *total = CARD_BYTES; return SUCCESS; }
 Result cuMemAlloc_v2(Pointer *pointer, size_t size) {
     Header *header;
@@ -128,7 +127,7 @@ Result cuMemGetAddressRange_v2(Pointer *begin, size_t *size, Pointer pointer) {
     return SUCCESS;
 }
 
-// --- modules and kernels: a kernel's handle is its name, which the log shows ---
+// --- modules and kernels: the handle of a kernel is its name, for the log ---
 
 Result cuModuleLoadData(Handle *module, const void *image) { return give(module); }
 Result cuModuleLoadDataEx(Handle *module, const void *image, unsigned n, void *options, void *values) { return give(module); }
@@ -164,7 +163,7 @@ Result cuLaunchKernel(Handle function, unsigned gx, unsigned gy, unsigned gz, un
     if (file) fprintf(file, "launch %s grid %u %u %u block %u %u %u\n", (char *)function, gx, gy, gz, bx, by, bz), fclose(file);
     return SUCCESS;
 }
-typedef struct { unsigned gx, gy, gz, bx, by, bz, shared; Handle stream; } LaunchConfig;  // CUlaunchConfig's beginning
+typedef struct { unsigned gx, gy, gz, bx, by, bz, shared; Handle stream; } LaunchConfig;  // first fields of CUlaunchConfig
 Result cuLaunchKernelEx(const LaunchConfig *c, Handle function, void **arguments, void **extra) {
     return cuLaunchKernel(function, c->gx, c->gy, c->gz, c->bx, c->by, c->bz, c->shared, c->stream, arguments, extra);
 }

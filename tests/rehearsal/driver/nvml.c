@@ -1,7 +1,7 @@
-// NVIDIA's management library without a card: libnvidia-ml.so.1 for the made-up cards of cuda.c.
+// Simulated NVML: libnvidia-ml.so.1 for the cards of cuda.c.
 //
-// Every card has sensors of its own: card i draws 400 + 100·i W at 1755 − 15·i MHz, and its power limit holds it back. The
-// power rises by 1 W every tenth of a second, and falls back after a second, so that one reading differs from the next.
+// Card i has 400 + 100·i W and 1755 − 15·i MHz, and is limited by power. The power rises by 1 W every 0.1 s and is reset
+// every second, so that successive readings differ.
 //
 // Source: NVML API reference (nvmlReturn_t, nvmlClockType_t, the throttle reasons, and the functions by their names).
 #include <stdio.h>
@@ -24,7 +24,7 @@ static int watts(void *handle) { return 400 + 100 * number(handle) + (int)(milli
 Result nvmlInit_v2(void) { return SUCCESS; }
 Result nvmlInitWithFlags(unsigned flags) { return SUCCESS; }
 Result nvmlShutdown(void) { return SUCCESS; }
-const char *nvmlErrorString(Result error) { return "an error of the made-up NVML"; }
+const char *nvmlErrorString(Result error) { return "error of the simulated NVML"; }
 Result nvmlSystemGetDriverVersion(char *version, unsigned size) { snprintf(version, size, "580.159.04"); return SUCCESS; }
 Result nvmlDeviceGetCount_v2(unsigned *count) { *count = cards(); return SUCCESS; }
 Result nvmlDeviceGetHandleByIndex_v2(unsigned index, void **handle) {

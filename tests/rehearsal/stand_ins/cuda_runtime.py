@@ -1,7 +1,7 @@
-"""The functions of `cuda.bindings.runtime` that accelbench calls on a device, answered by the null driver.
+"""Stand-in for the functions of `cuda.bindings.runtime` that accelbench calls, implemented with the driver API.
 
-Each takes what the real one takes and returns a tuple of the driver's error, whose numbers are the runtime's, and the
-results. The driver is asked through the real bindings.
+Each function has the real parameters and returns a tuple of the driver's error code, equal to the runtime's, and the
+results.
 """
 
 from __future__ import annotations
@@ -10,43 +10,43 @@ from typing import Any
 
 from cuda.bindings import driver
 
-Answer = tuple[Any, ...]
+Result = tuple[Any, ...]
 
 
-def cudaDeviceSynchronize() -> Answer:
+def cudaDeviceSynchronize() -> Result:
     return driver.cuCtxSynchronize()
 
 
-def cudaGetDevice() -> Answer:
+def cudaGetDevice() -> Result:
     return driver.cuCtxGetDevice()
 
 
-def cudaSetDevice(device: int) -> Answer:
+def cudaSetDevice(device: int) -> Result:
     error, context = driver.cuDevicePrimaryCtxRetain(device)
     return driver.cuCtxSetCurrent(context) if int(error) == 0 else (error,)
 
 
-def cudaGetDeviceCount() -> Answer:
+def cudaGetDeviceCount() -> Result:
     driver.cuInit(0)
     return driver.cuDeviceGetCount()
 
 
-def cudaMemGetInfo() -> Answer:
+def cudaMemGetInfo() -> Result:
     return driver.cuMemGetInfo()
 
 
-def cudaDeviceGetAttribute(attr: Any, device: Any) -> Answer:
+def cudaDeviceGetAttribute(attr: Any, device: Any) -> Result:
     return driver.cuDeviceGetAttribute(driver.CUdevice_attribute(int(attr)), device)
 
 
-def cudaMalloc(size: int) -> Answer:
+def cudaMalloc(size: int) -> Result:
     error, pointer = driver.cuMemAlloc(size)
     return error, int(pointer)
 
 
-def cudaFree(devPtr: int) -> Answer:
+def cudaFree(devPtr: int) -> Result:
     return driver.cuMemFree(devPtr)
 
 
-def cudaMemsetAsync(devPtr: int, value: int, count: int, stream: int) -> Answer:
+def cudaMemsetAsync(devPtr: int, value: int, count: int, stream: int) -> Result:
     return driver.cuMemsetD8Async(devPtr, value, count, stream)

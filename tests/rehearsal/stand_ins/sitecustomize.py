@@ -1,8 +1,8 @@
-"""Changes of Python for a driver that runs no kernel, read at start-up: this folder is on the rehearsal's PYTHONPATH.
+"""Patches for a driver that executes no kernel, loaded at the start of Python from the rehearsal's PYTHONPATH.
 
-CUDA's runtime is linked into its bindings and wants NVIDIA's own driver: the functions of `cuda.bindings.runtime` that
-reach a device are replaced by those of `cuda_runtime.py`. And since no kernel runs, no answer can be right: each is
-taken for right, and its record says that it was not checked. REHEARSAL_ANSWERS=checked leaves them to fail.
+The CUDA runtime is linked into its bindings and requires NVIDIA's driver, so the device functions of
+`cuda.bindings.runtime` are replaced with `cuda_runtime.py`. Without executed kernels every verification would fail, so
+all verifications pass, with the method `UNCHECKED` in the record. REHEARSAL_ANSWERS=checked disables this.
 """
 
 from __future__ import annotations
@@ -15,59 +15,59 @@ from importlib.machinery import ModuleSpec, PathFinder
 from types import ModuleType
 from typing import Any
 
-UNCHECKED = "none: this is a rehearsal, and no kernel ran"
+UNCHECKED = "not verified: the simulated driver executes no kernel"
 
 
-def answer_by_the_null_driver(runtime: ModuleType) -> None:
+def replace_runtime_functions(runtime: ModuleType) -> None:
     import cuda_runtime
 
     for name, function in vars(cuda_runtime).items():
         if name.startswith("cuda"):
-            getattr(runtime, name)  # AttributeError: the real one has no function of that name
+            getattr(runtime, name)  # AttributeError if the real module lacks the function
             setattr(runtime, name, function)
 
 
-def let_answers_pass(benchmark: ModuleType) -> None:
-    made = benchmark.Verification.__init__
+def pass_verifications(benchmark: ModuleType) -> None:
+    original = benchmark.Verification.__init__
 
-    def pass_it(self: Any, *arguments: Any, **fields: Any) -> None:
-        made(self, *arguments, **fields)
+    def passing_init(self: Any, *arguments: Any, **fields: Any) -> None:
+        original(self, *arguments, **fields)
         object.__setattr__(self, "passed", True)
         object.__setattr__(self, "method", UNCHECKED)
 
-    benchmark.Verification.__init__ = pass_it
+    benchmark.Verification.__init__ = passing_init
 
 
-CHANGED: dict[str, Callable[[ModuleType], None]] = {
-    "cuda.bindings.runtime": answer_by_the_null_driver,
-    "accelbench.profiling.benchmark": let_answers_pass,
+PATCHES: dict[str, Callable[[ModuleType], None]] = {
+    "cuda.bindings.runtime": replace_runtime_functions,
+    "accelbench.profiling.benchmark": pass_verifications,
 }
 if os.environ.get("REHEARSAL_ANSWERS") == "checked":
-    del CHANGED["accelbench.profiling.benchmark"]
+    del PATCHES["accelbench.profiling.benchmark"]
 
 
-class Changing(Loader):
-    """Loads a module as its own loader does, and then changes it."""
+class PatchingLoader(Loader):
+    """Loader that patches a module after its execution."""
 
-    def __init__(self, own: Loader, change: Callable[[ModuleType], None]) -> None:
-        self._own, self._change = own, change
+    def __init__(self, original: Loader, patch: Callable[[ModuleType], None]) -> None:
+        self._original, self._patch = original, patch
 
     def create_module(self, spec: ModuleSpec) -> ModuleType | None:
-        return self._own.create_module(spec)
+        return self._original.create_module(spec)
 
     def exec_module(self, module: ModuleType) -> None:
-        self._own.exec_module(module)
-        self._change(module)
+        self._original.exec_module(module)
+        self._patch(module)
 
 
-class Changes(MetaPathFinder):
-    """Finds the modules that are changed, where they are."""
+class PatchingFinder(MetaPathFinder):
+    """Finder for the modules in `PATCHES`."""
 
     def find_spec(self, name: str, path: Sequence[str] | None, target: ModuleType | None = None) -> ModuleSpec | None:
-        found = PathFinder.find_spec(name, path) if name in CHANGED else None
+        found = PathFinder.find_spec(name, path) if name in PATCHES else None
         if found is not None and found.loader is not None:
-            found.loader = Changing(found.loader, CHANGED[name])
+            found.loader = PatchingLoader(found.loader, PATCHES[name])
         return found
 
 
-sys.meta_path.insert(0, Changes())
+sys.meta_path.insert(0, PatchingFinder())

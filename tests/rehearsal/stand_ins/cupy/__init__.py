@@ -1,7 +1,7 @@
-"""The part of CuPy that accelbench and its GPU tests use, in the null driver's memory, which is the host's.
+"""Stand-in for the part of CuPy that accelbench and its GPU tests use, on the null driver.
 
-CuPy carries CUDA's runtime in it, which wants NVIDIA's own driver. Here arrays are NumPy's; a `RawModule` is compiled
-by the real NVRTC, loaded by the real bindings, and launched on the null driver, which runs nothing.
+CuPy contains the CUDA runtime, which requires NVIDIA's driver. Here arrays are NumPy arrays; a `RawModule` is compiled
+with the real NVRTC, loaded with the real bindings, and launched on the null driver, which does not execute it.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def empty_like(array: ndarray) -> ndarray:
 
 
 def asarray(array: Any) -> ndarray:
-    """The array itself, or the one that lies in the memory of another library's device array."""
+    """Return the array, or a view of another library's device array."""
     if isinstance(array, np.ndarray):
         return array.view(ndarray)
     described = SimpleNamespace(__array_interface__={**array.__cuda_array_interface__, "version": 3})
@@ -62,7 +62,7 @@ def asnumpy(array: ndarray) -> Any:
 
 
 def add(a: ndarray, b: ndarray, out: ndarray) -> ndarray:
-    """Enqueue an addition that never runs, as no kernel does."""
+    """Return `out` unchanged: no kernel is executed."""
     return out
 
 
@@ -106,7 +106,7 @@ class RawKernel:
 
 
 def _compile(code: str, options: Sequence[str]) -> bytes:
-    """The machine code of CUDA C++ for the made-up card, by NVRTC; RuntimeError with what the compiler says."""
+    """Compile CUDA C++ with NVRTC; raise RuntimeError with the compiler's log on errors."""
     program = _checked(nvrtc.nvrtcCreateProgram(code.encode(), b"module.cu", 0, [], []))
     flags = [flag.encode() for flag in ("--gpu-architecture=sm_90", *options)]
     if int(nvrtc.nvrtcCompileProgram(program, len(flags), flags)[0]) != 0:

@@ -1,9 +1,8 @@
-"""NVBench's Python face as cuda-bench 0.3.0 has it, on a driver that runs no kernel.
+"""Stand-in for NVBench's Python interface (cuda-bench 0.3.0) on the null driver.
 
-What is measured is called as often as NVBench would at least, on a stream of its own, first isolated and then in a
-batch. The times are made up, a thousandth of a second each; the result files have NVBench's shape. As NVBench does, it
-holds Python's lock while it measures. Only what accelbench calls is here: anything else raises AttributeError, as a
-name would that NVBench does not have.
+It calls the measured function NVBench's minimum number of times on a separate stream, first isolated, then batched. The
+times are synthetic, about a millisecond each; the result files have NVBench's format. Like NVBench, it holds the GIL
+during the measurement. It has only the functions that accelbench calls.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from typing import Any, SupportsFloat, SupportsInt
 
 SECONDS, SPREAD, COUNT = 1e-3, 1e-3, 600
 CLOCK_HZ, DEFAULT_CLOCK_HZ = 1.650e9, 1_980_000_000
-"""The clock that the samples ran at: another than NVML says, which was asked at other moments."""
+"""Clock during the samples, different from NVML's reading."""
 ISOLATED, BATCHED = 12, 8
 MEASURING_US = 700_000
 STREAM = 0x7700
@@ -49,7 +48,7 @@ class State:
     ) -> None:
         for _ in range(ISOLATED + BATCHED * (batched is not False)):
             fn(Launch())
-        ctypes.PyDLL(None).usleep(MEASURING_US)  # a call by PyDLL keeps the lock
+        ctypes.PyDLL(None).usleep(MEASURING_US)  # a call through PyDLL keeps the GIL
 
 
 class Benchmark:
@@ -58,12 +57,12 @@ class Benchmark:
 
     def set_stopping_criterion(self, criterion: str) -> Benchmark:
         if criterion not in ("stdrel", "entropy", "sample-count"):
-            raise NVBenchRuntimeError(f"no stopping criterion is called {criterion}")
+            raise NVBenchRuntimeError(f"unknown stopping criterion {criterion}")
         return self
 
     def set_criterion_param_float64(self, name: str, value: SupportsFloat) -> Benchmark:
         if name not in ("max-noise", "min-time", "max-angle", "min-r2"):
-            raise NVBenchRuntimeError(f"no criterion has a parameter {name}")
+            raise NVBenchRuntimeError(f"unknown criterion parameter {name}")
         return self
 
     def set_min_samples(self, count: SupportsInt) -> Benchmark:
@@ -92,7 +91,7 @@ def run_all_benchmarks(argv: Sequence[str]) -> None:
     state: dict[str, Any] = {"name": "Device=0", "device": 0, "is_skipped": False, "summaries": None}
     try:
         _registered[0].measure(State())
-    except Exception as error:  # noqa: BLE001 - NVBench makes a skipped state of whatever is raised
+    except Exception as error:  # noqa: BLE001 - NVBench turns any exception into a skipped state
         state |= {"is_skipped": True, "skip_reason": str(error)}
     else:
         state["summaries"] = _summaries(results)
@@ -115,7 +114,7 @@ def _summaries(results: Path) -> list[dict[str, Any]]:
 
 
 def _stored(results: Path, tag: str, suffix: str, values: Sequence[float]) -> dict[str, Any]:
-    """A summary that names the file, beside the results, which holds these values as 32-bit floats."""
+    """Write the values as 32-bit floats to a file next to the results, and return a summary with its name."""
     folder = results.with_name(results.name + suffix)
     folder.mkdir()
     (folder / "0.bin").write_bytes(struct.pack(f"<{len(values)}f", *values))
@@ -123,7 +122,7 @@ def _stored(results: Path, tag: str, suffix: str, values: Sequence[float]) -> di
 
 
 def _summary(tag: str, **values: float | int | str) -> dict[str, Any]:
-    """A summary as NVBench writes it: 64-bit numbers are strings."""
+    """Return a summary in NVBench's format, with 64-bit numbers as strings."""
     kinds = {int: "int64", float: "float64", str: "string"}
     data = [{"name": name, "type": kinds[type(value)], "value": str(value)} for name, value in values.items()]
     return {"tag": tag, "name": tag.rpartition("/")[2], "data": data}

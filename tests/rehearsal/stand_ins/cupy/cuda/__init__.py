@@ -1,6 +1,6 @@
-"""CuPy's streams, graphs and runtime calls, on the null driver: everything is done as soon as it is enqueued.
+"""Stand-in for CuPy's streams, graphs and runtime calls: every operation is complete when enqueued.
 
-`ExternalStream`, which CuPy is going to remove, is removed here already.
+`ExternalStream` is missing, since a future CuPy removes it.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ class Stream:
 
     @classmethod
     def from_external(cls, stream: Any) -> Stream:
-        """The stream that another library's object stands for, by the protocol `__cuda_stream__`."""
+        """Return a stream from another library's object, by the protocol `__cuda_stream__`."""
         version, ptr = stream.__cuda_stream__()
         if version != 0:
-            raise RuntimeError(f"version {version} of __cuda_stream__ is not known")
+            raise RuntimeError(f"unknown version {version} of __cuda_stream__")
         return cls(ptr=ptr)
 
     def __enter__(self) -> Stream:
@@ -48,7 +48,7 @@ Stream.null = Stream(ptr=0)  # type: ignore[attr-defined]
 
 
 class Event:
-    """A moment of the host's clock, as everything is done by then."""
+    """Time on the host's clock."""
 
     def record(self, stream: Stream) -> None:
         self.moment = perf_counter()
