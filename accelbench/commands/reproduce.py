@@ -170,7 +170,7 @@ def measurement(
 
 def interrupted(runs: Sequence[StoredRun], suite: str, device: Device) -> RunStore | None:
     """Return the last unfinished run of the suite on the device; None without one."""
-    from accelbench.run.suite import RENAMED
+    from accelbench.execution.suite import RENAMED
 
     found = [
         store

@@ -19,12 +19,11 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from accelbench.execution.store import RunInfo, RunStore
-from accelbench.execution.suite import suite_names
+from accelbench.execution.suite import RENAMED, suite_names
 from accelbench.pack.write import write_pack
 from accelbench.profiling.machine.identity import Identity, telling
 from accelbench.profiling.records.record import Record
 from accelbench.report import write_report
-from accelbench.run.suite import RENAMED, suite_names
 
 HIDDEN = "…"
 """What stands for a path, an address or a number of a device."""

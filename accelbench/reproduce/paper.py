@@ -11,13 +11,13 @@ from typing import Annotated, Any
 from pydantic import Field, ValidationError, model_validator
 
 from accelbench.errors import UserError
+from accelbench.execution.suite import RENAMED
 from accelbench.profiling.files import read_regular
 from accelbench.profiling.records.stored import Stored, first_fault
 from accelbench.profiling.text import suggest
 from accelbench.reproduce.cores import FasterThanCoresRule, NeedsCoresRule
 from accelbench.reproduce.observations import PointSelection
 from accelbench.reproduce.rules import EqualRule, GrowthRule, OpenRule, OverheadRule, QualityRule, RatioRule, SlopeRule
-from accelbench.run.suite import RENAMED
 
 PAPERS = files("accelbench") / "papers"
 AnyRule = Annotated[
