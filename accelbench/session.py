@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from accelbench.errors import Interrupted
 from accelbench.find_run import stored_runs
 from accelbench.forecast import of_machine, past_seconds
-from accelbench.kernels.mpi_process import mpi_process
+from accelbench.kernels.lib.ranks.mpi_process import mpi_process
 from accelbench.plain_console import PlainConsole, say
 from accelbench.profiling.machine.cpu_probe import probed
 from accelbench.profiling.machine.environment.collect import collect

@@ -13,8 +13,8 @@ from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
-from accelbench.kernels.compilation import MachineCode, architectures, compile_kernel, device_kernels, toolchain
-from accelbench.kernels.device_code import DeviceKernel
+from accelbench.kernels.lib.gpu.compilation import MachineCode, architectures, compile_kernel, device_kernels, toolchain
+from accelbench.kernels.lib.gpu.device_code import DeviceKernel
 
 WIDTH = 120
 """The width of the table in characters where the output is no terminal."""

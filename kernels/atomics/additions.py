@@ -11,7 +11,7 @@ from typing import Any
 
 from llvmlite import ir
 
-from accelbench.kernels.numba_cuda import cuda, simulated, types
+from accelbench.kernels.lib.gpu.numba_cuda import cuda, simulated, types
 
 if simulated:
 

@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from accelbench.kernels.lib.formats import by_all_cpus
 from accelbench.kernels.matmul.accuracy import ACCUMULATION, UNIT
-from accelbench.kernels.matmul.blocks import by_all_cpus
 from accelbench.profiling.records.quality import Verification
 from accelbench.profiling.timing.verification import relative_error, verify_close
 

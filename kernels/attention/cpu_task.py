@@ -9,7 +9,7 @@ import numpy as np
 
 from accelbench.kernels.attention.accuracy import verify_attention
 from accelbench.kernels.attention.shape import Attention
-from accelbench.kernels.stream.cpu_numba import spread
+from accelbench.kernels.lib.cpu.arrays import spread
 from accelbench.profiling.benchmark import Task
 from accelbench.profiling.machine.free_memory import require_memory
 from accelbench.profiling.records.point import Point

@@ -11,7 +11,7 @@ from typing import Any
 
 from accelbench.kernels.attention.cpu_task import Attend, cpu_task
 from accelbench.kernels.attention.shape import Attention
-from accelbench.kernels.pytorch import pytorch
+from accelbench.kernels.lib.pytorch import pytorch
 from accelbench.profiling.benchmark import Task
 from accelbench.profiling.records.point import Point
 

@@ -25,7 +25,7 @@ from pathlib import Path
 import numpy as np
 
 from accelbench.kernels.attention.gpu_task import Operands, gpu_task
-from accelbench.kernels.device_code import CudaKernel, DeviceKernel
+from accelbench.kernels.lib.gpu.device_code import CudaKernel, DeviceKernel
 from accelbench.kernels.matmul import gpu_parts
 from accelbench.profiling.benchmark import Skip, Task
 from accelbench.profiling.machine.nvidia.cuda import cupy_stream, library, require_compute_capability

@@ -8,7 +8,7 @@ from typing import Any
 
 from accelbench.kernels.attention.accuracy import verify_attention
 from accelbench.kernels.attention.shape import Attention
-from accelbench.kernels.matmul.formats import FORMATS, draw, from_storage, poison_byte
+from accelbench.kernels.lib.formats import FORMATS, draw, from_storage, poison_byte
 from accelbench.profiling.benchmark import Task
 from accelbench.profiling.machine.nvidia.cuda import library, require_device_memory, synchronize
 from accelbench.profiling.records.point import Point

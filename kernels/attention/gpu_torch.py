@@ -12,8 +12,8 @@ from typing import Any
 
 from accelbench.kernels.attention.gpu_task import Operands, gpu_task
 from accelbench.kernels.attention.shape import Attention
-from accelbench.kernels.matmul.formats import FORMATS
-from accelbench.kernels.pytorch import pytorch
+from accelbench.kernels.lib.formats import FORMATS
+from accelbench.kernels.lib.pytorch import pytorch
 from accelbench.profiling.benchmark import Skip, Task
 from accelbench.profiling.machine.nvidia.cuda import require_compute_capability
 from accelbench.profiling.records.point import Point

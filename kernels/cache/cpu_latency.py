@@ -20,10 +20,10 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
-from accelbench.kernels.cache.cycle import Cycle
-from accelbench.kernels.cache.pages import EMPTY, huge_share
+from accelbench.kernels.lib.cpu.huge_pages import EMPTY, huge_share
+from accelbench.kernels.lib.cpu.pointer_chase import Cycle
+from accelbench.kernels.lib.cpu.threads import compiled
 from accelbench.kernels.peak_arith.cpu_fma import observed_clock
-from accelbench.kernels.threads import compiled
 from accelbench.profiling.benchmark import Task
 from accelbench.profiling.machine.free_memory import require_memory
 from accelbench.profiling.records.point import Point

@@ -13,9 +13,9 @@ from typing import Any, Protocol
 import numpy as np
 from numba import prange
 
-from accelbench.kernels.reduce.vectors import sum_vectors
-from accelbench.kernels.simd import fma, lanes_of, load, splat, store
-from accelbench.kernels.threads import compiled, parallel
+from accelbench.kernels.lib.cpu.simd import fma, lanes_of, load, splat, store
+from accelbench.kernels.lib.cpu.sums import sum_vectors
+from accelbench.kernels.lib.cpu.threads import compiled, parallel
 from accelbench.profiling.records.quality import Verification
 
 LARGEST = 15

@@ -27,8 +27,8 @@ from typing import Any
 
 import numpy as np
 
-from accelbench.kernels.cache.cycle import Cycle
-from accelbench.kernels.device_code import CudaKernel, DeviceKernel
+from accelbench.kernels.lib.cpu.pointer_chase import Cycle
+from accelbench.kernels.lib.gpu.device_code import CudaKernel, DeviceKernel
 from accelbench.profiling.benchmark import Task
 from accelbench.profiling.machine.nvidia.cuda import attribute, cupy_stream, library, require_device_memory, synchronize
 from accelbench.profiling.records.point import Point

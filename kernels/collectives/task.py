@@ -10,7 +10,7 @@ import numpy as np
 
 from accelbench.kernels.collectives.answers import PIECE, error, numbers, tolerance
 from accelbench.kernels.collectives.messages import bus_factor, message
-from accelbench.kernels.lockstep import Lockstep, Part, together
+from accelbench.kernels.lib.ranks.lockstep import Lockstep, Part, together
 from accelbench.profiling.benchmark import Task
 from accelbench.profiling.machine.free_memory import require_memory
 from accelbench.profiling.ranks.world import World

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from accelbench.kernels.matmul.blocks import by_all_cpus
+from accelbench.kernels.lib.formats import by_all_cpus
 from accelbench.profiling.records.quality import Verification
 
 PROBES = 4

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from accelbench.kernels.lib.cpu.arrays import spread
 from accelbench.kernels.matmul.accuracy import verify_product
 from accelbench.kernels.matmul.shapes import Product
-from accelbench.kernels.stream.cpu_numba import spread
 from accelbench.profiling.benchmark import Task
 from accelbench.profiling.machine.free_memory import require_memory
 from accelbench.profiling.records.point import Point

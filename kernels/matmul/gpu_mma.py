@@ -28,7 +28,7 @@ from pathlib import Path
 
 import numpy as np
 
-from accelbench.kernels.device_code import CudaKernel, DeviceKernel
+from accelbench.kernels.lib.gpu.device_code import CudaKernel, DeviceKernel
 from accelbench.kernels.matmul import gpu_parts
 from accelbench.kernels.matmul.gpu_task import Operands, gpu_task
 from accelbench.kernels.matmul.shapes import Product

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from accelbench.kernels.device_code import CudaKernel, DeviceKernel
+from accelbench.kernels.lib.gpu.device_code import CudaKernel, DeviceKernel
 from accelbench.kernels.matmul.gpu_task import Operands
 from accelbench.kernels.matmul.split import ADD_THREADS, adding_blocks
 

@@ -19,8 +19,8 @@ from typing import Any, Literal
 
 import numpy as np
 
+from accelbench.kernels.lib.formats import FORMATS, draw, from_storage, poison_byte
 from accelbench.kernels.matmul.accuracy import verify_product
-from accelbench.kernels.matmul.formats import FORMATS, draw, from_storage, poison_byte
 from accelbench.kernels.matmul.shapes import Product
 from accelbench.profiling.benchmark import Task
 from accelbench.profiling.machine.nvidia.cuda import library, require_device_memory, synchronize

@@ -14,8 +14,8 @@ from typing import Any
 
 from numba import prange
 
-from accelbench.kernels.simd import add_lanes, fma, lanes_of, load, splat
-from accelbench.kernels.threads import compiled, parallel, take_next
+from accelbench.kernels.lib.cpu.simd import add_lanes, fma, lanes_of, load, splat
+from accelbench.kernels.lib.cpu.threads import compiled, parallel, take_next
 
 TOGETHER = 4
 """Dot products that share one factor and are summed at once: of a row of A with four columns of B, so that each vector

@@ -6,9 +6,9 @@ from collections.abc import Callable
 
 import numpy as np
 
+from accelbench.kernels.lib.formats import FORMATS, draw, from_storage, poison_byte
 from accelbench.kernels.matmul.accuracy import verify_product
 from accelbench.kernels.matmul.cpu_task import Multiply
-from accelbench.kernels.matmul.formats import FORMATS, draw, from_storage, poison_byte
 from accelbench.kernels.matmul.shapes import Product
 from accelbench.profiling.benchmark import Task
 from accelbench.profiling.machine.free_memory import require_memory

@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 
+from accelbench.kernels.lib.cpu.threads import thread_count
 from accelbench.kernels.matmul.cpu_task import Multiply
 from accelbench.kernels.matmul.narrow_task import narrow_task
 from accelbench.kernels.matmul.shapes import Product
-from accelbench.kernels.threads import thread_count
 from accelbench.profiling.benchmark import Skip, Task
 from accelbench.profiling.machine.held_back import ONEDNN
 from accelbench.profiling.records.point import Point

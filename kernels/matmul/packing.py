@@ -12,7 +12,7 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
-from accelbench.kernels.simd import (
+from accelbench.kernels.lib.cpu.simd import (
     INDEX,
     WORDS,
     index_arguments,
@@ -25,7 +25,7 @@ from accelbench.kernels.simd import (
     vector_ir,
     vector_pointer,
 )
-from accelbench.kernels.threads import compiled
+from accelbench.kernels.lib.cpu.threads import compiled
 
 NARROW = types.uint8, types.uint16
 """The bits of numbers of which several make a word."""

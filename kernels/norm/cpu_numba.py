@@ -14,11 +14,11 @@ from typing import Any
 import numpy as np
 from numba import prange
 
+from accelbench.kernels.lib.cpu.arrays import aligned_part
+from accelbench.kernels.lib.cpu.simd import add_lanes, fence, fma, lanes_of, load, splat, store_past_cache
+from accelbench.kernels.lib.cpu.threads import compiled, parallel
 from accelbench.kernels.norm.answers import EPSILON
 from accelbench.kernels.norm.cpu_task import make_task
-from accelbench.kernels.rows import aligned_part
-from accelbench.kernels.simd import add_lanes, fence, fma, lanes_of, load, splat, store_past_cache
-from accelbench.kernels.threads import compiled, parallel
 from accelbench.profiling.benchmark import Task
 from accelbench.profiling.records.point import Point
 

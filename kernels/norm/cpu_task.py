@@ -7,10 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from accelbench.kernels.lib.cpu.arrays import aligned_empty, chunks, rows_per_array, touch
+from accelbench.kernels.lib.cpu.threads import thread_count
 from accelbench.kernels.norm.answers import DEVIATION, draw_scale, verify_norm, work_of
-from accelbench.kernels.rows import chunks, rows_per_array
-from accelbench.kernels.stream.cpu_numba import aligned_empty, touch
-from accelbench.kernels.threads import thread_count
 from accelbench.profiling.benchmark import Task
 from accelbench.profiling.machine.free_memory import require_memory
 from accelbench.profiling.records.point import Point

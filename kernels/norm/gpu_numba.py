@@ -11,11 +11,11 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from accelbench.kernels.device_code import DeviceKernel, NumbaKernel
+from accelbench.kernels.lib.gpu.device_code import DeviceKernel, NumbaKernel
+from accelbench.kernels.lib.gpu.numba_cuda import cuda, float32, int64, numba_stream, void
+from accelbench.kernels.lib.gpu.wide_access import lanes, load_wide, store_wide
 from accelbench.kernels.norm.answers import EPSILON
 from accelbench.kernels.norm.gpu_task import make_task
-from accelbench.kernels.numba_cuda import cuda, float32, int64, numba_stream, void
-from accelbench.kernels.wide_access import lanes, load_wide, store_wide
 from accelbench.profiling.benchmark import Task
 from accelbench.profiling.records.point import Point
 

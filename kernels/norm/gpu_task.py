@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from accelbench.kernels.lib.cpu.arrays import chunks
+from accelbench.kernels.lib.gpu.arrays import Numbers, array_length, draw_normal, poison
+from accelbench.kernels.lib.gpu.numba_cuda import cuda
 from accelbench.kernels.norm.answers import DEVIATION, draw_scale, verify_norm, work_of
-from accelbench.kernels.numba_cuda import cuda
-from accelbench.kernels.rows import chunks
-from accelbench.kernels.stream.gpu_arrays import Numbers, array_length, draw_normal, poison
 from accelbench.profiling.benchmark import Task
 from accelbench.profiling.machine.nvidia.cuda import synchronize
 from accelbench.profiling.records.point import Point

@@ -11,12 +11,12 @@ from __future__ import annotations
 import numpy as np
 
 from accelbench.kernels.cache.cpu_operations import whole_numbers
-from accelbench.kernels.cache.pages import huge_empty
+from accelbench.kernels.lib.cpu.arrays import elements_per_array
+from accelbench.kernels.lib.cpu.huge_pages import huge_empty
+from accelbench.kernels.lib.cpu.sums import sum_vectors
 from accelbench.kernels.numa.pinned import PinnedThreads
 from accelbench.kernels.numa.placing import fill_on_node, share_on_node
 from accelbench.kernels.numa.topology import route
-from accelbench.kernels.reduce.vectors import sum_vectors
-from accelbench.kernels.stream.cpu_numba import elements_per_array
 from accelbench.profiling.benchmark import Task
 from accelbench.profiling.machine.free_memory import require_memory
 from accelbench.profiling.records.point import Point

@@ -11,8 +11,8 @@ from __future__ import annotations
 import numpy as np
 
 from accelbench.kernels.cache.cpu_latency import LINE, STEPS, Chaser
-from accelbench.kernels.cache.pages import huge_empty, huge_share
-from accelbench.kernels.caches import cache_bytes
+from accelbench.kernels.lib.cpu.caches import cache_bytes
+from accelbench.kernels.lib.cpu.huge_pages import huge_empty, huge_share
 from accelbench.kernels.numa.pinned import PinnedThreads
 from accelbench.kernels.numa.placing import fill_on_node, share_on_node
 from accelbench.kernels.numa.topology import route

@@ -24,7 +24,7 @@ NUMA_MAPS = Path("/proc/self/numa_maps")
 def fill_on_node(array: Any, value: float, route: Route) -> None:
     """Fill an untouched array so that its pages lie on the route's node; Skip where that cannot be had.
 
-    The array has its mapping to itself, as those of `accelbench.kernels.cache.pages` have. In a container mbind may be
+    The array has a memory mapping of its own, as `huge_pages.huge_empty` returns it. In a container mbind may be
     forbidden: then a thread on that node touches the memory first, which the kernel's own policy answers with memory
     beside it.
     """

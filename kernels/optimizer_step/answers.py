@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from accelbench.kernels.rows import UNIT
+from accelbench.kernels.lib.cpu.arrays import UNIT
 from accelbench.profiling.records.quality import Verification
 from accelbench.profiling.records.work import Work
 from accelbench.profiling.timing.verification import relative_error, verify_close

@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 from numba import prange
 
+from accelbench.kernels.lib.cpu.threads import compiled, parallel
 from accelbench.kernels.optimizer_step.answers import BETA_1, BETA_2, CORRECTION_1, CORRECTION_2, DECAY, EPSILON, RATE
 from accelbench.kernels.optimizer_step.cpu_task import make_task
-from accelbench.kernels.threads import compiled, parallel
 from accelbench.profiling.benchmark import Task
 from accelbench.profiling.records.point import Point
 

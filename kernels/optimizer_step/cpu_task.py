@@ -7,10 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from accelbench.kernels.lib.cpu.arrays import CHECKED_AT_ONCE, aligned_empty, elements_per_array, touch
+from accelbench.kernels.lib.cpu.threads import thread_count
 from accelbench.kernels.optimizer_step.answers import GRADIENT, verify_step, work_of
-from accelbench.kernels.rows import CHECKED_AT_ONCE
-from accelbench.kernels.stream.cpu_numba import aligned_empty, elements_per_array, touch
-from accelbench.kernels.threads import thread_count
 from accelbench.profiling.benchmark import Task
 from accelbench.profiling.machine.free_memory import require_memory
 from accelbench.profiling.records.point import Point

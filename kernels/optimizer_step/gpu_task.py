@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from accelbench.kernels.numba_cuda import cuda
+from accelbench.kernels.lib.cpu.arrays import CHECKED_AT_ONCE
+from accelbench.kernels.lib.gpu.arrays import Numbers, array_length, draw_normal
+from accelbench.kernels.lib.gpu.numba_cuda import cuda
 from accelbench.kernels.optimizer_step.answers import GRADIENT, verify_step, work_of
-from accelbench.kernels.rows import CHECKED_AT_ONCE
-from accelbench.kernels.stream.gpu_arrays import Numbers, array_length, draw_normal
 from accelbench.profiling.benchmark import Task
 from accelbench.profiling.machine.nvidia.cuda import synchronize
 from accelbench.profiling.records.point import Point

@@ -20,8 +20,8 @@ from typing import Any
 import numpy as np
 from numba import prange
 
-from accelbench.kernels.simd import fma_chains, lanes, load, run_fma_chains
-from accelbench.kernels.threads import compiled, parallel, thread_count
+from accelbench.kernels.lib.cpu.simd import fma_chains, lanes, load, run_fma_chains
+from accelbench.kernels.lib.cpu.threads import compiled, parallel, thread_count
 from accelbench.profiling.benchmark import Task
 from accelbench.profiling.records.point import Point
 from accelbench.profiling.records.quality import Metric, Verification

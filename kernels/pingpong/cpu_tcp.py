@@ -11,9 +11,9 @@ import socket
 from functools import lru_cache
 from typing import Any
 
-from accelbench.kernels.lockstep import MEET_SECONDS, Lockstep, lockstep
+from accelbench.kernels.lib.cpu.threads import compiled
+from accelbench.kernels.lib.ranks.lockstep import MEET_SECONDS, Lockstep, lockstep
 from accelbench.kernels.pingpong.trips import Trips, make_task, require_host_memory
-from accelbench.kernels.threads import compiled
 from accelbench.profiling.benchmark import Task
 from accelbench.profiling.ranks.channel import Address, Channel
 from accelbench.profiling.ranks.meeting import connect, gather, listen

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from accelbench.kernels.lockstep import Lockstep, Part, together
+from accelbench.kernels.lib.ranks.lockstep import Lockstep, Part, together
 from accelbench.profiling.benchmark import Task
 from accelbench.profiling.machine.free_memory import require_memory
 from accelbench.profiling.ranks.world import World

@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 from numba import prange
 
+from accelbench.kernels.lib.cpu.sums import sum_vectors
+from accelbench.kernels.lib.cpu.threads import compiled, parallel
 from accelbench.kernels.reduce.cpu_task import make_task
-from accelbench.kernels.reduce.vectors import sum_vectors
-from accelbench.kernels.threads import compiled, parallel
 from accelbench.profiling.benchmark import Task
 from accelbench.profiling.records.point import Point
 

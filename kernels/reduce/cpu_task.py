@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from accelbench.kernels.exact import draw, verify_sum
-from accelbench.kernels.stream.cpu_numba import aligned_empty, elements_per_array, touch
-from accelbench.kernels.threads import thread_count
+from accelbench.kernels.lib.cpu.arrays import aligned_empty, elements_per_array, touch
+from accelbench.kernels.lib.cpu.threads import thread_count
+from accelbench.kernels.lib.exact import draw, verify_sum
 from accelbench.profiling.benchmark import Task
 from accelbench.profiling.machine.free_memory import require_memory
 from accelbench.profiling.records.point import Point

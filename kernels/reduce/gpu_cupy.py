@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from accelbench.kernels.device_code import DeviceKernel
+from accelbench.kernels.lib.gpu.device_code import DeviceKernel
 from accelbench.kernels.reduce.gpu_task import make_task
 from accelbench.profiling.benchmark import Task
 from accelbench.profiling.machine.nvidia.cuda import cupy_stream, library

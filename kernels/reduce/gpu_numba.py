@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from accelbench.kernels.device_code import DeviceKernel, NumbaKernel
-from accelbench.kernels.exact import SUM_TYPE
-from accelbench.kernels.numba_cuda import cuda, float32, float64, int32, int64, numba_stream, void
+from accelbench.kernels.lib.exact import SUM_TYPE
+from accelbench.kernels.lib.gpu.device_code import DeviceKernel, NumbaKernel
+from accelbench.kernels.lib.gpu.numba_cuda import cuda, float32, float64, int32, int64, numba_stream, void
+from accelbench.kernels.lib.gpu.wide_access import lanes, load_wide
 from accelbench.kernels.reduce.gpu_task import make_task
-from accelbench.kernels.wide_access import lanes, load_wide
 from accelbench.profiling.benchmark import Task
 from accelbench.profiling.machine.nvidia.cuda import attribute
 from accelbench.profiling.records.point import Point

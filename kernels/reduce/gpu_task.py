@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from accelbench.kernels.exact import LARGEST, SUM_TYPE, verify_sum
-from accelbench.kernels.numba_cuda import cuda
-from accelbench.kernels.stream.gpu_arrays import array_length, draw_whole, exact_sum
+from accelbench.kernels.lib.exact import LARGEST, SUM_TYPE, verify_sum
+from accelbench.kernels.lib.gpu.arrays import array_length, draw_whole, exact_sum
+from accelbench.kernels.lib.gpu.numba_cuda import cuda
 from accelbench.profiling.benchmark import Task
 from accelbench.profiling.machine.nvidia.cuda import synchronize
 from accelbench.profiling.records.point import Point

@@ -17,11 +17,11 @@ from typing import Any
 import numpy as np
 from numba import prange
 
-from accelbench.kernels.rows import aligned_part
-from accelbench.kernels.simd import add_lanes, fence, fma, lanes_of, load, splat, store_past_cache
+from accelbench.kernels.lib.cpu.arrays import aligned_part
+from accelbench.kernels.lib.cpu.simd import add_lanes, fence, fma, lanes_of, load, splat, store_past_cache
+from accelbench.kernels.lib.cpu.threads import compiled, parallel
+from accelbench.kernels.lib.cpu.vector_math import exponential, larger, largest_lane
 from accelbench.kernels.softmax_xent.cpu_task import make_task
-from accelbench.kernels.threads import compiled, parallel
-from accelbench.kernels.vector_math import exponential, larger, largest_lane
 from accelbench.profiling.benchmark import Task
 from accelbench.profiling.records.point import Point
 

@@ -15,10 +15,10 @@ from typing import Any
 
 import numpy as np
 
-from accelbench.kernels.device_code import DeviceKernel, NumbaKernel
-from accelbench.kernels.numba_cuda import cuda, float32, int32, int64, numba_stream, simulated, void
+from accelbench.kernels.lib.gpu.device_code import DeviceKernel, NumbaKernel
+from accelbench.kernels.lib.gpu.numba_cuda import cuda, float32, int32, int64, numba_stream, simulated, void
+from accelbench.kernels.lib.gpu.wide_access import lanes, load_wide, store_wide
 from accelbench.kernels.softmax_xent.gpu_task import make_task
-from accelbench.kernels.wide_access import lanes, load_wide, store_wide
 from accelbench.profiling.benchmark import Task
 from accelbench.profiling.records.point import Point
 

@@ -18,21 +18,16 @@ from typing import Any
 import numpy as np
 from numba import prange
 
-from accelbench.kernels.caches import last_level_bytes
-from accelbench.kernels.simd import add_lanes, fence, fma, lanes_of, load, splat, store_past_cache
+from accelbench.kernels.lib.cpu.arrays import aligned_empty, elements_per_array, touch
+from accelbench.kernels.lib.cpu.simd import add_lanes, fence, fma, lanes_of, load, splat, store_past_cache
+from accelbench.kernels.lib.cpu.threads import compiled, parallel, thread_count
 from accelbench.kernels.stream.operations import SCALAR, work_of
-from accelbench.kernels.threads import compiled, parallel, thread_count
 from accelbench.profiling.benchmark import Task
 from accelbench.profiling.machine.free_memory import require_memory
 from accelbench.profiling.records.point import Point
 from accelbench.profiling.records.quality import Metric, Verification
 from accelbench.profiling.timing.verification import relative_error, verify_close
 
-SMALLEST = 64 << 20
-"""Bytes of an array where the caches are small, or are not listed."""
-ALIGNMENT = 4096
-CHUNK = 64
-"""Elements that every thread's part is a multiple of: whole cache lines, and four vectors of either type."""
 VERIFIED_AT_ONCE = 1 << 20
 UNIT = {"float64": 2.0**-53, "float32": 2.0**-24}
 """Unit roundoff: half the distance from 1 to the next number."""
@@ -116,46 +111,6 @@ def dot(a: Any, b: Any, partial: Any) -> None:
     part = len(a) // len(partial)
     for thread in prange(len(partial)):
         partial[thread] = dot_part(a, b, thread * part, (thread + 1) * part)
-
-
-@parallel
-def touch_on_all(array: Any, value: Any, threads: int) -> None:
-    part = len(array) // threads
-    for thread in prange(threads):
-        array[thread * part : (thread + 1) * part] = value
-
-
-def touch(array: Any, value: Any, threads: int) -> None:
-    """Fill, every thread its own part, so that the pages lie in the memory next to it.
-
-    What one thread works on alone is filled by the calling one, as any thread of Numba's pool may lie on another node.
-    """
-    if threads == 1:
-        array.fill(value)
-    else:
-        touch_on_all(array, value, threads)
-
-
-def elements_per_array(itemsize: int, threads: int) -> int:
-    """Return a length of at least four times the last-level caches, as STREAM's rules ask, in equal parts of CHUNKs."""
-    step = threads * CHUNK
-    wanted = max(4 * (last_level_bytes() or 0), SMALLEST) // itemsize
-    return -(-wanted // step) * step
-
-
-def aligned_empty(count: int, dtype: Any) -> Any:
-    """Return an untouched page-aligned array; NumPy asks the kernel for huge pages when it is that large."""
-    size = count * np.dtype(dtype).itemsize
-    memory = np.empty(size + ALIGNMENT, np.uint8)
-    offset = -memory.ctypes.data % ALIGNMENT
-    return memory[offset : offset + size].view(dtype)
-
-
-def spread(shape: tuple[int, ...], dtype: Any) -> Any:
-    """Return an array that all threads have touched, so that it does not lie on the node of the one that draws it."""
-    flat = aligned_empty(math.prod(shape), dtype)
-    touch(flat, dtype.type(1), thread_count())
-    return flat.reshape(shape)
 
 
 def prepare(point: Point) -> Task:

@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from accelbench.kernels.exact import LARGEST, verify_sum
-from accelbench.kernels.numba_cuda import cuda
-from accelbench.kernels.stream.gpu_arrays import PART, Numbers, array_length, draw_normal, draw_whole, exact_sum, poison
+from accelbench.kernels.lib.exact import LARGEST, verify_sum
+from accelbench.kernels.lib.gpu.arrays import PART, Numbers, array_length, draw_normal, draw_whole, exact_sum, poison
+from accelbench.kernels.lib.gpu.numba_cuda import cuda
 from accelbench.kernels.stream.operations import SCALAR, work_of
 from accelbench.profiling.benchmark import Task
 from accelbench.profiling.machine.nvidia.cuda import synchronize

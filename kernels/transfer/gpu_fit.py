@@ -9,7 +9,7 @@ from __future__ import annotations
 from statistics import median
 from time import perf_counter_ns
 
-from accelbench.kernels.device_code import DeviceKernel
+from accelbench.kernels.lib.gpu.device_code import DeviceKernel
 from accelbench.kernels.transfer import SMALLEST_KIB
 from accelbench.kernels.transfer.copies import Copies
 from accelbench.kernels.transfer.fit import fit_line

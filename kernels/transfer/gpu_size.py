@@ -6,7 +6,7 @@ the call. Not measured yet on a GPU.
 
 from __future__ import annotations
 
-from accelbench.kernels.device_code import DeviceKernel
+from accelbench.kernels.lib.gpu.device_code import DeviceKernel
 from accelbench.kernels.transfer.copies import Copies
 from accelbench.profiling.benchmark import Task
 from accelbench.profiling.records.point import Point

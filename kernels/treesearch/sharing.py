@@ -20,7 +20,7 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from accelbench.kernels.threads import compiled
+from accelbench.kernels.lib.cpu.threads import compiled
 
 LOCK, POOLED, WORKING, WAITING, GIVEN = (16 * i for i in range(5))
 """Places in the array `control`, 128 bytes apart, so that no two of them share a cache line or a pair of lines: the

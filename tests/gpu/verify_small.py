@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from importlib import import_module
 
-from accelbench.kernels.stream import gpu_arrays
+from accelbench.kernels.lib.gpu import arrays as gpu_arrays
 from accelbench.profiling.benchmark import Skip
 from accelbench.profiling.records.point import Point
 

@@ -10,9 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from accelbench.kernels.cache import cache_bandwidth, cache_latency, cpu_bandwidth, cpu_latency, cpu_operations, pages
-from accelbench.kernels.cache.cycle import Cycle
-from accelbench.kernels.threads import thread_count
+from accelbench.kernels.cache import cache_bandwidth, cache_latency, cpu_bandwidth, cpu_latency, cpu_operations
+from accelbench.kernels.lib.cpu import huge_pages
+from accelbench.kernels.lib.cpu.pointer_chase import Cycle
+from accelbench.kernels.lib.cpu.threads import thread_count
 from accelbench.profiling.benchmark import Skip, Task
 from accelbench.profiling.records.point import Point
 from accelbench.run.plan import discover
@@ -149,12 +150,12 @@ def test_sizes_begin_in_the_first_cache_and_end_far_beyond_the_last(name: str) -
 
 
 def test_arrays_begin_at_a_huge_page_and_are_whole() -> None:
-    for count in (1, 1000, (pages.HUGE_PAGE >> 3) + 1):
-        array = pages.huge_empty(count, np.float64)
-        assert array.ctypes.data % pages.HUGE_PAGE == 0
+    for count in (1, 1000, (huge_pages.HUGE_PAGE >> 3) + 1):
+        array = huge_pages.huge_empty(count, np.float64)
+        assert array.ctypes.data % huge_pages.HUGE_PAGE == 0
         assert array.shape == (count,)
         array[:] = 1
-        share = pages.huge_share(array)
+        share = huge_pages.huge_share(array)
         assert share is None or 0 <= share <= 1
 
 
@@ -167,16 +168,16 @@ def test_the_share_of_huge_pages_is_that_of_the_arrays_own_mapping(tmp_path: Any
         f"{address - 64:x}-{address + 4096:x} rw-p 0 00:00 0\nRss:    4096 kB\nAnonHugePages:   1024 kB\n"
         f"{address + 4096:x}-{address + 8192:x} rw-p 0 00:00 0\nRss: 64 kB\nAnonHugePages: 64 kB\n"
     )
-    assert pages.huge_share(array, smaps) == 0.25
+    assert huge_pages.huge_share(array, smaps) == 0.25
     smaps.write_text("1000-2000 rw-p 0 00:00 0\nRss: 64 kB\nAnonHugePages: 64 kB\n")
-    assert pages.huge_share(array, smaps) is None
-    assert pages.huge_share(array, tmp_path / "none") is None
+    assert huge_pages.huge_share(array, smaps) is None
+    assert huge_pages.huge_share(array, tmp_path / "none") is None
 
 
 @pytest.mark.parametrize("capability", [(8, 0), (9, 0), (10, 0)], ids=str)
 def test_the_gpu_kernels_loops_are_loads(capability: tuple[int, int]) -> None:
     from accelbench.kernels.cache import gpu_bandwidth, gpu_latency
-    from accelbench.kernels.compilation import compile_kernel
+    from accelbench.kernels.lib.gpu.compilation import compile_kernel
 
     (kernel,) = gpu_latency.device_code()
     chase = compile_kernel(kernel, capability).loop

@@ -13,12 +13,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from accelbench.kernels import mpi_process, pytorch
 from accelbench.kernels.collectives import OPERATIONS, answers, cpu_gloo, cpu_mpi
 from accelbench.kernels.collectives.answers import expected, numbers, tolerance
 from accelbench.kernels.collectives.messages import ITEMSIZE, PARTED, bus_factor, message
 from accelbench.kernels.collectives.task import HostArrays, Run, make_task
-from accelbench.kernels.lockstep import Lockstep
+from accelbench.kernels.lib import pytorch
+from accelbench.kernels.lib.ranks import mpi_process
+from accelbench.kernels.lib.ranks.lockstep import Lockstep
 from accelbench.profiling.benchmark import Skip, Task
 from accelbench.profiling.ranks.world import World
 from accelbench.profiling.records.point import Point

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from accelbench.kernels import lockstep
-from accelbench.kernels.lockstep import Lockstep, Part, Task, nothing, together
+from accelbench.kernels.lib.ranks import lockstep
+from accelbench.kernels.lib.ranks.lockstep import Lockstep, Part, Task, nothing, together
 from accelbench.profiling.ranks.channel import Address
 from accelbench.profiling.ranks.meeting import Stranger, connect
 from accelbench.profiling.ranks.world import World

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from accelbench.kernels.lib.cpu.arrays import aligned_empty
+from accelbench.kernels.lib.cpu.threads import thread_count
 from accelbench.kernels.norm import answers, cpu_numba, cpu_task, norm
-from accelbench.kernels.stream.cpu_numba import aligned_empty
-from accelbench.kernels.threads import thread_count
 from accelbench.profiling.benchmark import Skip
 from accelbench.profiling.records.point import Point
 

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from accelbench.kernels.lib.cpu.threads import thread_count
 from accelbench.kernels.optimizer_step import answers, cpu_numba, cpu_task, optimizer_step
-from accelbench.kernels.threads import thread_count
 from accelbench.profiling.benchmark import Skip
 from accelbench.profiling.records.point import Point
 

@@ -9,10 +9,10 @@ import subprocess
 import numpy as np
 import pytest
 
-from accelbench.kernels.compilation import CAPABILITIES, compile_kernel
+from accelbench.kernels.lib.cpu.simd import fma_chains, lanes
+from accelbench.kernels.lib.cpu.threads import thread_count
+from accelbench.kernels.lib.gpu.compilation import CAPABILITIES, compile_kernel
 from accelbench.kernels.peak_arith import cpu_fma, gpu_fma, peak_arith
-from accelbench.kernels.simd import fma_chains, lanes
-from accelbench.kernels.threads import thread_count
 from accelbench.profiling.records.point import Point
 from tests.requirements import not_tested
 

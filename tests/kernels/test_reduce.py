@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from accelbench.kernels.exact import LARGEST, SUM_TYPE, draw, verify_sum
+from accelbench.kernels.lib.cpu.simd import lanes
+from accelbench.kernels.lib.cpu.sums import CHAINS, sum_vectors
+from accelbench.kernels.lib.cpu.threads import thread_count
+from accelbench.kernels.lib.exact import LARGEST, SUM_TYPE, draw, verify_sum
 from accelbench.kernels.reduce import cpu_numba, cpu_task, reduce
-from accelbench.kernels.reduce.vectors import CHAINS, sum_vectors
-from accelbench.kernels.simd import lanes
-from accelbench.kernels.threads import thread_count
 from accelbench.profiling.benchmark import Skip
 from accelbench.profiling.records.point import Point
 

@@ -10,11 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numba import njit
 
-from accelbench.kernels.simd import lanes, load, store_past_cache
+from accelbench.kernels.lib.cpu.arrays import aligned_empty
+from accelbench.kernels.lib.cpu.simd import lanes, load, store_past_cache
+from accelbench.kernels.lib.cpu.threads import thread_count
+from accelbench.kernels.lib.cpu.vector_math import SMALLEST, exponential, larger, largest_lane
 from accelbench.kernels.softmax_xent import answers, cpu_numba, cpu_task, softmax_xent
-from accelbench.kernels.stream.cpu_numba import aligned_empty
-from accelbench.kernels.threads import thread_count
-from accelbench.kernels.vector_math import SMALLEST, exponential, larger, largest_lane
 from accelbench.profiling.benchmark import Skip
 from accelbench.profiling.records.point import Point
 

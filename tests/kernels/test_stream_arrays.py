@@ -8,8 +8,8 @@ from math import gcd, isqrt
 import numpy as np
 import pytest
 
-from accelbench.kernels.exact import LARGEST
-from accelbench.kernels.stream import gpu_arrays
+from accelbench.kernels.lib.exact import LARGEST
+from accelbench.kernels.lib.gpu import arrays as gpu_arrays
 from accelbench.profiling.benchmark import Skip
 from accelbench.profiling.machine.nvidia import cuda
 

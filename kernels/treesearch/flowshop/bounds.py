@@ -13,7 +13,7 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from accelbench.kernels.simd import INDEX
+from accelbench.kernels.lib.cpu.simd import INDEX
 
 LANES = 32
 """Jobs at most: a set of jobs is a 32-bit word. Two vector registers of AVX2, one of AVX-512, four of SSE2 or NEON."""

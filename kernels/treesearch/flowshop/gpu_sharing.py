@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from accelbench.kernels.device_code import DeviceKernel
-from accelbench.kernels.numba_cuda import cuda, uint32
+from accelbench.kernels.lib.gpu.device_code import DeviceKernel
+from accelbench.kernels.lib.gpu.numba_cuda import cuda, uint32
 from accelbench.kernels.treesearch.device_search import Search, whole_device
 from accelbench.kernels.treesearch.flowshop.instances import Instance, find_instance
 from accelbench.kernels.treesearch.gpu_pool import Problem, search_code

@@ -45,7 +45,7 @@ from typing import Any
 
 import numpy as np
 
-from accelbench.kernels.threads import compiled
+from accelbench.kernels.lib.cpu.threads import compiled
 
 MAX_QUEENS = 28
 """The attacked columns of a row and the step to the next share 32 bits."""

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from accelbench.kernels.numba_cuda import cuda
+from accelbench.kernels.lib.gpu.numba_cuda import cuda
 from accelbench.kernels.treesearch.nqueens.borders import Tasks
 from accelbench.kernels.treesearch.nqueens.counts import search_metrics, verify_search, work_below
 from accelbench.kernels.treesearch.nqueens.prefixes import Prefixes

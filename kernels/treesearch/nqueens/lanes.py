@@ -30,8 +30,8 @@ from numba.core import cgutils
 from numba.core.datamodel import models, register_default
 from numba.extending import intrinsic, overload
 
-from accelbench.kernels.simd import features
-from accelbench.kernels.threads import compiled
+from accelbench.kernels.lib.cpu.simd import features
+from accelbench.kernels.lib.cpu.threads import compiled
 
 COMPRESSES = "avx512f" in features()
 LANES = 16 if COMPRESSES else 8 if "avx2" in features() else 1

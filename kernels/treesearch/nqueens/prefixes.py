@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from accelbench.kernels.threads import compiled
+from accelbench.kernels.lib.cpu.threads import compiled
 
 MAX_QUEENS = 31
 """A row of columns must fit a 32-bit word, with a bit to spare for the shift to the left."""

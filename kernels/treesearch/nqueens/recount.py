@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from accelbench.kernels.threads import compiled
+from accelbench.kernels.lib.cpu.threads import compiled
 from accelbench.kernels.treesearch.nqueens.borders import Tasks, border_queens
 from accelbench.kernels.treesearch.nqueens.prefixes import Prefixes
 

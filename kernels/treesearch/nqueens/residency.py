@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from accelbench.kernels.numba_cuda import simulated
+from accelbench.kernels.lib.gpu.numba_cuda import simulated
 from accelbench.profiling.machine.nvidia.cuda import attribute
 
 WARP = 32

@@ -12,7 +12,7 @@ from typing import Any
 
 from llvmlite import ir
 
-from accelbench.kernels.numba_cuda import simulated, types, uint32
+from accelbench.kernels.lib.gpu.numba_cuda import simulated, types, uint32
 
 WORD_BYTES = 4
 FRAME_WORDS = 4

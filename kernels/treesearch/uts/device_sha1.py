@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from accelbench.kernels.numba_cuda import cuda, uint32
+from accelbench.kernels.lib.gpu.numba_cuda import cuda, uint32
 
 CHOICE = uint32(0x5A827999)
 PARITY = uint32(0x6ED9EBA1)

@@ -15,8 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from accelbench.kernels.device_code import DeviceKernel
-from accelbench.kernels.numba_cuda import cuda, uint32, uint64
+from accelbench.kernels.lib.gpu.device_code import DeviceKernel
+from accelbench.kernels.lib.gpu.numba_cuda import cuda, uint32, uint64
 from accelbench.kernels.treesearch.device_search import Search, whole_device
 from accelbench.kernels.treesearch.gpu_pool import Problem, search_code
 from accelbench.kernels.treesearch.uts.device_sha1 import HASH_INSTRUCTIONS, hash_child

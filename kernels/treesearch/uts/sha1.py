@@ -12,7 +12,7 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from accelbench.kernels import simd
+from accelbench.kernels.lib.cpu import simd
 from accelbench.kernels.treesearch.uts import sha_ni
 from accelbench.kernels.treesearch.uts.sha1_rounds import WORD, constant, emit_sha1
 from accelbench.kernels.treesearch.uts.trees import RANDOM_VALUES, STATE_WORDS

@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 from numba.cuda.simulator import kernel, kernelapi
 
-from accelbench.kernels.numba_cuda import cuda, simulated
-from accelbench.kernels.stream import gpu_arrays
+from accelbench.kernels.lib.gpu import arrays as gpu_arrays
+from accelbench.kernels.lib.gpu.numba_cuda import cuda, simulated
 from accelbench.profiling.benchmark import Task
 from accelbench.profiling.records.point import Point
 

@@ -10,13 +10,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from accelbench.kernels.lib.gpu import arrays as gpu_arrays
 from accelbench.kernels.norm import answers as norm_answers
 from accelbench.kernels.norm import gpu_numba as norm
 from accelbench.kernels.optimizer_step import answers as optimizer_answers
 from accelbench.kernels.optimizer_step import gpu_numba as optimizer_step
 from accelbench.kernels.softmax_xent import answers as softmax_answers
 from accelbench.kernels.softmax_xent import gpu_numba as softmax_xent
-from accelbench.kernels.stream import gpu_arrays
 from accelbench.profiling.benchmark import Task
 
 POINTS: list[tuple[str, dict[str, int]]] = [("norm", {"width": 517}), ("softmax_xent", {"vocabulary": 1031})]

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from accelbench.kernels.exact import SUM_TYPE, draw, verify_sum
+from accelbench.kernels.lib.exact import SUM_TYPE, draw, verify_sum
 from accelbench.kernels.reduce import gpu_numba as reduce
 from accelbench.kernels.reduce.gpu_task import make_task
 from accelbench.profiling.benchmark import Task

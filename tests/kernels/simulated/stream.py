@@ -10,9 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from accelbench.kernels.numba_cuda import cuda
-from accelbench.kernels.stream import gpu_arrays, gpu_task
+from accelbench.kernels.lib.gpu import arrays as gpu_arrays
+from accelbench.kernels.lib.gpu.numba_cuda import cuda
 from accelbench.kernels.stream import gpu_numba as stream
+from accelbench.kernels.stream import gpu_task
 from accelbench.kernels.stream.gpu_task import longest_chain, verify_dot, verify_elements
 from accelbench.kernels.stream.operations import SCALAR
 from accelbench.profiling.benchmark import Task

@@ -2,7 +2,7 @@
 
 Loads, non-temporal stores and fused multiply-adds of whole vector registers, and a block of independent FMA chains.
 They are written as LLVM IR, not as assembly, so that they work on every CPU that LLVM knows; only the speed depends on
-the registers that this CPU has. The inner kernel of a matrix product, in `accelbench.kernels.tile`, is made of them.
+the registers that this CPU has. `fma_microkernel` is the inner kernel of a matrix product of them.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from numba.core import cgutils
 from numba.core.datamodel import models, register_default
 from numba.extending import intrinsic
 
-from accelbench.kernels.target import this_cpu
+from accelbench.kernels.lib.cpu.target import this_cpu
 
 INDEX = ir.IntType(64)
 FLOATS = types.float32, types.float64
@@ -30,7 +30,7 @@ VECTORS_WIDE = 2
 
 
 def features() -> frozenset[str]:
-    """Return the instruction-set extensions that Numba compiles for; see `accelbench.kernels.target`."""
+    """Return the instruction-set extensions that Numba compiles for; see `accelbench.kernels.lib.cpu.target`."""
     return this_cpu().features
 
 

@@ -1,7 +1,7 @@
 """A GPU implementation's description of its kernels, by which they are compiled and inspected without a GPU.
 
 Every `gpu_*.py` with kernels of its own has a function `device_code()` that lists them as it launches them. `make
-kernels-report` and the tests compile them for the architectures in use (`accelbench.kernels.compilation`).
+kernels-report` and the tests compile them for the architectures in use (`accelbench.kernels.lib.gpu.compilation`).
 """
 
 from __future__ import annotations

@@ -23,7 +23,7 @@ from tempfile import NamedTemporaryFile
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
-from accelbench.kernels.device_code import CudaKernel, DeviceKernel, NumbaKernel
+from accelbench.kernels.lib.gpu.device_code import CudaKernel, DeviceKernel, NumbaKernel
 from accelbench.profiling.install import install_extra
 
 TENSOR_CORE = re.compile(r"\b(?:[HIDQ]|HG|IG|QG|UTCH|UTCQ)MMA\b")
@@ -174,7 +174,7 @@ def _without_a_device(architecture: Architecture) -> Iterator[None]:
 
 def _compile_numba(kernel: NumbaKernel, architecture: Architecture, output: str) -> Any:
     """Compile to PTX (`ptx`, a string) or link-time code (`ltoir`, bytes), by NVVM."""
-    from accelbench.kernels.numba_cuda import cuda
+    from accelbench.kernels.lib.gpu.numba_cuda import cuda
 
     options = {name: kernel.function.targetoptions.get(name) for name in ("fastmath", "launch_bounds")}
     cc = (architecture.major, architecture.minor, "a" if architecture.specific else "")
@@ -186,9 +186,9 @@ def _compile_numba(kernel: NumbaKernel, architecture: Architecture, output: str)
 
 
 def _numba_binary(kernel: NumbaKernel, architecture: Architecture) -> tuple[bytes, str]:
-    """Return (cubin, what the assembler says of it), by `accelbench.kernels.link`."""
+    """Return (cubin, what the assembler says of it), by `accelbench.kernels.lib.gpu.link`."""
     code = _compile_numba(kernel, architecture, "ltoir")
-    command = [sys.executable, "-m", "accelbench.kernels.link", f"sm_{architecture}"]
+    command = [sys.executable, "-m", "accelbench.kernels.lib.gpu.link", f"sm_{architecture}"]
     linked = subprocess.run(command, input=code, capture_output=True, cwd=Path(__file__).parents[2])
     if linked.returncode != 0:
         raise RuntimeError(f"nvJitLink: {linked.stderr.decode()}")

@@ -1,4 +1,4 @@
-"""The largest element and the exponential of vector registers, for Numba kernels; see `accelbench.kernels.simd`."""
+"""The largest element and the exponential of vector registers, for Numba kernels (see `simd`)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
-from accelbench.kernels.simd import Vector, fma_function, vector_ir
+from accelbench.kernels.lib.cpu.simd import Vector, fma_function, vector_ir
 
 SMALLEST = -86.0
 """The exponent below which `exponential` returns e⁻⁸⁶ = 4·10⁻³⁸, which is still a normal number."""

@@ -6,7 +6,7 @@ compiler then learns and for libNVVM. A process that forks others does that once
 
 from __future__ import annotations
 
-from accelbench.kernels.numba_cuda import cuda
+from accelbench.kernels.lib.gpu.numba_cuda import cuda
 
 CAPABILITY = (9, 0)
 """Any one will do: every compiler that we use knows it."""

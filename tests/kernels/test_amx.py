@@ -23,12 +23,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from accelbench.kernels import tiles
-from accelbench.kernels.matmul.formats import from_storage
+from accelbench.kernels.lib.cpu import amx
+from accelbench.kernels.lib.cpu.amx import (
+    INSTRUCTIONS,
+    TileDot,
+    find_tile_dot,
+    interleaved,
+    refusal,
+    tile_configuration,
+)
+from accelbench.kernels.lib.cpu.threads import compiled, parallel
+from accelbench.kernels.lib.formats import from_storage
 from accelbench.kernels.peak_arith import cpu_dots, cpu_tiles, peak_arith
 from accelbench.kernels.peak_arith.narrow_task import to_bytes
-from accelbench.kernels.threads import compiled, parallel
-from accelbench.kernels.tiles import INSTRUCTIONS, TileDot, find_tile_dot, interleaved, refusal, tile_configuration
 from accelbench.profiling.benchmark import Skip, Task
 from accelbench.profiling.records.point import Point
 
@@ -119,8 +126,8 @@ def machine(monkeypatch: pytest.MonkeyPatch) -> Iterator[Machine]:
     """Give this CPU tiles for one test, and each round few steps; no fault, and no thread that still has tiles."""
     for name, function in CALLED.items():
         llvm.add_symbol(EMULATED + name, ctypes.cast(function, ctypes.c_void_p).value)
-    monkeypatch.setattr(tiles, "INTRINSICS", EMULATED)
-    monkeypatch.setattr(tiles, "features", lambda: AMX)
+    monkeypatch.setattr(amx, "INTRINSICS", EMULATED)
+    monkeypatch.setattr(amx, "features", lambda: AMX)
     monkeypatch.setattr(cpu_dots, "refusal", lambda: None)
     monkeypatch.setattr(cpu_tiles, "run_rounds", compiled(cpu_tiles.run_rounds.py_func))
     monkeypatch.setattr(cpu_tiles, "run_on_all", parallel(cpu_tiles.run_on_all.py_func))
@@ -214,8 +221,8 @@ def test_a_cpu_gets_the_instruction_on_tiles_that_it_has(dtype: str, has: Any, e
 def test_the_record_names_the_instruction_and_why_tiles_were_not_used(
     has: frozenset[str], refused: str | None, instruction: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(tiles, "features", lambda: has)
-    monkeypatch.setattr("accelbench.kernels.dots.features", lambda: VECTORS)
+    monkeypatch.setattr(amx, "features", lambda: has)
+    monkeypatch.setattr("accelbench.kernels.lib.cpu.dot_instructions.features", lambda: VECTORS)
     monkeypatch.setattr(cpu_dots, "refusal", lambda: refused)
     task = ceiling("int8")
     assert task.metrics is not None
@@ -225,8 +232,8 @@ def test_the_record_names_the_instruction_and_why_tiles_were_not_used(
 
 
 def test_a_cpu_with_neither_tiles_nor_vectors_skips(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tiles, "features", lambda: AMX)
-    monkeypatch.setattr("accelbench.kernels.dots.features", lambda: frozenset())
+    monkeypatch.setattr(amx, "features", lambda: AMX)
+    monkeypatch.setattr("accelbench.kernels.lib.cpu.dot_instructions.features", lambda: frozenset())
     monkeypatch.setattr(cpu_dots, "refusal", lambda: "Linux refuses")
     with pytest.raises(Skip, match="Linux refuses"):
         ceiling("int8")

@@ -14,7 +14,7 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
-from accelbench.kernels.simd import (
+from accelbench.kernels.lib.cpu.simd import (
     INDEX,
     LINE_BYTES,
     VECTORS_WIDE,

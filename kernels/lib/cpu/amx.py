@@ -32,7 +32,7 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from accelbench.kernels.simd import INDEX, counted_loop, element_pointer, features, index_arguments
+from accelbench.kernels.lib.cpu.simd import INDEX, counted_loop, element_pointer, features, index_arguments
 
 TILES = 8
 ROWS = 16

@@ -15,8 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from accelbench.kernels.device_code import DeviceKernel, NumbaKernel
-from accelbench.kernels.numba_cuda import cuda, float32, float64, int32, void
+from accelbench.kernels.lib.gpu.device_code import DeviceKernel, NumbaKernel
+from accelbench.kernels.lib.gpu.numba_cuda import cuda, float32, float64, int32, void
 from accelbench.profiling.machine.nvidia.cuda import attribute, free_memory, require_device_memory
 
 ACCESS_BYTES = 16

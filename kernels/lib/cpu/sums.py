@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from accelbench.kernels.simd import add_lanes, fma, lanes_of, load, splat
-from accelbench.kernels.threads import compiled
+from accelbench.kernels.lib.cpu.simd import add_lanes, fma, lanes_of, load, splat
+from accelbench.kernels.lib.cpu.threads import compiled
 
 CHAINS = 8
 """Independent sums: two per cycle, each of which takes 3 or 4 cycles, are the most that any core adds."""

@@ -1,8 +1,8 @@
 """The inner kernel of a product of narrow numbers: a tile of C with its sums in vector registers, and B packed for it.
 
 Bound: the units that multiply. A step multiplies a column of words of A by a row of words of B
-(`accelbench.kernels.dots`): MR·2 dot products for MR broadcast loads and two of vectors, as in the tile of
-floating-point numbers (`accelbench.kernels.tile`).
+(`dot_instructions`): MR·2 dot products for MR broadcast loads and two of vectors, as in the tile of
+floating-point numbers (`fma_microkernel`).
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
-from accelbench.kernels.dots import Dot, Narrow, dot_of, words_of
-from accelbench.kernels.simd import INDEX, VECTORS_WIDE, changed_if, counted_loop, pointer_as, tile_shape
-from accelbench.kernels.tile import emit_tile_loop
+from accelbench.kernels.lib.cpu.dot_instructions import Dot, Narrow, dot_of, words_of
+from accelbench.kernels.lib.cpu.fma_microkernel import emit_tile_loop
+from accelbench.kernels.lib.cpu.simd import INDEX, VECTORS_WIDE, changed_if, counted_loop, pointer_as, tile_shape
 
 WORD = ir.IntType(32)
 WORD_BYTES = 4

@@ -29,7 +29,7 @@ from selectors import EVENT_READ, DefaultSelector
 from tempfile import TemporaryDirectory
 from typing import Any, cast
 
-from accelbench.kernels.lockstep import leave
+from accelbench.kernels.lib.ranks.lockstep import leave
 from accelbench.profiling.benchmark import Skip, Task, Together
 from accelbench.profiling.install import install_extra
 from accelbench.profiling.ranks.channel import Channel, Message
@@ -60,7 +60,7 @@ def mpi_process() -> Iterator[None]:
         listener.listen()
         listener.set_inheritable(True)
         process = subprocess.Popen(
-            [sys.executable, "-m", "accelbench.kernels.mpi_process", str(listener.fileno())],
+            [sys.executable, "-m", "accelbench.kernels.lib.ranks.mpi_process", str(listener.fileno())],
             stdin=subprocess.PIPE,  # its end is what ends the process, however this one ends
             close_fds=False,  # MPICH's launcher talks through a file that it opened for the rank
             start_new_session=True,

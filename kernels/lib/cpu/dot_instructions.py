@@ -5,9 +5,8 @@ which lie side by side: a *word* of 32 bits has four int8 or two bfloat16. They 
 features of this CPU. float16 has no such instruction: its FMA adds one product to each number of 16 bits.
 
 What has run: `vpdpbusd` and `vdpbf16ps` of 512 bits, on AMD Zen 4. All others have never run on a CPU that has them.
-Tests inspect the code that LLVM makes of them, and emulate the product by `sdot` and `bfdot`. The inner kernel of a
-matrix product, in `accelbench.kernels.dot_tile`, is made of them. The tiles of AMX, which are no vectors, are in
-`accelbench.kernels.tiles`.
+Tests inspect the code that LLVM makes of them, and emulate the product by `sdot` and `bfdot`. `dot_microkernel` is the
+inner kernel of a matrix product of these instructions; `amx` has the instructions on tiles.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from accelbench.kernels.simd import INDEX, counted_loop, features, pointer_as, vector_registers
+from accelbench.kernels.lib.cpu.simd import INDEX, counted_loop, features, pointer_as, vector_registers
 
 SUMS = {"int8": types.int32, "bfloat16": types.float32, "float16": types.uint16}
 """The type of the arrays that hold sums, by which the intrinsics below know the narrow type; float16 by its bits."""

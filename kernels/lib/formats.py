@@ -6,13 +6,15 @@ integers, which every GPU library takes. tf32 is arithmetic only: it is stored a
 
 from __future__ import annotations
 
+import os
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
-from accelbench.kernels.matmul.blocks import by_all_cpus
-
+T = TypeVar("T")
 BLOCK = 1 << 20
 """Elements that one generator draws: some 10 ms, beside which the 30 µs of making a generator are little."""
 
@@ -95,3 +97,13 @@ def _small_float(dtype: str) -> Any:
     import ml_dtypes
 
     return {"bfloat16": ml_dtypes.bfloat16, "fp8": ml_dtypes.float8_e4m3fn}[dtype]
+
+
+def by_all_cpus(work: Callable[..., T], *arguments: Iterable[object]) -> list[T]:
+    """Return `work`'s results in the order of its arguments, as `map` takes them; it must mostly be outside the GIL.
+
+    NumPy releases the GIL while it draws, converts and multiplies.
+    """
+    cpus = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    with ThreadPoolExecutor(cpus) as pool:
+        return list(pool.map(work, *arguments))

@@ -1,4 +1,4 @@
-"""`python -m accelbench.kernels.link sm_90a`: link-time code on standard input becomes machine code on standard output.
+"""Linking of link-time code from standard input to machine code on standard output: `python -m … sm_90a`.
 
 What the assembler says of registers and memory goes to standard error. nvJitLink is given the options that Numba gives
 it on a device. It has a process of its own here: one that links dozens of kernels, as no measurement does, corrupts its

@@ -6,7 +6,7 @@ import os
 from collections.abc import Sequence
 from typing import Any
 
-from accelbench.kernels.lockstep import Lockstep
+from accelbench.kernels.lib.ranks.lockstep import Lockstep
 from accelbench.profiling.benchmark import Skip
 from accelbench.profiling.machine.nvidia.cuda import library
 from accelbench.profiling.ranks.world import World

@@ -13,14 +13,15 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from llvmlite import ir
 
-from accelbench.kernels import dots, simd
-from accelbench.kernels.dot_tile import dot_tile, emit_tile
-from accelbench.kernels.dots import INSTRUCTIONS, dot_chains, emit_chains, find_dot, words_of
-from accelbench.kernels.matmul import cpu_dots, formats, matmul
+from accelbench.kernels.lib import formats
+from accelbench.kernels.lib.cpu import dot_instructions, simd
+from accelbench.kernels.lib.cpu.dot_instructions import INSTRUCTIONS, dot_chains, emit_chains, find_dot, words_of
+from accelbench.kernels.lib.cpu.dot_microkernel import dot_tile, emit_tile
+from accelbench.kernels.lib.cpu.target import this_cpu
+from accelbench.kernels.matmul import cpu_dots, matmul
 from accelbench.kernels.matmul.shapes import Product
 from accelbench.kernels.peak_arith import cpu_dots as peak_dots
 from accelbench.kernels.peak_arith import peak_arith
-from accelbench.kernels.target import this_cpu
 from accelbench.profiling.benchmark import Skip
 from accelbench.profiling.records.point import Point
 
@@ -173,7 +174,7 @@ def test_a_product_runs_verifies_and_counts_its_work(impl: str, dtype: str) -> N
 
 @pytest.mark.parametrize("prepare", [cpu_dots.prepare, peak_dots.prepare])
 def test_a_cpu_without_the_instruction_skips_with_the_reason(prepare: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(dots, "features", lambda: frozenset({"avx2"}))
+    monkeypatch.setattr(dot_instructions, "features", lambda: frozenset({"avx2"}))
     monkeypatch.setattr(peak_dots, "find_tile_dot", lambda dtype: None)
     with pytest.raises(Skip, match=r"no .*instruction for int8"):
         prepare(Point("any", "cpu", {"dtype": "int8", "cores": "one", "n": 8}, seed=1))
@@ -195,11 +196,11 @@ def test_each_cpu_gets_its_widest_instruction() -> None:
     assert without.name == "sdot"
 
 
-def triple_of(dot: dots.Dot) -> str:
+def triple_of(dot: dot_instructions.Dot) -> str:
     return "aarch64-unknown-linux-gnu" if "neon" in dot.needs else "x86_64-unknown-linux-gnu"
 
 
-def assembly(dot: dots.Dot, emit: Any) -> str:
+def assembly(dot: dot_instructions.Dot, emit: Any) -> str:
     """Return the code for a CPU that has the instruction, of a function of pointers and one whole number."""
     llvm.initialize_all_targets()
     llvm.initialize_all_asmprinters()
@@ -218,9 +219,9 @@ def assembly(dot: dots.Dot, emit: Any) -> str:
 
 @pytest.mark.parametrize("dot", INSTRUCTIONS, ids=lambda dot: f"{dot.name}-{dot.bytes}")
 def test_the_chains_are_of_that_instruction_on_a_cpu_that_has_it(
-    dot: dots.Dot, monkeypatch: pytest.MonkeyPatch
+    dot: dot_instructions.Dot, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(dots, "vector_registers", lambda: 16 if dot.bytes == 32 else 32)
+    monkeypatch.setattr(dot_instructions, "vector_registers", lambda: 16 if dot.bytes == 32 else 32)
 
     def emit(builder: Any, a: Any, b: Any, c: Any, steps: Any) -> None:
         factors = [builder.bitcast(pointer, words_of(dot).as_pointer()) for pointer in (a, b)]
@@ -242,7 +243,7 @@ def test_the_chains_are_of_that_instruction_on_a_cpu_that_has_it(
     ids=lambda dot: f"{dot.name}-{dot.bytes}",
 )
 def test_the_tile_is_of_that_instruction_and_stays_in_registers_on_a_cpu_that_has_it(
-    dot: dots.Dot, monkeypatch: pytest.MonkeyPatch
+    dot: dot_instructions.Dot, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cpu = replace(this_cpu(), triple=triple_of(dot), features=dot.needs)
     monkeypatch.setattr(simd, "this_cpu", lambda: cpu)

@@ -1,0 +1,81 @@
+"""Arrays in host memory: their length, allocation and first touch, and their division into rows, chunks and vectors."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numba import prange
+
+from accelbench.kernels.lib.cpu.caches import last_level_bytes
+from accelbench.kernels.lib.cpu.threads import compiled, parallel, thread_count
+
+SMALLEST = 64 << 20
+"""Bytes of an array where the caches are small, or are not listed."""
+ALIGNMENT = 4096
+CHUNK = 64
+"""Elements that every thread's part is a multiple of: whole cache lines, and four vectors of either type."""
+UNIT = 2.0**-24
+"""The unit roundoff u of float32: half the distance from 1 to the next number."""
+CHECKED_AT_ONCE = 1 << 22
+"""Elements, in whole rows, that a check holds in float64 at a time: 32 MiB an array."""
+
+
+@parallel
+def touch_on_all(array: Any, value: Any, threads: int) -> None:
+    part = len(array) // threads
+    for thread in prange(threads):
+        array[thread * part : (thread + 1) * part] = value
+
+
+def touch(array: Any, value: Any, threads: int) -> None:
+    """Fill, every thread its own part, so that the pages lie in the memory next to it.
+
+    What one thread works on alone is filled by the calling one, as any thread of Numba's pool may lie on another node.
+    """
+    if threads == 1:
+        array.fill(value)
+    else:
+        touch_on_all(array, value, threads)
+
+
+def elements_per_array(itemsize: int, threads: int) -> int:
+    """Return a length of at least four times the last-level caches, as STREAM's rules ask, in equal parts of CHUNKs."""
+    step = threads * CHUNK
+    wanted = max(4 * (last_level_bytes() or 0), SMALLEST) // itemsize
+    return -(-wanted // step) * step
+
+
+def aligned_empty(count: int, dtype: Any) -> Any:
+    """Return an untouched page-aligned array; NumPy asks the kernel for huge pages when it is that large."""
+    size = count * np.dtype(dtype).itemsize
+    memory = np.empty(size + ALIGNMENT, np.uint8)
+    offset = -memory.ctypes.data % ALIGNMENT
+    return memory[offset : offset + size].view(dtype)
+
+
+def spread(shape: tuple[int, ...], dtype: Any) -> Any:
+    """Return an array that all threads have touched, so that it does not lie on the node of the one that draws it."""
+    flat = aligned_empty(math.prod(shape), dtype)
+    touch(flat, dtype.type(1), thread_count())
+    return flat.reshape(shape)
+
+
+def rows_per_array(width: int, threads: int) -> int:
+    """Return the rows of float32 that make an array as long as stream's, as many for every thread."""
+    step = width * threads
+    return -(-elements_per_array(4, threads) // step) * threads
+
+
+def chunks(rows: int, width: int) -> list[tuple[int, int]]:
+    """Return the first row and the row behind the last of every part that a check takes at a time."""
+    step = max(1, CHECKED_AT_ONCE // width)
+    return [(begin, min(begin + step, rows)) for begin in range(0, rows, step)]
+
+
+@compiled
+def aligned_part(begin: int, end: int, lanes: int) -> tuple[int, int]:
+    """Return the longest part from `begin` to before `end` that is whole vectors, each at a multiple of its length."""
+    first = min(-(-begin // lanes) * lanes, end)
+    return first, first + (end - first) // lanes * lanes
