@@ -11,8 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from accelbench.kernels.lib.formats import by_all_cpus
-from accelbench.kernels.matmul.accuracy import ACCUMULATION, UNIT
+from accelbench.kernels.lib.formats import ACCUMULATION, UNIT_ROUNDOFF, by_all_cpus
 from accelbench.profiling.records.quality import Verification
 from accelbench.profiling.timing.verification import relative_error, verify_close
 
@@ -38,7 +37,7 @@ def tolerance(dtype: str, sequence: int, head: int, largest_score: float) -> flo
     little beside that.
     """
     unit = ACCUMULATION.get(dtype, 2.0**-23)
-    rounded = 0.0 if dtype in ACCUMULATION else 2 * UNIT[dtype]
+    rounded = 0.0 if dtype in ACCUMULATION else 2 * UNIT_ROUNDOFF[dtype]
     scores = 2 * ((SAFETY * math.sqrt(head) + 2) * largest_score + 2 * largest_score + 4)
     return rounded + unit * (scores + 2 * SAFETY * math.sqrt(sequence) + RESCALED + 8)
 

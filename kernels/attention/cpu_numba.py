@@ -26,11 +26,11 @@ from numba import prange
 
 from accelbench.kernels.attention.cpu_task import cpu_task
 from accelbench.kernels.attention.shape import Attention
+from accelbench.kernels.lib.cpu.arrays import even
 from accelbench.kernels.lib.cpu.fma_microkernel import multiply_tile
 from accelbench.kernels.lib.cpu.simd import fma, lanes_of, load, splat, store, tile_columns, tile_rows, tile_shape
 from accelbench.kernels.lib.cpu.threads import compiled, parallel, take_next, thread_count
 from accelbench.kernels.lib.cpu.vector_math import exponential, larger
-from accelbench.kernels.matmul.cpu_numba import even
 from accelbench.profiling.benchmark import Task
 from accelbench.profiling.records.point import Point
 

@@ -16,9 +16,9 @@ import numpy as np
 
 from accelbench.kernels.cache.cpu_operations import OPERATIONS, Operation
 from accelbench.kernels.lib.cpu.arrays import touch
+from accelbench.kernels.lib.cpu.clock import observed_clock
 from accelbench.kernels.lib.cpu.huge_pages import huge_empty, huge_share
 from accelbench.kernels.lib.cpu.threads import thread_count
-from accelbench.kernels.peak_arith.cpu_fma import observed_clock
 from accelbench.profiling.benchmark import Task
 from accelbench.profiling.machine.free_memory import require_memory
 from accelbench.profiling.records.point import Point

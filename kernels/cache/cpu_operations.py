@@ -16,10 +16,8 @@ from numba import prange
 from accelbench.kernels.lib.cpu.simd import fma, lanes_of, load, splat, store
 from accelbench.kernels.lib.cpu.sums import sum_vectors
 from accelbench.kernels.lib.cpu.threads import compiled, parallel
+from accelbench.kernels.lib.exact import LARGEST, draw
 from accelbench.profiling.records.quality import Verification
-
-LARGEST = 15
-"""Whole numbers up to this: their sums are exact in float64, whatever their order."""
 
 
 @compiled
@@ -78,11 +76,6 @@ def copy_on_all(arrays: Any, value: Any, passes: int) -> None:
         copy_vectors(arrays[thread], value, passes)
 
 
-def whole_numbers(rng: np.random.Generator, array: Any) -> None:
-    """Fill an array with random whole numbers of at most LARGEST."""
-    array[:] = rng.integers(-LARGEST, LARGEST, array.shape, np.int8, endpoint=True)
-
-
 class Operation(Protocol):
     """What is done with the rows of an array, one for each core."""
 
@@ -104,7 +97,7 @@ class Read:
 
     def draw(self, rng: np.random.Generator) -> None:
         for row in self.arrays:
-            whole_numbers(rng, row)
+            draw(rng, row)
         self.sums.fill(np.nan)
 
     def run(self, passes: int) -> None:
@@ -154,7 +147,7 @@ class Copy:
     def draw(self, rng: np.random.Generator) -> None:
         self.value = float(rng.integers(1, LARGEST, endpoint=True))
         for row in self.arrays:
-            whole_numbers(rng, row[: self.half])
+            draw(rng, row[: self.half])
             row[self.half :] = np.nan
 
     def run(self, passes: int) -> None:

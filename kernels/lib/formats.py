@@ -47,6 +47,12 @@ FORMATS = {
     "int32": Format("int32", "int32"),
 }
 
+UNIT_ROUNDOFF = {"float64": 2.0**-53, "float32": 2.0**-24, "tf32": 2.0**-11, "float16": 2.0**-11, "bfloat16": 2.0**-8}
+"""Unit roundoff: half the distance from 1 to the next number."""
+ACCUMULATION = {"float64": UNIT_ROUNDOFF["float64"], "float32": UNIT_ROUNDOFF["float32"], "fp8": 2.0**-13}
+"""Rounding of a partial sum. All narrow types accumulate in float32, where tensor cores may truncate: 2⁻²³. Those of
+Hopper keep 13 bits behind the point of what they add up of fp8 (DeepSeek-V3 Technical Report, 2024, section 3.3.2)."""
+
 
 def poison_byte(result: str) -> int:
     """Return the byte that C is filled with, so that an element that is never written is found out: NaN, for floats.

@@ -30,6 +30,7 @@ from typing import Any
 import numpy as np
 from numba import prange
 
+from accelbench.kernels.lib.cpu.arrays import even
 from accelbench.kernels.lib.cpu.caches import cache_bytes
 from accelbench.kernels.lib.cpu.dot_instructions import find_dot
 from accelbench.kernels.lib.cpu.dot_microkernel import (
@@ -43,7 +44,7 @@ from accelbench.kernels.lib.cpu.dot_microkernel import (
 from accelbench.kernels.lib.cpu.simd import lanes
 from accelbench.kernels.lib.cpu.threads import compiled, parallel, take_next, thread_count
 from accelbench.kernels.lib.formats import FORMATS
-from accelbench.kernels.matmul.cpu_numba import BLOCKS_PER_THREAD, copy_part, even, panel_depth, whole_lines
+from accelbench.kernels.matmul.cpu_numba import BLOCKS_PER_THREAD, copy_part, panel_depth, whole_lines
 from accelbench.kernels.matmul.narrow_task import narrow_task
 from accelbench.kernels.matmul.packing import pack_a
 from accelbench.kernels.matmul.shapes import Product

@@ -33,6 +33,7 @@ from typing import Any
 import numpy as np
 from numba import prange
 
+from accelbench.kernels.lib.cpu.arrays import even
 from accelbench.kernels.lib.cpu.caches import cache_bytes
 from accelbench.kernels.lib.cpu.fma_microkernel import multiply_half_tile, multiply_tile
 from accelbench.kernels.lib.cpu.simd import LINE_BYTES, lanes, tile_columns, tile_rows, tile_shape
@@ -84,12 +85,6 @@ def panel_depth(k: int, nr: int, itemsize: int) -> int:
     """Return the equal parts of k in which a panel of NR elements wide streams from L2, or lies in a larger L1."""
     deepest = max(cache_bytes(1), cache_bytes(2) // 10) // (nr * itemsize)
     return min(k, even(k, deepest, lanes(itemsize)))
-
-
-def even(n: int, at_most: int, multiple: int) -> int:
-    """Return the size of equal parts of n, each about `at_most` or less, rounded up to a multiple."""
-    parts = -(-n // max(at_most, multiple))
-    return -(-n // (parts * multiple)) * multiple
 
 
 def whole_lines(rows: int, columns: int, dtype: Any) -> Any:

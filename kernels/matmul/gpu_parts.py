@@ -18,17 +18,13 @@ from typing import Any
 import numpy as np
 
 from accelbench.kernels.lib.gpu.device_code import CudaKernel, DeviceKernel
+from accelbench.kernels.lib.gpu.tensor_cores import HALF, OPTIONS
 from accelbench.kernels.matmul.gpu_task import Operands
 from accelbench.kernels.matmul.split import ADD_THREADS, adding_blocks
 
 ENTRY = "add_parts"
-HALF, ADDITION, WARP = (
-    Path(__file__).with_name(f"{name}.cu").read_text(encoding="utf-8") for name in ("half", "parts", "warp")
-)
-"""The 16-bit types, the addition of parts, and the instructions of a warp."""
-SOURCE = HALF + ADDITION
-"""The beginning of both kernels' sources."""
-OPTIONS = {"float16": ("--std=c++17",), "bfloat16": ("--std=c++17", "-DBFLOAT16")}
+SOURCE = HALF + Path(__file__).with_name("parts.cu").read_text(encoding="utf-8")
+"""The beginning of both kernels' sources: the 16-bit types and the addition of parts."""
 PARTS = ("-DPARTS",)
 """The compiler's options for a product of parts of k."""
 FEWEST_K = 256

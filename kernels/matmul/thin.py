@@ -15,9 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from accelbench.kernels.lib.gpu.numba_cuda import cuda, int64
+from accelbench.kernels.lib.gpu.numba_cuda import cuda, int64, unrolled
 from accelbench.kernels.lib.gpu.wide_access import ACCESS_BYTES, lanes, load_wide, store_wide
-from accelbench.kernels.unrolled import unrolled
 
 WARP = 32
 WARPS = 4

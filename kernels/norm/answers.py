@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from accelbench.kernels.lib.cpu.arrays import UNIT
+from accelbench.kernels.lib.formats import UNIT_ROUNDOFF
 from accelbench.profiling.records.quality import Verification
 from accelbench.profiling.records.work import Work
 from accelbench.profiling.timing.verification import relative_error, verify_close
@@ -54,5 +54,5 @@ def verify_norm(parts: Iterable[tuple[Any, Any]], scale: Any) -> Verification:
         wide = x.astype(np.float64)
         expected = wide / np.sqrt(np.mean(wide**2, axis=1, keepdims=True) + EPSILON) * scale.astype(np.float64)
         largest = max(largest, relative_error(out, expected))
-    tolerance = (2 * math.sqrt(len(scale) / 3) + 8) * UNIT
+    tolerance = (2 * math.sqrt(len(scale) / 3) + 8) * UNIT_ROUNDOFF["float32"]
     return verify_close(largest, 0.0, tolerance, "float64, every element", scale=1.0)

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from accelbench.kernels.cache.cpu_operations import whole_numbers
 from accelbench.kernels.lib.cpu.arrays import elements_per_array
 from accelbench.kernels.lib.cpu.huge_pages import huge_empty
 from accelbench.kernels.lib.cpu.sums import sum_vectors
+from accelbench.kernels.lib.exact import draw as draw_whole
 from accelbench.kernels.numa.pinned import PinnedThreads
 from accelbench.kernels.numa.placing import fill_on_node, share_on_node
 from accelbench.kernels.numa.topology import route
@@ -43,7 +43,7 @@ def prepare(point: Point) -> Task:
 
     def draw() -> None:
         for part in parts:
-            whole_numbers(rng, part)
+            draw_whole(rng, part)
         sums.fill(np.nan)
 
     def verify() -> Verification:

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from accelbench.kernels.lib.cpu.arrays import UNIT
+from accelbench.kernels.lib.formats import UNIT_ROUNDOFF
 from accelbench.profiling.records.quality import Verification
 from accelbench.profiling.records.work import Work
 from accelbench.profiling.timing.verification import relative_error, verify_close
@@ -24,7 +24,7 @@ STEP = 3
 CORRECTION_1, CORRECTION_2 = 1 - BETA_1**STEP, 1 - BETA_2**STEP
 GRADIENT = 1e-6
 """The size of the gradients: so small that a forgotten ε shows."""
-TOLERANCE = 16 * UNIT
+TOLERANCE = 16 * UNIT_ROUNDOFF["float32"]
 
 
 def work_of(length: int) -> Work:

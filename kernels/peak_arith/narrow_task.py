@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
+from accelbench.kernels.lib.cpu.clock import observed_clock
 from accelbench.kernels.lib.cpu.threads import thread_count
 from accelbench.kernels.lib.formats import to_storage
-from accelbench.kernels.peak_arith.cpu_fma import observed_clock
 from accelbench.profiling.benchmark import Task
 from accelbench.profiling.records.point import Point
 from accelbench.profiling.records.quality import Metric, Verification

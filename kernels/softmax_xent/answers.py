@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from accelbench.kernels.lib.cpu.arrays import UNIT
+from accelbench.kernels.lib.formats import UNIT_ROUNDOFF
 from accelbench.profiling.records.quality import Verification
 from accelbench.profiling.records.work import Work
 from accelbench.profiling.timing.verification import relative_error, verify_close
@@ -78,5 +78,5 @@ def verify_cross_entropy(parts: Iterable[tuple[Any, Any, Any, Any]], rows: int) 
         wide[each, labels] -= 1 / rows
         scale[each, labels] += 1 / rows
         largest = max(largest, relative_error(gradient, wide, scale))
-    tolerance = (2 * spread + 4 * math.sqrt(width / 3) + RESCALED + 12) * UNIT
+    tolerance = (2 * spread + 4 * math.sqrt(width / 3) + RESCALED + 12) * UNIT_ROUNDOFF["float32"]
     return verify_close(largest, 0.0, tolerance, "float64, every loss and every element", scale=1.0)

@@ -21,6 +21,7 @@ from numba import prange
 from accelbench.kernels.lib.cpu.arrays import aligned_empty, elements_per_array, touch
 from accelbench.kernels.lib.cpu.simd import add_lanes, fence, fma, lanes_of, load, splat, store_past_cache
 from accelbench.kernels.lib.cpu.threads import compiled, parallel, thread_count
+from accelbench.kernels.lib.formats import UNIT_ROUNDOFF
 from accelbench.kernels.stream.operations import SCALAR, work_of
 from accelbench.profiling.benchmark import Task
 from accelbench.profiling.machine.free_memory import require_memory
@@ -29,8 +30,6 @@ from accelbench.profiling.records.quality import Metric, Verification
 from accelbench.profiling.timing.verification import relative_error, verify_close
 
 VERIFIED_AT_ONCE = 1 << 20
-UNIT = {"float64": 2.0**-53, "float32": 2.0**-24}
-"""Unit roundoff: half the distance from 1 to the next number."""
 
 
 @compiled
@@ -165,7 +164,7 @@ class Elementwise:
             found = (a, b, c)[self.written]
             scale = np.sum(np.abs(terms), axis=0)
             largest = max(largest, relative_error(found, np.sum(terms, axis=0), scale))
-        tolerance = 4 * UNIT[self.arrays[0].dtype.name]
+        tolerance = 4 * UNIT_ROUNDOFF[self.arrays[0].dtype.name]
         return verify_close(largest, 0.0, tolerance, "closed form of every element", scale=1.0)
 
 
@@ -206,7 +205,7 @@ class Dot:
             for i in pieces
         )
         k = len(self.a) // len(self.partial)
-        tolerance = 4 * UNIT[self.a.dtype.name] * math.sqrt(k / 3)
+        tolerance = 4 * UNIT_ROUNDOFF[self.a.dtype.name] * math.sqrt(k / 3)
         return verify_close(found, expected, tolerance, "sum of all products in float64")
 
 

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from accelbench.kernels.cache import cache_bandwidth, cache_latency, cpu_bandwidth, cpu_latency, cpu_operations
+from accelbench.kernels.cache import cache_bandwidth, cache_latency, cpu_bandwidth, cpu_operations
 from accelbench.kernels.lib.cpu import huge_pages
-from accelbench.kernels.lib.cpu.pointer_chase import Cycle
+from accelbench.kernels.lib.cpu.pointer_chase import STEPS, Cycle, chase
 from accelbench.kernels.lib.cpu.threads import thread_count
 from accelbench.profiling.benchmark import Skip, Task
 from accelbench.profiling.records.point import Point
@@ -37,7 +37,7 @@ def test_the_chase_passes_every_line_once_before_it_returns(lines: int, line: in
     for step in range(lines):
         assert place == cycle.after(step)
         passed.append(place - cycle.first)
-        place = int(cpu_latency.chase(np.uint64(place), 1))
+        place = int(chase(np.uint64(place), 1))
     assert sorted(passed) == list(range(0, lines * line, line))
     assert place == cycle.after(0)
 
@@ -55,7 +55,7 @@ def test_a_chase_that_ends_one_step_early_fails(lines: int) -> None:
     pointers = np.zeros(lines * 8, np.uint64)
     cycle = Cycle(pointers.ctypes.data, lines, 64, np.random.default_rng(3))
     cycle.draw(pointers)
-    found = int(cpu_latency.chase(np.uint64(cycle.after(0)), 1000))
+    found = int(chase(np.uint64(cycle.after(0)), 1000))
     assert cycle.verify(1000, found).passed
     assert cycle.verify(999, found).passed == (lines == 1)
 
@@ -65,10 +65,10 @@ def test_latency_counts_its_accesses_and_says_the_cycles_of_one(kib: int) -> Non
     task = latency(kib)
     task.run()
     assert task.verify().passed
-    assert task.work.items == cpu_latency.STEPS
+    assert task.work.items == STEPS
     assert task.metrics is not None
     metrics = task.metrics(1e-3)
-    assert metrics["cycles per access"].value == pytest.approx(1e-3 / cpu_latency.STEPS * metrics["clock"].value * 1e6)
+    assert metrics["cycles per access"].value == pytest.approx(1e-3 / STEPS * metrics["clock"].value * 1e6)
 
 
 @pytest.mark.parametrize("op", cpu_operations.OPERATIONS)

@@ -17,13 +17,13 @@ from accelbench.kernels.lib.gpu.compilation import (
     _tool,
     architectures,
     compile_kernel,
-    device_kernels,
     disassemble,
     main_loop,
     to_ptx,
 )
 from accelbench.kernels.lib.gpu.device_code import CudaKernel, DeviceKernel, NumbaKernel
 from accelbench.kernels.lib.gpu.numba_cuda import cuda, float32, void
+from accelbench.kernels.report import device_kernels
 from tests.conftest import ROOT
 from tests.requirements import CUDA12
 
@@ -167,7 +167,7 @@ AS_ON_A_DEVICE = """
 import sys
 from types import SimpleNamespace
 from numba.cuda import codegen, dispatcher
-from accelbench.kernels.lib.gpu.compilation import device_kernels
+from accelbench.kernels.report import device_kernels
 
 major, minor, name, path = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3], sys.argv[4]
 device = SimpleNamespace(compute_capability=(major, minor))

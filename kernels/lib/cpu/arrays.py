@@ -16,8 +16,6 @@ SMALLEST = 64 << 20
 ALIGNMENT = 4096
 CHUNK = 64
 """Elements that every thread's part is a multiple of: whole cache lines, and four vectors of either type."""
-UNIT = 2.0**-24
-"""The unit roundoff u of float32: half the distance from 1 to the next number."""
 CHECKED_AT_ONCE = 1 << 22
 """Elements, in whole rows, that a check holds in float64 at a time: 32 MiB an array."""
 
@@ -79,3 +77,9 @@ def aligned_part(begin: int, end: int, lanes: int) -> tuple[int, int]:
     """Return the longest part from `begin` to before `end` that is whole vectors, each at a multiple of its length."""
     first = min(-(-begin // lanes) * lanes, end)
     return first, first + (end - first) // lanes * lanes
+
+
+def even(n: int, at_most: int, multiple: int) -> int:
+    """Return the size of equal parts of n, each about `at_most` or less, rounded up to a multiple."""
+    parts = -(-n // max(at_most, multiple))
+    return -(-n // (parts * multiple)) * multiple

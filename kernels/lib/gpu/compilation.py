@@ -9,7 +9,6 @@ those of CUDA 12.
 from __future__ import annotations
 
 import importlib
-import pkgutil
 import re
 import shutil
 import subprocess
@@ -20,7 +19,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from tempfile import NamedTemporaryFile
-from types import ModuleType, SimpleNamespace
+from types import SimpleNamespace
 from typing import Any
 
 from accelbench.kernels.lib.gpu.device_code import CudaKernel, DeviceKernel, NumbaKernel
@@ -51,25 +50,6 @@ class MachineCode:
     """SASS in order, with predicates and operands, without the closing padding."""
     loop: tuple[str, ...]
     """The instructions of the main loop, which `main_loop` finds; empty where there is none."""
-
-
-def device_kernels() -> list[DeviceKernel]:
-    """Return every kernel that a `gpu_*.py` under `kernels` declares, in the order of the files."""
-    return [
-        kernel
-        for module in _gpu_modules(importlib.import_module("accelbench.kernels"))
-        for kernel in module.device_code()
-    ]
-
-
-def _gpu_modules(package: ModuleType) -> Iterator[ModuleType]:
-    for found in pkgutil.iter_modules(package.__path__, package.__name__ + "."):
-        if found.ispkg:
-            yield from _gpu_modules(importlib.import_module(found.name))
-        elif found.name.rpartition(".")[2].startswith("gpu_"):
-            module = importlib.import_module(found.name)
-            if hasattr(module, "device_code"):
-                yield module
 
 
 def architectures(kernel: DeviceKernel) -> list[Capability]:
@@ -189,7 +169,7 @@ def _numba_binary(kernel: NumbaKernel, architecture: Architecture) -> tuple[byte
     """Return (cubin, what the assembler says of it), by `accelbench.kernels.lib.gpu.link`."""
     code = _compile_numba(kernel, architecture, "ltoir")
     command = [sys.executable, "-m", "accelbench.kernels.lib.gpu.link", f"sm_{architecture}"]
-    linked = subprocess.run(command, input=code, capture_output=True, cwd=Path(__file__).parents[2])
+    linked = subprocess.run(command, input=code, capture_output=True, cwd=Path(__file__).parents[4])
     if linked.returncode != 0:
         raise RuntimeError(f"nvJitLink: {linked.stderr.decode()}")
     return linked.stdout, linked.stderr.decode()

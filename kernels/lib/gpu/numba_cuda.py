@@ -28,6 +28,7 @@ __all__ = [
     "types",
     "uint32",
     "uint64",
+    "unrolled",
     "void",
 ]
 
@@ -39,3 +40,24 @@ simulated = bool(config.ENABLE_CUDASIM)
 def numba_stream(handle: int) -> Any:
     """Return a CUDA stream handle as a Numba stream, to be given to a kernel's launch; 0 is the default stream."""
     return cuda.external_stream(handle) if handle else cuda.default_stream()
+
+
+def unrolled(step: Any, times: int) -> Any:
+    """Return a device function of (i, state) that calls the device function `step` for i, i + 1, …: `times` calls.
+
+    The calls are written out because NVVM leaves large loops rolled, and their local arrays are then in memory.
+    `state` is a tuple of everything that a step works on; `times` is a power of two.
+    """
+    ahead = 1
+    while ahead < times:
+        step, ahead = _twice(step, ahead), 2 * ahead
+    return step
+
+
+def _twice(step: Any, ahead: int) -> Any:
+    @cuda.jit(device=True)
+    def both(i: int, state: Any) -> None:
+        step(i, state)
+        step(i + ahead, state)
+
+    return both

@@ -14,7 +14,7 @@ import numpy as np
 from numba import prange
 
 from accelbench.kernels.lib.cpu.threads import compiled, parallel, take_next, thread_count
-from accelbench.kernels.treesearch.nqueens.bits import count_bits
+from accelbench.kernels.treesearch.bits import count_bits
 from accelbench.kernels.treesearch.nqueens.counts import search_metrics, verify_search, work_below
 from accelbench.kernels.treesearch.nqueens.prefixes import enumerate_prefixes
 from accelbench.profiling.benchmark import Task

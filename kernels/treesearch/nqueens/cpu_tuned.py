@@ -26,7 +26,7 @@ import numpy as np
 from numba import prange
 
 from accelbench.kernels.lib.cpu.threads import compiled, parallel, take_next, thread_count
-from accelbench.kernels.treesearch.nqueens.bits import count_bits
+from accelbench.kernels.treesearch.bits import count_bits
 from accelbench.kernels.treesearch.nqueens.borders import STEP_SHIFT, cut
 from accelbench.kernels.treesearch.nqueens.counts import search_metrics, verify_search, work_below
 from accelbench.kernels.treesearch.nqueens.lanes import (
