@@ -7,6 +7,7 @@ order of the additions does not matter, and every element that is left out, or a
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -14,8 +15,6 @@ import numpy as np
 from accelbench.profiling.records.quality import Verification
 
 LARGEST = 15
-SUM_TYPE = {"float64": "float64", "float32": "float32", "int32": "int64"}
-"""The type that the elements are added up in, by NumPy's rule."""
 AT_ONCE = 1 << 22
 """Elements drawn and summed at a time: bounds the memory beside the array."""
 
@@ -29,6 +28,11 @@ def draw(rng: np.random.Generator, array: Any) -> int:
         part[:] = numbers
         total += int(numbers.sum(dtype=np.int64))
     return total
+
+
+def exact_sum(parts: Iterable[tuple[Any, Any]]) -> int:
+    """Return Σ x·y of whole float32 numbers, given (x, y) in parts so short that float32 holds each sum exactly."""
+    return sum(int(np.dot(x, y)) for x, y in parts)
 
 
 def verify_sum(expected: int, found: float) -> Verification:

@@ -14,11 +14,11 @@ from typing import Any
 import numpy as np
 from numba import prange
 
+from accelbench.kernels.lib.cpu.array_task import array_task
 from accelbench.kernels.lib.cpu.arrays import aligned_part
 from accelbench.kernels.lib.cpu.simd import add_lanes, fence, fma, lanes_of, load, splat, store_past_cache
 from accelbench.kernels.lib.cpu.threads import compiled, parallel
-from accelbench.kernels.norm.answers import EPSILON
-from accelbench.kernels.norm.cpu_task import make_task
+from accelbench.kernels.norm.reference import EPSILON, problem
 from accelbench.profiling.benchmark import Task
 from accelbench.profiling.records.point import Point
 
@@ -64,16 +64,12 @@ def normalize_rows(x: Any, scale: Any, out: Any, first: int, last: int) -> None:
 
 @parallel
 def normalize_on_all(x: Any, scale: Any, out: Any, threads: int) -> None:
+    """Write the norm of the flat rows of x to `out`, which begins at a multiple of a vector."""
     rows = len(x) // len(scale)
     for thread in prange(threads):
         normalize_rows(x, scale, out, rows * thread // threads, rows * (thread + 1) // threads)
 
 
-def normalize(x: Any, scale: Any, out: Any, threads: int) -> None:
-    """Write the norm of the rows of x, of (rows, width), to `out`, whose memory begins at a multiple of a vector."""
-    normalize_on_all(x.reshape(-1), scale, out.reshape(-1), threads)
-
-
 def prepare(point: Point) -> Task:
-    """See `make_task`."""
-    return make_task(point, normalize)
+    """See `array_task`."""
+    return array_task(point, problem(point), normalize_on_all)

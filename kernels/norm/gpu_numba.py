@@ -11,11 +11,11 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+from accelbench.kernels.lib.gpu.array_task import array_task
 from accelbench.kernels.lib.gpu.device_code import DeviceKernel, NumbaKernel
 from accelbench.kernels.lib.gpu.numba_cuda import cuda, float32, int64, numba_stream, void
 from accelbench.kernels.lib.gpu.wide_access import lanes, load_wide, store_wide
-from accelbench.kernels.norm.answers import EPSILON
-from accelbench.kernels.norm.gpu_task import make_task
+from accelbench.kernels.norm.reference import EPSILON, problem
 from accelbench.profiling.benchmark import Task
 from accelbench.profiling.records.point import Point
 
@@ -71,9 +71,10 @@ def device_code() -> list[DeviceKernel]:
 
 
 def prepare(point: Point) -> Task:
-    """See `make_task`."""
+    """See `array_task`."""
 
-    def bind(x: Any, scale: Any, out: Any, rows: int) -> Callable[[int], None]:
-        return lambda stream: KERNEL[rows, THREADS, numba_stream(stream)](x, scale, out, len(scale))
+    def bind(x: Any, scale: Any, out: Any) -> Callable[[int], None]:
+        rows, width = len(x) // len(scale), len(scale)
+        return lambda stream: KERNEL[rows, THREADS, numba_stream(stream)](x, scale, out, width)
 
-    return make_task(point, bind)
+    return array_task(point, problem(point), bind)

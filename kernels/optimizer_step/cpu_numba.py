@@ -14,9 +14,18 @@ from typing import Any
 import numpy as np
 from numba import prange
 
+from accelbench.kernels.lib.cpu.array_task import array_task
 from accelbench.kernels.lib.cpu.threads import compiled, parallel
-from accelbench.kernels.optimizer_step.answers import BETA_1, BETA_2, CORRECTION_1, CORRECTION_2, DECAY, EPSILON, RATE
-from accelbench.kernels.optimizer_step.cpu_task import make_task
+from accelbench.kernels.optimizer_step.reference import (
+    BETA_1,
+    BETA_2,
+    CORRECTION_1,
+    CORRECTION_2,
+    DECAY,
+    EPSILON,
+    RATE,
+    problem,
+)
 from accelbench.profiling.benchmark import Task
 from accelbench.profiling.records.point import Point
 
@@ -46,5 +55,5 @@ def step(parameter: Any, gradient: Any, mean: Any, square: Any, threads: int) ->
 
 
 def prepare(point: Point) -> Task:
-    """See `make_task`."""
-    return make_task(point, step)
+    """See `array_task`."""
+    return array_task(point, problem(), step)

@@ -11,9 +11,10 @@ from typing import Any
 import numpy as np
 from numba import prange
 
+from accelbench.kernels.lib.cpu.array_task import array_task
 from accelbench.kernels.lib.cpu.sums import sum_vectors
 from accelbench.kernels.lib.cpu.threads import compiled, parallel
-from accelbench.kernels.reduce.cpu_task import make_task
+from accelbench.kernels.reduce.reference import problem
 from accelbench.profiling.benchmark import Task
 from accelbench.profiling.records.point import Point
 
@@ -52,5 +53,9 @@ def sum_on_all(array: Any, threads: int) -> Any:
 
 
 def prepare(point: Point) -> Task:
-    """See `make_task`."""
-    return make_task(point, sum_on_all)
+    """See `array_task`."""
+
+    def kernel(x: Any, out: Any, threads: int) -> None:
+        out[0] = sum_on_all(x, threads)
+
+    return array_task(point, problem(point), kernel)

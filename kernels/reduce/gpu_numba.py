@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from accelbench.kernels.lib.exact import SUM_TYPE
+from accelbench.kernels.lib.gpu.array_task import array_task
 from accelbench.kernels.lib.gpu.device_code import DeviceKernel, NumbaKernel
 from accelbench.kernels.lib.gpu.numba_cuda import cuda, float32, float64, int32, int64, numba_stream, void
 from accelbench.kernels.lib.gpu.wide_access import lanes, load_wide
-from accelbench.kernels.reduce.gpu_task import make_task
+from accelbench.kernels.reduce.reference import SUM_TYPE, problem
 from accelbench.profiling.benchmark import Task
 from accelbench.profiling.machine.nvidia.cuda import attribute
 from accelbench.profiling.records.point import Point
@@ -87,11 +87,11 @@ def device_code() -> list[DeviceKernel]:
 
 
 def prepare(point: Point) -> Task:
-    """See `make_task`."""
+    """See `array_task`."""
     blocks = BLOCKS_PER_MULTIPROCESSOR * attribute("MultiProcessorCount")
     sums = cuda.device_array(blocks, SUM_TYPE[str(point["dtype"])])
 
     def bind(x: Any, out: Any) -> Callable[[int], None]:
         return lambda stream: launch(x, sums, out, numba_stream(stream))
 
-    return make_task(point, bind)
+    return array_task(point, problem(point), bind)

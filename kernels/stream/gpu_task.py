@@ -10,9 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from accelbench.kernels.lib.exact import LARGEST, verify_sum
-from accelbench.kernels.lib.gpu.arrays import PART, Numbers, array_length, draw_normal, draw_whole, exact_sum, poison
+from accelbench.kernels.lib.exact import LARGEST, exact_sum, verify_sum
+from accelbench.kernels.lib.gpu.arrays import array_length, poison, put
 from accelbench.kernels.lib.gpu.numba_cuda import cuda
+from accelbench.kernels.lib.random_array import PART, RandomArray, draw_normal, draw_whole
 from accelbench.kernels.stream.operations import SCALAR, work_of
 from accelbench.profiling.benchmark import Task
 from accelbench.profiling.machine.nvidia.cuda import synchronize
@@ -40,9 +41,9 @@ def make_task(point: Point, bind: Bind, *, blocks: int = 1, threads: int = 1) ->
     out = cuda.device_array(1 if op == "dot" else length, dtype)
     run, rng = bind(x, y, sums, out), point.rng()
 
-    def run_on(first: Numbers, second: Numbers) -> None:
-        first.put(x)
-        second.put(y)
+    def run_on(first: RandomArray, second: RandomArray) -> None:
+        put(first, x)
+        put(second, y)
         for array in (sums, out):
             poison(array)
         synchronize()
@@ -66,18 +67,18 @@ def make_task(point: Point, bind: Bind, *, blocks: int = 1, threads: int = 1) ->
         return verify_sum(exact_sum(pairs(*drawn, length)), out.copy_to_host()[0])
 
     for inputs in (x, y):
-        draw_normal(rng, dtype).put(inputs)
+        put(draw_normal(rng, dtype), inputs)
     array = Metric(length * dtype.itemsize / 2**20, "MiB")
     work = work_of(op, length, dtype.itemsize)
     return Task(run=run, verify=verify, work=work, metrics=lambda _seconds: {"array": array})
 
 
-def pairs(x: Numbers, y: Numbers, length: int) -> Iterator[tuple[Any, Any]]:
+def pairs(x: RandomArray, y: RandomArray, length: int) -> Iterator[tuple[Any, Any]]:
     """Return (x, y) of every PART elements."""
     return zip(x.parts(0, length), y.parts(0, length), strict=True)
 
 
-def results_of(op: str, x: Numbers, y: Numbers, out: Any) -> Iterator[tuple[Any, Any, Any]]:
+def results_of(op: str, x: RandomArray, y: RandomArray, out: Any) -> Iterator[tuple[Any, Any, Any]]:
     """Yield (x, y, out) of every PART elements, `out` being a Numba device array; y is None where there is none."""
     host = np.empty(min(DOWNLOADED, len(out)), out.dtype)
     for begin in range(0, len(out), DOWNLOADED):

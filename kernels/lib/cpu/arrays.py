@@ -16,8 +16,6 @@ SMALLEST = 64 << 20
 ALIGNMENT = 4096
 CHUNK = 64
 """Elements that every thread's part is a multiple of: whole cache lines, and four vectors of either type."""
-CHECKED_AT_ONCE = 1 << 22
-"""Elements, in whole rows, that a check holds in float64 at a time: 32 MiB an array."""
 
 
 @parallel
@@ -60,16 +58,10 @@ def spread(shape: tuple[int, ...], dtype: Any) -> Any:
     return flat.reshape(shape)
 
 
-def rows_per_array(width: int, threads: int) -> int:
-    """Return the rows of float32 that make an array as long as stream's, as many for every thread."""
+def rows_per_array(width: int, threads: int, itemsize: int) -> int:
+    """Return the rows that make an array as long as `elements_per_array` requires, as many for every thread."""
     step = width * threads
-    return -(-elements_per_array(4, threads) // step) * threads
-
-
-def chunks(rows: int, width: int) -> list[tuple[int, int]]:
-    """Return the first row and the row behind the last of every part that a check takes at a time."""
-    step = max(1, CHECKED_AT_ONCE // width)
-    return [(begin, min(begin + step, rows)) for begin in range(0, rows, step)]
+    return -(-elements_per_array(itemsize, threads) // step) * threads
 
 
 @compiled

@@ -1,22 +1,14 @@
-"""The long arrays of the GPU's memory benchmarks: how long they are, and which random numbers fill them.
-
-An element is the product of two numbers from short blocks that the host draws: array[i] = a[i mod P] · b[i mod Q].
-P and Q are different primes, so that no two elements of an array share both factors: a kernel that reads another
-element than it should finds another number, wherever that element lies. The device and the host form the product by
-the same correctly rounded multiplication. So the host can form any part of an array again, bit for bit, and check every
-element; it neither draws nor holds gigabytes.
-"""
+"""Arrays in device memory: the length of those that a memory benchmark passes over, and their random contents."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from accelbench.kernels.lib.gpu.device_code import DeviceKernel, NumbaKernel
 from accelbench.kernels.lib.gpu.numba_cuda import cuda, float32, float64, int32, void
+from accelbench.kernels.lib.random_array import RandomArray
 from accelbench.profiling.machine.nvidia.cuda import attribute, free_memory, require_device_memory
 
 ACCESS_BYTES = 16
@@ -31,10 +23,6 @@ whole memory (H100 80 GB: 24 ms, B200: 22 ms, V100 16 GB: 18 ms). So an executio
 MOST_BYTES = 7 << 30
 """An execution moves no more for that reason: 0.9 ms at 8 TB/s, and fewer than 2³¹ elements of 4 bytes, up to which
 CuPy sums with CUB."""
-PERIODS = 1_048_573, 1_048_571
-"""P and Q, the two largest primes below 2²⁰; their product exceeds the length of any array."""
-PART = 1 << 16
-"""Elements that the host forms at once: they stay in its cache."""
 THREADS = 256
 BLOCKS_PER_MULTIPROCESSOR = 8
 TYPES = {"float32": float32, "float64": float64, "int32": int32}
@@ -51,61 +39,19 @@ def array_length(itemsize: int, *, arrays: int, moved: int) -> int:
     return size // ACCESS_BYTES * ACCESS_BYTES // itemsize
 
 
-@dataclass(frozen=True)
-class Numbers:
-    """The random numbers of one array, as the two blocks of their factors."""
-
-    a: Any
-    b: Any
-
-    def put(self, array: Any) -> None:
-        """Write the numbers to every element of a Numba device array."""
-        a, b = (cuda.to_device(block.astype(array.dtype)) for block in (self.a, self.b))
-        blocks = BLOCKS_PER_MULTIPROCESSOR * attribute("MultiProcessorCount")
-        FILL[array.dtype.name][blocks, THREADS](array, a, b)
-
-    def factors(self, begin: int, end: int) -> Iterator[tuple[Any, Any]]:
-        """Yield both factors of the elements from `begin` to before `end`, PART of them at a time."""
-        a, b = (np.resize(block, len(block) + PART) for block in (self.a, self.b))
-        for i in range(begin, end, PART):
-            count = min(PART, end - i)
-            start_a, start_b = i % len(self.a), i % len(self.b)
-            yield a[start_a : start_a + count], b[start_b : start_b + count]
-
-    def parts(self, begin: int, end: int) -> Iterator[Any]:
-        """Return the elements from `begin` to before `end`, PART of them at a time."""
-        return (a * b for a, b in self.factors(begin, end))
-
-    def between(self, begin: int, end: int) -> Any:
-        """Return the elements from `begin` to before `end` as one array."""
-        return np.concatenate(list(self.parts(begin, end)))
+def put(contents: RandomArray, array: Any) -> None:
+    """Write random contents to every element of a Numba device array."""
+    a, b = (cuda.to_device(block.astype(array.dtype)) for block in (contents.a, contents.b))
+    blocks = BLOCKS_PER_MULTIPROCESSOR * attribute("MultiProcessorCount")
+    FILL[array.dtype.name][blocks, THREADS](array, a, b)
 
 
-def draw_normal(rng: np.random.Generator, dtype: Any) -> Numbers:
-    """Draw standard normal numbers times others between 1 and 2, of both signs."""
-    signs = rng.choice(np.array([-1, 1], dtype), PERIODS[1])
-    return Numbers(rng.standard_normal(PERIODS[0], dtype=dtype), signs * (rng.random(PERIODS[1], dtype=dtype) + 1))
-
-
-def draw_whole(rng: np.random.Generator, largest: int) -> Numbers:
-    """Draw whole numbers up to `largest`, never 0 and of random sign, whose sum is exact in any order and any type.
-
-    Both factors have a random sign, so that any two elements are uncorrelated, and the standard deviation of a sum of
-    n is at most `largest`·√n: for 15 and 2³¹ elements a twenty-fourth of 2²⁴, up to where float32 holds every whole
-    number.
-    """
-    signs = (rng.choice(np.array([-1, 1], np.float32), period) for period in PERIODS)
-    return Numbers(next(signs) * rng.integers(1, largest, PERIODS[0], endpoint=True).astype(np.float32), next(signs))
-
-
-def exact_sum(parts: Iterable[tuple[Any, Any]]) -> int:
-    """Return Σ x·y of whole float32 numbers, given (x, y) in parts so short that float32 holds each sum exactly."""
-    return sum(int(np.dot(x, y)) for x, y in parts)
-
-
-def poison(array: Any, value: float = np.nan) -> None:
-    """Write to every element of a Numba device array what is no right answer."""
-    Numbers(np.array([value]), np.ones(1)).put(array)
+def poison(array: Any) -> None:
+    """Write a value that is no correct result to every element: NaN, or the largest integer of the type."""
+    if array.dtype.kind == "i":
+        array.copy_to_device(np.full(array.shape, np.iinfo(array.dtype).max, array.dtype))
+    else:
+        put(RandomArray(np.array([np.nan]), np.ones(1)), array)
 
 
 def define_fill() -> Any:

@@ -8,8 +8,9 @@ from math import gcd, isqrt
 import numpy as np
 import pytest
 
-from accelbench.kernels.lib.exact import LARGEST
+from accelbench.kernels.lib.exact import LARGEST, exact_sum
 from accelbench.kernels.lib.gpu import arrays as gpu_arrays
+from accelbench.kernels.lib.random_array import PART, PERIODS, draw_whole
 from accelbench.profiling.benchmark import Skip
 from accelbench.profiling.machine.nvidia import cuda
 
@@ -62,28 +63,28 @@ def test_arrays_that_do_not_fit_are_skipped(card: Card) -> None:
 
 
 def test_no_two_elements_of_an_array_share_both_factors() -> None:
-    p, q = gpu_arrays.PERIODS
+    p, q = PERIODS
     assert all(all(n % divisor for divisor in range(2, isqrt(n) + 1)) for n in (p, q))
     assert gcd(p, q) == 1
     assert p * q > gpu_arrays.MOST_BYTES // 4
 
 
 def test_whole_numbers_are_never_zero_of_both_signs_and_exact_in_parts() -> None:
-    numbers = gpu_arrays.draw_whole(np.random.default_rng(4), LARGEST)
+    numbers = draw_whole(np.random.default_rng(4), LARGEST)
     drawn = np.concatenate(list(numbers.parts(0, 300_000)))
     assert set(np.unique(drawn)) == {*range(-LARGEST, 0), *range(1, LARGEST + 1)}
-    assert gpu_arrays.exact_sum(numbers.factors(0, 300_000)) == int(drawn.astype(np.int64).sum())
-    assert LARGEST * gpu_arrays.PART < 2**24
+    assert exact_sum(numbers.factors(0, 300_000)) == int(drawn.astype(np.int64).sum())
+    assert LARGEST * PART < 2**24
 
 
 @pytest.mark.slow
 def test_a_sum_of_as_many_whole_numbers_as_there_are_stays_far_below_what_float32_holds_exactly() -> None:
     # Of any two elements, also of those that share a factor, the product is on average 0.
     rng = np.random.default_rng(5)
-    for distance in (*gpu_arrays.PERIODS, 1):
+    for distance in (*PERIODS, 1):
         products = []
         for _ in range(20):
-            numbers = gpu_arrays.draw_whole(rng, LARGEST)
+            numbers = draw_whole(rng, LARGEST)
             one, other = (np.concatenate(list(numbers.parts(i, i + 100_000))) for i in (0, distance))
             products.append(float(np.mean(one * other)))
         assert abs(np.mean(products)) < LARGEST**2 / 100
