@@ -1,4 +1,4 @@
-"""`make kernels-report`: what the compilers made of every GPU kernel, without a GPU.
+"""Report of every GPU kernel's registers, memory and main loop, without a GPU (`make kernels-report`).
 
 The exit status is 1 if a kernel that is declared tuned spills registers, 0 otherwise.
 """
@@ -22,7 +22,7 @@ from accelbench.kernels.lib.gpu.compilation import MachineCode, architectures, c
 from accelbench.kernels.lib.gpu.device_code import DeviceKernel
 
 WIDTH = 120
-"""The width of the table in characters where the output is no terminal."""
+"""Width of the table in characters if the output is no terminal."""
 
 
 def device_kernels() -> list[DeviceKernel]:
@@ -42,7 +42,7 @@ def _gpu_modules(package: ModuleType) -> Iterator[ModuleType]:
 
 
 def main() -> int:
-    """Compile what was asked for, print the table, say what is at fault."""
+    """Compile the selected kernels and print the table; return 1 if a tuned kernel spills registers."""
     parser = argparse.ArgumentParser(prog="python -m accelbench.kernels.report", description=__doc__)
     parser.add_argument("name", nargs="*", help="only kernels whose name has all of these words in it")
     parser.add_argument("--capability", help="only this compute capability: 9.0")

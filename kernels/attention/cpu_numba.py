@@ -1,4 +1,4 @@
-"""Attention on all cores without ever writing the scores out: online softmax over blocks of keys.
+"""Attention on all cores by online softmax over blocks of keys; scores stay in the caches.
 
 Dao et al., "FlashAttention", 2022, and Milakov and Gimelshein, "Online normalizer calculation for softmax", 2018.
 Bound: the operations of both products in the FMA units.

@@ -1,4 +1,4 @@
-"""Attention by PyTorch's fused kernels for GPUs, `scaled_dot_product_attention`: what a framework's user gets.
+"""Attention by PyTorch's fused kernels for GPUs, `scaled_dot_product_attention`: the default of its users.
 
 PyTorch takes cuDNN's or FlashAttention's kernel, whichever it prefers on the card. Bound: the tensor cores' operations.
 Its result is new memory each time, which is checked where it lies. Not measured yet on a GPU.

@@ -1,4 +1,4 @@
-"""Reading, writing or copying a working set again and again, by the widest vectors: `cpu_operations.py` has the loops.
+"""Repeated reading, writing or copying of a working set by the widest vectors; the loops are in `cpu_operations`.
 
 Bound: the load and store ports, then the path from the cache level that holds the set. The memory lies on huge pages
 where the kernel grants them; the share is reported. Stores are ordinary ones, so that beyond the caches a line is read

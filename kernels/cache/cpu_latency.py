@@ -1,4 +1,4 @@
-"""A chase of pointers on one core: each access needs the address that the access before it has read.
+"""Pointer chase on one core: each access needs the address that the previous access has read.
 
 Bound: the latency of whatever level holds the working set. There is one pointer per cache line, and the lines follow
 one another in a random order that is a single cycle, so no prefetcher can tell the next one. The memory lies on huge

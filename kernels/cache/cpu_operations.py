@@ -1,4 +1,4 @@
-"""What cache-bandwidth does with each core's working set: reads it, writes it, or copies its first half to its second.
+"""Operations of cache-bandwidth on each core's working set: read, write, or copy the first half to the second.
 
 Every operation moves each byte of the set once in a pass, by whole vectors and ordinary loads and stores, eight in a
 row. Each pass of writing and copying adds one to what the pass before has written: the addition takes the place of a
@@ -77,16 +77,16 @@ def copy_on_all(arrays: Any, value: Any, passes: int) -> None:
 
 
 class Operation(Protocol):
-    """What is done with the rows of an array, one for each core."""
+    """An operation on the rows of an array, one row for each core."""
 
     def draw(self, rng: np.random.Generator) -> None:
-        """Draw fresh numbers, and spoil what is to be written."""
+        """Draw fresh inputs, and poison the outputs."""
 
     def run(self, passes: int) -> None:
         """Move every byte of each row `passes` times."""
 
     def verify(self, passes: int) -> Verification:
-        """Check what one `run` since the last `draw` has left."""
+        """Check the result of one `run` since the last `draw`."""
 
 
 class Read:

@@ -1,4 +1,4 @@
-"""A chase of pointers by one thread: each access needs the address that the access before it has read.
+"""Pointer chase by one thread: each access needs the address that the previous access has read.
 
 Bound: the latency of whatever level holds the working set, L1 of one multiprocessor, L2 or device memory; from some
 tens of MiB on, misses of the address translation are part of it. There is one pointer per cache line of 128 bytes, and

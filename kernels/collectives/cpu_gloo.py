@@ -1,4 +1,4 @@
-"""Collectives by gloo, which PyTorch trains with on CPUs, through `torch.distributed`.
+"""Collectives by gloo, PyTorch's backend for CPUs, through `torch.distributed`.
 
 Bound: the link between the ranks; on one host that is TCP over the loopback device, so the kernel's copies.
 

@@ -1,4 +1,4 @@
-"""Collectives by NCCL between GPUs, one of each rank, through CuPy.
+"""Collectives by NCCL between the GPUs of ranks with one GPU each, through CuPy.
 
 Bound: the links between the GPUs (NVLink, PCIe, the network), by the bus bandwidth. Not measured yet on GPUs.
 """

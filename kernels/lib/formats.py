@@ -1,7 +1,7 @@
-"""The types' numbers as they are drawn, stored on a device and read back as numbers that NumPy computes with.
+"""Number formats: storage, rounding, and conversion to the types that NumPy computes with.
 
-NumPy has no bfloat16 and no fp8 (e4m3, OCP 8-bit Floating Point Specification 1.0): their bits travel as unsigned
-integers, which every GPU library takes. tf32 is arithmetic only: it is stored as float32.
+NumPy has no bfloat16 and no fp8 (e4m3, OCP 8-bit Floating Point Specification 1.0): their bits are stored as unsigned
+integers, which every GPU library accepts. tf32 is arithmetic only: it is stored as float32.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ import numpy as np
 
 T = TypeVar("T")
 BLOCK = 1 << 20
-"""Elements that one generator draws: some 10 ms, beside which the 30 µs of making a generator are little."""
+"""Elements that one generator draws, in about 10 ms; creating the generator takes 30 µs."""
 
 
 @dataclass(frozen=True)
 class Format:
-    """One type of arithmetic: what A and B are stored as, and what C is."""
+    """A type of arithmetic: the storage of A and B, and the format of C."""
 
     storage: str
     result: str
-    """The word of C's type: int8 is summed into int32, fp8 rounded to bfloat16, as training does."""
+    """Key of C's format in `FORMATS`: int8 is summed into int32; fp8 is rounded to bfloat16, as in training."""
 
     @property
     def itemsize(self) -> int:
@@ -50,12 +50,13 @@ FORMATS = {
 UNIT_ROUNDOFF = {"float64": 2.0**-53, "float32": 2.0**-24, "tf32": 2.0**-11, "float16": 2.0**-11, "bfloat16": 2.0**-8}
 """Unit roundoff: half the distance from 1 to the next number."""
 ACCUMULATION = {"float64": UNIT_ROUNDOFF["float64"], "float32": UNIT_ROUNDOFF["float32"], "fp8": 2.0**-13}
-"""Rounding of a partial sum. All narrow types accumulate in float32, where tensor cores may truncate: 2⁻²³. Those of
-Hopper keep 13 bits behind the point of what they add up of fp8 (DeepSeek-V3 Technical Report, 2024, section 3.3.2)."""
+"""Rounding of a partial sum. All narrow types accumulate in float32, where tensor cores may truncate: 2⁻²³. Hopper's
+tensor cores keep 13 fractional bits when they add products of fp8 (DeepSeek-V3 Technical Report, 2024, section
+3.3.2)."""
 
 
 def poison_byte(result: str) -> int:
-    """Return the byte that C is filled with, so that an element that is never written is found out: NaN, for floats.
+    """Return the byte that C is filled with before a check: NaN in every floating-point format.
 
     As int32 it is −2,139,062,144, which no sum of fewer than 130,559 products of int8 reaches.
     """
@@ -63,10 +64,10 @@ def poison_byte(result: str) -> int:
 
 
 def draw(rng: np.random.Generator, shape: tuple[int, ...], dtype: str) -> Any:
-    """Return random numbers as they are stored: standard normal, or the whole range of int8.
+    """Return random numbers in storage form: standard normal, or the whole range of int8.
 
-    All CPUs draw, and the numbers do not depend on how many there are: each block has a generator of its own, which
-    `rng` spawns. The next call draws other numbers.
+    The result does not depend on the number of CPUs: `rng` spawns a generator for each block. The next call returns
+    other numbers.
     """
     drawn = np.empty(shape, FORMATS[dtype].storage)
     flat = drawn.reshape(-1)
@@ -86,13 +87,13 @@ def draw(rng: np.random.Generator, shape: tuple[int, ...], dtype: str) -> Any:
 
 
 def to_storage(x: Any, dtype: str) -> Any:
-    """Round numbers to the nearest of the type, ties to even, and return them as they are stored."""
+    """Round to the nearest number of the format, ties to even, and return the storage form."""
     small = _small_float(dtype)
     return x.astype(small).view(FORMATS[dtype].storage) if small else x.astype(FORMATS[dtype].storage)
 
 
 def from_storage(x: Any, dtype: str) -> Any:
-    """Return what is stored as numbers, exactly: float32 for the types that NumPy lacks."""
+    """Return the exact values of stored numbers: float32 for the formats that NumPy lacks."""
     small = _small_float(dtype)
     return x.view(small).astype(np.float32) if small else x
 
@@ -106,9 +107,9 @@ def _small_float(dtype: str) -> Any:
 
 
 def by_all_cpus(work: Callable[..., T], *arguments: Iterable[object]) -> list[T]:
-    """Return `work`'s results in the order of its arguments, as `map` takes them; it must mostly be outside the GIL.
+    """Return `list(map(work, *arguments))`, computed by one thread per available CPU.
 
-    NumPy releases the GIL while it draws, converts and multiplies.
+    `work` must mostly run without the GIL, which NumPy releases while it draws, converts and multiplies.
     """
     cpus = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     with ThreadPoolExecutor(cpus) as pool:

@@ -1,4 +1,4 @@
-"""PyTorch, where a kernel of its is measured: it is optional, and slow to import."""
+"""Import of PyTorch, which is optional and slow to import."""
 
 from __future__ import annotations
 

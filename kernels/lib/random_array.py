@@ -1,9 +1,9 @@
-"""Random contents of long arrays, which the host can form again in parts, whichever memory holds the array.
+"""Random contents of long arrays, which the host can recompute in parts for arrays in any memory.
 
 An element is the product of two numbers from short blocks that the host draws: array[i] = a[i mod P] · b[i mod Q].
 P and Q are different primes, so that no two elements of an array share both factors: a kernel that reads a wrong
 element finds another number, wherever that element lies. Device and host form the product by the same correctly rounded
-multiplication. So the host can form any part of an array again, bit for bit, and check every element of a result,
+multiplication. So the host can recompute any part of an array, bit for bit, and check every element of a result
 without a copy of gigabytes.
 """
 
@@ -18,7 +18,7 @@ import numpy as np
 PERIODS = 1_048_573, 1_048_571
 """P and Q, the two largest primes below 2²⁰; their product exceeds the length of any array."""
 PART = 1 << 16
-"""Elements formed at once on the host: they stay in its cache."""
+"""Elements computed at once on the host; they stay in its cache."""
 
 
 @dataclass(frozen=True)

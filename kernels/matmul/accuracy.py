@@ -1,8 +1,8 @@
-"""Is C the product of A and B? Freivalds' check row by row, and how far rounding alone may move its answer.
+"""Check of a matrix product: Freivalds' algorithm row by row, and a tolerance derived from rounding.
 
 Freivalds (1979): for a random matrix X of a few columns, C·X = A·(B·X) for every X only if C = A·B. It reads every
 element of C at O(n²) cost. Row i of the residual (C − A·B)·X has the expected norm ‖cᵢ − aᵢB‖·√(columns of X), so each
-row of C answers for itself: a fault in a few elements is not lost among the others.
+row of C is checked by itself: an error in a few elements is not hidden by the others.
 
 Floating-point types are checked in float64 with normal X, against the rounding derived in `tolerance`. int8 products
 are checked with whole numbers, small enough that float64 computes every sum exactly, and must agree exactly.

@@ -1,4 +1,4 @@
-"""The second kernel of a product that is split along k, for Numba-CUDA: it adds up the parts, as `split` describes.
+"""Second kernel of split-K for Numba-CUDA: addition of the parts, as `split` describes.
 
 Bound: device memory, or L2 where the parts have just been written; every sum is read once.
 """

@@ -1,4 +1,4 @@
-"""Split-K of our CUDA C++ kernels of 16-bit floats (`gpu_mma`, `gpu_wgmma`): the parts' sums are added and rounded.
+"""Split-K of our CUDA C++ kernels of 16-bit floats (`gpu_mma`, `gpu_wgmma`): addition and rounding of the parts' sums.
 
 Bound: L2, where the sums have just been written, or device memory: for an element of C, 4 bytes of each part and 2 of
 itself. `split` describes the kernel and chooses the number of parts: 8 warps of a block add different parts of the same

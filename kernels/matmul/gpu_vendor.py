@@ -1,4 +1,4 @@
-"""C = A·B by NVIDIA's cuBLAS, called through CuPy, and cuBLASLt: what the card's own vendor gets out of it.
+"""C = A·B by NVIDIA's cuBLAS, called through CuPy, and cuBLASLt: the vendor's rate.
 
 Bound: 2·m·n·k operations, and each element once through device memory; for square matrices of n ≥ 2048 the operations
 dominate on every card, for a matrix times a vector the memory. `float32` is strict (no TF32); `tf32` rounds the same
@@ -25,7 +25,7 @@ CAPABILITY = {
     "float64": (3, 5), "float32": (3, 5), "float16": (5, 3), "int8": (7, 5), "tf32": (8, 0), "bfloat16": (8, 0),
     "fp8": (8, 9),
 }  # fmt: skip
-"""The first cards that compute with each type."""
+"""Lowest compute capability with each type."""
 
 
 def prepare(point: Point) -> Task:

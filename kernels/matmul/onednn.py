@@ -1,4 +1,4 @@
-"""C = A·B of bfloat16 and int8 by oneDNN, as PyTorch calls it: the vendor's library where NumPy's BLAS has neither.
+"""C = A·B of bfloat16 and int8 by oneDNN, through PyTorch: the vendor's library for types that NumPy's BLAS lacks.
 
 OpenBLAS in NumPy's wheels (0.3.31) exports no product of bfloat16 or int8. PyTorch's `mm` on bfloat16 rounds to
 bfloat16, and `_int_mm` sums int8 into int32, just as our own kernel does.

@@ -1,4 +1,4 @@
-"""Copying A and B into the order in which the inner kernel of the matrix product reads them.
+"""Packing of A and B into the order in which the microkernel reads them.
 
 Bound: memory, which each element leaves and enters once. B is copied by whole vectors. A is transposed on its way:
 squares of as many rows as a vector has elements, log2 of that many passes of shuffles for each vector.

@@ -1,5 +1,5 @@
-"""The norm on all cores, each thread on rows that it touched first: one pass, for a cache holds a row between its sum
-of squares and its division.
+"""Root-mean-square norm on all cores, each thread on rows that it touched first, in one pass over memory: a row stays
+in the cache between its sum of squares and its division.
 
 Bound: memory; every element is read once and written once, past the cache, so that no line is read to be overwritten.
 Measured on two cores of a shared AMD virtual machine with AVX-512, in turns with `stream`'s copy in float32, twice:
@@ -28,7 +28,7 @@ ONE = np.float32(1)
 
 @compiled
 def sum_of_squares(x: Any, begin: int, end: int) -> Any:
-    """Return Σ x² from `begin` to before `end`, in four chains so that the latency of the FMA does not bound it."""
+    """Return Σ x² over [begin, end), in four chains so that the latency of the FMA is no bound."""
     lanes = lanes_of(x)
     s0 = s1 = s2 = s3 = splat(ONE - ONE)
     whole = begin + (end - begin) // (4 * lanes) * (4 * lanes)
@@ -45,7 +45,7 @@ def sum_of_squares(x: Any, begin: int, end: int) -> Any:
 
 @compiled
 def normalize_rows(x: Any, scale: Any, out: Any, first: int, last: int) -> None:
-    """Write the norm of the rows from `first` to before `last`; x and out are flat, and a row is as long as `scale`."""
+    """Write the norm of the rows [first, last); x and out are flat, and a row is as long as `scale`."""
     lanes, width = lanes_of(x), len(scale)
     zero = splat(ONE - ONE)
     for row in range(first, last):

@@ -1,4 +1,4 @@
-"""The norm by NumPy's array operations: one core, four passes over arrays that no cache holds.
+"""Root-mean-square norm by NumPy's array operations: one core, four passes over arrays larger than the caches.
 
 Bound: memory, as far as one core can use it: 7 elements pass through it where 2 are counted.
 """

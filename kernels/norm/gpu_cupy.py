@@ -1,4 +1,4 @@
-"""The norm by CuPy's array operations, a kernel for each: what a user writes first.
+"""Root-mean-square norm by CuPy's array operations, a kernel for each: the straightforward implementation.
 
 Bound: device memory, through which 7 elements pass where 2 are counted. Not measured yet on a GPU.
 """

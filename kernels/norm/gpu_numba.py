@@ -1,8 +1,8 @@
-"""The norm in Numba-CUDA: a block for each row, which it reads once from memory and once more from a cache.
+"""Root-mean-square norm in Numba-CUDA: a block for each row, which it reads once from memory and once from a cache.
 
 Bound: device memory. Threads read and write 16 bytes at once, neighbouring threads neighbouring ones; the elements
-before and behind what is aligned go one by one. The sums of squares are added up in shared memory, in one order, so
-that the same inputs give the same bits. Not measured yet on a GPU.
+before and behind the aligned part one by one. The sums of squares are added in shared memory in a fixed order, so that
+the same inputs give the same bits. Not measured yet on a GPU.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ LANES = lanes(float32)
 
 
 def normalize_row(x: Any, scale: Any, out: Any, width: int) -> None:
-    """Write the norm of the block's row; x and out are flat and begin at a multiple of 16 bytes."""
+    """Write the norm of the block's row; x and out are flat and aligned to 16 bytes."""
     partial = cuda.shared.array(THREADS, float32)
     values = cuda.local.array(LANES, float32)
     thread = cuda.threadIdx.x

@@ -19,7 +19,7 @@ from accelbench.profiling.timing.verification import relative_error, verify_clos
 
 EPSILON = 1e-5
 DEVIATION = 0.01
-"""The standard deviation of the input: its mean square is so small that a forgotten ε shows."""
+"""Standard deviation of the input: its mean square is so small that a missing ε fails the check."""
 
 
 def problem(point: Point) -> ArrayProblem:
@@ -38,10 +38,10 @@ def problem(point: Point) -> ArrayProblem:
 
 
 def work_of(rows: int, width: int) -> Work:
-    """Return the bytes: every element of the input read once and of the output written once, and the scale read once.
+    """Return the bytes: input and scale read once, output written once.
 
-    A second reading of a row is not counted, since a cache can hold the row; nor is a line that a cache fetches before
-    it is overwritten.
+    A second reading of a row is not counted, since a cache can hold the row; neither is a line that a cache fetches
+    before it is overwritten.
     """
     return Work(bytes=4 * (2 * rows * width + width))
 

@@ -1,4 +1,4 @@
-"""Reading one node's memory by all cores of another: sums in vector registers, a thread and a part for each core.
+"""Read bandwidth from one node's memory to all cores of another: vector sums, with a thread and a part for each core.
 
 Bound: the memory channels of the node that is read or, between two nodes, the links of their sockets. The part of a
 thread is read once in an execution, and all parts together are four times the last-level caches, as in `stream`.

@@ -1,4 +1,4 @@
-"""A chase of pointers by one core of a node through another's memory; the loop of `cache-latency`.
+"""Pointer chase by one core of a node through another node's memory, with the loop of `cache-latency`.
 
 Bound: the latency of memory and of the way to it. The lines lie on huge pages where the kernel grants them, and are
 four times what one last-level cache holds, so that three accesses of four at least find nothing there. Measured on a

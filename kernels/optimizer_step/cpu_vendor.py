@@ -1,4 +1,4 @@
-"""The step of AdamW by NumPy's array operations: one core, fourteen passes over arrays that no cache holds.
+"""Step of AdamW by NumPy's array operations: one core, fourteen passes over arrays larger than the caches.
 
 Bound: memory, as far as one core can use it: 32 elements pass through it where 7 are counted.
 """

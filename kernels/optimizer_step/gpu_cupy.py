@@ -1,4 +1,4 @@
-"""The step of AdamW by CuPy's array operations, a kernel for each: what a user writes first.
+"""Step of AdamW by CuPy's array operations, a kernel for each: the straightforward implementation.
 
 Bound: device memory, through which 32 elements pass where 7 are counted. Not measured yet on a GPU.
 """

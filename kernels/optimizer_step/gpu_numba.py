@@ -1,4 +1,4 @@
-"""The step of AdamW in Numba-CUDA, in one kernel, with 16-byte accesses.
+"""Step of AdamW in Numba-CUDA, in one kernel with 16-byte accesses.
 
 Bound: device memory. A thread has a load of 16 bytes of each of the four arrays under way; four blocks of 256 threads
 a multiprocessor make that 64 KiB. Not measured yet on a GPU.
@@ -49,7 +49,7 @@ def stepped(p: Any, g: Any, m: Any, v: Any) -> Any:
 
 
 def step(parameter: Any, gradient: Any, mean: Any, square: Any) -> None:
-    """Do the step in place; the arrays begin at multiples of 16 bytes."""
+    """Do the step in place; the arrays are aligned to 16 bytes."""
     p = cuda.local.array(LANES, float32)
     g = cuda.local.array(LANES, float32)
     m = cuda.local.array(LANES, float32)

@@ -20,12 +20,12 @@ from accelbench.profiling.records.work import Work
 from accelbench.profiling.timing.verification import relative_error, verify_close
 
 RATE, DECAY, BETA_1, BETA_2, EPSILON = 1e-3, 0.01, 0.9, 0.999, 1e-8
-"""η, λ, β₁, β₂ and ε as PyTorch has them by default."""
+"""PyTorch's defaults of η, λ, β₁, β₂ and ε."""
 STEP = 3
-"""t: so early that a forgotten correction of the means shows."""
+"""t: so early that a missing bias correction fails the check."""
 CORRECTION_1, CORRECTION_2 = 1 - BETA_1**STEP, 1 - BETA_2**STEP
 GRADIENT = 1e-6
-"""The size of the gradients: so small that a forgotten ε shows."""
+"""Size of the gradients: so small that a missing ε fails the check."""
 TOLERANCE = 16 * UNIT_ROUNDOFF["float32"]
 
 
@@ -61,9 +61,9 @@ def work_of(length: int) -> Work:
 
 
 def step(library: Any, parameter: Any, gradient: Any, mean: Any, square: Any, spare: Any) -> None:
-    """Do the step in place, as a user writes it in array operations; `library` is NumPy or CuPy.
+    """Do the step in place by array operations; `library` is NumPy or CuPy.
 
-    `spare` is an array of the same length for what is between.
+    `spare` is an array of the same length for intermediate results.
     """
     mean *= BETA_1
     library.multiply(gradient, 1 - BETA_1, out=spare)
@@ -82,7 +82,7 @@ def step(library: Any, parameter: Any, gradient: Any, mean: Any, square: Any, sp
 
 
 def verify_step(blocks: Iterable[RowBlock]) -> Verification:
-    """Check every parameter and both its means against float64, given their values before and after the step.
+    """Check every parameter and both means against float64, given the values before and after the step.
 
     A block is ((parameter, gradient, mean, square), (parameter, mean, square)). An error is measured against the
     magnitudes that were added. The constants are rounded to float32, u each. A mean errs by 3u (constant, product,

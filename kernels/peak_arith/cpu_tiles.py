@@ -1,4 +1,4 @@
-"""Independent chains of tile instructions of AMX: the ceiling of int8 and bfloat16 on CPUs that have it.
+"""Independent chains of AMX tile instructions: the ceiling of int8 and bfloat16 on CPUs with AMX.
 
 Bound: the core's one unit that multiplies tiles. It starts an instruction every 16 cycles (Intel's optimisation manual,
 for Sapphire Rapids), which is 2,048 operations per cycle in int8 and 1,024 in bfloat16: eight times what two units do

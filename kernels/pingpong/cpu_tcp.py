@@ -1,4 +1,4 @@
-"""Messages through a plain TCP socket, each of them sent at once, by the C library's calls from compiled code.
+"""Messages over a TCP socket, sent without delay, by the C library's calls from compiled code.
 
 Bound: the link and the kernel's way through it. Debian's `netpipe-tcp` (NPtcp), which is C, measures the same; an
 interpreter between the calls added 5 µs of CPU time to each message on a busy machine.

@@ -1,4 +1,4 @@
-"""The sum by NumPy: one core, vector registers, pairs of halves so that rounding errors stay small.
+"""Sum by NumPy: one core, vector registers, pairwise summation.
 
 Bound: memory, as far as one core can use it.
 """

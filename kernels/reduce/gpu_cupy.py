@@ -1,4 +1,4 @@
-"""The sum by CuPy, which has NVIDIA's CUB do it where input and sum are of one type: what others are compared with.
+"""Sum by CuPy, which calls NVIDIA's CUB if input and sum have the same type: the reference of other implementations.
 
 Bound: device memory; every element is read once. Not measured yet on a GPU.
 """

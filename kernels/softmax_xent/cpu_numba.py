@@ -1,4 +1,4 @@
-"""Cross-entropy and gradient on all cores, in one pass over memory: the maximum and the sum grow together.
+"""Cross-entropy and gradient on all cores, in one pass over memory: online softmax.
 
 The scores of a row come in blocks that the first-level cache holds. A block's maximum is found first; where it exceeds
 the one so far, the sum so far is multiplied by e to their difference (Milakov and Gimelshein, "Online normalizer

@@ -1,4 +1,4 @@
-"""Cross-entropy and gradient by NumPy's array operations: one core, five passes over arrays that no cache holds.
+"""Cross-entropy and gradient by NumPy's array operations: one core, five passes over arrays larger than the caches.
 
 Bound: memory, as far as one core can use it: 8 elements pass through it where 2 are counted.
 """

@@ -1,4 +1,4 @@
-"""Cross-entropy and gradient in Numba-CUDA: a block for each row, whose maximum and sum grow together.
+"""Cross-entropy and gradient in Numba-CUDA: a block for each row, by online softmax.
 
 Each thread takes 16 bytes at once; where their maximum exceeds its own so far, it multiplies its sum by e to their
 difference (Milakov and Gimelshein, "Online normalizer calculation for softmax", 2018). The block joins maxima and sums

@@ -21,8 +21,8 @@ from accelbench.profiling.records.work import Work
 from accelbench.profiling.timing.verification import relative_error, verify_close
 
 MEAN, DEVIATION = 100.0, 4.0
-"""The scores are normal around 100, whose exponential float32 does not hold: one that does not take off the maximum is
-wrong. They spread so little that no exponential of a difference vanishes."""
+"""Scores are normal around 100, whose exponential overflows in float32: an implementation that does not subtract the
+maximum fails. They spread so little that no exponential of a difference vanishes."""
 RESCALED = 64
 """Roundings of a running sum whose maximum grows: four each time, sixteen times; a random row has ln 50,257 ≈ 11."""
 
@@ -46,8 +46,8 @@ def problem(point: Point) -> ArrayProblem:
 def work_of(rows: int, width: int) -> Work:
     """Return the bytes: scores read once, gradient written once; for each row a label read and a loss written.
 
-    A second reading of a row is not counted, since a cache can hold the row; nor is a line that a cache fetches before
-    it is overwritten.
+    A second reading of a row is not counted, since a cache can hold the row; neither is a line that a cache fetches
+    before it is overwritten.
     """
     return Work(bytes=4 * (2 * rows * width + 2 * rows))
 
@@ -65,7 +65,7 @@ def draw_labels(rng: np.random.Generator, rows: int, width: int) -> Any:
 
 
 def cross_entropy(library: Any, scores: Any, labels: Any, losses: Any, gradient: Any) -> None:
-    """Write losses and gradient, as a user writes it in array operations; `library` is NumPy or CuPy."""
+    """Write losses and gradient by array operations; `library` is NumPy or CuPy."""
     rows = len(labels)
     scores, gradient = (array.reshape(rows, -1) for array in (scores, gradient))
     at_label = library.arange(rows), labels

@@ -94,7 +94,7 @@ def triad(a: Any, b: Any, c: Any, scalar: Any, threads: int) -> None:
 
 @compiled
 def dot_part(a: Any, b: Any, begin: int, end: int) -> Any:
-    """Return the sum of one thread's products, in four chains so that the latency of the FMA does not bound it."""
+    """Return the sum of a thread's products, in four chains so that the latency of the FMA is no bound."""
     lanes = lanes_of(a)
     s0 = s1 = s2 = s3 = splat(a[begin] - a[begin])
     for i in range(begin, end, 4 * lanes):
@@ -113,7 +113,7 @@ def dot(a: Any, b: Any, partial: Any) -> None:
 
 
 def prepare(point: Point) -> Task:
-    """Prepare three arrays; Skip where they would take more than half of the available memory."""
+    """Prepare three arrays; Skip if they need more than half of the available memory."""
     op, dtype = str(point["op"]), np.dtype(str(point["dtype"]))
     threads = thread_count()
     n = elements_per_array(dtype.itemsize, threads)
@@ -136,7 +136,7 @@ def prepare(point: Point) -> Task:
 
 
 class Elementwise:
-    """copy, mul, add or triad: one array is written, element by element, from the others, which are drawn normal."""
+    """copy, mul, add or triad: one array is written from the others, which hold random normal numbers."""
 
     def __init__(self, op: str, arrays: list[Any], rng: np.random.Generator, threads: int) -> None:
         self.arrays, self.threads = arrays, threads
@@ -171,7 +171,7 @@ class Elementwise:
 class Dot:
     """Σ a·b, as one partial sum per thread.
 
-    The inputs have one sign, uniform in [1, 2): the sum does not cancel, so that a missing part shows.
+    The inputs are uniform in [1, 2): the sum does not cancel, so that a missing part fails the check.
     """
 
     def __init__(self, arrays: list[Any], rng: np.random.Generator, threads: int) -> None:
@@ -216,4 +216,4 @@ OPERATIONS: dict[str, tuple[Any, int, Terms]] = {
     "add": (add, 2, lambda a, b, c, s: [a, b]),
     "triad": (triad, 0, lambda a, b, c, s: [b, s * c]),
 }
-"""The kernel, which array it writes, and the terms whose sum it must write there."""
+"""Kernel, index of the array that it writes, and terms of the expected sum."""

@@ -1,4 +1,4 @@
-"""The task that the GPU implementations of stream share: the arrays on the device, and the check of every element.
+"""Task of the GPU implementations of stream: arrays on the device, and the check of every element.
 
 On inputs x and y: copy out = x · mul out = s·x · add out = x + y · triad out = x + s·y · dot Σ x·y.
 """
@@ -21,7 +21,7 @@ from accelbench.profiling.records.point import Point
 from accelbench.profiling.records.quality import Metric, Verification
 
 DOWNLOADED = 256 * PART
-"""Elements that the host holds of a result at once, up to 128 MiB."""
+"""Elements of a result on the host at once, up to 128 MiB."""
 READS_Y = ("add", "triad", "dot")
 
 Bind = Callable[[Any, Any, Any, Any], Callable[[int], object]]
@@ -30,9 +30,9 @@ Bind = Callable[[Any, Any, Any, Any], Callable[[int], object]]
 def make_task(point: Point, bind: Bind, *, blocks: int = 1, threads: int = 1) -> Task:
     """Return the task of the operation on random arrays; `bind(x, y, sums, out)` returns what enqueues it on a stream.
 
-    The arrays are Numba's on the device. `out` is as long as x, or one element for dot; `sums` is for dot's kernel of
-    so many `blocks` and `threads`: one element per block. dot is checked twice: exactly on whole numbers, whose sum
-    does not round, and then on the normal numbers that are measured. Skip where three arrays do not fit.
+    The arrays are Numba's device arrays. `out` is as long as x, or one element for dot; `sums` is for dot's kernel of
+    `blocks` blocks of `threads` threads: one element per block. dot is checked twice: exactly on whole numbers, whose
+    sum does not round, and then on the normal numbers that are measured. Skip if three arrays do not fit.
     """
     op, dtype = str(point["op"]), np.dtype(str(point["dtype"]))
     length = array_length(dtype.itemsize, arrays=3, moved=2)

@@ -1,4 +1,4 @@
-"""copy by the vendor's own device-to-device copy, `cudaMemcpyAsync`: what the other copies are compared with.
+"""copy by the vendor's device-to-device copy, `cudaMemcpyAsync`: the reference of other implementations.
 
 Bound: device memory, through which the array passes twice, once read and once written. Not measured yet on a GPU.
 """

@@ -1,4 +1,4 @@
-"""One copy of one size between host and device memory, from the call to the end of the wait.
+"""Copy of one size between host and device memory, from the call to the end of the wait.
 
 Bound: the link (PCIe 4.0 x16: 32 GB/s each way, 5.0: 63, less some 10 % for its packets), for small sizes the time of
 the call. Not measured yet on a GPU.

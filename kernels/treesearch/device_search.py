@@ -1,4 +1,4 @@
-"""The host's side of a tree search by a GPU: the memory of `gpu_pool.py`, one search, and what it found."""
+"""Host side of a tree search on a GPU: memory of `gpu_pool`, launch and results."""
 
 from __future__ import annotations
 

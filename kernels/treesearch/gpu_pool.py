@@ -1,4 +1,4 @@
-"""Depth-first tree search by a whole GPU: a stack per thread block, and shelves from which idle blocks take work.
+"""Depth-first tree search on a whole GPU: a stack per thread block, and a shared pool for idle blocks.
 
 The grid is persistent: a block takes work, searches below it until its stack is empty, takes more, and ends when
 there is none anywhere. Nothing need be known beforehand about the size of a subtree.

@@ -1,4 +1,4 @@
-"""Tile instructions of AMX for Numba kernels: a product of two small matrices of narrow numbers in one instruction.
+"""AMX for Numba kernels: instructions on tiles, each a product of two small matrices of narrow numbers.
 
 A *tile* is a register of 16 rows of 64 bytes; each thread has eight of its own. An instruction adds the product of two
 tiles to a third, of 16×16 sums of 32 bits. Its first factor lies as a matrix does: row m has 64 int8 or 32 bfloat16 of
@@ -7,13 +7,13 @@ along k (`interleaved`), so that its row r has word r of each of 16 columns:
 
     C[m, n] += Σ_r Σ_j A[m, group·r + j] · B[r, group·n + j]
 
-They are LLVM's intrinsics with the tile's number as an operand, so that it is written here which tile holds what.
+They are LLVM's intrinsics with the tile's number as an operand: this module assigns the tiles.
 
-Linux gives the registers to a process that asks (`refusal`), since they make what it saves of a thread 8 KiB larger. A
-thread then configures its tiles before it uses them, and releases them in the end (`configure_tiles`, `release_tiles`).
+A process requests the tile registers from Linux (`refusal`), because they enlarge the saved state of a thread by 8 KiB.
+A thread then configures its tiles before use and releases them at the end (`configure_tiles`, `release_tiles`).
 
 None of this has ever run on a CPU that has AMX. Tests inspect the code that LLVM makes for Intel's Sapphire Rapids, and
-run the same kernels here with each instruction replaced by a function that does what Intel's manual says of it.
+run the same kernels with each instruction replaced by a function that emulates it according to Intel's manual.
 """
 
 from __future__ import annotations
@@ -42,38 +42,38 @@ COLUMNS = ROW_BYTES // 4
 """The columns of C in a tile of sums of 32 bits."""
 TILE_SUMS = ROWS * COLUMNS
 HELD = 2
-"""The tiles of A, and those of B, in registers beside the sums of their products: 2 + 2 + 2·2 are all eight."""
+"""Tiles of A in registers, and as many of B; with the sums of their products 2 + 2 + 2·2 are all eight."""
 TILE_CHAINS = HELD * HELD
-"""The independent tiles of sums of the ceiling. Intel's optimisation manual gives the instructions a latency of 52
-cycles and one start in 16, so that four, which begin within 64 cycles, keep the unit busy."""
+"""Independent tiles of sums of the arithmetic ceiling. Intel's optimisation manual gives the instructions a latency of
+52 cycles and one start in 16, so that four, which begin within 64 cycles, keep the unit busy."""
 
 INTRINSICS = "llvm.x86."
 PALETTE = 1
-"""The only layout of tiles that there is: eight of at most 16 rows of at most 64 bytes."""
+"""The only palette: eight tiles of at most 16 rows of at most 64 bytes."""
 ARCH_PRCTL, REQUEST_PERMISSION, TILE_DATA = 158, 0x1023, 18
-"""The number of `arch_prctl` on x86-64, its `ARCH_REQ_XCOMP_PERM`, and the registers that it is asked for: the number
-of their part in what XSAVE writes (Linux, `Documentation/arch/x86/xstate.rst`)."""
+"""The number of `arch_prctl` on x86-64, its `ARCH_REQ_XCOMP_PERM`, and the XSAVE
+component of the tile registers (Linux, `Documentation/arch/x86/xstate.rst`)."""
 
 
 @dataclass(frozen=True)
 class TileDot:
-    """One instruction that multiplies tiles of narrow numbers and adds up."""
+    """A multiply-accumulate instruction on tiles of narrow numbers."""
 
     name: str
     dtype: str
     needs: frozenset[str]
-    """The features, by LLVM's names, without which the CPU lacks it."""
+    """Required CPU features, by LLVM's names."""
     group: int
     """The narrow numbers in a word of 32 bits."""
 
     @property
     def depth(self) -> int:
-        """The columns of A and rows of B in a tile: the products that are added to each sum."""
+        """Columns of A and rows of B in a tile: the products that are added to each sum."""
         return ROW_BYTES // 4 * self.group
 
     @property
     def flops(self) -> int:
-        """A multiplication and an addition for each product."""
+        """Operations of one instruction: a multiplication and an addition for each product."""
         return 2 * TILE_SUMS * self.depth
 
 
@@ -84,13 +84,13 @@ INSTRUCTIONS = (
 
 
 def find_tile_dot(dtype: str, has: Collection[str] | None = None) -> TileDot | None:
-    """Return the instruction for a type on a CPU with those features (this one's); None where it has none."""
+    """Return the instruction for a type on a CPU with these features (default: this CPU's), or None."""
     known = features() if has is None else frozenset(has)
     return next((dot for dot in INSTRUCTIONS if dot.dtype == dtype and dot.needs <= known), None)
 
 
 def refusal() -> str | None:
-    """Ask Linux for the tiles, for all threads of this process; return None if they are granted, else the reason."""
+    """Request the tiles from Linux for all threads of this process; return None if granted, else the reason."""
     if sys.platform != "linux" or platform.machine() != "x86_64":
         return "only Linux on x86-64 is known here to give the registers of AMX"
     call = ctypes.CDLL(None, use_errno=True).syscall
@@ -114,7 +114,7 @@ def tile_configuration() -> Any:
 
 
 def interleaved(b: Any, group: int) -> Any:
-    """Return B (…, k, columns) as a second factor lies in its tile: (…, k / group, group·columns)."""
+    """Return B (…, k, columns) in the layout of a second factor's tile: (…, k / group, group·columns)."""
     *stack, depth, columns = b.shape
     return b.reshape(*stack, depth // group, group, columns).swapaxes(-1, -2).reshape(*stack, depth // group, -1)
 
@@ -134,7 +134,7 @@ def _bytes_at(context: Any, builder: Any, kind: Any, array: Any, index: Any) -> 
 
 @intrinsic
 def configure_tiles(typing: Any) -> Any:
-    """Give this thread eight tiles of full size, all zero; `refusal` must have returned None before."""
+    """Configure eight tiles of full size, all zero, for this thread; `refusal` must have returned None before."""
 
     def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         content = cgutils.create_constant_array(ir.IntType(8), tile_configuration().tolist())
@@ -147,7 +147,7 @@ def configure_tiles(typing: Any) -> Any:
 
 @intrinsic
 def release_tiles(typing: Any) -> Any:
-    """Give this thread's tiles back, so that Linux no longer saves them when another thread takes its turn."""
+    """Release this thread's tiles, so that Linux no longer saves them at a context switch."""
 
     def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         _call(builder, "tilerelease")

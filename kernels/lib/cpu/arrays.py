@@ -12,10 +12,10 @@ from accelbench.kernels.lib.cpu.caches import last_level_bytes
 from accelbench.kernels.lib.cpu.threads import compiled, parallel, thread_count
 
 SMALLEST = 64 << 20
-"""Bytes of an array where the caches are small, or are not listed."""
+"""Minimum bytes of an array, if the caches are small or not listed."""
 ALIGNMENT = 4096
 CHUNK = 64
-"""Elements that every thread's part is a multiple of: whole cache lines, and four vectors of either type."""
+"""Divisor of every thread's part in elements: whole cache lines, and four vectors of either type."""
 
 
 @parallel
@@ -26,9 +26,9 @@ def touch_on_all(array: Any, value: Any, threads: int) -> None:
 
 
 def touch(array: Any, value: Any, threads: int) -> None:
-    """Fill, every thread its own part, so that the pages lie in the memory next to it.
+    """Fill the array, each thread its own part, so that the pages are allocated on the thread's memory node.
 
-    What one thread works on alone is filled by the calling one, as any thread of Numba's pool may lie on another node.
+    With one thread the calling thread fills it, because a thread of Numba's pool may run on another node.
     """
     if threads == 1:
         array.fill(value)
@@ -37,14 +37,14 @@ def touch(array: Any, value: Any, threads: int) -> None:
 
 
 def elements_per_array(itemsize: int, threads: int) -> int:
-    """Return a length of at least four times the last-level caches, as STREAM's rules ask, in equal parts of CHUNKs."""
+    """Return a length of four times the last-level caches or more, by STREAM's rules: equal parts of whole CHUNKs."""
     step = threads * CHUNK
     wanted = max(4 * (last_level_bytes() or 0), SMALLEST) // itemsize
     return -(-wanted // step) * step
 
 
 def aligned_empty(count: int, dtype: Any) -> Any:
-    """Return an untouched page-aligned array; NumPy asks the kernel for huge pages when it is that large."""
+    """Return an untouched page-aligned array; NumPy requests huge pages for large arrays."""
     size = count * np.dtype(dtype).itemsize
     memory = np.empty(size + ALIGNMENT, np.uint8)
     offset = -memory.ctypes.data % ALIGNMENT
@@ -52,7 +52,7 @@ def aligned_empty(count: int, dtype: Any) -> Any:
 
 
 def spread(shape: tuple[int, ...], dtype: Any) -> Any:
-    """Return an array that all threads have touched, so that it does not lie on the node of the one that draws it."""
+    """Return an array that all threads have touched, so that its pages are spread over their memory nodes."""
     flat = aligned_empty(math.prod(shape), dtype)
     touch(flat, dtype.type(1), thread_count())
     return flat.reshape(shape)
@@ -66,7 +66,7 @@ def rows_per_array(width: int, threads: int, itemsize: int) -> int:
 
 @compiled
 def aligned_part(begin: int, end: int, lanes: int) -> tuple[int, int]:
-    """Return the longest part from `begin` to before `end` that is whole vectors, each at a multiple of its length."""
+    """Return the longest part of [begin, end) that consists of whole aligned vectors."""
     first = min(-(-begin // lanes) * lanes, end)
     return first, first + (end - first) // lanes * lanes
 

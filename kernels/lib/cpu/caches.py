@@ -1,4 +1,4 @@
-"""The data caches of this machine, as the kernel lists them (`/sys/devices/system/cpu`, Linux)."""
+"""Sizes of the data caches of this machine, from `/sys/devices/system/cpu` (Linux)."""
 
 from __future__ import annotations
 
@@ -6,20 +6,20 @@ from pathlib import Path
 
 CPUS = Path("/sys/devices/system/cpu")
 ASSUMED = {1: 32 << 10, 2: 256 << 10, 3: 2 << 20}
-"""Where nothing is listed, blocks are cut for caches that every server and desktop CPU of the last decade has at least.
+"""Sizes assumed if the kernel lists none: every server and desktop CPU of the last decade has at least these.
 
-This only chooses a block size and is never reported."""
+They only determine block sizes and are never reported."""
 UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 
 
 def cache_bytes(level: int, cpus: Path = CPUS) -> int:
-    """Return the size of one data cache of that level; `ASSUMED` where it is not listed."""
+    """Return the size of one data cache of a level in bytes; `ASSUMED` if the kernel lists none."""
     sizes = [size for found, _, size in _caches(cpus) if found == level]
     return min(sizes) if sizes else ASSUMED[level]
 
 
 def last_level_bytes(cpus: Path = CPUS) -> int | None:
-    """Return the bytes of all last-level caches; None where none is listed. A virtual machine may be shown others."""
+    """Return the bytes of all last-level caches, or None if none is listed. A virtual machine may list other sizes."""
     caches = _caches(cpus)
     last = max((level for level, _, _ in caches), default=0)
     return sum(size for level, _, size in caches if level == last) or None

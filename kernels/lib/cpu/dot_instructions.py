@@ -1,10 +1,11 @@
-"""Dot-product instructions for Numba kernels: vectors of narrow numbers, multiplied and added up within each lane.
+"""Dot-product instructions for Numba kernels: products of narrow numbers, accumulated in the lanes of a vector
+register.
 
-An instruction takes two registers of narrow numbers and adds to each lane of a third the products of two or more pairs,
-which lie side by side: a *word* of 32 bits has four int8 or two bfloat16. They are LLVM's intrinsics, chosen by the
-features of this CPU. float16 has no such instruction: its FMA adds one product to each number of 16 bits.
+An instruction takes two registers of narrow numbers and adds to each lane of a third the products of two or more
+adjacent pairs: a *word* of 32 bits has four int8 or two bfloat16. They are LLVM's intrinsics, chosen by the
+features of this CPU. float16 has no such instruction; its FMA adds one product to each 16-bit number.
 
-What has run: `vpdpbusd` and `vdpbf16ps` of 512 bits, on AMD Zen 4. All others have never run on a CPU that has them.
+Tested on hardware: `vpdpbusd` and `vdpbf16ps` of 512 bits, on AMD Zen 4. The others have never run on a CPU.
 Tests inspect the code that LLVM makes of them, and emulate the product by `sdot` and `bfdot`. `dot_microkernel` is the
 inner kernel of a matrix product of these instructions; `amx` has the instructions on tiles.
 """
@@ -23,12 +24,12 @@ from numba.extending import intrinsic
 from accelbench.kernels.lib.cpu.simd import INDEX, counted_loop, features, pointer_as, vector_registers
 
 SUMS = {"int8": types.int32, "bfloat16": types.float32, "float16": types.uint16}
-"""The type of the arrays that hold sums, by which the intrinsics below know the narrow type; float16 by its bits."""
+"""Element type of the arrays of sums, which selects the narrow type of the intrinsics; uint16 holds float16's bits."""
 
 
 @dataclass(frozen=True)
 class Dot:
-    """One instruction that multiplies narrow numbers and adds up."""
+    """A multiply-accumulate instruction on vectors of narrow numbers."""
 
     name: str
     dtype: str
@@ -36,27 +37,28 @@ class Dot:
     """The features, by LLVM's names, without which the CPU lacks it, or LLVM the code that rounds sums to bfloat16."""
     intrinsic: str
     bytes: int
-    """The size of its registers."""
+    """Bytes of a register."""
     products: int
-    """The products that it adds to each sum."""
+    """Products added to each sum."""
     unsigned: bool = False
-    """Whether its first operand is of unsigned numbers, where the type's are signed."""
+    """Whether the first operand is unsigned, although the type is signed."""
     matrix: bool = False
-    """Whether it multiplies matrices: two rows of the first operand by two of the second, into 2×2 sums."""
+    """Whether the instruction multiplies matrices: two rows of the first operand by two of the second, into 2×2
+    sums."""
 
     @property
     def sums(self) -> int:
-        """The sums in a register."""
+        """Sums in a register."""
         return self.bytes // (2 if self.dtype == "float16" else 4)
 
     @property
     def numbers(self) -> int:
-        """The narrow numbers in a register."""
+        """Narrow numbers in a register."""
         return self.bytes // (1 if self.dtype == "int8" else 2)
 
     @property
     def flops(self) -> int:
-        """A multiplication and an addition for each product."""
+        """Operations of one instruction: a multiplication and an addition for each product."""
         return 2 * self.sums * self.products
 
     @property
@@ -111,11 +113,11 @@ INSTRUCTIONS = (
     _dot("vfmadd231ph", "float16", "avx512f avx512fp16", "fma.v32f16", 512, 1),
     _dot("fmla", "float16", "neon fullfp16", "fma.v8f16", 128, 1),
 )
-"""The widest and fastest of a type comes first."""
+"""All instructions; the widest and fastest one of a type comes first."""
 
 
 def find_dot(dtype: str, has: Collection[str] | None = None, matrix: bool = True) -> Dot | None:
-    """Return the first instruction for a type on a CPU with those features (this one's); None where it has none.
+    """Return the first instruction for a type on a CPU with these features (default: this CPU's), or None.
 
     Without `matrix`, instructions that multiply matrices are left out.
     """
@@ -125,12 +127,12 @@ def find_dot(dtype: str, has: Collection[str] | None = None, matrix: bool = True
 
 
 def dot_chains() -> int:
-    """Return the independent sums of the ceiling, a register each: as many as leave four for the operands."""
+    """Return the independent sums of the arithmetic ceiling, a register each; four registers hold operands."""
     return vector_registers() - 4
 
 
 def dot_of(sums: Any, matrix: bool) -> Dot | None:
-    """Return the instruction for the type of an array of sums; None where this CPU has none, or for another type."""
+    """Return the instruction for an array of sums, or None if this CPU has none for its type."""
     flat = isinstance(sums, types.Array) and sums.ndim == 1 and sums.layout == "C"
     dtypes = [dtype for dtype, kind in SUMS.items() if flat and sums.dtype == kind]
     return find_dot(dtypes[0], matrix=matrix) if dtypes else None

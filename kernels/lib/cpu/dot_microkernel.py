@@ -1,8 +1,7 @@
-"""The inner kernel of a product of narrow numbers: a tile of C with its sums in vector registers, and B packed for it.
+"""Microkernel of a product of narrow numbers: a tile of C in vector registers, and the packing of B for it.
 
 Bound: the units that multiply. A step multiplies a column of words of A by a row of words of B
-(`dot_instructions`): MR·2 dot products for MR broadcast loads and two of vectors, as in the tile of
-floating-point numbers (`fma_microkernel`).
+(`dot_instructions`): MR·2 dot products for MR broadcast loads and two vector loads, as in `fma_microkernel`.
 """
 
 from __future__ import annotations
@@ -23,12 +22,12 @@ BYTES = ir.IntType(8).as_pointer()
 
 
 def dot_tile(dot: Dot) -> tuple[int, int]:
-    """Return the rows and columns of C in registers: as many vectors as `tile_shape` says, which are those of `dot`."""
+    """Return the rows and columns of C in registers: as many vectors as in `tile_shape`, of the size of `dot`."""
     return tile_shape(WORD_BYTES)[0], VECTORS_WIDE * dot.sums
 
 
 def result_ir(dot: Dot) -> ir.VectorType:
-    """Return the type of the numbers of C that a register of sums becomes: itself, or rounded to bfloat16."""
+    """Return the LLVM type of the numbers of C in a register: the sums, or the sums rounded to bfloat16."""
     return Narrow("bfloat", dot.sums) if dot.dtype == "bfloat16" else dot.sum_ir
 
 
@@ -36,7 +35,7 @@ def emit_tile(
     dot: Dot, rows: int, builder: Any, steps: Any, a: Any, b: Any, ahead: Any, ahead_step: Any, offsets: Any,
     held: Any, c: Any, stride: Any, begins: Any, ends: Any,
 ) -> None:  # fmt: skip
-    """Emit the tile's code as `multiply_dot_tile` says, for pointers to words, to sums and to numbers of C."""
+    """Emit the code of `multiply_dot_tile` for pointers to words, to sums and to numbers of C."""
     columns, result, result_bytes = dot_tile(dot)[1], result_ir(dot), 2 if dot.dtype == "bfloat16" else 4
 
     def vector(pointer: Any, index: Any, kind: Any) -> Any:
@@ -83,12 +82,11 @@ def multiply_dot_tile(
 ) -> Any:  # fmt: skip
     """Multiply A by B for one tile, its sums in registers, and write its rows to C when k `ends`.
 
-    The tile has the MR rows of `dot_tile`, or half as many if `height` ≤ MR/2 asks for no more. `a` holds its rows of A
-    as `depth` ≥ 1 columns of so many words, `b` its columns of B as `depth` rows of NR words, both of uint32; what
-    `pack_words` has put at offsets[offset:] is taken off. The sums of the parts of k before are at held[held_start:],
-    unless this one `begins`; those of this part stay there, unless it `ends`. Then row i of the tile of C begins at
-    c[c_start + i·stride]. Step d asks for b[ahead + d·ahead_step], which may lie beyond the array, to be brought to the
-    L2 cache.
+    The tile has the MR rows of `dot_tile`, or half of them if `height` ≤ MR/2. `a` holds its rows of A as `depth` ≥ 1
+    columns of MR (or MR/2) words, `b` its columns of B as `depth` rows of NR words, both of uint32; the sums that
+    `pack_words` stored at offsets[offset:] are subtracted. The sums of earlier parts of k are at held[held_start:],
+    unless this part `begins`; the sums of this part stay there, unless it `ends`. Then row i of the tile of C begins at
+    c[c_start + i·stride]. Step d prefetches b[ahead + d·ahead_step], which may lie beyond the array, to the L2 cache.
     """
     dot = dot_of(held, matrix=False)
     if dot is None:
@@ -149,10 +147,10 @@ def dot_columns(typing: Any, sums: Any) -> Any:
 def pack_words(
     typing: Any, b: Any, source: Any, n: Any, packed: Any, target: Any, words: Any, offsets: Any, offset: Any
 ) -> Any:
-    """Pack `words` ≥ 1 words of each of NR columns, each from as many rows of B, of uint8 or uint16, as it has numbers.
+    """Pack `words` ≥ 1 words of each of NR columns of B, of uint8 or uint16; a word joins the numbers of 4 or 2 rows.
 
-    For int8 whose other factor is unsigned, add 128 times each number to its column's of offsets[offset:]: the dot
-    product of the word with four times 128.
+    For int8 with an unsigned first factor, add 128 times each number to its column of offsets[offset:]: the dot product
+    of the word with (128, 128, 128, 128).
     """
     dot = dot_of(offsets, matrix=False)
     if dot is None:

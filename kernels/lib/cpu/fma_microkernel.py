@@ -1,7 +1,7 @@
-"""The inner kernel of a matrix product: a tile of C with its sums in vector registers.
+"""Microkernel of a matrix product: a tile of C in vector registers.
 
-Bound: the FMA units. A step multiplies a column of A by a row of B, MR·2 FMAs for MR broadcast loads and two of
-vectors, within the two loads a cycle of every x86-64 CPU since Haswell. Measured with its operands in L1 on one core of
+Bound: the FMA units. A step multiplies a column of A by a row of B, MR·2 FMAs for MR broadcast loads and two vector
+loads, within the two loads a cycle of every x86-64 CPU since Haswell. Measured with its operands in L1 on one core of
 an AMD Zen 4, AVX-512: 0.98 to 1.00 of the ceiling of independent FMA chains.
 """
 
@@ -41,11 +41,11 @@ def emit_tile_loop(
 
     `a`, `b` and `later` point to elements, of which a vector of B has the type `kind`; there are `VECTORS_WIDE` sums a
     row. `multiply(sum, element, vector)` emits an element of A times a vector of B, for a register full of that
-    element. A step asks for a line at `later`, which moves on by `later_step`, to be brought to the L2 cache.
+    element. A step prefetches a line at `later`, which advances by `later_step`, to the L2 cache.
 
-    `tile` is where the sums will go: a pointer to bytes, the bytes between its rows, and the bytes of a row. It comes
-    from far away. Its lines are asked for one a step, since all at once would keep A and B waiting, and long before
-    the sums are done. A row of it begins anywhere in a line: its end is asked for, too.
+    `tile` is the destination of the sums: a pointer to bytes, the bytes between its rows, and the bytes of a row. Its
+    lines are prefetched early and one per step, since all at once would delay the loads of A and B. A row may begin
+    anywhere in a line, so the line of its end is prefetched, too.
     """
     rows, itemsize = len(sums) // VECTORS_WIDE, 8 if isinstance(kind.element, ir.DoubleType) else 4
     first, spacing, row_bytes = tile
@@ -137,11 +137,11 @@ def multiply_tile(
     typing: Any, depth: Any, a: Any, a_start: Any, b: Any, b_start: Any, c: Any, c_start: Any, c_stride: Any,
     begins: Any, later: Any, ahead: Any, ahead_step: Any,
 ) -> Any:  # fmt: skip
-    """Do C += A·B for one tile of `tile_shape`, its sums in registers; C = A·B where `begins` is true.
+    """Compute C += A·B for one tile of `tile_shape`, its sums in registers; C = A·B where `begins` is true.
 
     `a` holds the tile's rows of A as `depth` ≥ 1 columns of MR elements one after the other, `b` its columns of B as
-    `depth` rows of NR; row i of the tile of C begins at c[c_start + i·c_stride]. Step d asks for
-    later[ahead + d·ahead_step], which may lie beyond the array, to be brought to the L2 cache.
+    `depth` rows of NR; row i of the tile of C begins at c[c_start + i·c_stride]. Step d prefetches
+    later[ahead + d·ahead_step], which may lie beyond the array, to the L2 cache.
     """
     arguments = depth, a, a_start, b, b_start, c, c_start, c_stride, begins, later, ahead, ahead_step
     return _multiply_rows(lambda itemsize: tile_shape(itemsize)[0], *arguments)
@@ -152,6 +152,6 @@ def multiply_half_tile(
     typing: Any, depth: Any, a: Any, a_start: Any, b: Any, b_start: Any, c: Any, c_start: Any, c_stride: Any,
     begins: Any, later: Any, ahead: Any, ahead_step: Any,
 ) -> Any:  # fmt: skip
-    """Do the same for half the rows, of which `a` holds columns of MR/2 elements."""
+    """Compute `multiply_tile` for half the rows; `a` holds columns of MR/2 elements."""
     arguments = depth, a, a_start, b, b_start, c, c_start, c_stride, begins, later, ahead, ahead_step
     return _multiply_rows(lambda itemsize: tile_shape(itemsize)[0] // 2, *arguments)

@@ -1,7 +1,4 @@
-"""Memory on huge pages, so that a miss of the address translation (TLB) is not taken for a miss of the cache.
-
-Memory on small pages beside it shows what the translation costs.
-"""
+"""Memory on huge pages, which separates cache misses from TLB misses; on small pages, to measure the TLB's cost."""
 
 from __future__ import annotations
 
@@ -14,19 +11,19 @@ from typing import Any
 import numpy as np
 
 HUGE_PAGE = 2 << 20
-"""The bytes of a huge page of x86-64, and of Arm with pages of 4 KiB."""
+"""Bytes of a huge page of x86-64, and of Arm with pages of 4 KiB."""
 
 
 def huge_empty(count: int, dtype: Any) -> Any:
-    """Return an untouched array that begins at a huge page, on huge pages where the kernel grants them.
+    """Return an untouched array aligned to a huge page, on huge pages if the kernel grants them.
 
-    They are also contiguous, so that no two of their parts fall into the same places of a cache before it is full.
+    Huge pages are physically contiguous, so that no parts of the array conflict in a cache before it is full.
     """
     return _advised(count, dtype, "MADV_HUGEPAGE")
 
 
 def small_empty(count: int, dtype: Any) -> Any:
-    """Return an untouched array that begins where a huge page would, on the system's ordinary pages alone."""
+    """Return an untouched array with the same alignment, on ordinary pages only."""
     return _advised(count, dtype, "MADV_NOHUGEPAGE")
 
 
@@ -34,7 +31,7 @@ EMPTY = {"huge": huge_empty, "small": small_empty}
 
 
 def _advised(count: int, dtype: Any, advice: str) -> Any:
-    """Return an untouched array of whose memory the kernel is told that (madvise(2)), where it can be told."""
+    """Return an untouched array with this advice for its memory (madvise(2)), if the system supports it."""
     size = -(-count * np.dtype(dtype).itemsize // HUGE_PAGE) * HUGE_PAGE
     memory = mmap.mmap(-1, size + HUGE_PAGE, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
     if hasattr(mmap, advice):
@@ -46,7 +43,7 @@ def _advised(count: int, dtype: Any, advice: str) -> Any:
 
 
 def huge_share(array: Any, smaps: Path = Path("/proc/self/smaps")) -> float | None:
-    """Return the part of the touched memory around the array on huge pages; None where the kernel does not say."""
+    """Return the share of the array's resident mapping on huge pages; None if the kernel does not report it."""
     try:
         lines = smaps.read_text(encoding="ascii", errors="replace").splitlines()
     except OSError:

@@ -14,14 +14,14 @@ from accelbench.kernels.lib.cpu.threads import compiled
 from accelbench.profiling.records.quality import Verification
 
 LINE = 64
-"""Bytes from one pointer to the next: a cache line of x86-64 and of most Arm cores."""
+"""Bytes between pointers: a cache line of x86-64 and of most Arm cores."""
 STEPS = 1 << 18
-"""Accesses of one execution: 0.3 ms in L1, 30 ms in memory. The next execution goes on where this one ended."""
+"""Accesses of one execution: 0.3 ms in L1, 30 ms in memory. The next execution continues from the last line."""
 
 
 @intrinsic
 def read_pointer(typing: Any, address: Any) -> Any:
-    """Return the pointer that is stored at that address: one load, and no arithmetic before it."""
+    """Return the pointer stored at an address: one load without address arithmetic."""
     if address != types.uint64:
         return None
 
@@ -33,35 +33,35 @@ def read_pointer(typing: Any, address: Any) -> Any:
 
 @compiled
 def chase(address: Any, steps: int) -> Any:
-    """Return the address at which one arrives after that many steps."""
+    """Return the address after following `steps` pointers."""
     for _ in range(steps):
         address = read_pointer(address)
     return address
 
 
 class Cycle:
-    """A cycle through `lines` lines of `line` bytes, whose first lies at the address `first`."""
+    """Random cycle through `lines` lines of `line` bytes, the first of which is at the address `first`."""
 
     def __init__(self, first: int, lines: int, line: int, rng: np.random.Generator) -> None:
         self.first, self.line, self.rng = first, line, rng
         self.order = np.arange(lines)
 
     def draw(self, pointers: Any) -> None:
-        """Write a fresh cycle: at the beginning of each line the address of the next.
+        """Write a fresh random cycle: each line begins with the address of its successor.
 
-        `pointers` are the lines as uint64. A random order closed to a ring is uniform among all cycles, as
-        Sattolo's algorithm is.
+        `pointers` are the lines as uint64. A random permutation closed to a ring is uniform among all
+        cycles, as the result of Sattolo's algorithm is.
         """
         self.order = self.rng.permutation(len(self.order))
         following = np.roll(self.order, -1) * self.line + self.first
         pointers[:: self.line // pointers.itemsize][self.order] = following.astype(np.uint64)
 
     def after(self, steps: int) -> int:
-        """Return the address that many steps after the line at which the cycle is entered."""
+        """Return the address `steps` steps after the first line of the cycle."""
         return self.first + self.line * int(self.order[steps % len(self.order)])
 
     def verify(self, steps: int, found: int) -> Verification:
-        """Check where a chase ended that began at `after(0)`; it passed every line if it is longer than the cycle."""
+        """Check the last address of a chase from `after(0)`, which visits every line if it is longer than the cycle."""
         return Verification(
             passed=found == self.after(steps),
             method=f"where a fresh cycle leads in {steps} steps",
@@ -71,7 +71,7 @@ class Cycle:
 
 
 class Chaser:
-    """A chase along a random cycle through the lines of an array of pointers; each run goes on where the last ended."""
+    """Pointer chase along a random cycle through an array; each run continues from the end of the previous one."""
 
     def __init__(self, pointers: Any, rng: np.random.Generator) -> None:
         self.pointers = pointers
@@ -79,7 +79,7 @@ class Chaser:
         self.draw()
 
     def draw(self) -> None:
-        """Draw another cycle, and go back to its first line."""
+        """Draw another cycle, and return to its first line."""
         self.cycle.draw(self.pointers)
         self.position = np.uint64(self.cycle.after(0))
 
@@ -88,7 +88,7 @@ class Chaser:
         self.position = np.uint64(chase(self.position, STEPS))
 
     def verify(self, run: Callable[[], None]) -> Verification:
-        """Check where `run`, which calls this one's `run` once, comes to on a fresh cycle."""
+        """Check the last address on a fresh cycle after `run`, which calls `self.run` once."""
         self.draw()
         run()
         return self.cycle.verify(STEPS, int(self.position))

@@ -1,8 +1,7 @@
-"""Vector instructions for Numba kernels: what automatic vectorisation does not give.
+"""Vector instructions for Numba kernels: explicit loads, FMAs and non-temporal stores of vector registers.
 
-Loads, non-temporal stores and fused multiply-adds of whole vector registers, and a block of independent FMA chains.
-They are written as LLVM IR, not as assembly, so that they work on every CPU that LLVM knows; only the speed depends on
-the registers that this CPU has. `fma_microkernel` is the inner kernel of a matrix product of them.
+They are LLVM IR, not assembly, so that they work on every CPU that LLVM supports; only the speed depends on the
+registers of this CPU. `fma_microkernel` is the inner kernel of a matrix product, made of them.
 """
 
 from __future__ import annotations
@@ -22,20 +21,20 @@ from accelbench.kernels.lib.cpu.target import this_cpu
 INDEX = ir.IntType(64)
 FLOATS = types.float32, types.float64
 WORDS = (types.uint32,)
-"""The numbers that stand for 32 bits of several narrower numbers, which vectors only move."""
+"""Types of words that hold several narrower numbers; vectors of them are only moved."""
 LINE_BYTES = 64
-"""The bytes of a cache line: a vector that lies across two takes two loads."""
+"""Bytes of a cache line; a vector that crosses a line takes two loads."""
 VECTORS_WIDE = 2
-"""Vectors in a row of the matrix product's tile: each broadcast element of A is used twice."""
+"""Vectors in a row of the microkernel's tile: each broadcast element of A is used twice."""
 
 
 def features() -> frozenset[str]:
-    """Return the instruction-set extensions that Numba compiles for; see `accelbench.kernels.lib.cpu.target`."""
+    """Return the instruction-set extensions that Numba compiles for; see `target`."""
     return this_cpu().features
 
 
 def vector_bytes() -> int:
-    """Return the bytes of one vector register: 64 with AVX-512, 32 with AVX, SVE's own, else 16 (SSE2, NEON)."""
+    """Return the bytes of a vector register: 64 with AVX-512, 32 with AVX, SVE's width, else 16 (SSE2, NEON)."""
     return this_cpu().vector_bytes
 
 
@@ -45,26 +44,26 @@ def vector_registers() -> int:
 
 
 def lanes(itemsize: int) -> int:
-    """Return how many elements of that many bytes are in one vector."""
+    """Return the elements of `itemsize` bytes in a vector."""
     return vector_bytes() // itemsize
 
 
 def fma_chains() -> int:
-    """Return the independent sums of the arithmetic ceiling, one register each.
+    """Return the independent sums of the arithmetic ceiling, a register each.
 
-    To keep u FMA units of latency l busy takes u·l: 8 on AMD Zen 3 or Intel Skylake (2·4), 10 on Haswell (2·5),
+    u FMA units of latency l need u·l sums: 8 on AMD Zen 3 or Intel Skylake (2·4), 10 on Haswell (2·5),
     16 on Arm Neoverse V and Apple M (4·4). Four registers stay free for the operands.
     """
     return vector_registers() - 4
 
 
 def tile_shape(itemsize: int) -> tuple[int, int]:
-    """Return the rows and columns of C that the matrix product's inner kernel keeps in registers.
+    """Return the rows and columns of C that the microkernel keeps in registers.
 
     Two vectors wide; as many rows as leave registers for two vectors of B and two broadcasts of A: 6 rows of 16
     registers, 14 of 32. With 6 rows a step is 12 FMAs for 2 + 6 loads, within the two loads and two FMAs per cycle of
     every x86-64 CPU since Haswell. On ARM, whose FMAs take no operand from memory, LLVM loads elements of A in pairs
-    ahead of their use, and spills a sum if there are 14 rows: it gets 12.
+    ahead of their use, and spills a sum if there are 14 rows: so it has 12.
     """
     operands = VECTORS_WIDE + (6 if this_cpu().is_arm else 2)
     return (vector_registers() - operands) // VECTORS_WIDE, VECTORS_WIDE * lanes(itemsize)
@@ -91,12 +90,12 @@ def _element_ir(dtype: types.Number) -> ir.Type:
 
 
 def vector_ir(dtype: types.Number) -> ir.VectorType:
-    """Return the type of a vector register of such numbers."""
+    """Return the LLVM type of a vector register of a Numba type."""
     return ir.VectorType(_element_ir(dtype), lanes(dtype.bitwidth // 8))
 
 
 def is_flat(array: types.Type, dtypes: Collection[types.Number] = FLOATS) -> bool:
-    """Return whether an array is flat, contiguous and of one of those types: by default what vectors compute with."""
+    """Return whether an array is flat, contiguous and of one of `dtypes`."""
     return isinstance(array, types.Array) and array.ndim == 1 and array.layout == "C" and array.dtype in dtypes
 
 
@@ -107,37 +106,37 @@ def element_pointer(context: Any, builder: Any, array_type: Any, array: Any, ind
 
 
 def pointer_as(kind: ir.Type, context: Any, builder: Any, array_type: Any, array: Any, index: Any) -> Any:
-    """Emit the address of what begins with an element and is of another type."""
+    """Emit the address of an element as a pointer to another type."""
     return builder.bitcast(element_pointer(context, builder, array_type, array, index), kind.as_pointer())
 
 
 def vector_pointer(context: Any, builder: Any, array_type: Any, array: Any, index: Any) -> Any:
-    """Emit the address of the vector that begins with an element."""
+    """Emit the address of an element as a pointer to a vector."""
     return pointer_as(vector_ir(array_type.dtype), context, builder, array_type, array, index)
 
 
 def fma_function(builder: Any, vector: ir.VectorType) -> Any:
-    """Return LLVM's `fmuladd`: one FMA where the CPU has it, a multiplication and an addition where it has not."""
+    """Return LLVM's `fmuladd`: one FMA if the CPU has it, else a multiplication and an addition."""
     suffix = f"v{vector.count}f{32 if isinstance(vector.element, ir.FloatType) else 64}"
     kind = ir.FunctionType(vector, [vector] * 3)
     return cgutils.get_or_insert_function(builder.module, kind, f"llvm.fmuladd.{suffix}")
 
 
 def splat_ir(builder: Any, vector: ir.VectorType, element: Any) -> Any:
-    """Emit a vector of that one number."""
+    """Emit a vector with the number in every lane."""
     first = builder.insert_element(ir.Constant(vector, ir.Undefined), element, ir.Constant(ir.IntType(32), 0))
     zeros = ir.Constant(ir.VectorType(ir.IntType(32), vector.count), [0] * vector.count)
     return builder.shuffle_vector(first, first, zeros)
 
 
 def index_arguments(*indices: types.Type) -> bool:
-    """Return whether all of these are whole numbers."""
+    """Return whether all arguments have integer types."""
     return all(isinstance(index, types.Integer) for index in indices)
 
 
 @intrinsic
 def load(typing: Any, array: Any, index: Any) -> Any:
-    """Return the vector at array[index:], at any alignment."""
+    """Return the vector at array[index:], of any alignment."""
     if not (is_flat(array) and index_arguments(index)):
         return None
 
@@ -149,7 +148,7 @@ def load(typing: Any, array: Any, index: Any) -> Any:
 
 
 def _constant_of_type(size: Callable[[int], int], array: Any, dtypes: Collection[types.Number] = FLOATS) -> Any:
-    """Return an intrinsic's signature and code for a constant that depends on the bytes of an array's element."""
+    """Return the signature and code of an intrinsic for a constant that depends on an array's item size."""
     if not is_flat(array, dtypes):
         return None
 
@@ -179,7 +178,7 @@ def tile_columns(typing: Any, array: Any) -> Any:
 
 @intrinsic
 def store(typing: Any, array: Any, index: Any, value: Any) -> Any:
-    """Write a vector to array[index:], at any alignment."""
+    """Write a vector to array[index:], of any alignment."""
     if not (is_flat(array) and index_arguments(index) and value == Vector(array.dtype)):
         return None
 
@@ -222,7 +221,7 @@ def fence(typing: Any) -> Any:
 
 @intrinsic
 def splat(typing: Any, value: Any) -> Any:
-    """Return a vector of that one number."""
+    """Return a vector with the number in every lane."""
     if value not in (types.float32, types.float64):
         return None
 
@@ -234,7 +233,7 @@ def splat(typing: Any, value: Any) -> Any:
 
 @intrinsic
 def fma(typing: Any, a: Any, b: Any, c: Any) -> Any:
-    """Return a·b + c, lane by lane, rounded once where the CPU has FMA."""
+    """Return a·b + c, lane by lane, rounded once if the CPU has FMA."""
     if not (isinstance(a, Vector) and a == b == c):
         return None
 
@@ -294,13 +293,13 @@ def changed_if(builder: Any, condition: Any, initial: list[Any], change: Callabl
 
 
 def counted_loop_if_any(builder: Any, steps: Any, initial: list[Any], step: Any) -> list[Any]:
-    """Emit the same loop as `counted_loop` does, for steps ≥ 0."""
+    """Emit the loop of `counted_loop` for steps ≥ 0."""
     any_steps = builder.icmp_signed("<", INDEX(0), steps)
     return changed_if(builder, any_steps, initial, lambda values: counted_loop(builder, steps, values, step))
 
 
 def emit_prefetch(builder: Any, pointer: Any, write: int, level: int) -> None:
-    """Emit the request for a cache line to be brought to the cache of that level, for writing (1) or reading (0)."""
+    """Emit the prefetch of a cache line to a cache level, for writing (1) or reading (0)."""
     flags = [ir.IntType(32)] * 3
     kind = ir.FunctionType(ir.VoidType(), [ir.IntType(8).as_pointer(), *flags])
     prefetch = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0")
@@ -311,7 +310,7 @@ def emit_prefetch(builder: Any, pointer: Any, write: int, level: int) -> None:
 
 @intrinsic
 def run_fma_chains(typing: Any, sums: Any, start: Any, factor: Any, other: Any, steps: Any) -> Any:
-    """Do sums[start:] += factor·other, `steps` ≥ 1 times, for `fma_chains()` vectors, which stay in registers."""
+    """Add factor·other to the `fma_chains()` vectors at sums[start:], `steps` ≥ 1 times; they stay in registers."""
     if not (is_flat(sums) and factor == other == Vector(sums.dtype) and index_arguments(start, steps)):
         return None
 

@@ -1,4 +1,4 @@
-"""Sums of an array's part in vector registers."""
+"""Sum of a part of an array, in vector registers."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from accelbench.kernels.lib.cpu.simd import add_lanes, fma, lanes_of, load, spla
 from accelbench.kernels.lib.cpu.threads import compiled
 
 CHAINS = 8
-"""Independent sums: two per cycle, each of which takes 3 or 4 cycles, are the most that any core adds."""
+"""Independent sums: a core adds at most two vectors per cycle, with a latency of 3 or 4 cycles."""
 
 
 @compiled

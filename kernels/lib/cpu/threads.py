@@ -1,9 +1,9 @@
-"""Sharing work among the threads of a Numba kernel.
+"""Compilation of Numba kernels for CPUs, their number of threads, and atomic operations.
 
-Kernels here are compiled anew in every run rather than cached beside the source: such a cache fails in a read-only
-checkout without a home directory, and it is not renewed when a function in another file changes. Within a run the later
-rounds of a point load what its first round compiled, as compiling the same again takes longer than measuring it. So a
-kernel is a function of its module: Numba cannot load one that was made in a function and calls another kernel.
+Kernels are compiled anew in every run instead of being cached next to the source: such a cache fails in a read-only
+checkout without a home directory, and a change of a function in another file does not invalidate it. Within a run,
+later repetitions of a point load the code that the first one compiled, because compiling takes longer than measuring.
+So a kernel is a function of its module: Numba cannot load a nested function that calls another kernel.
 """
 
 from __future__ import annotations
@@ -16,24 +16,24 @@ from numba import get_num_threads, njit, types
 from numba.extending import intrinsic
 
 KEEP = "ACCELBENCH_KEEPS_CODE" in os.environ
-"""Whether this worker's NUMBA_CACHE_DIR is a folder of its point in its run. That variable alone does not say so, since
-a user may have set it for other programs."""
+"""Whether NUMBA_CACHE_DIR is the folder of this worker's point. NUMBA_CACHE_DIR alone is no evidence, since a user may
+have set it for other programs."""
 compiled = njit(nogil=True, error_model="numpy", cache=KEEP)
-"""Compiles kernels that one thread runs, without the interpreter's lock: a sampling thread can go on beside them."""
+"""Decorator of kernels for one thread. They release the GIL, so that sampling threads can run meanwhile."""
 parallel = njit(nogil=True, error_model="numpy", parallel=True, cache=KEEP)
-"""Compiles kernels that spread a `prange` over all threads."""
+"""Decorator of kernels that distribute a `prange` over all threads."""
 
 
 def thread_count() -> int:
-    """Return how many threads a parallel kernel uses: the CPUs this process may run on, or NUMBA_NUM_THREADS."""
+    """Return the number of threads of a parallel kernel: the CPUs available to this process, or NUMBA_NUM_THREADS."""
     return int(get_num_threads())
 
 
 @intrinsic
 def take_next(typing: Any, counter: Any) -> Any:
-    """Add 1 to counter[0], an int64 array's, in one indivisible step and return what it was: the next task to do.
+    """Add 1 to counter[0] of an int64 array atomically and return the old value: the next task.
 
-    Threads that take tasks this way finish together, whatever the tasks cost and whatever threading layer Numba uses.
+    Threads that take tasks this way finish together, for tasks of any cost and any threading layer of Numba.
     """
     if not (isinstance(counter, types.Array) and counter.dtype == types.int64 and counter.layout == "C"):
         return None
@@ -47,7 +47,7 @@ def take_next(typing: Any, counter: Any) -> Any:
 
 @intrinsic
 def atomic_add(typing: Any, array: Any, index: Any, value: Any) -> Any:
-    """Add to one element of an int64 array in one indivisible step."""
+    """Add to an element of an int64 array atomically."""
     if not (isinstance(array, types.Array) and array.dtype == types.int64 and array.ndim == 1 and array.layout == "C"):
         return None
 

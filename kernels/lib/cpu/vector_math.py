@@ -12,7 +12,7 @@ from numba.extending import intrinsic
 from accelbench.kernels.lib.cpu.simd import Vector, fma_function, vector_ir
 
 SMALLEST = -86.0
-"""The exponent below which `exponential` returns e⁻⁸⁶ = 4·10⁻³⁸, which is still a normal number."""
+"""Argument below which `exponential` returns e⁻⁸⁶ = 4·10⁻³⁸, which is still a normal number."""
 LOG2_E = 1.44269504088896341
 LN_2 = 0.693359375, -2.12194440e-4
 """ln 2 as a sum of two numbers: the first has so few bits that its product with a small whole number is exact."""

@@ -12,26 +12,26 @@ from accelbench.kernels.lib.random_array import RandomArray
 from accelbench.profiling.machine.nvidia.cuda import attribute, free_memory, require_device_memory
 
 ACCESS_BYTES = 16
-"""The widest access of one thread; an array is a multiple of it."""
+"""Bytes of the widest access of a thread; the size of an array is a multiple of it."""
 MIN_BYTES = 256 * 1024**2
 CACHES = 4
-"""Arrays this many times the L2 cache leave little of one pass for the next to find."""
+"""Minimum size of an array in L2 caches, so that a pass finds little of the previous pass in the cache."""
 MEMORY_SHARE = 16
-"""One execution moves a sixteenth of the free memory where that is more. Every card takes 16 ms or longer to read its
-whole memory (H100 80 GB: 24 ms, B200: 22 ms, V100 16 GB: 18 ms). So an execution takes 1 ms or longer, and the 3 to
+"""An execution moves at least this fraction, a sixteenth, of the free memory. Every card takes 16 ms or longer to read
+its whole memory (H100 80 GB: 24 ms, B200: 22 ms, V100 16 GB: 18 ms). So an execution takes 1 ms or longer, and the 3 to
 5 µs of filling and draining the multiprocessors are 0.5 % of it at most."""
 MOST_BYTES = 7 << 30
-"""An execution moves no more for that reason: 0.9 ms at 8 TB/s, and fewer than 2³¹ elements of 4 bytes, up to which
-CuPy sums with CUB."""
+"""Upper limit of the bytes that `MEMORY_SHARE` makes an execution move: 0.9 ms at 8 TB/s, and fewer than 2³¹ elements
+of 4 bytes, up to which CuPy sums with CUB."""
 THREADS = 256
 BLOCKS_PER_MULTIPROCESSOR = 8
 TYPES = {"float32": float32, "float64": float64, "int32": int32}
 
 
 def array_length(itemsize: int, *, arrays: int, moved: int) -> int:
-    """Return the length of each of so many arrays, `moved` of which one execution moves; Skip where they do not fit.
+    """Return the length of each of `arrays` arrays, if one execution moves `moved` of them.
 
-    They fit where all together take no more than half of the free device memory.
+    Skip if all arrays need more than half of the free device memory.
     """
     long_enough = min(free_memory() // MEMORY_SHARE, MOST_BYTES) // moved
     size = max(MIN_BYTES, CACHES * attribute("L2CacheSize"), long_enough)

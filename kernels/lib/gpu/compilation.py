@@ -1,7 +1,7 @@
-"""GPU kernels compiled to machine code on a machine without a GPU, as a device's own process compiles them.
+"""Compilation of GPU kernels to machine code on a machine without a GPU, with the options used on a device.
 
 Numba-CUDA has NVVM make link-time code, which nvJitLink optimises and assembles, for `sm_90a` rather than `sm_90` from
-Hopper on. CuPy has NVRTC assemble CUDA C++. Both libraries say what registers and memory a kernel takes, and nvdisasm
+Hopper on. CuPy has NVRTC assemble CUDA C++. Both libraries report the registers and memory of a kernel, and nvdisasm
 lists its instructions (SASS). All come with the extra `dev`, of CUDA 13; `make kernels-report CUDA=12` compiles with
 those of CUDA 12.
 """
@@ -26,34 +26,34 @@ from accelbench.kernels.lib.gpu.device_code import CudaKernel, DeviceKernel, Num
 from accelbench.profiling.install import install_extra
 
 TENSOR_CORE = re.compile(r"\b(?:[HIDQ]|HG|IG|QG|UTCH|UTCQ)MMA\b")
-"""A multiplication of matrices: mma.sync, wgmma, and the fifth generation's own."""
+"""SASS of matrix multiplications: mma.sync, wgmma, and the fifth generation's tcgen05."""
 CAPABILITIES = ((8, 0), (9, 0), (10, 0))
-"""Ampere, Hopper, Blackwell: what data centres run."""
+"""Compute capabilities of data-centre GPUs: Ampere, Hopper, Blackwell."""
 FIRST_SPECIFIC = (9, 0)
-"""From this compute capability on Numba compiles for the very architecture of the device, `sm_90a`."""
+"""First compute capability for which Numba compiles architecture-specific code, `sm_90a`."""
 
 Capability = tuple[int, int]
 
 
 @dataclass(frozen=True)
 class MachineCode:
-    """One kernel as it was assembled for one architecture."""
+    """Machine code of a kernel for one architecture."""
 
     registers: int
     shared_bytes: int
-    """Shared memory of a block: what the source declares and what the launch adds."""
+    """Shared memory of a block: declared in the source and added by the launch."""
     stack_bytes: int
-    """Local memory of a thread, spills included: 0 where every array is in registers."""
+    """Local memory of a thread, including spills; 0 if every array is in registers."""
     spill_bytes: int
-    """The bytes stored and loaded because the registers did not suffice."""
+    """Bytes of spill stores and spill loads."""
     instructions: tuple[str, ...]
-    """SASS in order, with predicates and operands, without the closing padding."""
+    """SASS in order, with predicates and operands, without padding at the end."""
     loop: tuple[str, ...]
-    """The instructions of the main loop, which `main_loop` finds; empty where there is none."""
+    """Instructions of the main loop (see `main_loop`); empty if there is none."""
 
 
 def architectures(kernel: DeviceKernel) -> list[Capability]:
-    """Return those of `CAPABILITIES` on which the kernel runs."""
+    """Return the `CAPABILITIES` on which the kernel runs."""
     if isinstance(kernel, NumbaKernel):
         return list(CAPABILITIES)
     return [c for c in CAPABILITIES if c == kernel.capability or (c > kernel.capability and not kernel.exact)]
@@ -61,7 +61,7 @@ def architectures(kernel: DeviceKernel) -> list[Capability]:
 
 @cache
 def compile_kernel(kernel: DeviceKernel, capability: Capability) -> MachineCode:
-    """Return the machine code of a kernel; RuntimeError with the compiler's own words if it does not compile."""
+    """Return the machine code of a kernel; raise RuntimeError with the compiler's message if it does not compile."""
     if isinstance(kernel, CudaKernel):
         code = _read(*_cuda_binary(kernel.source, kernel.options, _architecture(kernel, capability)), kernel.entry)
         return replace(code, shared_bytes=code.shared_bytes + kernel.shared_bytes)
@@ -69,12 +69,12 @@ def compile_kernel(kernel: DeviceKernel, capability: Capability) -> MachineCode:
 
 
 def to_ptx(kernel: NumbaKernel, capability: Capability) -> str:
-    """Return the PTX that NVVM makes of a Numba kernel, before it is linked."""
+    """Return the PTX of a Numba kernel, as NVVM compiles it before linking."""
     return str(_compile_numba(kernel, _architecture(kernel, capability), "ptx"))
 
 
 def toolchain() -> str:
-    """Return the versions of the compilers, which are those of one CUDA: `nvJitLink 13.5, NVRTC 13.5`."""
+    """Return the versions of the compilers: `nvJitLink 13.5, NVRTC 13.5`."""
     from cuda.bindings import nvjitlink, nvrtc
 
     _, *runtime = nvrtc.nvrtcVersion()
@@ -85,9 +85,9 @@ def toolchain() -> str:
 def main_loop(lines: Sequence[tuple[int, str]]) -> tuple[str, ...]:
     """Return the loop in which the kernel spends its time, of (address, instruction) pairs.
 
-    A loop is what a backward branch spans. Where tensor cores multiply, it is the smallest loop that has them multiply.
-    Else, from the largest on, the one inside is taken as long as it holds more than half of the instructions of the one
-    around it. Instructions that only some turns execute are among them.
+    A backward branch spans a loop. The main loop is the smallest loop with tensor-core instructions, if there is one.
+    Else it is found from the largest loop inwards, as long as the inner loop has more than half of the instructions of
+    the outer one. Instructions that only some iterations execute are included.
     """
     loops = []
     for address, instruction in lines:
@@ -112,7 +112,7 @@ def main_loop(lines: Sequence[tuple[int, str]]) -> tuple[str, ...]:
 
 
 def _is_trap(target: int, address: int) -> bool:
-    """Return whether the branch is the one to itself that ends every kernel."""
+    """Return whether the branch is the jump to itself that ends every kernel."""
     return target == address
 
 
@@ -122,7 +122,7 @@ def _span(loop: tuple[int, int]) -> int:
 
 @dataclass(frozen=True)
 class Architecture:
-    """The target of machine code: a compute capability, and whether the code may use what later ones lack."""
+    """Target of machine code: a compute capability, and whether the code is specific to it."""
 
     major: int
     minor: int
@@ -133,14 +133,14 @@ class Architecture:
 
 
 def _architecture(kernel: DeviceKernel, capability: Capability) -> Architecture:
-    """Return the architecture that the kernel is compiled for on a device of that capability."""
+    """Return the architecture for which the kernel is compiled on a device of a compute capability."""
     specific = kernel.exact if isinstance(kernel, CudaKernel) else capability >= FIRST_SPECIFIC
     return Architecture(*capability, specific)
 
 
 @contextmanager
 def _without_a_device(architecture: Architecture) -> Iterator[None]:
-    """Numba asks the current device for its capability when a kernel calls a device function; here is the answer."""
+    """Provide the compute capability that Numba reads from the current device when a kernel calls a device function."""
     from numba.cuda import dispatcher
 
     asked = dispatcher.get_current_device
@@ -166,7 +166,7 @@ def _compile_numba(kernel: NumbaKernel, architecture: Architecture, output: str)
 
 
 def _numba_binary(kernel: NumbaKernel, architecture: Architecture) -> tuple[bytes, str]:
-    """Return (cubin, what the assembler says of it), by `accelbench.kernels.lib.gpu.link`."""
+    """Return (cubin, assembler's output), linked by a process of `link`."""
     code = _compile_numba(kernel, architecture, "ltoir")
     command = [sys.executable, "-m", "accelbench.kernels.lib.gpu.link", f"sm_{architecture}"]
     linked = subprocess.run(command, input=code, capture_output=True, cwd=Path(__file__).parents[4])
@@ -177,7 +177,7 @@ def _numba_binary(kernel: NumbaKernel, architecture: Architecture) -> tuple[byte
 
 @cache
 def _cuda_binary(source: str, options: tuple[str, ...], architecture: Architecture) -> tuple[bytes, str]:
-    """Return (cubin of the whole source, what the assembler says of it)."""
+    """Return (cubin of the whole source, assembler's output)."""
     from cuda.bindings import nvrtc
 
     def call(function: Any, *args: Any) -> Any:
@@ -201,7 +201,7 @@ def _cuda_binary(source: str, options: tuple[str, ...], architecture: Architectu
 
 @cache
 def _tool(name: str) -> str:
-    """Return the path of a CUDA program: out of its wheel, which fits the other compilers, else the machine's."""
+    """Return the path of a CUDA program: from its wheel, whose version matches the other compilers, else from PATH."""
     nvidia = importlib.import_module("nvidia")
     wheels = [path for root in nvidia.__path__ for path in Path(root).glob(f"*/bin/{name}")]
     found = str(wheels[0]) if wheels else shutil.which(name)
@@ -211,7 +211,7 @@ def _tool(name: str) -> str:
 
 
 def _read(binary: bytes, listed: str, entry: str | None = None) -> MachineCode:
-    """Return one kernel of a cubin, its only one where `entry` is None; `listed` is what the assembler says of it."""
+    """Return a kernel of a cubin, the only one if `entry` is None; `listed` is the assembler's output."""
     if entry is None:
         (entry,) = re.findall(r"Compiling entry function '([^']+)'", listed)
     used = listed[listed.index(f"Compiling entry function '{entry}'") :].partition("Compiling entry function '")[2]
@@ -233,10 +233,10 @@ def _number(pattern: str, text: str) -> int:
 
 
 def disassemble(binary: bytes, entry: str | None = None) -> list[tuple[int, str]]:
-    """Return (address, instruction) of one function of a cubin, its only one where `entry` is None.
+    """Return (address, instruction) of a function of a cubin, the only one if `entry` is None.
 
-    Labels are put in as addresses, and the padding at the end is left out. RuntimeError with nvdisasm's own words if
-    the cubin is none.
+    Labels are replaced by addresses, and padding at the end is left out. Raise RuntimeError with nvdisasm's message
+    if the input is no cubin.
     """
     with NamedTemporaryFile(suffix=".cubin") as file:
         file.write(binary)

@@ -1,7 +1,7 @@
-"""Numba's compiler for CUDA, started: importing this compiles an empty kernel.
+"""Start-up of Numba's CUDA compiler: importing this module compiles an empty kernel.
 
-The first kernel of a process takes half a second of CPU time more than the others, for the types and functions that the
-compiler then learns and for libNVVM. A process that forks others does that once for all of them: no device is needed.
+The first kernel of a process takes half a second of CPU time more than later ones, to register types and functions and
+to load libNVVM. A process that forks workers spends it once for all of them; no device is needed.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from accelbench.kernels.lib.gpu.numba_cuda import cuda
 
 CAPABILITY = (9, 0)
-"""Any one will do: every compiler that we use knows it."""
+"""Compute capability of the empty kernel; every supported compiler has it."""
 
 
 def empty() -> None:

@@ -1,4 +1,4 @@
-"""The enumerators of cuBLAS (cublas_api.h) and the number types of its products (library_types.h)."""
+"""Enumerators of cuBLAS: operations, algorithms (cublas_api.h) and types (library_types.h)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ CUBLAS_DEFAULT_MATH = 0
 
 @dataclass(frozen=True)
 class Arithmetic:
-    """The numbers by which cuBLAS is asked for a type, from library_types.h and cublas_api.h."""
+    """Enumerators and scalar type of a matrix product, from library_types.h and cublas_api.h."""
 
     data_type: int
     compute_type: int

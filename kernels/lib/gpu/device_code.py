@@ -1,7 +1,7 @@
-"""A GPU implementation's description of its kernels, by which they are compiled and inspected without a GPU.
+"""Descriptions of GPU kernels, for compiling and inspecting them without a GPU.
 
-Every `gpu_*.py` with kernels of its own has a function `device_code()` that lists them as it launches them. `make
-kernels-report` and the tests compile them for the architectures in use (`accelbench.kernels.lib.gpu.compilation`).
+Every `gpu_*.py` with kernels of its own has a function `device_code()` that lists them with the options of their
+launch. `make kernels-report` and the tests compile them (see `compilation`).
 """
 
 from __future__ import annotations
@@ -12,38 +12,38 @@ from typing import Any
 
 @dataclass(frozen=True)
 class NumbaKernel:
-    """One kernel in Numba-CUDA."""
+    """A kernel in Numba-CUDA."""
 
     name: str
-    """The kernel's name in the report: `matmul numba float32`."""
+    """Name in the report: `matmul numba float32`."""
     function: Any
-    """The dispatcher that `cuda.jit` made of the Python function: its options count too."""
+    """Dispatcher returned by `cuda.jit`, with its options."""
     signature: Any
-    """Numba's types of what `prepare` passes: `void(float32[:, ::1], int32)`."""
+    """Numba signature of the launch: `void(float32[:, ::1], int32)`."""
     tuned: bool = False
-    """Whether a register that is spilled to memory is a fault."""
+    """Whether a spilled register is an error."""
     unit: str = "iteration"
-    """The work of one turn of the innermost loop: `node`, `element`."""
+    """Work of an iteration of the main loop: `node`, `element`."""
 
 
 @dataclass(frozen=True)
 class CudaKernel:
-    """One kernel in CUDA C++, compiled by NVRTC through CuPy."""
+    """A kernel in CUDA C++, compiled by NVRTC through CuPy."""
 
     name: str
-    """The kernel's name in the report: `stream cupy triad float64`."""
+    """Name in the report: `stream cupy triad float64`."""
     entry: str
-    """The `extern "C"` name of the kernel in the source."""
+    """`extern "C"` name of the kernel in the source."""
     source: str
     options: tuple[str, ...] = ()
     tuned: bool = False
     unit: str = "iteration"
     shared_bytes: int = 0
-    """Shared memory that the launch adds to what the source declares."""
+    """Dynamic shared memory of the launch in bytes."""
     capability: tuple[int, int] = (8, 0)
-    """The lowest compute capability that has what the source uses."""
+    """Lowest compute capability that supports the source."""
     exact: bool = False
-    """Whether the kernel runs on that capability alone, as code for `sm_90a` does."""
+    """Whether the kernel runs on that compute capability only, as code for `sm_90a` does."""
 
 
 DeviceKernel = NumbaKernel | CudaKernel

@@ -1,8 +1,8 @@
 """Linking of link-time code from standard input to machine code on standard output: `python -m … sm_90a`.
 
-What the assembler says of registers and memory goes to standard error. nvJitLink is given the options that Numba gives
-it on a device. It has a process of its own here: one that links dozens of kernels, as no measurement does, corrupts its
-memory sooner or later (seen in 13.5).
+The assembler's report of registers and memory goes to standard error. nvJitLink gets the same options as from Numba on
+a device. It runs in a process of its own, because a process that links dozens of kernels, as no measurement does,
+corrupts its memory sooner or later (observed in 13.5).
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from cuda.bindings import nvjitlink
 
 
 def main() -> int:
-    """Link what is read; the exit status is 1, with nvJitLink's own words, where it cannot be linked."""
+    """Link standard input; return 0, or 1 after printing nvJitLink's message if linking fails."""
     code, architecture = sys.stdin.buffer.read(), sys.argv[1]
     options = [f"-arch={architecture}", "-lto", "-Xptxas=-v"]
     handle = nvjitlink.create(len(options), options)

@@ -1,4 +1,4 @@
-"""Numba-CUDA with its toolkit and the names that newer libraries removed; all kernels import it from here."""
+"""Numba-CUDA with its toolkit and with the names that newer libraries removed; all kernels import it from here."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ simulated = bool(config.ENABLE_CUDASIM)
 
 @lru_cache(maxsize=8)
 def numba_stream(handle: int) -> Any:
-    """Return a CUDA stream handle as a Numba stream, to be given to a kernel's launch; 0 is the default stream."""
+    """Return the Numba stream of a CUDA stream handle, for a kernel's launch; 0 is the default stream."""
     return cuda.external_stream(handle) if handle else cuda.default_stream()
 
 

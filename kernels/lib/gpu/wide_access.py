@@ -1,8 +1,8 @@
-"""16 bytes of global or shared memory in one access, for Numba-CUDA kernels: what its array indexing does not give.
+"""Accesses of 16 bytes to global or shared memory for Numba-CUDA kernels.
 
 Numba reads and writes one element at a time, and NVVM may join accesses only where it can prove that they are aligned,
-which it cannot for an argument. Here the kernel's author promises it. In Numba's simulator, which runs Python,
-the same two functions copy elements.
+which it cannot for an argument. Here the caller guarantees the alignment. In Numba's simulator, which runs Python, the
+same two functions copy elements.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from llvmlite import ir
 from accelbench.kernels.lib.gpu.numba_cuda import simulated, types
 
 ACCESS_BYTES = 16
-"""The widest access of one thread."""
+"""Bytes of the widest access of a thread."""
 
 
 def lanes(dtype: Any) -> int:
-    """Return how many elements of a Numba type are in one access."""
+    """Return the elements of a Numba type in one access."""
     return ACCESS_BYTES * 8 // int(dtype.bitwidth)
 
 

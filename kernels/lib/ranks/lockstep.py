@@ -1,6 +1,6 @@
-"""Ranks that do the same at once: rank 0 says what comes next, over channels that nothing else uses.
+"""Lockstep of ranks: rank 0 sends commands that all ranks execute, over channels used for nothing else.
 
-What is timed goes through the engine that is measured; only before and after do a few bytes go through these channels.
+The timed messages go through the engine that is measured; these channels carry a few bytes before and after.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ from accelbench.profiling.records.work import Work
 from accelbench.profiling.timing.host import sample_seconds
 
 MEET_SECONDS = 60.0
-"""The time within which all ranks must have come, in seconds; their workers start together."""
+"""Seconds within which all ranks must connect; their workers start together."""
 
 
-class Over(Exception):
-    """Rank 0 has ended the point."""
+class PointEnded(Exception):
+    """Raised if rank 0 ended the point."""
 
 
 class Lockstep:
-    """A channel from rank 0 to each of the others."""
+    """Channels from rank 0 to each of the other ranks."""
 
     def __init__(self, here: World) -> None:
-        """Meet at rank 0's address; OSError where that cannot be."""
+        """Connect at rank 0's address; raise OSError if that fails."""
         self.rank, self.size = here.rank, here.size
         address = Address.parse(here.addresses[0])
         if here.rank == 0:
@@ -42,9 +42,9 @@ class Lockstep:
             self._peers = {0: connect(address, MEET_SECONDS, here.secret, rank=here.rank)}
 
     def exchange(self, value: Any) -> list[Any]:
-        """Return every rank's value, of rank 0 first; they leave here at once, within the time of a message.
+        """Return the values of all ranks, rank 0 first; all ranks return within the time of a message.
 
-        ConnectionError if a rank has ended, Over if rank 0 broke off.
+        Raise ConnectionError if a rank has ended, PointEnded if rank 0 ended the point.
         """
         if self.rank == 0:
             values = [value, *(self._receive(rank)["value"] for rank in self._peers)]
@@ -53,20 +53,20 @@ class Lockstep:
         self._send(value=value)
         message = self._receive(0)
         if "values" not in message:
-            raise Over
+            raise PointEnded
         found: list[Any] = message["values"]
         return found
 
-    def say(self, what: Any) -> None:
-        """Say, as rank 0, what comes next; the others need not be there to hear it yet."""
+    def send_command(self, what: Any) -> None:
+        """Send a command from rank 0 without waiting for the other ranks."""
         self._send(next=what)
 
-    def hear(self) -> Any:
-        """Return, as another rank, what rank 0 says next."""
+    def receive_command(self) -> Any:
+        """Return the next command of rank 0."""
         return self._receive(0)["next"]
 
     def close(self) -> None:
-        """Let the others know that this rank has ended."""
+        """Close the channels, which ends the other ranks' waiting for this one."""
         for peer in self._peers.values():
             peer.close()
 
@@ -82,52 +82,52 @@ class Lockstep:
         return message
 
 
-_MET: dict[str, Lockstep] = {}
+_CONNECTED: dict[str, Lockstep] = {}
 
 
 def lockstep(here: World) -> Lockstep:
-    """Return the channels between the ranks of this world, the same for all points that these measure."""
+    """Return the channels between the ranks of this world, which are kept for all its points."""
     place = here.model_dump_json()
-    if place not in _MET:
+    if place not in _CONNECTED:
         leave()
-        _MET[place] = Lockstep(here)
-    return _MET[place]
+        _CONNECTED[place] = Lockstep(here)
+    return _CONNECTED[place]
 
 
 def leave() -> None:
-    """Close the channels, if there are any: a rank that waits for this one is told that it has ended."""
-    while _MET:
-        _MET.popitem()[1].close()
+    """Close all channels, which ends the other ranks' waiting for this one."""
+    while _CONNECTED:
+        _CONNECTED.popitem()[1].close()
 
 
 def nothing() -> None:
-    """Do nothing, where there is nothing to do."""
+    """Do nothing."""
 
 
 @dataclass(frozen=True)
-class Part:
-    """A rank's part in what the ranks do together."""
+class RankSteps:
+    """Functions that a rank executes in lockstep with the others."""
 
     run: Callable[[int], object]
-    """Do so many executions, to their end."""
+    """Do that many executions, and wait for their end."""
     check: Callable[[], Any]
-    """Do one execution on fresh data, and return what was found, as JSON holds it."""
+    """Do one execution on fresh data, and return the result as a JSON value."""
     load: Callable[[], object] = nothing
-    """Bring back, untimed, what executions overwrite."""
+    """Restore the data that executions overwrite, untimed."""
 
 
-def together(
+def lockstep_task(
     steps: Lockstep,
-    part: Part,
+    part: RankSteps,
     judge: Callable[[list[Any]], Verification],
     work: Work,
     metrics: Callable[[float], dict[str, Metric]],
     seconds: Callable[[Sequence[float]], float] = max,
 ) -> Task:
-    """Return this rank's task, by the same call in each rank: what is asked of rank 0's, all ranks do.
+    """Return this rank's task; all ranks execute what is requested of rank 0's task.
 
-    `judge` makes the verification of what every rank found. `seconds` makes the time of a sample of every rank's own:
-    the longest unless given, since an execution has ended when it has on the last rank.
+    `judge` returns the verification of the results of all ranks. `seconds` combines the ranks' times of a sample: by
+    default the longest, since an execution ends with its last rank.
     """
 
     def one() -> None:
@@ -138,7 +138,7 @@ def together(
     def timed(loops: int) -> float:
         part.load()
         steps.exchange(None)
-        part.run(1)  # the last to hear of the exchange begins late: this execution waits for it, and is not timed
+        part.run(1)  # the last rank to leave the exchange starts late: this untimed execution waits for it
         own = sample_seconds(lambda: part.run(loops), 1) / loops
         return seconds(steps.exchange(own))
 
@@ -152,12 +152,12 @@ def together(
         return does[name](*arguments)
 
     def lead(name: str, *arguments: int) -> Any:
-        steps.say([name, *arguments])
+        steps.send_command([name, *arguments])
         return do(name, *arguments)
 
     def follow() -> None:
-        with suppress(Over):
-            while what := steps.hear():
+        with suppress(PointEnded):
+            while what := steps.receive_command():
                 do(*what)
 
     return Task(
@@ -167,5 +167,5 @@ def together(
         timer="host",
         metrics=metrics,
         sample=lambda loops: float(lead("timed", loops)),
-        together=Together(follow, finish=lambda: steps.say(None)),
+        together=Together(follow, finish=lambda: steps.send_command(None)),
     )

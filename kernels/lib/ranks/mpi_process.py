@@ -1,12 +1,11 @@
-"""The process that holds a rank's place in MPI for a whole run, and what is measured in it.
+"""The process of a rank that stays in MPI for a whole run and executes the rank's MPI points.
 
-An MPI launcher gives each process it starts one place, which can be taken and left once (MPI_Init, MPI_Finalize): a
-second worker that tried would fail. So a process is started beside the workers, of each rank, which outlives them. It
-does nothing until a worker asks it to prepare a point; the worker then has that point's task run, timed and checked
-there.
+A process can enter and leave MPI once (MPI_Init, MPI_Finalize), and a launcher expects one such process per rank, but
+each point has a worker of its own. So each rank has one more process, which outlives the workers. It is idle until a
+worker requests the preparation of a point; the point's task is then run, timed and checked in this process.
 
-The worker and this process have a channel between them, over a Unix socket in a folder of their user's: the worker asks
-by a name and its arguments, and is told what came of it. These are Python's objects, errors too, and go as pickles.
+Worker and process communicate over a Unix socket in a private folder. A request is a name with arguments, a reply is a
+result or an exception; both are pickled.
 """
 
 from __future__ import annotations
@@ -38,19 +37,19 @@ from accelbench.profiling.records.point import Point
 from accelbench.profiling.records.work import Work
 
 ADDRESS = "ACCELBENCH_MPI"
-"""The variable that tells a worker where this process listens."""
+"""Environment variable with the address of this process."""
 LAUNCHED = ("OMPI_COMM_WORLD_SIZE", "PMI_RANK", "PMI_FD", "PMIX_RANK")
-"""The variables by which an MPI launcher is known: Open MPI, the MPICH family, Slurm with an MPI plug-in, PRRTE."""
+"""Environment variables set by MPI launchers: Open MPI, the MPICH family, Slurm with an MPI plug-in, PRRTE."""
 LAUNCHED_RANKS = ("OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_NUM_TASKS")
 GREETING_SECONDS = 20.0
-"""A process that does not answer for so long is held up in MPI."""
+"""Seconds after which a process without reply is considered blocked in MPI."""
 LAST_SECONDS = 10
-"""The time in which MPI is left, in seconds; all ranks do that together."""
+"""Seconds to leave MPI, which all ranks do together."""
 
 
 @contextmanager
 def mpi_process() -> Iterator[None]:
-    """Have this rank's place in MPI held while the block runs; nothing where no MPI launcher started this rank."""
+    """Keep this rank's MPI process running during the block; do nothing if no MPI launcher started this rank."""
     if not any(name in os.environ for name in LAUNCHED) or find_spec("mpi4py") is None:
         yield
         return
@@ -80,9 +79,9 @@ def mpi_process() -> Iterator[None]:
 
 
 def in_mpi_process(module: str, point: Point) -> Task:
-    """Return the task of that module's `prepare_in_mpi(point)`, in the process that holds this rank's place in MPI.
+    """Return the task of the module's `prepare_in_mpi(point)`, executed in this rank's MPI process.
 
-    Skip where mpi4py is missing, or no MPI launcher started the ranks.
+    Skip if mpi4py is missing, or if no MPI launcher started the ranks.
     """
     if find_spec("mpi4py") is None:
         raise Skip(f"mpi4py is not installed: {install_extra('mpi')}")
@@ -125,9 +124,9 @@ def _unpacked(text: str) -> Any:
 
 
 def mpi(here: World) -> Any:
-    """Return the module `mpi4py.MPI`, with all ranks of this world in MPI; Skip where those cannot be.
+    """Return the module `mpi4py.MPI` with all ranks of this world in MPI; Skip if that is impossible.
 
-    MPI is entered at the first call, in this process: one that `mpi_process` started.
+    The first call enters MPI in this process, which `mpi_process` started.
     """
     launched = next((os.environ[name] for name in LAUNCHED_RANKS if name in os.environ), str(here.size))
     if launched != str(here.size):
@@ -151,15 +150,15 @@ def mpi(here: World) -> Any:
 
 
 class Server:
-    """The service of this process to workers: it has the task of the point that was prepared last."""
+    """Server of workers' requests, with the task of the point that was prepared last."""
 
     def __init__(self) -> None:
         self._task: Task | None = None
         self._worker: Channel | None = None
-        """The channel to the worker that had the task prepared."""
+        """Channel to the worker that requested the task."""
 
     def serve(self, worker: Channel) -> None:
-        """Do what the worker asks for; where it has ended, forget its task."""
+        """Execute the worker's requests; discard its task when it has ended."""
         for message in worker.read():
             try:
                 answer = {"returned": _packed(self._do(worker, message))}
@@ -190,7 +189,7 @@ class Server:
 
 
 def main(listener: socket.socket) -> None:
-    """Answer workers until standard input ends."""
+    """Serve workers until standard input ends."""
     server = Server()
     with DefaultSelector() as selector:
         selector.register(sys.stdin, EVENT_READ)
@@ -212,7 +211,7 @@ def main(listener: socket.socket) -> None:
 
 
 def _portable(error: Exception) -> Exception:
-    """Return the error as another process can raise it, with where it came from."""
+    """Return the error in a form that another process can raise, with its traceback as a note."""
     error.add_note(traceback.format_exc())
     try:
         pickle.loads(pickle.dumps(error))

@@ -1,4 +1,4 @@
-"""NCCL between the GPUs of ranks, one of each rank, through CuPy: what collectives and messages have in common."""
+"""NCCL communicator of ranks with one GPU each, through CuPy."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from accelbench.profiling.ranks.world import World
 
 
 def require_nccl() -> None:
-    """Skip where CuPy or NCCL is missing."""
+    """Skip if CuPy or NCCL is missing."""
     if not library("cupy.cuda.nccl").available:
         raise Skip("CuPy finds no NCCL: pip install nvidia-nccl-cu12, or nvidia-nccl-cu13 for CUDA 13")
 
 
 class Communicator:
-    """The ranks as a communicator of NCCL, over the network interface that they know each other by."""
+    """NCCL communicator of all ranks, over the network interface of the rendezvous."""
 
     def __init__(self, steps: Lockstep, here: World) -> None:
-        """Meet the other ranks; Skip where two of them have the same GPU."""
+        """Connect to the other ranks; Skip if two of them have the same GPU."""
         cupy, self.here = library("cupy"), here
         self.nccl = library("cupy.cuda.nccl")
         require_own_gpus(steps.exchange(bytes(cupy.cuda.runtime.getDeviceProperties(0)["uuid"]).hex()))
@@ -34,30 +34,30 @@ class Communicator:
         self.stream = cupy.cuda.Stream(non_blocking=True)
 
     def array(self, elements: int, dtype: Any) -> Any:
-        """Return an array in this rank's GPU, with anything in it."""
+        """Return an uninitialised array on this rank's GPU."""
         return library("cupy").empty(elements, dtype)
 
     def put(self, array: Any, begin: int, values: Any) -> None:
-        """Write host values into the array from there on."""
+        """Write host values to the array from the element `begin` on."""
         array[begin : begin + len(values)].set(values)
         self._settle()
 
     def get(self, array: Any, begin: int, end: int) -> Any:
-        """Return that part of the array, on the host."""
+        """Return the elements [begin, end) as a host array."""
         return array[begin:end].get()
 
     def copy(self, source: Any, target: Any) -> None:
-        """Copy the source to the target, which is of the same length."""
+        """Copy the source to the target, which has the same length."""
         target[...] = source
         self._settle()
 
     def _settle(self) -> None:
-        """Arrays are written on CuPy's own stream, which the communicator's does not wait for."""
+        """Wait for CuPy's stream, which writes the arrays and which the communicator's stream does not wait for."""
         library("cupy").cuda.runtime.deviceSynchronize()
 
 
 def require_own_gpus(identities: Sequence[str]) -> None:
-    """Skip where two ranks have the same GPU, which NCCL refuses."""
+    """Skip if two ranks have the same GPU, which NCCL rejects."""
     for rank, identity in enumerate(identities):
         first = identities.index(identity)
         if first != rank:

@@ -1,4 +1,4 @@
-"""Branch and bound on the flow shop by a whole GPU: every lane bounds one child at a time.
+"""Flow shop branch and bound on a whole GPU: every lane bounds a child at a time.
 
 Bound: integer instructions. A child takes about eleven per machine to bound, and some 200 more to find its parent and
 to push its own children; about one child in ten is a node, the others end here. Memory traffic, mostly the parents'

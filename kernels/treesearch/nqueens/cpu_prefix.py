@@ -1,4 +1,4 @@
-"""N-Queens on all cores: every placement of the first rows is a task, and a thread that is done takes the next one.
+"""N-Queens on all cores: every placement of the first rows is a task, and idle threads take the next one.
 
 Bound: integer instructions and mispredicted branches; no memory traffic beyond a stack of some 300 bytes in L1. All
 queens of a row are counted at once from the bits that are free, so the last row is never entered. No symmetry is used,

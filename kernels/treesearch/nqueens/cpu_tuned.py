@@ -1,4 +1,4 @@
-"""N-Queens on the CPU as fast as it goes: symmetry used once, at the borders, and no branch that cannot be predicted.
+"""Fast N-Queens on the CPU: symmetry of the borders, and no unpredictable branches.
 
 The queens of the four borders are placed first (`borders.py`), and each such placement is a task. A depth-first search
 that goes from node to node is bound by a mispredicted branch per node, some 20 cycles, because nothing tells whether

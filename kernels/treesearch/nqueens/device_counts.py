@@ -1,4 +1,4 @@
-"""The task that both GPU implementations of N-Queens share: arrays of the nodes and solutions below each task."""
+"""Task of the GPU implementations of N-Queens: arrays of the nodes and solutions below each task."""
 
 from __future__ import annotations
 

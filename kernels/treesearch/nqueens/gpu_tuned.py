@@ -1,4 +1,4 @@
-"""N-Queens on a GPU as fast as it goes: one queen of every lane per turn, and a lane that is done takes the next task.
+"""Fast N-Queens on a GPU: a queen of every lane per iteration, and idle lanes take the next task.
 
 The border queens stand already, one of each eight symmetric placements of them
 (`accelbench.kernels.treesearch.nqueens.borders`), and the CPU has placed the first inner rows too: millions of tasks,

@@ -1,4 +1,4 @@
-"""Several words at once: vector registers as values inside a Numba kernel, with the operators of one word.
+"""Vectors of words as values inside a Numba kernel, with the operators of a word.
 
 `load` and `splat` make them; `&`, `|`, `^`, `-`, `<<`, `>>` and `~` combine them lane by lane; `nonzero` tells which
 lanes are not 0, as the bits of a number; `store_chosen` writes some lanes side by side, the others not at all. That

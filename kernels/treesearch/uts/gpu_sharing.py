@@ -1,4 +1,4 @@
-"""UTS on a GPU: every lane hashes one node at a time, and blocks that run out of nodes take some from others.
+"""UTS on a GPU: every lane hashes a node at a time, and idle blocks take nodes from others.
 
 Bound: integer instructions. SHA-1 of a node takes HASH_INSTRUCTIONS, nearly all of them on a pipe that starts one for
 16 lanes per clock and scheduler at compute capability 8.0 and 9.0: hashing can use half of the issue rate, or 3.0e10

@@ -1,4 +1,4 @@
-"""The numbers that every rank gives, drawn alike by all, and so those that each must end up with: pure functions.
+"""Inputs of all ranks, from a seed that the ranks share, and the expected results of each rank.
 
 A rank's numbers are standard normal float32 of a generator of (seed, rank, piece), so that any rank can draw any part
 of any other's, and none holds more of them than a piece.
