@@ -232,7 +232,7 @@ def exit_status(run: Run, console: PlainConsole) -> int:
 
 def serve(cluster: Cluster) -> int:
     """Serve as a rank other than 0: measure the points that rank 0 sends, and return the run's exit status."""
-    from accelbench.kernels.mpi_process import mpi_process  # for runs of several ranks only
+    from accelbench.kernels.lib.ranks.mpi_process import mpi_process  # for runs of several ranks only
 
     with mpi_process():
         return serve_rank_0(cluster, collect())
@@ -244,7 +244,7 @@ def _ranks(cluster: Cluster | None, store: RunStore, console: PlainConsole) -> I
     if cluster is None:
         yield None
         return
-    from accelbench.kernels.mpi_process import mpi_process  # for runs of several ranks only
+    from accelbench.kernels.lib.ranks.mpi_process import mpi_process  # for runs of several ranks only
 
     info = store.info()
     with mpi_process(), gathered(cluster, info.environment) as ranks:

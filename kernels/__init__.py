@@ -1,4 +1,4 @@
-"""Benchmarks close to the metal: one package for each, declared in its `__init__.py`."""
+"""Benchmarks of kernels, memory and communication: a package for each, declared in its `__init__.py`."""
 
 # A program that is started in a checkout has the folder on its path under this name, too.
 if __name__ != "accelbench.kernels":

@@ -1,4 +1,4 @@
-"""`make kernels-report`: what the compilers made of every GPU kernel, without a GPU.
+"""Report of every GPU kernel's registers, memory and main loop, without a GPU (`make kernels-report`).
 
 The exit status is 1 if a kernel that is declared tuned spills registers, 0 otherwise.
 """
@@ -6,22 +6,43 @@ The exit status is 1 if a kernel that is declared tuned spills registers, 0 othe
 from __future__ import annotations
 
 import argparse
+import importlib
+import pkgutil
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import chain
+from types import ModuleType
 
 from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
-from accelbench.kernels.compilation import MachineCode, architectures, compile_kernel, device_kernels, toolchain
-from accelbench.kernels.device_code import DeviceKernel
+from accelbench.kernels.lib.gpu.arrays import device_code as fill_code
+from accelbench.kernels.lib.gpu.compilation import MachineCode, architectures, compile_kernel, toolchain
+from accelbench.kernels.lib.gpu.device_code import DeviceKernel
 
 WIDTH = 120
-"""The width of the table in characters where the output is no terminal."""
+"""Width of the table in characters if the output is no terminal."""
+
+
+def device_kernels() -> list[DeviceKernel]:
+    """Return the kernels that fill arrays, and every kernel that a `gpu_*.py` of a benchmark declares, by file name."""
+    declared = [module.device_code() for module in _gpu_modules(importlib.import_module("accelbench.kernels"))]
+    return [*fill_code(), *chain.from_iterable(declared)]
+
+
+def _gpu_modules(package: ModuleType) -> Iterator[ModuleType]:
+    for found in pkgutil.iter_modules(package.__path__, package.__name__ + "."):
+        if found.ispkg:
+            yield from _gpu_modules(importlib.import_module(found.name))
+        elif found.name.rpartition(".")[2].startswith("gpu_"):
+            module = importlib.import_module(found.name)
+            if hasattr(module, "device_code"):
+                yield module
 
 
 def main() -> int:
-    """Compile what was asked for, print the table, say what is at fault."""
+    """Compile the selected kernels and print the table; return 1 if a tuned kernel spills registers."""
     parser = argparse.ArgumentParser(prog="python -m accelbench.kernels.report", description=__doc__)
     parser.add_argument("name", nargs="*", help="only kernels whose name has all of these words in it")
     parser.add_argument("--capability", help="only this compute capability: 9.0")

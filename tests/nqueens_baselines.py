@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from accelbench.kernels.threads import compiled
+from accelbench.kernels.lib.cpu.threads import compiled
 
 ONE = np.uint32(1)
 

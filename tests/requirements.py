@@ -69,13 +69,13 @@ def has_cpus(number: int) -> bool:
 
 
 def has_cpu_feature(name: str) -> bool:
-    from accelbench.kernels.simd import features
+    from accelbench.kernels.lib.cpu.simd import features
 
     return name in features()
 
 
 def has_dot_product(dtype: str) -> bool:
-    from accelbench.kernels.dots import find_dot
+    from accelbench.kernels.lib.cpu.dot_instructions import find_dot
 
     return find_dot(dtype, matrix=False) is not None
 

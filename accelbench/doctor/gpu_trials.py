@@ -33,7 +33,7 @@ def main() -> int:
 
 def try_numba() -> str:
     """Compile a kernel with libNVVM, and launch it."""
-    from accelbench.kernels.numba_cuda import cuda
+    from accelbench.kernels.lib.gpu.numba_cuda import cuda
 
     libnvvm = find_libnvvm()
 

@@ -19,7 +19,7 @@ from accelbench.profiling.ranks.channel import Channel
 FORKS = sys.platform == "linux" and "ACCELBENCH_NO_FORK" not in os.environ
 """Whether workers are forked: the template looks into /proc, and asks prctl(2) to die with the runner. Who suspects a
 fork sets the variable, and each worker is started afresh."""
-LIBRARIES = ("cupy", "cuda.bindings.runtime", "accelbench.kernels.compiler_start")
+LIBRARIES = ("cupy", "cuda.bindings.runtime", "accelbench.kernels.lib.gpu.compiler_start")
 """The modules that GPU kernels need only when a point is prepared; none of them starts CUDA."""
 END_SECONDS = 1.0
 """The time in seconds that a killed worker is waited for before the template is asked once more."""

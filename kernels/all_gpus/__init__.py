@@ -1,4 +1,4 @@
-"""All visible GPUs at once: what a node's cards reach together, how far they are apart, and which one lags behind."""
+"""All visible GPUs at once: their total rate, the spread between them, and outliers."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from accelbench.profiling.benchmark import Task, axis, benchmark
 from accelbench.profiling.records.point import Point
 
 TIME_LIMIT_S = 1200.0
-"""Each card's answer is checked on the host; eight cards take eight times as long as one."""
+"""Each card's result is checked on the host; eight cards take eight times as long as one."""
 
 
 @benchmark(

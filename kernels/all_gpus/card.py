@@ -1,4 +1,4 @@
-"""One of several GPUs of a process: its own host thread, its own stream, its own copy of the work."""
+"""One of several GPUs of a process, with its own host thread, stream and task."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A comparison of cards by the rates at which they do the same work at the same time."""
+"""Comparison of GPUs by their rates at the same work at the same time."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ because their silicon draws different power and they are cooled differently. Tha
 median, so 5 % is more than cards usually differ. gpu-fryer fails a card at 10 % below the best.
 """
 FEWEST = 3
-"""The fewest cards among which an outlier is named: of two that differ nobody can say which one is wrong."""
+"""The fewest cards among which an outlier is named: of two that differ either may be the slow one."""
 
 
 def outliers(rates: Mapping[str, float]) -> dict[str, float]:

@@ -1,4 +1,4 @@
-"""One kind of work on every visible GPU at the same time, timed on each by its own clock.
+"""A GPU task on all visible GPUs at the same time, timed on each by its own events.
 
 All cards work through windows of half a second. In each window a card repeats the work as often as it can in that
 time, so that none ends early and leaves the others its share of the node's power and cooling. The events of CUDA on the

@@ -1,4 +1,4 @@
-"""The rate of atomic additions to memory, contended and not."""
+"""Rate of atomic additions to memory, contended and uncontended."""
 
 from __future__ import annotations
 

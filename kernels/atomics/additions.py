@@ -1,4 +1,4 @@
-"""Atomic additions whose result nobody asks for (RED), in memory and in shared memory, for Numba-CUDA kernels.
+"""Atomic additions without a return value (RED), to global and shared memory, for Numba-CUDA kernels.
 
 For float32 this names the instruction itself. Numba asks libNVVM for it by an intrinsic function that libNVVM of CUDA
 12.9 takes for compute capability 9.0 and refuses for 10.0, while CUDA 13's takes it for both. In Numba's simulator,
@@ -11,7 +11,7 @@ from typing import Any
 
 from llvmlite import ir
 
-from accelbench.kernels.numba_cuda import cuda, simulated, types
+from accelbench.kernels.lib.gpu.numba_cuda import cuda, simulated, types
 
 if simulated:
 

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numba import prange
 
-from accelbench.kernels.threads import atomic_add, compiled, parallel, thread_count
+from accelbench.kernels.lib.cpu.threads import atomic_add, compiled, parallel, thread_count
 from accelbench.profiling.benchmark import Task
 from accelbench.profiling.records.point import Point
 from accelbench.profiling.records.quality import Metric, Verification

@@ -20,8 +20,8 @@ from typing import Any
 import numpy as np
 
 from accelbench.kernels.atomics.additions import add_to_memory, add_to_shared
-from accelbench.kernels.device_code import DeviceKernel, NumbaKernel
-from accelbench.kernels.numba_cuda import cuda, float32, int32, int64, numba_stream, uint32, void
+from accelbench.kernels.lib.gpu.device_code import DeviceKernel, NumbaKernel
+from accelbench.kernels.lib.gpu.numba_cuda import cuda, float32, int32, int64, numba_stream, uint32, void
 from accelbench.profiling.benchmark import Task
 from accelbench.profiling.machine.nvidia.cuda import attribute, synchronize
 from accelbench.profiling.records.point import Point

@@ -1,7 +1,7 @@
-"""Is O the attention of Q, K and V? Its rows computed again in float64, and how far rounding alone may move them.
+"""Check of attention: rows of O recomputed in float64, and a tolerance derived from rounding.
 
-Every row is checked as long as there are few; of more, random ones of every head, the last among them, which sees every
-key. An element that is no number fails in any row.
+Few rows are all checked; of many, random rows of every head and its last one, which attends to every key. A NaN or
+infinity in any row fails.
 """
 
 from __future__ import annotations
@@ -11,13 +11,12 @@ from typing import Any
 
 import numpy as np
 
-from accelbench.kernels.matmul.accuracy import ACCUMULATION, UNIT
-from accelbench.kernels.matmul.blocks import by_all_cpus
+from accelbench.kernels.lib.formats import ACCUMULATION, UNIT_ROUNDOFF, by_all_cpus
 from accelbench.profiling.records.quality import Verification
 from accelbench.profiling.timing.verification import relative_error, verify_close
 
 CHECKED = 1 << 28
-"""The most scores that are computed again: 10 to 20 GFLOP in float64 for heads of 64 or 128."""
+"""Maximum number of recomputed scores: 10 to 20 GFLOP in float64 for heads of 64 or 128."""
 AT_ONCE = 1 << 20
 """Scores that a thread holds in float64 at a time: 8 MiB."""
 SAFETY = 4.0
@@ -38,7 +37,7 @@ def tolerance(dtype: str, sequence: int, head: int, largest_score: float) -> flo
     little beside that.
     """
     unit = ACCUMULATION.get(dtype, 2.0**-23)
-    rounded = 0.0 if dtype in ACCUMULATION else 2 * UNIT[dtype]
+    rounded = 0.0 if dtype in ACCUMULATION else 2 * UNIT_ROUNDOFF[dtype]
     scores = 2 * ((SAFETY * math.sqrt(head) + 2) * largest_score + 2 * largest_score + 4)
     return rounded + unit * (scores + 2 * SAFETY * math.sqrt(sequence) + RESCALED + 8)
 

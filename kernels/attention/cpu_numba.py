@@ -1,14 +1,14 @@
-"""Attention on all cores without ever writing the scores out: online softmax over blocks of keys.
+"""Attention on all cores by online softmax over blocks of keys; scores stay in the caches.
 
 Dao et al., "FlashAttention", 2022, and Milakov and Gimelshein, "Online normalizer calculation for softmax", 2018.
 Bound: the operations of both products in the FMA units.
 
-A thread takes as many queries as a tile of the matrix product is wide (`accelbench.kernels.tile.multiply_tile`), and
-works on the transposes: scores Sᵀ = K·Qᵀ and output Oᵀ += Vᵀ·Pᵀ. So queries lie in the lanes of vectors, maximum and
-sum over the keys need no exchange between lanes, and the weights Pᵀ lie as the second product reads them. K and V are
-copied once into the order in which the inner kernel reads its left operand, for all queries of the head. The scores of
-a block begin as the mask, to which the product is added. Keys behind the last query of a tile are left out; those
-between its own queries are computed and masked.
+A thread takes as many queries as a tile of the matrix product is wide (`fma_microkernel.multiply_tile`), and works on
+the transposes: scores Sᵀ = K·Qᵀ and output Oᵀ += Vᵀ·Pᵀ. So queries lie in the lanes of vectors, maximum and sum over
+the keys need no exchange between lanes, and the weights Pᵀ lie as the second product reads them. K and V are copied
+once into the order in which the inner kernel reads its left operand, for all queries of the head. The scores of a block
+begin as the mask, to which the product is added. Keys behind the last query of a tile are left out; those between its
+own queries are computed and masked.
 
 Measured share of the bound with 12 heads, causal, in float32, on two cores of a shared AMD virtual machine with
 AVX-512, in turns with `peak-arith`: 0.49 for 512 queries and heads of 64, 0.64 for heads of 128; 0.55 and 0.65 to 0.73
@@ -26,11 +26,11 @@ from numba import prange
 
 from accelbench.kernels.attention.cpu_task import cpu_task
 from accelbench.kernels.attention.shape import Attention
-from accelbench.kernels.matmul.cpu_numba import even
-from accelbench.kernels.simd import fma, lanes_of, load, splat, store, tile_columns, tile_rows, tile_shape
-from accelbench.kernels.threads import compiled, parallel, take_next, thread_count
-from accelbench.kernels.tile import multiply_tile
-from accelbench.kernels.vector_math import exponential, larger
+from accelbench.kernels.lib.cpu.arrays import even
+from accelbench.kernels.lib.cpu.fma_microkernel import multiply_tile
+from accelbench.kernels.lib.cpu.simd import fma, lanes_of, load, splat, store, tile_columns, tile_rows, tile_shape
+from accelbench.kernels.lib.cpu.threads import compiled, parallel, take_next, thread_count
+from accelbench.kernels.lib.cpu.vector_math import exponential, larger
 from accelbench.profiling.benchmark import Task
 from accelbench.profiling.records.point import Point
 

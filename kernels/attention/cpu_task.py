@@ -1,4 +1,4 @@
-"""The task that the CPU implementations of attention share: random Q, K and V, and the check of O."""
+"""Task of the CPU implementations of attention: random Q, K and V, and the check of O."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 
 from accelbench.kernels.attention.accuracy import verify_attention
 from accelbench.kernels.attention.shape import Attention
-from accelbench.kernels.stream.cpu_numba import spread
+from accelbench.kernels.lib.cpu.arrays import spread
 from accelbench.profiling.benchmark import Task
 from accelbench.profiling.machine.free_memory import require_memory
 from accelbench.profiling.records.point import Point
@@ -20,10 +20,10 @@ Attend = Callable[[Any, Any, Any, Any], object]
 
 
 def cpu_task(point: Point, attender: Callable[[Attention, Any], Attend], copies: Callable[[Attention], int]) -> Task:
-    """Return the task of what `attender(attention, dtype)` makes on random normal Q, K and V.
+    """Return the task of `attender(attention, dtype)`, which returns an `Attend`, on random normal Q, K and V.
 
-    `copies(attention)` are the elements that it keeps beside them. Skip where all would take more than half of the
-    available memory.
+    `copies(attention)` is the number of additional elements that it allocates. Skip if all arrays need more than half
+    of the available memory.
     """
     size, dtype = Attention.of(point), np.dtype(str(point["dtype"]))
     elements = size.heads * size.sequence * size.head

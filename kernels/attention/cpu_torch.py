@@ -1,4 +1,4 @@
-"""Attention by PyTorch's fused kernel for CPUs, `scaled_dot_product_attention`: what a framework's user gets.
+"""Attention by PyTorch's fused kernel for CPUs, `scaled_dot_product_attention`: the default of its users.
 
 Bound: the products' operations in the FMA units. Its result is new memory each time, from where it is copied into O: a
 pass over O for n passes over Q. How our own compares with it is in docs/measured.md.
@@ -11,7 +11,7 @@ from typing import Any
 
 from accelbench.kernels.attention.cpu_task import Attend, cpu_task
 from accelbench.kernels.attention.shape import Attention
-from accelbench.kernels.pytorch import pytorch
+from accelbench.kernels.lib.pytorch import pytorch
 from accelbench.profiling.benchmark import Task
 from accelbench.profiling.records.point import Point
 

@@ -25,15 +25,15 @@ from pathlib import Path
 import numpy as np
 
 from accelbench.kernels.attention.gpu_task import AttentionOperands, gpu_task
-from accelbench.kernels.device_code import CudaKernel, DeviceKernel
-from accelbench.kernels.matmul import gpu_parts
+from accelbench.kernels.lib.gpu.device_code import CudaKernel, DeviceKernel
+from accelbench.kernels.lib.gpu.tensor_cores import HALF, OPTIONS, WARP
 from accelbench.profiling.benchmark import Skip, Task
 from accelbench.profiling.machine.nvidia.cuda import cupy_stream, library, require_compute_capability
 from accelbench.profiling.records.point import Point
 
 CAPABILITY = (8, 0)
 ENTRY = "attention_mma"
-SOURCE = gpu_parts.HALF + gpu_parts.WARP + Path(__file__).with_name("mma.cu").read_text(encoding="utf-8")
+SOURCE = HALF + WARP + Path(__file__).with_name("mma.cu").read_text(encoding="utf-8")
 HEADS = (64, 128)
 """The dimensions of a head that the kernel is compiled for."""
 QUERIES, THREADS = 128, 128
@@ -52,7 +52,7 @@ def shared_bytes(head: int) -> int:
 
 def options(dtype: str, head: int) -> tuple[str, ...]:
     """Return the compiler's options for a type and a dimension of a head."""
-    return (*gpu_parts.OPTIONS[dtype], f"-DHEAD={head}")
+    return (*OPTIONS[dtype], f"-DHEAD={head}")
 
 
 def prepare(point: Point) -> Task:
@@ -94,6 +94,6 @@ def device_code() -> list[DeviceKernel]:
             shared_bytes=shared_bytes(head),
             capability=CAPABILITY,
         )
-        for dtype in gpu_parts.OPTIONS
+        for dtype in OPTIONS
         for head in HEADS
     ]

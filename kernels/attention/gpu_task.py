@@ -1,4 +1,4 @@
-"""The task that the GPU implementations of attention share: Q, K and V on the device, and the check of O."""
+"""Task of the GPU implementations of attention: Q, K and V on the device, and the check of O."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 from accelbench.kernels.attention.accuracy import verify_attention
 from accelbench.kernels.attention.shape import Attention
-from accelbench.kernels.matmul.formats import FORMATS, draw, from_storage, poison_byte
+from accelbench.kernels.lib.formats import FORMATS, draw, from_storage, poison_byte
 from accelbench.profiling.benchmark import Task
 from accelbench.profiling.machine.nvidia.cuda import library, require_device_memory, synchronize
 from accelbench.profiling.records.point import Point
@@ -33,11 +33,11 @@ def gpu_task(
     beside: Callable[[Attention], int] = lambda _: 0,
     read: Callable[[Any], Any] | None = None,
 ) -> Task:
-    """Return the task of the attention of random normal Q, K and V by what `bind` returns, `run(stream)`.
+    """Return the task of the attention of random normal Q, K and V by `run(stream)`, which `bind` returns.
 
-    `beside(size)` are the bytes that it keeps beside them. Skip where all would take more than half of the free device
-    memory. Units that the device may lack are for the caller to require before this allocates. Where `run` leaves O
-    alone and returns a result of its own, `read` copies that to the host, as it is stored.
+    `beside(size)` is the number of additional bytes. Skip if all arrays need more than half of the free device memory.
+    The caller requires units that the device may lack before this call allocates. If `run` returns an array of its own
+    instead of writing O, `read` copies the array to the host in storage form.
     """
     cupy = library("cupy")
     size, dtype = Attention.of(point), str(point["dtype"])

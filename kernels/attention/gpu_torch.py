@@ -1,4 +1,4 @@
-"""Attention by PyTorch's fused kernels for GPUs, `scaled_dot_product_attention`: what a framework's user gets.
+"""Attention by PyTorch's fused kernels for GPUs, `scaled_dot_product_attention`: the default of its users.
 
 PyTorch takes cuDNN's or FlashAttention's kernel, whichever it prefers on the card. Bound: the tensor cores' operations.
 Its result is new memory each time, which is checked where it lies. Not measured yet on a GPU.
@@ -12,8 +12,8 @@ from typing import Any
 
 from accelbench.kernels.attention.gpu_task import AttentionOperands, gpu_task
 from accelbench.kernels.attention.shape import Attention
-from accelbench.kernels.matmul.formats import FORMATS
-from accelbench.kernels.pytorch import pytorch
+from accelbench.kernels.lib.formats import FORMATS
+from accelbench.kernels.lib.pytorch import pytorch
 from accelbench.profiling.benchmark import Skip, Task
 from accelbench.profiling.machine.nvidia.cuda import require_compute_capability
 from accelbench.profiling.records.point import Point

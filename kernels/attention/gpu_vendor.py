@@ -14,7 +14,7 @@ import numpy as np
 
 from accelbench.kernels.attention.gpu_task import AttentionOperands, gpu_task
 from accelbench.kernels.attention.shape import Attention
-from accelbench.kernels.matmul.gpu_vendor import ARITHMETIC, CUBLAS_GEMM_DEFAULT, CUBLAS_OP_N
+from accelbench.kernels.lib.gpu.cublas import ARITHMETIC, CUBLAS_GEMM_DEFAULT, CUBLAS_OP_N
 from accelbench.profiling.benchmark import Skip, Task
 from accelbench.profiling.machine.nvidia.cuda import cupy_stream, library, require_compute_capability
 from accelbench.profiling.records.point import Point

@@ -1,4 +1,4 @@
-"""The sizes of an attention, its operations and its bytes."""
+"""Sizes, operations and bytes of an attention."""
 
 from __future__ import annotations
 

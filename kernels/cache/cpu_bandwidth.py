@@ -1,4 +1,4 @@
-"""Reading, writing or copying a working set again and again, by the widest vectors: `cpu_operations.py` has the loops.
+"""Repeated reading, writing or copying of a working set by the widest vectors; the loops are in `cpu_operations`.
 
 Bound: the load and store ports, then the path from the cache level that holds the set. The memory lies on huge pages
 where the kernel grants them; the share is reported. Stores are ordinary ones, so that beyond the caches a line is read
@@ -15,10 +15,10 @@ from __future__ import annotations
 import numpy as np
 
 from accelbench.kernels.cache.cpu_operations import OPERATIONS, CacheOperation
-from accelbench.kernels.cache.pages import huge_empty, huge_share
-from accelbench.kernels.peak_arith.cpu_fma import observed_clock
-from accelbench.kernels.stream.cpu_numba import touch
-from accelbench.kernels.threads import thread_count
+from accelbench.kernels.lib.cpu.arrays import touch
+from accelbench.kernels.lib.cpu.clock import observed_clock
+from accelbench.kernels.lib.cpu.huge_pages import huge_empty, huge_share
+from accelbench.kernels.lib.cpu.threads import thread_count
 from accelbench.profiling.benchmark import Task
 from accelbench.profiling.machine.free_memory import require_memory
 from accelbench.profiling.records.point import Point

@@ -1,4 +1,4 @@
-"""A chase of pointers on one core: each access needs the address that the access before it has read.
+"""Pointer chase on one core: each access needs the address that the previous access has read.
 
 Bound: the latency of whatever level holds the working set. There is one pointer per cache line, and the lines follow
 one another in a random order that is a single cycle, so no prefetcher can tell the next one. The memory lies on huge
@@ -12,72 +12,16 @@ ones; 24 and 512 KiB: the same on both.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
 import numpy as np
-from llvmlite import ir
-from numba import types
-from numba.extending import intrinsic
 
-from accelbench.kernels.cache.cycle import Cycle
-from accelbench.kernels.cache.pages import EMPTY, huge_share
-from accelbench.kernels.peak_arith.cpu_fma import observed_clock
-from accelbench.kernels.threads import compiled
+from accelbench.kernels.lib.cpu.clock import observed_clock
+from accelbench.kernels.lib.cpu.huge_pages import EMPTY, huge_share
+from accelbench.kernels.lib.cpu.pointer_chase import LINE, STEPS, Chaser
 from accelbench.profiling.benchmark import Task
 from accelbench.profiling.machine.free_memory import require_memory
 from accelbench.profiling.records.point import Point
-from accelbench.profiling.records.quality import Metric, Verification
+from accelbench.profiling.records.quality import Metric
 from accelbench.profiling.records.work import Work
-
-LINE = 64
-"""Bytes from one pointer to the next: a cache line of x86-64 and of most Arm cores."""
-STEPS = 1 << 18
-"""Accesses of one execution: 0.3 ms in L1, 30 ms in memory. The next execution goes on where this one ended."""
-
-
-@intrinsic
-def read_pointer(typing: Any, address: Any) -> Any:
-    """Return the pointer that is stored at that address: one load, and no arithmetic before it."""
-    if address != types.uint64:
-        return None
-
-    def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        return builder.load(builder.inttoptr(arguments[0], ir.IntType(64).as_pointer()))
-
-    return types.uint64(types.uint64), codegen
-
-
-@compiled
-def chase(address: Any, steps: int) -> Any:
-    """Return the address at which one arrives after that many steps."""
-    for _ in range(steps):
-        address = read_pointer(address)
-    return address
-
-
-class Chaser:
-    """A chase along a random cycle through the lines of an array of pointers; each run goes on where the last ended."""
-
-    def __init__(self, pointers: Any, rng: np.random.Generator) -> None:
-        self.pointers = pointers
-        self.cycle = Cycle(pointers.ctypes.data, pointers.nbytes // LINE, LINE, rng)
-        self.draw()
-
-    def draw(self) -> None:
-        """Draw another cycle, and go back to its first line."""
-        self.cycle.draw(self.pointers)
-        self.position = np.uint64(self.cycle.after(0))
-
-    def run(self) -> None:
-        """Follow STEPS pointers."""
-        self.position = np.uint64(chase(self.position, STEPS))
-
-    def verify(self, run: Callable[[], None]) -> Verification:
-        """Check where `run`, which calls this one's `run` once, comes to on a fresh cycle."""
-        self.draw()
-        run()
-        return self.cycle.verify(STEPS, int(self.position))
 
 
 def prepare(point: Point) -> Task:

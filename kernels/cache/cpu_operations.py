@@ -1,4 +1,4 @@
-"""What cache-bandwidth does with each core's working set: reads it, writes it, or copies its first half to its second.
+"""Operations of cache-bandwidth on each core's working set: read, write, or copy the first half to the second.
 
 Every operation moves each byte of the set once in a pass, by whole vectors and ordinary loads and stores, eight in a
 row. Each pass of writing and copying adds one to what the pass before has written: the addition takes the place of a
@@ -13,13 +13,11 @@ from typing import Any, Protocol
 import numpy as np
 from numba import prange
 
-from accelbench.kernels.reduce.vectors import sum_vectors
-from accelbench.kernels.simd import fma, lanes_of, load, splat, store
-from accelbench.kernels.threads import compiled, parallel
+from accelbench.kernels.lib.cpu.simd import fma, lanes_of, load, splat, store
+from accelbench.kernels.lib.cpu.sums import sum_vectors
+from accelbench.kernels.lib.cpu.threads import compiled, parallel
+from accelbench.kernels.lib.exact import LARGEST, draw
 from accelbench.profiling.records.quality import Verification
-
-LARGEST = 15
-"""Whole numbers up to this: their sums are exact in float64, whatever their order."""
 
 
 @compiled
@@ -78,22 +76,17 @@ def copy_on_all(arrays: Any, value: Any, passes: int) -> None:
         copy_vectors(arrays[thread], value, passes)
 
 
-def whole_numbers(rng: np.random.Generator, array: Any) -> None:
-    """Fill an array with random whole numbers of at most LARGEST."""
-    array[:] = rng.integers(-LARGEST, LARGEST, array.shape, np.int8, endpoint=True)
-
-
 class CacheOperation(Protocol):
-    """What is done with the rows of an array, one for each core."""
+    """An operation on the rows of an array, one row for each core."""
 
     def draw(self, rng: np.random.Generator) -> None:
-        """Draw fresh numbers, and spoil what is to be written."""
+        """Draw fresh inputs, and poison the outputs."""
 
     def run(self, passes: int) -> None:
         """Move every byte of each row `passes` times."""
 
     def verify(self, passes: int) -> Verification:
-        """Check what one `run` since the last `draw` has left."""
+        """Check the result of one `run` since the last `draw`."""
 
 
 class Read:
@@ -104,7 +97,7 @@ class Read:
 
     def draw(self, rng: np.random.Generator) -> None:
         for row in self.arrays:
-            whole_numbers(rng, row)
+            draw(rng, row)
         self.sums.fill(np.nan)
 
     def run(self, passes: int) -> None:
@@ -154,7 +147,7 @@ class Copy:
     def draw(self, rng: np.random.Generator) -> None:
         self.value = float(rng.integers(1, LARGEST, endpoint=True))
         for row in self.arrays:
-            whole_numbers(rng, row[: self.half])
+            draw(rng, row[: self.half])
             row[self.half :] = np.nan
 
     def run(self, passes: int) -> None:

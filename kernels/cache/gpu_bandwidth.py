@@ -1,4 +1,4 @@
-"""Reading one working set by all multiprocessors again and again, 16 bytes per load.
+"""Repeated reading of one working set by all multiprocessors, 16 bytes per load.
 
 Bound: L1, 128 bytes per clock and multiprocessor, while the set fits into the L1 of each; then L2, which serves the
 same set to all; then device memory. Every block (one per multiprocessor) reads the whole set, each from a place of
@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from accelbench.kernels.device_code import CudaKernel, DeviceKernel
+from accelbench.kernels.lib.gpu.device_code import CudaKernel, DeviceKernel
 from accelbench.profiling.benchmark import Skip, Task
 from accelbench.profiling.machine.nvidia.cuda import attribute, cupy_stream, library, require_device_memory, synchronize
 from accelbench.profiling.records.point import Point

@@ -1,4 +1,4 @@
-"""A chase of pointers by one thread: each access needs the address that the access before it has read.
+"""Pointer chase by one thread: each access needs the address that the previous access has read.
 
 Bound: the latency of whatever level holds the working set, L1 of one multiprocessor, L2 or device memory; from some
 tens of MiB on, misses of the address translation are part of it. There is one pointer per cache line of 128 bytes, and
@@ -27,8 +27,8 @@ from typing import Any
 
 import numpy as np
 
-from accelbench.kernels.cache.cycle import Cycle
-from accelbench.kernels.device_code import CudaKernel, DeviceKernel
+from accelbench.kernels.lib.cpu.pointer_chase import Cycle
+from accelbench.kernels.lib.gpu.device_code import CudaKernel, DeviceKernel
 from accelbench.profiling.benchmark import Task
 from accelbench.profiling.machine.nvidia.cuda import attribute, cupy_stream, library, require_device_memory, synchronize
 from accelbench.profiling.records.point import Point

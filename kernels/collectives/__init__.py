@@ -1,4 +1,4 @@
-"""Exchanges of data between processes, which training on several devices is made of."""
+"""Collective operations between processes, as used by distributed training."""
 
 from __future__ import annotations
 

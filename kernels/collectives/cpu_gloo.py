@@ -1,4 +1,4 @@
-"""Collectives by gloo, which PyTorch trains with on CPUs, through `torch.distributed`.
+"""Collectives by gloo, PyTorch's backend for CPUs, through `torch.distributed`.
 
 Bound: the link between the ranks; on one host that is TCP over the loopback device, so the kernel's copies.
 
@@ -15,8 +15,8 @@ from types import ModuleType
 from typing import Any
 
 from accelbench.kernels.collectives.task import HostArrays, Run, make_task, require_host_memory
-from accelbench.kernels.lockstep import Lockstep, lockstep
-from accelbench.kernels.pytorch import pytorch
+from accelbench.kernels.lib.pytorch import pytorch
+from accelbench.kernels.lib.ranks.lockstep import Lockstep, lockstep
 from accelbench.profiling.benchmark import Skip, Task
 from accelbench.profiling.ranks.channel import Address
 from accelbench.profiling.ranks.rendezvous import listen

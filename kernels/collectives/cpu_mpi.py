@@ -8,8 +8,8 @@ from __future__ import annotations
 from typing import Any
 
 from accelbench.kernels.collectives.task import HostArrays, Run, make_task, require_host_memory
-from accelbench.kernels.lockstep import lockstep
-from accelbench.kernels.mpi_process import in_mpi_process, mpi
+from accelbench.kernels.lib.ranks.lockstep import lockstep
+from accelbench.kernels.lib.ranks.mpi_process import in_mpi_process, mpi
 from accelbench.profiling.benchmark import Task
 from accelbench.profiling.ranks.world import world
 from accelbench.profiling.records.point import Point

@@ -1,4 +1,4 @@
-"""Collectives by NCCL between GPUs, one of each rank, through CuPy.
+"""Collectives by NCCL between the GPUs of ranks with one GPU each, through CuPy.
 
 Bound: the links between the GPUs (NVLink, PCIe, the network), by the bus bandwidth. Not measured yet on GPUs.
 """
@@ -12,9 +12,9 @@ import numpy as np
 
 from accelbench.kernels.collectives.messages import message
 from accelbench.kernels.collectives.task import BUFFERS, Run, make_task
-from accelbench.kernels.device_code import DeviceKernel
-from accelbench.kernels.lockstep import Lockstep, lockstep
-from accelbench.kernels.nccl import Communicator, require_nccl
+from accelbench.kernels.lib.gpu.device_code import DeviceKernel
+from accelbench.kernels.lib.ranks.lockstep import Lockstep, lockstep
+from accelbench.kernels.lib.ranks.nccl import Communicator, require_nccl
 from accelbench.profiling.benchmark import Task
 from accelbench.profiling.machine.nvidia.cuda import require_device_memory
 from accelbench.profiling.ranks.world import world

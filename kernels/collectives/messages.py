@@ -1,4 +1,4 @@
-"""The size of a message on each rank, and the share of it that a link carries: pure functions."""
+"""Size of a message on each rank, and the share of it that a link carries."""
 
 from __future__ import annotations
 

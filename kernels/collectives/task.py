@@ -1,4 +1,4 @@
-"""The task that all implementations of collectives share: buffers, what is timed, the check of each rank's part."""
+"""Task of the implementations of collectives: buffers, timed operation, and the check of each rank's result."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from accelbench.kernels.collectives.answers import PIECE, error, numbers, tolerance
 from accelbench.kernels.collectives.messages import bus_factor, message
-from accelbench.kernels.lockstep import Lockstep, RankExecution, together
+from accelbench.kernels.collectives.reference import PIECE, error, numbers, tolerance
+from accelbench.kernels.lib.ranks.lockstep import Lockstep, RankSteps, lockstep_task
 from accelbench.profiling.benchmark import Task
 from accelbench.profiling.machine.free_memory import require_memory
 from accelbench.profiling.ranks.world import World
@@ -130,7 +130,7 @@ def make_task(point: Point, engine: Engine, steps: Lockstep, here: World) -> Tas
     limit = tolerance(op, ranks)
     added_up = sizes.bytes if op == "all-reduce" and engine.trains else None
     work = Work(bytes=sizes.bytes, all_reduced=added_up)
-    return together(steps, RankExecution(run, check, load), lambda errors: judge(errors, op, limit), work, metrics)
+    return lockstep_task(steps, RankSteps(run, check, load), lambda errors: judge(errors, op, limit), work, metrics)
 
 
 def judge(errors: list[float], op: str, limit: float) -> Verification:

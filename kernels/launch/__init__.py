@@ -1,4 +1,4 @@
-"""Kernel-launch latency: what a framework pays for each kernel before any of its work is done."""
+"""Kernel-launch latency: the fixed cost of each kernel of a framework."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The task of both implementations of launch: one execution, and the check that it launches as often as it says."""
+"""Task of the implementations of launch: one execution, and the check of its number of launches."""
 
 from __future__ import annotations
 

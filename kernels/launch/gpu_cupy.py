@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from accelbench.kernels.device_code import CudaKernel, DeviceKernel
 from accelbench.kernels.launch.counting import Kernels, Launch, make_task
+from accelbench.kernels.lib.gpu.device_code import CudaKernel, DeviceKernel
 from accelbench.profiling.benchmark import Task
 from accelbench.profiling.machine.nvidia.cuda import library, synchronize
 from accelbench.profiling.records.point import Point

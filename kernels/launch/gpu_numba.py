@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from accelbench.kernels.device_code import DeviceKernel, NumbaKernel
 from accelbench.kernels.launch.counting import Kernels, Launch, make_task
-from accelbench.kernels.numba_cuda import cuda, int64, numba_stream, void
+from accelbench.kernels.lib.gpu.device_code import DeviceKernel, NumbaKernel
+from accelbench.kernels.lib.gpu.numba_cuda import cuda, int64, numba_stream, void
 from accelbench.profiling.benchmark import Task
 from accelbench.profiling.machine.nvidia.cuda import synchronize
 from accelbench.profiling.records.point import Point

@@ -1,4 +1,4 @@
-"""Products of matrices: what the vendor's library reaches, and what our own kernels reach beside it."""
+"""Matrix products, by the vendor's library and by our own kernels."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ ONLY: Only = {
         "dots": {"dtype": ("bfloat16", "int8")},
     }
 }
-"""The types that our own kernels multiply; the vendor's library multiplies all."""
+"""Types of our own kernels; the vendor's library has all types."""
 
 
 NARROW_TYPES: Only = {"dtype": {dtype: {"device": ("gpu",)} for dtype in ("tf32", "float16", "fp8")}}
-"""The types that only GPUs multiply. bfloat16 and int8 may be asked for on a CPU, which measures neither by default."""
+"""Types of GPUs only. bfloat16 and int8 are available on CPUs, but not measured there by default."""
 
 
 @benchmark(

@@ -1,8 +1,8 @@
-"""Is C the product of A and B? Freivalds' check row by row, and how far rounding alone may move its answer.
+"""Check of a matrix product: Freivalds' algorithm row by row, and a tolerance derived from rounding.
 
 Freivalds (1979): for a random matrix X of a few columns, C·X = A·(B·X) for every X only if C = A·B. It reads every
 element of C at O(n²) cost. Row i of the residual (C − A·B)·X has the expected norm ‖cᵢ − aᵢB‖·√(columns of X), so each
-row of C answers for itself: a fault in a few elements is not lost among the others.
+row of C is checked by itself: an error in a few elements is not hidden by the others.
 
 Floating-point types are checked in float64 with normal X, against the rounding derived in `tolerance`. int8 products
 are checked with whole numbers, small enough that float64 computes every sum exactly, and must agree exactly.
@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from accelbench.kernels.matmul.blocks import by_all_cpus
+from accelbench.kernels.lib.formats import ACCUMULATION, UNIT_ROUNDOFF, by_all_cpus
 from accelbench.profiling.records.quality import Verification
 
 PROBES = 4
@@ -24,12 +24,7 @@ AT_ONCE = 1 << 16
 SAFETY = 4.0
 """The tolerance in expected errors: random rounding stays below it in the worst of all rows, whose estimate from four
 probes is 2 to 3 times its expectation; a lower precision, a missing block or a few wrong elements of a row do not."""
-UNIT = {"float64": 2.0**-53, "float32": 2.0**-24, "tf32": 2.0**-11, "float16": 2.0**-11, "bfloat16": 2.0**-8}
-"""Unit roundoff: half the distance from 1 to the next number."""
-ACCUMULATION = {"float64": UNIT["float64"], "float32": UNIT["float32"], "fp8": 2.0**-13}
-"""Rounding of a partial sum. All narrow types accumulate in float32, where tensor cores may truncate: 2⁻²³. Those of
-Hopper keep 13 bits behind the point of what they add up of fp8 (DeepSeek-V3 Technical Report, 2024, section 3.3.2)."""
-OUTPUT = {"tf32": UNIT["float32"], "fp8": UNIT["bfloat16"]}
+OUTPUT = {"tf32": UNIT_ROUNDOFF["float32"], "fp8": UNIT_ROUNDOFF["bfloat16"]}
 """Rounding of C itself where it is not of A's and B's type."""
 SMALLEST_NORMAL = {"float16": 2.0**-14}
 """The smallest normal number of the type of C, where a product may well be smaller."""
@@ -46,14 +41,14 @@ def tolerance(dtype: str, k: int) -> float:
     every product, and so to their sum. A and B of float16, bfloat16 and fp8 are what was rounded: they count as exact.
     """
     accumulation = ACCUMULATION.get(dtype, 2.0**-23)
-    inputs = math.sqrt(2) * UNIT["tf32"] if dtype == "tf32" else 0.0
-    output = OUTPUT[dtype] if dtype in OUTPUT else UNIT[dtype]
+    inputs = math.sqrt(2) * UNIT_ROUNDOFF["tf32"] if dtype == "tf32" else 0.0
+    output = OUTPUT[dtype] if dtype in OUTPUT else UNIT_ROUNDOFF[dtype]
     return SAFETY * (inputs + output + accumulation * math.sqrt(k / 2))
 
 
 def _reference_error(k: int, n: int) -> float:
     """Return the error of float64 in checking: two sums of n terms, one of k. It shows where C is float64 itself."""
-    return SAFETY * UNIT["float64"] * (2 * math.sqrt(n / 2) + math.sqrt(k / 2))
+    return SAFETY * UNIT_ROUNDOFF["float64"] * (2 * math.sqrt(n / 2) + math.sqrt(k / 2))
 
 
 def verify_product(a: Any, b: Any, c: Any, dtype: str, rng: np.random.Generator) -> Verification:

@@ -1,4 +1,4 @@
-"""The second kernel of a product that is split along k, for Numba-CUDA: it adds up the parts, as `split` describes.
+"""Second kernel of split-K for Numba-CUDA: addition of the parts, as `split` describes.
 
 Bound: device memory, or L2 where the parts have just been written; every sum is read once.
 """
@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
+from accelbench.kernels.lib.gpu.numba_cuda import cuda
+from accelbench.kernels.lib.gpu.wide_access import ACCESS_BYTES, lanes, load_wide, store_wide
 from accelbench.kernels.matmul.split import ADDERS, WARP
-from accelbench.kernels.numba_cuda import cuda
-from accelbench.kernels.wide_access import ACCESS_BYTES, lanes, load_wide, store_wide
 
 
 def define_adding(real: Any) -> Callable[..., None]:

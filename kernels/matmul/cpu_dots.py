@@ -30,16 +30,24 @@ from typing import Any
 import numpy as np
 from numba import prange
 
-from accelbench.kernels.caches import cache_bytes
-from accelbench.kernels.dot_tile import WORD_BYTES, dot_columns, dot_rows, dot_tile, multiply_dot_tile, pack_words
-from accelbench.kernels.dots import find_dot
-from accelbench.kernels.matmul.cpu_numba import BLOCKS_PER_THREAD, copy_part, even, panel_depth, whole_lines
-from accelbench.kernels.matmul.formats import FORMATS
+from accelbench.kernels.lib.cpu.arrays import even
+from accelbench.kernels.lib.cpu.caches import cache_bytes
+from accelbench.kernels.lib.cpu.dot_instructions import find_dot
+from accelbench.kernels.lib.cpu.dot_microkernel import (
+    WORD_BYTES,
+    dot_columns,
+    dot_rows,
+    dot_tile,
+    multiply_dot_tile,
+    pack_words,
+)
+from accelbench.kernels.lib.cpu.simd import lanes
+from accelbench.kernels.lib.cpu.threads import compiled, parallel, take_next, thread_count
+from accelbench.kernels.lib.formats import FORMATS
+from accelbench.kernels.matmul.cpu_numba import BLOCKS_PER_THREAD, copy_part, panel_depth, whole_lines
 from accelbench.kernels.matmul.narrow_task import narrow_task
 from accelbench.kernels.matmul.packing import pack_a
 from accelbench.kernels.matmul.shapes import Product
-from accelbench.kernels.simd import lanes
-from accelbench.kernels.threads import compiled, parallel, take_next, thread_count
 from accelbench.profiling.benchmark import Skip, Task
 from accelbench.profiling.records.point import Point
 
@@ -186,7 +194,7 @@ class DotMultiplier:
         )
 
     def __call__(self, a: Any, b: Any, c: Any) -> None:
-        """Compute C = A·B for contiguous arrays as `accelbench.kernels.matmul.formats` stores them."""
+        """Compute C = A·B for contiguous arrays as `accelbench.kernels.lib.formats` stores them."""
         a, b = (x.reshape(-1).view(self.numbers) for x in (a, b))
         multiply_all(a, b, c.reshape(-1), *self.arguments)
 

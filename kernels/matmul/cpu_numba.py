@@ -1,7 +1,7 @@
 """C = A·B by our own blocked Numba kernel on all cores (Goto and van de Geijn, "Anatomy of high-performance matrix
 multiplication", ACM TOMS 34(3), 2008).
 
-Bound: 2·m·n·k floating-point operations by the FMA units. The inner kernel (`accelbench.kernels.tile.multiply_tile`)
+Bound: 2·m·n·k floating-point operations by the FMA units. The inner kernel (`fma_microkernel.multiply_tile`)
 keeps an MR×NR tile of C in vector registers; what remains is to have its operands always near:
 
 - a panel of B, kc×NR, and the tile's panel of A, MR×kc, stream from L2: kc·NR·itemsize ≤ L2/10. A step of MR·2 FMAs
@@ -33,14 +33,15 @@ from typing import Any
 import numpy as np
 from numba import prange
 
-from accelbench.kernels.caches import cache_bytes
+from accelbench.kernels.lib.cpu.arrays import even
+from accelbench.kernels.lib.cpu.caches import cache_bytes
+from accelbench.kernels.lib.cpu.fma_microkernel import multiply_half_tile, multiply_tile
+from accelbench.kernels.lib.cpu.simd import LINE_BYTES, lanes, tile_columns, tile_rows, tile_shape
+from accelbench.kernels.lib.cpu.threads import compiled, parallel, take_next, thread_count
 from accelbench.kernels.matmul.cpu_task import cpu_task
 from accelbench.kernels.matmul.narrow import multiply_narrow
 from accelbench.kernels.matmul.packing import pack_a, pack_b
 from accelbench.kernels.matmul.shapes import Product
-from accelbench.kernels.simd import LINE_BYTES, lanes, tile_columns, tile_rows, tile_shape
-from accelbench.kernels.threads import compiled, parallel, take_next, thread_count
-from accelbench.kernels.tile import multiply_half_tile, multiply_tile
 from accelbench.profiling.benchmark import Task
 from accelbench.profiling.records.point import Point
 
@@ -84,12 +85,6 @@ def panel_depth(k: int, nr: int, itemsize: int) -> int:
     """Return the equal parts of k in which a panel of NR elements wide streams from L2, or lies in a larger L1."""
     deepest = max(cache_bytes(1), cache_bytes(2) // 10) // (nr * itemsize)
     return min(k, even(k, deepest, lanes(itemsize)))
-
-
-def even(n: int, at_most: int, multiple: int) -> int:
-    """Return the size of equal parts of n, each about `at_most` or less, rounded up to a multiple."""
-    parts = -(-n // max(at_most, multiple))
-    return -(-n // (parts * multiple)) * multiple
 
 
 def whole_lines(rows: int, columns: int, dtype: Any) -> Any:

@@ -1,4 +1,4 @@
-"""The task that both CPU implementations of the matrix product share: its matrices, and the check of the answer."""
+"""Task of the CPU implementations of the matrix product: matrices, and the check of the result."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from accelbench.kernels.lib.cpu.arrays import spread
 from accelbench.kernels.matmul.accuracy import verify_product
 from accelbench.kernels.matmul.shapes import Product
-from accelbench.kernels.stream.cpu_numba import spread
 from accelbench.profiling.benchmark import Task
 from accelbench.profiling.machine.free_memory import require_memory
 from accelbench.profiling.records.point import Point
@@ -21,9 +21,10 @@ Multiply = Callable[[Any, Any, Any], object]
 
 
 def cpu_task(point: Point, multiplier: Callable[[Product, Any], Multiply]) -> Task:
-    """Return the task of multiplying random normal matrices by what `multiplier(product, dtype)` makes.
+    """Return the task of multiplying random normal matrices by `multiplier(product, dtype)`, which returns a
+    `Multiply`.
 
-    Skip where the matrices would take more than half of the available memory.
+    Skip if the matrices need more than half of the available memory.
     """
     product, dtype = Product.of(point), np.dtype(str(point["dtype"]))
     batch, m, n, k = product.batch, product.m, product.n, product.k

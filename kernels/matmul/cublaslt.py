@@ -1,4 +1,4 @@
-"""int8 and fp8 products by NVIDIA's cuBLASLt, the few calls of it that they need, through ctypes.
+"""Products of int8 and fp8 by NVIDIA's cuBLASLt, through ctypes.
 
 Numbers are those of library_types.h, cublas_api.h and cublasLt.h of CUDA 12.9, each beside its name. cuBLASLt is
 column-major and wants both types with the first matrix transposed and the second not ("TN", cuBLAS manual,

@@ -28,7 +28,8 @@ from pathlib import Path
 
 import numpy as np
 
-from accelbench.kernels.device_code import CudaKernel, DeviceKernel
+from accelbench.kernels.lib.gpu.device_code import CudaKernel, DeviceKernel
+from accelbench.kernels.lib.gpu.tensor_cores import OPTIONS, WARP
 from accelbench.kernels.matmul import gpu_parts
 from accelbench.kernels.matmul.gpu_task import MatmulOperands, gpu_task
 from accelbench.kernels.matmul.shapes import Product
@@ -39,7 +40,7 @@ from accelbench.profiling.records.point import Point
 
 CAPABILITY = (8, 0)
 ENTRY = "matmul_mma"
-SOURCE = gpu_parts.SOURCE + gpu_parts.WARP + Path(__file__).with_name("mma.cu").read_text(encoding="utf-8")
+SOURCE = gpu_parts.SOURCE + WARP + Path(__file__).with_name("mma.cu").read_text(encoding="utf-8")
 SLICE = 32
 """The depth of a stage in k; this and `Tile` are as in mma.cu, where they are derived."""
 
@@ -71,8 +72,8 @@ NARROW = Tile(256, 64, 128, 80 * 1024, blocks=2, words=("narrow",), options=("-D
 def prepare(point: Point) -> Task:
     """Return the point's task; Skip for a type or a card without these instructions, or too little memory."""
     dtype = str(point["dtype"])
-    if dtype not in gpu_parts.OPTIONS:
-        raise Skip(f"our kernel multiplies {' and '.join(gpu_parts.OPTIONS)}, not {dtype}")
+    if dtype not in OPTIONS:
+        raise Skip(f"our kernel multiplies {' and '.join(OPTIONS)}, not {dtype}")
     require_compute_capability(CAPABILITY, f"mma.sync with {dtype}")
     return gpu_task(point, bind, workspace=workspace)
 
@@ -130,7 +131,7 @@ def device_code() -> list[DeviceKernel]:
             shared_bytes=tile.shared_bytes,
             capability=CAPABILITY,
         )
-        for dtype in gpu_parts.OPTIONS
+        for dtype in OPTIONS
         for tile in (WIDE, NARROW)
         for parts in (1, 2)
     ]

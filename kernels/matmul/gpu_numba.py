@@ -24,7 +24,9 @@ from typing import Any
 
 import numpy as np
 
-from accelbench.kernels.device_code import DeviceKernel, NumbaKernel
+from accelbench.kernels.lib.gpu.device_code import DeviceKernel, NumbaKernel
+from accelbench.kernels.lib.gpu.numba_cuda import cuda, float32, float64, int32, int64, numba_stream, simulated, void
+from accelbench.kernels.lib.gpu.wide_access import lanes
 from accelbench.kernels.matmul.adding import define_adding
 from accelbench.kernels.matmul.gpu_task import MatmulOperands, gpu_task
 from accelbench.kernels.matmul.shapes import Product
@@ -40,8 +42,6 @@ from accelbench.kernels.matmul.thin import (
     rows_of_a_warp,
 )
 from accelbench.kernels.matmul.tiled import Tiling, define_tiled
-from accelbench.kernels.numba_cuda import cuda, float32, float64, int32, int64, numba_stream, simulated, void
-from accelbench.kernels.wide_access import lanes
 from accelbench.profiling.benchmark import Skip, Task
 from accelbench.profiling.machine.nvidia.cuda import attribute
 from accelbench.profiling.records.point import Point

@@ -1,4 +1,4 @@
-"""Split-K of our CUDA C++ kernels of 16-bit floats (`gpu_mma`, `gpu_wgmma`): the parts' sums are added and rounded.
+"""Split-K of our CUDA C++ kernels of 16-bit floats (`gpu_mma`, `gpu_wgmma`): addition and rounding of the parts' sums.
 
 Bound: L2, where the sums have just been written, or device memory: for an element of C, 4 bytes of each part and 2 of
 itself. `split` describes the kernel and chooses the number of parts: 8 warps of a block add different parts of the same
@@ -17,18 +17,14 @@ from typing import Any
 
 import numpy as np
 
-from accelbench.kernels.device_code import CudaKernel, DeviceKernel
+from accelbench.kernels.lib.gpu.device_code import CudaKernel, DeviceKernel
+from accelbench.kernels.lib.gpu.tensor_cores import HALF, OPTIONS
 from accelbench.kernels.matmul.gpu_task import MatmulOperands
 from accelbench.kernels.matmul.split import ADD_THREADS, adding_blocks
 
 ENTRY = "add_parts"
-HALF, ADDITION, WARP = (
-    Path(__file__).with_name(f"{name}.cu").read_text(encoding="utf-8") for name in ("half", "parts", "warp")
-)
-"""The 16-bit types, the addition of parts, and the instructions of a warp."""
-SOURCE = HALF + ADDITION
-"""The beginning of both kernels' sources."""
-OPTIONS = {"float16": ("--std=c++17",), "bfloat16": ("--std=c++17", "-DBFLOAT16")}
+SOURCE = HALF + Path(__file__).with_name("parts.cu").read_text(encoding="utf-8")
+"""The beginning of both kernels' sources: the 16-bit types and the addition of parts."""
 PARTS = ("-DPARTS",)
 """The compiler's options for a product of parts of k."""
 FEWEST_K = 256

@@ -1,4 +1,4 @@
-"""The task that all GPU implementations of the matrix product share: matrices on the device, the check of the answer.
+"""Task of the GPU implementations of the matrix product: matrices on the device, and the check of the result.
 
 An implementation is a function of `MatmulOperands` that sets up what it needs and returns `run(stream)`:
 
@@ -19,8 +19,8 @@ from typing import Any, Literal
 
 import numpy as np
 
+from accelbench.kernels.lib.formats import FORMATS, draw, from_storage, poison_byte
 from accelbench.kernels.matmul.accuracy import verify_product
-from accelbench.kernels.matmul.formats import FORMATS, draw, from_storage, poison_byte
 from accelbench.kernels.matmul.shapes import Product
 from accelbench.profiling.benchmark import Task
 from accelbench.profiling.machine.nvidia.cuda import library, require_device_memory, synchronize
@@ -29,16 +29,16 @@ from accelbench.profiling.records.quality import Verification
 from accelbench.profiling.records.work import Work
 
 ALIGNMENT = 16
-"""Bytes that each row starts at a multiple of, as `cudaMallocPitch` would place it: the widest load of a thread and
-the bulk copy engine want it. Every implementation gets the same matrices."""
+"""Bytes that each row starts at a multiple of, as with `cudaMallocPitch`: the widest load of a thread and the bulk
+copy engine require it. Every implementation gets the same matrices."""
 
 
 @dataclass(frozen=True)
 class MatmulOperands:
     """The matrices of a product in device memory, contiguous CuPy arrays (`.data.ptr` is the address).
 
-    Every size is rounded up to whole multiples of 16 bytes of A's and B's elements; what A and B hold beyond the
-    product is zero, and what C does is not looked at. So a kernel may multiply the rounded sizes.
+    Every size is rounded up to whole multiples of 16 bytes of A's and B's elements; the padding of A and B is zero, and
+    the padding of C is ignored. So a kernel may multiply the rounded sizes.
     """
 
     product: Product
@@ -46,15 +46,15 @@ class MatmulOperands:
     a: Any
     """(batch, m′, k′), as `FORMATS[dtype].storage`."""
     b: Any
-    """(batch, k′, n′); by columns (batch, n′, k′), which is where fp8 and int8 tensor cores want it."""
+    """(batch, k′, n′); by columns (batch, n′, k′), the layout that fp8 and int8 tensor cores require."""
     c: Any
     """(batch, m′, n′), of the type `FORMATS[dtype].result`."""
     workspace: Any
-    """The bytes that the implementation asked for, such as for partial sums; poisoned like C before it is checked."""
+    """Workspace of the requested size, such as for partial sums; poisoned like C before a check."""
 
     @property
     def padded(self) -> Product:
-        """The product of the whole arrays."""
+        """The product of the padded sizes."""
         batch, m, k = self.a.shape
         return Product(m, self.c.shape[2], k, batch)
 
@@ -70,11 +70,12 @@ def gpu_task(
     unit_kind: Literal["plain", "tensor"] | None = None,
     workspace: Callable[[Product], int] = lambda padded: 0,
 ) -> Task:
-    """Return the task of multiplying fresh random matrices of the point's type and sizes by what `bind` returns.
+    """Return the task of multiplying random matrices of the point's type and sizes by `run(stream)`, which `bind`
+    returns.
 
-    `unit_kind` is that of `Work`. `workspace` says how many bytes a product of such padded sizes needs beside the
-    matrices. Skip where both would take more than half of the free device memory. Units that the device may lack are
-    for the caller to require before this allocates.
+    `unit_kind` becomes `Work.unit_kind`. `workspace` returns the bytes that a product of padded sizes needs in addition
+    to the matrices. Skip if both need more than half of the free device memory. The caller requires units that the
+    device may lack before this call allocates.
     """
     cupy = library("cupy")
     product, dtype = Product.of(point), str(point["dtype"])
@@ -100,7 +101,7 @@ def gpu_task(
         b_by_rows = host_b.swapaxes(1, 2) if b_by_columns else host_b
         return host_a[:, : product.m, : product.k], b_by_rows[:, : product.k, : product.n]
 
-    loaded = [load()]  # for the first call; its product is then checked, and these copies are given up
+    loaded = [load()]  # host copies for the first check, which releases them
 
     def run(stream: int = 0) -> None:
         run_on(stream)
@@ -121,7 +122,7 @@ def gpu_task(
 
 
 def _draw_padded(rng: np.random.Generator, shape: tuple[int, ...], dtype: str, rows: int, columns: int) -> Any:
-    """Draw random matrices of that shape, (batch, …, …), with zeros beyond so many rows and columns of each."""
+    """Return random matrices of shape (batch, …, …), with zeros beyond the given rows and columns."""
     drawn = draw(rng, shape, dtype)
     drawn[:, rows:] = 0
     drawn[:, :, columns:] = 0

@@ -1,4 +1,4 @@
-"""C = A·B by NVIDIA's cuBLAS, called through CuPy, and cuBLASLt: what the card's own vendor gets out of it.
+"""C = A·B by NVIDIA's cuBLAS, called through CuPy, and cuBLASLt: the vendor's rate.
 
 Bound: 2·m·n·k operations, and each element once through device memory; for square matrices of n ≥ 2048 the operations
 dominate on every card, for a matrix times a vector the memory. `float32` is strict (no TF32); `tf32` rounds the same
@@ -11,43 +11,21 @@ Measured share: not measured yet on a GPU.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
 
+from accelbench.kernels.lib.gpu.cublas import ARITHMETIC, CUBLAS_DEFAULT_MATH, CUBLAS_GEMM_DEFAULT, CUBLAS_OP_N
 from accelbench.kernels.matmul import cublaslt
 from accelbench.kernels.matmul.gpu_task import MatmulOperands, gpu_task
 from accelbench.profiling.benchmark import Task
 from accelbench.profiling.machine.nvidia.cuda import cupy_stream, library, require_compute_capability
 from accelbench.profiling.records.point import Point
 
-CUBLAS_OP_N = 0
-CUBLAS_GEMM_DEFAULT = -1
-CUBLAS_DEFAULT_MATH = 0
-
 CAPABILITY = {
     "float64": (3, 5), "float32": (3, 5), "float16": (5, 3), "int8": (7, 5), "tf32": (8, 0), "bfloat16": (8, 0),
     "fp8": (8, 9),
 }  # fmt: skip
-"""The first cards that compute with each type."""
-
-
-@dataclass(frozen=True)
-class CublasTypes:
-    """The numbers by which cuBLAS is asked for a type, from library_types.h and cublas_api.h."""
-
-    data_type: int
-    compute_type: int
-    scalar: str
-
-
-ARITHMETIC = {
-    "float64": CublasTypes(1, 70, "float64"),  # CUDA_R_64F, CUBLAS_COMPUTE_64F
-    "float32": CublasTypes(0, 68, "float32"),  # CUDA_R_32F, CUBLAS_COMPUTE_32F
-    "tf32": CublasTypes(0, 77, "float32"),  # CUDA_R_32F, CUBLAS_COMPUTE_32F_FAST_TF32
-    "float16": CublasTypes(2, 68, "float32"),  # CUDA_R_16F, CUBLAS_COMPUTE_32F
-    "bfloat16": CublasTypes(14, 68, "float32"),  # CUDA_R_16BF, CUBLAS_COMPUTE_32F
-}
+"""Lowest compute capability with each type."""
 
 
 def prepare(point: Point) -> Task:

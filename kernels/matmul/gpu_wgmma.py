@@ -38,7 +38,8 @@ from typing import Any
 
 import numpy as np
 
-from accelbench.kernels.device_code import CudaKernel, DeviceKernel
+from accelbench.kernels.lib.gpu.device_code import CudaKernel, DeviceKernel
+from accelbench.kernels.lib.gpu.tensor_cores import OPTIONS
 from accelbench.kernels.matmul import gpu_parts
 from accelbench.kernels.matmul.gpu_task import MatmulOperands, gpu_task
 from accelbench.kernels.matmul.shapes import Product
@@ -66,8 +67,8 @@ SHARED_BYTES = 229_440
 def prepare(point: Point) -> Task:
     """Return the point's task; Skip for a type or a card without these instructions, or too little memory."""
     dtype = str(point["dtype"])
-    if dtype not in gpu_parts.OPTIONS:
-        raise Skip(f"our kernel multiplies {' and '.join(gpu_parts.OPTIONS)}, not {dtype}")
+    if dtype not in OPTIONS:
+        raise Skip(f"our kernel multiplies {' and '.join(OPTIONS)}, not {dtype}")
     found = compute_capability()
     if found != CAPABILITY:
         raise Skip(f"wgmma needs compute capability 9.0, no other, and this device has {found[0]}.{found[1]}")
@@ -169,6 +170,6 @@ def device_code() -> list[DeviceKernel]:
             capability=CAPABILITY,
             exact=True,
         )
-        for dtype in gpu_parts.OPTIONS
+        for dtype in OPTIONS
         for parts in (1, 2)
     ]

@@ -1,4 +1,4 @@
-"""C = A·B on the CPU where B has few columns: dot products along the rows of A.
+"""C = A·B on the CPU for a B of few columns: dot products along the rows of A.
 
 Bound: memory, through which A passes once for 2·n operations per element. A tile of C as wide as two vectors would be
 mostly empty, so vectors lie along k instead: rows of A are read as they are, columns of B from a transposed copy, a
@@ -14,8 +14,8 @@ from typing import Any
 
 from numba import prange
 
-from accelbench.kernels.simd import add_lanes, fma, lanes_of, load, splat
-from accelbench.kernels.threads import compiled, parallel, take_next
+from accelbench.kernels.lib.cpu.simd import add_lanes, fma, lanes_of, load, splat
+from accelbench.kernels.lib.cpu.threads import compiled, parallel, take_next
 
 TOGETHER = 4
 """Dot products that share one factor and are summed at once: of a row of A with four columns of B, so that each vector

@@ -1,4 +1,4 @@
-"""The task of a product of int8 or bfloat16 on the CPU: its matrices as they are stored, and the answer's check."""
+"""Task of a product of int8 or bfloat16 on the CPU: matrices in storage form, and the check of the result."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from collections.abc import Callable
 
 import numpy as np
 
+from accelbench.kernels.lib.formats import FORMATS, draw, from_storage, poison_byte
 from accelbench.kernels.matmul.accuracy import verify_product
 from accelbench.kernels.matmul.cpu_task import Multiply
-from accelbench.kernels.matmul.formats import FORMATS, draw, from_storage, poison_byte
 from accelbench.kernels.matmul.shapes import Product
 from accelbench.profiling.benchmark import Task
 from accelbench.profiling.machine.free_memory import require_memory
@@ -20,9 +20,9 @@ NARROW = ("bfloat16", "int8")
 
 
 def narrow_task(point: Point, multiplier: Callable[[Product, str], Multiply]) -> Task:
-    """Return the task of multiplying random matrices by what `multiplier(product, dtype)` makes.
+    """Return the task of multiplying random matrices by `multiplier(product, dtype)`, which returns a `Multiply`.
 
-    Skip where the matrices, and C once more in 32 bits, would take more than half of the available memory.
+    Skip if the matrices, and C once more in 32 bits, need more than half of the available memory.
     """
     product, dtype = Product.of(point), str(point["dtype"])
     kind = FORMATS[dtype]

@@ -1,4 +1,4 @@
-"""C = A·B of bfloat16 and int8 by oneDNN, as PyTorch calls it: the vendor's library where NumPy's BLAS has neither.
+"""C = A·B of bfloat16 and int8 by oneDNN, through PyTorch: the vendor's library for types that NumPy's BLAS lacks.
 
 OpenBLAS in NumPy's wheels (0.3.31) exports no product of bfloat16 or int8. PyTorch's `mm` on bfloat16 rounds to
 bfloat16, and `_int_mm` sums int8 into int32, just as our own kernel does.
@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 
+from accelbench.kernels.lib.cpu.threads import thread_count
 from accelbench.kernels.matmul.cpu_task import Multiply
 from accelbench.kernels.matmul.narrow_task import narrow_task
 from accelbench.kernels.matmul.shapes import Product
-from accelbench.kernels.threads import thread_count
 from accelbench.profiling.benchmark import Skip, Task
 from accelbench.profiling.machine.held_back import ONEDNN
 from accelbench.profiling.records.point import Point

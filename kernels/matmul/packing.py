@@ -1,4 +1,4 @@
-"""Copying A and B into the order in which the inner kernel of the matrix product reads them.
+"""Packing of A and B into the order in which the microkernel reads them.
 
 Bound: memory, which each element leaves and enters once. B is copied by whole vectors. A is transposed on its way:
 squares of as many rows as a vector has elements, log2 of that many passes of shuffles for each vector.
@@ -12,7 +12,7 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
-from accelbench.kernels.simd import (
+from accelbench.kernels.lib.cpu.simd import (
     INDEX,
     WORDS,
     index_arguments,
@@ -25,7 +25,7 @@ from accelbench.kernels.simd import (
     vector_ir,
     vector_pointer,
 )
-from accelbench.kernels.threads import compiled
+from accelbench.kernels.lib.cpu.threads import compiled
 
 NARROW = types.uint8, types.uint16
 """The bits of numbers of which several make a word."""

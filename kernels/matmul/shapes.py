@@ -1,4 +1,4 @@
-"""The sizes of a product of matrices, and the list of those that deep learning asks for."""
+"""Sizes of matrix products, and the shapes of deep learning."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Split-K: where C has too few tiles to fill a device, several blocks share a tile, each with a part of k.
+"""Split-K: if C has too few tiles to fill a device, several blocks compute a tile, each over a part of k.
 
 Each part leaves its sums, in the precision that it adds in, in a workspace of (parts, batch, m′, n′) elements, and a
 second kernel adds them up in the order of the parts, so that the same input gives the same bits. There are no atomics.

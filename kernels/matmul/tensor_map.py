@@ -1,4 +1,4 @@
-"""The descriptors by which Hopper's bulk copy engine (TMA) finds a box of a matrix in device memory.
+"""Tensor maps: descriptors of a matrix in device memory for Hopper's bulk copy engine (TMA).
 
 Made by the driver's cuTensorMapEncodeTiled through ctypes, into memory aligned as it demands: the object that
 cuda.bindings would have it write into is not.

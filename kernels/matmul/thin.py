@@ -1,4 +1,4 @@
-"""C = A·B where C has few columns or few rows, for Numba-CUDA: a matrix times a vector, or times a few of them.
+"""C = A·B for a C of few columns or rows, for Numba-CUDA: a matrix times a vector or a few vectors.
 
 Bound: device memory. The large matrix, A where C has few columns and B where it has few rows, passes once through the
 registers, 16 bytes per access of a thread and neighbouring ones in neighbouring threads; for each element of it that
@@ -15,9 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from accelbench.kernels.numba_cuda import cuda, int64
-from accelbench.kernels.unrolled import unrolled
-from accelbench.kernels.wide_access import ACCESS_BYTES, lanes, load_wide, store_wide
+from accelbench.kernels.lib.gpu.numba_cuda import cuda, int64, unrolled
+from accelbench.kernels.lib.gpu.wide_access import ACCESS_BYTES, lanes, load_wide, store_wide
 
 WARP = 32
 WARPS = 4

@@ -19,9 +19,8 @@ from typing import Any
 
 import numpy as np
 
-from accelbench.kernels.numba_cuda import cuda, int64
-from accelbench.kernels.unrolled import unrolled
-from accelbench.kernels.wide_access import ACCESS_BYTES, lanes, load_wide, store_wide
+from accelbench.kernels.lib.gpu.numba_cuda import cuda, int64, unrolled
+from accelbench.kernels.lib.gpu.wide_access import ACCESS_BYTES, lanes, load_wide, store_wide
 
 WARP = 32
 WARP_ROWS, WARP_COLUMNS = 8, 4

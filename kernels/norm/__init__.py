@@ -1,4 +1,4 @@
-"""The root-mean-square norm of the rows of an array far larger than the caches."""
+"""Root-mean-square norm of the rows of an array far larger than the caches."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""The norm on all cores, each thread on rows that it touched first: one pass, for a cache holds a row between its sum
-of squares and its division.
+"""Root-mean-square norm on all cores, each thread on rows that it touched first, in one pass over memory: a row stays
+in the cache between its sum of squares and its division.
 
 Bound: memory; every element is read once and written once, past the cache, so that no line is read to be overwritten.
 Measured on two cores of a shared AMD virtual machine with AVX-512, in turns with `stream`'s copy in float32, twice:
@@ -14,11 +14,11 @@ from typing import Any
 import numpy as np
 from numba import prange
 
-from accelbench.kernels.norm.answers import EPSILON
-from accelbench.kernels.norm.cpu_task import make_task
-from accelbench.kernels.rows import aligned_part
-from accelbench.kernels.simd import add_lanes, fence, fma, lanes_of, load, splat, store_past_cache
-from accelbench.kernels.threads import compiled, parallel
+from accelbench.kernels.lib.cpu.array_task import array_task
+from accelbench.kernels.lib.cpu.arrays import aligned_part
+from accelbench.kernels.lib.cpu.simd import add_lanes, fence, fma, lanes_of, load, splat, store_past_cache
+from accelbench.kernels.lib.cpu.threads import compiled, parallel
+from accelbench.kernels.norm.reference import EPSILON, problem
 from accelbench.profiling.benchmark import Task
 from accelbench.profiling.records.point import Point
 
@@ -28,7 +28,7 @@ ONE = np.float32(1)
 
 @compiled
 def sum_of_squares(x: Any, begin: int, end: int) -> Any:
-    """Return Σ x² from `begin` to before `end`, in four chains so that the latency of the FMA does not bound it."""
+    """Return Σ x² over [begin, end), in four chains so that the latency of the FMA is no bound."""
     lanes = lanes_of(x)
     s0 = s1 = s2 = s3 = splat(ONE - ONE)
     whole = begin + (end - begin) // (4 * lanes) * (4 * lanes)
@@ -45,7 +45,7 @@ def sum_of_squares(x: Any, begin: int, end: int) -> Any:
 
 @compiled
 def normalize_rows(x: Any, scale: Any, out: Any, first: int, last: int) -> None:
-    """Write the norm of the rows from `first` to before `last`; x and out are flat, and a row is as long as `scale`."""
+    """Write the norm of the rows [first, last); x and out are flat, and a row is as long as `scale`."""
     lanes, width = lanes_of(x), len(scale)
     zero = splat(ONE - ONE)
     for row in range(first, last):
@@ -64,16 +64,12 @@ def normalize_rows(x: Any, scale: Any, out: Any, first: int, last: int) -> None:
 
 @parallel
 def normalize_on_all(x: Any, scale: Any, out: Any, threads: int) -> None:
+    """Write the norm of the flat rows of x to `out`, which begins at a multiple of a vector."""
     rows = len(x) // len(scale)
     for thread in prange(threads):
         normalize_rows(x, scale, out, rows * thread // threads, rows * (thread + 1) // threads)
 
 
-def normalize(x: Any, scale: Any, out: Any, threads: int) -> None:
-    """Write the norm of the rows of x, of (rows, width), to `out`, whose memory begins at a multiple of a vector."""
-    normalize_on_all(x.reshape(-1), scale, out.reshape(-1), threads)
-
-
 def prepare(point: Point) -> Task:
-    """See `make_task`."""
-    return make_task(point, normalize)
+    """See `array_task`."""
+    return array_task(point, problem(point), normalize_on_all)

@@ -1,8 +1,8 @@
-"""The norm in Numba-CUDA: a block for each row, which it reads once from memory and once more from a cache.
+"""Root-mean-square norm in Numba-CUDA: a block for each row, which it reads once from memory and once from a cache.
 
 Bound: device memory. Threads read and write 16 bytes at once, neighbouring threads neighbouring ones; the elements
-before and behind what is aligned go one by one. The sums of squares are added up in shared memory, in one order, so
-that the same inputs give the same bits. Not measured yet on a GPU.
+before and behind the aligned part one by one. The sums of squares are added in shared memory in a fixed order, so that
+the same inputs give the same bits. Not measured yet on a GPU.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from accelbench.kernels.device_code import DeviceKernel, NumbaKernel
-from accelbench.kernels.norm.answers import EPSILON
-from accelbench.kernels.norm.gpu_task import make_task
-from accelbench.kernels.numba_cuda import cuda, float32, int64, numba_stream, void
-from accelbench.kernels.wide_access import lanes, load_wide, store_wide
+from accelbench.kernels.lib.gpu.array_task import array_task
+from accelbench.kernels.lib.gpu.device_code import DeviceKernel, NumbaKernel
+from accelbench.kernels.lib.gpu.numba_cuda import cuda, float32, int64, numba_stream, void
+from accelbench.kernels.lib.gpu.wide_access import lanes, load_wide, store_wide
+from accelbench.kernels.norm.reference import EPSILON, problem
 from accelbench.profiling.benchmark import Task
 from accelbench.profiling.records.point import Point
 
@@ -24,7 +24,7 @@ LANES = lanes(float32)
 
 
 def normalize_row(x: Any, scale: Any, out: Any, width: int) -> None:
-    """Write the norm of the block's row; x and out are flat and begin at a multiple of 16 bytes."""
+    """Write the norm of the block's row; x and out are flat and aligned to 16 bytes."""
     partial = cuda.shared.array(THREADS, float32)
     values = cuda.local.array(LANES, float32)
     thread = cuda.threadIdx.x
@@ -71,9 +71,10 @@ def device_code() -> list[DeviceKernel]:
 
 
 def prepare(point: Point) -> Task:
-    """See `make_task`."""
+    """See `array_task`."""
 
-    def bind(x: Any, scale: Any, out: Any, rows: int) -> Callable[[int], None]:
-        return lambda stream: KERNEL[rows, THREADS, numba_stream(stream)](x, scale, out, len(scale))
+    def bind(x: Any, scale: Any, out: Any) -> Callable[[int], None]:
+        rows, width = len(x) // len(scale), len(scale)
+        return lambda stream: KERNEL[rows, THREADS, numba_stream(stream)](x, scale, out, width)
 
-    return make_task(point, bind)
+    return array_task(point, problem(point), bind)

@@ -1,11 +1,11 @@
-"""Bandwidth and latency from the CPUs of each memory node (NUMA) to the memory of each: a matrix of two axes."""
+"""Bandwidth and latency between the CPUs and the memory of each pair of NUMA nodes."""
 
 from __future__ import annotations
 
 from accelbench.profiling.benchmark import benchmark
 
 NODES = (0, 1)
-"""A machine of two sockets has these; one with more nodes is asked for all of them by `--param`."""
+"""Nodes of a machine with two sockets; `--param` selects more."""
 HIGHEST = 1023
 """Linux can be built for 1024 nodes (CONFIG_NODES_SHIFT at most 10)."""
 

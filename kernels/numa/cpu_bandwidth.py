@@ -1,4 +1,4 @@
-"""Reading one node's memory by all cores of another: sums in vector registers, a thread and a part for each core.
+"""Read bandwidth from one node's memory to all cores of another: vector sums, with a thread and a part for each core.
 
 Bound: the memory channels of the node that is read or, between two nodes, the links of their sockets. The part of a
 thread is read once in an execution, and all parts together are four times the last-level caches, as in `stream`.
@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from accelbench.kernels.cache.cpu_operations import whole_numbers
-from accelbench.kernels.cache.pages import huge_empty
+from accelbench.kernels.lib.cpu.arrays import elements_per_array
+from accelbench.kernels.lib.cpu.huge_pages import huge_empty
+from accelbench.kernels.lib.cpu.sums import sum_vectors
+from accelbench.kernels.lib.exact import draw as draw_whole
 from accelbench.kernels.numa.pinned import PinnedThreads
 from accelbench.kernels.numa.placing import fill_on_node, share_on_node
 from accelbench.kernels.numa.topology import route
-from accelbench.kernels.reduce.vectors import sum_vectors
-from accelbench.kernels.stream.cpu_numba import elements_per_array
 from accelbench.profiling.benchmark import Task
 from accelbench.profiling.machine.free_memory import require_memory
 from accelbench.profiling.records.point import Point
@@ -43,7 +43,7 @@ def prepare(point: Point) -> Task:
 
     def draw() -> None:
         for part in parts:
-            whole_numbers(rng, part)
+            draw_whole(rng, part)
         sums.fill(np.nan)
 
     def verify() -> Verification:

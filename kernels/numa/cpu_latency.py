@@ -1,4 +1,4 @@
-"""A chase of pointers by one core of a node through another's memory; `kernels/cache/cpu_latency.py` has the loop.
+"""Pointer chase by one core of a node through another node's memory, with the loop of `cache-latency`.
 
 Bound: the latency of memory and of the way to it. The lines lie on huge pages where the kernel grants them, and are
 four times what one last-level cache holds, so that three accesses of four at least find nothing there. Measured on a
@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from accelbench.kernels.cache.cpu_latency import LINE, STEPS, Chaser
-from accelbench.kernels.cache.pages import huge_empty, huge_share
-from accelbench.kernels.caches import cache_bytes
+from accelbench.kernels.lib.cpu.caches import cache_bytes
+from accelbench.kernels.lib.cpu.huge_pages import huge_empty, huge_share
+from accelbench.kernels.lib.cpu.pointer_chase import LINE, STEPS, Chaser
 from accelbench.kernels.numa.pinned import PinnedThreads
 from accelbench.kernels.numa.placing import fill_on_node, share_on_node
 from accelbench.kernels.numa.topology import route

@@ -1,4 +1,4 @@
-"""Threads that each stay on one CPU, so that work runs on the node that it was meant for."""
+"""Threads pinned to one CPU each."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from types import TracebackType
 
 
 class PinnedThreads:
-    """One thread for each of these CPUs; they work where they are told to while Numba's pool may move."""
+    """A pinned thread for each of these CPUs; the threads of Numba's pool may migrate."""
 
     def __init__(self, cpus: Sequence[int]) -> None:
         self.cpus = tuple(cpus)

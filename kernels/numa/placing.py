@@ -1,4 +1,4 @@
-"""Memory on a chosen node: asked of the kernel by mbind(2), or touched first from a CPU beside it."""
+"""Allocation of memory on a chosen node: by mbind(2), or by a first touch from a CPU of the node."""
 
 from __future__ import annotations
 
@@ -14,19 +14,18 @@ from accelbench.kernels.numa.topology import Route
 from accelbench.profiling.benchmark import Skip
 
 MBIND = {"x86_64": 237, "aarch64": 235, "ppc64le": 259}
-"""The number of the system call, which the C library itself has no function for (Linux, syscall tables)."""
+"""Number of the system call, which the C library does not wrap (Linux, syscall tables)."""
 MPOL_BIND = 2
-"""The policy that takes memory from the given nodes, and from no other (linux/mempolicy.h)."""
+"""Policy that allocates memory on the given nodes only (linux/mempolicy.h)."""
 BITS = 8 * ctypes.sizeof(ctypes.c_ulong)
 NUMA_MAPS = Path("/proc/self/numa_maps")
 
 
 def fill_on_node(array: Any, value: float, route: Route) -> None:
-    """Fill an untouched array so that its pages lie on the route's node; Skip where that cannot be had.
+    """Fill an untouched array so that its pages are on the route's node; Skip if that is impossible.
 
-    The array has its mapping to itself, as those of `accelbench.kernels.cache.pages` have. In a container mbind may be
-    forbidden: then a thread on that node touches the memory first, which the kernel's own policy answers with memory
-    beside it.
+    The array has a memory mapping of its own, as `huge_pages.huge_empty` returns it. In a container mbind may be
+    forbidden: then a thread on that node touches the memory first, which the kernel by default allocates on that node.
     """
     if bind(array, route.to):
         array.fill(value)
@@ -38,7 +37,7 @@ def fill_on_node(array: Any, value: float, route: Route) -> None:
 
 
 def bind(array: Any, node: int) -> bool:
-    """Tell the kernel to take the array's pages from that node, and return whether it agreed."""
+    """Bind the array's pages to a node by mbind(2), and return whether the kernel accepted it."""
     number = MBIND.get(platform.machine())
     if number is None:
         return False
@@ -46,14 +45,14 @@ def bind(array: Any, node: int) -> bool:
     length = array.ctypes.data + array.nbytes - begin
     mask = (ctypes.c_ulong * (node // BITS + 1))()
     mask[node // BITS] = 1 << node % BITS
-    # The kernel takes one bit fewer than it is told.
+    # The kernel uses one bit fewer than this argument.
     arguments = (begin, length, MPOL_BIND, ctypes.addressof(mask), len(mask) * BITS + 1, 0)
     failed: int = ctypes.CDLL(None, use_errno=True).syscall(ctypes.c_long(number), *map(ctypes.c_ulong, arguments))
     return failed == 0
 
 
 def share_on_node(array: Any, node: int, numa_maps: Path = NUMA_MAPS) -> float | None:
-    """Return the part of the array's touched pages that lie on the node; None where the kernel does not say."""
+    """Return the share of the array's touched pages on the node; None if the kernel does not report it."""
     try:
         lines = numa_maps.read_text(encoding="ascii", errors="replace").splitlines()
     except OSError:

@@ -1,4 +1,4 @@
-"""The memory nodes of this machine, as the kernel lists them (`/sys/devices/system/node`, Linux)."""
+"""NUMA nodes of this machine, from `/sys/devices/system/node` (Linux)."""
 
 from __future__ import annotations
 
@@ -19,29 +19,29 @@ class Node:
     """One memory node."""
 
     cpus: tuple[int, ...]
-    """The logical CPUs of the node; none where it is memory alone, as that of a GPU or of CXL is."""
+    """Logical CPUs of the node; none for a node of memory only, such as a GPU or CXL."""
     memory_bytes: int
-    """The memory of the node; 0 where its slots are empty."""
+    """Memory of the node; 0 if its slots are empty."""
     distances: tuple[int, ...]
-    """How far each node's memory is by the firmware, in the order of their numbers: 10 is its own."""
+    """Distances to the nodes in the order of their numbers, by the firmware; 10 is local."""
 
 
 @dataclass(frozen=True)
 class Route:
-    """Which CPUs work, and on which node's memory."""
+    """The CPUs that access memory, and the node of the memory."""
 
     cpus: tuple[int, ...]
-    """One logical CPU of each core of the node that works, of those this process may use."""
+    """One available logical CPU of each core of the accessing node."""
     to: int
-    """The number of the node whose memory is used."""
+    """Number of the memory's node."""
     cpus_there: tuple[int, ...]
-    """The CPUs beside that memory which this process may use."""
+    """Available CPUs of the memory's node."""
     distance: int | None
-    """How far the memory is by the firmware, 10 being a node's own; None where it does not say."""
+    """Distance by the firmware, 10 for local memory; None if unknown."""
 
 
 def read_nodes(root: Path = ROOT) -> dict[int, Node]:
-    """Return the nodes that are switched on, by their numbers; none where the kernel does not list them."""
+    """Return the online nodes by their numbers; empty if the kernel lists none."""
     folder = root / NODES
     return {number: _node(folder / f"node{number}") for number in parse_cpu_list(read_text(folder / "online") or "")}
 
@@ -56,7 +56,7 @@ def _node(folder: Path) -> Node:
 
 
 def route(start: int, end: int, root: Path = ROOT) -> Route:
-    """Return the route from one node's CPUs to another's memory; Skip, with the reason, where there is none."""
+    """Return the route from one node's CPUs to another node's memory; Skip with the reason if there is none."""
     nodes, allowed = read_nodes(root), set(collect_affinity() or [])
     if not nodes:
         raise Skip("the kernel lists no memory nodes")

@@ -1,4 +1,4 @@
-"""One step of an optimizer over the parameters of a model: what follows every backward pass."""
+"""One step of an optimizer over the parameters of a model."""
 
 from __future__ import annotations
 

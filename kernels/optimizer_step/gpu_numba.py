@@ -1,4 +1,4 @@
-"""The step of AdamW in Numba-CUDA, in one kernel, with 16-byte accesses.
+"""Step of AdamW in Numba-CUDA, in one kernel with 16-byte accesses.
 
 Bound: device memory. A thread has a load of 16 bytes of each of the four arrays under way; four blocks of 256 threads
 a multiprocessor make that 64 KiB. Not measured yet on a GPU.
@@ -12,11 +12,20 @@ from typing import Any
 
 import numpy as np
 
-from accelbench.kernels.device_code import DeviceKernel, NumbaKernel
-from accelbench.kernels.numba_cuda import cuda, float32, numba_stream, simulated, void
-from accelbench.kernels.optimizer_step.answers import BETA_1, BETA_2, CORRECTION_1, CORRECTION_2, DECAY, EPSILON, RATE
-from accelbench.kernels.optimizer_step.gpu_task import make_task
-from accelbench.kernels.wide_access import lanes, load_wide, store_wide
+from accelbench.kernels.lib.gpu.array_task import array_task
+from accelbench.kernels.lib.gpu.device_code import DeviceKernel, NumbaKernel
+from accelbench.kernels.lib.gpu.numba_cuda import cuda, float32, numba_stream, simulated, void
+from accelbench.kernels.lib.gpu.wide_access import lanes, load_wide, store_wide
+from accelbench.kernels.optimizer_step.reference import (
+    BETA_1,
+    BETA_2,
+    CORRECTION_1,
+    CORRECTION_2,
+    DECAY,
+    EPSILON,
+    RATE,
+    problem,
+)
 from accelbench.profiling.benchmark import Task
 from accelbench.profiling.machine.nvidia.cuda import attribute
 from accelbench.profiling.records.point import Point
@@ -40,7 +49,7 @@ def stepped(p: Any, g: Any, m: Any, v: Any) -> Any:
 
 
 def step(parameter: Any, gradient: Any, mean: Any, square: Any) -> None:
-    """Do the step in place; the arrays begin at multiples of 16 bytes."""
+    """Do the step in place; the arrays are aligned to 16 bytes."""
     p = cuda.local.array(LANES, float32)
     g = cuda.local.array(LANES, float32)
     m = cuda.local.array(LANES, float32)
@@ -73,10 +82,10 @@ def device_code() -> list[DeviceKernel]:
 
 
 def prepare(point: Point) -> Task:
-    """See `make_task`."""
+    """See `array_task`."""
     blocks = BLOCKS_PER_MULTIPROCESSOR * attribute("MultiProcessorCount")
 
     def bind(*arrays: Any) -> Callable[[int], None]:
         return lambda stream: KERNEL[blocks, THREADS, numba_stream(stream)](*arrays)
 
-    return make_task(point, bind)
+    return array_task(point, problem(), bind)

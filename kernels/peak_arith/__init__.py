@@ -1,4 +1,4 @@
-"""The arithmetic ceiling: how many floating-point operations per second a device can do at most."""
+"""Arithmetic ceiling: the maximum rate of multiply-adds of a device."""
 
 from __future__ import annotations
 
@@ -24,5 +24,5 @@ from accelbench.profiling.benchmark import axis, benchmark
 def peak_arith() -> None:
     """The rate of independent fused multiply-adds in registers: the ceiling of all but matrix instructions.
 
-    CPUs measure int8, bfloat16 and float16 by their dot-product instructions, if asked for.
+    CPUs measure int8, bfloat16 and float16 by their dot-product instructions, on request.
     """

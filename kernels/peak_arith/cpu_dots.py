@@ -1,7 +1,7 @@
 """Independent chains of dot-product instructions on vector registers: the ceiling of int8, bfloat16 and float16.
 
 Bound: the units that multiply. Nothing is loaded or stored but once per chain's steps, so the rate is
-cores × clock × instructions per cycle × sums × products of a sum × 2 (`accelbench.kernels.dots`). An operation on int8
+cores × clock × instructions per cycle × sums × products of a sum × 2 (`dot_instructions`). An operation on int8
 counts like one on floating-point numbers. On a CPU with AMX, whose tiles do many times as much,
 `accelbench.kernels.peak_arith.cpu_tiles` is the ceiling, if Linux gives the process tiles. The metrics name the
 instruction.
@@ -17,11 +17,11 @@ from typing import Any
 import numpy as np
 from numba import prange
 
-from accelbench.kernels.dots import DotInstruction, dot_chains, find_dot, run_dot_chains
+from accelbench.kernels.lib.cpu.amx import find_tile_dot, refusal
+from accelbench.kernels.lib.cpu.dot_instructions import DotInstruction, dot_chains, find_dot, run_dot_chains
+from accelbench.kernels.lib.cpu.threads import compiled, parallel
 from accelbench.kernels.peak_arith import cpu_tiles
 from accelbench.kernels.peak_arith.narrow_task import ExactNumbers, InstructionKernels, narrow_task, to_bytes
-from accelbench.kernels.threads import compiled, parallel
-from accelbench.kernels.tiles import find_tile_dot, refusal
 from accelbench.profiling.benchmark import Skip, Task
 from accelbench.profiling.records.point import Point
 from accelbench.profiling.records.quality import Metric

@@ -1,4 +1,4 @@
-"""Independent chains of fused multiply-adds on vector registers, and the clock that they run at.
+"""Independent chains of fused multiply-adds on vector registers.
 
 Bound: the FMA units. Nothing is loaded or stored but once per 65,536 steps, so the rate is
 cores × clock × FMA units × lanes × 2.
@@ -12,16 +12,15 @@ too few, in any lane, fails.
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
-from importlib import import_module
-from time import perf_counter
 from typing import Any
 
 import numpy as np
 from numba import prange
 
-from accelbench.kernels.simd import fma_chains, lanes, load, run_fma_chains
-from accelbench.kernels.threads import compiled, parallel, thread_count
+from accelbench.kernels.lib.cpu.clock import observed_clock
+from accelbench.kernels.lib.cpu.simd import fma_chains, lanes, load, run_fma_chains
+from accelbench.kernels.lib.cpu.threads import compiled, parallel, thread_count
+from accelbench.kernels.peak_arith import cpu_dots
 from accelbench.profiling.benchmark import Task
 from accelbench.profiling.records.point import Point
 from accelbench.profiling.records.quality import Metric, Verification
@@ -35,10 +34,6 @@ ROUNDS = 64
 LARGEST_FACTOR = 11
 """|start| + STEPS·11·11 < 2²³ + 2²³: exact in float32, whose integers are exact up to 2²⁴."""
 LARGEST_START = 1 << 23
-CLOCK_STEPS = 1 << 17
-"""The steps of a chain, 2 million cycles: well above the cost of reading the timer, well below a time slice."""
-CLOCK_REPEATS = 100
-CYCLES_PER_STEP = 16
 
 
 @compiled
@@ -56,52 +51,10 @@ def run_on_all(sums: Any, factors: Any, steps: int, stride: int) -> None:
         run_rounds(sums[thread], factors[thread], steps, stride)
 
 
-@compiled
-def integer_chain(x: Any, a: Any, b: Any, steps: int) -> Any:
-    """Do 16 dependent one-cycle operations per step: eight times (x + a) xor b.
-
-    LLVM would replace a chain of additions alone by one multiplication; with xor in between there is no closed form
-    that it knows. All three are variables, because newer CPUs execute the addition of a small constant without a cycle.
-    """
-    for _ in range(steps):
-        x = (x + a) ^ b
-        x = (x + a) ^ b
-        x = (x + a) ^ b
-        x = (x + a) ^ b
-        x = (x + a) ^ b
-        x = (x + a) ^ b
-        x = (x + a) ^ b
-        x = (x + a) ^ b
-    return x
-
-
-def observed_clock(threads: int, seed: int) -> float:
-    """Return the hertz that the cores run at while that many are busy: each thread's best of 100 chains, averaged.
-
-    Whatever disturbs a chain can only lengthen it. Plain threads, each timing its own chain, disturb each other less
-    than Numba's pool does, whose threads spin while they wait.
-    """
-    start, a, b = np.random.default_rng(seed).integers(1, 1 << 62, 3, dtype=np.uint64)
-    integer_chain(start, a, b, 1)  # compile
-
-    def shortest(_thread: int) -> float:
-        best = float("inf")
-        for _ in range(CLOCK_REPEATS):
-            begin = perf_counter()
-            integer_chain(start, a, b, CLOCK_STEPS)
-            best = min(best, perf_counter() - begin)
-        return best
-
-    with ThreadPoolExecutor(threads) as pool:
-        times = list(pool.map(shortest, range(threads)))
-    return CLOCK_STEPS * CYCLES_PER_STEP * threads / sum(times)
-
-
 def prepare(point: Point) -> Task:
     """Prepare random whole starting values and factors for each thread; narrow types have a module of their own."""
     if point["dtype"] not in ("float32", "float64"):
-        task: Task = import_module("accelbench.kernels.peak_arith.cpu_dots").prepare(point)
-        return task
+        return cpu_dots.prepare(point)
     dtype = np.dtype(str(point["dtype"]))
     threads = thread_count() if point["cores"] == "all" else 1
     width = lanes(dtype.itemsize)

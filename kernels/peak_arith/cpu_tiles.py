@@ -1,10 +1,10 @@
-"""Independent chains of tile instructions of AMX: the ceiling of int8 and bfloat16 on CPUs that have it.
+"""Independent chains of AMX tile instructions: the ceiling of int8 and bfloat16 on CPUs with AMX.
 
 Bound: the core's one unit that multiplies tiles. It starts an instruction every 16 cycles (Intel's optimisation manual,
 for Sapphire Rapids), which is 2,048 operations per cycle in int8 and 1,024 in bfloat16: eight times what two units do
 that multiply vectors of 512 bits. Two tiles of A, two of B and four of sums stay in registers for all steps of a round.
 
-Measured share of the bound: none, for this has never run on such a CPU; see `accelbench.kernels.tiles`.
+Measured share of the bound: none, for this has never run on such a CPU; see `accelbench.kernels.lib.cpu.amx`.
 """
 
 from __future__ import annotations
@@ -14,9 +14,7 @@ from typing import Any
 import numpy as np
 from numba import prange
 
-from accelbench.kernels.peak_arith.narrow_task import ExactNumbers, InstructionKernels, to_bytes
-from accelbench.kernels.threads import compiled, parallel
-from accelbench.kernels.tiles import (
+from accelbench.kernels.lib.cpu.amx import (
     COLUMNS,
     HELD,
     ROWS,
@@ -29,6 +27,8 @@ from accelbench.kernels.tiles import (
     release_tiles,
     run_tile_chains,
 )
+from accelbench.kernels.lib.cpu.threads import compiled, parallel
+from accelbench.kernels.peak_arith.narrow_task import ExactNumbers, InstructionKernels, to_bytes
 
 # |start| + steps·32·largest_factor² is at most 2²³ + 2¹⁴·32·4² = 2²⁴ in float32. 16·16,384 steps of four instructions
 # are 17 million cycles, some 6 ms, so that waking threads does not show.

@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from accelbench.kernels.device_code import CudaKernel, DeviceKernel
+from accelbench.kernels.lib.gpu.device_code import CudaKernel, DeviceKernel
 from accelbench.profiling.benchmark import Task
 from accelbench.profiling.machine.nvidia.cuda import (
     attribute,

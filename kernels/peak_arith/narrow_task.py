@@ -1,7 +1,7 @@
-"""The task of the ceiling of narrow numbers: whole numbers that keep its sums exact, and the check of each sum.
+"""Task of the ceiling of narrow types: whole numbers that keep all sums exact, and the check of each sum.
 
-The answers are exact. int32 sums wrap around as NumPy's do, whatever the factors; those of floating-point types are
-whole numbers of at most 2²⁴ in float32 and 2¹¹ in float16, so that no kind of rounding changes one.
+The results are exact. int32 sums wrap around as NumPy's do, for any factors; floating-point sums are whole numbers of
+at most 2²⁴ in float32 and 2¹¹ in float16, so that no kind of rounding changes one.
 """
 
 from __future__ import annotations
@@ -12,28 +12,28 @@ from typing import Any
 
 import numpy as np
 
-from accelbench.kernels.matmul.formats import to_storage
-from accelbench.kernels.peak_arith.cpu_fma import observed_clock
-from accelbench.kernels.threads import thread_count
+from accelbench.kernels.lib.cpu.clock import observed_clock
+from accelbench.kernels.lib.cpu.threads import thread_count
+from accelbench.kernels.lib.formats import to_storage
 from accelbench.profiling.benchmark import Task
 from accelbench.profiling.records.point import Point
 from accelbench.profiling.records.quality import Metric, Verification
 from accelbench.profiling.records.work import Work
 
 KEPT = {"int8": np.int32, "bfloat16": np.float32, "float16": np.float16}
-"""The types of the sums."""
+"""Types of the sums."""
 
 
 @dataclass(frozen=True)
 class ExactNumbers:
-    """The whole numbers that keep a type's sums exact, and how often they are added."""
+    """Ranges of whole numbers that keep the sums of a type exact, and the number of additions."""
 
     largest_start: int
     largest_factor: int
     steps: int
-    """Instructions of each chain in one round."""
+    """Instructions of each chain in a round."""
     rounds: int
-    """Rounds of one execution, each with starting values of its own."""
+    """Rounds of an execution, each with its own starting values."""
 
     def draw_factors(self, rng: np.random.Generator, shape: tuple[int, ...]) -> Any:
         """Return random whole factors, never 0, of both signs."""
@@ -42,25 +42,25 @@ class ExactNumbers:
 
 @dataclass(frozen=True)
 class InstructionKernels:
-    """An instruction and the kernels that repeat it, of whose sums each step of a round advances every one."""
+    """An instruction and the kernels that repeat it; each step of a round advances every sum."""
 
     instruction: str
     dtype: str
     numbers: ExactNumbers
     flops: int
-    """The operations of one instruction."""
+    """Operations of one instruction."""
     chains: int
-    """The instructions of a step."""
+    """Instructions of a step."""
     sums: int
-    """The sums of a round."""
+    """Sums of a round."""
     factor_bytes: int
-    """The bytes of the first factors in registers, and those of the second."""
+    """Bytes of the first factors in registers, and of the second ones."""
     draw: Callable[[np.random.Generator, int], tuple[Any, Any, Any]]
-    """Return the bytes of the first and of the second factors of so many threads, and what a step adds to each sum."""
+    """Return the bytes of both factors for that many threads, and the increment of each sum in a step."""
     run_rounds: Callable[[Any, Any, int, int], None]
-    """Advance the sums of every round of one thread by so many steps; the last number is the sums of a round."""
+    """Advance the sums of every round of one thread by that many steps; the last argument is the sums of a round."""
     run_on_all: Callable[[Any, Any, int, int], None]
-    """Do so on every thread, with a row of sums and factors for each."""
+    """Do the same on every thread, each with a row of sums and factors."""
 
 
 def to_bytes(numbers: Any, dtype: str, unsigned: bool = False) -> Any:
@@ -72,7 +72,7 @@ def to_bytes(numbers: Any, dtype: str, unsigned: bool = False) -> Any:
 
 
 def narrow_task(point: Point, unit: InstructionKernels, beside: Mapping[str, Metric]) -> Task:
-    """Return the task that measures the rate of an instruction; its metrics name it, beside those given."""
+    """Return the task that measures the rate of an instruction; `beside` is added to its metrics."""
     dtype, numbers = unit.dtype, unit.numbers
     threads = thread_count() if point["cores"] == "all" else 1
     rng = point.rng()

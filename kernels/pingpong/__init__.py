@@ -1,4 +1,4 @@
-"""A message there and back between two processes: the latency and the bandwidth of what joins them."""
+"""Messages back and forth between two processes: latency and bandwidth of their connection."""
 
 from __future__ import annotations
 

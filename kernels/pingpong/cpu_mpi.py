@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from accelbench.kernels.lockstep import lockstep
-from accelbench.kernels.mpi_process import in_mpi_process, mpi
+from accelbench.kernels.lib.ranks.lockstep import lockstep
+from accelbench.kernels.lib.ranks.mpi_process import in_mpi_process, mpi
 from accelbench.kernels.pingpong.trips import Trips, make_task, require_host_memory
 from accelbench.profiling.benchmark import Task
 from accelbench.profiling.ranks.world import world

@@ -1,4 +1,4 @@
-"""Messages through a plain TCP socket, each of them sent at once, by the C library's calls from compiled code.
+"""Messages over a TCP socket, sent without delay, by the C library's calls from compiled code.
 
 Bound: the link and the kernel's way through it. Debian's `netpipe-tcp` (NPtcp), which is C, measures the same; an
 interpreter between the calls added 5 µs of CPU time to each message on a busy machine.
@@ -11,9 +11,9 @@ import socket
 from functools import lru_cache
 from typing import Any
 
-from accelbench.kernels.lockstep import MEET_SECONDS, Lockstep, lockstep
+from accelbench.kernels.lib.cpu.threads import compiled
+from accelbench.kernels.lib.ranks.lockstep import MEET_SECONDS, Lockstep, lockstep
 from accelbench.kernels.pingpong.trips import Trips, make_task, require_host_memory
-from accelbench.kernels.threads import compiled
 from accelbench.profiling.benchmark import Task
 from accelbench.profiling.ranks.channel import Address, Channel
 from accelbench.profiling.ranks.rendezvous import connect, gather, listen

@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from accelbench.kernels.device_code import DeviceKernel
-from accelbench.kernels.lockstep import Lockstep, lockstep
-from accelbench.kernels.nccl import Communicator, require_nccl
+from accelbench.kernels.lib.gpu.device_code import DeviceKernel
+from accelbench.kernels.lib.ranks.lockstep import Lockstep, lockstep
+from accelbench.kernels.lib.ranks.nccl import Communicator, require_nccl
 from accelbench.kernels.pingpong.trips import make_task
 from accelbench.profiling.benchmark import Task
 from accelbench.profiling.machine.nvidia.cuda import require_device_memory

@@ -1,4 +1,4 @@
-"""The task of all implementations of pingpong: what is timed, and the check that the message came there and back."""
+"""Task of the implementations of pingpong: the timed round trips, and the check of the returned message."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from accelbench.kernels.lockstep import Lockstep, RankExecution, together
+from accelbench.kernels.lib.ranks.lockstep import Lockstep, RankSteps, lockstep_task
 from accelbench.profiling.benchmark import Task
 from accelbench.profiling.machine.free_memory import require_memory
 from accelbench.profiling.ranks.world import World
@@ -86,9 +86,9 @@ def make_task(point: Point, trips: Trips, steps: Lockstep, here: World, memory: 
         return {"wrong": int(np.count_nonzero(back != sent)), "sum": zlib.crc32(sent.data)}
 
     draw()
-    return together(
+    return lockstep_task(
         steps,
-        RankExecution(run, check),
+        RankSteps(run, check),
         judge,
         Work(bytes=2 * size),
         lambda seconds: {"latency": Metric(seconds / 2, "s")},

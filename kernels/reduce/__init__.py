@@ -1,4 +1,4 @@
-"""The sum of an array far larger than the caches."""
+"""Sum of an array far larger than the caches."""
 
 from __future__ import annotations
 

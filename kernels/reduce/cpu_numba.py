@@ -1,4 +1,4 @@
-"""The sum on all cores, each thread a contiguous part that it touched first: eight sums in vector registers.
+"""Sum on all cores, each thread over a contiguous part that it touched first, with eight sums in vector registers.
 
 Bound: memory; every element is read once. Measured on two cores of an AMD Zen 3 virtual machine: 31 GB/s in each of the
 three types, 0.9 to 1.1 times likwid-bench's `load_avx` in the same minutes; NumPy, on one core, 8 to 19.
@@ -11,16 +11,17 @@ from typing import Any
 import numpy as np
 from numba import prange
 
-from accelbench.kernels.reduce.cpu_task import make_task
-from accelbench.kernels.reduce.vectors import sum_vectors
-from accelbench.kernels.threads import compiled, parallel
+from accelbench.kernels.lib.cpu.array_task import array_task
+from accelbench.kernels.lib.cpu.sums import sum_vectors
+from accelbench.kernels.lib.cpu.threads import compiled, parallel
+from accelbench.kernels.reduce.reference import problem
 from accelbench.profiling.benchmark import Task
 from accelbench.profiling.records.point import Point
 
 
 @compiled
 def sum_integers(array: Any, begin: int, end: int) -> Any:
-    """Return the sum of array[begin:end]: LLVM turns it into vectors by itself, since the order of integers is free."""
+    """Return the sum of array[begin:end]. LLVM vectorises it, since integer sums may be reordered."""
     total = 0
     for i in range(np.uint64(begin), np.uint64(end)):  # a signed index could count from the end, which bars vectors
         total += array[i]
@@ -42,7 +43,7 @@ def sum_integers_on_all(array: Any, partial: Any) -> None:
 
 
 def sum_on_all(array: Any, threads: int) -> Any:
-    """Return the sum of a one-dimensional array that every thread has an equal part of."""
+    """Return the sum of a one-dimensional array, which is divided into equal parts for the threads."""
     if np.issubdtype(array.dtype, np.floating):
         partial, run = np.empty(threads, array.dtype), sum_vectors_on_all
     else:
@@ -52,5 +53,9 @@ def sum_on_all(array: Any, threads: int) -> Any:
 
 
 def prepare(point: Point) -> Task:
-    """See `make_task`."""
-    return make_task(point, sum_on_all)
+    """See `array_task`."""
+
+    def kernel(x: Any, out: Any, threads: int) -> None:
+        out[0] = sum_on_all(x, threads)
+
+    return array_task(point, problem(point), kernel)

@@ -1,15 +1,16 @@
-"""The sum by NumPy: one core, vector registers, pairs of halves so that rounding errors stay small.
+"""Sum by NumPy: one core, vector registers, pairwise summation.
 
 Bound: memory, as far as one core can use it.
 """
 
 from __future__ import annotations
 
-from accelbench.kernels.reduce.cpu_task import make_task
+from accelbench.kernels.lib.cpu.array_task import numpy_task
+from accelbench.kernels.reduce.reference import add_up, problem
 from accelbench.profiling.benchmark import Task
 from accelbench.profiling.records.point import Point
 
 
 def prepare(point: Point) -> Task:
-    """See `make_task`."""
-    return make_task(point, lambda array, threads: array.sum(), threads=1)
+    """See `numpy_task`."""
+    return numpy_task(point, problem(point), add_up)

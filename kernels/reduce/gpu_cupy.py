@@ -1,17 +1,14 @@
-"""The sum by CuPy, which has NVIDIA's CUB do it where input and sum are of one type: what others are compared with.
+"""Sum by CuPy, which calls NVIDIA's CUB if input and sum have the same type: the reference of other implementations.
 
 Bound: device memory; every element is read once. Not measured yet on a GPU.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
-from accelbench.kernels.device_code import DeviceKernel
-from accelbench.kernels.reduce.gpu_task import make_task
+from accelbench.kernels.lib.gpu.array_task import cupy_task
+from accelbench.kernels.lib.gpu.device_code import DeviceKernel
+from accelbench.kernels.reduce.reference import add_up, problem
 from accelbench.profiling.benchmark import Task
-from accelbench.profiling.machine.nvidia.cuda import cupy_stream, library
 from accelbench.profiling.records.point import Point
 
 
@@ -20,17 +17,5 @@ def device_code() -> list[DeviceKernel]:
 
 
 def prepare(point: Point) -> Task:
-    """See `make_task`."""
-    cupy = library("cupy")
-
-    def bind(x: Any, out: Any) -> Callable[[int], None]:
-        array, total = cupy.asarray(x), cupy.asarray(out)[0]  # the same memory
-
-        def run(stream: int = 0) -> None:
-            # What CUB needs beside comes from CuPy's pool, which keeps it for the next time.
-            with cupy_stream(stream):
-                cupy.sum(array, out=total)
-
-        return run
-
-    return make_task(point, bind)
+    """See `cupy_task`."""
+    return cupy_task(point, problem(point), add_up)

@@ -1,7 +1,8 @@
-"""The sum in Numba-CUDA: each thread in registers, each block in shared memory, then one block the sums of the blocks.
+"""Sum in Numba-CUDA: in registers of each thread, in shared memory of each block, then of the blocks' sums by one
+block.
 
-Bound: device memory; every element is read once. A thread has four loads of 16 bytes under way, neighbouring
-threads read neighbouring ones. There are no atomics, so the same input gives the same bits. Not measured yet on a GPU.
+Bound: device memory; every element is read once. A thread has four loads of 16 bytes in flight, neighbouring threads
+read neighbouring addresses. There are no atomics, so the same input gives the same bits. Not measured yet on a GPU.
 """
 
 from __future__ import annotations
@@ -9,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from accelbench.kernels.device_code import DeviceKernel, NumbaKernel
-from accelbench.kernels.exact import SUM_TYPE
-from accelbench.kernels.numba_cuda import cuda, float32, float64, int32, int64, numba_stream, void
-from accelbench.kernels.reduce.gpu_task import make_task
-from accelbench.kernels.wide_access import lanes, load_wide
+from accelbench.kernels.lib.gpu.array_task import array_task
+from accelbench.kernels.lib.gpu.device_code import DeviceKernel, NumbaKernel
+from accelbench.kernels.lib.gpu.numba_cuda import cuda, float32, float64, int32, int64, numba_stream, void
+from accelbench.kernels.lib.gpu.wide_access import lanes, load_wide
+from accelbench.kernels.reduce.reference import SUM_TYPE, problem
 from accelbench.profiling.benchmark import Task
 from accelbench.profiling.machine.nvidia.cuda import attribute
 from accelbench.profiling.records.point import Point
@@ -22,7 +23,7 @@ THREADS = 256
 BLOCKS_PER_MULTIPROCESSOR = 8
 """8 × 256 threads fill the 2,048 that a multiprocessor holds."""
 AHEAD = 4
-"""Loads of 16 bytes that a thread has under way."""
+"""Loads of 16 bytes that a thread has in flight."""
 TYPES = {"float64": float64, "float32": float32, "int32": int32, "int64": int64}
 
 
@@ -70,11 +71,11 @@ KERNELS = {
     (dtype, sum_type): cuda.jit(define_kernel(TYPES[dtype], TYPES[sum_type]))
     for dtype, sum_type in [*SUM_TYPE.items(), ("int64", "int64")]
 }
-"""The kernels by the type of the elements and that of the sum."""
+"""Kernels by the types of elements and sum."""
 
 
 def launch(x: Any, sums: Any, out: Any, stream: Any = 0) -> None:
-    """Enqueue out[0] = Σx on a Numba stream, by as many blocks as there are `sums`."""
+    """Enqueue out[0] = Σx on a Numba stream, by one block per element of `sums`."""
     KERNELS[x.dtype.name, sums.dtype.name][len(sums), THREADS, stream](x, sums)
     KERNELS[sums.dtype.name, sums.dtype.name][1, THREADS, stream](sums, out)
 
@@ -87,11 +88,11 @@ def device_code() -> list[DeviceKernel]:
 
 
 def prepare(point: Point) -> Task:
-    """See `make_task`."""
+    """See `array_task`."""
     blocks = BLOCKS_PER_MULTIPROCESSOR * attribute("MultiProcessorCount")
     sums = cuda.device_array(blocks, SUM_TYPE[str(point["dtype"])])
 
     def bind(x: Any, out: Any) -> Callable[[int], None]:
         return lambda stream: launch(x, sums, out, numba_stream(stream))
 
-    return make_task(point, bind)
+    return array_task(point, problem(point), bind)

@@ -1,4 +1,4 @@
-"""The cross-entropy of a softmax over a vocabulary, and its gradient: the last layer of a language model."""
+"""Cross-entropy of a softmax over a vocabulary, and its gradient: the loss of a language model."""
 
 from __future__ import annotations
 

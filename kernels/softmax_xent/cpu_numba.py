@@ -1,4 +1,4 @@
-"""Cross-entropy and gradient on all cores, in one pass over memory: the maximum and the sum grow together.
+"""Cross-entropy and gradient on all cores, in one pass over memory: online softmax.
 
 The scores of a row come in blocks that the first-level cache holds. A block's maximum is found first; where it exceeds
 the one so far, the sum so far is multiplied by e to their difference (Milakov and Gimelshein, "Online normalizer
@@ -17,11 +17,12 @@ from typing import Any
 import numpy as np
 from numba import prange
 
-from accelbench.kernels.rows import aligned_part
-from accelbench.kernels.simd import add_lanes, fence, fma, lanes_of, load, splat, store_past_cache
-from accelbench.kernels.softmax_xent.cpu_task import make_task
-from accelbench.kernels.threads import compiled, parallel
-from accelbench.kernels.vector_math import exponential, larger, largest_lane
+from accelbench.kernels.lib.cpu.array_task import array_task
+from accelbench.kernels.lib.cpu.arrays import aligned_part
+from accelbench.kernels.lib.cpu.simd import add_lanes, fence, fma, lanes_of, load, splat, store_past_cache
+from accelbench.kernels.lib.cpu.threads import compiled, parallel
+from accelbench.kernels.lib.cpu.vector_math import exponential, larger, largest_lane
+from accelbench.kernels.softmax_xent.reference import problem
 from accelbench.profiling.benchmark import Task
 from accelbench.profiling.records.point import Point
 
@@ -92,6 +93,7 @@ def differentiate_rows(scores: Any, labels: Any, losses: Any, gradient: Any, wid
 
 @parallel
 def differentiate_on_all(scores: Any, labels: Any, losses: Any, gradient: Any, threads: int) -> None:
+    """Write losses and gradient of flat rows of scores; the gradient begins at a multiple of a vector."""
     rows = len(labels)
     width = len(scores) // rows
     for thread in prange(threads):
@@ -99,11 +101,6 @@ def differentiate_on_all(scores: Any, labels: Any, losses: Any, gradient: Any, t
         differentiate_rows(scores, labels, losses, gradient, width, begin, end)
 
 
-def differentiate(scores: Any, labels: Any, losses: Any, gradient: Any, threads: int) -> None:
-    """Write losses and gradient of scores of (rows, width); the gradient begins at a multiple of a vector."""
-    differentiate_on_all(scores.reshape(-1), labels, losses, gradient.reshape(-1), threads)
-
-
 def prepare(point: Point) -> Task:
-    """See `make_task`."""
-    return make_task(point, differentiate)
+    """See `array_task`."""
+    return array_task(point, problem(point), differentiate_on_all)

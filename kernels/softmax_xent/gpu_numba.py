@@ -1,4 +1,4 @@
-"""Cross-entropy and gradient in Numba-CUDA: a block for each row, whose maximum and sum grow together.
+"""Cross-entropy and gradient in Numba-CUDA: a block for each row, by online softmax.
 
 Each thread takes 16 bytes at once; where their maximum exceeds its own so far, it multiplies its sum by e to their
 difference (Milakov and Gimelshein, "Online normalizer calculation for softmax", 2018). The block joins maxima and sums
@@ -15,10 +15,11 @@ from typing import Any
 
 import numpy as np
 
-from accelbench.kernels.device_code import DeviceKernel, NumbaKernel
-from accelbench.kernels.numba_cuda import cuda, float32, int32, int64, numba_stream, simulated, void
-from accelbench.kernels.softmax_xent.gpu_task import make_task
-from accelbench.kernels.wide_access import lanes, load_wide, store_wide
+from accelbench.kernels.lib.gpu.array_task import array_task
+from accelbench.kernels.lib.gpu.device_code import DeviceKernel, NumbaKernel
+from accelbench.kernels.lib.gpu.numba_cuda import cuda, float32, int32, int64, numba_stream, simulated, void
+from accelbench.kernels.lib.gpu.wide_access import lanes, load_wide, store_wide
+from accelbench.kernels.softmax_xent.reference import problem
 from accelbench.profiling.benchmark import Task
 from accelbench.profiling.records.point import Point
 
@@ -96,7 +97,7 @@ def device_code() -> list[DeviceKernel]:
 
 
 def prepare(point: Point) -> Task:
-    """See `make_task`."""
+    """See `array_task`."""
     width = int(point["vocabulary"])
 
     def bind(scores: Any, labels: Any, losses: Any, gradient: Any) -> Callable[[int], None]:
@@ -104,4 +105,4 @@ def prepare(point: Point) -> Task:
             scores, labels, losses, gradient, width
         )
 
-    return make_task(point, bind)
+    return array_task(point, problem(point), bind)

@@ -18,24 +18,18 @@ from typing import Any
 import numpy as np
 from numba import prange
 
-from accelbench.kernels.caches import last_level_bytes
-from accelbench.kernels.simd import add_lanes, fence, fma, lanes_of, load, splat, store_past_cache
+from accelbench.kernels.lib.cpu.arrays import aligned_empty, elements_per_array, touch
+from accelbench.kernels.lib.cpu.simd import add_lanes, fence, fma, lanes_of, load, splat, store_past_cache
+from accelbench.kernels.lib.cpu.threads import compiled, parallel, thread_count
+from accelbench.kernels.lib.formats import UNIT_ROUNDOFF
 from accelbench.kernels.stream.operations import SCALAR, work_of
-from accelbench.kernels.threads import compiled, parallel, thread_count
 from accelbench.profiling.benchmark import Task
 from accelbench.profiling.machine.free_memory import require_memory
 from accelbench.profiling.records.point import Point
 from accelbench.profiling.records.quality import Metric, Verification
 from accelbench.profiling.timing.verification import relative_error, verify_close
 
-SMALLEST = 64 << 20
-"""Bytes of an array where the caches are small, or are not listed."""
-ALIGNMENT = 4096
-CHUNK = 64
-"""Elements that every thread's part is a multiple of: whole cache lines, and four vectors of either type."""
 VERIFIED_AT_ONCE = 1 << 20
-UNIT = {"float64": 2.0**-53, "float32": 2.0**-24}
-"""Unit roundoff: half the distance from 1 to the next number."""
 
 
 @compiled
@@ -100,7 +94,7 @@ def triad(a: Any, b: Any, c: Any, scalar: Any, threads: int) -> None:
 
 @compiled
 def dot_part(a: Any, b: Any, begin: int, end: int) -> Any:
-    """Return the sum of one thread's products, in four chains so that the latency of the FMA does not bound it."""
+    """Return the sum of a thread's products, in four chains so that the latency of the FMA is no bound."""
     lanes = lanes_of(a)
     s0 = s1 = s2 = s3 = splat(a[begin] - a[begin])
     for i in range(begin, end, 4 * lanes):
@@ -118,48 +112,8 @@ def dot(a: Any, b: Any, partial: Any) -> None:
         partial[thread] = dot_part(a, b, thread * part, (thread + 1) * part)
 
 
-@parallel
-def touch_on_all(array: Any, value: Any, threads: int) -> None:
-    part = len(array) // threads
-    for thread in prange(threads):
-        array[thread * part : (thread + 1) * part] = value
-
-
-def touch(array: Any, value: Any, threads: int) -> None:
-    """Fill, every thread its own part, so that the pages lie in the memory next to it.
-
-    What one thread works on alone is filled by the calling one, as any thread of Numba's pool may lie on another node.
-    """
-    if threads == 1:
-        array.fill(value)
-    else:
-        touch_on_all(array, value, threads)
-
-
-def elements_per_array(itemsize: int, threads: int) -> int:
-    """Return a length of at least four times the last-level caches, as STREAM's rules ask, in equal parts of CHUNKs."""
-    step = threads * CHUNK
-    wanted = max(4 * (last_level_bytes() or 0), SMALLEST) // itemsize
-    return -(-wanted // step) * step
-
-
-def aligned_empty(count: int, dtype: Any) -> Any:
-    """Return an untouched page-aligned array; NumPy asks the kernel for huge pages when it is that large."""
-    size = count * np.dtype(dtype).itemsize
-    memory = np.empty(size + ALIGNMENT, np.uint8)
-    offset = -memory.ctypes.data % ALIGNMENT
-    return memory[offset : offset + size].view(dtype)
-
-
-def spread(shape: tuple[int, ...], dtype: Any) -> Any:
-    """Return an array that all threads have touched, so that it does not lie on the node of the one that draws it."""
-    flat = aligned_empty(math.prod(shape), dtype)
-    touch(flat, dtype.type(1), thread_count())
-    return flat.reshape(shape)
-
-
 def prepare(point: Point) -> Task:
-    """Prepare three arrays; Skip where they would take more than half of the available memory."""
+    """Prepare three arrays; Skip if they need more than half of the available memory."""
     op, dtype = str(point["op"]), np.dtype(str(point["dtype"]))
     threads = thread_count()
     n = elements_per_array(dtype.itemsize, threads)
@@ -182,7 +136,7 @@ def prepare(point: Point) -> Task:
 
 
 class Elementwise:
-    """copy, mul, add or triad: one array is written, element by element, from the others, which are drawn normal."""
+    """copy, mul, add or triad: one array is written from the others, which hold random normal numbers."""
 
     def __init__(self, op: str, arrays: list[Any], rng: np.random.Generator, threads: int) -> None:
         self.arrays, self.threads = arrays, threads
@@ -210,14 +164,14 @@ class Elementwise:
             found = (a, b, c)[self.written]
             scale = np.sum(np.abs(terms), axis=0)
             largest = max(largest, relative_error(found, np.sum(terms, axis=0), scale))
-        tolerance = 4 * UNIT[self.arrays[0].dtype.name]
+        tolerance = 4 * UNIT_ROUNDOFF[self.arrays[0].dtype.name]
         return verify_close(largest, 0.0, tolerance, "closed form of every element", scale=1.0)
 
 
 class DotProduct:
     """Σ a·b, as one partial sum per thread.
 
-    The inputs have one sign, uniform in [1, 2): the sum does not cancel, so that a missing part shows.
+    The inputs are uniform in [1, 2): the sum does not cancel, so that a missing part fails the check.
     """
 
     def __init__(self, arrays: list[Any], rng: np.random.Generator, threads: int) -> None:
@@ -251,7 +205,7 @@ class DotProduct:
             for i in pieces
         )
         k = len(self.a) // len(self.partial)
-        tolerance = 4 * UNIT[self.a.dtype.name] * math.sqrt(k / 3)
+        tolerance = 4 * UNIT_ROUNDOFF[self.a.dtype.name] * math.sqrt(k / 3)
         return verify_close(found, expected, tolerance, "sum of all products in float64")
 
 
@@ -262,4 +216,4 @@ OPERATIONS: dict[str, tuple[Any, int, Terms]] = {
     "add": (add, 2, lambda a, b, c, s: [a, b]),
     "triad": (triad, 0, lambda a, b, c, s: [b, s * c]),
 }
-"""The kernel, which array it writes, and the terms whose sum it must write there."""
+"""Kernel, index of the array that it writes, and terms of the expected sum."""

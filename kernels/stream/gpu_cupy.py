@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from accelbench.kernels.device_code import CudaKernel, DeviceKernel
-from accelbench.kernels.stream.gpu_arrays import ACCESS_BYTES
+from accelbench.kernels.lib.gpu.arrays import ACCESS_BYTES
+from accelbench.kernels.lib.gpu.device_code import CudaKernel, DeviceKernel
 from accelbench.kernels.stream.gpu_task import make_task
 from accelbench.kernels.stream.operations import SCALAR
 from accelbench.profiling.benchmark import Task

@@ -13,11 +13,11 @@ from typing import Any
 
 import numpy as np
 
-from accelbench.kernels.device_code import DeviceKernel, NumbaKernel
-from accelbench.kernels.numba_cuda import cuda, float32, float64, numba_stream, simulated, void
+from accelbench.kernels.lib.gpu.device_code import DeviceKernel, NumbaKernel
+from accelbench.kernels.lib.gpu.numba_cuda import cuda, float32, float64, numba_stream, simulated, void
+from accelbench.kernels.lib.gpu.wide_access import lanes, load_wide, store_wide
 from accelbench.kernels.stream.gpu_task import make_task
 from accelbench.kernels.stream.operations import SCALAR
-from accelbench.kernels.wide_access import lanes, load_wide, store_wide
 from accelbench.profiling.benchmark import Task
 from accelbench.profiling.machine.nvidia.cuda import attribute
 from accelbench.profiling.records.point import Point

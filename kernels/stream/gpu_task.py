@@ -1,4 +1,4 @@
-"""The task that the GPU implementations of stream share: the arrays on the device, and the check of every element.
+"""Task of the GPU implementations of stream: arrays on the device, and the check of every element.
 
 On inputs x and y: copy out = x · mul out = s·x · add out = x + y · triad out = x + s·y · dot Σ x·y.
 """
@@ -10,17 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from accelbench.kernels.exact import LARGEST, verify_sum
-from accelbench.kernels.numba_cuda import cuda
-from accelbench.kernels.stream.gpu_arrays import (
-    PART,
-    ArrayNumbers,
-    array_length,
-    draw_normal,
-    draw_whole,
-    exact_sum,
-    poison,
-)
+from accelbench.kernels.lib.exact import LARGEST, exact_sum, verify_sum
+from accelbench.kernels.lib.gpu.arrays import array_length, poison, put
+from accelbench.kernels.lib.gpu.numba_cuda import cuda
+from accelbench.kernels.lib.random_array import PART, RandomArray, draw_normal, draw_whole
 from accelbench.kernels.stream.operations import SCALAR, work_of
 from accelbench.profiling.benchmark import Task
 from accelbench.profiling.machine.nvidia.cuda import synchronize
@@ -28,7 +21,7 @@ from accelbench.profiling.records.point import Point
 from accelbench.profiling.records.quality import Metric, Verification
 
 DOWNLOADED = 256 * PART
-"""Elements that the host holds of a result at once, up to 128 MiB."""
+"""Elements of a result on the host at once, up to 128 MiB."""
 READS_Y = ("add", "triad", "dot")
 
 Bind = Callable[[Any, Any, Any, Any], Callable[[int], object]]
@@ -37,9 +30,9 @@ Bind = Callable[[Any, Any, Any, Any], Callable[[int], object]]
 def make_task(point: Point, bind: Bind, *, blocks: int = 1, threads: int = 1) -> Task:
     """Return the task of the operation on random arrays; `bind(x, y, sums, out)` returns what enqueues it on a stream.
 
-    The arrays are Numba's on the device. `out` is as long as x, or one element for dot; `sums` is for dot's kernel of
-    so many `blocks` and `threads`: one element per block. dot is checked twice: exactly on whole numbers, whose sum
-    does not round, and then on the normal numbers that are measured. Skip where three arrays do not fit.
+    The arrays are Numba's device arrays. `out` is as long as x, or one element for dot; `sums` is for dot's kernel of
+    `blocks` blocks of `threads` threads: one element per block. dot is checked twice: exactly on whole numbers, whose
+    sum does not round, and then on the normal numbers that are measured. Skip if three arrays do not fit.
     """
     op, dtype = str(point["op"]), np.dtype(str(point["dtype"]))
     length = array_length(dtype.itemsize, arrays=3, moved=2)
@@ -48,9 +41,9 @@ def make_task(point: Point, bind: Bind, *, blocks: int = 1, threads: int = 1) ->
     out = cuda.device_array(1 if op == "dot" else length, dtype)
     run, rng = bind(x, y, sums, out), point.rng()
 
-    def run_on(first: ArrayNumbers, second: ArrayNumbers) -> None:
-        first.put(x)
-        second.put(y)
+    def run_on(first: RandomArray, second: RandomArray) -> None:
+        put(first, x)
+        put(second, y)
         for array in (sums, out):
             poison(array)
         synchronize()
@@ -74,18 +67,18 @@ def make_task(point: Point, bind: Bind, *, blocks: int = 1, threads: int = 1) ->
         return verify_sum(exact_sum(pairs(*drawn, length)), out.copy_to_host()[0])
 
     for inputs in (x, y):
-        draw_normal(rng, dtype).put(inputs)
+        put(draw_normal(rng, dtype), inputs)
     array = Metric(length * dtype.itemsize / 2**20, "MiB")
     work = work_of(op, length, dtype.itemsize)
     return Task(run=run, verify=verify, work=work, metrics=lambda _seconds: {"array": array})
 
 
-def pairs(x: ArrayNumbers, y: ArrayNumbers, length: int) -> Iterator[tuple[Any, Any]]:
+def pairs(x: RandomArray, y: RandomArray, length: int) -> Iterator[tuple[Any, Any]]:
     """Return (x, y) of every PART elements."""
     return zip(x.parts(0, length), y.parts(0, length), strict=True)
 
 
-def results_of(op: str, x: ArrayNumbers, y: ArrayNumbers, out: Any) -> Iterator[tuple[Any, Any, Any]]:
+def results_of(op: str, x: RandomArray, y: RandomArray, out: Any) -> Iterator[tuple[Any, Any, Any]]:
     """Yield (x, y, out) of every PART elements, `out` being a Numba device array; y is None where there is none."""
     host = np.empty(min(DOWNLOADED, len(out)), out.dtype)
     for begin in range(0, len(out), DOWNLOADED):

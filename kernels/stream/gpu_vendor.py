@@ -1,4 +1,4 @@
-"""copy by the vendor's own device-to-device copy, `cudaMemcpyAsync`: what the other copies are compared with.
+"""copy by the vendor's device-to-device copy, `cudaMemcpyAsync`: the reference of other implementations.
 
 Bound: device memory, through which the array passes twice, once read and once written. Not measured yet on a GPU.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from accelbench.kernels.device_code import DeviceKernel
+from accelbench.kernels.lib.gpu.device_code import DeviceKernel
 from accelbench.kernels.stream.gpu_task import make_task
 from accelbench.profiling.benchmark import Skip, Task
 from accelbench.profiling.machine.nvidia.cuda import library

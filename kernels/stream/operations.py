@@ -1,4 +1,4 @@
-"""BabelStream's five operations, as every device counts them (Deakin et al., "GPU-STREAM v2.0", 2016).
+"""Bytes and operations of BabelStream's five operations (Deakin et al., "GPU-STREAM v2.0", 2016).
 
 Bytes are what the operation reads and writes; a cache that fetches a line before it is overwritten is not counted.
 """
@@ -14,5 +14,5 @@ FLOPS_PER_ELEMENT = {"copy": 0, "mul": 1, "add": 1, "triad": 2, "dot": 2}
 
 
 def work_of(op: str, length: int, itemsize: int) -> Work:
-    """Return the bytes that one execution on arrays of that length moves, and its floating-point operations."""
+    """Return bytes moved and floating-point operations of one execution on arrays of a length."""
     return Work(flops=FLOPS_PER_ELEMENT[op] * length or None, bytes=ARRAYS_MOVED[op] * length * itemsize)

@@ -1,4 +1,4 @@
-"""Copies between the host's memory and the device's, which frameworks make for every batch."""
+"""Copies between host and device memory, as for every batch of a training."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Copies between host and device memory, each waited for, and the check that every byte arrives and none beside."""
+"""Synchronous copies between host and device memory, and the check that exactly these bytes arrive."""
 
 from __future__ import annotations
 

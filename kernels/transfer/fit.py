@@ -1,4 +1,4 @@
-"""The line through the times of copies of several sizes: a pure function."""
+"""Fit of a line to the times of copies of several sizes."""
 
 from __future__ import annotations
 

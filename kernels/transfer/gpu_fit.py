@@ -1,4 +1,4 @@
-"""Copies of all sizes between host and device memory, and the line through their times.
+"""Copies of all sizes between host and device memory, and a line fitted to their times.
 
 Bound: the link (PCIe 4.0 x16: 32 GB/s each way, 5.0: 63, less some 10 % for its packets), for small sizes the time of
 the call. Not measured yet on a GPU.
@@ -9,7 +9,7 @@ from __future__ import annotations
 from statistics import median
 from time import perf_counter_ns
 
-from accelbench.kernels.device_code import DeviceKernel
+from accelbench.kernels.lib.gpu.device_code import DeviceKernel
 from accelbench.kernels.transfer import SMALLEST_KIB
 from accelbench.kernels.transfer.copies import Copies
 from accelbench.kernels.transfer.fit import fit_line

@@ -1,4 +1,4 @@
-"""One copy of one size between host and device memory, from the call to the end of the wait.
+"""Copy of one size between host and device memory, from the call to the end of the wait.
 
 Bound: the link (PCIe 4.0 x16: 32 GB/s each way, 5.0: 63, less some 10 % for its packets), for small sizes the time of
 the call. Not measured yet on a GPU.
@@ -6,7 +6,7 @@ the call. Not measured yet on a GPU.
 
 from __future__ import annotations
 
-from accelbench.kernels.device_code import DeviceKernel
+from accelbench.kernels.lib.gpu.device_code import DeviceKernel
 from accelbench.kernels.transfer.copies import Copies
 from accelbench.profiling.benchmark import Task
 from accelbench.profiling.records.point import Point

@@ -1,4 +1,4 @@
-"""The host's side of a tree search by a GPU: the memory of `gpu_pool.py`, one search, and what it found."""
+"""Host side of a tree search on a GPU: memory of `gpu_pool`, launch and results."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from accelbench.kernels.numba_cuda import cuda, numba_stream
+from accelbench.kernels.lib.gpu.numba_cuda import cuda, numba_stream
 from accelbench.kernels.treesearch.gpu_pool import COUNTS, NAME, RESERVED, THREADS, Problem, define_search, reset
 from accelbench.profiling.machine.nvidia.cuda import attribute, require_compute_capability, require_device_memory
 from accelbench.profiling.records.quality import Verification

@@ -1,4 +1,4 @@
-"""Depth-first tree search by a whole GPU: a stack per thread block, and shelves from which idle blocks take work.
+"""Depth-first tree search on a whole GPU: a stack per thread block, and a shared pool for idle blocks.
 
 The grid is persistent: a block takes work, searches below it until its stack is empty, takes more, and ends when
 there is none anywhere. Nothing need be known beforehand about the size of a subtree.
@@ -44,8 +44,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from accelbench.kernels.device_code import DeviceKernel, NumbaKernel
-from accelbench.kernels.numba_cuda import cuda, uint32, uint64, void
+from accelbench.kernels.lib.gpu.device_code import DeviceKernel, NumbaKernel
+from accelbench.kernels.lib.gpu.numba_cuda import cuda, uint32, uint64, void
 
 THREADS = 128
 """The threads of a block: few, so that little time is lost at barriers and a shelf is filled soon."""

@@ -1,4 +1,4 @@
-"""Work sharing among the CPU threads of a tree search: who has much gives the half nearest the root to who has nothing.
+"""Work sharing among the CPU threads of a tree search: busy threads give the half nearest the root to idle ones.
 
 A pending node is a column of a uint32[words, capacity] array, so that one word of neighbouring nodes is one vector. A
 thread searches depth first from a stack of such columns, `stack[:, base:top]`, and only looks at two shared numbers as
@@ -20,7 +20,7 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from accelbench.kernels.threads import compiled
+from accelbench.kernels.lib.cpu.threads import compiled
 
 LOCK, POOLED, WORKING, WAITING, GIVEN = (16 * i for i in range(5))
 """Places in the array `control`, 128 bytes apart, so that no two of them share a cache line or a pair of lines: the

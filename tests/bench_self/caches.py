@@ -12,7 +12,7 @@ from collections.abc import Collection
 
 from rich.console import Console
 
-from accelbench.kernels.caches import cache_bytes
+from accelbench.kernels.lib.cpu.caches import cache_bytes
 from accelbench.profiling.machine.environment.cpu import collect_cpu
 from accelbench.profiling.machine.placement import on_cpus
 from tests.bench_self.bounds import ROUNDS, Bound, rates

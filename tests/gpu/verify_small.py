@@ -6,7 +6,7 @@ import sys
 from importlib import import_module
 
 from accelbench.execution.plan import discover
-from accelbench.kernels.stream import gpu_arrays
+from accelbench.kernels.lib.gpu import arrays as gpu_arrays
 from accelbench.profiling.benchmark import Skip
 from accelbench.profiling.records.point import Point
 

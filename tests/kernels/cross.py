@@ -91,7 +91,7 @@ def pretend(triple: str, sve_bytes: int) -> None:
     llvm.initialize_all_targets()
     llvm.initialize_all_asmprinters()
     llvm.get_process_triple = lambda: triple
-    from accelbench.kernels import target
+    from accelbench.kernels.lib.cpu import target
 
     target.sve_bytes = lambda: sve_bytes
 

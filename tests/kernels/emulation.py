@@ -15,8 +15,8 @@ from typing import Any
 
 import numpy as np
 
+from accelbench.kernels.lib.formats import draw, from_storage
 from accelbench.kernels.matmul import gpu_mma, gpu_parts, gpu_wgmma
-from accelbench.kernels.matmul.formats import draw, from_storage
 from accelbench.kernels.matmul.shapes import Product
 from accelbench.kernels.matmul.split import slices_each
 from accelbench.kernels.matmul.tensor_map import tensor_map

@@ -16,10 +16,11 @@ import numpy as np
 import pytest
 from numba import typeof
 
-from accelbench.kernels.dot_tile import dot_columns
-from accelbench.kernels.matmul import cpu_dots, formats
-from accelbench.kernels.target import Target, named
-from accelbench.kernels.threads import compiled as compiled_here
+from accelbench.kernels.lib import formats
+from accelbench.kernels.lib.cpu.dot_microkernel import dot_columns
+from accelbench.kernels.lib.cpu.target import Target, named
+from accelbench.kernels.lib.cpu.threads import compiled as compiled_here
+from accelbench.kernels.matmul import cpu_dots
 from tests.kernels.emulated import call
 from tests.kernels.test_arm import TRIPLE
 

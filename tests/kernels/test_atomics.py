@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from accelbench.kernels.atomics import atomics, cpu_numba
-from accelbench.kernels.threads import atomic_add, compiled, thread_count
+from accelbench.kernels.lib.cpu.threads import atomic_add, compiled, thread_count
 from accelbench.profiling.benchmark import Task
 from accelbench.profiling.records.point import Point
 
@@ -95,7 +95,7 @@ def test_the_gpu_counters_are_expected_as_one_by_one_addition_leaves_them(target
 @pytest.mark.parametrize("target", TARGETS)
 def test_additions_to_gpu_memory_are_not_waited_for(target: str) -> None:
     from accelbench.kernels.atomics import gpu_numba
-    from accelbench.kernels.compilation import compile_kernel
+    from accelbench.kernels.lib.gpu.compilation import compile_kernel
 
     (kernel,) = (kernel for kernel in gpu_numba.device_code() if kernel.name == f"atomics {target} float32")
     loop = compile_kernel(kernel, (9, 0)).loop
@@ -110,7 +110,7 @@ def test_additions_in_float32_are_instructions_that_no_version_of_the_compiler_r
 ) -> None:
     # libNVVM of CUDA 12.9 knows no function for them on Blackwell; what is in PTX already it hands on.
     from accelbench.kernels.atomics import gpu_numba
-    from accelbench.kernels.compilation import to_ptx
+    from accelbench.kernels.lib.gpu.compilation import to_ptx
 
     (kernel,) = (kernel for kernel in gpu_numba.device_code() if kernel.name == f"atomics {target} float32")
     ptx = to_ptx(kernel, capability)
@@ -121,7 +121,7 @@ def test_additions_in_float32_are_instructions_that_no_version_of_the_compiler_r
 @pytest.mark.parametrize("wrong", ["float64", "two dimensions", "another type"])
 def test_only_what_the_device_adds_atomically_is_accepted(wrong: str) -> None:
     from accelbench.kernels.atomics.additions import add_to_memory
-    from accelbench.kernels.numba_cuda import cuda, float32, float64, int32, void
+    from accelbench.kernels.lib.gpu.numba_cuda import cuda, float32, float64, int32, void
 
     def add(counters: Any, value: Any) -> None:
         add_to_memory(counters, 0, value)

@@ -11,9 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from accelbench.execution.plan import discover
-from accelbench.kernels.cache import cache_bandwidth, cache_latency, cpu_bandwidth, cpu_latency, cpu_operations, pages
-from accelbench.kernels.cache.cycle import Cycle
-from accelbench.kernels.threads import thread_count
+from accelbench.kernels.cache import cache_bandwidth, cache_latency, cpu_bandwidth, cpu_operations
+from accelbench.kernels.lib.cpu import huge_pages
+from accelbench.kernels.lib.cpu.pointer_chase import STEPS, Cycle, chase
+from accelbench.kernels.lib.cpu.threads import thread_count
 from accelbench.profiling.benchmark import Skip, Task
 from accelbench.profiling.records.point import Point
 
@@ -36,7 +37,7 @@ def test_the_chase_passes_every_line_once_before_it_returns(lines: int, line: in
     for step in range(lines):
         assert place == cycle.after(step)
         passed.append(place - cycle.first)
-        place = int(cpu_latency.chase(np.uint64(place), 1))
+        place = int(chase(np.uint64(place), 1))
     assert sorted(passed) == list(range(0, lines * line, line))
     assert place == cycle.after(0)
 
@@ -54,7 +55,7 @@ def test_a_chase_that_ends_one_step_early_fails(lines: int) -> None:
     pointers = np.zeros(lines * 8, np.uint64)
     cycle = Cycle(pointers.ctypes.data, lines, 64, np.random.default_rng(3))
     cycle.draw(pointers)
-    found = int(cpu_latency.chase(np.uint64(cycle.after(0)), 1000))
+    found = int(chase(np.uint64(cycle.after(0)), 1000))
     assert cycle.verify(1000, found).passed
     assert cycle.verify(999, found).passed == (lines == 1)
 
@@ -64,10 +65,10 @@ def test_latency_counts_its_accesses_and_says_the_cycles_of_one(kib: int) -> Non
     task = latency(kib)
     task.run()
     assert task.verify().passed
-    assert task.work.items == cpu_latency.STEPS
+    assert task.work.items == STEPS
     assert task.metrics is not None
     metrics = task.metrics(1e-3)
-    assert metrics["cycles per access"].value == pytest.approx(1e-3 / cpu_latency.STEPS * metrics["clock"].value * 1e6)
+    assert metrics["cycles per access"].value == pytest.approx(1e-3 / STEPS * metrics["clock"].value * 1e6)
 
 
 @pytest.mark.parametrize("op", cpu_operations.OPERATIONS)
@@ -149,12 +150,12 @@ def test_sizes_begin_in_the_first_cache_and_end_far_beyond_the_last(name: str) -
 
 
 def test_arrays_begin_at_a_huge_page_and_are_whole() -> None:
-    for count in (1, 1000, (pages.HUGE_PAGE >> 3) + 1):
-        array = pages.huge_empty(count, np.float64)
-        assert array.ctypes.data % pages.HUGE_PAGE == 0
+    for count in (1, 1000, (huge_pages.HUGE_PAGE >> 3) + 1):
+        array = huge_pages.huge_empty(count, np.float64)
+        assert array.ctypes.data % huge_pages.HUGE_PAGE == 0
         assert array.shape == (count,)
         array[:] = 1
-        share = pages.huge_share(array)
+        share = huge_pages.huge_share(array)
         assert share is None or 0 <= share <= 1
 
 
@@ -167,16 +168,16 @@ def test_the_share_of_huge_pages_is_that_of_the_arrays_own_mapping(tmp_path: Any
         f"{address - 64:x}-{address + 4096:x} rw-p 0 00:00 0\nRss:    4096 kB\nAnonHugePages:   1024 kB\n"
         f"{address + 4096:x}-{address + 8192:x} rw-p 0 00:00 0\nRss: 64 kB\nAnonHugePages: 64 kB\n"
     )
-    assert pages.huge_share(array, smaps) == 0.25
+    assert huge_pages.huge_share(array, smaps) == 0.25
     smaps.write_text("1000-2000 rw-p 0 00:00 0\nRss: 64 kB\nAnonHugePages: 64 kB\n")
-    assert pages.huge_share(array, smaps) is None
-    assert pages.huge_share(array, tmp_path / "none") is None
+    assert huge_pages.huge_share(array, smaps) is None
+    assert huge_pages.huge_share(array, tmp_path / "none") is None
 
 
 @pytest.mark.parametrize("capability", [(8, 0), (9, 0), (10, 0)], ids=str)
 def test_the_gpu_kernels_loops_are_loads(capability: tuple[int, int]) -> None:
     from accelbench.kernels.cache import gpu_bandwidth, gpu_latency
-    from accelbench.kernels.compilation import compile_kernel
+    from accelbench.kernels.lib.gpu.compilation import compile_kernel
 
     (kernel,) = gpu_latency.device_code()
     chase = compile_kernel(kernel, capability).loop

@@ -19,7 +19,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from accelbench.kernels.cache import gpu_bandwidth, gpu_latency
-from accelbench.kernels.cache.cycle import Cycle
+from accelbench.kernels.lib.cpu.pointer_chase import Cycle
 
 HOST = r"""
 #define CUDA_ON_HOST

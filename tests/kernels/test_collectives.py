@@ -13,12 +13,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from accelbench.kernels import mpi_process, pytorch
-from accelbench.kernels.collectives import OPERATIONS, answers, cpu_gloo, cpu_mpi
-from accelbench.kernels.collectives.answers import expected, numbers, tolerance
+from accelbench.kernels.collectives import OPERATIONS, cpu_gloo, cpu_mpi, reference
 from accelbench.kernels.collectives.messages import ITEMSIZE, PARTED, bus_factor, message
+from accelbench.kernels.collectives.reference import expected, numbers, tolerance
 from accelbench.kernels.collectives.task import HostArrays, Run, make_task
-from accelbench.kernels.lockstep import Lockstep
+from accelbench.kernels.lib import pytorch
+from accelbench.kernels.lib.ranks import mpi_process
+from accelbench.kernels.lib.ranks.lockstep import Lockstep
 from accelbench.profiling.benchmark import Skip, Task
 from accelbench.profiling.ranks.world import World
 from accelbench.profiling.records.point import Point
@@ -96,7 +97,7 @@ def test_to_reduce_everywhere_is_to_reduce_and_scatter_and_to_gather(ranks: int)
 @given(rank=st.integers(0, 5), cuts=st.lists(st.integers(0, 100), max_size=6), size=st.integers(1, 100))
 def test_numbers_are_the_same_however_they_are_drawn(rank: int, cuts: list[int], size: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(answers, "PIECE", 16)
+        patch.setattr(reference, "PIECE", 16)
         ends = [0, *sorted(min(cut, size) for cut in cuts), size]
         drawn = [numbers(3, rank, begin, end) for begin, end in pairwise(ends)]
         assert np.array_equal(np.concatenate(drawn), numbers(3, rank, 0, size))
@@ -108,7 +109,7 @@ def test_numbers_are_the_same_however_they_are_drawn(rank: int, cuts: list[int],
 @given(op=op_s, ranks=st.integers(2, 7), size=st.integers(8, 600), cut=st.integers(1, 40))
 def test_parts_of_the_answer_make_up_the_whole(op: str, ranks: int, size: int, cut: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(answers, "PIECE", 16)
+        patch.setattr(reference, "PIECE", 16)
         counts = message(op, size, ranks)
         given_ = [numbers(5, rank, 0, counts.source).astype(np.float64) for rank in range(ranks)]
         summed = np.sum(given_, axis=0)

@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from accelbench.kernels import nccl as between_gpus
 from accelbench.kernels.collectives import OPERATIONS, gpu_nccl
 from accelbench.kernels.collectives.task import make_task
-from accelbench.kernels.lockstep import Lockstep
+from accelbench.kernels.lib.ranks import nccl as between_gpus
+from accelbench.kernels.lib.ranks.lockstep import Lockstep
 from accelbench.kernels.pingpong import gpu_nccl as messages
 from accelbench.kernels.pingpong import trips
 from accelbench.profiling.benchmark import Skip, Task

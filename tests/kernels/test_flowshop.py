@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from accelbench.kernels.threads import compiled
+from accelbench.kernels.lib.cpu.threads import compiled
 from accelbench.kernels.treesearch import sharing
 from accelbench.kernels.treesearch.flowshop import cpu_sharing, flowshop
 from accelbench.kernels.treesearch.flowshop.bounds import LANES, bound_children

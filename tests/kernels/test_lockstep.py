@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from accelbench.kernels import lockstep
-from accelbench.kernels.lockstep import Lockstep, RankExecution, Task, nothing, together
+from accelbench.kernels.lib.ranks import lockstep
+from accelbench.kernels.lib.ranks.lockstep import Lockstep, RankSteps, Task, lockstep_task, nothing
 from accelbench.profiling.ranks.channel import Address
 from accelbench.profiling.ranks.rendezvous import UnauthenticatedPeer, connect
 from accelbench.profiling.ranks.world import World
@@ -26,8 +26,8 @@ def judge(found: list[Any]) -> Verification:
     return Verification(passed=True, method="counted", found=str(found))
 
 
-def task(here: World, part: RankExecution) -> Task:
-    return together(Lockstep(here), part, judge, Work(items=1), lambda seconds: {})
+def task(here: World, part: RankSteps) -> Task:
+    return lockstep_task(Lockstep(here), part, judge, Work(items=1), lambda seconds: {})
 
 
 @pytest.mark.parametrize("size", [1, 2, 3, 5])
@@ -48,7 +48,7 @@ commands = st.lists(st.one_of(st.just("run"), st.just("verify"), st.integers(1, 
 def test_all_ranks_execute_as_often_and_in_the_same_order(size: int, asked: list[Any]) -> None:
     def do(here: World) -> list[Any]:
         done: list[Any] = []
-        part = RankExecution(run=done.append, check=lambda: done.append("check"), load=lambda: done.append("load"))
+        part = RankSteps(run=done.append, check=lambda: done.append("check"), load=lambda: done.append("load"))
         own = task(here, part)
         assert own.together
         if here.rank > 0:
@@ -67,7 +67,7 @@ def test_all_ranks_execute_as_often_and_in_the_same_order(size: int, asked: list
 
 def test_a_sample_takes_as_long_as_its_slowest_rank() -> None:
     def do(here: World) -> float:
-        own = task(here, RankExecution(run=lambda loops: time.sleep(0.02 * here.rank * loops), check=nothing))
+        own = task(here, RankSteps(run=lambda loops: time.sleep(0.02 * here.rank * loops), check=nothing))
         assert own.together
         if here.rank > 0:
             own.together.follow()
@@ -82,7 +82,7 @@ def test_a_sample_takes_as_long_as_its_slowest_rank() -> None:
 
 def test_what_every_rank_found_is_judged() -> None:
     def do(here: World) -> Any:
-        own = task(here, RankExecution(run=lambda loops: None, check=lambda: here.rank * 10))
+        own = task(here, RankSteps(run=lambda loops: None, check=lambda: here.rank * 10))
         assert own.together
         if here.rank > 0:
             return own.together.follow()
@@ -112,7 +112,7 @@ def test_a_rank_that_ends_is_named_to_the_one_that_waits_for_it(gone: int, waits
 def test_a_rank_that_leaves_ends_those_that_follow() -> None:
     def do(here: World) -> None:
         steps = Lockstep(here)
-        own = together(steps, RankExecution(run=lambda loops: None, check=nothing), judge, Work(), lambda seconds: {})
+        own = lockstep_task(steps, RankSteps(run=lambda loops: None, check=nothing), judge, Work(), lambda seconds: {})
         assert own.together
         if here.rank > 0:
             with pytest.raises(ConnectionError, match="rank 0 has ended"):
@@ -130,13 +130,13 @@ def test_followers_end_with_rank_0_wherever_they_are() -> None:
 
     def do(here: World) -> None:
         steps = Lockstep(here)
-        part = RankExecution(run=lambda loops: None, check=nothing)
-        own = together(steps, part, judge, Work(), lambda seconds: {})
+        part = RankSteps(run=lambda loops: None, check=nothing)
+        own = lockstep_task(steps, part, judge, Work(), lambda seconds: {})
         assert own.together
         if here.rank > 0:
             own.together.follow()
         else:
-            steps.say(["timed", 3])
+            steps.send_command(["timed", 3])
             own.together.finish()
 
     in_ranks(2, do)

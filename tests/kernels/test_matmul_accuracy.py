@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from accelbench.kernels.lib.formats import BLOCK, FORMATS, draw, from_storage, poison_byte, to_storage
 from accelbench.kernels.matmul.accuracy import tolerance, verify_product
-from accelbench.kernels.matmul.formats import BLOCK, FORMATS, draw, from_storage, poison_byte, to_storage
 
 DTYPES = ("float64", "float32", "float16", "bfloat16", "fp8", "int8")
 SHAPES = [(1, 1, 1, 1), (40, 1, 1, 1), (1, 1, 300, 50), (20_000, 1, 1, 1), (129, 65, 40, 3), (64, 64, 5000, 1)]

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from accelbench.kernels.lib.cpu.simd import tile_shape
 from accelbench.kernels.matmul import cpu_numba, gemm, matmul
 from accelbench.kernels.matmul.packing import pack_b
 from accelbench.kernels.matmul.shapes import Product
-from accelbench.kernels.simd import tile_shape
 from accelbench.profiling.benchmark import Skip
 from accelbench.profiling.records.point import Point
 

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from accelbench.kernels.lib.formats import FORMATS, draw, from_storage, to_storage
 from accelbench.kernels.matmul import cublaslt, gpu_numba, gpu_task, gpu_vendor
-from accelbench.kernels.matmul.formats import FORMATS, draw, from_storage, to_storage
 from accelbench.kernels.matmul.gpu_task import MatmulOperands
 from accelbench.kernels.matmul.shapes import Product
 from accelbench.kernels.matmul.split import slices_each

@@ -11,8 +11,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from accelbench.kernels import mpi_process
-from accelbench.kernels.mpi_process import ADDRESS, in_mpi_process
+from accelbench.kernels.lib.ranks import mpi_process
+from accelbench.kernels.lib.ranks.mpi_process import ADDRESS, in_mpi_process
 from accelbench.profiling.benchmark import Skip, Task
 from accelbench.profiling.ranks.world import World
 from accelbench.profiling.records.point import Point

@@ -9,9 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from accelbench.kernels.norm import answers, cpu_numba, cpu_task, norm
-from accelbench.kernels.stream.cpu_numba import aligned_empty
-from accelbench.kernels.threads import thread_count
+from accelbench.kernels.lib.cpu import array_task as cpu
+from accelbench.kernels.lib.cpu.arrays import aligned_empty
+from accelbench.kernels.lib.cpu.threads import thread_count
+from accelbench.kernels.norm import cpu_numba, norm, reference
 from accelbench.profiling.benchmark import Skip
 from accelbench.profiling.records.point import Point
 
@@ -22,7 +23,7 @@ def point(impl: str, width: int) -> Point:
 
 @pytest.fixture
 def few_rows(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cpu_task, "rows_per_array", lambda width, threads: 10 * threads)
+    monkeypatch.setattr(cpu, "rows_per_array", lambda width, threads, itemsize: 10 * threads)
 
 
 @pytest.mark.parametrize("impl", ["numba", "vendor"])
@@ -49,32 +50,33 @@ def test_rows_of_any_length_are_normalized_and_nothing_beyond_is_written(
     rows: int, width: int, threads: int, magnitude: float, seed: int
 ) -> None:
     rng = np.random.default_rng(seed)
-    x = np.float32(magnitude) * rng.standard_normal((rows, width), np.float32)
-    scale = answers.draw_scale(rng, width)
+    x = np.float32(magnitude) * rng.standard_normal(rows * width, np.float32)
+    scale = reference.draw_scale(rng, width)
     whole = aligned_empty(rows * width + 64, np.float32)
     whole.fill(np.nan)
-    out = whole[: rows * width].reshape(rows, width)
-    cpu_numba.normalize(x, scale, out, threads)
-    outcome = answers.verify_norm([(x, out)], scale)
+    out = whole[: rows * width]
+    cpu_numba.normalize_on_all(x, scale, out, threads)
+    outcome = reference.verify_norm([([x, scale], [out])])
     assert outcome.passed, outcome
     assert np.isnan(whole[rows * width :]).all()
 
 
 def wrong(fault: str, x: Any, scale: Any, out: Any) -> None:
+    x, out = (array.reshape(-1, len(scale)) for array in (x, out))
     mean = np.mean(x.astype(np.float64) ** 2, axis=1, keepdims=True)
     if fault == "without epsilon":
         out[:] = x / np.sqrt(mean) * scale
     elif fault == "the sum for the mean":
-        out[:] = x / np.sqrt(mean * x.shape[1] + answers.EPSILON) * scale
+        out[:] = x / np.sqrt(mean * x.shape[1] + reference.EPSILON) * scale
     elif fault == "without the scale":
-        out[:] = x / np.sqrt(mean + answers.EPSILON)
+        out[:] = x / np.sqrt(mean + reference.EPSILON)
     elif fault == "the mean taken off":
-        answers.normalize(np, x - x.mean(axis=1, keepdims=True), scale, out)
+        reference.normalize(np, x - x.mean(axis=1, keepdims=True), scale, out)
     elif fault == "an element left out of the sum":
         least = np.mean(np.square(x[:, 1:], dtype=np.float64), axis=1, keepdims=True)
-        out[:] = x / np.sqrt(least + answers.EPSILON) * scale
+        out[:] = x / np.sqrt(least + reference.EPSILON) * scale
     elif fault == "one element not written":
-        answers.normalize(np, x, scale, out)
+        reference.normalize(np, x, scale, out)
         out[-1, -1] = np.nan
 
 
@@ -92,11 +94,12 @@ def wrong(fault: str, x: Any, scale: Any, out: Any) -> None:
 )
 @pytest.mark.usefixtures("few_rows")
 def test_a_wrong_norm_fails(fault: str) -> None:
-    task = cpu_task.make_task(point("own", 8192), lambda x, scale, out, threads: wrong(fault, x, scale, out))
+    own = point("own", 8192)
+    task = cpu.array_task(own, reference.problem(own), lambda *arguments: wrong(fault, *arguments[:3]))
     assert not task.verify().passed
 
 
 def test_rows_that_do_not_fit_are_skipped(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cpu_task, "rows_per_array", lambda width, threads: 10**12)
+    monkeypatch.setattr(cpu, "rows_per_array", lambda width, threads, itemsize: 10**12)
     with pytest.raises(Skip, match="half of the available"):
         norm(point("numba", 1024))

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numba.core.errors import TypingError
 
-from accelbench.kernels.threads import compiled
+from accelbench.kernels.lib.cpu.threads import compiled
 from accelbench.kernels.treesearch.nqueens.lanes import (
     LANES,
     NARROW_LANES,

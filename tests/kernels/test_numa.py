@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from accelbench.kernels.cache.pages import huge_empty
+from accelbench.kernels.lib.cpu.huge_pages import huge_empty
 from accelbench.kernels.numa import cpu_bandwidth, cpu_latency, numa_bandwidth, numa_latency, placing, topology
 from accelbench.kernels.numa.pinned import PinnedThreads
 from accelbench.kernels.numa.topology import Node, Route, read_nodes, route

@@ -17,7 +17,7 @@ from tests.requirements import not_tested
 PACKAGES = ("pydantic", "numba", "numba-cuda", "numpy", "nvidia-nvvm", "nvidia-cuda-nvrtc")
 COMPILE = """
 import numpy
-from accelbench.kernels.compilation import to_ptx
+from accelbench.kernels.lib.gpu.compilation import to_ptx
 from accelbench.kernels.stream import gpu_numba
 from accelbench.kernels.treesearch.nqueens import gpu_tuned
 

@@ -9,8 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from accelbench.kernels.optimizer_step import answers, cpu_numba, cpu_task, optimizer_step
-from accelbench.kernels.threads import thread_count
+from accelbench.kernels.lib import array_problem
+from accelbench.kernels.lib.cpu import array_task as cpu
+from accelbench.kernels.lib.cpu.threads import thread_count
+from accelbench.kernels.optimizer_step import cpu_numba, optimizer_step, reference
 from accelbench.profiling.benchmark import Skip
 from accelbench.profiling.records.point import Point
 
@@ -22,8 +24,8 @@ def point(impl: str) -> Point:
 @pytest.fixture
 def short_arrays(monkeypatch: pytest.MonkeyPatch) -> None:
     """Arrays that are drawn and checked in several parts."""
-    monkeypatch.setattr(cpu_task, "elements_per_array", lambda itemsize, threads: 5000 * threads)
-    monkeypatch.setattr(cpu_task, "CHECKED_AT_ONCE", 1999)
+    monkeypatch.setattr(cpu, "rows_per_array", lambda width, threads, itemsize: 5000 * threads)
+    monkeypatch.setattr(array_problem, "CHECKED_AT_ONCE", 1999)
 
 
 @pytest.mark.parametrize("impl", ["numba", "vendor"])
@@ -51,7 +53,7 @@ def test_any_number_of_parameters_takes_one_step(length: int, threads: int, size
     after = [array.copy() for array in before]
     cpu_numba.step(*after, threads)
     assert np.array_equal(after[1], before[1])
-    outcome = answers.verify_step([(before, (after[0], after[2], after[3]))])
+    outcome = reference.verify_step([(before, [after[0], after[2], after[3]])])
     assert outcome.passed, outcome
 
 
@@ -60,14 +62,14 @@ def test_the_step_is_that_of_pytorch() -> None:
     import torch
 
     rng = np.random.default_rng(5)
-    parameter, gradients = rng.standard_normal(1000), rng.standard_normal((answers.STEP, 1000))
+    parameter, gradients = rng.standard_normal(1000), rng.standard_normal((reference.STEP, 1000))
     theirs = torch.nn.Parameter(torch.tensor(parameter))
     optimizer = torch.optim.AdamW(
         [theirs],
-        lr=answers.RATE,
-        betas=(answers.BETA_1, answers.BETA_2),
-        eps=answers.EPSILON,
-        weight_decay=answers.DECAY,
+        lr=reference.RATE,
+        betas=(reference.BETA_1, reference.BETA_2),
+        eps=reference.EPSILON,
+        weight_decay=reference.DECAY,
     )
     for gradient in gradients:
         state = {key: value.clone() for key, value in optimizer.state[theirs].items()}
@@ -75,7 +77,7 @@ def test_the_step_is_that_of_pytorch() -> None:
         theirs.grad = torch.tensor(gradient)
         optimizer.step()
     mean, square = (state[key].numpy() for key in ("exp_avg", "exp_avg_sq"))
-    answers.step(np, before, gradients[-1], mean, square, np.empty(1000))
+    reference.step(np, before, gradients[-1], mean, square, np.empty(1000))
     found = optimizer.state[theirs]
     assert np.allclose(before, theirs.detach().numpy(), rtol=1e-13, atol=0)
     assert np.allclose(mean, found["exp_avg"].numpy(), rtol=1e-12, atol=1e-16)
@@ -85,18 +87,18 @@ def test_the_step_is_that_of_pytorch() -> None:
 def wrong(fault: str, parameter: Any, gradient: Any, mean: Any, square: Any) -> None:
     """A step of AdamW in float64 but for the fault, written to float32."""
     p, g, m, v = (array.astype(np.float64) for array in (parameter, gradient, mean, square))
-    decay = 0.0 if fault == "no weight decay" else answers.DECAY
+    decay = 0.0 if fault == "no weight decay" else reference.DECAY
     if fault == "weight decay coupled":
         g, decay = g + decay * p, 0.0
-    correction_1 = 1.0 if fault == "the mean not corrected" else answers.CORRECTION_1
-    correction_2 = 1.0 if fault == "the mean square not corrected" else answers.CORRECTION_2
-    epsilon = 0.0 if fault == "no epsilon" else answers.EPSILON
-    m = answers.BETA_1 * m + (1 - answers.BETA_1) * g
-    v = answers.BETA_2 * v + (1 - answers.BETA_2) * (g if fault == "the gradient not squared" else g**2)
+    correction_1 = 1.0 if fault == "the mean not corrected" else reference.CORRECTION_1
+    correction_2 = 1.0 if fault == "the mean square not corrected" else reference.CORRECTION_2
+    epsilon = 0.0 if fault == "no epsilon" else reference.EPSILON
+    m = reference.BETA_1 * m + (1 - reference.BETA_1) * g
+    v = reference.BETA_2 * v + (1 - reference.BETA_2) * (g if fault == "the gradient not squared" else g**2)
     root = np.sqrt(np.abs(v) / correction_2 + (epsilon if fault == "epsilon under the root" else 0))
-    update = answers.RATE * m / correction_1 / (root + epsilon)
+    update = reference.RATE * m / correction_1 / (root + epsilon)
     if fault != "nothing written":
-        parameter[:], square[:] = p - answers.RATE * decay * p - update, v
+        parameter[:], square[:] = p - reference.RATE * decay * p - update, v
         mean[:] = mean if fault == "the mean not written" else m
     if fault == "one parameter left out":
         parameter[-1] = p[-1]
@@ -120,7 +122,7 @@ def wrong(fault: str, parameter: Any, gradient: Any, mean: Any, square: Any) -> 
 @pytest.mark.usefixtures("short_arrays")
 def test_what_is_almost_adamw_fails(fault: str) -> None:
     def check(fault: str) -> bool:
-        task = cpu_task.make_task(point("own"), lambda *given: wrong(fault, *given[:4]), threads=2)
+        task = cpu.array_task(point("own"), reference.problem(), lambda *arrays: wrong(fault, *arrays[:4]), threads=2)
         return task.verify().passed
 
     assert check("none")
@@ -128,6 +130,6 @@ def test_what_is_almost_adamw_fails(fault: str) -> None:
 
 
 def test_arrays_that_do_not_fit_are_skipped(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cpu_task, "elements_per_array", lambda itemsize, threads: 10**15)
+    monkeypatch.setattr(cpu, "rows_per_array", lambda width, threads, itemsize: 10**15)
     with pytest.raises(Skip, match="half of the available"):
         optimizer_step(point("numba"))

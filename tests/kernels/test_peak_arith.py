@@ -9,10 +9,11 @@ import subprocess
 import numpy as np
 import pytest
 
-from accelbench.kernels.compilation import CAPABILITIES, compile_kernel
+from accelbench.kernels.lib.cpu.clock import CYCLES_PER_STEP, integer_chain
+from accelbench.kernels.lib.cpu.simd import fma_chains, lanes
+from accelbench.kernels.lib.cpu.threads import thread_count
+from accelbench.kernels.lib.gpu.compilation import CAPABILITIES, compile_kernel
 from accelbench.kernels.peak_arith import cpu_fma, gpu_fma, peak_arith
-from accelbench.kernels.simd import fma_chains, lanes
-from accelbench.kernels.threads import thread_count
 from accelbench.profiling.records.point import Point
 from tests.requirements import not_tested
 
@@ -60,8 +61,8 @@ def test_work_left_out_fails_the_verification(monkeypatch, error):
 
 def test_the_integer_chain_makes_sixteen_dependent_operations_per_step():
     x, a, b = 12345, 0x9E3779B97F4A7C15, 0xD1B54A32D192ED03
-    found = cpu_fma.integer_chain(np.uint64(x), np.uint64(a), np.uint64(b), 37)
-    for _ in range(37 * cpu_fma.CYCLES_PER_STEP // 2):
+    found = integer_chain(np.uint64(x), np.uint64(a), np.uint64(b), 37)
+    for _ in range(37 * CYCLES_PER_STEP // 2):
         x = ((x + a) % 2**64) ^ b
     assert int(found) == x
 

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from accelbench.kernels.lockstep import Lockstep
+from accelbench.kernels.lib.ranks.lockstep import Lockstep
 from accelbench.kernels.pingpong import cpu_tcp
 from accelbench.kernels.pingpong.trips import Trips, make_task
 from accelbench.profiling.benchmark import Skip, Task

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from numba import prange
 from numba.core.errors import TypingError
 
-from accelbench.kernels import simd
-from accelbench.kernels.threads import compiled, parallel, take_next, thread_count
-from accelbench.kernels.tile import multiply_half_tile, multiply_tile
+from accelbench.kernels.lib.cpu import simd
+from accelbench.kernels.lib.cpu.fma_microkernel import multiply_half_tile, multiply_tile
+from accelbench.kernels.lib.cpu.threads import compiled, parallel, take_next, thread_count
 
 DTYPES = ("float32", "float64")
 

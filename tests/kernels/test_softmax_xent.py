@@ -10,11 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numba import njit
 
-from accelbench.kernels.simd import lanes, load, store_past_cache
-from accelbench.kernels.softmax_xent import answers, cpu_numba, cpu_task, softmax_xent
-from accelbench.kernels.stream.cpu_numba import aligned_empty
-from accelbench.kernels.threads import thread_count
-from accelbench.kernels.vector_math import SMALLEST, exponential, larger, largest_lane
+from accelbench.kernels.lib.cpu import array_task as cpu
+from accelbench.kernels.lib.cpu.arrays import aligned_empty
+from accelbench.kernels.lib.cpu.simd import lanes, load, store_past_cache
+from accelbench.kernels.lib.cpu.threads import thread_count
+from accelbench.kernels.lib.cpu.vector_math import SMALLEST, exponential, larger, largest_lane
+from accelbench.kernels.softmax_xent import cpu_numba, reference, softmax_xent
 from accelbench.profiling.benchmark import Skip
 from accelbench.profiling.records.point import Point
 
@@ -27,7 +28,7 @@ def point(impl: str, vocabulary: int) -> Point:
 
 @pytest.fixture
 def few_rows(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cpu_task, "rows_per_array", lambda width, threads: 5 * threads)
+    monkeypatch.setattr(cpu, "rows_per_array", lambda width, threads, itemsize: 5 * threads)
 
 
 @pytest.mark.parametrize("impl", ["numba", "vendor"])
@@ -59,20 +60,21 @@ def test_rows_of_any_length_have_their_loss_and_gradient_and_nothing_beyond_is_w
     if order != "random":
         scores.sort(axis=1)
         scores = np.ascontiguousarray(scores if order == "rising" else scores[:, ::-1])
-    labels, losses = answers.draw_labels(rng, rows, width), np.full(rows, np.nan, np.float32)
+    labels, losses = reference.draw_labels(rng, rows, width), np.full(rows, np.nan, np.float32)
     whole = aligned_empty(rows * width + 64, np.float32)
     whole.fill(np.nan)
-    gradient = whole[: rows * width].reshape(rows, width)
-    cpu_numba.differentiate(scores, labels, losses, gradient, threads)
-    outcome = answers.verify_cross_entropy([(scores, labels, losses, gradient)], rows)
+    flat, gradient = scores.reshape(-1), whole[: rows * width]
+    cpu_numba.differentiate_on_all(flat, labels, losses, gradient, threads)
+    outcome = reference.verify_cross_entropy([([flat, labels], [losses, gradient])], rows)
     assert outcome.passed, outcome
     assert np.isnan(whole[rows * width :]).all()
 
 
 def wrong(fault: str, scores: Any, labels: Any, losses: Any, gradient: Any) -> None:
-    rows = len(scores)
+    rows = len(labels)
+    scores, gradient = (array.reshape(rows, -1) for array in (scores, gradient))
     at_label = np.arange(rows), labels
-    answers.cross_entropy(np, scores, labels, losses, gradient)
+    reference.cross_entropy(np, scores, labels, losses, gradient)
     if fault == "without the maximum taken off":
         with np.errstate(over="ignore", invalid="ignore"):
             exponentials = np.exp(scores)
@@ -83,7 +85,7 @@ def wrong(fault: str, scores: Any, labels: Any, losses: Any, gradient: Any) -> N
     elif fault == "without the label":
         gradient[at_label] += np.float32(1 / rows)
     elif fault == "the label beside":
-        answers.cross_entropy(np, scores, (labels + 1) % scores.shape[1], losses, gradient)
+        reference.cross_entropy(np, scores, (labels + 1) % scores.shape[1], losses, gradient)
     elif fault == "one loss not written":
         losses[-1] = np.nan
     elif fault == "one element not written":
@@ -112,12 +114,13 @@ def wrong(fault: str, scores: Any, labels: Any, losses: Any, gradient: Any) -> N
 )
 @pytest.mark.usefixtures("few_rows")
 def test_a_wrong_loss_or_gradient_fails(fault: str) -> None:
-    task = cpu_task.make_task(point("own", 5000), lambda *given: wrong(fault, *given[:4]), threads=2)
+    own = point("own", 5000)
+    task = cpu.array_task(own, reference.problem(own), lambda *arguments: wrong(fault, *arguments[:4]), threads=2)
     assert not task.verify().passed
 
 
 def test_rows_that_do_not_fit_are_skipped(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cpu_task, "rows_per_array", lambda width, threads: 10**12)
+    monkeypatch.setattr(cpu, "rows_per_array", lambda width, threads, itemsize: 10**12)
     with pytest.raises(Skip, match="half of the available"):
         softmax_xent(point("numba", 1000))
 

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from accelbench.kernels.stream.gpu_arrays import ACCESS_BYTES
+from accelbench.kernels.lib.gpu.arrays import ACCESS_BYTES
 from accelbench.kernels.stream.gpu_cupy import SOURCE, options
 from accelbench.kernels.stream.gpu_task import longest_chain, verify_dot, verify_elements
 from accelbench.kernels.stream.operations import SCALAR

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from accelbench.kernels.target import Target, named, sve_bytes, this_cpu
+from accelbench.kernels.lib.cpu.target import Target, named, sve_bytes, this_cpu
 
 X86, ARM = "x86_64-unknown-linux-gnu", "aarch64-unknown-linux-gnu"
 AVX512 = "avx,avx2,fma,avx512f,avx512vl"
@@ -44,7 +44,7 @@ def test_extensions_are_those_that_a_list_does_not_switch_off(listed):
 
 
 def test_the_settings_of_numba_decide_and_no_width_of_sve_is_made_up():
-    program = "from accelbench.kernels.target import this_cpu; t = this_cpu(); print(t.vector_bytes, t.sve_bytes)"
+    program = "from accelbench.kernels.lib.cpu.target import this_cpu; t=this_cpu(); print(t.vector_bytes, t.sve_bytes)"
     given = os.environ | {"NUMBA_CPU_NAME": "generic", "NUMBA_CPU_FEATURES": "+sse2,-avx512f"}
     told = subprocess.run([sys.executable, "-c", program], env=given, check=True, capture_output=True, text=True)
     assert told.stdout.split() == ["16", "0"]

@@ -19,8 +19,8 @@ from hypothesis import strategies as st
 from accelbench.kernels.attention import gpu_mma, gpu_task, gpu_torch, gpu_vendor
 from accelbench.kernels.attention.accuracy import verify_attention
 from accelbench.kernels.attention.shape import MASKS, Attention
-from accelbench.kernels.compilation import compile_kernel
-from accelbench.kernels.matmul.formats import draw, from_storage
+from accelbench.kernels.lib.formats import draw, from_storage
+from accelbench.kernels.lib.gpu.compilation import compile_kernel
 from accelbench.profiling.benchmark import Skip
 from accelbench.profiling.records.point import Point
 from tests.kernels import host_cupy

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from accelbench.kernels.compilation import compile_kernel
+from accelbench.kernels.lib.gpu.compilation import compile_kernel
 from accelbench.kernels.matmul import gpu_mma, gpu_parts, gpu_wgmma
 
 

@@ -14,8 +14,8 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
+from accelbench.kernels.lib.formats import draw
 from accelbench.kernels.matmul import gpu_mma, gpu_parts, gpu_task, gpu_wgmma
-from accelbench.kernels.matmul.formats import draw
 from accelbench.kernels.matmul.shapes import Product
 from accelbench.kernels.matmul.split import ADD_THREADS, adding_blocks
 from accelbench.kernels.matmul.tensor_map import tensor_map

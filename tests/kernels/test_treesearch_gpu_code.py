@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from accelbench.kernels.compilation import compile_kernel, to_ptx
-from accelbench.kernels.device_code import NumbaKernel
-from accelbench.kernels.numba_cuda import cuda, uint32, void
+from accelbench.kernels.lib.gpu.compilation import compile_kernel, to_ptx
+from accelbench.kernels.lib.gpu.device_code import NumbaKernel
+from accelbench.kernels.lib.gpu.numba_cuda import cuda, uint32, void
 from accelbench.kernels.treesearch.device_search import BLOCKS_PER_MULTIPROCESSOR
 from accelbench.kernels.treesearch.flowshop import gpu_sharing as flowshop
 from accelbench.kernels.treesearch.gpu_pool import THREADS

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from accelbench.kernels.threads import compiled
+from accelbench.kernels.lib.cpu.threads import compiled
 from accelbench.kernels.treesearch import sharing
 from accelbench.kernels.treesearch.uts import cpu_sharing, trees, uts
 from accelbench.kernels.treesearch.uts.sha1 import (

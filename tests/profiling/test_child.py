@@ -62,7 +62,7 @@ def test_a_child_dies_with_its_parent_while_it_still_imports(tmp_path: Path) -> 
 def test_no_module_of_the_current_folder_is_imported(tmp_path: Path, start: Callable[..., list[str]]) -> None:
     for name in ("echo", "numpy", "json", "runpy", "ctypes", "accelbench"):
         (tmp_path / f"{name}.py").write_text("open('imported', 'w').close()")
-    for module in ("echo", "accelbench.kernels.caches"):
+    for module in ("echo", "accelbench.kernels.lib.cpu.caches"):
         subprocess.run(start(module), cwd=tmp_path, env=environment(PYTHONPATH=None), capture_output=True)
     assert not (tmp_path / "imported").exists()
 

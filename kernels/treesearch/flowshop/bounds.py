@@ -1,4 +1,4 @@
-"""The lower bounds of all children of a partial schedule at once, as a Numba intrinsic: one job in every vector lane.
+"""Lower bounds of all children of a partial schedule, as a Numba intrinsic with a job in every vector lane.
 
 Written as LLVM IR, not as assembly, so that it works on every CPU that LLVM knows. 16-bit integers suffice: no sum
 exceeds (jobs + machines) · 99 twice over, 5,940 for 20 jobs on 10 machines.
@@ -13,7 +13,7 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from accelbench.kernels.simd import INDEX
+from accelbench.kernels.lib.cpu.simd import INDEX
 
 LANES = 32
 """Jobs at most: a set of jobs is a 32-bit word. Two vector registers of AVX2, one of AVX-512, four of SSE2 or NEON."""

@@ -1,4 +1,4 @@
-"""Branch and bound on the flow shop by a whole GPU: every lane bounds one child at a time.
+"""Flow shop branch and bound on a whole GPU: every lane bounds a child at a time.
 
 Bound: integer instructions. A child takes about eleven per machine to bound, and some 200 more to find its parent and
 to push its own children; about one child in ten is a node, the others end here. Memory traffic, mostly the parents'
@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from accelbench.kernels.device_code import DeviceKernel
-from accelbench.kernels.numba_cuda import cuda, uint32
+from accelbench.kernels.lib.gpu.device_code import DeviceKernel
+from accelbench.kernels.lib.gpu.numba_cuda import cuda, uint32
 from accelbench.kernels.treesearch.device_search import Search, whole_device
 from accelbench.kernels.treesearch.flowshop.instances import Instance, find_instance
 from accelbench.kernels.treesearch.gpu_pool import Problem, search_code

@@ -1,4 +1,4 @@
-"""Taillard's permutation flow shop instances with 20 jobs, and the size of the tree that proves their optimum.
+"""Taillard's permutation flow shop instances of 20 jobs, and the size of the tree that proves their optimum.
 
 The problem: n jobs pass m machines in the same order; find the order of the jobs that ends first. A node of the tree is
 a partial schedule; a child appends one of the jobs not yet scheduled. The upper bound is the optimum from the start, so

@@ -1,4 +1,4 @@
-"""The eight symmetries of the board, used once and exactly: the queens of the four borders are placed first.
+"""Symmetry reduction of N-Queens: the queens of the four borders are placed first.
 
 The first and last row and the first and last column of a board hold 3 or 4 queens (a corner serves two borders; two
 corners attack each other; a single square is all four). A symmetry of the square takes one such placement to another
@@ -45,7 +45,7 @@ from typing import Any
 
 import numpy as np
 
-from accelbench.kernels.threads import compiled
+from accelbench.kernels.lib.cpu.threads import compiled
 
 MAX_QUEENS = 28
 """The attacked columns of a row and the step to the next share 32 bits."""

@@ -1,4 +1,4 @@
-"""The check of every N-Queens implementation, exactly: the solutions of the whole board, and the nodes of its tree.
+"""Exact check of N-Queens: the solutions of the whole board, and the nodes of its tree.
 
 The number of solutions is published for every board up to 22. The number of nodes depends on the tree, and is known for
 the boards of two tables (`published.py`). For a larger board single tasks, drawn at random, are counted once more by a

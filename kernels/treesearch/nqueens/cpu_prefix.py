@@ -1,4 +1,4 @@
-"""N-Queens on all cores: every placement of the first rows is a task, and a thread that is done takes the next one.
+"""N-Queens on all cores: every placement of the first rows is a task, and idle threads take the next one.
 
 Bound: integer instructions and mispredicted branches; no memory traffic beyond a stack of some 300 bytes in L1. All
 queens of a row are counted at once from the bits that are free, so the last row is never entered. No symmetry is used,
@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 from numba import prange
 
-from accelbench.kernels.threads import compiled, parallel, take_next, thread_count
-from accelbench.kernels.treesearch.nqueens.bits import count_bits
+from accelbench.kernels.lib.cpu.threads import compiled, parallel, take_next, thread_count
+from accelbench.kernels.treesearch.bits import count_bits
 from accelbench.kernels.treesearch.nqueens.counts import search_metrics, verify_search, work_below
 from accelbench.kernels.treesearch.nqueens.prefixes import enumerate_prefixes
 from accelbench.profiling.benchmark import Task

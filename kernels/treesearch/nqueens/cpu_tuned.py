@@ -1,4 +1,4 @@
-"""N-Queens on the CPU as fast as it goes: symmetry used once, at the borders, and no branch that cannot be predicted.
+"""Fast N-Queens on the CPU: symmetry of the borders, and no unpredictable branches.
 
 The queens of the four borders are placed first (`borders.py`), and each such placement is a task. A depth-first search
 that goes from node to node is bound by a mispredicted branch per node, some 20 cycles, because nothing tells whether
@@ -25,8 +25,8 @@ from typing import Any
 import numpy as np
 from numba import prange
 
-from accelbench.kernels.threads import compiled, parallel, take_next, thread_count
-from accelbench.kernels.treesearch.nqueens.bits import count_bits
+from accelbench.kernels.lib.cpu.threads import compiled, parallel, take_next, thread_count
+from accelbench.kernels.treesearch.bits import count_bits
 from accelbench.kernels.treesearch.nqueens.borders import STEP_SHIFT, cut
 from accelbench.kernels.treesearch.nqueens.counts import search_metrics, verify_search, work_below
 from accelbench.kernels.treesearch.nqueens.lanes import (

@@ -1,4 +1,4 @@
-"""The task that both GPU implementations of N-Queens share: arrays of the nodes and solutions below each task."""
+"""Task of the GPU implementations of N-Queens: arrays of the nodes and solutions below each task."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from accelbench.kernels.numba_cuda import cuda
+from accelbench.kernels.lib.gpu.numba_cuda import cuda
 from accelbench.kernels.treesearch.nqueens.borders import Tasks
 from accelbench.kernels.treesearch.nqueens.counts import search_metrics, verify_search, work_below
 from accelbench.kernels.treesearch.nqueens.prefixes import Prefixes

@@ -17,8 +17,8 @@ from typing import Any
 
 import numpy as np
 
-from accelbench.kernels.device_code import DeviceKernel, NumbaKernel
-from accelbench.kernels.numba_cuda import cuda, numba_stream, uint32, void
+from accelbench.kernels.lib.gpu.device_code import DeviceKernel, NumbaKernel
+from accelbench.kernels.lib.gpu.numba_cuda import cuda, numba_stream, uint32, void
 from accelbench.kernels.treesearch.nqueens.device_counts import DeviceCounts, gpu_task
 from accelbench.kernels.treesearch.nqueens.prefixes import enumerate_prefixes
 from accelbench.kernels.treesearch.nqueens.residency import ALL_SHARED

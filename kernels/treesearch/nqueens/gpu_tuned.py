@@ -1,4 +1,4 @@
-"""N-Queens on a GPU as fast as it goes: one queen of every lane per turn, and a lane that is done takes the next task.
+"""Fast N-Queens on a GPU: a queen of every lane per iteration, and idle lanes take the next task.
 
 The border queens stand already, one of each eight symmetric placements of them
 (`accelbench.kernels.treesearch.nqueens.borders`), and the CPU has placed the first inner rows too: millions of tasks,
@@ -36,8 +36,9 @@ from typing import Any
 
 import numpy as np
 
-from accelbench.kernels.device_code import DeviceKernel, NumbaKernel
-from accelbench.kernels.numba_cuda import cuda, numba_stream, uint32, void
+from accelbench.kernels.lib.gpu.device_code import DeviceKernel, NumbaKernel
+from accelbench.kernels.lib.gpu.numba_cuda import cuda, numba_stream, uint32, void
+from accelbench.kernels.lib.gpu.wide_access import load_wide
 from accelbench.kernels.treesearch.nqueens.borders import STEP_SHIFT, Tasks, cut
 from accelbench.kernels.treesearch.nqueens.device_counts import DeviceCounts, gpu_task
 from accelbench.kernels.treesearch.nqueens.residency import ALL_SHARED, registers_per_thread, this_device
@@ -52,7 +53,6 @@ from accelbench.kernels.treesearch.nqueens.shared_words import (
     shift_right,
     store_frame,
 )
-from accelbench.kernels.wide_access import load_wide
 from accelbench.profiling.benchmark import Task
 from accelbench.profiling.machine.nvidia.cuda import attribute, compute_capability, require_device_memory
 from accelbench.profiling.records.point import Point

@@ -1,4 +1,4 @@
-"""Several words at once: vector registers as values inside a Numba kernel, with the operators of one word.
+"""Vectors of words as values inside a Numba kernel, with the operators of a word.
 
 `load` and `splat` make them; `&`, `|`, `^`, `-`, `<<`, `>>` and `~` combine them lane by lane; `nonzero` tells which
 lanes are not 0, as the bits of a number; `store_chosen` writes some lanes side by side, the others not at all. That
@@ -30,8 +30,8 @@ from numba.core import cgutils
 from numba.core.datamodel import models, register_default
 from numba.extending import intrinsic, overload
 
-from accelbench.kernels.simd import features
-from accelbench.kernels.threads import compiled
+from accelbench.kernels.lib.cpu.simd import features
+from accelbench.kernels.lib.cpu.threads import compiled
 
 COMPRESSES = "avx512f" in features()
 LANES = 16 if COMPRESSES else 8 if "avx2" in features() else 1

@@ -1,4 +1,4 @@
-"""The first rows of the N-Queens tree, enumerated on the CPU: every valid placement down to a cut-off depth.
+"""Enumeration of the first rows of the N-Queens tree: every valid placement down to a cut-off depth.
 
 Each is a bitmask state from which its subtree can be searched independently, one per thread. Row by row, with the
 columns as bits of a word: `columns` are those taken, `left` and `right` those that a diagonal attacks in the next row
@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from accelbench.kernels.threads import compiled
+from accelbench.kernels.lib.cpu.threads import compiled
 
 MAX_QUEENS = 31
 """A row of columns must fit a 32-bit word, with a bit to spare for the shift to the left."""

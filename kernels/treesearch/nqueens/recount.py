@@ -1,4 +1,4 @@
-"""A second opinion on single tasks: the tree below a placement counted with none of the tricks of the fast searches.
+"""Independent count of the tree below a placement, without the optimisations of the fast searches.
 
 Columns and diagonals are arrays of truth values in the coordinates of the whole board, rows are taken as they are,
 queens are tried on every square of a row: no bit is shifted, no row skipped by a step, no border table read.
@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from accelbench.kernels.threads import compiled
+from accelbench.kernels.lib.cpu.threads import compiled
 from accelbench.kernels.treesearch.nqueens.borders import Tasks, border_queens
 from accelbench.kernels.treesearch.nqueens.prefixes import Prefixes
 

@@ -1,4 +1,4 @@
-"""The number of blocks of a kernel that a multiprocessor holds at once, from what it has and what a block takes.
+"""Occupancy: resident blocks of a kernel per multiprocessor, from its resources.
 
 Source: CUDA C++ Programming Guide, "Hardware Multithreading" and the technical specifications per compute capability.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from accelbench.kernels.numba_cuda import simulated
+from accelbench.kernels.lib.gpu.numba_cuda import simulated
 from accelbench.profiling.machine.nvidia.cuda import attribute
 
 WARP = 32

@@ -1,4 +1,4 @@
-"""Words of shared memory by their address, and shifts by the low bits of a word, for Numba-CUDA kernels.
+"""Shared memory by address, and shifts by the low bits of a word, for Numba-CUDA kernels.
 
 Indexing an array costs instructions at every access: the index is scaled to bytes and added to where the array begins.
 Here a *place* is what the hardware takes, a 32-bit address in shared memory, and a distance in bytes that is known to
@@ -12,7 +12,7 @@ from typing import Any
 
 from llvmlite import ir
 
-from accelbench.kernels.numba_cuda import simulated, types, uint32
+from accelbench.kernels.lib.gpu.numba_cuda import simulated, types, uint32
 
 WORD_BYTES = 4
 FRAME_WORDS = 4

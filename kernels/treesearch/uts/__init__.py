@@ -1,4 +1,4 @@
-"""UTS, the Unbalanced Tree Search: a tree that nobody can cut into equal parts beforehand."""
+"""UTS, the Unbalanced Tree Search: a tree that cannot be divided into equal parts in advance."""
 
 from __future__ import annotations
 

@@ -22,8 +22,8 @@ from typing import Any
 import numpy as np
 from numba import prange
 
-from accelbench.kernels.threads import compiled, parallel, thread_count
-from accelbench.kernels.treesearch.lowest_bit import lowest_bit
+from accelbench.kernels.lib.cpu.threads import compiled, parallel, thread_count
+from accelbench.kernels.treesearch.bits import lowest_bit
 from accelbench.kernels.treesearch.sharing import (
     GIVEN,
     begin,

@@ -1,4 +1,4 @@
-"""SHA-1 of a node's 20 bytes and a child's number, as one straight line of 32-bit instructions for a GPU thread.
+"""SHA-1 of a node's 20 bytes and a child's number, fully unrolled for a GPU thread.
 
 The message is 6 words, the padding and the length, 192 bits: one block. Ten of its sixteen words are constants, which
 the compiler folds into the additions once everything is inlined. The sixteen words of the schedule that are alive at a
@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from accelbench.kernels.numba_cuda import cuda, uint32
+from accelbench.kernels.lib.gpu.numba_cuda import cuda, uint32
 
 CHOICE = uint32(0x5A827999)
 PARITY = uint32(0x6ED9EBA1)

@@ -1,4 +1,4 @@
-"""UTS on a GPU: every lane hashes one node at a time, and blocks that run out of nodes take some from others.
+"""UTS on a GPU: every lane hashes a node at a time, and idle blocks take nodes from others.
 
 Bound: integer instructions. SHA-1 of a node takes HASH_INSTRUCTIONS, nearly all of them on a pipe that starts one for
 16 lanes per clock and scheduler at compute capability 8.0 and 9.0: hashing can use half of the issue rate, or 3.0e10
@@ -15,8 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from accelbench.kernels.device_code import DeviceKernel
-from accelbench.kernels.numba_cuda import cuda, uint32, uint64
+from accelbench.kernels.lib.gpu.device_code import DeviceKernel
+from accelbench.kernels.lib.gpu.numba_cuda import cuda, uint32, uint64
 from accelbench.kernels.treesearch.device_search import Search, whole_device
 from accelbench.kernels.treesearch.gpu_pool import Problem, search_code
 from accelbench.kernels.treesearch.uts.device_sha1 import HASH_INSTRUCTIONS, hash_child

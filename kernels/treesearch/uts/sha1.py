@@ -1,4 +1,4 @@
-"""SHA-1 of UTS nodes as Numba intrinsics, and what the search does besides with one node in each lane of a vector.
+"""SHA-1 of UTS nodes and other vector operations of the search as Numba intrinsics, with a node in each lane.
 
 The hash is that of `sha1_rounds`, or that of `sha_ni` on CPUs where its instructions are faster.
 """
@@ -12,7 +12,7 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from accelbench.kernels import simd
+from accelbench.kernels.lib.cpu import simd
 from accelbench.kernels.treesearch.uts import sha_ni
 from accelbench.kernels.treesearch.uts.sha1_rounds import WORD, constant, emit_sha1
 from accelbench.kernels.treesearch.uts.trees import RANDOM_VALUES, STATE_WORDS

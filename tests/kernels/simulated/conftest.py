@@ -14,8 +14,9 @@ import numpy as np
 import pytest
 from numba.cuda.simulator import kernel, kernelapi
 
-from accelbench.kernels.numba_cuda import cuda, simulated
-from accelbench.kernels.stream import gpu_arrays
+from accelbench.kernels.lib import random_array
+from accelbench.kernels.lib.gpu import arrays
+from accelbench.kernels.lib.gpu.numba_cuda import cuda, simulated
 from accelbench.profiling.benchmark import Task
 from accelbench.profiling.records.point import Point
 
@@ -97,8 +98,8 @@ def prepared(monkeypatch: pytest.MonkeyPatch) -> Prepare:
 @pytest.fixture
 def small_arrays(monkeypatch: pytest.MonkeyPatch) -> None:
     """Arrays of four times the stand-in's L2 cache of 4 KiB, of blocks that repeat within a grid's step."""
-    monkeypatch.setattr(gpu_arrays, "MIN_BYTES", 4000)
-    monkeypatch.setattr(gpu_arrays, "MOST_BYTES", 0)
-    monkeypatch.setattr(gpu_arrays, "PERIODS", (67, 71))
-    monkeypatch.setattr(gpu_arrays, "PART", 100)
-    monkeypatch.setattr(gpu_arrays, "THREADS", 32)
+    monkeypatch.setattr(arrays, "MIN_BYTES", 4000)
+    monkeypatch.setattr(arrays, "MOST_BYTES", 0)
+    monkeypatch.setattr(random_array, "PERIODS", (67, 71))
+    monkeypatch.setattr(random_array, "PART", 100)
+    monkeypatch.setattr(arrays, "THREADS", 32)

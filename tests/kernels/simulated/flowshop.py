@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from accelbench.kernels.numba_cuda import cuda
+from accelbench.kernels.lib.gpu.numba_cuda import cuda
 from accelbench.kernels.treesearch import device_search
 from accelbench.kernels.treesearch.flowshop import gpu_sharing, instances
 from accelbench.kernels.treesearch.flowshop.gpu_sharing import (

@@ -10,13 +10,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from accelbench.kernels.norm import answers as norm_answers
+from accelbench.kernels.lib.gpu import array_task
+from accelbench.kernels.lib.random_array import draw_normal
 from accelbench.kernels.norm import gpu_numba as norm
-from accelbench.kernels.optimizer_step import answers as optimizer_answers
+from accelbench.kernels.norm import reference as norm_reference
 from accelbench.kernels.optimizer_step import gpu_numba as optimizer_step
-from accelbench.kernels.softmax_xent import answers as softmax_answers
+from accelbench.kernels.optimizer_step import reference as optimizer_reference
 from accelbench.kernels.softmax_xent import gpu_numba as softmax_xent
-from accelbench.kernels.stream import gpu_arrays
+from accelbench.kernels.softmax_xent import reference as softmax_reference
 from accelbench.profiling.benchmark import Task
 
 POINTS: list[tuple[str, dict[str, int]]] = [("norm", {"width": 517}), ("softmax_xent", {"vocabulary": 1031})]
@@ -47,10 +48,10 @@ def guarded(length: int) -> tuple[Any, Any]:
 def test_every_row_is_normalized_and_nothing_beyond_is_written(rows: int, width: int, seed: int) -> None:
     rng = np.random.default_rng(seed)
     x = rng.standard_normal(rows * width, np.float32)
-    scale = norm_answers.draw_scale(rng, width)
+    scale = norm_reference.draw_scale(rng, width)
     out, whole = guarded(rows * width)
     norm.KERNEL[rows, norm.THREADS](x, scale, out, width)
-    assert norm_answers.verify_norm([(x.reshape(rows, width), out.reshape(rows, width))], scale).passed
+    assert norm_reference.verify_norm([([x, scale], [out])]).passed
     assert np.isnan(whole[rows * width :]).all()
 
 
@@ -58,12 +59,11 @@ def test_every_row_is_normalized_and_nothing_beyond_is_written(rows: int, width:
 @given(rows=st.integers(1, 4), width=widths, seed=seeds)
 def test_every_row_has_its_loss_and_its_gradient(rows: int, width: int, seed: int) -> None:
     rng = np.random.default_rng(seed)
-    scores = 100 + 4 * rng.standard_normal((rows, width), np.float32)
-    labels = softmax_answers.draw_labels(rng, rows, width)
+    scores = 100 + 4 * rng.standard_normal(rows * width, np.float32)
+    labels = softmax_reference.draw_labels(rng, rows, width)
     losses, (gradient, whole) = np.full(rows, np.nan, np.float32), guarded(rows * width)
-    softmax_xent.KERNEL[rows, softmax_xent.THREADS](scores.reshape(-1), labels, losses, gradient, width)
-    found = scores, labels, losses, gradient.reshape(rows, width)
-    assert softmax_answers.verify_cross_entropy([found], rows).passed
+    softmax_xent.KERNEL[rows, softmax_xent.THREADS](scores, labels, losses, gradient, width)
+    assert softmax_reference.verify_cross_entropy([([scores, labels], [losses, gradient])], rows).passed
     assert np.isnan(whole[rows * width :]).all()
 
 
@@ -77,7 +77,7 @@ def test_every_parameter_takes_one_step(length: int, seed: int) -> None:
     optimizer_step.KERNEL[2, optimizer_step.THREADS](*after)
     parameter, gradient, mean, square = after
     assert np.array_equal(gradient, before[1])
-    assert optimizer_answers.verify_step([(before, (parameter, mean, square))]).passed
+    assert optimizer_reference.verify_step([(before, [parameter, mean, square])]).passed
 
 
 @pytest.mark.usefixtures("small_arrays")
@@ -100,21 +100,19 @@ def test_a_prepared_point_verifies_itself(prepared: Callable[..., Task], name: s
 def test_the_array_operations_of_cupy_give_the_same_answers_by_numpy(
     prepared: Callable[..., Task], name: str, params: dict[str, int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    import importlib
     from contextlib import nullcontext
     from types import SimpleNamespace
 
-    module = importlib.import_module(f"accelbench.kernels.{name}.gpu_cupy")
     # The simulator's device arrays are views of NumPy's.
     on_host = SimpleNamespace(**{key: getattr(np, key) for key in dir(np) if not key.startswith("_")})
     on_host.asarray = lambda array: array.__dict__["_ary"]
-    monkeypatch.setattr(module, "library", lambda name: on_host)
-    monkeypatch.setattr(module, "cupy_stream", lambda handle: nullcontext())
+    monkeypatch.setattr(array_task, "library", lambda name: on_host)
+    monkeypatch.setattr(array_task, "cupy_stream", lambda handle: nullcontext())
     outcome = prepared(f"{name}.gpu_cupy", **params).verify()
     assert outcome.passed, outcome
 
 
 @pytest.mark.usefixtures("small_arrays", "prepared")
 def test_an_array_between_two_places_is_what_its_parts_are() -> None:
-    numbers = gpu_arrays.draw_normal(np.random.default_rng(3), "float32")
+    numbers = draw_normal(np.random.default_rng(3), "float32")
     assert numbers.between(99, 950).tobytes() == np.concatenate(list(numbers.parts(99, 950))).tobytes()

@@ -11,7 +11,7 @@ import pytest
 
 from accelbench.kernels.launch import counting
 from accelbench.kernels.launch import gpu_numba as launch
-from accelbench.kernels.numba_cuda import cuda
+from accelbench.kernels.lib.gpu.numba_cuda import cuda
 from accelbench.profiling.benchmark import Task
 
 Prepare = Callable[..., Task]

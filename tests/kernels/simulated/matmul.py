@@ -10,6 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from accelbench.kernels.lib.gpu.numba_cuda import cuda, float32, float64
+from accelbench.kernels.lib.gpu.wide_access import lanes
 from accelbench.kernels.matmul import gpu_numba, gpu_task
 from accelbench.kernels.matmul.accuracy import verify_product
 from accelbench.kernels.matmul.gpu_numba import Kernel, tiled
@@ -17,8 +19,6 @@ from accelbench.kernels.matmul.shapes import Product
 from accelbench.kernels.matmul.split import ADD_THREADS, adding_blocks, parts_of
 from accelbench.kernels.matmul.thin import MOST
 from accelbench.kernels.matmul.tiled import Tiling
-from accelbench.kernels.numba_cuda import cuda, float32, float64
-from accelbench.kernels.wide_access import lanes
 from accelbench.profiling.records.point import Point
 from tests.kernels.host_cupy import cupy
 

@@ -10,9 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from accelbench.kernels.exact import SUM_TYPE, draw, verify_sum
+from accelbench.kernels.lib.exact import draw, verify_sum
+from accelbench.kernels.lib.gpu.array_task import array_task
 from accelbench.kernels.reduce import gpu_numba as reduce
-from accelbench.kernels.reduce.gpu_task import make_task
+from accelbench.kernels.reduce.reference import SUM_TYPE, problem
 from accelbench.profiling.benchmark import Task
 from accelbench.profiling.records.point import Point
 
@@ -77,4 +78,4 @@ def test_every_element_that_is_left_out_or_added_twice_shows(dtype: str, place: 
         return run
 
     point = Point("reduce", "gpu", {"impl": "own", "dtype": dtype}, seed=7)
-    assert not make_task(point, bind).verify().passed
+    assert not array_task(point, problem(point), bind).verify().passed

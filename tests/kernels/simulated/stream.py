@@ -10,9 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from accelbench.kernels.numba_cuda import cuda
-from accelbench.kernels.stream import gpu_arrays, gpu_task
+from accelbench.kernels.lib.gpu.arrays import TYPES, put
+from accelbench.kernels.lib.gpu.numba_cuda import cuda
+from accelbench.kernels.lib.random_array import draw_normal, draw_whole
 from accelbench.kernels.stream import gpu_numba as stream
+from accelbench.kernels.stream import gpu_task
 from accelbench.kernels.stream.gpu_task import longest_chain, verify_dot, verify_elements
 from accelbench.kernels.stream.operations import SCALAR
 from accelbench.profiling.benchmark import Task
@@ -101,12 +103,12 @@ def test_a_prepared_point_verifies_itself(prepared: Callable[..., Task], op: str
 
 
 @pytest.mark.usefixtures("small_parts", "prepared")
-@pytest.mark.parametrize("dtype", sorted(gpu_arrays.TYPES))
+@pytest.mark.parametrize("dtype", sorted(TYPES))
 def test_the_device_holds_the_numbers_that_the_host_forms_again(dtype: str) -> None:
     rng = np.random.default_rng(3)
-    numbers = gpu_arrays.draw_whole(rng, 15) if dtype == "int32" else gpu_arrays.draw_normal(rng, dtype)
+    numbers = draw_whole(rng, 15) if dtype == "int32" else draw_normal(rng, dtype)
     array = cuda.device_array(3001, dtype)
-    numbers.put(array)
+    put(numbers, array)
     host = array.copy_to_host()
     for begin, end in ((0, 3001), (99, 100), (101, 2950), (3000, 3001)):
         formed = np.concatenate(list(numbers.parts(begin, end))).astype(dtype)

@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 from numba.cuda.simulator import kernel as simulated_kernel
 from numba.cuda.simulator import kernelapi
 
-from accelbench.kernels.numba_cuda import cuda, uint32
+from accelbench.kernels.lib.gpu.numba_cuda import cuda, uint32
 from accelbench.kernels.treesearch import device_search
 from accelbench.kernels.treesearch.device_search import Search, SearchCounts
 from accelbench.kernels.treesearch.flowshop import gpu_sharing as flowshop

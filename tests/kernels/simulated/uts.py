@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from accelbench.kernels.numba_cuda import cuda
+from accelbench.kernels.lib.gpu.numba_cuda import cuda
 from accelbench.kernels.treesearch import device_search
 from accelbench.kernels.treesearch.uts import trees
 from accelbench.kernels.treesearch.uts.device_sha1 import hash_child

@@ -140,7 +140,7 @@ def test_cudas_packages_find_libnvvm_once_the_toolkit_is_named(tmp_path: Path, m
 def test_the_kernels_compiler_names_the_toolkit_to_its_process(tmp_path: Path) -> None:
     build(tmp_path, installed("cuda"), {"cuda/bin/nvcc": ""})
     (tmp_path / "cuda/bin/nvcc").chmod(0o755)
-    program = "import os, accelbench.kernels.numba_cuda; print(os.environ['CUDA_HOME'])"
+    program = "import os, accelbench.kernels.lib.gpu.numba_cuda; print(os.environ['CUDA_HOME'])"
     variables = {**os.environ, "PATH": f"{tmp_path / 'cuda/bin'}:/usr/bin:/bin", "PYTHONPATH": str(ROOT)}
     outcome = subprocess.run([sys.executable, "-c", program], env=variables, capture_output=True, text=True)
     assert outcome.returncode == 0, outcome.stderr

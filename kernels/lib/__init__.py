@@ -1,0 +1,1 @@
+"""Building blocks that benchmarks share; nothing here imports a benchmark."""

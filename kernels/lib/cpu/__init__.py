@@ -1,0 +1,1 @@
+"""Building blocks of CPU kernels: threads, vector instructions, caches and memory."""

@@ -1,0 +1,78 @@
+"""Tasks of GPU kernels that pass over long arrays (see `array_problem`)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from accelbench.kernels.lib.array_problem import ArrayProblem, checked_task
+from accelbench.kernels.lib.gpu.arrays import array_length, poison, put
+from accelbench.kernels.lib.gpu.numba_cuda import cuda
+from accelbench.kernels.lib.random_array import RandomArray
+from accelbench.profiling.benchmark import Task
+from accelbench.profiling.machine.nvidia.cuda import cupy_stream, library, synchronize
+from accelbench.profiling.records.point import Point
+
+
+class DeviceMemory:
+    """Access to Numba's device arrays."""
+
+    def write(self, array: Any, contents: Any) -> None:
+        if isinstance(contents, RandomArray):
+            put(contents, array)
+        else:
+            array.copy_to_device(contents)
+
+    def poison(self, array: Any) -> None:
+        poison(array)
+
+    def read(self, array: Any, begin: int, end: int) -> Any:
+        return array[begin:end].copy_to_host()
+
+
+def array_task(
+    point: Point, problem: ArrayProblem, bind: Callable[..., Callable[[int], object]], *, scratch: int = 0
+) -> Task:
+    """Return the task of `bind(*arrays)`, on the problem's arrays and then `scratch` long arrays.
+
+    `bind` returns `run(stream)`, which enqueues the kernel on a CUDA stream and does not wait. Long arrays have the
+    length that `array_length` chooses. Skip if they need more than half of the free device memory.
+    """
+    count = len(problem.long) + scratch
+    length = array_length(problem.dtype.itemsize, arrays=count, moved=problem.moved)
+    rows = max(1, length // problem.width)
+    operands = [*problem.operands, *problem.operands[:1] * scratch]
+    arrays = [cuda.device_array(operand.size(rows), operand.dtype) for operand in operands]
+    run = bind(*arrays)
+
+    def run_to_end() -> None:
+        synchronize()
+        run(0)
+        synchronize()
+
+    return checked_task(
+        problem,
+        rows,
+        arrays[: len(problem.operands)],
+        DeviceMemory(),
+        rng=point.rng(),
+        run=run,
+        run_to_end=run_to_end,
+        metrics=problem.metrics(rows),
+    )
+
+
+def cupy_task(point: Point, problem: ArrayProblem, operation: Callable[..., object], *, scratch: int = 0) -> Task:
+    """Return the task of `operation(cupy, *arrays)`, written in array operations: one kernel or more for each."""
+    cupy = library("cupy")
+
+    def bind(*on_device: Any) -> Callable[[int], None]:
+        arrays = [cupy.asarray(array) for array in on_device]  # the same memory
+
+        def run(stream: int = 0) -> None:
+            with cupy_stream(stream):
+                operation(cupy, *arrays)
+
+        return run
+
+    return array_task(point, problem, bind, scratch=scratch)

@@ -1,0 +1,1 @@
+"""Building blocks of benchmarks between ranks: lockstep, MPI and NCCL."""

@@ -1,0 +1,109 @@
+"""Cross-entropy of a softmax and its gradient: inputs, bytes and check.
+
+Of the scores x of a row with the label t: loss = ln Σ eˣ − x[t]. The gradient is that of the mean over all rows:
+(softmax(x) − 1 at t) / rows.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from accelbench.kernels.lib.array_problem import ArrayProblem, Operand, RowBlock
+from accelbench.kernels.lib.formats import UNIT_ROUNDOFF
+from accelbench.kernels.lib.random_array import RandomArray, draw_normal
+from accelbench.profiling.records.point import Point
+from accelbench.profiling.records.quality import Metric, Verification
+from accelbench.profiling.records.work import Work
+from accelbench.profiling.timing.verification import relative_error, verify_close
+
+MEAN, DEVIATION = 100.0, 4.0
+"""Scores are normal around 100, whose exponential overflows in float32: an implementation that does not subtract the
+maximum fails. They spread so little that no exponential of a difference vanishes."""
+RESCALED = 64
+"""Roundings of a running sum whose maximum grows: four each time, sixteen times; a random row has ln 50,257 ≈ 11."""
+
+
+def problem(point: Point) -> ArrayProblem:
+    """Return the arguments of a kernel, (scores, labels, losses, gradient): a label and a loss for each row."""
+    width = int(point["vocabulary"])
+    return ArrayProblem(
+        operands=(
+            Operand(draw_scores, length=width),
+            Operand(lambda rng, rows: draw_labels(rng, rows, width), dtype="int32"),
+            Operand(written=True),
+            Operand(written=True, length=width),
+        ),
+        work=lambda rows: work_of(rows, width),
+        metrics=lambda rows: {"array": Metric(4 * rows * width / 2**20, "MiB"), "rows": Metric(rows)},
+        verify=verify_cross_entropy,
+    )
+
+
+def work_of(rows: int, width: int) -> Work:
+    """Return the bytes: scores read once, gradient written once; for each row a label read and a loss written.
+
+    A second reading of a row is not counted, since a cache can hold the row; neither is a line that a cache fetches
+    before it is overwritten.
+    """
+    return Work(bytes=4 * (2 * rows * width + 2 * rows))
+
+
+def draw_scores(rng: np.random.Generator, _size: int) -> RandomArray:
+    """Return normal numbers around MEAN, multiplied by others between 1 and 1.05, which spread about as little."""
+    normal = draw_normal(rng, np.dtype(np.float32))
+    factors = np.float32(1) + np.float32(0.05) * (np.abs(normal.b) - 1)
+    return RandomArray(np.float32(MEAN) + np.float32(DEVIATION) * normal.a, factors)
+
+
+def draw_labels(rng: np.random.Generator, rows: int, width: int) -> Any:
+    """Return a random label for each row."""
+    return rng.integers(0, width, rows, np.int32)
+
+
+def cross_entropy(library: Any, scores: Any, labels: Any, losses: Any, gradient: Any) -> None:
+    """Write losses and gradient by array operations; `library` is NumPy or CuPy."""
+    rows = len(labels)
+    scores, gradient = (array.reshape(rows, -1) for array in (scores, gradient))
+    at_label = library.arange(rows), labels
+    library.subtract(scores, scores.max(axis=1, keepdims=True), out=gradient)
+    shifted = gradient[at_label]
+    library.exp(gradient, out=gradient)
+    sums = gradient.sum(axis=1, keepdims=True)
+    losses[:] = library.log(sums[:, 0]) - shifted
+    gradient *= 1 / (sums * rows)
+    gradient[at_label] -= 1 / rows
+
+
+def verify_cross_entropy(blocks: Iterable[RowBlock], rows: int) -> Verification:
+    """Check every loss and every element of the gradient, ((scores, labels), (losses, gradient)), against float64.
+
+    An exponential of a difference d = x − max errs by |d|·u, as d is rounded, and 4u of its own. A sum of them, all
+    positive, errs by about u·√(width/3) in any order, of which four times is allowed (Higham and Mary, 2019), and by
+    RESCALED·u where its maximum grew. With D the largest |d|, softmax, which divides one by the other, errs by at most
+    (2·D + 4·√(width/3) + RESCALED + 12)·u of itself, and at the label by u of 1 more; the gradient's error is measured
+    against both. A loss has the sum's error in its logarithm, and rounds once for each of its terms, which its error is
+    measured against: the maximum, the logarithm, the label's score, and 1 for the logarithm's error.
+    """
+    largest, spread, width = 0.0, 0.0, 1
+    for (scores, labels), (losses, gradient) in blocks:
+        width, each = len(scores) // len(labels), np.arange(len(labels))
+        wide = scores.reshape(-1, width).astype(np.float64)
+        top = wide.max(axis=1)
+        spread = max(spread, float((top - wide.min(axis=1)).max()))
+        at_label = wide[each, labels]
+        wide -= top[:, None]
+        np.exp(wide, out=wide)
+        sums = wide.sum(axis=1)
+        loss_terms = np.abs(top) + np.log(sums) + np.abs(at_label) + 1
+        largest = max(largest, relative_error(losses, top + np.log(sums) - at_label, loss_terms))
+        wide /= sums[:, None] * rows
+        scale = wide.copy()
+        wide[each, labels] -= 1 / rows
+        scale[each, labels] += 1 / rows
+        largest = max(largest, relative_error(gradient.reshape(-1, width), wide, scale))
+    tolerance = (2 * spread + 4 * math.sqrt(width / 3) + RESCALED + 12) * UNIT_ROUNDOFF["float32"]
+    return verify_close(largest, 0.0, tolerance, "float64, every loss and every element", scale=1.0)
