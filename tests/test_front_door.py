@@ -233,7 +233,8 @@ def test_the_gpu_kernel_of_the_contributors_page_passes_its_test_in_the_simulato
 COMPILE = """
 import added
 from accelbench.execution.plan import discover
-from accelbench.kernels.lib.gpu.compilation import CAPABILITIES, compile_kernel, device_kernels, to_ptx
+from accelbench.kernels.lib.gpu.compilation import CAPABILITIES, compile_kernel, to_ptx
+from accelbench.kernels.report import device_kernels
 
 (kernel,) = [kernel for kernel in device_kernels() if kernel.name == "saxpy numba"]
 assert ".entry" in to_ptx(kernel, (9, 0))

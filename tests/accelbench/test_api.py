@@ -17,14 +17,14 @@ import numpy as np
 import psutil
 import pytest
 from accelbench.damage import Damage
-from accelbench.profiling.machine.devices import DeviceMissing
-from accelbench.profiling.machine.devices.nvidia import Nvidia
 
 import accelbench
 from accelbench import Point, Task, Verification, Work, api, benchmark, load, measure, run, verify_close
 from accelbench.errors import UserError
 from accelbench.measurement import WrongAnswer
 from accelbench.profiling.benchmark import REGISTRY
+from accelbench.profiling.devices import DeviceMissing
+from accelbench.profiling.devices.nvidia import Nvidia
 from accelbench.profiling.machine.nvidia import nvbench
 from accelbench.profiling.records.record import Record
 from accelbench.profiling.records.timing import Timing

@@ -15,7 +15,6 @@ from accelbench import kernels
 from accelbench.execution.plan import discover
 from accelbench.kernels.lib.gpu.compilation import (
     _architecture,
-    _gpu_modules,
     _tool,
     architectures,
     compile_kernel,
@@ -25,7 +24,7 @@ from accelbench.kernels.lib.gpu.compilation import (
 )
 from accelbench.kernels.lib.gpu.device_code import CudaKernel, DeviceKernel, NumbaKernel
 from accelbench.kernels.lib.gpu.numba_cuda import cuda, float32, void
-from accelbench.kernels.report import device_kernels
+from accelbench.kernels.report import _gpu_modules, device_kernels
 from tests.conftest import ROOT
 from tests.gpu.verify_small import small_points
 from tests.requirements import CUDA12
@@ -176,7 +175,7 @@ AS_ON_A_DEVICE = """
 import sys
 from types import SimpleNamespace
 from numba.cuda import codegen, dispatcher
-from accelbench.kernels.report import device_kernels
+from accelbench.kernels.report import _gpu_modules, device_kernels
 
 major, minor, name, path = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3], sys.argv[4]
 device = SimpleNamespace(compute_capability=(major, minor))
