@@ -67,6 +67,6 @@ def test_a_checkout_without_symbolic_links_is_one_line(tmp_path: Path) -> None:
         text=True,
         env=environment(PYTHONPATH=None),
     )
-    assert process.returncode == 1
+    assert process.returncode == 2
     assert process.stderr.count("\n") == 1
     assert "symbolic link" in process.stderr

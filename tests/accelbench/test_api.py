@@ -274,23 +274,3 @@ def test_what_cannot_be_run_or_loaded_is_a_user_error(tmp_path: Path, monkeypatc
     with pytest.raises(UserError):
         load(tmp_path / "none")
     assert list(tmp_path.iterdir()) == []
-
-
-def test_a_checkout_without_symbolic_links_is_one_line(tmp_path: Path) -> None:
-    (tmp_path / "accelbench").mkdir()
-    for file in (ROOT / "accelbench").glob("*.py"):
-        (tmp_path / "accelbench" / file.name).write_bytes(file.read_bytes())
-    for folder in ("kernels", "profiling", "workloads"):
-        (tmp_path / folder).mkdir()
-        (tmp_path / "accelbench" / folder).write_text(f"../{folder}", encoding="utf-8")
-    process = subprocess.run(
-        [sys.executable, "-m", "accelbench", "list"],
-        cwd=tmp_path,
-        env=environment(PYTHONPATH=str(tmp_path)),
-        capture_output=True,
-        text=True,
-    )
-    assert process.returncode == 2
-    assert process.stdout == ""
-    assert process.stderr.count("\n") == 1
-    assert "core.symlinks" in process.stderr
