@@ -64,9 +64,11 @@ def read_toml(path: Path) -> dict[str, Any]:
     Raises OSError for a file that cannot be read, and ValueError for content that is not TOML, too deeply nested, or
     has a number of thousands of digits.
     """
-    text = read_regular(path, follow_link=True).decode("utf-8")
+    content = read_regular(path, follow_link=True)
     try:
-        return tomllib.loads(text)
+        return tomllib.loads(content.decode("utf-8"))
+    except UnicodeDecodeError:
+        raise ValueError("not UTF-8 text") from None
     except RecursionError:
         raise ValueError("nested too deeply") from None
 

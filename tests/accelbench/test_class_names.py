@@ -7,7 +7,7 @@ from collections import defaultdict
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-PACKAGES = ("accelbench",)
+PACKAGES = ("accelbench", "kernels", "profiling", "workloads")
 """Top-level folders whose public classes have distinct names."""
 
 

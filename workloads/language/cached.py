@@ -1,6 +1,6 @@
 """Text generation with the decoder and a key-value cache: prefill, then token by token, on any backend.
 
-The blocks and weights of the trained model are used (`Block.cached`). The cache has its full length from the
+The blocks and weights of the trained model are used (`DecoderBlock.cached`). The cache has its full length from the
 start, so all shapes are static and each phase is one compiled program. Tokens are chosen on the device: the host waits
 only for the last one.
 """

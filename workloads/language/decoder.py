@@ -125,7 +125,7 @@ class DecoderBlock(layers.Layer):  # type: ignore[misc]
         return self.out(ops.reshape(x, (-1, x.shape[1], self.size.width)))
 
     def products(self) -> int:
-        """Return the multiply-adds per sequence, for `accelbench.profiling.flop_counts.layers`."""
+        """Return the multiply-adds per sequence, for `accelbench.profiling.measure.flop_counts.layers`."""
         return self.size.products(self.sequence)
 
 
@@ -141,7 +141,7 @@ class Scores(layers.Layer):  # type: ignore[misc]
         return ops.cast(ops.matmul(x, ops.transpose(table)), "float32")
 
     def products(self) -> int:
-        """Return the multiply-adds per sequence, for `accelbench.profiling.flop_counts.layers`."""
+        """Return the multiply-adds per sequence, for `accelbench.profiling.measure.flop_counts.layers`."""
         words, width = self.table.embeddings.shape
         return int(self.sequence * words * width)
 

@@ -124,12 +124,11 @@ def test_a_cpu_with_other_cpus_is_another_machine() -> None:
 @pytest.mark.parametrize(
     ("text", "complaint"),
     [
-        ("[[reference", "is no table of references"),
-        ("reference = 3\n", "is no table of references"),
+        ("[[reference", OWN),
+        ("reference = 3\n", OWN),
         (entry(value="-1"), "value"),
         (entry(value="nan"), "value"),
         (entry(date="'last year'"), "date"),
-        (entry(device="'('"), "is no table of references"),
         (entry(speed="3"), "speed"),
     ],
 )
@@ -142,6 +141,15 @@ def test_a_file_that_is_not_understood_is_told_and_the_rest_is_shown(
     told = capsys.readouterr()
     assert complaint in told.err
     assert "matmul" in told.out
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("device", ["(a+)+$", ".*", "("])
+def test_a_device_of_an_own_file_is_a_name_and_no_regular_expression(tmp_path: Path, device: str) -> None:
+    (tmp_path / OWN).write_text(entry(device=f"'{device}'"))
+    (reference,), (card,) = own(tmp_path), environment().gpus
+    assert not reference.is_on(environment(gpus=[card.model_copy(update={"name": "a" * 40 + "!"})]))
+    assert reference.is_on(environment(gpus=[card.model_copy(update={"name": device})]))
 
 
 def test_page_and_terminal_say_it_with_the_source(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
