@@ -104,13 +104,13 @@ def generate(point: Point) -> Task:
 
 def require_room(point: Point, of: Generation) -> None:
     """Skip the point if generating takes more than half of the host's memory, or more than the GPU has left."""
+    from accelbench.profiling.machine.devices import gpu_backend
     from accelbench.profiling.machine.free_memory import SHARE, require_memory
-    from accelbench.profiling.machine.nvidia.cuda import free_memory
 
     if point.device == "cpu":
         require_memory(of.bytes)
     else:
-        require_memory(of.bytes * SHARE, free_memory())
+        require_memory(of.bytes * SHARE, gpu_backend().free_memory())
 
 
 def verify_generated(model: Any, generator: Any, prompt: Any, precision: str) -> Verification:

@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import Literal
 
 from accelbench.doctor.check import Check
-from accelbench.profiling.install import PackageSet, install_framework
-from accelbench.profiling.machine.devices import DeviceMissing, kinds
+from accelbench.profiling.machine.devices import DeviceKind, DeviceMissing, device_kind, kinds
 from accelbench.profiling.machine.environment import cpu, limits, memory, software, system
 from accelbench.profiling.machine.environment.files import format_cpu_list, read_text
 from accelbench.profiling.machine.environment.gpu import collect_gpus
@@ -30,9 +29,9 @@ SWAPPED_SHARE = 0.01  # the share of the memory that may be swapped out
 
 
 def check_devices(root: Path) -> Iterator[Check]:
-    for device, kind in kinds().items():
+    for device in kinds():
         try:
-            kind.require(root)
+            device_kind(device, root).require(root)
         except DeviceMissing as missing:
             yield Check(f"device {device}", "missing", missing.found, missing.advice)
         else:
@@ -52,25 +51,26 @@ def check_persistence() -> Iterator[Check]:
 
 
 def check_frameworks(root: Path) -> Iterator[Check]:
-    packages = _packages(root)
+    kind = _accelerator(root)
     for backend, distributions in FRAMEWORKS.items():
         versions = [f"{name} {found}" for name in distributions if (found := software.installed_version(name))]
         if versions:
             yield Check(f"backend {backend}", "ok", ", ".join(versions))
         else:
-            yield Check(f"backend {backend}", "missing", "not installed", install_framework(backend, packages))
+            yield Check(f"backend {backend}", "missing", "not installed", kind.framework_install(backend))
 
 
-def _packages(root: Path) -> PackageSet:
-    """Return the package set of the machine's accelerator, or of its CPU where it has none."""
-    for device, kind in kinds().items():
+def _accelerator(root: Path) -> DeviceKind:
+    """Return the backend of the machine's accelerator, or of its CPU where it has none."""
+    for device in kinds():
         if device != "cpu":
+            kind = device_kind(device, root)
             try:
                 kind.find(root)
             except DeviceMissing:
                 continue
-            return kind.packages(root)
-    return "cpu"
+            return kind
+    return device_kind("cpu")
 
 
 def check_governor(root: Path) -> Check | None:

@@ -28,8 +28,11 @@ from accelbench.kernels.attention.gpu_task import Operands, gpu_task
 from accelbench.kernels.device_code import CudaKernel, DeviceKernel
 from accelbench.kernels.matmul import gpu_parts
 from accelbench.profiling.benchmark import Skip, Task
-from accelbench.profiling.machine.nvidia.cuda import cupy_stream, library, require_compute_capability
+from accelbench.profiling.machine.devices.cupy_device import cupy_stream
+from accelbench.profiling.machine.nvidia.cuda import library, require_compute_capability
 from accelbench.profiling.records.point import Point
+
+VENDORS = ("nvidia",)
 
 CAPABILITY = (8, 0)
 ENTRY = "attention_mma"

@@ -10,7 +10,7 @@ from accelbench.kernels.attention.accuracy import verify_attention
 from accelbench.kernels.attention.shape import Attention
 from accelbench.kernels.matmul.formats import FORMATS, draw, from_storage, poison_byte
 from accelbench.profiling.benchmark import Task
-from accelbench.profiling.machine.nvidia.cuda import library, require_device_memory, synchronize
+from accelbench.profiling.machine.devices.cupy_device import cupy_library, require_device_memory, synchronize
 from accelbench.profiling.records.point import Point
 from accelbench.profiling.records.quality import Verification
 
@@ -39,7 +39,7 @@ def gpu_task(
     memory. Units that the device may lack are for the caller to require before this allocates. Where `run` leaves O
     alone and returns a result of its own, `read` copies that to the host, as it is stored.
     """
-    cupy = library("cupy")
+    cupy = cupy_library()
     size, dtype = Attention.of(point), str(point["dtype"])
     kind = FORMATS[dtype]
     work = size.work(kind.itemsize)

@@ -18,8 +18,11 @@ import numpy as np
 from accelbench.kernels.matmul import cublaslt
 from accelbench.kernels.matmul.gpu_task import Operands, gpu_task
 from accelbench.profiling.benchmark import Task
-from accelbench.profiling.machine.nvidia.cuda import cupy_stream, library, require_compute_capability
+from accelbench.profiling.machine.devices.cupy_device import cupy_stream
+from accelbench.profiling.machine.nvidia.cuda import library, require_compute_capability
 from accelbench.profiling.records.point import Point
+
+VENDORS = ("nvidia",)
 
 CUBLAS_OP_N = 0
 CUBLAS_GEMM_DEFAULT = -1

@@ -12,7 +12,7 @@ from accelbench.kernels.device_code import DeviceKernel
 from accelbench.kernels.norm.answers import normalize
 from accelbench.kernels.norm.gpu_task import make_task
 from accelbench.profiling.benchmark import Task
-from accelbench.profiling.machine.nvidia.cuda import cupy_stream, library
+from accelbench.profiling.machine.devices.cupy_device import cupy_library, cupy_stream
 from accelbench.profiling.records.point import Point
 
 
@@ -22,10 +22,10 @@ def device_code() -> list[DeviceKernel]:
 
 def prepare(point: Point) -> Task:
     """See `make_task`."""
-    cupy = library("cupy")
+    cupy = cupy_library()
 
     def bind(x: Any, scale: Any, out: Any, rows: int) -> Callable[[int], None]:
-        arrays = (cupy.asarray(x).reshape(rows, -1), cupy.asarray(scale), cupy.asarray(out).reshape(rows, -1))
+        arrays = (x.reshape(rows, -1), scale, out.reshape(rows, -1))
 
         def run(stream: int = 0) -> None:
             with cupy_stream(stream):

@@ -14,10 +14,12 @@ from typing import Any
 from accelbench.kernels.device_code import DeviceKernel, NumbaKernel
 from accelbench.kernels.norm.answers import EPSILON
 from accelbench.kernels.norm.gpu_task import make_task
-from accelbench.kernels.numba_cuda import cuda, float32, int64, numba_stream, void
+from accelbench.kernels.numba_cuda import cuda, float32, int64, numba_array, numba_stream, void
 from accelbench.kernels.wide_access import lanes, load_wide, store_wide
 from accelbench.profiling.benchmark import Task
 from accelbench.profiling.records.point import Point
+
+VENDORS = ("nvidia",)
 
 THREADS = 256
 LANES = lanes(float32)
@@ -74,6 +76,7 @@ def prepare(point: Point) -> Task:
     """See `make_task`."""
 
     def bind(x: Any, scale: Any, out: Any, rows: int) -> Callable[[int], None]:
-        return lambda stream: KERNEL[rows, THREADS, numba_stream(stream)](x, scale, out, len(scale))
+        arrays = [numba_array(array) for array in (x, scale, out)]
+        return lambda stream: KERNEL[rows, THREADS, numba_stream(stream)](*arrays, len(scale))
 
     return make_task(point, bind)

@@ -8,11 +8,10 @@ from typing import Any
 import numpy as np
 
 from accelbench.kernels.norm.answers import DEVIATION, draw_scale, verify_norm, work_of
-from accelbench.kernels.numba_cuda import cuda
 from accelbench.kernels.rows import chunks
 from accelbench.kernels.stream.gpu_arrays import Numbers, array_length, draw_normal, poison
 from accelbench.profiling.benchmark import Task
-from accelbench.profiling.machine.nvidia.cuda import synchronize
+from accelbench.profiling.machine.devices.cupy_device import cupy_library, synchronize
 from accelbench.profiling.records.point import Point
 from accelbench.profiling.records.quality import Metric, Verification
 
@@ -24,10 +23,11 @@ def make_task(point: Point, bind: Callable[[Any, Any, Any, int], Callable[[int],
     free device memory.
     """
     width, rng, dtype = int(point["width"]), point.rng(), np.dtype(np.float32)
+    cupy = cupy_library()
     rows = max(1, array_length(4, arrays=2, moved=2) // width)
-    x, out = (cuda.device_array(rows * width, dtype) for _ in range(2))
+    x, out = (cupy.empty(rows * width, dtype) for _ in range(2))
     scale = draw_scale(rng, width)
-    run = bind(x, cuda.to_device(scale), out, rows)
+    run = bind(x, cupy.asarray(scale), out, rows)
 
     def draw() -> Numbers:
         normal = draw_normal(rng, dtype)
@@ -46,7 +46,7 @@ def make_task(point: Point, bind: Callable[[Any, Any, Any, int], Callable[[int],
     def parts(numbers: Numbers) -> Iterator[tuple[Any, Any]]:
         for i, j in chunks(rows, width):
             begin, end = i * width, j * width
-            found = out[begin:end].copy_to_host()
+            found = out[begin:end].get()
             yield numbers.between(begin, end).reshape(-1, width), found.reshape(-1, width)
 
     draw()

@@ -12,7 +12,7 @@ from accelbench.kernels.device_code import DeviceKernel
 from accelbench.kernels.optimizer_step.answers import step
 from accelbench.kernels.optimizer_step.gpu_task import make_task
 from accelbench.profiling.benchmark import Task
-from accelbench.profiling.machine.nvidia.cuda import cupy_stream, library
+from accelbench.profiling.machine.devices.cupy_device import cupy_library, cupy_stream
 from accelbench.profiling.records.point import Point
 
 
@@ -22,11 +22,9 @@ def device_code() -> list[DeviceKernel]:
 
 def prepare(point: Point) -> Task:
     """See `make_task`."""
-    cupy = library("cupy")
+    cupy = cupy_library()
 
-    def bind(*on_device: Any) -> Callable[[int], None]:
-        arrays = [cupy.asarray(array) for array in on_device]  # the same memory
-
+    def bind(*arrays: Any) -> Callable[[int], None]:
         def run(stream: int = 0) -> None:
             with cupy_stream(stream):
                 step(cupy, *arrays)

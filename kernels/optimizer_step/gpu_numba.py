@@ -13,13 +13,15 @@ from typing import Any
 import numpy as np
 
 from accelbench.kernels.device_code import DeviceKernel, NumbaKernel
-from accelbench.kernels.numba_cuda import cuda, float32, numba_stream, simulated, void
+from accelbench.kernels.numba_cuda import cuda, float32, numba_array, numba_stream, simulated, void
 from accelbench.kernels.optimizer_step.answers import BETA_1, BETA_2, CORRECTION_1, CORRECTION_2, DECAY, EPSILON, RATE
 from accelbench.kernels.optimizer_step.gpu_task import make_task
 from accelbench.kernels.wide_access import lanes, load_wide, store_wide
 from accelbench.profiling.benchmark import Task
 from accelbench.profiling.machine.nvidia.cuda import attribute
 from accelbench.profiling.records.point import Point
+
+VENDORS = ("nvidia",)
 
 THREADS = 256
 BLOCKS_PER_MULTIPROCESSOR = 4
@@ -76,7 +78,8 @@ def prepare(point: Point) -> Task:
     """See `make_task`."""
     blocks = BLOCKS_PER_MULTIPROCESSOR * attribute("MultiProcessorCount")
 
-    def bind(*arrays: Any) -> Callable[[int], None]:
+    def bind(*on_device: Any) -> Callable[[int], None]:
+        arrays = [numba_array(array) for array in on_device]
         return lambda stream: KERNEL[blocks, THREADS, numba_stream(stream)](*arrays)
 
     return make_task(point, bind)

@@ -7,12 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from accelbench.kernels.numba_cuda import cuda
 from accelbench.kernels.optimizer_step.answers import GRADIENT, verify_step, work_of
 from accelbench.kernels.rows import CHECKED_AT_ONCE
 from accelbench.kernels.stream.gpu_arrays import Numbers, array_length, draw_normal
 from accelbench.profiling.benchmark import Task
-from accelbench.profiling.machine.nvidia.cuda import synchronize
+from accelbench.profiling.machine.devices.cupy_device import cupy_library, synchronize
 from accelbench.profiling.records.point import Point
 from accelbench.profiling.records.quality import Metric, Verification
 
@@ -36,8 +35,9 @@ def make_task(point: Point, bind: Callable[..., Callable[[int], None]], *, spare
     than half of the free device memory.
     """
     count, rng = 5 if spare else 4, point.rng()
+    cupy = cupy_library()
     length = array_length(4, arrays=count, moved=7)
-    arrays = [cuda.device_array(length, np.float32) for _ in range(count)]
+    arrays = [cupy.empty(length, np.float32) for _ in range(count)]
     run = bind(*arrays)
 
     def put() -> list[Numbers]:
@@ -57,7 +57,7 @@ def make_task(point: Point, bind: Callable[..., Callable[[int], None]], *, spare
         parameter, _, mean, square = arrays[:4]
         for begin in range(0, length, CHECKED_AT_ONCE):
             end = min(begin + CHECKED_AT_ONCE, length)
-            found = [array[begin:end].copy_to_host() for array in (parameter, mean, square)]
+            found = [array[begin:end].get() for array in (parameter, mean, square)]
             yield [drawn.between(begin, end) for drawn in numbers], found
 
     put()

@@ -11,7 +11,7 @@ from typing import Any
 from accelbench.kernels.device_code import DeviceKernel
 from accelbench.kernels.reduce.gpu_task import make_task
 from accelbench.profiling.benchmark import Task
-from accelbench.profiling.machine.nvidia.cuda import cupy_stream, library
+from accelbench.profiling.machine.devices.cupy_device import cupy_library, cupy_stream
 from accelbench.profiling.records.point import Point
 
 
@@ -21,15 +21,15 @@ def device_code() -> list[DeviceKernel]:
 
 def prepare(point: Point) -> Task:
     """See `make_task`."""
-    cupy = library("cupy")
+    cupy = cupy_library()
 
     def bind(x: Any, out: Any) -> Callable[[int], None]:
-        array, total = cupy.asarray(x), cupy.asarray(out)[0]  # the same memory
+        total = out[0]  # the same memory
 
         def run(stream: int = 0) -> None:
             # What CUB needs beside comes from CuPy's pool, which keeps it for the next time.
             with cupy_stream(stream):
-                cupy.sum(array, out=total)
+                cupy.sum(x, out=total)
 
         return run
 

@@ -8,10 +8,9 @@ from typing import Any
 import numpy as np
 
 from accelbench.kernels.exact import LARGEST, SUM_TYPE, verify_sum
-from accelbench.kernels.numba_cuda import cuda
 from accelbench.kernels.stream.gpu_arrays import array_length, draw_whole, exact_sum
 from accelbench.profiling.benchmark import Task
-from accelbench.profiling.machine.nvidia.cuda import synchronize
+from accelbench.profiling.machine.devices.cupy_device import cupy_library, synchronize
 from accelbench.profiling.records.point import Point
 from accelbench.profiling.records.quality import Metric, Verification
 from accelbench.profiling.records.work import Work
@@ -23,20 +22,20 @@ def make_task(point: Point, bind: Callable[[Any, Any], Callable[[int], None]]) -
     The array is twice as long as one of stream's, because an execution reads it alone. Skip where it would take more
     than half of the free device memory.
     """
-    dtype = np.dtype(str(point["dtype"]))
+    cupy, dtype = cupy_library(), np.dtype(str(point["dtype"]))
     n = array_length(dtype.itemsize, arrays=1, moved=1)
-    x, out = cuda.device_array(n, dtype), cuda.device_array(1, SUM_TYPE[dtype.name])
+    x, out = cupy.empty(n, dtype), cupy.empty(1, SUM_TYPE[dtype.name])
     run, rng = bind(x, out), point.rng()
 
     def verify() -> Verification:
         numbers = draw_whole(rng, LARGEST)
         numbers.put(x)
         # A sum that is not written stays at one that no such array has.
-        out.copy_to_device(np.array([np.iinfo(np.int64).max], out.dtype))
+        out.set(np.array([np.iinfo(np.int64).max], out.dtype))
         synchronize()
         run(0)
         synchronize()
-        return verify_sum(exact_sum(numbers.factors(0, n)), out.copy_to_host()[0])
+        return verify_sum(exact_sum(numbers.factors(0, n)), out.get()[0])
 
     draw_whole(rng, LARGEST).put(x)
     array = Metric(n * dtype.itemsize / 2**20, "MiB")

@@ -12,7 +12,7 @@ from accelbench.kernels.device_code import DeviceKernel
 from accelbench.kernels.softmax_xent.answers import cross_entropy
 from accelbench.kernels.softmax_xent.gpu_task import make_task
 from accelbench.profiling.benchmark import Task
-from accelbench.profiling.machine.nvidia.cuda import cupy_stream, library
+from accelbench.profiling.machine.devices.cupy_device import cupy_library, cupy_stream
 from accelbench.profiling.records.point import Point
 
 
@@ -22,10 +22,9 @@ def device_code() -> list[DeviceKernel]:
 
 def prepare(point: Point) -> Task:
     """See `make_task`."""
-    cupy = library("cupy")
+    cupy = cupy_library()
 
-    def bind(*on_device: Any) -> Callable[[int], None]:
-        scores, labels, losses, gradient = map(cupy.asarray, on_device)  # the same memory
+    def bind(scores: Any, labels: Any, losses: Any, gradient: Any) -> Callable[[int], None]:
         rows = len(labels)
         arrays = (scores.reshape(rows, -1), labels, losses, gradient.reshape(rows, -1))
 

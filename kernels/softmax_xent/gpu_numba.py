@@ -16,11 +16,13 @@ from typing import Any
 import numpy as np
 
 from accelbench.kernels.device_code import DeviceKernel, NumbaKernel
-from accelbench.kernels.numba_cuda import cuda, float32, int32, int64, numba_stream, simulated, void
+from accelbench.kernels.numba_cuda import cuda, float32, int32, int64, numba_array, numba_stream, simulated, void
 from accelbench.kernels.softmax_xent.gpu_task import make_task
 from accelbench.kernels.wide_access import lanes, load_wide, store_wide
 from accelbench.profiling.benchmark import Task
 from accelbench.profiling.records.point import Point
+
+VENDORS = ("nvidia",)
 
 THREADS = 1024
 BLOCKS_PER_MULTIPROCESSOR = 2
@@ -100,8 +102,7 @@ def prepare(point: Point) -> Task:
     width = int(point["vocabulary"])
 
     def bind(scores: Any, labels: Any, losses: Any, gradient: Any) -> Callable[[int], None]:
-        return lambda stream: KERNEL[len(labels), THREADS, numba_stream(stream)](
-            scores, labels, losses, gradient, width
-        )
+        rows, arrays = len(labels), [numba_array(array) for array in (scores, labels, losses, gradient)]
+        return lambda stream: KERNEL[rows, THREADS, numba_stream(stream)](*arrays, width)
 
     return make_task(point, bind)

@@ -7,12 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from accelbench.kernels.numba_cuda import cuda
 from accelbench.kernels.rows import chunks
 from accelbench.kernels.softmax_xent.answers import DEVIATION, MEAN, draw_labels, verify_cross_entropy, work_of
 from accelbench.kernels.stream.gpu_arrays import PERIODS, Numbers, array_length, poison
 from accelbench.profiling.benchmark import Task
-from accelbench.profiling.machine.nvidia.cuda import synchronize
+from accelbench.profiling.machine.devices.cupy_device import cupy_library, synchronize
 from accelbench.profiling.records.point import Point
 from accelbench.profiling.records.quality import Metric, Verification
 
@@ -35,15 +34,16 @@ def make_task(point: Point, bind: Bind) -> Task:
     Skip where they would take more than half of the free device memory.
     """
     width, rng = int(point["vocabulary"]), point.rng()
+    cupy = cupy_library()
     rows = max(1, array_length(4, arrays=2, moved=2) // width)
-    scores, gradient = (cuda.device_array(rows * width, np.float32) for _ in range(2))
-    labels, losses = cuda.device_array(rows, np.int32), cuda.device_array(rows, np.float32)
+    scores, gradient = (cupy.empty(rows * width, np.float32) for _ in range(2))
+    labels, losses = cupy.empty(rows, np.int32), cupy.empty(rows, np.float32)
     run = bind(scores, labels, losses, gradient)
 
     def draw() -> tuple[Numbers, Any]:
         numbers, drawn = draw_scores(rng), draw_labels(rng, rows, width)
         numbers.put(scores)
-        labels.copy_to_device(drawn)
+        labels.set(drawn)
         return numbers, drawn
 
     def verify() -> Verification:
@@ -53,12 +53,12 @@ def make_task(point: Point, bind: Bind) -> Task:
         synchronize()
         run(0)
         synchronize()
-        return verify_cross_entropy(parts(numbers, drawn, losses.copy_to_host()), rows)
+        return verify_cross_entropy(parts(numbers, drawn, losses.get()), rows)
 
     def parts(numbers: Numbers, drawn: Any, found: Any) -> Iterator[tuple[Any, Any, Any, Any]]:
         for i, j in chunks(rows, width):
             begin, end = i * width, j * width
-            part = gradient[begin:end].copy_to_host()
+            part = gradient[begin:end].get()
             shape = (j - i, width)
             yield numbers.between(begin, end).reshape(shape), drawn[i:j], found[i:j], part.reshape(shape)
 

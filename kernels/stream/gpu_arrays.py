@@ -15,9 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from accelbench.kernels.device_code import DeviceKernel, NumbaKernel
-from accelbench.kernels.numba_cuda import cuda, float32, float64, int32, void
-from accelbench.profiling.machine.nvidia.cuda import attribute, free_memory, require_device_memory
+from accelbench.profiling.machine.devices.cupy_device import attribute, cupy_library, free_memory, require_device_memory
 
 ACCESS_BYTES = 16
 """The widest access of one thread; an array is a multiple of it."""
@@ -35,9 +33,6 @@ PERIODS = 1_048_573, 1_048_571
 """P and Q, the two largest primes below 2²⁰; their product exceeds the length of any array."""
 PART = 1 << 16
 """Elements that the host forms at once: they stay in its cache."""
-THREADS = 256
-BLOCKS_PER_MULTIPROCESSOR = 8
-TYPES = {"float32": float32, "float64": float64, "int32": int32}
 
 
 def array_length(itemsize: int, *, arrays: int, moved: int) -> int:
@@ -59,10 +54,14 @@ class Numbers:
     b: Any
 
     def put(self, array: Any) -> None:
-        """Write the numbers to every element of a Numba device array."""
-        a, b = (cuda.to_device(block.astype(array.dtype)) for block in (self.a, self.b))
-        blocks = BLOCKS_PER_MULTIPROCESSOR * attribute("MultiProcessorCount")
-        FILL[array.dtype.name][blocks, THREADS](array, a, b)
+        """Write the numbers to every element of a CuPy array, by a kernel of CuPy's for each block."""
+        a, b = (cupy_library().asarray(block.astype(array.dtype)) for block in (self.a, self.b))
+        for begin in range(0, len(array), len(a)):
+            part = array[begin : begin + len(a)]
+            part[...] = a[: len(part)]
+        for begin in range(0, len(array), len(b)):
+            part = array[begin : begin + len(b)]
+            part *= b[: len(part)]
 
     def factors(self, begin: int, end: int) -> Iterator[tuple[Any, Any]]:
         """Yield both factors of the elements from `begin` to before `end`, PART of them at a time."""
@@ -104,28 +103,5 @@ def exact_sum(parts: Iterable[tuple[Any, Any]]) -> int:
 
 
 def poison(array: Any, value: float = np.nan) -> None:
-    """Write to every element of a Numba device array what is no right answer."""
-    Numbers(np.array([value]), np.ones(1)).put(array)
-
-
-def define_fill() -> Any:
-    """Return the function `fill(array, a, b)`: array[i] = a[i mod P] · b[i mod Q], of blocks of P and Q numbers."""
-
-    def fill(array: Any, a: Any, b: Any) -> None:
-        step = cuda.gridsize(1)
-        i = cuda.grid(1)
-        while i < array.shape[0]:
-            array[i] = a[i % a.shape[0]] * b[i % b.shape[0]]
-            i += step
-
-    return fill
-
-
-FILL = {dtype: cuda.jit(define_fill()) for dtype in TYPES}
-
-
-def device_code() -> list[DeviceKernel]:
-    return [
-        NumbaKernel(f"stream fill {dtype}", kernel, void(TYPES[dtype][::1], TYPES[dtype][::1], TYPES[dtype][::1]))
-        for dtype, kernel in FILL.items()
-    ]
+    """Write to every element of a CuPy array what is no right answer."""
+    array.fill(value)

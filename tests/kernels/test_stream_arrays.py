@@ -11,7 +11,7 @@ import pytest
 from accelbench.kernels.exact import LARGEST
 from accelbench.kernels.stream import gpu_arrays
 from accelbench.profiling.benchmark import Skip
-from accelbench.profiling.machine.nvidia import cuda
+from accelbench.profiling.machine.devices import cupy_device
 
 GIB = 1 << 30
 CARDS = {
@@ -32,7 +32,7 @@ Card = Callable[[float, int], None]
 @pytest.fixture
 def card(monkeypatch: pytest.MonkeyPatch) -> Card:
     def install(gib: float, l2_mib: int) -> None:
-        for module in (gpu_arrays, cuda):
+        for module in (gpu_arrays, cupy_device):
             monkeypatch.setattr(module, "free_memory", lambda: int(gib * GIB))
         monkeypatch.setattr(gpu_arrays, "attribute", {"L2CacheSize": l2_mib << 20}.__getitem__)
 

@@ -9,15 +9,13 @@ from typing import Any
 
 from accelbench.profiling.benchmark import Skip
 from accelbench.profiling.install import not_installed
-from accelbench.profiling.machine.devices import device_kind
+from accelbench.profiling.machine.devices import device_kind, gpu_backends
 from accelbench.profiling.machine.environment.cpu import count_usable
 from accelbench.profiling.records.point import Point
 from accelbench.workloads.distribution.find import strategy_of
 from accelbench.workloads.distribution.strategy import Strategy
 from accelbench.workloads.training.given import give
 
-ONLY_CPU = {"CUDA_VISIBLE_DEVICES": "-1", "JAX_PLATFORMS": "cpu"}
-"""Frameworks take a GPU wherever they see one, and would train there in the CPU's name."""
 QUIET = {"TF_CPP_MIN_LOG_LEVEL": "2", "TF_FORCE_GPU_ALLOW_GROWTH": "true"}
 """TensorFlow without its start-up chatter, and taking of the GPU's memory what it needs, not all there is."""
 
@@ -30,13 +28,13 @@ def use_backend(point: Point) -> Strategy:
     """
     backend = str(point.backend)
     if find_spec(backend) is None:
-        hint = not_installed(backend, device_kind(point.device).packages())
+        hint = not_installed(backend, device_kind(point.device).framework_install(backend))
         raise Skip(f"{hint}, or choose another --backend")
     os.environ["KERAS_BACKEND"] = backend
     for variable, value in QUIET.items():
         os.environ.setdefault(variable, value)
     if point.device == "cpu":
-        os.environ.update(ONLY_CPU)
+        _hide_gpus()
         _divide_cpu(backend, int(point.params.get("devices", 1)))
     give(point)
     import keras
@@ -93,6 +91,13 @@ def _draw_weights_alike(seed: int) -> None:
     random_initializers.random = SimpleNamespace(**vars(random_initializers.random) | own)
 
 
+def _hide_gpus() -> None:
+    """Hide every vendor's GPUs from the frameworks, which would train on one in place of the CPU."""
+    os.environ["JAX_PLATFORMS"] = "cpu"
+    for backend in gpu_backends():
+        os.environ[backend.visible_devices] = "-1"
+
+
 def _divide_cpu(backend: str, devices: int) -> None:
     """Make several devices out of one CPU, which share its cores: a way to try what runs on several GPUs.
 
@@ -124,7 +129,7 @@ def embedding(words: int, size: int, **options: Any) -> Any:
 
 
 def _require_strict_float32(backend: str) -> None:
-    """Forbid TF32: on NVIDIA's cards TensorFlow and JAX multiply with 10 bits of mantissa unless told not to."""
+    """Forbid TF32, in which TensorFlow and JAX multiply float32 by default on GPUs that have it."""
     if backend == "tensorflow":
         import tensorflow as tf
 
@@ -140,7 +145,10 @@ def _require_strict_float32(backend: str) -> None:
 
 
 def _default_device(backend: str) -> str:
-    """Return the device on which the framework puts a model unless told otherwise: cpu, gpu or tpu."""
+    """Return the device on which the framework puts a model by default: cpu, gpu or tpu.
+
+    PyTorch calls AMD's GPUs `cuda`, too, and JAX and TensorFlow call every vendor's `gpu`.
+    """
     if backend == "torch":
         import torch
 

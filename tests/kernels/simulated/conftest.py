@@ -18,6 +18,7 @@ from accelbench.kernels.numba_cuda import cuda, simulated
 from accelbench.kernels.stream import gpu_arrays
 from accelbench.profiling.benchmark import Task
 from accelbench.profiling.records.point import Point
+from tests.kernels import host_cupy
 
 assert simulated, "run with NUMBA_ENABLE_CUDASIM=1"
 
@@ -68,6 +69,7 @@ def prepared(monkeypatch: pytest.MonkeyPatch) -> Prepare:
     stand_ins: dict[str, Any] = {
         "attribute": ATTRIBUTES.__getitem__,
         "compute_capability": lambda: (9, 0),
+        "cupy_library": lambda: host_cupy.cupy,
         "free_memory": lambda: 1 << 30,
         "numba_stream": lambda handle: cuda.default_stream(),
         "registers_per_thread": lambda kernel, signature: 32,
@@ -101,4 +103,3 @@ def small_arrays(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gpu_arrays, "MOST_BYTES", 0)
     monkeypatch.setattr(gpu_arrays, "PERIODS", (67, 71))
     monkeypatch.setattr(gpu_arrays, "PART", 100)
-    monkeypatch.setattr(gpu_arrays, "THREADS", 32)
