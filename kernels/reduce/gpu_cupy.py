@@ -24,7 +24,7 @@ def prepare(point: Point) -> Task:
     cupy = cupy_library()
 
     def bind(x: Any, out: Any) -> Callable[[int], None]:
-        total = out[0]  # the same memory
+        total = out.reshape(())  # the same memory
 
         def run(stream: int = 0) -> None:
             # What CUB needs beside comes from CuPy's pool, which keeps it for the next time.
