@@ -9,6 +9,7 @@ from typing import Literal
 
 from accelbench.doctor.check import Check
 from accelbench.profiling.machine.devices import DeviceKind, DeviceMissing, device_kind, kinds
+from accelbench.profiling.machine.devices.nvidia import KEEP_LOADED
 from accelbench.profiling.machine.environment import cpu, limits, memory, software, system
 from accelbench.profiling.machine.environment.files import format_cpu_list, read_text
 from accelbench.profiling.machine.environment.gpu import collect_gpus
@@ -46,7 +47,7 @@ def check_persistence() -> Iterator[Check]:
         return  # the check of the device has said so
     for gpu in gpus:
         if gpu.persistence is not None:
-            state, advice = ("on", "") if gpu.persistence else ("off", "sudo nvidia-smi -pm 1")
+            state, advice = ("on", "") if gpu.persistence else ("off", KEEP_LOADED)
             yield Check(f"gpu {gpu.index} persistence mode", "ok" if gpu.persistence else "warn", state, advice)
 
 

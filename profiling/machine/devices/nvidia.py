@@ -29,6 +29,12 @@ DISPLAY_CLASSES = ("0x0300", "0x0302")  # PCI class codes: VGA controller, 3D co
 
 SLURM_ADVICE = "ask Slurm for a GPU: --gres=gpu:1"
 SLURM_VARIABLES = ("SLURM_JOB_GPUS", "SLURM_STEP_GPUS", "SLURM_GPUS_ON_NODE")
+KEEP_LOADED = "sudo nvidia-smi -pm 1"
+"""The command that keeps the driver loaded while no process uses the GPU."""
+GIVE_DRIVER = "-e NVIDIA_DRIVER_CAPABILITIES=compute,utility"
+"""The option that gives a container the driver's libraries."""
+ALLOW_COUNTERS = "options nvidia NVreg_RestrictProfilingToAdminUsers=0"
+"""The line in /etc/modprobe.d that lets every user read performance counters."""
 CUDA_ADVICE = {
     "CUDA_ERROR_STUB_LIBRARY": "that is the toolkit's stub: take its folder out of LD_LIBRARY_PATH",
     "CUDA_ERROR_SYSTEM_NOT_READY": "start the fabric manager: sudo systemctl start nvidia-fabricmanager",
@@ -213,7 +219,7 @@ class Nvidia(GpuBackend):
         return (
             "the GPU's kernels are missing from the trace: CUPTI may not read them here. Allow it: in a container add "
             "`--cap-add=SYS_ADMIN` (or `--privileged`); on the host load the driver with "
-            "`options nvidia NVreg_RestrictProfilingToAdminUsers=0` in /etc/modprobe.d, or run as root; and see that "
+            f"`{ALLOW_COUNTERS}` in /etc/modprobe.d, or run as root; and see that "
             "libcupti.so can be loaded (LD_LIBRARY_PATH, extras/CUPTI/lib64 of the CUDA toolkit)"
         )
 

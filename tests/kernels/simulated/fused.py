@@ -96,9 +96,11 @@ def test_a_prepared_point_verifies_itself(prepared: Callable[..., Task], name: s
 
 
 @pytest.mark.usefixtures("small_arrays")
-@pytest.mark.parametrize(("name", "params"), POINTS)
+@pytest.mark.parametrize(
+    ("name", "params"), [*POINTS, ("reduce", {"dtype": "int32"}), ("reduce", {"dtype": "float64"})]
+)
 def test_the_array_operations_of_cupy_give_the_same_answers_by_numpy(
-    prepared: Callable[..., Task], name: str, params: dict[str, int], monkeypatch: pytest.MonkeyPatch
+    prepared: Callable[..., Task], name: str, params: dict[str, int | str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     import importlib
     from contextlib import nullcontext
