@@ -18,7 +18,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from accelbench.profiling.install import PackageSet, install_framework
-from accelbench.profiling.machine.environment import COLLECTORS, GpuFacts
+from accelbench.profiling.machine.environment import COLLECTORS, PACKAGES, GpuFacts
 from accelbench.profiling.modules import modules_of
 from accelbench.profiling.records.point import Device
 from accelbench.profiling.records.work import Bounded
@@ -175,6 +175,8 @@ class GpuBackend(DeviceKind):
     """The libraries that measure on the GPU, each with the modules of which one must be installed."""
     visible_devices: ClassVar[str] = "CUDA_VISIBLE_DEVICES"
     """The environment variable that lists the GPUs that a process may use."""
+    recorded_packages: ClassVar[tuple[str, ...]] = ()
+    """The names of the vendor's Python packages whose versions are recorded: `cupy-rocm-7-0`."""
     package_patterns: ClassVar[tuple[str, ...]] = ()
     """The names of Python packages that change nothing but this vendor's GPUs: `nvidia-*`."""
     setting_patterns: ClassVar[tuple[str, ...]] = ()
@@ -195,7 +197,7 @@ class GpuBackend(DeviceKind):
 
     def libraries_install(self, root: Path = Path("/")) -> str:
         """Return what installs the libraries that measure on the GPU."""
-        return f"install {' and '.join(self.libraries)} for GPUs of {self.vendor}"
+        return f"install {' and '.join(self.libraries) or 'CuPy'} for GPUs of {self.vendor}"
 
     def library(self, module: str) -> ModuleType:
         """Import a module of a GPU library; Skip, with what to install, where it is missing."""
@@ -272,6 +274,7 @@ def kinds() -> dict[Device, tuple[DeviceKind, ...]]:
                 found.setdefault(item.name, []).append(item())
     for backend in gpu_backends(found.get("gpu", [])):
         COLLECTORS.setdefault(backend.vendor, backend.facts)
+        PACKAGES.setdefault(backend.vendor, backend.recorded_packages)
     return {name: tuple(sorted(found[name], key=lambda one: one.vendor != FIRST_VENDOR)) for name in sorted(found)}
 
 

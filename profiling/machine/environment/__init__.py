@@ -19,5 +19,7 @@ class GpuFacts(NamedTuple):
     """The facts that could not be read, each with the reason."""
 
 
+PACKAGES: dict[str, tuple[str, ...]] = {}
+"""The Python packages whose versions are recorded for a vendor's GPUs, by vendor; added by the device backends, too."""
 COLLECTORS: dict[str, Callable[[], GpuFacts]] = {}
 """The function that collects the facts about a vendor's GPUs, by vendor; each device backend of GPUs adds its own."""

@@ -17,7 +17,7 @@ from accelbench.pair.container import in_image
 from accelbench.profiling.benchmark import Benchmark, Skip, Task
 from accelbench.profiling.machine import devices
 from accelbench.profiling.machine.devices import DeviceMissing, device_kind, find_device, gpu_backend
-from accelbench.profiling.machine.environment import COLLECTORS
+from accelbench.profiling.machine.environment import COLLECTORS, PACKAGES
 from accelbench.profiling.machine.environment.collect import collect
 from accelbench.profiling.measure import measure
 from accelbench.profiling.records.environment import Gpu
@@ -41,7 +41,8 @@ def acme(monkeypatch: pytest.MonkeyPatch, no_driver: None) -> Iterator[None]:
     forget()
     yield
     forget()
-    COLLECTORS.pop("acme", None)
+    for registry in (COLLECTORS, PACKAGES):
+        registry.pop("acme", None)
     sys.modules.pop(f"{devices.__name__}.acme", None)
 
 
@@ -55,7 +56,9 @@ def test_the_backend_is_that_of_the_vendor_whose_gpu_is_here() -> None:
     assert [backend.vendor for backend in devices.kinds()["gpu"]] == ["nvidia", "acme"]
     assert device_kind("gpu").find() == "Acme One is here"
     assert device_kind("gpu").vendor == gpu_backend().vendor == "acme"
-    assert [(gpu.name, gpu.vendor) for gpu in collect().gpus] == [("Acme One", "acme")]
+    facts = collect()
+    assert [(gpu.name, gpu.vendor) for gpu in facts.gpus] == [("Acme One", "acme")]
+    assert facts.software.libraries["hypothesis"]
 
 
 @pytest.mark.usefixtures("acme")
