@@ -38,6 +38,7 @@ def no_device(monkeypatch: pytest.MonkeyPatch) -> None:
         raise DeviceAskedFor(module)
 
     monkeypatch.setattr(cuda, "import_module", ask)
+    monkeypatch.setattr("accelbench.profiling.machine.devices.import_module", ask)
 
 
 def refuses(benchmark: Benchmark, point: Point) -> bool:
