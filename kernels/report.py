@@ -17,7 +17,6 @@ from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
-from accelbench.kernels.lib.gpu.arrays import device_code as fill_code
 from accelbench.kernels.lib.gpu.compilation import MachineCode, architectures, compile_kernel, toolchain
 from accelbench.kernels.lib.gpu.device_code import DeviceKernel
 
@@ -26,9 +25,9 @@ WIDTH = 120
 
 
 def device_kernels() -> list[DeviceKernel]:
-    """Return the kernels that fill arrays, and every kernel that a `gpu_*.py` of a benchmark declares, by file name."""
+    """Return every kernel that a `gpu_*.py` of a benchmark declares, by file name."""
     declared = [module.device_code() for module in _gpu_modules(importlib.import_module("accelbench.kernels"))]
-    return [*fill_code(), *chain.from_iterable(declared)]
+    return list(chain.from_iterable(declared))
 
 
 def _gpu_modules(package: ModuleType) -> Iterator[ModuleType]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import itertools
 import symtable
 from collections.abc import Callable, Mapping
@@ -153,6 +154,8 @@ class Benchmark:
     small: Mapping[str, Values] = field(default_factory=dict)
     measures: str = ""
     """The words for what is measured: the docstring of the function that was decorated."""
+    vendors: tuple[str, ...] = ()
+    """The vendors of the GPUs that a benchmark without a `module` runs on; empty for all."""
 
     def __post_init__(self) -> None:
         """Refuse a rate that nobody could put in relation: ValueError says which declaration is missing."""
@@ -204,6 +207,11 @@ class Benchmark:
     def implementation(self, device: Device, params: Mapping[str, Scalar]) -> str | None:
         """Return the name of the module that implements this point; None if the declaring function itself does."""
         return self.module.format(device=device, **params) or None
+
+    def vendors_of(self, point: Point) -> tuple[str, ...]:
+        """Return the vendors of the devices that the point's implementation runs on; empty for all."""
+        name = self.implementation(point.device, point.params)
+        return _declared_vendors(name) if name else self.vendors
 
     def exclusion(self, device: Device, backend: str | None, params: Mapping[str, Scalar]) -> str | None:
         """Return the rule of `only` by which no machine measures these values of all axes; None if one may."""
@@ -275,6 +283,17 @@ def _binds_prepare(source: str) -> bool:
     return symbol.is_assigned() or symbol.is_imported()
 
 
+def _declared_vendors(module: str) -> tuple[str, ...]:
+    """Return the module's constant `VENDORS`, without importing the module; empty where it has none."""
+    spec = find_spec(module)
+    if spec is None or spec.origin is None:
+        return ()
+    for statement in ast.parse(Path(spec.origin).read_text("utf-8")).body:
+        if isinstance(statement, ast.Assign) and [ast.unparse(target) for target in statement.targets] == ["VENDORS"]:
+            return tuple(ast.literal_eval(statement.value))
+    return ()
+
+
 def in_words(axis: str, value: Scalar | None, others: Mapping[str, Values]) -> str:
     """Return a rule of `only` as the user reads it: `impl=mma only with dtype=float16,bfloat16`."""
     known = (f"{other}={','.join(map(str, values))}" for other, values in others.items())
@@ -309,6 +328,7 @@ def benchmark(
     layout: Mapping[str, str] | None = None,
     sizes: Mapping[str, int] | None = None,
     small: Mapping[str, Values] | None = None,
+    vendors: tuple[str, ...] = (),
 ) -> Callable[[Callable[..., object]], Callable[[Point], Prepared]]:
     """Declare the decorated function as the benchmark `name`; the function prepares one point.
 
@@ -337,6 +357,8 @@ def benchmark(
     `layout` names the axes that say how a point is laid out, by the fields of `Layout`: `{"processes": "ranks"}`.
     `sizes` names the axes that are sizes, with their unit in bytes: the report draws the figure against them.
     `small` are values of axes at which an execution takes milliseconds: each implementation is verified there by tests.
+    `vendors` names the vendors of the GPUs that the function can use, `("nvidia",)`, where it cannot use all; a module
+    that implements a benchmark declares the same by a constant `VENDORS`. On other GPUs its points are skipped.
     ValueError where a declaration is missing that another needs.
     """
 
@@ -368,6 +390,7 @@ def benchmark(
             sizes or {},
             small or {},
             function.__doc__ or "",
+            vendors,
         )
         return REGISTRY[name].prepare
 

@@ -103,13 +103,13 @@ def generate(point: Point) -> Task:
 
 def require_room(point: Point, generation: Generation) -> None:
     """Skip the point if generation needs more than half of the host's memory, or more than the free GPU memory."""
+    from accelbench.profiling.devices import gpu_backend
     from accelbench.profiling.machine.free_memory import SHARE, require_memory
-    from accelbench.profiling.machine.nvidia.cuda import free_memory
 
     if point.device == "cpu":
         require_memory(generation.bytes)
     else:
-        require_memory(generation.bytes * SHARE, free_memory())
+        require_memory(generation.bytes * SHARE, gpu_backend().free_memory())
 
 
 def verify_generated(model: Any, generator: Any, prompt: Any, precision: str) -> Verification:

@@ -126,8 +126,8 @@ def require_room(strategy: Strategy, size: Size) -> None:
 
     Replicas on CPUs share the memory of their host. With sharded parameters each device holds an equal part.
     """
+    from accelbench.profiling.devices import gpu_backend
     from accelbench.profiling.machine.free_memory import SHARE, require_memory
-    from accelbench.profiling.machine.nvidia.cuda import free_memory
 
     point = strategy.point
     half, recomputed = point["precision"] != "float32", point.params.get("recompute") == "on"
@@ -137,7 +137,7 @@ def require_room(strategy: Strategy, size: Size) -> None:
     if point.device == "cpu":
         require_memory(needed * strategy.devices * strategy.world.local_size)
     elif point.device == "gpu":
-        require_memory(needed * SHARE, free_memory())
+        require_memory(needed * SHARE, gpu_backend().free_memory())
 
 
 def require_flash(point: Point) -> None:

@@ -62,16 +62,15 @@ def command(
 
 def _card() -> str:
     """Return the name and hashed number of the GPU that is measured; UserError where there is none."""
-    from accelbench.profiling.devices import DeviceMissing, device_kind
-    from accelbench.profiling.machine.environment.gpu import hash_uuid
-    from accelbench.profiling.machine.nvidia.libcuda import Driver
+    from accelbench.profiling.devices import DeviceMissing, gpu_backend
 
+    backend = gpu_backend()
     try:
-        device_kind("gpu").require()
+        backend.require()
     except DeviceMissing as missing:
         raise UserError(str(missing)) from None
-    card = Driver().devices()[0]
-    return f"{card.name} {hash_uuid(card.uuid)}"
+    card = backend.facts().gpus[0]
+    return f"{card.name} {card.uuid_hash}"
 
 
 def _pairs(words: tuple[str, ...], option: str) -> list[tuple[str, str]]:

@@ -105,7 +105,8 @@ def describe(environment: Environment) -> Iterator[tuple[str, str]]:
     yield "system", ", ".join(filter(None, [environment.system.os, f"kernel {environment.system.kernel}", *around]))
     for gpu in environment.gpus:
         size = f", {format_bytes(gpu.memory_bytes)}" if gpu.memory_bytes else ""
-        yield "GPU", f"{gpu.index}: {gpu.name}{size}, compute capability {gpu.compute_capability}"
+        capability = f", compute capability {gpu.compute_capability}" if gpu.compute_capability else ""
+        yield "GPU", f"{gpu.index}: {gpu.name}{size}, vendor {gpu.vendor}{capability}"
     if environment.cuda:
         yield (
             "CUDA",

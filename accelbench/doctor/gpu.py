@@ -12,10 +12,10 @@ from pathlib import Path
 
 from accelbench.doctor.check import Check
 from accelbench.profiling.child import module_command
-from accelbench.profiling.devices import DeviceMissing, is_installed
-from accelbench.profiling.devices.nvidia import LIBRARIES, Nvidia
+from accelbench.profiling.devices import DeviceMissing, GpuBackend, gpu_backend, is_installed
+from accelbench.profiling.devices.nvidia import Nvidia
 from accelbench.profiling.machine.nvidia.toolkit import toolkit, toolkit_version
-from accelbench.profiling.machine.packages import FRAMEWORKS, PackageSet, install_extra, install_framework
+from accelbench.profiling.machine.packages import FRAMEWORKS
 
 LIMIT_S = 120.0
 """The seconds that a trial may take; a framework that is imported from a cold disk takes longest."""
@@ -48,29 +48,31 @@ def _trial(name: str, short: str, modules: tuple[str, ...], cost: str, install: 
     return Trial(name, command, modules, install, cost, needed)
 
 
-def gpu_trials(packages: PackageSet) -> tuple[Trial, ...]:
-    """Return the trials of the GPU path's libraries; `packages` is the set that suits the driver."""
-    set_of_packages = f"make install DEVICE=gpu, or {install_extra(packages)}"
+def gpu_trials(gpu: GpuBackend) -> tuple[Trial, ...]:
+    """Return the trials of the libraries that a vendor's GPUs are measured with, and of the frameworks."""
+    install = gpu.libraries_install()
     none, no_training = "nothing can be measured on the GPU", "no training is measured on the GPU with it"
+    of_nvidia = (
+        _trial("Numba", "numba", ("numba.cuda",), none, install, needed=True),
+        _trial("NVBench", "nvbench", ("cuda.bench",), none, install, needed=True),
+        _trial("cuBLASLt", "cublaslt", ("cupy", "cuda.pathfinder"), "no int8 and fp8 products", install),
+    )
     return (
-        _trial("Numba", "numba", ("numba.cuda",), none, set_of_packages, needed=True),
-        _trial("CuPy", "cupy", ("cupy",), none, set_of_packages, needed=True),
-        _trial("NVBench", "nvbench", ("cuda.bench",), none, set_of_packages, needed=True),
-        _trial("cuBLASLt", "cublaslt", ("cupy", "cuda.pathfinder"), "no int8 and fp8 products", set_of_packages),
-        *(
-            _trial(title, name, (name,), no_training, install_framework(name, packages))
-            for name, title in FRAMEWORKS.items()
-        ),
+        *([_trial("CuPy", "cupy", ("cupy",), none, install, needed=True)] if "cupy" in gpu.libraries else []),
+        *(of_nvidia if gpu.vendor == "nvidia" else ()),
+        *(_trial(title, name, (name,), no_training, gpu.framework_install(name)) for name, title in FRAMEWORKS.items()),
     )
 
 
 def try_gpu() -> Iterator[Check]:
     """Compile and launch a kernel with each library, where there is a GPU."""
+    gpu = gpu_backend()
     try:
-        packages = Nvidia().packages()
+        gpu.find()
+        gpu.packages()
     except DeviceMissing:
-        return  # the check of the device has said so
-    yield from run_trials(gpu_trials(packages))
+        return  # reported by the check of the device
+    yield from run_trials(gpu_trials(gpu))
 
 
 def run_trials(trials: Sequence[Trial], limit_s: float = LIMIT_S) -> list[Check]:
@@ -86,7 +88,7 @@ def run_trials(trials: Sequence[Trial], limit_s: float = LIMIT_S) -> list[Check]
 def run_trial(trial: Trial, limit_s: float = LIMIT_S) -> Check:
     """Run the trial and return its outcome: what it ran with, its error, the signal that ended it, or that it hung."""
     name = f"{trial.name} on the GPU"
-    lacking = [name for name in trial.modules if not any(map(is_installed, LIBRARIES.get(name, (name,))))]
+    lacking = [name for name in trial.modules if not any(map(is_installed, _modules(name)))]
     if lacking:
         return Check(name, "missing", f"Python has no {', no '.join(lacking)}", trial.install, trial.cost)
     process = subprocess.Popen(
@@ -114,13 +116,18 @@ def run_trial(trial: Trial, limit_s: float = LIMIT_S) -> Check:
     return Check(name, "warn", found, advice, trial.cost)
 
 
+def _modules(library: str) -> tuple[str, ...]:
+    """Return the modules of which one must be installed for a library."""
+    return gpu_backend().libraries.get(library, (library,))
+
+
 def _last_line(text: str) -> str:
     return next(reversed(text.strip().splitlines()), "")
 
 
 def settle(checks: Sequence[Check], trials: Sequence[Check]) -> list[Check]:
     """Return all checks; that of the GPU itself is well only if every trial passed that measuring needs."""
-    needed = {f"{trial.name} on the GPU" for trial in gpu_trials("gpu") if trial.needed}
+    needed = {f"{trial.name} on the GPU" for trial in gpu_trials(gpu_backend()) if trial.needed}
     failed = [trial for trial in trials if trial.name in needed and trial.status != "ok"]
     if not failed:
         return [*checks, *trials]

@@ -115,7 +115,8 @@ def try_torch() -> str:
     import torch
 
     _require_doubled((torch.arange(SIZE, dtype=torch.float32, device="cuda") * 2).cpu().numpy())
-    return f"PyTorch {torch.__version__}, for CUDA {torch.version.cuda}"
+    made_for = f"CUDA {torch.version.cuda}" if torch.version.cuda else f"HIP {torch.version.hip}"
+    return f"PyTorch {torch.__version__}, for {made_for}"
 
 
 def try_tensorflow() -> str:

@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import Literal
 
 from accelbench.doctor.check import Check
-from accelbench.profiling.devices import DeviceMissing, kinds
+from accelbench.profiling.devices import DeviceKind, DeviceMissing, device_kind, kinds
+from accelbench.profiling.devices.nvidia import KEEP_LOADED
 from accelbench.profiling.machine.environment import cpu, limits, memory, software, system
 from accelbench.profiling.machine.environment.files import format_cpu_list, read_text
 from accelbench.profiling.machine.environment.gpu import collect_gpus
 from accelbench.profiling.machine.environment.settings import THREADS, collect_variables
 from accelbench.profiling.machine.nvidia.libcuda import CudaError, Driver, NoDriver
-from accelbench.profiling.machine.packages import PackageSet, install_framework
 from accelbench.profiling.text import format_bytes
 
 FRAMEWORKS = {
@@ -30,9 +30,9 @@ SWAPPED_SHARE = 0.01  # the share of the memory that may be swapped out
 
 
 def check_devices(root: Path) -> Iterator[Check]:
-    for device, kind in kinds().items():
+    for device in kinds():
         try:
-            kind.require(root)
+            device_kind(device, root).require(root)
         except DeviceMissing as missing:
             yield Check(f"device {device}", "missing", missing.found, missing.advice)
         else:
@@ -47,30 +47,31 @@ def check_persistence() -> Iterator[Check]:
         return  # the check of the device has said so
     for gpu in gpus:
         if gpu.persistence is not None:
-            state, advice = ("on", "") if gpu.persistence else ("off", "sudo nvidia-smi -pm 1")
+            state, advice = ("on", "") if gpu.persistence else ("off", KEEP_LOADED)
             yield Check(f"gpu {gpu.index} persistence mode", "ok" if gpu.persistence else "warn", state, advice)
 
 
 def check_frameworks(root: Path) -> Iterator[Check]:
-    packages = _packages(root)
+    kind = _accelerator(root)
     for backend, distributions in FRAMEWORKS.items():
         versions = [f"{name} {found}" for name in distributions if (found := software.installed_version(name))]
         if versions:
             yield Check(f"backend {backend}", "ok", ", ".join(versions))
         else:
-            yield Check(f"backend {backend}", "missing", "not installed", install_framework(backend, packages))
+            yield Check(f"backend {backend}", "missing", "not installed", kind.framework_install(backend))
 
 
-def _packages(root: Path) -> PackageSet:
-    """Return the package set of the machine's accelerator, or of its CPU where it has none."""
-    for device, kind in kinds().items():
+def _accelerator(root: Path) -> DeviceKind:
+    """Return the backend of the machine's accelerator, or of its CPU where it has none."""
+    for device in kinds():
         if device != "cpu":
+            kind = device_kind(device, root)
             try:
                 kind.find(root)
             except DeviceMissing:
                 continue
-            return kind.packages(root)
-    return "cpu"
+            return kind
+    return device_kind("cpu")
 
 
 def check_governor(root: Path) -> Check | None:

@@ -10,6 +10,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from accelbench.doctor.check import Check
+from accelbench.profiling.devices.nvidia import ALLOW_COUNTERS, GIVE_DRIVER
 from accelbench.profiling.machine.environment import container
 from accelbench.profiling.machine.environment.files import read_int
 from accelbench.profiling.machine.environment.system import (
@@ -57,7 +58,7 @@ def check_nvml(root: Path) -> Iterator[Check]:
             yield Check(name, "ok", "answers")
         else:
             advice = (
-                "start the container with -e NVIDIA_DRIVER_CAPABILITIES=compute,utility"
+                f"start the container with {GIVE_DRIVER}"
                 if container.collect_container(root)
                 else "install libnvidia-ml.so.1 of the driver's own version"
             )
@@ -103,7 +104,7 @@ def check_gpu_counters(root: Path) -> Check | None:
         return None
     if allowed:
         return Check("GPU performance counters", "ok", "allowed")
-    on_host = "options nvidia NVreg_RestrictProfilingToAdminUsers=0 in /etc/modprobe.d, then reboot"
+    on_host = f"{ALLOW_COUNTERS} in /etc/modprobe.d, then reboot"
     advice = _grant("SYS_ADMIN", on_host, root)
     cost = "a GPU's trace may lack its kernels, and has none of their metrics"
     return Check("GPU performance counters", "warn", "for administrators only", advice, cost)

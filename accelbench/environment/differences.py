@@ -9,6 +9,7 @@ from fnmatch import fnmatchcase
 from pydantic import BaseModel
 
 from accelbench.environment.fields import Leaf, facts, in_words
+from accelbench.profiling.devices import gpu_backends
 from accelbench.profiling.records.environment import Environment
 from accelbench.profiling.records.point import Device
 
@@ -35,8 +36,8 @@ MATTERS = (
 """Fields that change the speed, in the order of their output."""
 OF_GPUS = (
     *("gpus", "cuda.*", "gpus.*"),
-    *(f"software.libraries.{name}" for name in ("nvidia-*", "cuda-*", "cupy-*", "numba-cuda*", "triton")),
-    *(f"software.settings.{name}" for name in ("CUDA_*", "NVIDIA_*", "*_CUDA_*", "*CUDNN*", "*_GPU_*")),
+    *(f"software.libraries.{name}" for gpu in gpu_backends() for name in gpu.package_patterns),
+    *(f"software.settings.{name}" for gpu in gpu_backends() for name in gpu.setting_patterns),
 )
 """Fields that matter only if a GPU is measured: the cards, and their packages and settings."""
 IDENTITY = "gpus.*.uuid_hash"

@@ -310,7 +310,8 @@ def _first_installed(backends: Sequence[str]) -> str:
 def missing_frameworks(points: Iterable[Point]) -> dict[str, str]:
     """Return each backend of the points that is not installed, with the sentence that names what installs it."""
     needed = {point.backend: point.device for point in points if point.backend and not is_installed(point.backend)}
-    return {backend: not_installed(backend, device_kind(device).packages()) for backend, device in needed.items()}
+    remedies = {backend: device_kind(device).framework_install(backend) for backend, device in needed.items()}
+    return {backend: not_installed(backend, remedy) for backend, remedy in remedies.items()}
 
 
 def refuse_doomed(points: Iterable[Point]) -> None:

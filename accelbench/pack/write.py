@@ -15,7 +15,7 @@ from typing import IO, TYPE_CHECKING, cast
 from accelbench.errors import RunBroken, UserError
 from accelbench.execution.store import LOCK, RunInfo, RunStore
 from accelbench.pack import written_parts
-from accelbench.profiling.devices import kinds
+from accelbench.profiling.devices import device_kind, kinds
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
@@ -62,8 +62,7 @@ def write_pack(
 def default_name(infos: Sequence[RunInfo]) -> str:
     """Return a name of when the last run began and on what: `20260131-140503-nvidia-h100-80gb-hbm3.tar.xz`."""
     last = max(infos, key=lambda info: info.created)
-    kind = kinds().get(last.device)
-    machine = (kind and kind.model(last.environment)) or last.device
+    machine = (last.device in kinds() and device_kind(last.device).model(last.environment)) or last.device
     created: datetime = last.created
     return f"{created:%Y%m%d-%H%M%S}-{re.sub(r'[^a-z0-9]+', '-', machine.lower()).strip('-')}{SUFFIX}"
 

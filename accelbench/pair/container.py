@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from accelbench.errors import UserError
+from accelbench.profiling.devices import device_kind
 from accelbench.profiling.records.point import Device
 from accelbench.workloads.data.cache import CACHE_VARIABLE, DataError, cache_directory
 
@@ -17,7 +18,6 @@ OCI_OPTIONS = (
     *("--rm", "--interactive", "--network", "none", "--cap-drop", "ALL", "--security-opt", "no-new-privileges"),
     *("--read-only", "--tmpfs", "/tmp", "--shm-size", "1g"),  # as the Makefile's container-bench has them
 )
-GPU_OPTIONS = {"docker": ("--gpus", "all"), "podman": ("--device", "nvidia.com/gpu=all"), "apptainer": ("--nv",)}
 DATA = "/data"
 """The place within a container of the data sets that were fetched on the host."""
 FOLDER = "/accelbench"
@@ -36,16 +36,17 @@ def in_image(word: str, program: Sequence[str], variables: Mapping[str, str], de
     engine, _, image = word.partition(":")
     settings = [option for name, value in variables.items() for option in ("--env", f"{name}={value}")]
     if engine in OCI:
-        options = (*OCI_OPTIONS, *_gpus(engine, device), *_data(), *settings)
+        options = (*OCI_OPTIONS, *_access(engine, device), *_data(), *settings)
         return [_installed(engine), "run", *options, image, *program]
     if not Path(word).is_file():
         raise UserError(f"there is no image {word}")
-    options = ("--drop-caps", "ALL", "--pwd", FOLDER, *_gpus("apptainer", device), *settings)
+    options = ("--drop-caps", "ALL", "--pwd", FOLDER, *_access("apptainer", device), *settings)
     return [_installed("apptainer"), "exec", *options, word, ENTRYPOINT, *program]
 
 
-def _gpus(engine: str, device: Device) -> tuple[str, ...]:
-    return GPU_OPTIONS[engine] if device == "gpu" else ()
+def _access(engine: str, device: Device) -> tuple[str, ...]:
+    """Return the options that give the container access to the device."""
+    return device_kind(device).container_options.get(engine, ())
 
 
 def _data() -> tuple[str, ...]:

@@ -13,6 +13,7 @@ TIME_LIMIT_S = 1200.0
 @benchmark(
     "all-gpus-peak-arith",
     devices=("gpu",),
+    vendors=("nvidia",),
     axes={"dtype": ("float32",)},
     choices={"dtype": ("float32", "float64", "float16", "bfloat16")},
     figure="flops",
@@ -28,6 +29,7 @@ def all_gpus_peak_arith(point: Point) -> Task:
 @benchmark(
     "all-gpus-matmul",
     devices=("gpu",),
+    vendors=("nvidia",),
     axes={"dtype": ("bfloat16",), "n": (8192,)},
     choices={"dtype": DTYPES["gpu"]},
     figure="flops",
@@ -43,6 +45,7 @@ def all_gpus_matmul(point: Point) -> Task:
 @benchmark(
     "all-gpus-stream",
     devices=("gpu",),
+    vendors=("nvidia",),
     axes={"dtype": ("float64",)},
     choices={"dtype": ("float64", "float32")},
     figure="bytes",

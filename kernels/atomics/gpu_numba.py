@@ -28,6 +28,8 @@ from accelbench.profiling.records.point import Point
 from accelbench.profiling.records.quality import Metric, Verification
 from accelbench.profiling.records.work import Work
 
+VENDORS = ("nvidia",)
+
 THREADS = 256
 BLOCKS_PER_MULTIPROCESSOR = 8
 """8 × 256 threads fill the 2,048 that a multiprocessor holds."""

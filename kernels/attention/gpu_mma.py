@@ -28,8 +28,11 @@ from accelbench.kernels.attention.gpu_task import AttentionOperands, gpu_task
 from accelbench.kernels.lib.gpu.device_code import CudaKernel, DeviceKernel
 from accelbench.kernels.lib.gpu.tensor_cores import HALF, OPTIONS, WARP
 from accelbench.profiling.benchmark import Skip, Task
-from accelbench.profiling.machine.nvidia.cuda import cupy_stream, library, require_compute_capability
+from accelbench.profiling.devices.cupy_device import cupy_stream
+from accelbench.profiling.machine.nvidia.cuda import library, require_compute_capability
 from accelbench.profiling.records.point import Point
+
+VENDORS = ("nvidia",)
 
 CAPABILITY = (8, 0)
 ENTRY = "attention_mma"

@@ -10,7 +10,7 @@ from accelbench.kernels.attention.accuracy import verify_attention
 from accelbench.kernels.attention.shape import Attention
 from accelbench.kernels.lib.formats import FORMATS, draw, from_storage, poison_byte
 from accelbench.profiling.benchmark import Task
-from accelbench.profiling.machine.nvidia.cuda import library, require_device_memory, synchronize
+from accelbench.profiling.devices.cupy_device import cupy_library, require_device_memory, synchronize
 from accelbench.profiling.records.point import Point
 from accelbench.profiling.records.quality import Verification
 
@@ -39,7 +39,7 @@ def gpu_task(
     The caller requires units that the device may lack before this call allocates. If `run` returns an array of its own
     instead of writing O, `read` copies the array to the host in storage form.
     """
-    cupy = library("cupy")
+    cupy = cupy_library()
     size, dtype = Attention.of(point), str(point["dtype"])
     kind = FORMATS[dtype]
     work = size.work(kind.itemsize)

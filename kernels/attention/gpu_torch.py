@@ -18,6 +18,8 @@ from accelbench.profiling.benchmark import Skip, Task
 from accelbench.profiling.machine.nvidia.cuda import require_compute_capability
 from accelbench.profiling.records.point import Point
 
+VENDORS = ("nvidia",)
+
 CAPABILITY = (8, 0)
 """Older cards have no fused kernel of PyTorch's for both types."""
 

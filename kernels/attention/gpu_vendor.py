@@ -16,8 +16,11 @@ from accelbench.kernels.attention.gpu_task import AttentionOperands, gpu_task
 from accelbench.kernels.attention.shape import Attention
 from accelbench.kernels.lib.gpu.cublas import ARITHMETIC, CUBLAS_GEMM_DEFAULT, CUBLAS_OP_N
 from accelbench.profiling.benchmark import Skip, Task
-from accelbench.profiling.machine.nvidia.cuda import cupy_stream, library, require_compute_capability
+from accelbench.profiling.devices.cupy_device import cupy_stream
+from accelbench.profiling.machine.nvidia.cuda import library, require_compute_capability
 from accelbench.profiling.records.point import Point
+
+VENDORS = ("nvidia",)
 
 DTYPE = "float16"
 CAPABILITY = (5, 3)

@@ -30,10 +30,13 @@ import numpy as np
 from accelbench.kernels.lib.cpu.pointer_chase import Cycle
 from accelbench.kernels.lib.gpu.device_code import CudaKernel, DeviceKernel
 from accelbench.profiling.benchmark import Task
-from accelbench.profiling.machine.nvidia.cuda import attribute, cupy_stream, library, require_device_memory, synchronize
+from accelbench.profiling.devices.cupy_device import cupy_stream, require_device_memory
+from accelbench.profiling.machine.nvidia.cuda import attribute, library, synchronize
 from accelbench.profiling.records.point import Point
 from accelbench.profiling.records.quality import Metric, Verification
 from accelbench.profiling.records.work import Work
+
+VENDORS = ("nvidia",)
 
 LINE = 128
 """Bytes from one pointer to the next: a cache line of every NVIDIA GPU."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from accelbench.profiling.benchmark import Task
-from accelbench.profiling.machine.nvidia.cuda import library, synchronize
+from accelbench.profiling.benchmark import Skip, Task
+from accelbench.profiling.devices.cupy_device import cupy_library, synchronize
 from accelbench.profiling.records.point import Point
 from accelbench.profiling.records.quality import Verification
 from accelbench.profiling.records.work import Work
@@ -49,7 +49,10 @@ def replay(launches: int, launch_on: Callable[[int], Launch]) -> Callable[[], ob
 
     A capture admits launches and little else; what a first launch does besides (compile, load the code) is done before.
     """
-    stream = library("cupy").cuda.Stream(non_blocking=True)
+    cuda = cupy_library().cuda
+    if cuda.runtime.is_hip:
+        raise Skip("CuPy captures no graph on ROCm")
+    stream = cuda.Stream(non_blocking=True)
     launch = launch_on(stream.ptr)
     with stream:
         launch()

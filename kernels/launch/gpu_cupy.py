@@ -14,7 +14,7 @@ import numpy as np
 from accelbench.kernels.launch.counting import Kernels, Launch, make_task
 from accelbench.kernels.lib.gpu.device_code import CudaKernel, DeviceKernel
 from accelbench.profiling.benchmark import Task
-from accelbench.profiling.machine.nvidia.cuda import library, synchronize
+from accelbench.profiling.devices.cupy_device import cupy_library, synchronize
 from accelbench.profiling.records.point import Point
 
 SOURCE = r"""
@@ -34,7 +34,7 @@ def launches_of(kernel: Any, *args: Any) -> Callable[[int], Launch]:
 
 def prepare(point: Point) -> Task:
     """Compile both kernels before anything is measured."""
-    cupy = library("cupy")
+    cupy = cupy_library()
     module = cupy.RawModule(code=SOURCE)
     empty, count = module.get_function("empty"), module.get_function("count")
     counter = cupy.empty(1, np.uint64)

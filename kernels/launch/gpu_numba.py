@@ -18,6 +18,8 @@ from accelbench.profiling.benchmark import Task
 from accelbench.profiling.machine.nvidia.cuda import synchronize
 from accelbench.profiling.records.point import Point
 
+VENDORS = ("nvidia",)
+
 
 @cuda.jit
 def empty() -> None:

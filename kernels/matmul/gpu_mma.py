@@ -35,8 +35,11 @@ from accelbench.kernels.matmul.gpu_task import MatmulOperands, gpu_task
 from accelbench.kernels.matmul.shapes import Product
 from accelbench.kernels.matmul.split import parts_of, slices_each, workspace_bytes
 from accelbench.profiling.benchmark import Skip, Task
-from accelbench.profiling.machine.nvidia.cuda import attribute, cupy_stream, library, require_compute_capability
+from accelbench.profiling.devices.cupy_device import cupy_stream
+from accelbench.profiling.machine.nvidia.cuda import attribute, library, require_compute_capability
 from accelbench.profiling.records.point import Point
+
+VENDORS = ("nvidia",)
 
 CAPABILITY = (8, 0)
 ENTRY = "matmul_mma"

@@ -46,6 +46,8 @@ from accelbench.profiling.benchmark import Skip, Task
 from accelbench.profiling.machine.nvidia.cuda import attribute
 from accelbench.profiling.records.point import Point
 
+VENDORS = ("nvidia",)
+
 REAL = {"float32": float32, "float64": float64}
 FEWEST_TILED, FEWEST_THIN = 8, 4
 """The fewest slices of a part of k: with fewer, a block's beginning, end and sums cost more than it saves."""

@@ -23,7 +23,7 @@ from accelbench.kernels.lib.formats import FORMATS, draw, from_storage, poison_b
 from accelbench.kernels.matmul.accuracy import verify_product
 from accelbench.kernels.matmul.shapes import Product
 from accelbench.profiling.benchmark import Task
-from accelbench.profiling.machine.nvidia.cuda import library, require_device_memory, synchronize
+from accelbench.profiling.devices.cupy_device import cupy_library, require_device_memory, synchronize
 from accelbench.profiling.records.point import Point
 from accelbench.profiling.records.quality import Verification
 from accelbench.profiling.records.work import Work
@@ -77,7 +77,7 @@ def gpu_task(
     to the matrices. Skip if both need more than half of the free device memory. The caller requires units that the
     device may lack before this call allocates.
     """
-    cupy = library("cupy")
+    cupy = cupy_library()
     product, dtype = Product.of(point), str(point["dtype"])
     kind = FORMATS[dtype]
     stored, result = kind.storage, FORMATS[kind.result].storage

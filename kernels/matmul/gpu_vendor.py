@@ -18,8 +18,11 @@ from accelbench.kernels.lib.gpu.cublas import ARITHMETIC, CUBLAS_DEFAULT_MATH, C
 from accelbench.kernels.matmul import cublaslt
 from accelbench.kernels.matmul.gpu_task import MatmulOperands, gpu_task
 from accelbench.profiling.benchmark import Task
-from accelbench.profiling.machine.nvidia.cuda import cupy_stream, library, require_compute_capability
+from accelbench.profiling.devices.cupy_device import cupy_stream
+from accelbench.profiling.machine.nvidia.cuda import library, require_compute_capability
 from accelbench.profiling.records.point import Point
+
+VENDORS = ("nvidia",)
 
 CAPABILITY = {
     "float64": (3, 5), "float32": (3, 5), "float16": (5, 3), "int8": (7, 5), "tf32": (8, 0), "bfloat16": (8, 0),

@@ -46,8 +46,11 @@ from accelbench.kernels.matmul.shapes import Product
 from accelbench.kernels.matmul.split import parts_of, slices_each, workspace_bytes
 from accelbench.kernels.matmul.tensor_map import tensor_map
 from accelbench.profiling.benchmark import Skip, Task
-from accelbench.profiling.machine.nvidia.cuda import attribute, compute_capability, cupy_stream, library
+from accelbench.profiling.devices.cupy_device import cupy_stream
+from accelbench.profiling.machine.nvidia.cuda import attribute, compute_capability, library
 from accelbench.profiling.records.point import Point
+
+VENDORS = ("nvidia",)
 
 CAPABILITY = (9, 0)
 ARCHITECTURE = "sm_90a"

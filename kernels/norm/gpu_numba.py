@@ -13,11 +13,13 @@ from typing import Any
 
 from accelbench.kernels.lib.gpu.array_task import array_task
 from accelbench.kernels.lib.gpu.device_code import DeviceKernel, NumbaKernel
-from accelbench.kernels.lib.gpu.numba_cuda import cuda, float32, int64, numba_stream, void
+from accelbench.kernels.lib.gpu.numba_cuda import cuda, float32, int64, numba_array, numba_stream, void
 from accelbench.kernels.lib.gpu.wide_access import lanes, load_wide, store_wide
 from accelbench.kernels.norm.reference import EPSILON, problem
 from accelbench.profiling.benchmark import Task
 from accelbench.profiling.records.point import Point
+
+VENDORS = ("nvidia",)
 
 THREADS = 256
 LANES = lanes(float32)
@@ -75,6 +77,7 @@ def prepare(point: Point) -> Task:
 
     def bind(x: Any, scale: Any, out: Any) -> Callable[[int], None]:
         rows, width = len(x) // len(scale), len(scale)
-        return lambda stream: KERNEL[rows, THREADS, numba_stream(stream)](x, scale, out, width)
+        arrays = [numba_array(array) for array in (x, scale, out)]
+        return lambda stream: KERNEL[rows, THREADS, numba_stream(stream)](*arrays, width)
 
     return array_task(point, problem(point), bind)

@@ -14,7 +14,7 @@ import numpy as np
 
 from accelbench.kernels.lib.gpu.array_task import array_task
 from accelbench.kernels.lib.gpu.device_code import DeviceKernel, NumbaKernel
-from accelbench.kernels.lib.gpu.numba_cuda import cuda, float32, numba_stream, simulated, void
+from accelbench.kernels.lib.gpu.numba_cuda import cuda, float32, numba_array, numba_stream, simulated, void
 from accelbench.kernels.lib.gpu.wide_access import lanes, load_wide, store_wide
 from accelbench.kernels.optimizer_step.reference import (
     BETA_1,
@@ -29,6 +29,8 @@ from accelbench.kernels.optimizer_step.reference import (
 from accelbench.profiling.benchmark import Task
 from accelbench.profiling.machine.nvidia.cuda import attribute
 from accelbench.profiling.records.point import Point
+
+VENDORS = ("nvidia",)
 
 THREADS = 256
 BLOCKS_PER_MULTIPROCESSOR = 4
@@ -85,7 +87,8 @@ def prepare(point: Point) -> Task:
     """See `array_task`."""
     blocks = BLOCKS_PER_MULTIPROCESSOR * attribute("MultiProcessorCount")
 
-    def bind(*arrays: Any) -> Callable[[int], None]:
+    def bind(*on_device: Any) -> Callable[[int], None]:
+        arrays = [numba_array(array) for array in on_device]
         return lambda stream: KERNEL[blocks, THREADS, numba_stream(stream)](*arrays)
 
     return array_task(point, problem(), bind)

@@ -24,9 +24,9 @@ import numpy as np
 
 from accelbench.kernels.lib.gpu.device_code import CudaKernel, DeviceKernel
 from accelbench.profiling.benchmark import Task
+from accelbench.profiling.devices.cupy_device import cupy_stream
 from accelbench.profiling.machine.nvidia.cuda import (
     attribute,
-    cupy_stream,
     library,
     require_compute_capability,
     synchronize,
@@ -34,6 +34,8 @@ from accelbench.profiling.machine.nvidia.cuda import (
 from accelbench.profiling.records.point import Point
 from accelbench.profiling.records.quality import Metric, Verification
 from accelbench.profiling.records.work import Work
+
+VENDORS = ("nvidia",)
 
 THREADS = 1024
 """The threads of the one block on each multiprocessor: 8 warps for each scheduler, spread evenly whatever else fits."""

@@ -16,9 +16,11 @@ from accelbench.kernels.lib.ranks.lockstep import Lockstep, lockstep
 from accelbench.kernels.lib.ranks.nccl import Communicator, require_nccl
 from accelbench.kernels.pingpong.trips import make_task
 from accelbench.profiling.benchmark import Task
-from accelbench.profiling.machine.nvidia.cuda import require_device_memory
+from accelbench.profiling.devices.cupy_device import require_device_memory
 from accelbench.profiling.ranks.world import world
 from accelbench.profiling.records.point import Point
+
+VENDORS = ("nvidia",)
 
 
 def device_code() -> list[DeviceKernel]:

@@ -12,12 +12,14 @@ from typing import Any
 
 from accelbench.kernels.lib.gpu.array_task import array_task
 from accelbench.kernels.lib.gpu.device_code import DeviceKernel, NumbaKernel
-from accelbench.kernels.lib.gpu.numba_cuda import cuda, float32, float64, int32, int64, numba_stream, void
+from accelbench.kernels.lib.gpu.numba_cuda import cuda, float32, float64, int32, int64, numba_array, numba_stream, void
 from accelbench.kernels.lib.gpu.wide_access import lanes, load_wide
 from accelbench.kernels.reduce.reference import SUM_TYPE, problem
 from accelbench.profiling.benchmark import Task
 from accelbench.profiling.machine.nvidia.cuda import attribute
 from accelbench.profiling.records.point import Point
+
+VENDORS = ("nvidia",)
 
 THREADS = 256
 BLOCKS_PER_MULTIPROCESSOR = 8
@@ -93,6 +95,7 @@ def prepare(point: Point) -> Task:
     sums = cuda.device_array(blocks, SUM_TYPE[str(point["dtype"])])
 
     def bind(x: Any, out: Any) -> Callable[[int], None]:
-        return lambda stream: launch(x, sums, out, numba_stream(stream))
+        array, total = numba_array(x), numba_array(out)
+        return lambda stream: launch(array, sums, total, numba_stream(stream))
 
     return array_task(point, problem(point), bind)

@@ -17,11 +17,22 @@ import numpy as np
 
 from accelbench.kernels.lib.gpu.array_task import array_task
 from accelbench.kernels.lib.gpu.device_code import DeviceKernel, NumbaKernel
-from accelbench.kernels.lib.gpu.numba_cuda import cuda, float32, int32, int64, numba_stream, simulated, void
+from accelbench.kernels.lib.gpu.numba_cuda import (
+    cuda,
+    float32,
+    int32,
+    int64,
+    numba_array,
+    numba_stream,
+    simulated,
+    void,
+)
 from accelbench.kernels.lib.gpu.wide_access import lanes, load_wide, store_wide
 from accelbench.kernels.softmax_xent.reference import problem
 from accelbench.profiling.benchmark import Task
 from accelbench.profiling.records.point import Point
+
+VENDORS = ("nvidia",)
 
 THREADS = 1024
 BLOCKS_PER_MULTIPROCESSOR = 2
@@ -101,8 +112,7 @@ def prepare(point: Point) -> Task:
     width = int(point["vocabulary"])
 
     def bind(scores: Any, labels: Any, losses: Any, gradient: Any) -> Callable[[int], None]:
-        return lambda stream: KERNEL[len(labels), THREADS, numba_stream(stream)](
-            scores, labels, losses, gradient, width
-        )
+        rows, arrays = len(labels), [numba_array(array) for array in (scores, labels, losses, gradient)]
+        return lambda stream: KERNEL[rows, THREADS, numba_stream(stream)](*arrays, width)
 
     return array_task(point, problem(point), bind)

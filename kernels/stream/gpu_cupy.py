@@ -18,7 +18,7 @@ from accelbench.kernels.lib.gpu.device_code import CudaKernel, DeviceKernel
 from accelbench.kernels.stream.gpu_task import make_task
 from accelbench.kernels.stream.operations import SCALAR
 from accelbench.profiling.benchmark import Task
-from accelbench.profiling.machine.nvidia.cuda import attribute, cupy_stream, library
+from accelbench.profiling.devices.cupy_device import attribute, cupy_library, cupy_stream
 from accelbench.profiling.records.point import Point
 
 THREADS = 256
@@ -131,14 +131,13 @@ def device_code() -> list[DeviceKernel]:
 
 def prepare(point: Point) -> Task:
     """See `make_task`."""
-    cupy = library("cupy")
+    cupy = cupy_library()
     op, dtype = str(point["op"]), str(point["dtype"])
     blocks, s = BLOCKS_PER_MULTIPROCESSOR * attribute("MultiProcessorCount"), np.dtype(dtype).type(SCALAR)
     module = cupy.RawModule(code=SOURCE, options=options(dtype))
     kernels = [module.get_function(name) for name in (("dot_partial", "dot_total") if op == "dot" else (op,))]
 
-    def bind(*arrays: Any) -> Callable[[int], None]:
-        x, y, sums, out = map(cupy.asarray, arrays)  # the same memory
+    def bind(x: Any, y: Any, sums: Any, out: Any) -> Callable[[int], None]:
         vectors = np.int64(x.nbytes // ACCESS_BYTES)
 
         def run(stream: int = 0) -> None:

@@ -14,13 +14,15 @@ from typing import Any
 import numpy as np
 
 from accelbench.kernels.lib.gpu.device_code import DeviceKernel, NumbaKernel
-from accelbench.kernels.lib.gpu.numba_cuda import cuda, float32, float64, numba_stream, simulated, void
+from accelbench.kernels.lib.gpu.numba_cuda import cuda, float32, float64, numba_array, numba_stream, simulated, void
 from accelbench.kernels.lib.gpu.wide_access import lanes, load_wide, store_wide
 from accelbench.kernels.stream.gpu_task import make_task
 from accelbench.kernels.stream.operations import SCALAR
 from accelbench.profiling.benchmark import Task
 from accelbench.profiling.machine.nvidia.cuda import attribute
 from accelbench.profiling.records.point import Point
+
+VENDORS = ("nvidia",)
 
 THREADS = 256
 BLOCKS_PER_MULTIPROCESSOR = 4
@@ -181,7 +183,9 @@ def prepare(point: Point) -> Task:
     op, dtype = str(point["op"]), str(point["dtype"])
     blocks, s = BLOCKS_PER_MULTIPROCESSOR * attribute("MultiProcessorCount"), np.dtype(dtype).type(SCALAR)
 
-    def bind(x: Any, y: Any, sums: Any, out: Any) -> Callable[[int], None]:
+    def bind(*arrays: Any) -> Callable[[int], None]:
+        x, y, sums, out = map(numba_array, arrays)
+
         def run(stream: int = 0) -> None:
             queue = numba_stream(stream)
             if op == "dot":

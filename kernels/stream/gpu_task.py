@@ -12,11 +12,10 @@ import numpy as np
 
 from accelbench.kernels.lib.exact import LARGEST, exact_sum, verify_sum
 from accelbench.kernels.lib.gpu.arrays import array_length, poison, put
-from accelbench.kernels.lib.gpu.numba_cuda import cuda
 from accelbench.kernels.lib.random_array import PART, RandomArray, draw_normal, draw_whole
 from accelbench.kernels.stream.operations import SCALAR, work_of
 from accelbench.profiling.benchmark import Task
-from accelbench.profiling.machine.nvidia.cuda import synchronize
+from accelbench.profiling.devices.cupy_device import cupy_library, synchronize
 from accelbench.profiling.records.point import Point
 from accelbench.profiling.records.quality import Metric, Verification
 
@@ -30,15 +29,15 @@ Bind = Callable[[Any, Any, Any, Any], Callable[[int], object]]
 def make_task(point: Point, bind: Bind, *, blocks: int = 1, threads: int = 1) -> Task:
     """Return the task of the operation on random arrays; `bind(x, y, sums, out)` returns what enqueues it on a stream.
 
-    The arrays are Numba's device arrays. `out` is as long as x, or one element for dot; `sums` is for dot's kernel of
+    The arrays are CuPy's. `out` is as long as x, or one element for dot; `sums` is for dot's kernel of
     `blocks` blocks of `threads` threads: one element per block. dot is checked twice: exactly on whole numbers, whose
     sum does not round, and then on the normal numbers that are measured. Skip if three arrays do not fit.
     """
-    op, dtype = str(point["op"]), np.dtype(str(point["dtype"]))
+    cupy, op, dtype = cupy_library(), str(point["op"]), np.dtype(str(point["dtype"]))
     length = array_length(dtype.itemsize, arrays=3, moved=2)
-    x, y = (cuda.device_array(length, dtype) for _ in range(2))
-    sums = cuda.device_array(blocks, dtype)
-    out = cuda.device_array(1 if op == "dot" else length, dtype)
+    x, y = (cupy.empty(length, dtype) for _ in range(2))
+    sums = cupy.empty(blocks, dtype)
+    out = cupy.empty(1 if op == "dot" else length, dtype)
     run, rng = bind(x, y, sums, out), point.rng()
 
     def run_on(first: RandomArray, second: RandomArray) -> None:
@@ -56,7 +55,7 @@ def make_task(point: Point, bind: Bind, *, blocks: int = 1, threads: int = 1) ->
         drawn = draw_normal(rng, dtype), draw_normal(rng, dtype)
         run_on(*drawn)
         if op == "dot":
-            found, chain = float(out.copy_to_host()[0]), longest_chain(length, blocks, threads)
+            found, chain = float(out.get()[0]), longest_chain(length, blocks, threads)
             return verify_dot(dtype, pairs(*drawn, length), found, chain)
         return verify_elements(op, dtype, results_of(op, *drawn, out))
 
@@ -64,7 +63,7 @@ def make_task(point: Point, bind: Bind, *, blocks: int = 1, threads: int = 1) ->
         # The rounding that normal numbers allow a long sum could hide a product that is left out; here none can.
         drawn = draw_whole(rng, LARGEST), draw_whole(rng, 1)
         run_on(*drawn)
-        return verify_sum(exact_sum(pairs(*drawn, length)), out.copy_to_host()[0])
+        return verify_sum(exact_sum(pairs(*drawn, length)), out.get()[0])
 
     for inputs in (x, y):
         put(draw_normal(rng, dtype), inputs)
@@ -79,11 +78,10 @@ def pairs(x: RandomArray, y: RandomArray, length: int) -> Iterator[tuple[Any, An
 
 
 def results_of(op: str, x: RandomArray, y: RandomArray, out: Any) -> Iterator[tuple[Any, Any, Any]]:
-    """Yield (x, y, out) of every PART elements, `out` being a Numba device array; y is None where there is none."""
-    host = np.empty(min(DOWNLOADED, len(out)), out.dtype)
+    """Yield (x, y, out) of every PART elements, `out` being a CuPy array; y is None where there is none."""
     for begin in range(0, len(out), DOWNLOADED):
         end = min(begin + DOWNLOADED, len(out))
-        out[begin:end].copy_to_host(host[: end - begin])
+        host = out[begin:end].get()
         second = y.parts(begin, end) if op in READS_Y else None
         for i, part in enumerate(x.parts(begin, end)):
             yield part, second and next(second), host[i * PART : i * PART + len(part)]

@@ -11,7 +11,7 @@ from typing import Any
 from accelbench.kernels.lib.gpu.device_code import DeviceKernel
 from accelbench.kernels.stream.gpu_task import make_task
 from accelbench.profiling.benchmark import Skip, Task
-from accelbench.profiling.machine.nvidia.cuda import library
+from accelbench.profiling.devices.cupy_device import cupy_library
 from accelbench.profiling.records.point import Point
 
 
@@ -24,10 +24,10 @@ def prepare(point: Point) -> Task:
     """See `make_task`; Skip for what is more than a copy."""
     if point["op"] != "copy":
         raise Skip(f"cudaMemcpyAsync copies, and {point['op']} needs arithmetic")
-    runtime = library("cupy").cuda.runtime
+    runtime = cupy_library().cuda.runtime
 
     def bind(x: Any, y: Any, sums: Any, out: Any) -> Callable[[int], None]:
-        destination, source = (array.__cuda_array_interface__["data"][0] for array in (out, x))
+        destination, source = (array.data.ptr for array in (out, x))
 
         def run(stream: int = 0) -> None:
             runtime.memcpyAsync(destination, source, x.nbytes, runtime.memcpyDeviceToDevice, stream)

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from accelbench.profiling.devices.cupy_device import cupy_library, require_device_memory, synchronize
 from accelbench.profiling.machine.free_memory import require_memory
-from accelbench.profiling.machine.nvidia.cuda import library, require_device_memory, synchronize
 from accelbench.profiling.records.point import Point
 from accelbench.profiling.records.quality import Verification
 
@@ -30,7 +30,7 @@ class Way:
 
     def enqueue(self, size: int) -> None:
         """Copy the first `size` bytes."""
-        runtime = library("cupy").cuda.runtime
+        runtime = cupy_library().cuda.runtime
         host, device, stream = self.host.ctypes.data, self.device.data.ptr, self.stream.ptr
         if self.to_device:
             runtime.memcpyAsync(device, host, size, runtime.memcpyHostToDevice, stream)
@@ -74,7 +74,7 @@ class Copies:
 
     def __init__(self, point: Point) -> None:
         """Allocate and fill; Skip where host or device memory does not suffice."""
-        cupy = library("cupy")
+        cupy = cupy_library()
         direction = str(point["direction"])
         ways = ("to-device", "from-device") if direction == "both" else (direction,)
         self.largest = int(point["kib"]) * 1024
@@ -122,5 +122,5 @@ class Copies:
 def host_memory(memory: str, size: int) -> Any:
     """Return that many bytes of the host's memory."""
     if memory == "pinned":
-        return np.frombuffer(library("cupy").cuda.alloc_pinned_memory(size), np.uint8, size)
+        return np.frombuffer(cupy_library().cuda.alloc_pinned_memory(size), np.uint8, size)
     return np.empty(size, np.uint8)

@@ -10,7 +10,8 @@ import numpy as np
 
 from accelbench.kernels.lib.gpu.numba_cuda import cuda, numba_stream
 from accelbench.kernels.treesearch.gpu_pool import COUNTS, NAME, RESERVED, THREADS, Problem, define_search, reset
-from accelbench.profiling.machine.nvidia.cuda import attribute, require_compute_capability, require_device_memory
+from accelbench.profiling.devices.cupy_device import require_device_memory
+from accelbench.profiling.machine.nvidia.cuda import attribute, require_compute_capability
 from accelbench.profiling.records.quality import Verification
 
 BLOCKS_PER_MULTIPROCESSOR = 8

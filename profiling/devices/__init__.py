@@ -1,17 +1,25 @@
-"""The kinds of device, each a small class in a file of this folder, found by its place: a new kind is a new file."""
+"""The backends of devices: a class in a file of this folder for each kind of device, or for each vendor of a kind.
+
+A new file is a new backend. `gpu` is a kind with several vendors: its backends derive from `GpuBackend`.
+"""
 
 from __future__ import annotations
 
+import os
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import cache, partial
+from importlib import import_module
 from importlib.machinery import PathFinder
 from importlib.util import find_spec
+from inspect import isabstract
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, Protocol
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from accelbench.profiling import modules_of
-from accelbench.profiling.machine.packages import PackageSet
+from accelbench.profiling.machine.environment import COLLECTORS, PACKAGES, GpuFacts
+from accelbench.profiling.machine.packages import PackageSet, install_framework
 from accelbench.profiling.records.point import Device
 from accelbench.profiling.records.work import Bounded
 
@@ -20,6 +28,9 @@ if TYPE_CHECKING:
     from accelbench.profiling.records.environment import Environment, Peak
     from accelbench.profiling.records.telemetry import Reading
     from accelbench.profiling.records.timing import Timing
+
+FIRST_VENDOR = "nvidia"
+"""The vendor that is looked for first; the others follow in the order of their files."""
 
 
 class DeviceMissing(Exception):
@@ -44,14 +55,18 @@ class CardSensors(Protocol):
 
 
 class DeviceKind(ABC):
-    """The answers of one kind of device to the suite; those given here are of a kind that has no better ones."""
+    """Base class of device backends. The defaults suit a device without timers, sensors or known peaks."""
 
     name: ClassVar[Device]
     """The word that a user types, and a record stores: `gpu`."""
     title: ClassVar[str]
     """The word that messages use: `GPU`."""
+    vendor: ClassVar[str] = ""
+    """The vendor of the devices, `nvidia`; empty where the backend serves every vendor."""
     container_flags: ClassVar[Mapping[str, str]] = {}
     """The advice that gives a container access to the device, by the container's engine."""
+    container_options: ClassVar[Mapping[str, tuple[str, ...]]] = {}
+    """The options of docker, podman and apptainer that give a container access to the device."""
     asynchronous: ClassVar[bool] = False
     """Whether a call returns before the device has done its work, so that a timer has to `synchronize`."""
     sensor_interval_s: ClassVar[float] = 0.5
@@ -75,6 +90,10 @@ class DeviceKind(ABC):
     def packages(self, root: Path = Path("/")) -> PackageSet:
         """Return the extra that brings the device's libraries and TensorFlow; `DeviceMissing` where there is none."""
         return "cpu"
+
+    def framework_install(self, framework: str) -> str:
+        """Return the command that installs a backend's framework for this device; empty for an unknown framework."""
+        return install_framework(framework, self.packages())
 
     def synchronize(self) -> None:  # noqa: B027 - a kind whose calls return when they are done has nothing to wait for
         """Wait until the device has done all its work."""
@@ -142,23 +161,153 @@ class DeviceKind(ABC):
         return self.container_flags.get(engine, f"give the {engine} container access to the host's {self.title}")
 
 
+class GpuBackend(DeviceKind):
+    """Base class of the backends of GPUs, one for each vendor. The defaults need CuPy, in the vendor's build.
+
+    A subclass has `vendor`, `find` and `facts`; everything else has a default.
+    """
+
+    name = "gpu"
+    title = "GPU"
+    asynchronous = True
+    libraries: ClassVar[Mapping[str, tuple[str, ...]]] = {"cupy": ("cupy",)}
+    """The libraries that measure on the GPU, each with the modules of which one must be installed."""
+    visible_devices: ClassVar[str] = "CUDA_VISIBLE_DEVICES"
+    """The environment variable that lists the GPUs that a process may use."""
+    recorded_packages: ClassVar[tuple[str, ...]] = ()
+    """The names of the vendor's Python packages whose versions are recorded: `cupy-rocm-7-0`."""
+    package_patterns: ClassVar[tuple[str, ...]] = ()
+    """The names of Python packages that change nothing but this vendor's GPUs: `nvidia-*`."""
+    setting_patterns: ClassVar[tuple[str, ...]] = ()
+    """The names of environment variables that change nothing but this vendor's GPUs: `CUDA_*`."""
+
+    @abstractmethod
+    def facts(self) -> GpuFacts:
+        """Return the facts about the visible GPUs for the environment record; no GPU where there is none."""
+
+    def require(self, root: Path = Path("/")) -> None:
+        """Raise `DeviceMissing` unless there is a driver, a device and the libraries that measure it."""
+        here = self.find(root)
+        missing = [name for name, modules in self.libraries.items() if not any(map(is_installed, modules))]
+        if missing:
+            raise DeviceMissing(
+                f"no usable GPU: {here}, but Python has no {', no '.join(missing)}", self.libraries_install(root)
+            )
+
+    def libraries_install(self, root: Path = Path("/")) -> str:
+        """Return what installs the libraries that measure on the GPU."""
+        return f"install {' and '.join(self.libraries) or 'CuPy'} for GPUs of {self.vendor}"
+
+    def library(self, module: str) -> ModuleType:
+        """Import a module of a GPU library; Skip, with what to install, where it is missing."""
+        from accelbench.profiling.benchmark import Skip
+
+        try:
+            return import_module(module)
+        except ImportError as error:
+            raise Skip(f"{module} cannot be imported ({error}): {self.libraries_install()}") from error
+
+    def synchronize(self) -> None:
+        """Wait until the device has done all its work; RuntimeError if any of it failed."""
+        self.library("cupy").cuda.runtime.deviceSynchronize()
+
+    def free_memory(self) -> int:
+        """Return the bytes of device memory that are free now."""
+        free, _ = self.library("cupy").cuda.runtime.memGetInfo()
+        return int(free)
+
+    def hold_memory(self, size: int) -> Any:
+        """Allocate that many bytes of device memory, and return the object that owns them."""
+        return self.library("cupy").cuda.alloc(size)
+
+    def attribute(self, name: str) -> int:
+        """Return `L2CacheSize` (bytes), `MultiProcessorCount` or another property of the current device."""
+        runtime = self.library("cupy").cuda.runtime
+        return int(runtime.getDeviceProperties(runtime.getDevice())[name[0].lower() + name[1:]])
+
+    def memory_left(self) -> str:
+        """Return the free memory of the current device, or the driver's error in place of it."""
+        from accelbench.profiling.benchmark import Skip
+        from accelbench.profiling.text import format_bytes
+
+        try:
+            return f"{format_bytes(self.free_memory())} of device memory free"
+        except (RuntimeError, Skip) as unknown:  # what broke the context must not hide what the point died of
+            return f"the free device memory is unknown: {unknown}"
+
+    def peak(
+        self,
+        environment: Environment,
+        dtype: str,
+        figure: Bounded,
+        unit_kind: str | None = None,
+        kept_to_cpus: int | None = None,
+    ) -> Peak:
+        """Return the vendor's peak of the first card; it is the same on however many CPUs of the host."""
+        from accelbench.profiling.machine.vendor_peaks import peak_of_gpu
+        from accelbench.profiling.records.environment import Peak
+
+        if not environment.gpus:
+            return Peak(value=None, reason="the environment record names no GPU")
+        return peak_of_gpu(environment.gpus[0], dtype, figure, unit_kind)
+
+    def model(self, environment: Environment) -> str | None:
+        """Return the first card's name."""
+        return environment.gpus[0].name if environment.gpus else None
+
+    def settings_of_rank(self, local_rank: int, local_size: int) -> dict[str, str]:
+        """Return the variable that names the rank's card; a launcher may have shown it that one only."""
+        visible = os.environ.get(self.visible_devices, "")
+        own = visible.split(",") if visible else list(map(str, range(local_size)))
+        return {self.visible_devices: own[local_rank % len(own)]}
+
+
 @cache
-def kinds() -> dict[Device, DeviceKind]:
-    """Return every kind by its name, in the order of their files; importing them imports no framework."""
-    found = [
-        item()
-        for module in modules_of(__name__).values()
-        for item in vars(module).values()
-        if isinstance(item, type) and issubclass(item, DeviceKind) and item.__module__ == module.__name__
-    ]
-    return {kind.name: kind for kind in found}
+def kinds() -> dict[Device, tuple[DeviceKind, ...]]:
+    """Return the backends of every kind of device by its name; importing them imports no framework."""
+    found: dict[Device, list[DeviceKind]] = {}
+    for module in modules_of(__name__).values():
+        for item in vars(module).values():
+            own = isinstance(item, type) and issubclass(item, DeviceKind) and item.__module__ == module.__name__
+            if own and not isabstract(item):
+                found.setdefault(item.name, []).append(item())
+    for backend in gpu_backends(found.get("gpu", [])):
+        COLLECTORS.setdefault(backend.vendor, backend.facts)
+        PACKAGES.setdefault(backend.vendor, backend.recorded_packages)
+    return {name: tuple(sorted(found[name], key=lambda one: one.vendor != FIRST_VENDOR)) for name in sorted(found)}
 
 
-def device_kind(name: str) -> DeviceKind:
-    """Return the kind of that name; ValueError if there is none."""
+def gpu_backends(backends: Iterable[DeviceKind] | None = None) -> list[GpuBackend]:
+    """Return the GPU backends among these, or those of all vendors."""
+    return [one for one in (kinds()["gpu"] if backends is None else backends) if isinstance(one, GpuBackend)]
+
+
+def device_kind(name: str, root: Path = Path("/")) -> DeviceKind:
+    """Return the kind's backend whose device is here, the first backend where there is none.
+
+    ValueError if there is no such kind. The choice is made once in a process.
+    """
     if name not in kinds():
         raise ValueError(f"no device is called {name!r}")
-    return kinds()[name]
+    first, *others = kinds()[name]
+    return _backend_here(name, root) if others else first
+
+
+@cache
+def _backend_here(name: str, root: Path) -> DeviceKind:
+    for backend in kinds()[name]:
+        try:
+            backend.find(root)
+        except DeviceMissing:
+            continue
+        return backend
+    return kinds()[name][0]
+
+
+def gpu_backend() -> GpuBackend:
+    """Return the backend of the GPUs that are here, of the first vendor where there are none."""
+    (backend,) = gpu_backends([device_kind("gpu")])
+    return backend
 
 
 def find_device(name: str, root: Path = Path("/")) -> Device:
@@ -167,11 +316,11 @@ def find_device(name: str, root: Path = Path("/")) -> Device:
     Raises `DeviceMissing`. `root` is where `/dev`, `/proc` and `/sys` are looked for. Imports no framework.
     """
     if name != "auto":
-        device_kind(name).require(root)
+        device_kind(name, root).require(root)
         return name
     for other in sorted(kinds(), key=lambda kind: kind == "cpu"):
         try:
-            device_kind(other).require(root)
+            device_kind(other, root).require(root)
         except DeviceMissing:
             continue
         return other

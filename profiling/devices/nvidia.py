@@ -6,24 +6,21 @@ import os
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from accelbench.profiling.devices import CardSensors, DeviceKind, DeviceMissing, is_installed
+from accelbench.profiling.devices import CardSensors, DeviceMissing, GpuBackend
+from accelbench.profiling.machine.environment import GpuFacts
 from accelbench.profiling.machine.environment.container import collect_container
 from accelbench.profiling.machine.environment.files import has_pci_device, read_text
 from accelbench.profiling.machine.nvidia import libcuda
 from accelbench.profiling.machine.nvidia.libcuda import CudaError, Driver, NoDriver
-from accelbench.profiling.machine.packages import PackageSet, install_extra
-from accelbench.profiling.records.work import Bounded
+from accelbench.profiling.machine.packages import PackageSet, install_extra, install_framework
 
 if TYPE_CHECKING:
     from accelbench.profiling.benchmark import Task
-    from accelbench.profiling.records.environment import Environment, Peak
     from accelbench.profiling.records.timing import Timing
 
 OLDEST_CUDA = (12, 0)
-LIBRARIES = {"cupy": ("cupy",), "numba.cuda": ("numba.cuda", "numba_cuda"), "cuda.bench": ("cuda.bench",)}
-"""The libraries that measure on a GPU, each with the modules of which one must be there."""
 
 NODES = ("nvidia[0-9]*", "nvidiactl", "dxg", "nvhost-gpu", "nvgpu/*")  # PCI cards; WSL; Jetson
 PCI_VENDOR = "0x10de"
@@ -31,6 +28,12 @@ DISPLAY_CLASSES = ("0x0300", "0x0302")  # PCI class codes: VGA controller, 3D co
 
 SLURM_ADVICE = "ask Slurm for a GPU: --gres=gpu:1"
 SLURM_VARIABLES = ("SLURM_JOB_GPUS", "SLURM_STEP_GPUS", "SLURM_GPUS_ON_NODE")
+KEEP_LOADED = "sudo nvidia-smi -pm 1"
+"""The command that keeps the driver loaded while no process uses the GPU."""
+GIVE_DRIVER = "-e NVIDIA_DRIVER_CAPABILITIES=compute,utility"
+"""The option that gives a container the driver's libraries."""
+ALLOW_COUNTERS = "options nvidia NVreg_RestrictProfilingToAdminUsers=0"
+"""The line in /etc/modprobe.d that lets every user read performance counters."""
 CUDA_ADVICE = {
     "CUDA_ERROR_STUB_LIBRARY": "that is the toolkit's stub: take its folder out of LD_LIBRARY_PATH",
     "CUDA_ERROR_SYSTEM_NOT_READY": "start the fabric manager: sudo systemctl start nvidia-fabricmanager",
@@ -40,11 +43,18 @@ CUDA_ADVICE = {
 }
 
 
-class Nvidia(DeviceKind):
+class Nvidia(GpuBackend):
     """The GPUs that a CUDA program started here would see."""
 
-    name = "gpu"
-    title = "GPU"
+    vendor = "nvidia"
+    libraries = {"cupy": ("cupy",), "numba.cuda": ("numba.cuda", "numba_cuda"), "cuda.bench": ("cuda.bench",)}
+    package_patterns = ("nvidia-*", "cuda-*", "cupy-cuda*", "numba-cuda*", "triton")
+    setting_patterns = ("CUDA_*", "NVIDIA_*", "*_CUDA_*", "*CUDNN*", "*_GPU_*")
+    container_options = {
+        "docker": ("--gpus", "all"),
+        "podman": ("--device", "nvidia.com/gpu=all"),
+        "apptainer": ("--nv",),
+    }
     container_flags = {
         "docker": "start the container with --gpus all (the host needs the NVIDIA Container Toolkit)",
         "podman": "start the container with --device nvidia.com/gpu=all (the host needs NVIDIA's CDI specification)",
@@ -53,7 +63,6 @@ class Nvidia(DeviceKind):
         "kubernetes": "ask for one in the pod: resources.limits nvidia.com/gpu: 1",
         "lxc": "give the container the host's /dev/nvidia* (nvidia.runtime=true)",
     }
-    asynchronous = True
     sensor_interval_s = 0.2  # NVBench measures a kernel for a second; NVML refreshes its figures some ten times in one
     forkable = True  # libcuda that is merely loaded can be initialised after a fork
     card_per_rank = True
@@ -63,17 +72,27 @@ class Nvidia(DeviceKind):
         name, (major, minor) = self._first_card(root)
         return f"{name} is here (driver for CUDA {major}.{minor})"
 
-    def require(self, root: Path = Path("/")) -> None:
-        """Raise `DeviceMissing` unless there is a driver, a device and the libraries that measure it."""
-        here = self.find(root)
-        missing = [name for name, modules in LIBRARIES.items() if not any(map(is_installed, modules))]
-        if missing:
-            extra = self.packages(root)
-            install = "make install DEVICE=gpu" if extra == "gpu" else f"make install DEVICE=gpu SET={extra}"
-            raise DeviceMissing(
-                f"no usable GPU: {here}, but Python has no {', no '.join(missing)}",
-                f"{install}, or {install_extra(extra)}",
-            )
+    def facts(self) -> GpuFacts:
+        """Return what driver and NVML show of the cards."""
+        from accelbench.profiling.machine.environment.gpu import collect_nvidia
+
+        return collect_nvidia()
+
+    def framework_install(self, framework: str) -> str:
+        """Return the command that installs a backend's framework, for CUDA 12 where there is no GPU."""
+        try:
+            return super().framework_install(framework)
+        except DeviceMissing:
+            return install_framework(framework, "gpu")
+
+    def libraries_install(self, root: Path = Path("/")) -> str:
+        """Return what installs the set of packages that suits the driver; of both sets where there is no GPU."""
+        try:
+            extra: PackageSet = self.packages(root)
+        except DeviceMissing:
+            return f"{install_extra('gpu')} (CUDA 12) or {install_extra('gpu13')} (CUDA 13)"
+        install = "make install DEVICE=gpu" if extra == "gpu" else f"make install DEVICE=gpu SET={extra}"
+        return f"{install}, or {install_extra(extra)}"
 
     def packages(self, root: Path = Path("/")) -> PackageSet:
         """Return the name of the set of packages that suits the driver; raise `DeviceMissing` without a GPU."""
@@ -176,50 +195,32 @@ class Nvidia(DeviceKind):
 
         return Cards(cards, missing)
 
-    def memory_left(self) -> str:
-        """Return the free memory of the current device, or what CUDA says instead."""
+    def free_memory(self) -> int:
+        """Return the bytes of device memory that are free now."""
         from accelbench.profiling.machine.nvidia.cuda import free_memory
-        from accelbench.profiling.text import format_bytes
 
-        try:
-            return f"{format_bytes(free_memory())} of device memory free"
-        except RuntimeError as unknown:  # what broke the context must not hide what the point died of
-            return f"how much device memory is free, CUDA does not tell: {unknown}"
+        return free_memory()
 
-    def peak(
-        self,
-        environment: Environment,
-        dtype: str,
-        figure: Bounded,
-        unit_kind: str | None = None,
-        kept_to_cpus: int | None = None,
-    ) -> Peak:
-        """Return the vendor's peak of the first card; it is the same on however many CPUs of the host."""
-        from accelbench.profiling.machine.vendor_peaks import peak_of_gpu
-        from accelbench.profiling.records.environment import Peak
+    def hold_memory(self, size: int) -> Any:
+        """Allocate that many bytes of device memory, which stay allocated until the process ends."""
+        from accelbench.profiling.machine.nvidia.cuda import call
 
-        if not environment.gpus:
-            return Peak(value=None, reason="the environment record names no GPU")
-        return peak_of_gpu(environment.gpus[0], dtype, figure, unit_kind)
+        return call("cudaMalloc", size)
 
-    def model(self, environment: Environment) -> str | None:
-        """Return the first card's name."""
-        return environment.gpus[0].name if environment.gpus else None
+    def attribute(self, name: str) -> int:
+        """Return a device attribute by its name without the prefix `cudaDevAttr`."""
+        from accelbench.profiling.machine.nvidia.cuda import attribute
+
+        return attribute(name)
 
     def missing_from_trace(self) -> str:
         """Return that CUPTI shows no kernel, and what allows it to."""
         return (
             "the GPU's kernels are missing from the trace: CUPTI may not read them here. Allow it: in a container add "
             "`--cap-add=SYS_ADMIN` (or `--privileged`); on the host load the driver with "
-            "`options nvidia NVreg_RestrictProfilingToAdminUsers=0` in /etc/modprobe.d, or run as root; and see that "
+            f"`{ALLOW_COUNTERS}` in /etc/modprobe.d, or run as root; and see that "
             "libcupti.so can be loaded (LD_LIBRARY_PATH, extras/CUPTI/lib64 of the CUDA toolkit)"
         )
-
-    def settings_of_rank(self, local_rank: int, local_size: int) -> dict[str, str]:
-        """Return the variable that names the rank's card; a launcher may have shown it that one only."""
-        visible = os.environ.get("CUDA_VISIBLE_DEVICES", "")
-        own = visible.split(",") if visible else list(map(str, range(local_size)))
-        return {"CUDA_VISIBLE_DEVICES": own[local_rank % len(own)]}
 
 
 def _nodes(root: Path) -> list[Path]:

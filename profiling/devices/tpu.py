@@ -21,6 +21,7 @@ class Tpu(DeviceKind):
 
     name = "tpu"
     title = "TPU"
+    vendor = "google"
 
     def find(self, root: Path = Path("/")) -> str:
         """Return the variable or device file that leads to a TPU."""

@@ -39,7 +39,6 @@ def install_framework(backend: str, packages: PackageSet) -> str:
     return install_extra(extras[backend]) if backend in extras else ""
 
 
-def not_installed(backend: str, packages: PackageSet) -> str:
+def not_installed(backend: str, remedy: str) -> str:
     """Return the message for a missing framework, with the command that installs it, if known."""
-    remedy = install_framework(backend, packages)
     return f"{FRAMEWORKS.get(backend, backend)} is not installed{f': {remedy}' if remedy else ''}"

@@ -65,6 +65,7 @@ def measure(
 
     try:
         with phase("prepare_s"):
+            _require_vendor(benchmark, point)
             task = benchmark.prepare(point)
         if isinstance(task, Serving):
             with phase("measure_s"):
@@ -175,6 +176,14 @@ def _finite(metrics: Mapping[str, Metric]) -> Mapping[str, Metric]:
         if not math.isfinite(metric.value):
             raise ArithmeticError(f"the metric {name} is {metric.value}")
     return metrics
+
+
+def _require_vendor(benchmark: Benchmark, point: Point) -> None:
+    """Skip the point if its implementation does not run on the devices of this machine's vendor."""
+    vendors = benchmark.vendors_of(point)
+    if vendors and (kind := device_kind(point.device)).vendor not in vendors:
+        here = f"this {kind.title} is of vendor {kind.vendor}"
+        raise Skip(f"this implementation is for {kind.title}s of {' and '.join(vendors)}, and {here}")
 
 
 def _memory_left(error: BaseException, device: Device) -> str:

@@ -105,12 +105,14 @@ class System(Stored):
 
 
 class Gpu(Stored):
-    """One GPU, or a MIG slice of one, that a CUDA program started here would see."""
+    """One GPU, or a MIG slice of one, that a program started here would see."""
 
     index: int
-    """The GPU's number in CUDA's order, from 0."""
+    """The GPU's number in the driver's order (CUDA's, of NVIDIA's GPUs), from 0."""
     name: str
     """The GPU's name, as the driver has it."""
+    vendor: str = "nvidia"
+    """The GPU's vendor, `nvidia`; records without the field are all of NVIDIA's GPUs."""
     uuid_hash: str
     """The first 12 hex digits of SHA-256 of the UUID: tells two cards apart without naming them."""
     memory_bytes: int | None = None
@@ -183,9 +185,9 @@ class Environment(Stored):
     system: System
     """The operating system, and what stands between it and the machine."""
     gpus: list[Gpu] = []
-    """The NVIDIA GPUs that a CUDA program started here would see, in CUDA's order."""
+    """The GPUs of one vendor that a program started here would see, in the driver's order."""
     cuda: Cuda | None = None
-    """The versions of the NVIDIA driver and of CUDA; null where there is no driver."""
+    """The versions of the NVIDIA driver and of CUDA; null where there is no such driver."""
     software: Software
     """The libraries that do the work, and the settings that change their speed."""
     unknown: dict[str, str] = {}

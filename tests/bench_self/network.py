@@ -21,7 +21,7 @@ from rich.console import Console
 from accelbench.execution.plan import discover
 from accelbench.kernels.pingpong.cpu_tcp import connection
 from accelbench.profiling.benchmark import Task
-from accelbench.profiling.machine.packages import not_installed
+from accelbench.profiling.machine.packages import install_framework, not_installed
 from accelbench.profiling.ranks.channel import Address, free_port
 from accelbench.profiling.ranks.world import World, join, world
 from accelbench.profiling.records.point import Point
@@ -131,7 +131,7 @@ def pingpong_beside_netpipe(console: Console) -> list[Bound]:
 def gloo_beside_bare_loop(console: Console) -> list[Bound]:
     """The bus bandwidth of gloo's all-reduce as a ratio to that of a bare loop."""
     if find_spec("torch") is None:
-        console.print(not_installed("torch", "cpu"))
+        console.print(not_installed("torch", install_framework("torch", "cpu")))
         return []
     bounds, place = [], Place("loopback")
     for size in GLOO_BYTES:

@@ -10,7 +10,7 @@ import sys
 
 import cupy
 
-from accelbench.profiling.machine.nvidia.cuda import cupy_stream
+from accelbench.profiling.devices.cupy_device import cupy_stream
 from accelbench.profiling.machine.nvidia.nvbench import time_nvbench
 
 behaviour = sys.argv[1]

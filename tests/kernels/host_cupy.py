@@ -1,4 +1,4 @@
-"""CuPy's arrays in host memory: as much of CuPy as the matrix products use, so that they run without a GPU."""
+"""CuPy's arrays in host memory: as much of CuPy as the kernels' tasks use, so that they run without a GPU."""
 
 from __future__ import annotations
 
@@ -32,10 +32,14 @@ def empty(shape: Any, dtype: Any) -> HostArray:
     return np.empty(shape, dtype).view(HostArray)
 
 
+def asarray(array: Any) -> HostArray:
+    return np.asarray(array).view(HostArray)
+
+
 def at(pointer: int, count: int, dtype: str) -> Any:
     """The array of that many elements at an address of host memory."""
     size = count * np.dtype(dtype).itemsize
     return np.frombuffer((ctypes.c_char * size).from_address(pointer), dtype)
 
 
-cupy = SimpleNamespace(empty=empty)
+cupy = SimpleNamespace(empty=empty, asarray=asarray)

@@ -12,7 +12,7 @@ from accelbench.kernels.lib.exact import LARGEST, exact_sum
 from accelbench.kernels.lib.gpu import arrays as gpu_arrays
 from accelbench.kernels.lib.random_array import PART, PERIODS, draw_whole
 from accelbench.profiling.benchmark import Skip
-from accelbench.profiling.machine.nvidia import cuda
+from accelbench.profiling.devices import cupy_device
 
 GIB = 1 << 30
 CARDS = {
@@ -33,7 +33,7 @@ Card = Callable[[float, int], None]
 @pytest.fixture
 def card(monkeypatch: pytest.MonkeyPatch) -> Card:
     def install(gib: float, l2_mib: int) -> None:
-        for module in (gpu_arrays, cuda):
+        for module in (gpu_arrays, cupy_device):
             monkeypatch.setattr(module, "free_memory", lambda: int(gib * GIB))
         monkeypatch.setattr(gpu_arrays, "attribute", {"L2CacheSize": l2_mib << 20}.__getitem__)
 

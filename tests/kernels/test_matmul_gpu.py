@@ -17,7 +17,7 @@ from accelbench.kernels.matmul.gpu_task import MatmulOperands
 from accelbench.kernels.matmul.shapes import Product
 from accelbench.kernels.matmul.split import slices_each
 from accelbench.profiling.benchmark import Skip
-from accelbench.profiling.devices import device_kind
+from accelbench.profiling.devices import cupy_device, device_kind
 from accelbench.profiling.machine.nvidia import cuda
 from accelbench.profiling.records.point import Point
 from tests.kernels.host_cupy import at, cupy
@@ -28,7 +28,7 @@ DTYPES = ("float64", "float32", "tf32", "float16", "bfloat16", "fp8", "int8")
 
 @pytest.fixture(autouse=True)
 def host(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gpu_task, "library", lambda name: {"cupy": cupy}[name])
+    monkeypatch.setattr(gpu_task, "cupy_library", lambda: cupy)
     monkeypatch.setattr(cublaslt, "library", lambda name: {"cupy": cupy}[name])
     monkeypatch.setattr(gpu_task, "require_device_memory", lambda needed: None)
     monkeypatch.setattr(gpu_task, "synchronize", lambda: None)
@@ -155,8 +155,8 @@ def test_inputs_are_fresh_at_each_verification() -> None:
 
 
 def test_matrices_that_do_not_fit_are_skipped_before_they_are_allocated(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gpu_task, "require_device_memory", cuda.require_device_memory)
-    monkeypatch.setattr(cuda, "free_memory", lambda: 3 * 4096**2 * 4)
+    monkeypatch.setattr(gpu_task, "require_device_memory", cupy_device.require_device_memory)
+    monkeypatch.setattr(cupy_device, "free_memory", lambda: 3 * 4096**2 * 4)
     with pytest.raises(Skip, match=r"needs 192 MiB of device memory"):
         gpu_task.gpu_task(point("float32", n=4096), lambda operands: pytest.fail("allocated"))
 

@@ -187,7 +187,7 @@ def point(impl: str, dtype: str, sequence: int, **params: int | str) -> Point:
 def on_host(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """The bytes that tasks require of a device whose memory is the host's."""
     needed: list[int] = []
-    monkeypatch.setattr(gpu_task, "library", lambda name: host_cupy.cupy)
+    monkeypatch.setattr(gpu_task, "cupy_library", lambda: host_cupy.cupy)
     monkeypatch.setattr(gpu_task, "require_device_memory", needed.append)
     monkeypatch.setattr(gpu_task, "synchronize", lambda: None)
     for module in (gpu_mma, gpu_vendor):

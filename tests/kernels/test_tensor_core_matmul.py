@@ -214,8 +214,8 @@ def test_a_task_hands_the_kernel_what_it_expects(
 
     cupy = SimpleNamespace(empty=empty, RawModule=module)
     ours = KERNELS[kernel]
-    for where in (ours, gpu_task):
-        monkeypatch.setattr(where, "library", lambda name: cupy if name == "cupy" else import_module(name))
+    monkeypatch.setattr(ours, "library", lambda name: cupy if name == "cupy" else import_module(name))
+    monkeypatch.setattr(gpu_task, "cupy_library", lambda: cupy)
     needed: list[int] = []
     monkeypatch.setattr(gpu_task, "require_device_memory", needed.append)
     monkeypatch.setattr(gpu_task, "synchronize", lambda: None)

@@ -69,7 +69,7 @@ class Device:
 @pytest.fixture
 def device(monkeypatch: pytest.MonkeyPatch) -> Device:
     stand_in = Device()
-    monkeypatch.setattr(copies, "library", {"cupy": stand_in.cupy}.__getitem__)
+    monkeypatch.setattr(copies, "cupy_library", lambda: stand_in.cupy)
     monkeypatch.setattr(copies, "synchronize", lambda: None)
     monkeypatch.setattr(copies, "require_device_memory", lambda needed: None)
     return stand_in

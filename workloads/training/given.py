@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from accelbench.profiling.benchmark import Only, Values
-from accelbench.profiling.machine.nvidia.cuda import call, free_memory
+from accelbench.profiling.devices import gpu_backend
 from accelbench.profiling.ranks.world import world
 from accelbench.profiling.records.point import Point
 
@@ -32,14 +32,16 @@ def give(point: Point) -> None:
     if held == "host-memory":
         hold_host_memory()
     elif held == "gpu-memory":
-        _HELD.append(call("cudaMalloc", int(SHARE * free_memory())))
+        gpu = gpu_backend()
+        _HELD.append(gpu.hold_memory(int(SHARE * gpu.free_memory())))
 
 
 def hide_other_gpus(point: Point) -> None:
     """Restrict the visible GPUs to the number that the point uses."""
-    devices, seen = int(point.params.get("devices", 1)), os.environ.get("CUDA_VISIBLE_DEVICES")
+    variable = gpu_backend().visible_devices
+    devices, seen = int(point.params.get("devices", 1)), os.environ.get(variable)
     cards = seen.split(",") if seen else list(map(str, range(devices)))
-    os.environ["CUDA_VISIBLE_DEVICES"] = ",".join(cards[:devices])
+    os.environ[variable] = ",".join(cards[:devices])
 
 
 def hold_host_memory() -> None:

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from accelbench.profiling.benchmark import Skip
-from accelbench.profiling.devices import device_kind
+from accelbench.profiling.devices import device_kind, gpu_backends
 from accelbench.profiling.machine.environment.cpu import count_usable
 from accelbench.profiling.machine.packages import not_installed
 from accelbench.profiling.records.point import Point
@@ -16,8 +16,6 @@ from accelbench.workloads.distribution.find import strategy_of
 from accelbench.workloads.distribution.strategy import Strategy
 from accelbench.workloads.training.given import give
 
-ONLY_CPU = {"CUDA_VISIBLE_DEVICES": "-1", "JAX_PLATFORMS": "cpu"}
-"""Environment that hides GPUs and TPUs: frameworks would otherwise train on them in a CPU measurement."""
 QUIET = {"TF_CPP_MIN_LOG_LEVEL": "2", "TF_FORCE_GPU_ALLOW_GROWTH": "true"}
 """Environment for TensorFlow: no informational log messages, and GPU memory allocated on demand."""
 
@@ -30,13 +28,13 @@ def use_backend(point: Point) -> Strategy:
     """
     backend = str(point.backend)
     if find_spec(backend) is None:
-        hint = not_installed(backend, device_kind(point.device).packages())
+        hint = not_installed(backend, device_kind(point.device).framework_install(backend))
         raise Skip(f"{hint}, or choose another --backend")
     os.environ["KERAS_BACKEND"] = backend
     for variable, value in QUIET.items():
         os.environ.setdefault(variable, value)
     if point.device == "cpu":
-        os.environ.update(ONLY_CPU)
+        _hide_gpus()
         _divide_cpu(backend, int(point.params.get("devices", 1)))
     give(point)
     import keras
@@ -94,6 +92,13 @@ def _draw_weights_alike(seed: int) -> None:
     random_initializers.random = SimpleNamespace(**vars(random_initializers.random) | own)
 
 
+def _hide_gpus() -> None:
+    """Hide every vendor's GPUs from the frameworks, which would train on one in place of the CPU."""
+    os.environ["JAX_PLATFORMS"] = "cpu"
+    for backend in gpu_backends():
+        os.environ[backend.visible_devices] = "-1"
+
+
 def _divide_cpu(backend: str, devices: int) -> None:
     """Split the CPU into several logical devices that share its cores, to run multi-device strategies without GPUs.
 
@@ -125,7 +130,7 @@ def embedding(words: int, size: int, **options: Any) -> Any:
 
 
 def _require_strict_float32(backend: str) -> None:
-    """Disable TF32: on NVIDIA GPUs TensorFlow and JAX multiply with a 10-bit mantissa by default."""
+    """Disable TF32, in which TensorFlow and JAX multiply float32 by default on GPUs that have it."""
     if backend == "tensorflow":
         import tensorflow as tf
 
@@ -141,7 +146,11 @@ def _require_strict_float32(backend: str) -> None:
 
 
 def _default_device(backend: str) -> str:
-    """Return the framework's default device: cpu, gpu or tpu."""
+    """Return the framework's default device: cpu, gpu or tpu.
+
+    The names are the same for every vendor: PyTorch's `cuda` may be a GPU of AMD, and so may JAX's and TensorFlow's
+    `gpu`.
+    """
     if backend == "torch":
         import torch
 

@@ -104,6 +104,7 @@ def _memory(environment: Environment, told: FieldFormatter) -> Iterable[Labelled
 def _gpu(environment: Environment, place: int, told: FieldFormatter) -> Iterable[LabelledValue]:
     gpu, path = environment.gpus[place], f"gpus.{place}"
     yield told("model", f"{path}.name")
+    yield told("vendor", f"{path}.vendor")
     yield told("memory", f"{path}.memory_bytes")
     yield told("compute capability", f"{path}.compute_capability")
     yield told("multiprocessors", f"{path}.multiprocessors")

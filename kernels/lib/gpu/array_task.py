@@ -7,27 +7,26 @@ from typing import Any
 
 from accelbench.kernels.lib.array_problem import ArrayProblem, checked_task
 from accelbench.kernels.lib.gpu.arrays import array_length, poison, put
-from accelbench.kernels.lib.gpu.numba_cuda import cuda
 from accelbench.kernels.lib.random_array import RandomArray
 from accelbench.profiling.benchmark import Task
-from accelbench.profiling.machine.nvidia.cuda import cupy_stream, library, synchronize
+from accelbench.profiling.devices.cupy_device import cupy_library, cupy_stream, synchronize
 from accelbench.profiling.records.point import Point
 
 
 class DeviceMemory:
-    """Access to Numba's device arrays."""
+    """Access to CuPy arrays."""
 
     def write(self, array: Any, contents: Any) -> None:
         if isinstance(contents, RandomArray):
             put(contents, array)
         else:
-            array.copy_to_device(contents)
+            array.set(contents)
 
     def poison(self, array: Any) -> None:
         poison(array)
 
     def read(self, array: Any, begin: int, end: int) -> Any:
-        return array[begin:end].copy_to_host()
+        return array[begin:end].get()
 
 
 def array_task(
@@ -35,14 +34,14 @@ def array_task(
 ) -> Task:
     """Return the task of `bind(*arrays)`, on the problem's arrays and then `scratch` long arrays.
 
-    `bind` returns `run(stream)`, which enqueues the kernel on a CUDA stream and does not wait. Long arrays have the
-    length that `array_length` chooses. Skip if they need more than half of the free device memory.
+    The arrays are CuPy's. `bind` returns `run(stream)`, which enqueues the kernel on a stream and does not wait. Long
+    arrays have the length that `array_length` chooses. Skip if they need more than half of the free device memory.
     """
-    count = len(problem.long) + scratch
+    cupy, count = cupy_library(), len(problem.long) + scratch
     length = array_length(problem.dtype.itemsize, arrays=count, moved=problem.moved)
     rows = max(1, length // problem.width)
     operands = [*problem.operands, *problem.operands[:1] * scratch]
-    arrays = [cuda.device_array(operand.size(rows), operand.dtype) for operand in operands]
+    arrays = [cupy.empty(operand.size(rows), operand.dtype) for operand in operands]
     run = bind(*arrays)
 
     def run_to_end() -> None:
@@ -64,11 +63,9 @@ def array_task(
 
 def cupy_task(point: Point, problem: ArrayProblem, operation: Callable[..., object], *, scratch: int = 0) -> Task:
     """Return the task of `operation(cupy, *arrays)`, written in array operations: one kernel or more for each."""
-    cupy = library("cupy")
+    cupy = cupy_library()
 
-    def bind(*on_device: Any) -> Callable[[int], None]:
-        arrays = [cupy.asarray(array) for array in on_device]  # the same memory
-
+    def bind(*arrays: Any) -> Callable[[int], None]:
         def run(stream: int = 0) -> None:
             with cupy_stream(stream):
                 operation(cupy, *arrays)

@@ -6,10 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from accelbench.kernels.lib.gpu.device_code import DeviceKernel, NumbaKernel
-from accelbench.kernels.lib.gpu.numba_cuda import cuda, float32, float64, int32, void
 from accelbench.kernels.lib.random_array import RandomArray
-from accelbench.profiling.machine.nvidia.cuda import attribute, free_memory, require_device_memory
+from accelbench.profiling.devices.cupy_device import attribute, cupy_library, free_memory, require_device_memory
 
 ACCESS_BYTES = 16
 """Bytes of the widest access of a thread; the size of an array is a multiple of it."""
@@ -23,9 +21,6 @@ its whole memory (H100 80 GB: 24 ms, B200: 22 ms, V100 16 GB: 18 ms). So an exec
 MOST_BYTES = 7 << 30
 """Upper limit of the bytes that `MEMORY_SHARE` makes an execution move: 0.9 ms at 8 TB/s, and fewer than 2³¹ elements
 of 4 bytes, up to which CuPy sums with CUB."""
-THREADS = 256
-BLOCKS_PER_MULTIPROCESSOR = 8
-TYPES = {"float32": float32, "float64": float64, "int32": int32}
 
 
 def array_length(itemsize: int, *, arrays: int, moved: int) -> int:
@@ -40,38 +35,16 @@ def array_length(itemsize: int, *, arrays: int, moved: int) -> int:
 
 
 def put(contents: RandomArray, array: Any) -> None:
-    """Write random contents to every element of a Numba device array."""
-    a, b = (cuda.to_device(block.astype(array.dtype)) for block in (contents.a, contents.b))
-    blocks = BLOCKS_PER_MULTIPROCESSOR * attribute("MultiProcessorCount")
-    FILL[array.dtype.name][blocks, THREADS](array, a, b)
+    """Write random contents to every element of a CuPy array; each repetition of a block is one CuPy kernel."""
+    a, b = (cupy_library().asarray(block.astype(array.dtype)) for block in (contents.a, contents.b))
+    for begin in range(0, len(array), len(a)):
+        part = array[begin : begin + len(a)]
+        part[...] = a[: len(part)]
+    for begin in range(0, len(array), len(b)):
+        part = array[begin : begin + len(b)]
+        part *= b[: len(part)]
 
 
 def poison(array: Any) -> None:
     """Write a value that is no correct result to every element: NaN, or the largest integer of the type."""
-    if array.dtype.kind == "i":
-        array.copy_to_device(np.full(array.shape, np.iinfo(array.dtype).max, array.dtype))
-    else:
-        put(RandomArray(np.array([np.nan]), np.ones(1)), array)
-
-
-def define_fill() -> Any:
-    """Return the function `fill(array, a, b)`: array[i] = a[i mod P] · b[i mod Q], of blocks of P and Q numbers."""
-
-    def fill(array: Any, a: Any, b: Any) -> None:
-        step = cuda.gridsize(1)
-        i = cuda.grid(1)
-        while i < array.shape[0]:
-            array[i] = a[i % a.shape[0]] * b[i % b.shape[0]]
-            i += step
-
-    return fill
-
-
-FILL = {dtype: cuda.jit(define_fill()) for dtype in TYPES}
-
-
-def device_code() -> list[DeviceKernel]:
-    return [
-        NumbaKernel(f"stream fill {dtype}", kernel, void(TYPES[dtype][::1], TYPES[dtype][::1], TYPES[dtype][::1]))
-        for dtype, kernel in FILL.items()
-    ]
+    array.fill(np.iinfo(array.dtype).max if array.dtype.kind == "i" else np.nan)

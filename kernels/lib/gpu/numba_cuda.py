@@ -23,6 +23,7 @@ __all__ = [
     "float64",
     "int32",
     "int64",
+    "numba_array",
     "numba_stream",
     "simulated",
     "types",
@@ -40,6 +41,11 @@ simulated = bool(config.ENABLE_CUDASIM)
 def numba_stream(handle: int) -> Any:
     """Return the Numba stream of a CUDA stream handle, for a kernel's launch; 0 is the default stream."""
     return cuda.external_stream(handle) if handle else cuda.default_stream()
+
+
+def numba_array(array: Any) -> Any:
+    """Return a CuPy array as one of Numba's in the same memory; a launch would take microseconds for it each time."""
+    return array if simulated else cuda.as_cuda_array(array)
 
 
 def unrolled(step: Any, times: int) -> Any:

@@ -25,6 +25,8 @@ from accelbench.profiling.records.point import Point
 from accelbench.profiling.records.quality import Metric, Verification
 from accelbench.profiling.records.work import Work
 
+VENDORS = ("nvidia",)
+
 PITCH = 32
 """Words of a machine's row, and the most jobs: those not yet scheduled are the bits of a word."""
 HALF = uint32(16)

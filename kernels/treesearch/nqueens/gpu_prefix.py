@@ -23,8 +23,10 @@ from accelbench.kernels.treesearch.nqueens.device_counts import DeviceCounts, gp
 from accelbench.kernels.treesearch.nqueens.prefixes import enumerate_prefixes
 from accelbench.kernels.treesearch.nqueens.residency import ALL_SHARED
 from accelbench.profiling.benchmark import Task
-from accelbench.profiling.machine.nvidia.cuda import require_device_memory
+from accelbench.profiling.devices.cupy_device import require_device_memory
 from accelbench.profiling.records.point import Point
+
+VENDORS = ("nvidia",)
 
 THREADS = 64
 MIN_PREFIXES = 4 * 132 * 22 * THREADS

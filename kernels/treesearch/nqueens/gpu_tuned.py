@@ -54,9 +54,12 @@ from accelbench.kernels.treesearch.nqueens.shared_words import (
     store_frame,
 )
 from accelbench.profiling.benchmark import Task
-from accelbench.profiling.machine.nvidia.cuda import attribute, compute_capability, require_device_memory
+from accelbench.profiling.devices.cupy_device import require_device_memory
+from accelbench.profiling.machine.nvidia.cuda import attribute, compute_capability
 from accelbench.profiling.records.point import Point
 from accelbench.profiling.records.quality import Metric
+
+VENDORS = ("nvidia",)
 
 THREADS = 64
 """The threads of a block: few, so that little of a multiprocessor's shared memory is left over."""

@@ -35,6 +35,8 @@ from accelbench.profiling.records.point import Point
 from accelbench.profiling.records.quality import Metric, Verification
 from accelbench.profiling.records.work import Work
 
+VENDORS = ("nvidia",)
+
 WARP = 32
 ISSUED_PER_CLOCK = 4
 """Warp instructions that a multiprocessor issues per clock at most: one per scheduler."""

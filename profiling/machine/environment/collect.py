@@ -6,13 +6,12 @@ from pathlib import Path
 
 from accelbench.profiling import PROJECT
 from accelbench.profiling.machine.environment.cpu import collect_cpu
-from accelbench.profiling.machine.environment.gpu import collect_cuda, collect_gpus
+from accelbench.profiling.machine.environment.gpu import collect_visible_gpus
 from accelbench.profiling.machine.environment.limits import collect_limits
 from accelbench.profiling.machine.environment.memory import collect_memory
 from accelbench.profiling.machine.environment.software import collect_software
 from accelbench.profiling.machine.environment.system import collect_system
-from accelbench.profiling.machine.nvidia.libcuda import CudaError, Driver, NoDriver
-from accelbench.profiling.records.environment import Cuda, Environment, Gpu
+from accelbench.profiling.records.environment import Environment
 
 # The reasons why a fact can be missing; those whose absence is itself the answer (no quota, no container) are not here.
 WHY_UNKNOWN = {
@@ -37,7 +36,7 @@ def collect(root: Path = Path("/")) -> Environment:
 
     `root` is where `/proc`, `/sys` and `/etc` are looked for.
     """
-    gpus, cuda, unknown = _collect_nvidia()
+    gpus, cuda, unknown = collect_visible_gpus()
     environment = Environment(
         cpu=collect_cpu(root),
         memory=collect_memory(root),
@@ -48,18 +47,6 @@ def collect(root: Path = Path("/")) -> Environment:
         software=collect_software(),
     )
     return environment.model_copy(update={"unknown": _reasons(environment) | unknown})
-
-
-def _collect_nvidia() -> tuple[list[Gpu], Cuda | None, dict[str, str]]:
-    cuda = None
-    try:
-        driver = Driver()
-        cuda = collect_cuda(driver)
-        return collect_gpus(driver), cuda, {}
-    except NoDriver:
-        return [], None, {"gpus": "no NVIDIA driver library (libcuda.so.1) was found"}
-    except CudaError as error:
-        return [], cuda, {"gpus": str(error)}
 
 
 def _reasons(environment: Environment) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""Facts about the NVIDIA GPUs that a program started here would see, the first one first."""
+"""Facts about the GPUs that a program started here would see, the first one first."""
 
 from __future__ import annotations
 
@@ -7,12 +7,35 @@ from typing import Any
 
 import pynvml
 
+from accelbench.profiling.machine.environment import COLLECTORS, GpuFacts
 from accelbench.profiling.machine.environment.software import installed_version
-from accelbench.profiling.machine.nvidia.libcuda import CudaDevice, Driver
+from accelbench.profiling.machine.nvidia.libcuda import CudaDevice, CudaError, Driver, NoDriver
 from accelbench.profiling.machine.nvidia.nvml import open_card, read
 from accelbench.profiling.records.environment import Cuda, Gpu
 
 RUNTIMES = ("nvidia-cuda-runtime-cu12", "nvidia-cuda-runtime")
+
+
+def collect_nvidia() -> GpuFacts:
+    """Return the facts about NVIDIA's GPUs; no GPU, with the reason, where there is no driver or it refuses."""
+    cuda = None
+    try:
+        driver = Driver()
+        cuda = collect_cuda(driver)
+        return GpuFacts(collect_gpus(driver), cuda)
+    except NoDriver:
+        return GpuFacts([], None, {"gpus": "no NVIDIA driver library (libcuda.so.1) was found"})
+    except CudaError as error:
+        return GpuFacts([], cuda, {"gpus": str(error)})
+
+
+def collect_visible_gpus() -> GpuFacts:
+    """Return the facts about the GPUs of the first vendor that has any here, and where none has, the first one's."""
+    first = collect_nvidia()
+    if first.gpus:
+        return first
+    others = (collect() for vendor, collect in COLLECTORS.items() if vendor != "nvidia")
+    return next((facts for facts in others if facts.gpus), first)
 
 
 def collect_gpus(driver: Driver) -> list[Gpu]:
@@ -24,6 +47,7 @@ def _describe(index: int, device: CudaDevice, card: Any | None) -> Gpu:
     return Gpu(
         index=index,
         name=device.name,
+        vendor="nvidia",
         uuid_hash=hash_uuid(device.uuid),
         memory_bytes=device.memory_bytes,
         compute_capability=device.compute_capability,

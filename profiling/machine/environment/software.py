@@ -8,10 +8,12 @@ import re
 import subprocess
 import tomllib
 from importlib.metadata import PackageNotFoundError, version
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 from accelbench.profiling import PROJECT
+from accelbench.profiling.machine.environment import PACKAGES
 from accelbench.profiling.machine.environment.settings import SETTINGS, THREADS, collect_variables
 from accelbench.profiling.records.environment import Software
 
@@ -44,7 +46,7 @@ def collect_software() -> Software:
 
 def collect_libraries() -> dict[str, str]:
     """Return the installed versions of the libraries that do the work, from their metadata."""
-    return {name: found for name in LIBRARIES if (found := installed_version(name))}
+    return {name: found for name in (*LIBRARIES, *chain(*PACKAGES.values())) if (found := installed_version(name))}
 
 
 def installed_version(distribution: str) -> str | None:

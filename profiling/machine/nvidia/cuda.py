@@ -1,16 +1,13 @@
-"""The CUDA device as GPU benchmarks ask for it: its size, its streams, whether it can do what they need."""
+"""The CUDA device: its size, its free memory, and whether it has what a kernel needs."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from functools import lru_cache
 from importlib import import_module
 from types import ModuleType
 from typing import Any
 
 from accelbench.profiling.benchmark import Skip
 from accelbench.profiling.machine.packages import install_extra
-from accelbench.profiling.text import format_bytes
 
 DISTRIBUTIONS = {
     "cupy": "CuPy",
@@ -65,16 +62,6 @@ def free_memory() -> int:
     return int(free)
 
 
-def require_device_memory(needed: int) -> None:
-    """Skip unless that many bytes fit into half of the free device memory."""
-    free = free_memory()
-    if needed > free // 2:
-        raise Skip(
-            f"needs {format_bytes(needed)} of device memory; half of the free {format_bytes(free)} "
-            f"is {format_bytes(free / 2)}"
-        )
-
-
 def compute_capability() -> tuple[int, int]:
     """Return the compute capability of the current device, (9, 0) for Hopper."""
     return attribute("ComputeCapabilityMajor"), attribute("ComputeCapabilityMinor")
@@ -87,22 +74,3 @@ def require_compute_capability(needed: tuple[int, int], what: str) -> None:
         raise Skip(
             f"{what} needs compute capability {needed[0]}.{needed[1]}, and this device has {found[0]}.{found[1]}"
         )
-
-
-@dataclass(frozen=True)
-class _Stream:
-    """A stream that someone else made and destroys, by CUDA's protocol for handing streams on."""
-
-    handle: int
-
-    def __cuda_stream__(self) -> tuple[int, int]:
-        """Return the protocol's version and the stream's address."""
-        return 0, self.handle
-
-
-@lru_cache(maxsize=8)
-def cupy_stream(handle: int) -> Any:
-    """Return a CUDA stream handle as a CuPy stream, to be entered with `with`; 0 is the default stream."""
-    streams = library("cupy").cuda.Stream
-    # The default stream is that of whichever device is current; any other belongs to the device it is first used on.
-    return streams.from_external(_Stream(handle)) if handle else streams.null

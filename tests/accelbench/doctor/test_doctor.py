@@ -160,7 +160,7 @@ def test_a_machine_with_a_gpu_is_described() -> None:
         "from accelbench.profiling.machine.environment.collect import collect; print(collect().model_dump_json())"
     )
     lines = dict(describe(Environment.model_validate_json(text)))
-    assert lines["GPU"] == "0: Stub GPU 0, 80 GiB, compute capability 9.0"
+    assert lines["GPU"] == "0: Stub GPU 0, 80 GiB, vendor nvidia, compute capability 9.0"
     assert lines["CUDA"] == "driver 580.95.05, serves CUDA 12.8"
 
 

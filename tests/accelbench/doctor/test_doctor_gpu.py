@@ -11,6 +11,7 @@ import pytest
 
 from accelbench.doctor.check import Check
 from accelbench.doctor.gpu import Trial, check_toolkit, gpu_trials, run_trial, run_trials, settle, try_gpu
+from accelbench.profiling.devices import gpu_backend
 from tests.fixtures.stub_driver import run_with_driver
 
 
@@ -109,7 +110,7 @@ def test_a_gpu_on_which_a_needed_library_fails_cannot_be_used(broken: str) -> No
 
 
 def test_what_measuring_needs_is_tried() -> None:
-    assert {trial.name for trial in gpu_trials("gpu") if trial.needed} == {"Numba", "CuPy", "NVBench"}
+    assert {trial.name for trial in gpu_trials(gpu_backend()) if trial.needed} == {"Numba", "CuPy", "NVBench"}
 
 
 def test_without_a_gpu_nothing_is_tried_and_the_table_does_not_grow(tmp_path: Path, no_driver: None) -> None:
@@ -145,7 +146,8 @@ def test_the_trial_of_numba_names_libnvvm_where_it_is_missing() -> None:
 
 REAL = """
 from accelbench.doctor.gpu import gpu_trials, run_trial
-for trial in gpu_trials("gpu13"):
+from accelbench.profiling.devices import gpu_backend
+for trial in gpu_trials(gpu_backend()):
     if trial.name in ("Numba", "CuPy", "NVBench", "PyTorch"):
         check = run_trial(trial)
         print(trial.name, check.status, check.found, sep="|")

@@ -19,6 +19,7 @@ from accelbench.kernels.lib.gpu import arrays
 from accelbench.kernels.lib.gpu.numba_cuda import cuda, simulated
 from accelbench.profiling.benchmark import Task
 from accelbench.profiling.records.point import Point
+from tests.kernels import host_cupy
 
 assert simulated, "run with NUMBA_ENABLE_CUDASIM=1"
 
@@ -69,6 +70,7 @@ def prepared(monkeypatch: pytest.MonkeyPatch) -> Prepare:
     stand_ins: dict[str, Any] = {
         "attribute": ATTRIBUTES.__getitem__,
         "compute_capability": lambda: (9, 0),
+        "cupy_library": lambda: host_cupy.cupy,
         "free_memory": lambda: 1 << 30,
         "numba_stream": lambda handle: cuda.default_stream(),
         "registers_per_thread": lambda kernel, signature: 32,
@@ -102,4 +104,3 @@ def small_arrays(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(arrays, "MOST_BYTES", 0)
     monkeypatch.setattr(random_array, "PERIODS", (67, 71))
     monkeypatch.setattr(random_array, "PART", 100)
-    monkeypatch.setattr(arrays, "THREADS", 32)

@@ -78,8 +78,8 @@ def streams(monkeypatch: pytest.MonkeyPatch) -> list[CapturingStream]:
         made.append(CapturingStream(non_blocking))
         return made[-1]
 
-    cupy = SimpleNamespace(cuda=SimpleNamespace(Stream=make))
-    monkeypatch.setattr(counting, "library", {"cupy": cupy}.__getitem__)
+    cupy = SimpleNamespace(cuda=SimpleNamespace(Stream=make, runtime=SimpleNamespace(is_hip=False)))
+    monkeypatch.setattr(counting, "cupy_library", lambda: cupy)
     return made
 
 

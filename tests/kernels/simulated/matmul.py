@@ -138,7 +138,7 @@ def test_parts_are_added_up_to_the_same_bits_each_time(dtype: str, groups: int, 
 )  # fmt: skip
 @pytest.mark.parametrize("dtype", REAL)
 def test_a_prepared_point_of_any_shape_verifies(monkeypatch: Any, prepared: Any, dtype: str, params: Any) -> None:
-    monkeypatch.setattr(gpu_task, "library", lambda name: cupy)
+    monkeypatch.setattr(gpu_task, "cupy_library", lambda: cupy)
     monkeypatch.setattr(cuda, "as_cuda_array", lambda array: array.view(np.ndarray), raising=False)
     monkeypatch.setitem(gpu_numba.TILED, dtype, (replace(TILED[dtype], fewest=1),) * 2)
     task = prepared("matmul.gpu_numba", dtype=dtype, **params)

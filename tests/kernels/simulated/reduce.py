@@ -70,10 +70,10 @@ def test_a_prepared_point_verifies_itself(prepared: Callable[..., Task], dtype: 
 def test_every_element_that_is_left_out_or_added_twice_shows(dtype: str, place: int, fault: str) -> None:
     def bind(x: Any, out: Any) -> Callable[[int], None]:
         def run(stream: int) -> None:
-            numbers = x.copy_to_host()
+            numbers = x.get()
             wrong = {"left out": -numbers[place], "twice": numbers[place]}.get(fault)
             if wrong is not None:
-                out.copy_to_device(np.array([numbers.sum(dtype=np.float64) + wrong], out.dtype))
+                out.set(np.array([numbers.sum(dtype=np.float64) + wrong], out.dtype))
 
         return run
 

@@ -120,7 +120,7 @@ def test_a_library_that_does_not_load_is_not_called_absent(tmp_path: Path, monke
 FIND = """
 from pathlib import Path
 from accelbench.profiling.devices import DeviceMissing, find_device, nvidia
-nvidia.LIBRARIES = {"cupy": ("%s",)}
+nvidia.Nvidia.libraries = {"cupy": ("%s",)}
 try:
     print(find_device("%s", Path("%s")))
 except DeviceMissing as missing:

@@ -76,6 +76,7 @@ def _copy(to: int, source: int, size: int, kind: int, stream: int) -> None:
 
 
 runtime = SimpleNamespace(
+    is_hip=False,
     memcpyAsync=_copy,
     memcpyHostToDevice=1,
     memcpyDeviceToHost=2,

@@ -1,4 +1,4 @@
-"""What GPU benchmarks ask of CuPy, on a stand-in that has the face of CuPy 14 and no device."""
+"""CuPy streams of `cupy_device`, on a stand-in with the interface of CuPy 14 and no device."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from accelbench.profiling.machine.nvidia import cuda
+from accelbench.profiling.devices import cupy_device
 
 
 class Stream:
@@ -37,18 +37,18 @@ def cupy(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
     module = ModuleType("cupy")
     monkeypatch.setattr(module, "cuda", face, raising=False)
     monkeypatch.setitem(sys.modules, "cupy", module)
-    cuda.cupy_stream.cache_clear()
+    cupy_device.cupy_stream.cache_clear()
     return face
 
 
 @pytest.mark.filterwarnings("error")
 def test_a_stream_is_handed_to_cupy_by_cudas_protocol_and_remains_its_makers(cupy: SimpleNamespace) -> None:
-    stream = cuda.cupy_stream(0x7F00)
+    stream = cupy_device.cupy_stream(0x7F00)
     assert stream.ptr == 0x7F00
     assert stream.owner is not None, "CuPy destroys a stream without an owner"
-    assert cuda.cupy_stream(0x7F00) is stream
+    assert cupy_device.cupy_stream(0x7F00) is stream
 
 
 @pytest.mark.filterwarnings("error")
 def test_the_default_stream_is_cupys_own_which_belongs_to_no_device(cupy: SimpleNamespace) -> None:
-    assert cuda.cupy_stream(0) is cupy.Stream.null
+    assert cupy_device.cupy_stream(0) is cupy.Stream.null
