@@ -357,7 +357,7 @@ OF_BEFORE = """
 import profiling.records.point as points
 from profiling.benchmark import Task, axis, benchmark as declare
 from profiling.records.point import Point
-from accelbench.execution.plan import discover
+from accelbench.run.plan import discover
 
 def later():
     from kernels.threads import compiled
@@ -382,7 +382,7 @@ def test_imports_of_before_0_2_0_become_those_of_the_public_names_where_there_ar
         ("from profiling.benchmark import benchmark", "from accelbench import benchmark"),
         ("from kernels.threads import compiled", "from accelbench.kernels.threads import compiled"),
         ("from workloads.training.declare import training", "from accelbench import training"),
-        ("from accelbench.execution.plan import discover", "from accelbench.execution.plan import discover"),
+        ("from accelbench.run.plan import discover", "from accelbench.execution.plan import discover"),
     ],
 )
 def test_an_own_file_with_the_imports_of_before_0_2_0_is_one_line(

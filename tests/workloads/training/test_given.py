@@ -7,6 +7,7 @@ import os
 import psutil
 import pytest
 
+from accelbench.profiling.machine.nvidia import cuda
 from accelbench.profiling.records.point import Point
 from accelbench.workloads.training import given
 
@@ -42,8 +43,8 @@ def test_half_of_the_hosts_free_memory_is_allocated_and_resident(monkeypatch: py
 
 def test_half_of_the_gpus_free_memory_is_allocated(monkeypatch: pytest.MonkeyPatch) -> None:
     asked = []
-    monkeypatch.setattr(given, "free_memory", lambda: 1000)
-    monkeypatch.setattr(given, "call", lambda *arguments: asked.append(arguments))
+    monkeypatch.setattr(cuda, "free_memory", lambda: 1000)
+    monkeypatch.setattr(cuda, "call", lambda *arguments: asked.append(arguments))
     given.give(point(held="gpu-memory"))
     assert asked == [("cudaMalloc", 500)]
 
