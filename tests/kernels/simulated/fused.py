@@ -19,6 +19,7 @@ from accelbench.kernels.optimizer_step import reference as optimizer_reference
 from accelbench.kernels.softmax_xent import gpu_numba as softmax_xent
 from accelbench.kernels.softmax_xent import reference as softmax_reference
 from accelbench.profiling.benchmark import Task
+from tests.kernels import host_cupy
 
 POINTS: list[tuple[str, dict[str, int]]] = [("norm", {"width": 517}), ("softmax_xent", {"vocabulary": 1031})]
 POINTS += [("optimizer_step", {})]
@@ -103,8 +104,10 @@ def test_the_array_operations_of_cupy_give_the_same_answers_by_numpy(
     prepared: Callable[..., Task], name: str, params: dict[str, int | str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from contextlib import nullcontext
+    from types import SimpleNamespace
 
-    monkeypatch.setattr(array_task, "cupy_library", lambda: np)
+    on_host = SimpleNamespace(**{**vars(np), **vars(host_cupy.cupy)})
+    monkeypatch.setattr(array_task, "cupy_library", lambda: on_host)
     monkeypatch.setattr(array_task, "cupy_stream", lambda handle: nullcontext())
     outcome = prepared(f"{name}.gpu_cupy", **params).verify()
     assert outcome.passed, outcome
