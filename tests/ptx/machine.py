@@ -216,7 +216,7 @@ def _three(extents: int | Sequence[int]) -> Any:
 
 
 def tensor_map(buffer: Buffer, box: Sequence[int], swizzle: int = 0) -> bytes:
-    """Return the descriptor of a C-contiguous array for bulk copies of boxes (extents from the last axis to the first).
+    """Return the descriptor of a C-contiguous array for bulk copies of boxes, extents from the last axis to the first.
 
     Its 128 bytes are in the interpreter's own encoding, not the driver's.
     """

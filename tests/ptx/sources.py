@@ -8,6 +8,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from accelbench import kernels
 from accelbench.kernels import compilation
 from accelbench.kernels.device_code import CudaKernel, DeviceKernel, NumbaKernel
 
@@ -74,3 +75,12 @@ def _listed() -> tuple[DeviceKernel, ...]:
 def entry_of(kernel: DeviceKernel) -> str | None:
     """Return the name by which a module's kernel is launched; None for the only one."""
     return kernel.entry if isinstance(kernel, CudaKernel) else None
+
+
+@cache
+def module_of(name: str) -> Any:
+    """Return the module whose `device_code` lists the kernel of that exact name; KeyError if none does."""
+    for module in compilation._gpu_modules(kernels):
+        if any(kernel.name == name for kernel in module.device_code()):
+            return module
+    raise KeyError(name)

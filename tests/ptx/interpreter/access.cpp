@@ -24,15 +24,16 @@ void Machine::observe(Cell& cell, Access kind, bool strong, u32 thread, const Th
     auto conflict = [&](const Event& other, bool both_strong) {
         if (both_strong || happened_before(other, thread, state)) return false;
         // Lanes that store one value to one place agree, in whatever order they are.
-        return !(same_value && other.thread / stride == thread / stride &&
-                 other.thread % stride / LANES == thread % stride / LANES);
+        return !(same_value && warp_of(other.thread) == warp_of(thread));
     };
     auto report = [&](const Event& other, const char* what) {
         const u32 index = other.thread % stride;
         fail("race", print("byte %llu of %s, which %s of block %u %s without synchronisation",
                            static_cast<unsigned long long>(byte),
                            array ? print("array %u", array).c_str() : "shared memory",
-                           index == threads ? "the copy engine" : print("thread %u", index).c_str(),
+                           index < threads    ? print("thread %u", index).c_str()
+                           : index == threads ? "the copy engine"
+                                              : print("a wgmma of warp %u", index - threads - 1).c_str(),
                            other.thread / stride, what));
     };
     if (conflict(cell.write, strong && cell.strong_write)) report(cell.write, "wrote");
@@ -41,7 +42,7 @@ void Machine::observe(Cell& cell, Access kind, bool strong, u32 thread, const Th
         bool first = true;
         for (Event& other : cell.reads) {
             first &= !other.clock;
-            const bool same_warp = other.clock && other.thread / LANES == thread / LANES && thread % stride != threads;
+            const bool same_warp = other.clock && warp_of(other.thread) == warp_of(thread);
             if (!slot && (same_warp || happened_before(other, thread, state))) slot = &other;
         }
         if (!slot) slot = &cell.reads[random() % 4];

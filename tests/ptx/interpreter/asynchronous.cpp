@@ -177,7 +177,7 @@ u8* Machine::read_asynchronously(Block& block, u32 address, int bytes, u32 threa
     for (u32 at = address / kernel.least_granule; at <= (address + bytes - 1) / kernel.least_granule; ++at) {
         const Event& write = block.cells[at].write;
         const u32 index = write.thread % stride;
-        if (!write.clock || index == threads || write.thread / stride != block.number) continue;
+        if (!write.clock || index >= threads || write.thread / stride != block.number) continue;
         if (write.clock > block.threads[index].proxy_clock)
             fail("proxy", print("byte %u of shared memory was written by thread %u without a fence.proxy.async",
                                 at * kernel.least_granule, index));

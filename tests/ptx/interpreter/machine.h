@@ -48,6 +48,7 @@ struct PendingWgmma {
     const Instruction* instruction;
     u64 a, b;
     bool accumulate;
+    Clock known;  // by the warp when it issued the instruction
 };
 
 struct Warp {
@@ -63,7 +64,7 @@ struct Warp {
     std::vector<PendingWgmma> open_wgmma;
     std::deque<std::vector<PendingWgmma>> wgmma_groups;
     std::vector<u8> in_flight;  // by register, the number of unfinished wgmma that write it
-    u32 in_flight_count = 0;
+    u32 in_flight_count = 0, wgmma_clock = 0;
     std::vector<u8> unfenced;   // registers written since the last wgmma.fence; empty in a kernel without wgmma
 };
 
@@ -138,7 +139,9 @@ private:
     std::vector<u8> parameters;
     std::mt19937_64 random;
     u64 steps = 0, lane_steps = 0, generation;
-    u32 threads, stride, total, started = 0;
+    u32 threads;
+    u32 stride;  // of the numbers of a block's actors: its threads, the copy engine, and the wgmma of each warp
+    u32 total, started = 0;
     u64 shared_bytes, local_bytes;
     std::vector<std::unique_ptr<Block>> blocks;
     std::map<u32, std::unique_ptr<Cluster>> clusters;
@@ -186,6 +189,7 @@ private:
     u8* access_shared(Block&, u32 offset, int bytes, Access, bool strong, u32 thread, const ThreadState&);
     u8* access_global(u64 address, int bytes, Access, bool strong, u32 thread, const ThreadState&);
     void observe(Cell&, Access, bool strong, u32 thread, const ThreadState&, bool same_value, unsigned array, u64 byte);
+    u32 warp_of(u32 thread) const { return thread / stride * stride + thread % stride / LANES; }
     bool happened_before(const Event&, u32 thread, const ThreadState&) const;
     Block& shared_owner(Block&, u32 address, u32& offset);
     ThreadState& state_of(Warp& w, int l) { return w.block->threads[w.index * LANES + l]; }

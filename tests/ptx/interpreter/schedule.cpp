@@ -20,7 +20,7 @@ Machine::Machine(Memory& memory, const Kernel& kernel, const Launch& launch, con
     if (number % kernel.cluster) invalid(print("the blocks are not clusters of %d", kernel.cluster));
     if (kernel.shared_bytes > 48 * 1024) invalid("more than 48 KiB of static shared memory");
     threads = static_cast<u32>(size);
-    stride = threads + 1;  // the last is the copy engine
+    stride = threads + 1 + (threads + LANES - 1) / LANES;
     total = static_cast<u32>(number);
     u64 end = kernel.shared_bytes;
     if (kernel.dynamic_row >= 0) end = kernel.constants[kernel.dynamic_row][0];

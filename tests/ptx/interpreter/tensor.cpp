@@ -123,13 +123,27 @@ void Machine::issue_wgmma(Warp& w, const Instruction& i) {
         ++w.in_flight[sum.row];
         ++w.in_flight_count;
     }
-    w.open_wgmma.push_back({&i, a, b, accumulate != 0});
+    w.open_wgmma.push_back({&i, a, b, accumulate != 0, launch.races ? snapshot(*w.block, w.index * LANES) : nullptr});
 }
 
 void Machine::finish_wgmma(Warp& w, size_t left) {
+    if (w.wgmma_groups.size() <= left) return;
     while (w.wgmma_groups.size() > left) {
         for (const PendingWgmma& pending : w.wgmma_groups.front()) run_wgmma(w, pending);
         w.wgmma_groups.pop_front();
+    }
+    if (!launch.races) return;
+    // What the finished instructions read happened before whatever any of the lanes does next.
+    auto finished = std::make_shared<Knowledge>();
+    finished->clocks(w.block->number, stride)[threads + 1 + w.index] = w.wgmma_clock;
+    Clock before, after;
+    for (int l = 0; l < LANES; ++l) {
+        ThreadState& state = state_of(w, l);
+        if (!after || state.known != before) {
+            before = state.known;
+            after = join(before, finished);
+        }
+        state.known = after;
     }
 }
 
@@ -138,14 +152,17 @@ void Machine::run_wgmma(Warp& w, const PendingWgmma& pending) {
     const Instruction* waiting = current;
     current = &i;
     lane = 0;
-    const u32 thread = thread_of(w, 0), first_row = w.index % 4 * 16;
+    const u32 first_row = w.index % 4 * 16, actor = w.block->number * stride + threads + 1 + w.index;
+    ThreadState state;
+    state.known = pending.known;
+    state.clock = ++w.wgmma_clock;
     // A matrix descriptor: addresses in units of 16 bytes, and how the memory is swizzled.
     auto read_eight = [&](u64 descriptor, u32 offset, double* values, size_t step) {
         if (descriptor >> 62 != 1 || (descriptor >> 49 & 7))
             fail("unsupported", "a matrix descriptor without the 128-byte swizzle");
         u32 address = static_cast<u32>((descriptor & 0x3fff) << 4) + offset;
         address ^= (address >> 7 & 7) << 4;
-        const u8* data = read_asynchronously(*w.block, address, 16, thread, state_of(w, 0));
+        const u8* data = read_asynchronously(*w.block, address, 16, actor, state);
         for (int k = 0; k < 8; ++k) {
             u16 bits;
             memcpy(&bits, data + 2 * k, 2);
