@@ -48,7 +48,8 @@ def compile_cuda(source: str, options: tuple[str, ...] = (), architecture: str =
 
     _, program = nvrtc.nvrtcCreateProgram(source.encode(), b"kernel.cu", 0, [], [])
     own = [option for option in options if "gpu-architecture" not in option]
-    flags = [option.encode() for option in (f"--gpu-architecture={architecture}", *own)]
+    target = architecture.replace("sm_", "compute_")  # without machine code
+    flags = [option.encode() for option in (f"--gpu-architecture={target}", *own)]
     (outcome,) = nvrtc.nvrtcCompileProgram(program, len(flags), flags)
     if outcome != nvrtc.nvrtcResult.NVRTC_SUCCESS:
         log = b" " * nvrtc.nvrtcGetProgramLogSize(program)[1]

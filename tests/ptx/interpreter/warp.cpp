@@ -10,11 +10,14 @@ bool Machine::converge(Warp& w, u32& run, const Operand& operand) {
     while (left) {
         lane = __builtin_ctz(left);
         const u32 mask = static_cast<u32>(read(w, operand, lane));
-        if (!(mask >> lane & 1)) fail("convergence", "the lane is not in its own member mask");
         u32 here = 0;
         for (u32 others = left; others; others &= others - 1) {
             const int l = __builtin_ctz(others);
             if (static_cast<u32>(read(w, operand, l)) == mask) here |= 1u << l;
+        }
+        if (here & ~mask) {
+            lane = __builtin_ctz(here & ~mask);
+            fail("convergence", "the lane is not in its own member mask");
         }
         if (!(mask & w.alive & ~here)) {
             run = here;
