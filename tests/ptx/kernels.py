@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from accelbench.kernels.device_code import CudaKernel, DeviceKernel
-from tests.ptx.machine import Buffer, Counts, Device
+from tests.ptx.machine import MAX_INSTRUCTIONS, Buffer, Counts, Device
 from tests.ptx.sources import HOPPER, Capability, entry_of, find_kernels, ptx_of
 
 
@@ -21,6 +22,11 @@ class Bench:
     seed: int = 1
     resident: int = 4
     races: bool = True
+    limit: int = MAX_INSTRUCTIONS
+    edit: Callable[[str, str], str] = lambda name, text: text
+    """Returns the text to execute instead of that of the kernel of that name."""
+    executed: dict[str, set[int]] = field(default_factory=dict)
+    """The lines of each kernel's text that have been executed."""
     device: Device = field(default_factory=Device)
 
     def run(self, kernel: DeviceKernel | str, grid: Any, block: Any, *arguments: Any) -> Counts:
@@ -31,7 +37,7 @@ class Bench:
         passed = [
             argument.as_numba() if isinstance(argument, Buffer) and not is_cuda else argument for argument in arguments
         ]
-        return module.launch(
+        counts = module.launch(
             grid,
             block,
             *passed,
@@ -40,10 +46,13 @@ class Bench:
             seed=self.seed,
             resident=self.resident,
             races=self.races,
+            limit=self.limit,
         )
+        self.executed.setdefault(found.name, set()).update(counts.lines)
+        return counts
 
     def text(self, kernel: DeviceKernel) -> str:
-        return ptx_of(kernel, self.capability)
+        return self.edit(kernel.name, ptx_of(kernel, self.capability))
 
     def given(self, array: Any) -> Buffer:
         return self.device.read_only(np.asarray(array))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -50,6 +51,8 @@ class Counts(NamedTuple):
 
     warp_instructions: int
     lane_instructions: int
+    lines: dict[int, int]
+    """How often warps executed the instructions on each line of the PTX text."""
 
 
 @cache
@@ -67,7 +70,7 @@ def _library() -> Any:
         "ptx_kernels": (text, (pointer,)),
         "ptx_histogram": (text, (pointer,)),
         "ptx_launch": (ctypes.c_int, (pointer, pointer, text, pointer, pointer, number, pointer)),
-        "ptx_encode": (number, (ctypes.c_int, ctypes.c_double, ctypes.c_int)),
+        "ptx_executed": (text, ()),
     }
     for name, (result, arguments) in signatures.items():
         function = getattr(library, name)
@@ -190,7 +193,11 @@ class Module:
                 ctypes.byref(counts),
             )
         )  # fmt: skip
-        return Counts(counts.warp_instructions, counts.lane_instructions)
+        lines: Counter[int] = Counter()
+        for entry_line in _library().ptx_executed().decode().splitlines():
+            line, times = entry_line.split()
+            lines[int(line)] += int(times)
+        return Counts(counts.warp_instructions, counts.lane_instructions, dict(lines))
 
     def _pack(self, entry: str, arguments: Sequence[Any]) -> bytes:
         values: list[bytes] = []

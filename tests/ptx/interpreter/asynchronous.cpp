@@ -117,7 +117,12 @@ bool Machine::execute_asynchronous(Warp& w, const Instruction& i, Group& group, 
                 complete_phase(barrier);
                 break;
             }
-            case Op::BulkCommit: ++store_groups[{block.number, index}]; break;
+            case Op::BulkCommit: {
+                Stores& issued = stores[{block.number, index}];
+                ++issued.committed;
+                issued.open = false;
+                break;
+            }
             case Op::BulkWait: finish_stores(block, index, read(w, operands.at(0), lane)); break;
             case Op::Mapa: {
                 const u64 rank = read(w, operands.at(2), lane);
@@ -239,7 +244,9 @@ void Machine::issue_bulk(Warp& w, const Instruction& i, u32 run) {
         if (store) {
             copy.block = &issuer;
             copy.owner = index;
-            copy.group = store_groups[{issuer.number, index}];
+            Stores& issued = stores[{issuer.number, index}];
+            issued.open = true;
+            copy.group = issued.committed;
             read_asynchronously(issuer, copy.shared, static_cast<int>(bytes), thread_of(w, lane), state_of(w, lane));
             bulk_copies.push_back(copy);
             continue;
@@ -304,12 +311,13 @@ void Machine::run_bulk(size_t index) {
 }
 
 void Machine::finish_stores(Block& block, u32 thread, size_t left) {
-    const u64 committed = store_groups[{block.number, thread}];
+    Stores& issued = stores[{block.number, thread}];
+    issued.waited = std::max(issued.waited, issued.committed - std::min<u64>(left, issued.committed));
     Warp* waiting = warp;
     const int waiting_lane = lane;
     for (size_t k = 0; k < bulk_copies.size();) {
         const BulkCopy& copy = bulk_copies[k];
-        if (!copy.store || copy.block != &block || copy.owner != thread || copy.group + left >= committed) ++k;
+        if (!copy.store || copy.block != &block || copy.owner != thread || copy.group >= issued.waited) ++k;
         else run_bulk(k);
     }
     warp = waiting;

@@ -11,7 +11,7 @@ struct Device {
 };
 
 Error last_error("");
-std::string last_text;
+std::string last_text, last_executed;
 
 template <class Result, class Call> Result guarded(Result failed, Call call) {
     try {
@@ -63,7 +63,7 @@ Module* ptx_load(Device* device, const char* text) {
     });
 }
 
-// Lines "name: offset bytes, …; cluster; shared bytes" of the kernels.
+// Lines "name: offset bytes, offset bytes," of the kernels' parameters.
 const char* ptx_kernels(const Module* module) {
     std::string text;
     for (const auto& [name, kernel] : module->kernels) {
@@ -88,15 +88,17 @@ int ptx_launch(Device* device, const Module* module, const char* name, const Lau
         if (bytes != kernel.parameter_bytes)
             throw Error(print("%llu bytes of parameters; the kernel has %llu", static_cast<unsigned long long>(bytes),
                               static_cast<unsigned long long>(kernel.parameter_bytes)), "launch");
-        *counts = Machine(device->memory, kernel, *launch, parameters).run();
+        Machine machine(device->memory, kernel, *launch, parameters);
+        *counts = machine.run();
+        last_executed.clear();
+        for (size_t i = 0; i < kernel.code.size(); ++i)
+            if (machine.executed[i])
+                last_executed += print("%d %llu\n", kernel.code[i].line, static_cast<unsigned long long>(machine.executed[i]));
         return 1;
     });
 }
 
-// Formats and operations for tests: see numbers.h.
-u64 ptx_encode(int type, double value, int rounding) {
-    static const Type types[] = {Type::F16, Type::BF16, Type::TF32, Type::F32};
-    return encode_float(types[type], value, static_cast<Rounding>(rounding));
-}
+// Lines "line count" of the instructions that the last launch executed.
+const char* ptx_executed() { return last_executed.c_str(); }
 
 }  // extern "C"

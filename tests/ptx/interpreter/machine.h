@@ -131,6 +131,7 @@ class Machine {
 public:
     Machine(Memory&, const Kernel&, const Launch&, const u8* parameters);
     Counts run();
+    std::vector<u64> executed;  // by instruction, how often a warp executed it
 
 private:
     Memory& memory;
@@ -146,7 +147,11 @@ private:
     std::vector<std::unique_ptr<Block>> blocks;
     std::map<u32, std::unique_ptr<Cluster>> clusters;
     std::vector<BulkCopy> bulk_copies;
-    std::map<std::pair<u32, u32>, u64> store_groups;  // by block and thread, the number of committed groups
+    struct Stores {
+        u64 committed = 0, waited = 0;  // groups
+        bool open = false;              // whether some are not committed
+    };
+    std::map<std::pair<u32, u32>, Stores> stores;  // bulk stores by block and thread
     std::unordered_map<u64, Clock> published;  // by strong accesses, at addresses of global memory
     // The instruction that is executed, for reports.
     Warp* warp = nullptr;

@@ -27,6 +27,7 @@ Machine::Machine(Memory& memory, const Kernel& kernel, const Launch& launch, con
     shared_bytes = end + launch.dynamic_bytes;
     if (shared_bytes > 227 * 1024) invalid(print("%llu bytes of shared memory; a block has at most 227 KiB", static_cast<unsigned long long>(shared_bytes)));
     local_bytes = kernel.local_bytes;
+    executed.assign(kernel.code.size(), 0);
 }
 
 void Machine::fail(const char* kind, const std::string& what) {
@@ -177,7 +178,6 @@ void Machine::retire(Cluster& cluster) {
         if (block->alive) return;
     for (size_t k = 0; k < bulk_copies.size();) {
         if (bulk_copies[k].block->cluster != &cluster) ++k;
-        else if (bulk_copies[k].store) run_bulk(k);
         else throw Error("a block ended before a copy into its shared memory", "in-flight", bulk_copies[k].instruction->line,
                          static_cast<int>(bulk_copies[k].block->number));
     }
@@ -270,7 +270,7 @@ bool Machine::execute(Warp& w, size_t group) {
     }
     lane = __builtin_ctz(run);
     if (i.has(ALIGNED) && run != w.alive) return false;  // until the other lanes come
-    u32 executed = run;
+    u32 active = run;
     try {
         if (i.op <= Op::Isspacep) {
             execute_scalar(w, i, run);
@@ -290,8 +290,8 @@ bool Machine::execute(Warp& w, size_t group) {
                 default: arrive_at_barrier(w, i, group, run);
             }
         } else if (i.op <= Op::Elect) {
-            if (!execute_warp(w, i, executed)) return false;
-            advance(w, group, run & ~executed);
+            if (!execute_warp(w, i, active)) return false;
+            advance(w, group, run & ~active);
         } else if (i.op <= Op::Setmaxnreg) {
             execute_tensor(w, i);
             advance(w, group);
@@ -306,7 +306,8 @@ bool Machine::execute(Warp& w, size_t group) {
         fail("syntax", "operands are missing");
     }
     ++steps;
-    lane_steps += __builtin_popcount(executed);
+    ++executed[&i - kernel.code.data()];
+    lane_steps += __builtin_popcount(active);
     return true;
 }
 
@@ -332,6 +333,9 @@ void Machine::end(Warp& w, size_t group, u32 lanes) {
     for (u32 left = lanes; left; left &= left - 1) {
         lane = __builtin_ctz(left);
         finish_copies(w, lane, 0);
+        auto issued = stores.find({block.number, w.index * LANES + lane});
+        if (issued != stores.end() && (issued->second.open || issued->second.waited < issued->second.committed))
+            fail("in-flight", "the thread ends before its bulk stores have read shared memory");
         if (block.threads[w.index * LANES + lane].cluster_phase != cluster.phase + 1) ++cluster.exited;
     }
     w.alive &= ~lanes;
