@@ -36,6 +36,11 @@ class Mutation:
     end: int
     replacement: str
 
+    @property
+    def removes(self) -> bool:
+        """Whether an instruction that synchronises is removed."""
+        return self.replacement == ""
+
     def apply(self, text: str) -> str:
         return text[: self.start] + self.replacement + text[self.end :]
 
@@ -109,14 +114,20 @@ def is_found(case: str, mutation: Mutation) -> bool:
     return False
 
 
-def sample(case: str, count: int, seed: int = 0) -> list[Mutation]:
-    """Return that many mutations of lines that the check executes, rule by rule in turn so that rare ones are there."""
+def text_and_lines(case: str) -> tuple[str, set[int]]:
+    """Return the kernel's text and the lines of it that the check executes."""
     kernel, check = CASES[case]
     bench = Bench()
     check(bench)
+    return bench.text(memory.named(kernel)), bench.executed[kernel]
+
+
+def sample(case: str, count: int, seed: int = 0) -> list[Mutation]:
+    """Return that many mutations of executed lines, drawn rule by rule in turn so that rare rules are among them."""
+    text, executed = text_and_lines(case)
     by_rule: dict[str, list[Mutation]] = {}
-    for mutation in mutations(bench.text(memory.named(kernel))):
-        if mutation.line in bench.executed[kernel]:
+    for mutation in mutations(text):
+        if mutation.line in executed:
             by_rule.setdefault(mutation.rule, []).append(mutation)
     generator = random.Random(seed)
     for listed in by_rule.values():

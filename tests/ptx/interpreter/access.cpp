@@ -118,8 +118,11 @@ u8* Machine::access_shared(Block& block, u32 address, int bytes, Access kind, bo
         u8& now = owner.state[offset + k];
         if (now == Block::InFlight)
             fail("in-flight", print("byte %u of shared memory is used before its copy is complete", offset + k));
-        if (kind != Access::Store && now != Block::Written)
+        if (kind != Access::Store && now == Block::Unwritten)
             fail("uninitialised", print("byte %u of shared memory is read before it is written", offset + k));
+        if (kind == Access::Load) continue;
+        if (now == Block::BeingStored)
+            fail("in-flight", print("byte %u of shared memory is overwritten before its bulk store has read it", offset + k));
         now = Block::Written;
     }
     if (launch.races) {

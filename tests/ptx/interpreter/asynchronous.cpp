@@ -30,8 +30,12 @@ bool Machine::execute_asynchronous(Warp& w, const Instruction& i, Group& group, 
         return true;
     }
     if (i.op == Op::ClusterWait) {
-        for (u32 left = run; left; left &= left - 1)
-            if (state_of(w, __builtin_ctz(left)).cluster_phase > cluster.phase) return false;
+        for (u32 left = run; left; left &= left - 1) {
+            lane = __builtin_ctz(left);
+            if (!state_of(w, lane).at_cluster) fail("barrier", "a thread waits for its cluster and has not arrived");
+            if (state_of(w, lane).cluster_phase > cluster.phase) return false;
+        }
+        for (u32 left = run; left; left &= left - 1) state_of(w, __builtin_ctz(left)).at_cluster = false;
         if (i.has(ACQUIRES) && launch.races)
             for (u32 left = run; left; left &= left - 1) acquire(state_of(w, __builtin_ctz(left)), cluster.completed);
         return true;
@@ -41,7 +45,8 @@ bool Machine::execute_asynchronous(Warp& w, const Instruction& i, Group& group, 
         for (u32 left = run; left; left &= left - 1) {
             lane = __builtin_ctz(left);
             ThreadState& state = state_of(w, lane);
-            if (state.cluster_phase > cluster.phase) fail("barrier", "a thread arrives twice at the barrier of the cluster");
+            if (state.at_cluster) fail("barrier", "a thread arrives twice at the barrier of its cluster");
+            state.at_cluster = true;
             state.cluster_phase = cluster.phase + 1;
             indices.push_back(w.index * LANES + lane);
         }
@@ -248,6 +253,8 @@ void Machine::issue_bulk(Warp& w, const Instruction& i, u32 run) {
             issued.open = true;
             copy.group = issued.committed;
             read_asynchronously(issuer, copy.shared, static_cast<int>(bytes), thread_of(w, lane), state_of(w, lane));
+            std::fill_n(issuer.state.begin() + copy.shared, bytes, Block::BeingStored);
+            issuer.stored_boxes.push_back({index, copy.group, copy.shared, bytes});
             bulk_copies.push_back(copy);
             continue;
         }
@@ -280,7 +287,7 @@ void Machine::run_bulk(size_t index) {
     lane = static_cast<int>(copy.owner % LANES);
     const u32 bytes = box_bytes(copy.map);
     if (copy.store) {
-        // Its accesses count as its owner's: who overwrites the box must be synchronised with the owner's wait.
+        // Its accesses count as its owner's.
         const u32 thread = block.number * stride + copy.owner;
         const ThreadState& state = block.threads[copy.owner];
         read_asynchronously(block, copy.shared, static_cast<int>(bytes), thread, state);
@@ -322,6 +329,18 @@ void Machine::finish_stores(Block& block, u32 thread, size_t left) {
     }
     warp = waiting;
     lane = waiting_lane;
+    // The boxes are free again for whoever is synchronised with this thread from here on.
+    for (size_t k = 0; k < block.stored_boxes.size();) {
+        const Block::StoredBox box = block.stored_boxes[k];
+        if (box.owner != thread || box.group >= issued.waited) {
+            ++k;
+            continue;
+        }
+        block.stored_boxes.erase(block.stored_boxes.begin() + k);
+        std::fill_n(block.state.begin() + box.offset, box.bytes, Block::Written);
+        access_shared(block, box.offset, static_cast<int>(box.bytes), Access::Load, false, block.number * stride + thread,
+                      block.threads[thread]);
+    }
 }
 
 }  // namespace ptx

@@ -28,7 +28,8 @@ struct ThreadState {
     Clock fenced;        // knowledge at its last fence: what its relaxed atomics publish
     Clock observed;      // published knowledge that it read and that its next fence acquires
     u32 proxy_clock = 0; // clock at its last fence.proxy.async
-    u32 cluster_phase = 0;
+    u32 cluster_phase = 0;  // that ends when all threads of the cluster have arrived as this one last did
+    bool at_cluster = false;  // whether it has arrived there and not waited
 };
 
 }  // namespace ptx

@@ -65,7 +65,7 @@ struct Warp {
     std::deque<std::vector<PendingWgmma>> wgmma_groups;
     std::vector<u8> in_flight;  // by register, the number of unfinished wgmma that write it
     u32 in_flight_count = 0, wgmma_clock = 0;
-    std::vector<u8> unfenced;   // registers written since the last wgmma.fence; empty in a kernel without wgmma
+    std::vector<u8> unfenced;   // registers used since the last wgmma.fence; empty in a kernel without wgmma
 };
 
 struct Barrier {
@@ -92,12 +92,18 @@ struct Block {
     Cluster* cluster = nullptr;
     u32 alive = 0;
     std::vector<u8> shared;
-    enum State : u8 { Unwritten, Written, InFlight };
+    enum State : u8 { Unwritten, Written, InFlight, BeingStored };
     std::vector<u8> state;  // by byte of shared memory
     std::vector<Cell> cells;
     std::vector<Warp> warps;
     std::vector<ThreadState> threads;
     u32 engine_clock = 0;  // number of bulk loads
+    struct StoredBox {
+        u32 owner;
+        u64 group;
+        u32 offset, bytes;
+    };
+    std::vector<StoredBox> stored_boxes;  // of bulk stores that their owners have not waited for
     Barrier barriers[16];
     std::map<u32, Mbarrier> mbarriers;
     std::unordered_map<u64, Clock> published;  // by strong accesses, at addresses of shared memory

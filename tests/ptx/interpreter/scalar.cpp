@@ -16,6 +16,7 @@ const u64* Machine::read_row(Warp& w, const Operand& operand, u32 run, Row& buff
     }
     if (w.in_flight_count && w.in_flight[operand.row])
         fail("in-flight", "register " + kernel.register_names[operand.row] + " is read before its wgmma is waited for");
+    if (!w.unfenced.empty()) w.unfenced[operand.row] = 1;
     const u64* row = &w.registers[static_cast<size_t>(operand.row) * LANES];
     if (!operand.negated) return row;
     for (int l = 0; l < LANES; ++l) buffer[l] = row[l] ^ 1;

@@ -70,7 +70,7 @@ void Machine::start_cluster() {
             w.local_written.assign(local_bytes * LANES, 0);
             if (kernel.uses_wgmma) {
                 w.in_flight.assign(registers, 0);
-                w.unfenced.assign(registers, 0);
+                w.unfenced.assign(registers, 1);
             }
             fill_specials(w);
         }

@@ -117,7 +117,7 @@ void Machine::issue_wgmma(Warp& w, const Instruction& i) {
     if (read(w, operands[4], 0) != 1 || read(w, operands[5], 0) != 1) fail("unsupported", "wgmma that negates");
     for (const Operand& sum : operands[0].parts) {
         if (w.unfenced[sum.row])
-            fail("in-flight", "register " + kernel.register_names[sum.row] + " was written since the last wgmma.fence");
+            fail("in-flight", "register " + kernel.register_names[sum.row] + " has been used since the last wgmma.fence");
         if (accumulate && !w.in_flight[sum.row] && w.initialised[sum.row] != FULL_WARP)
             fail("uninitialised", "register " + kernel.register_names[sum.row] + " is added to before it is written");
         ++w.in_flight[sum.row];
