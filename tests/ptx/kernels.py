@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from accelbench.kernels.device_code import CudaKernel, DeviceKernel
+from accelbench.kernels.lib.gpu.device_code import CudaKernel, DeviceKernel
 from tests.ptx.machine import MAX_INSTRUCTIONS, Buffer, Counts, Device
 from tests.ptx.sources import HOPPER, Capability, entry_of, find_kernels, ptx_of
 

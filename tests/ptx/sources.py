@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from accelbench import kernels
-from accelbench.kernels import compilation
-from accelbench.kernels.device_code import CudaKernel, DeviceKernel, NumbaKernel
+from accelbench.kernels import report
+from accelbench.kernels.lib.gpu import compilation
+from accelbench.kernels.lib.gpu.device_code import CudaKernel, DeviceKernel, NumbaKernel
 
 Capability = tuple[int, int]
 HOPPER: Capability = (9, 0)
@@ -70,7 +71,7 @@ def find_kernels(*words: str) -> list[DeviceKernel]:
 
 @cache
 def _listed() -> tuple[DeviceKernel, ...]:
-    return tuple(compilation.device_kernels())
+    return tuple(report.device_kernels())
 
 
 def entry_of(kernel: DeviceKernel) -> str | None:
@@ -81,7 +82,7 @@ def entry_of(kernel: DeviceKernel) -> str | None:
 @cache
 def module_of(name: str) -> Any:
     """Return the module whose `device_code` lists the kernel of that exact name; KeyError if none does."""
-    for module in compilation._gpu_modules(kernels):
+    for module in report._gpu_modules(kernels):
         if any(kernel.name == name for kernel in module.device_code()):
             return module
     raise KeyError(name)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from accelbench.kernels.compilation import architectures
-from accelbench.kernels.device_code import DeviceKernel
+from accelbench.kernels.lib.gpu.compilation import architectures
+from accelbench.kernels.lib.gpu.device_code import DeviceKernel
 from tests.ptx.machine import Device, PtxError
 from tests.ptx.sources import HOPPER, entry_of, find_kernels, ptx_of
 

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from accelbench.kernels.numba_cuda import uint32, uint64, void
+from accelbench.kernels.lib.gpu.numba_cuda import uint32, uint64, void
 from accelbench.kernels.treesearch.flowshop.instances import Instance
 from accelbench.kernels.treesearch.nqueens.counts import verify_search
 from accelbench.kernels.treesearch.uts.trees import Geometric, Tree
