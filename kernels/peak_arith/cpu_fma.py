@@ -20,7 +20,6 @@ from numba import prange
 from accelbench.kernels.lib.cpu.clock import observed_clock
 from accelbench.kernels.lib.cpu.simd import fma_chains, lanes, load, run_fma_chains
 from accelbench.kernels.lib.cpu.threads import compiled, parallel, thread_count
-from accelbench.kernels.peak_arith import cpu_dots
 from accelbench.profiling.benchmark import Task
 from accelbench.profiling.records.point import Point
 from accelbench.profiling.records.quality import Metric, Verification
@@ -54,6 +53,8 @@ def run_on_all(sums: Any, factors: Any, steps: int, stride: int) -> None:
 def prepare(point: Point) -> Task:
     """Prepare random whole starting values and factors for each thread; narrow types have a module of their own."""
     if point["dtype"] not in ("float32", "float64"):
+        from accelbench.kernels.peak_arith import cpu_dots  # only narrow types need its instructions
+
         return cpu_dots.prepare(point)
     dtype = np.dtype(str(point["dtype"]))
     threads = thread_count() if point["cores"] == "all" else 1

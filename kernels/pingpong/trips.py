@@ -35,7 +35,7 @@ class MessageMemory(Protocol):
         """Return that part of the array, on the host."""
 
 
-class HostMessageMemory:
+class HostBuffers:
     """The host's memory, in NumPy arrays."""
 
     def empty(self, size: int) -> Any:
@@ -48,7 +48,7 @@ class HostMessageMemory:
         return array[begin:end]
 
 
-HOST = HostMessageMemory()
+HOST = HostBuffers()
 
 
 def require_host_memory(point: Point, here: World) -> None:

@@ -67,6 +67,7 @@ def test_no_text_acts_on_the_terminal_or_is_markup(shown: str | Text) -> None:
 
 
 OWN_WORDS = {
+    "__init__.py": "a line of our own, before anything is imported",
     "__main__.py": "a complaint is made one plain line where it is printed",
     "commands/list.py": "a console would take longer to import; each text is made plain where it is printed",
     "commands/schema.py": "JSON of our own",
@@ -74,7 +75,6 @@ OWN_WORDS = {
     "gpu_day/process.py": "a line of our own in a log",
     "gpu_day/system_facts.py": "a child's lines in a log",
     "pair/server.py": "JSON to a parent",
-    "pair/side_process.py": "JSON to a child",
     "output/console.py": "the one way to the terminal",
 }
 """The modules that print by themselves, and why nothing that they print acts on anybody."""

@@ -1,0 +1,229 @@
+"""The tree searches, executed from their PTX: N-Queens, and the work pool, whose blocks share by atomics and fences.
+
+The pool's blocks communicate without barriers. A fence that is missing on either side is a data race here, whatever the
+order of execution.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import cache, partial
+from itertools import permutations
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from accelbench.kernels.lib.gpu.numba_cuda import uint32, uint64, void
+from accelbench.kernels.treesearch.flowshop.instances import Instance
+from accelbench.kernels.treesearch.nqueens.counts import verify_search
+from accelbench.kernels.treesearch.uts.trees import Geometric, Tree
+from tests.ptx.kernels import Bench, named
+from tests.ptx.machine import Buffer, PtxError
+from tests.ptx.sources import HOPPER, Capability, module_of, numba_ptx, ptx_of
+
+pytestmark = pytest.mark.needs("g++")
+
+ROW = uint32[::1]
+
+
+def search_queens(bench: Bench, queens: int, at_least: int, blocks: int) -> bool:
+    """Return whether the tuned search finds the published numbers of solutions and nodes."""
+    module = module_of("nqueens tuned")
+    tasks = module.cut(queens, at_least, module.LOOK_AHEAD)
+    search = module.define_search(module.most_to_place(tasks))
+    text = numba_ptx(search, module.SIGNATURE, bench.capability)
+    inputs = module.frames_of(tasks).reshape(-1), tasks.border, module.rows_of(tasks).reshape(-1)
+    given = [bench.given(array if array.size else np.zeros(1, np.uint32)).as_numba() for array in inputs]
+    counter = bench.changed(np.full(1, 77, np.uint32))
+    bench.run("nqueens reset", 1, 1, counter)
+    nodes, solutions = (bench.result(max(len(tasks), 1), np.uint32) for _ in range(2))
+    results = counter.as_numba(), nodes.as_numba(), solutions.as_numba()
+    launch(bench, text, blocks, module.THREADS, np.uint32(len(tasks)), *given, *results)
+    found = nodes.array[: len(tasks)], solutions.array[: len(tasks)]
+    return verify_search(tasks, *found, np.random.default_rng(1)).passed
+
+
+def launch(bench: Bench, text: str, grid: int, block: int, *arguments: Any) -> None:
+    bench.device.load(text).launch(
+        grid, block, *arguments, seed=bench.seed, resident=bench.resident, races=bench.races, limit=30_000_000
+    )
+
+
+def search_prefixes(bench: Bench, queens: int) -> bool:
+    module = module_of("nqueens prefix")
+    prefixes = module.enumerate_prefixes(queens, 30)
+    words = uint32[::1]
+    signature = void(words, words, words, uint32, words, words)
+    text = numba_ptx(module.define_search(queens - prefixes.depth), signature, bench.capability)
+    given = [bench.given(array).as_numba() for array in (prefixes.columns, prefixes.left, prefixes.right)]
+    nodes, solutions = (bench.result(len(prefixes), np.uint32) for _ in range(2))
+    blocks, board = -(-len(prefixes) // module.THREADS), np.uint32((1 << queens) - 1)
+    launch(bench, text, blocks, module.THREADS, *given, board, nodes.as_numba(), solutions.as_numba())
+    return verify_search(prefixes, nodes.array, solutions.array, np.random.default_rng(1)).passed
+
+
+class DeviceArray:
+    """The part of Numba's device arrays that the pool's host side uses."""
+
+    def __init__(self, buffer: Buffer) -> None:
+        self.buffer = buffer
+        self.shape = buffer.array.shape
+
+    def copy_to_host(self) -> Any:
+        return self.buffer.array.copy()
+
+    def copy_to_device(self, array: Any) -> None:
+        self.buffer.array[...] = array
+
+
+class Dispatcher:
+    """A kernel that is launched as Numba's: `kernel[grid, block, stream](*arguments)`."""
+
+    def __init__(self, bench: Bench, text: str) -> None:
+        self.bench, self.text = bench, text
+
+    def __getitem__(self, configuration: tuple[int, int, Any]) -> Callable[..., None]:
+        return partial(self._launch, *configuration[:2])
+
+    def _launch(self, grid: int, block: int, *arguments: Any) -> None:
+        passed = [
+            argument.buffer.as_numba() if isinstance(argument, DeviceArray) else argument for argument in arguments
+        ]
+        launch(self.bench, self.text, grid, block, *passed)
+
+
+@cache
+def search_text(define: Any, arguments: tuple[Any, ...], capability: Capability) -> str:
+    """Return the PTX of the pool's search; the arguments are those of `define_search`."""
+    return numba_ptx(define(*arguments), void(*[ROW] * 9, uint64[::1], ROW), capability)
+
+
+@contextmanager
+def pool_on(bench: Bench, module: Any, change: Callable[[str], str] = str) -> Iterator[None]:
+    """Let the pool's host side run on the interpreter; `change` edits the PTX of the search."""
+    host = module.Search.__init__.__globals__
+    define = host["define_search"]
+    reset_text = ptx_of(named("treesearch reset"), bench.capability)
+
+    def compile_search(*arguments: Any) -> Dispatcher:
+        return Dispatcher(bench, change(search_text(define, arguments, bench.capability)))
+
+    stand_ins = {
+        "cuda": SimpleNamespace(
+            to_device=lambda array: DeviceArray(bench.changed(array)),
+            device_array=lambda size, dtype: DeviceArray(bench.result(size, dtype)),
+        ),
+        "numba_stream": lambda stream: stream,
+        "define_search": compile_search,
+        "reset": Dispatcher(bench, reset_text),
+    }
+    with pytest.MonkeyPatch.context() as patch:
+        for name, stand_in in stand_ins.items():
+            patch.setitem(host, name, stand_in)
+        patch.setattr(module, "synchronize", lambda: None)
+        yield
+
+
+def count_tree(seed: int, levels: int = 4) -> Tree:
+    """Return a small tree with its counts, searched with hashlib."""
+    law = Geometric(3, "fixed", levels)
+    tree = Tree("small", law, seed, 0, 0, 0)
+    nodes = leaves = deepest = 0
+    stack = [(0, b"".join(int(word).to_bytes(4, "big") for word in tree.root), tree.root_children)]
+    while stack:
+        depth, state, children = stack.pop()
+        nodes, leaves, deepest = nodes + 1, leaves + (children == 0), max(deepest, depth)
+        for name in range(children):
+            child = hashlib.sha1(state + name.to_bytes(4, "big")).digest()
+            number = int.from_bytes(child[-4:], "big") & 0x7FFFFFFF
+            stack.append((depth + 1, child, law.children(depth + 1, number) if depth + 1 < levels else 0))
+    return dataclasses.replace(tree, nodes=nodes, leaves=leaves, depth=deepest)
+
+
+def search_tree(bench: Bench, seed: int, change: Callable[[str], str] = str) -> Any:
+    """Return the verification of a small unbalanced tree, searched by six blocks that share early."""
+    module, tree = module_of("uts sharing"), count_tree(seed)
+    with pool_on(bench, module, change):
+        return module.verify_search(tree, module.search_of(tree, blocks=6, slots=1 << 9, threads=32, keep=1))
+
+
+def order_jobs(times: Any, order: tuple[int, ...]) -> int:
+    front = [0] * len(times)
+    for job in order:
+        end = 0
+        for machine, row in enumerate(times):
+            front[machine] = end = max(end, front[machine]) + int(row[job])
+    return front[-1]
+
+
+def search_schedules(bench: Bench) -> bool:
+    """Return whether without a bound every partial schedule is visited."""
+    module = module_of("flowshop sharing 5 machines")
+    instance = Instance(0, 5, 42, optimum=10_000, nodes=5 + 20 + 60 + 120, jobs=5)
+    assert min(order_jobs(instance.times, order) for order in permutations(range(5))) < instance.optimum
+    with pool_on(bench, module):
+        search = module.search_of(instance, blocks=3, slots=256, threads=32, keep=1)
+        return module.verify_search(instance, search).passed
+
+
+def test_queens_by_the_tuned_search() -> None:
+    assert search_queens(Bench(), 8, 10, 2)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("queens", "at_least", "blocks"), [(4, 1, 1), (6, 2, 1), (9, 100, 3), (10, 300, 3)])
+def test_queens_of_further_boards(queens: int, at_least: int, blocks: int) -> None:
+    assert search_queens(Bench(seed=3), queens, at_least, blocks)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("queens", [5, 8])
+def test_queens_below_prefixes(queens: int) -> None:
+    assert search_prefixes(Bench(seed=2), queens)
+
+
+@pytest.mark.slow
+def test_an_unbalanced_tree_is_shared_by_blocks() -> None:
+    assert search_tree(Bench(seed=1), 7).passed
+    assert search_tree(Bench(seed=2, resident=2), 8).passed
+
+
+@pytest.mark.slow
+def test_schedules_are_shared_by_blocks() -> None:
+    assert search_schedules(Bench(seed=4))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", range(2))
+def test_the_pool_needs_each_of_its_fences(number: int) -> None:
+    """Without one of them, blocks read what others wrote without synchronisation."""
+
+    def remove_fence(text: str) -> str:
+        fences = list(re.finditer(r"membar\.gl;", text))
+        assert len(fences) > number
+        return text[: fences[number].start()] + text[fences[number].end() :]
+
+    found = []
+    for seed in range(6):
+        try:
+            search_tree(Bench(seed=seed), seed, remove_fence)
+        except PtxError as error:
+            found.append(error.kind)
+    assert set(found) == {"race"}
+
+
+@pytest.mark.slow
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("capability", [(8, 0), HOPPER, (10, 0)], ids=str)
+@pytest.mark.parametrize("seed", range(40, 44))
+def test_searches_in_many_orders(seed: int, capability: Capability) -> None:
+    bench = Bench(capability, seed, resident=1 + seed % 4)
+    assert search_queens(bench, 8, 10, 2)
+    assert search_tree(bench, seed).passed
+    assert search_schedules(bench)
