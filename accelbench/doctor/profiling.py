@@ -10,6 +10,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from accelbench.doctor.check import Check
+from accelbench.profiling.child import child_command
 from accelbench.profiling.devices.nvidia import ALLOW_COUNTERS, GIVE_DRIVER
 from accelbench.profiling.machine.environment import container
 from accelbench.profiling.machine.environment.files import read_int
@@ -31,14 +32,6 @@ CUPTI_TOOLKIT = "usr/local/cuda/extras/CUPTI/lib64"
 
 ATTACH_S, IMPORT_S = 20, 120
 """The seconds that py-spy and TensorBoard's plug-in get: an import of TensorFlow from a cold disk takes longest."""
-SLEEPER = """
-import os, sys
-from accelbench.profiling.host.pyspy import allow_tracing
-allow_tracing(os.getppid())
-print(flush=True)
-sys.stdin.read()
-"""
-"""The program of a process that may be looked at as a worker may, until its standard input is closed."""
 PLUGIN = """
 from importlib.metadata import entry_points, version
 for plugin in entry_points(group="tensorboard_plugins", name="profile"):
@@ -147,7 +140,7 @@ def try_py_spy(root: Path = Path("/")) -> Check:
     except SamplingError:
         return Check("py-spy", "missing", "not installed", "pip install py-spy", cost)
     with subprocess.Popen(
-        [sys.executable, "-P", "-c", SLEEPER], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+        child_command(f"{__package__}.traced_process"), stdin=subprocess.PIPE, stdout=subprocess.PIPE
     ) as sleeper:
         assert sleeper.stdout is not None
         sleeper.stdout.readline()

@@ -72,6 +72,7 @@ OWN_WORDS = {
     "commands/list.py": "a console would take longer to import; each text is made plain where it is printed",
     "commands/schema.py": "JSON of our own",
     "doctor/gpu_trials.py": "a child's answer to its parent",
+    "doctor/traced_process.py": "an empty line to its parent",
     "gpu_day/process.py": "a line of our own in a log",
     "gpu_day/system_facts.py": "a child's lines in a log",
     "pair/server.py": "JSON to a parent",
