@@ -44,7 +44,7 @@ class WorkerProcess:
         A kernel has one thread a core.
         """
         began = monotonic()
-        self._point = job.point
+        self._point, self._rank = job.point, job.world.rank
         self._output = open_for_appending(log)
         self._last_lines: list[str] | None = None
         self._output_begin = os.lseek(self._output, 0, os.SEEK_END)
@@ -84,7 +84,7 @@ class WorkerProcess:
         try:
             if self._channel.fault:
                 raise InvalidMessage(self._channel.fault)
-            messages = validated(messages, self._point)
+            messages = validated(messages, self._point, self._rank)
         except InvalidMessage as fault:
             return [self._end(str(fault))]
         return [*messages, self._end()] if dead or not self._channel.open else messages
@@ -146,7 +146,7 @@ class InvalidMessage(ValueError):
     """A worker's message is not part of the protocol; the text is the reason."""
 
 
-def validated(messages: Sequence[Message], point: Point) -> list[Message]:
+def validated(messages: Sequence[Message], point: Point, rank: int = 0) -> list[Message]:
     """Return the messages of a worker of this point, with records validated; raise InvalidMessage."""
     found: list[Message] = []
     for message in messages:
@@ -154,7 +154,7 @@ def validated(messages: Sequence[Message], point: Point) -> list[Message]:
             case {"beat": {"stage": str(), "steps": int()}, **rest} if not rest:
                 found.append(message)
             case {"record": data, **rest} | {"measured": data, **rest} if not rest:
-                found.append(dict.fromkeys(message, validated_record(data, point)))
+                found.append(dict.fromkeys(message, validated_record(data, point, rank)))
             case _:
                 quoted = f"{str(message)[:MOST_QUOTED]!r}"
                 raise InvalidMessage(f"the worker sent neither a record nor a heartbeat: {quoted}")
@@ -164,15 +164,19 @@ def validated(messages: Sequence[Message], point: Point) -> list[Message]:
     return found
 
 
-def validated_record(data: object, point: Point) -> Record:
-    """Return the record that another process sent for a point; raise InvalidMessage."""
+def validated_record(data: object, point: Point, rank: int = 0) -> Record:
+    """Return the record that another process sent for a point; raise InvalidMessage.
+
+    The result of a point is verified by rank 0, in the records of the other ranks there may be no verification.
+    """
     try:
         record = Record.model_validate(data)
     except ValidationError as error:
         raise InvalidMessage(f"the worker's record is damaged: {first_fault(error)}") from None
     if record.point != point:
         raise InvalidMessage(f"the worker's record is of another point: {record.point}")
-    if record.status == "measured" and not (record.verification and record.verification.passed):
+    verified = record.verification is not None and record.verification.passed
+    if record.status == "measured" and rank == 0 and not verified:
         raise InvalidMessage("the worker's record has a result that was not verified")
     return record
 

@@ -16,11 +16,10 @@ from typing import Any
 import numpy as np
 import psutil
 import pytest
-from accelbench.damage import Damage
 
 import accelbench
 from accelbench import Point, Task, Verification, Work, api, benchmark, load, measure, run, verify_close
-from accelbench.errors import UserError
+from accelbench.errors import Damage, UserError
 from accelbench.measurement import WrongAnswer
 from accelbench.profiling.benchmark import REGISTRY
 from accelbench.profiling.devices import DeviceMissing
@@ -229,7 +228,7 @@ NQUEENS: dict[str, Any] = {"impl": "tuned", "cores": "all", "queens": [5, 6]}
 
 @pytest.mark.slow
 def test_a_run_from_python_is_stored_as_one_of_the_command_line(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
     out = tmp_path / "out"
@@ -239,7 +238,7 @@ def test_a_run_from_python_is_stored_as_one_of_the_command_line(
     assert [record.point["queens"] for record in found.records] == [5, 6]
     assert (found.info.label.name, found.info.label.tags) == ("from Python", ("t",))
     assert found.info.command[:3] == ["accelbench", "run", "nqueens"]
-    assert len(capsys.readouterr().out.splitlines()) == 2
+    assert len(capfd.readouterr().out.splitlines()) == 2
     table = found.table()
     assert list(table["param.queens"]) == [5, 6]
     assert list(table["median_s"]) == [record.timing.summary.median for record in found.records if record.timing]

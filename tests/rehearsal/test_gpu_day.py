@@ -19,7 +19,7 @@ from accelbench.profiling.analysis.roofline import share_of_peak_at_clock
 from accelbench.profiling.records.record import Record
 from tests.conftest import info, records
 from tests.rehearsal.conftest import SUITES, Rehearsed
-from tests.rehearsal.stand_ins.sitecustomize import UNCHECKED
+from tests.rehearsal.stand_ins.unchecked import UNCHECKED
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 

@@ -42,6 +42,7 @@ REASONS = {
     "say-twice": "the worker sent more than one record",
     "say-of-another-point": "the worker's record is of another point: another cpu how=well",
     "say-what-is-no-number": "the worker's record is damaged: elapsed_s: .*finite number",
+    "say-without-verification": "the worker's record has a result that was not verified",
     "say-half-a-character": "the worker's record cannot be stored: a text in it is no Unicode",
     "say-what-is-nested-too-deeply": r"the other end sent no JSON object .*\[\[\[",
     "say-too-much": "the other end sent no JSON object of at most",
