@@ -39,7 +39,7 @@ JUDGED = [
     for case in CASES
     if case.workload in CHECKED and case.environment is unchanged
 ]
-THROTTLED = "a quota of a group above"
+THROTTLED = "a quota of a parent group"
 
 
 @pytest.mark.parametrize("backend", ["tensorflow", pytest.param("jax", marks=pytest.mark.exhaustive)])
