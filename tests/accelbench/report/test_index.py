@@ -63,7 +63,9 @@ def test_words_find_runs_by_all_that_is_known_of_them(
 
 
 def test_runs_are_deleted_on_request_only(capsys: pytest.CaptureFixture[str], runs: Path) -> None:
-    assert main(["runs", "--delete"]) == 2
+    for words in ([], [""], ["", " "]):
+        assert main(["runs", *words, "--delete", "--yes"]) == 2
+    assert len(list(runs.glob("*/"))) == 3
     assert main(["runs", "third", "--delete", "--yes"]) == 0
     assert "deleted 1 run" in capsys.readouterr().out
     assert sorted(path.name for path in runs.glob("*/")) == ["first", "second"]
