@@ -83,10 +83,10 @@ class Commands(click.Group):
         if name not in settings:
             return {}
         found = defaults(file, name, command, settings[name])
-        told = ", ".join(f"{option} = {value}" for option, value in settings[name].items())
+        options = ", ".join(f"{option} = {value}" for option, value in settings[name].items())
         from accelbench.output.plain_text import one_line
 
-        print(f"accelbench: {file} sets {one_line(told)}", file=sys.stderr)
+        print(f"accelbench: {file} sets {one_line(options)}", file=sys.stderr)
         return found
 
 

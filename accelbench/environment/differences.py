@@ -77,7 +77,7 @@ def differences(a: Environment, b: Environment, devices: Collection[Device]) -> 
 
 
 def unlike(first: Environment, other: Environment, device: Device) -> Iterator[str]:
-    """Yield, as text, the differences of another rank's libraries and devices from those of rank 0."""
+    """Yield, as text, how the libraries and devices of another rank differ from rank 0."""
     for difference in differences(first, other, {device}):
         if difference.matters and difference.fact not in OWN_SHARE:
             yield f"{difference.fact} is {difference.b}, not {difference.a}"

@@ -67,7 +67,7 @@ def _import_own(folder: str) -> None:
 
 
 def _advice(error: Exception, folder: str) -> str:
-    """Return the import statements that replace those of before version 0.2.0; empty for any other error."""
+    """Return the import statements that replace outdated ones (before version 0.2.0); empty for any other error."""
     called = [frame.filename for frame in traceback.extract_tb(error.__traceback__)]
     files = [file for file in called if file.startswith(os.path.abspath(folder))]
     if not files or not isinstance(error, ImportError) or not FORMER.match(error.name or ""):

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import os
 import secrets
-import stat
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
 from accelbench.errors import UserError
+from accelbench.profiling.files import open_regular
 
 SECRET = "ACCELBENCH_SECRET"
 """The variable that gives the secret to all ranks of a run."""
@@ -74,13 +74,13 @@ def _draw(file: Path) -> None:
 
 
 def _read(file: Path) -> str:
-    with open(os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK), encoding="ascii", errors="replace") as kept:
+    with open_regular(file) as kept:
         facts = os.fstat(kept.fileno())
-        if not stat.S_ISREG(facts.st_mode) or facts.st_uid != os.geteuid() or facts.st_mode & 0o077:
+        if facts.st_uid != os.geteuid() or facts.st_mode & 0o077:
             raise UserError(
                 f"{file} is not a file that you alone may read, so that it keeps no secret: remove it, or {ADVICE}"
             )
-        found = kept.read(1 << 10).strip()
+        found = kept.read(1 << 10).decode("ascii", errors="replace").strip()
     if len(found) < LEAST_CHARACTERS:
         raise UserError(f"{file} holds no secret of {LEAST_CHARACTERS} characters: remove it, or {ADVICE}")
     return found

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from accelbench.profiling.files import replace_file
 from accelbench.profiling.machine.identity import HOST
 from accelbench.profiling.trace.lines import Integers, Unreadable
 
@@ -133,12 +134,8 @@ def forget_host(file: Path) -> Path:
     """
     space = parse("XSpace", file.read_bytes())
     space.hostnames[:] = [HOST.encode()] * len(space.hostnames)
-    new = file.with_name(f".{HOST}{SUFFIX}.new")
-    try:
-        new.write_bytes(space.SerializeToString())
-        named = new.replace(file.with_name(f"{HOST}{SUFFIX}"))
-    finally:
-        new.unlink(missing_ok=True)
+    named = file.with_name(f"{HOST}{SUFFIX}")
+    replace_file(named, lambda new: new.write_bytes(space.SerializeToString()))
     host = file.name.removesuffix(SUFFIX)
     if host != HOST:
         file.unlink()
